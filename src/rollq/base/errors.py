@@ -1,0 +1,123 @@
+"""The error catalogue: every error has a stable code, says whose fault it is and what to do next.
+
+Codes are a promise: numbers are never reused and names never change. `fault` tells a caller
+whether sending the same thing again can help (`retryable`), and a peer whether it broke the rules
+(`RemoteError`) or we did (`LocalError`). Never raise `RollqError` itself.
+"""
+
+from __future__ import annotations
+
+import enum
+
+
+class Fault(enum.StrEnum):
+    """Whose fault an error is."""
+
+    PEER = "peer"  # what the other side sent is wrong; sending it again will not help
+    LOCAL = "local"  # our own code or configuration is wrong
+    STATE = "state"  # the request is well formed but the grid is not in a state to take it
+    NOBODY = "nobody"  # a machine, disk or network failed; trying again may help
+
+
+class ErrorCode(enum.IntEnum):
+    """Stable numbers. Add at the end of a block, never renumber."""
+
+    # 1xx: what a peer sent
+    BAD_FRAME = 100
+    FRAME_TOO_LARGE = 101
+    BAD_PAYLOAD = 102
+    BAD_ID = 103
+    BAD_SUBJECT = 104
+    BAD_HANDSHAKE = 105
+    UNKNOWN_MESSAGE = 106
+    BAD_COMPRESSION = 107
+    DECOMPRESSION_BOMB = 108
+    BAD_CREDIT = 109
+    UNSUPPORTED_VERSION = 110
+    BAD_OPTIONS = 111
+    # 2xx: the grid's answer to a well-formed request
+    NOT_LEADER = 200
+    UNKNOWN_JOB = 201
+    JOB_CONFLICT = 202
+    STALE_ATTEMPT = 203
+    WRONG_STATE = 204
+    CAP_REACHED = 205
+    QUEUE_PAUSED = 206
+    GRID_FULL = 207
+    BATCH_CONFLICT = 208
+    UNKNOWN_WORKER = 209
+    ID_CONFLICT = 210
+    OVERLOADED = 211
+    CANCELLED = 212
+    # 3xx: consensus and membership
+    PROPOSAL_DROPPED = 300
+    CONFIG_CHANGE_PENDING = 301
+    BAD_CONFIG_CHANGE = 302
+    NOT_READY = 303
+    # 4xx: disk
+    DISK_CORRUPT = 400
+    DISK_FAILED = 401
+    DISK_FULL = 402
+    SNAPSHOT_CORRUPT = 403
+    WRONG_IDENTITY = 404
+    # 5xx: our own fault
+    BUG = 500
+
+
+class RollqError(Exception):
+    """Base of all errors; carries the code, whose fault it is, and what to do next."""
+
+    fault: Fault = Fault.NOBODY
+
+    def __init__(self, code: ErrorCode, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.hint = hint
+
+    @property
+    def retryable(self) -> bool:
+        """Whether the same request may succeed later or elsewhere."""
+        return self.fault in (Fault.NOBODY, Fault.STATE) and self.code in RETRYABLE_CODES
+
+    def __str__(self) -> str:
+        text = f"{self.code.name.lower()} ({int(self.code)}): {self.message}"
+        return f"{text}; {self.hint}" if self.hint else text
+
+
+class RemoteError(RollqError):
+    """The peer broke the rules."""
+
+    fault = Fault.PEER
+
+
+class LocalError(RollqError):
+    """We broke the rules."""
+
+    fault = Fault.LOCAL
+
+
+class StateError(RollqError):
+    """Well formed, but the grid cannot take it now or any more."""
+
+    fault = Fault.STATE
+
+
+class DiskError(RollqError):
+    """The disk failed, is full, or holds what it should not."""
+
+    fault = Fault.NOBODY
+
+
+RETRYABLE_CODES = frozenset(
+    {
+        ErrorCode.NOT_LEADER,
+        ErrorCode.GRID_FULL,
+        ErrorCode.OVERLOADED,
+        ErrorCode.PROPOSAL_DROPPED,
+        ErrorCode.CONFIG_CHANGE_PENDING,
+        ErrorCode.NOT_READY,
+        ErrorCode.DISK_FAILED,
+        ErrorCode.DISK_FULL,
+    }
+)

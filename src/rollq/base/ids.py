@@ -1,0 +1,56 @@
+"""Identities and their text forms.
+
+A job, array, worker or message id is 16 bytes in the order of a .NET ``Guid``: the first three
+groups of the text form are little-endian on the wire. Inside rollq an id is always those bytes;
+text is made only at the edges (JSON, CLI, history). Nothing here draws a random id: that is the
+shell's duty, so that the simulator can decide every id.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from rollq.base.errors import ErrorCode, RemoteError
+
+JobId: TypeAlias = bytes
+WorkerId: TypeAlias = bytes
+MessageId: TypeAlias = bytes
+ClientId: TypeAlias = str
+MemberId: TypeAlias = int
+
+GUID_BYTES = 16
+NIL_ID: bytes = bytes(GUID_BYTES)
+TASK_INDEX_BYTES = 4
+
+
+def guid_to_text(guid: bytes) -> str:
+    """The 36-character text form that .NET prints for these bytes."""
+    if len(guid) != GUID_BYTES:
+        raise ValueError(f"a guid has {GUID_BYTES} bytes, not {len(guid)}")
+    swapped = guid[3::-1] + guid[5:3:-1] + guid[7:5:-1] + guid[8:]
+    text = swapped.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def guid_from_text(text: str) -> bytes:
+    """Bytes of a guid given with or without dashes and braces."""
+    digits = text.strip().strip("{}").replace("-", "")
+    try:
+        raw = bytes.fromhex(digits)
+    except ValueError:
+        raw = b""
+    if len(raw) != GUID_BYTES or len(digits) != 2 * GUID_BYTES:
+        raise RemoteError(ErrorCode.BAD_ID, f"not a guid: {text[:64]!r}")
+    return raw[3::-1] + raw[5:3:-1] + raw[7:5:-1] + raw[8:]
+
+
+def task_id(array_id: JobId, number: int) -> JobId:
+    """The JobId of task `number` of an array: the array's id with its last four bytes advanced."""
+    tail = int.from_bytes(array_id[-TASK_INDEX_BYTES:], "big")
+    return array_id[:-TASK_INDEX_BYTES] + ((tail + number) & 0xFFFFFFFF).to_bytes(4, "big")
+
+
+def task_number(array_id: JobId, job_id: JobId) -> int:
+    """The inverse of `task_id`: which task of the array this id would be."""
+    tail = int.from_bytes(array_id[-TASK_INDEX_BYTES:], "big")
+    return (int.from_bytes(job_id[-TASK_INDEX_BYTES:], "big") - tail) & 0xFFFFFFFF

@@ -1,0 +1,49 @@
+"""Every bound of rollq in one place, unit last, each with its reason."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Wire. The seeds refuse frames over 4 MiB; `len` counts what follows it.
+FRAME_BYTES_MAX: Final = 4 * 1024 * 1024
+SUBJECT_BYTES_MAX: Final = 1024
+SUBJECT_TOKENS_MAX: Final = 32
+HEADER_BYTES_MAX: Final = 16 * 1024
+# A payload may not inflate to more than a frame could have held uncompressed.
+INFLATED_BYTES_MAX: Final = FRAME_BYTES_MAX
+# The seeds bound what one worker may grant, against a peer that grants 2^31.
+CREDIT_MAX: Final = 10_000
+PATTERNS_PER_WORKER_MAX: Final = 64
+
+# Grid. Larger payloads are blobs; the log carries only their digests.
+INLINE_BYTES_MAX: Final = 64 * 1024
+QUEUE_NAME_BYTES_MAX: Final = 256
+CLIENT_ID_BYTES_MAX: Final = 256
+EXEC_NAME_BYTES_MAX: Final = 256
+PRIORITY_MAX: Final = 9  # 0 (default) to 9 (first)
+ATTEMPTS_MAX: Final = 100
+ARRAY_TASKS_MAX: Final = 10_000_000
+BULK_JOBS_MAX: Final = 1_000_000
+RETRY_EXIT_CODES_MAX: Final = 64
+DETAIL_BYTES_MAX: Final = 2_048  # per attempt outcome kept with a dead job
+JOBS_MAX: Final = 20_000_000
+
+# Member. One raft entry holds everything that arrived in one turn of the loop, up to this.
+ENTRY_BYTES_MAX: Final = 1024 * 1024
+TURN_COMMANDS_MAX: Final = 4_096
+OWED_RESULTS_PER_TURN_MAX: Final = 256
+
+# Raft.
+APPEND_BYTES_MAX: Final = 1024 * 1024
+INFLIGHT_APPENDS_MAX: Final = 64
+INFLIGHT_BYTES_MAX: Final = 16 * 1024 * 1024
+UNCOMMITTED_BYTES_MAX: Final = 64 * 1024 * 1024
+SNAPSHOT_CHUNK_BYTES_MAX: Final = 1024 * 1024
+
+# Store.
+RECORD_BYTES_MAX: Final = 64 * 1024 * 1024
+SEGMENT_BYTES: Final = 16 * 1024 * 1024
+SNAPSHOTS_KEPT: Final = 2
+
+# Worker.
+DEDUP_RECORDS_MAX: Final = 4_096

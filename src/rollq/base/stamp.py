@@ -1,0 +1,25 @@
+"""Time and chance as values handed in: the pure packages read neither by themselves."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """What the shell lends to the driver; the simulator lends a virtual one."""
+
+    def now_ms(self) -> int:
+        """Monotonic milliseconds: for timers. Never goes back, may start anywhere."""
+
+    def wall_ms(self) -> int:
+        """Milliseconds since 1970 UTC: for stamps that people read. May jump."""
+
+
+class Jitter(Protocol):
+    """A seeded source of chance."""
+
+    def draw(self, low: int, high: int) -> int:
+        """An integer, low <= x < high."""
+
+    def draw_id(self) -> bytes:
+        """Sixteen random bytes: a new id."""

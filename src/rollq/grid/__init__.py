@@ -1,0 +1,1 @@
+"""The replicated state machine: commands in, state, events and effects out. Pure."""

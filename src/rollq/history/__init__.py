@@ -1,0 +1,1 @@
+"""Events leaving the group: rows and sealed segments."""

@@ -1,0 +1,1 @@
+"""Choices of the elected leader, not replicated: dispatch, placement, expiry, retry. Pure."""

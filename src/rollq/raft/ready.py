@@ -1,0 +1,65 @@
+"""`Ready`: one value that says what the shell must now do, and in which order.
+
+The duties, in order:
+
+1. send `send_now`: safe before anything is on disk (a leader's appends and heartbeats);
+2. persist `hard_state`, `entries` and `snapshot_chunks`, with one fsync if `must_sync`.
+   `entries` replace whatever the log holds from `entries[0].index` on;
+3. send `send_after_persist`: votes, vote requests and acknowledgements, which are promises
+   about the disk;
+4. if a snapshot is complete, load it into the state machine; then apply `committed` in order;
+5. answer `reads` whose index is applied;
+6. call `advance(ready)`. Only then may `ready()` be called again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rollq.base.ids import MemberId
+from rollq.raft.types import Entry, HardState, RaftMessage, Role, SnapshotMeta
+
+
+@dataclass(slots=True)
+class SnapshotChunk:
+    """A verified-in-order piece of a snapshot to write at `offset` of the incoming file."""
+
+    meta: SnapshotMeta
+    offset: int
+    data: bytes
+    done: bool  # with this piece the file is complete: check digest, fsync, rename, load
+
+
+@dataclass(slots=True)
+class ReadReady:
+    """A read that was asked for with `request` may be answered once `index` is applied.
+    index 0: it must be asked again (leader changed)."""
+
+    request: int
+    index: int
+
+
+@dataclass(slots=True)
+class Ready:
+    """See the module's head for the order of duties."""
+
+    number: int
+    # Who leads and what we are, if either changed since the last Ready. Never persisted.
+    role: Role | None = None
+    leader_id: MemberId | None = None
+    # Persist, before send_after_persist. None: unchanged.
+    hard_state: HardState | None = None
+    # Persist, before send_after_persist; replaces the tail from entries[0].index.
+    entries: list[Entry] = field(default_factory=list)
+    # Write, before send_after_persist.
+    snapshot_chunks: list[SnapshotChunk] = field(default_factory=list)
+    # Send at once.
+    send_now: list[RaftMessage] = field(default_factory=list)
+    # Send only when everything above is on disk.
+    send_after_persist: list[RaftMessage] = field(default_factory=list)
+    # Apply, in order, after persisting.
+    committed: list[Entry] = field(default_factory=list)
+    # Answer when their index is applied.
+    reads: list[ReadReady] = field(default_factory=list)
+    # Whether the persist step needs an fsync (commit alone moving does not).
+    must_sync: bool = False

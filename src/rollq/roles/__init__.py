@@ -1,0 +1,1 @@
+"""Runnable roles: member, worker, client."""

@@ -1,0 +1,1 @@
+"""The member process (`rollq leader`): driver, gateway, sessions, roll call."""

@@ -1,0 +1,1 @@
+"""The worker: a pure machine that decides, and (later) the executor that runs."""

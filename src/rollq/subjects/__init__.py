@@ -1,0 +1,1 @@
+"""Subjects and patterns: grammar, matcher, trie, overlap. Pure."""

@@ -1,0 +1,1 @@
+"""The kit: virtual clock, network and disk, clusters, workloads, checkers, mutants."""

@@ -1,0 +1,1 @@
+"""Bytes, frames and messages: what peers say to each other. Pure."""
