@@ -1,0 +1,321 @@
+"""Everything that may enter the log.
+
+A command is what the leader asks the group to agree on. Time, chance and the leader's choices
+are already decided in its fields: `apply` reads no clock and draws nothing. One raft entry holds
+a batch of commands with the leader's stamp.
+
+Commands are stored for ever (golden logs in tests/replay): a field may be appended with a default
+that keeps the old meaning; nothing is removed, reordered or retyped, and a tag is never reused.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TypeAlias
+
+import msgspec
+
+from rollq.base.ids import NIL_ID, ClientId, JobId, WorkerId
+
+
+class Status(enum.IntEnum):
+    """How an execution ended, as its worker reports it."""
+
+    OK = 0
+    FAILED = 1  # the program's own failure: a result, not retried unless the job's rule says so
+    CANCELLED = 2  # the worker ended it because it was told to
+
+
+class Cause(enum.IntEnum):
+    """Why an attempt came to nothing, or why a job is dead."""
+
+    NONE = 0
+    LEASE_LOST = 1
+    WORKER_DOWN = 2
+    NACKED = 3
+    EXIT_CODE = 4  # the retry rule named the exit code, and attempts ran out
+    EXPIRED = 5  # waited longer than it may
+    WORKER_RESTARTED = 6
+
+
+class JobOptions(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What a job may ask for beyond the defaults. 0 means: the cluster's setting."""
+
+    priority: int = 0  # 0 … PRIORITY_MAX, higher first
+    delay_ms: int = 0  # not before this long after acceptance
+    max_attempts: int = 0
+    lease_ms: int = 0
+    run_ms_soft: int = 0
+    run_ms_max: int = 0
+    expire_ms: int = 0  # dead if still waiting after this long
+    result_ttl_ms: int = 0
+    retry_base_ms: int = 0
+    retry_exit_codes: tuple[int, ...] = ()
+    worker_name: str = ""  # only this worker may run it
+
+
+DEFAULT_OPTIONS = JobOptions()
+
+
+class Settings(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Cluster-wide settings, replicated."""
+
+    max_attempts: int = 5
+    lease_ms: int = 30_000
+    worker_grace_ms: int = 10_000  # how long a vanished worker may take to come back
+    retry_base_ms: int = 500
+    retry_max_ms: int = 60_000
+    result_ttl_ms: int = 24 * 3_600_000
+    dead_ttl_ms: int = 7 * 24 * 3_600_000
+    results_kept_max: int = 100_000  # confirmed results; unconfirmed ones live until their TTL
+    client_cap: int = 0  # for clients that declare none; 0: no cap
+
+
+class AttemptRef(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """One attempt of one job, as a worker announces it."""
+
+    job_id: JobId
+    attempt: int
+    fence: int
+
+
+class LostAttempt(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """An attempt given up, and how long its job must wait before the next."""
+
+    job_id: JobId
+    attempt: int
+    delay_ms: int = 0
+
+
+class BulkItem(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """One job of a bulk submit."""
+
+    job_id: JobId
+    body: bytes
+
+
+class SubmitJob(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):
+    """Accept one job. Idempotent by job_id."""
+
+    job_id: JobId
+    client_id: ClientId
+    queue: str
+    exec_name: str
+    body: bytes
+    options: JobOptions | None = None
+
+
+class SubmitBulk(msgspec.Struct, array_like=True, frozen=True, tag=2):
+    """Accept many jobs at once, all or none. `batch_key` (if any) makes the whole call idempotent;
+    without it each item is idempotent by its job_id."""
+
+    client_id: ClientId
+    queue: str
+    exec_name: str
+    items: tuple[BulkItem, ...]
+    options: JobOptions | None = None
+    batch_key: str = ""
+
+
+class SubmitArray(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=3):
+    """Accept `task_count` tasks that share one body; a task becomes a record when assigned.
+    Task n has the id `task_id(array_id, n)`. At most `running_max` run at once (0: no limit)."""
+
+    array_id: JobId
+    client_id: ClientId
+    queue: str
+    exec_name: str
+    body: bytes
+    task_count: int
+    options: JobOptions | None = None
+    running_max: int = 0
+
+
+class AssignJob(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=4):
+    """Give a queued job to a worker session. `attempt` is the number this run will have."""
+
+    job_id: JobId
+    worker_id: WorkerId
+    incarnation: int
+    attempt: int
+    lease_ms: int
+
+
+class AssignTask(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=5):
+    """Give the next task of an array to a worker session."""
+
+    array_id: JobId
+    worker_id: WorkerId
+    incarnation: int
+    lease_ms: int
+
+
+class AckJob(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=6):
+    """An attempt ended and this is its result. `retry_delay_ms` is used if the job's retry rule
+    names the exit code and attempts are left."""
+
+    job_id: JobId
+    attempt: int
+    fence: int
+    status: int  # Status
+    result: bytes = b""
+    exit_code: int = 0
+    signal: int = 0
+    run_ms: int = 0
+    peak_bytes: int = 0
+    retry_delay_ms: int = 0
+
+
+class NackJob(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=7):
+    """The worker could not run it (no such executable, no room, draining)."""
+
+    job_id: JobId
+    attempt: int
+    fence: int
+    detail: str = ""
+    delay_ms: int = 0
+
+
+class ExpireLeases(msgspec.Struct, array_like=True, frozen=True, tag=8):
+    """The leader did not hear of these attempts for the length of their leases."""
+
+    lost: tuple[LostAttempt, ...]
+
+
+class ReleaseJobs(msgspec.Struct, array_like=True, frozen=True, tag=9):
+    """The delay of these jobs is over; `attempt` names the delay that is meant."""
+
+    jobs: tuple[LostAttempt, ...]
+
+
+class ExpireJobs(msgspec.Struct, array_like=True, frozen=True, tag=10):
+    """These jobs waited longer than their `expire_ms`."""
+
+    job_ids: tuple[JobId, ...]
+
+
+class CancelJobs(msgspec.Struct, array_like=True, frozen=True, tag=11):
+    """Cancel jobs, tasks or whole arrays. A running one is asked to stop and ends when its worker
+    confirms it or is lost."""
+
+    job_ids: tuple[JobId, ...]
+    by: str = ""
+
+
+class RedriveItem(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A dead job to run again, with another body if `body` is not None."""
+
+    job_id: JobId
+    body: bytes | None = None
+
+
+class RedriveJobs(msgspec.Struct, array_like=True, frozen=True, tag=12):
+    """Put dead jobs back in their queues with attempts counted anew, all or none."""
+
+    items: tuple[RedriveItem, ...]
+    by: str = ""
+
+
+class PurgeJobs(msgspec.Struct, array_like=True, frozen=True, tag=13):
+    """Forget dead jobs for good."""
+
+    job_ids: tuple[JobId, ...]
+    by: str = ""
+
+
+class ConfirmResults(msgspec.Struct, array_like=True, frozen=True, tag=14):
+    """The client has these results: they are no longer owed (but kept for their TTL)."""
+
+    client_id: ClientId
+    job_ids: tuple[JobId, ...]
+
+
+class ForgetJobs(msgspec.Struct, array_like=True, frozen=True, tag=15):
+    """The TTL of these ended jobs is over: record, result and dedup go together."""
+
+    job_ids: tuple[JobId, ...]
+
+
+class OpenClient(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=16):
+    """A client declared itself with a cap on its jobs in flight (0: the cluster's setting)."""
+
+    client_id: ClientId
+    cap: int = 0
+
+
+class OpenWorker(msgspec.Struct, array_like=True, frozen=True, tag=17):
+    """A worker session began. Attempts it holds and announces are adopted; those of the same
+    incarnation that it did not announce are sent again; those of an earlier incarnation are lost
+    and their jobs wait `lost_delay_ms`; announced ones that are not valid any more are cancelled."""
+
+    worker_id: WorkerId
+    incarnation: int
+    name: str
+    patterns: tuple[str, ...]
+    slots: int
+    running: tuple[AttemptRef, ...] = ()
+    lost_delay_ms: int = 0
+
+
+class CloseWorker(msgspec.Struct, array_like=True, frozen=True, tag=18):
+    """A worker left, or did not come back within its grace: its attempts are lost."""
+
+    worker_id: WorkerId
+    incarnation: int
+    lost: tuple[LostAttempt, ...] = ()
+
+
+class PauseQueue(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=19):
+    """No new assignments from this queue."""
+
+    queue: str
+    by: str = ""
+
+
+class ResumeQueue(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=20):
+    """Assignments from this queue again."""
+
+    queue: str
+    by: str = ""
+
+
+class SetSettings(msgspec.Struct, array_like=True, frozen=True, tag=21):
+    """Replace the cluster settings."""
+
+    settings: Settings
+    by: str = ""
+
+
+Command: TypeAlias = (
+    SubmitJob
+    | SubmitBulk
+    | SubmitArray
+    | AssignJob
+    | AssignTask
+    | AckJob
+    | NackJob
+    | ExpireLeases
+    | ReleaseJobs
+    | ExpireJobs
+    | CancelJobs
+    | RedriveJobs
+    | PurgeJobs
+    | ConfirmResults
+    | ForgetJobs
+    | OpenClient
+    | OpenWorker
+    | CloseWorker
+    | PauseQueue
+    | ResumeQueue
+    | SetSettings
+)
+
+
+class CommandBatch(msgspec.Struct, array_like=True, frozen=True):
+    """What one raft entry carries: the leader's wall-clock stamp and what arrived in one turn."""
+
+    stamp_ms: int
+    commands: tuple[Command, ...]
+
+
+NOBODY: WorkerId = NIL_ID
