@@ -16,14 +16,11 @@ from typing import TypeAlias
 import msgspec
 
 from rollq.base.ids import NIL_ID, ClientId, JobId, WorkerId
-
-
-class Status(enum.IntEnum):
-    """How an execution ended, as its worker reports it."""
-
-    OK = 0
-    FAILED = 1  # the program's own failure: a result, not retried unless the job's rule says so
-    CANCELLED = 2  # the worker ended it because it was told to
+from rollq.base.jobs import DEFAULT_OPTIONS as DEFAULT_OPTIONS
+from rollq.base.jobs import AttemptRef as AttemptRef
+from rollq.base.jobs import BulkItem as BulkItem
+from rollq.base.jobs import JobOptions as JobOptions
+from rollq.base.jobs import Status as Status
 
 
 class Cause(enum.IntEnum):
@@ -36,25 +33,6 @@ class Cause(enum.IntEnum):
     EXIT_CODE = 4  # the retry rule named the exit code, and attempts ran out
     EXPIRED = 5  # waited longer than it may
     WORKER_RESTARTED = 6
-
-
-class JobOptions(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What a job may ask for beyond the defaults. 0 means: the cluster's setting."""
-
-    priority: int = 0  # 0 … PRIORITY_MAX, higher first
-    delay_ms: int = 0  # not before this long after acceptance
-    max_attempts: int = 0
-    lease_ms: int = 0
-    run_ms_soft: int = 0
-    run_ms_max: int = 0
-    expire_ms: int = 0  # dead if still waiting after this long
-    result_ttl_ms: int = 0
-    retry_base_ms: int = 0
-    retry_exit_codes: tuple[int, ...] = ()
-    worker_name: str = ""  # only this worker may run it
-
-
-DEFAULT_OPTIONS = JobOptions()
 
 
 class Settings(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -71,27 +49,12 @@ class Settings(msgspec.Struct, array_like=True, frozen=True, gc=False):
     client_cap: int = 0  # for clients that declare none; 0: no cap
 
 
-class AttemptRef(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """One attempt of one job, as a worker announces it."""
-
-    job_id: JobId
-    attempt: int
-    fence: int
-
-
 class LostAttempt(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """An attempt given up, and how long its job must wait before the next."""
 
     job_id: JobId
     attempt: int
     delay_ms: int = 0
-
-
-class BulkItem(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """One job of a bulk submit."""
-
-    job_id: JobId
-    body: bytes
 
 
 class SubmitJob(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):

@@ -1,0 +1,55 @@
+"""Values that mean the same on the wire, in the log and at the worker.
+
+They are part of three formats at once, so the law of all three holds: a field may be appended
+with a default that keeps the old meaning; nothing is removed, reordered or retyped.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+from rollq.base.ids import JobId
+
+
+class Status(enum.IntEnum):
+    """How an execution ended, as its worker reports it."""
+
+    OK = 0
+    FAILED = 1  # the program's own failure: a result, not retried unless the job's rule says so
+    CANCELLED = 2  # the worker ended it because it was told to
+
+
+class JobOptions(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What a job may ask for beyond the defaults. 0 means: the cluster's setting."""
+
+    priority: int = 0  # 0 … PRIORITY_MAX, higher first
+    delay_ms: int = 0  # not before this long after acceptance
+    max_attempts: int = 0
+    lease_ms: int = 0
+    run_ms_soft: int = 0
+    run_ms_max: int = 0
+    expire_ms: int = 0  # dead if still waiting after this long
+    result_ttl_ms: int = 0
+    retry_base_ms: int = 0
+    retry_exit_codes: tuple[int, ...] = ()
+    worker_name: str = ""  # only this worker may run it
+
+
+DEFAULT_OPTIONS = JobOptions()
+
+
+class AttemptRef(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """One attempt of one job, as a worker announces it."""
+
+    job_id: JobId
+    attempt: int
+    fence: int
+
+
+class BulkItem(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """One job of a bulk submit."""
+
+    job_id: JobId
+    body: bytes
