@@ -16,11 +16,7 @@ from typing import TypeAlias
 import msgspec
 
 from rollq.base.ids import NIL_ID, ClientId, JobId, WorkerId
-from rollq.base.jobs import DEFAULT_OPTIONS as DEFAULT_OPTIONS
-from rollq.base.jobs import AttemptRef as AttemptRef
-from rollq.base.jobs import BulkItem as BulkItem
-from rollq.base.jobs import JobOptions as JobOptions
-from rollq.base.jobs import Status as Status
+from rollq.base.jobs import AttemptRef, BulkItem, JobOptions
 
 
 class Cause(enum.IntEnum):
@@ -120,7 +116,7 @@ class AckJob(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=6):
     job_id: JobId
     attempt: int
     fence: int
-    status: int  # Status
+    status: int  # base.jobs.Status
     result: bytes = b""
     exit_code: int = 0
     signal: int = 0
@@ -207,9 +203,12 @@ class OpenClient(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=16)
 
 
 class OpenWorker(msgspec.Struct, array_like=True, frozen=True, tag=17):
-    """A worker session began. Attempts it holds and announces are adopted; those of the same
-    incarnation that it did not announce are sent again; those of an earlier incarnation are lost
-    and their jobs wait `lost_delay_ms`; announced ones that are not valid any more are cancelled."""
+    """A worker session began.
+
+    Attempts it holds and announces are adopted; those of the same incarnation that it did not
+    announce are sent again; those of an earlier incarnation are lost and their jobs wait
+    `lost_delay_ms`; announced ones that are not valid any more are cancelled.
+    """
 
     worker_id: WorkerId
     incarnation: int

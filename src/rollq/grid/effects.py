@@ -12,7 +12,7 @@ import msgspec
 
 from rollq.base.errors import ErrorCode
 from rollq.base.ids import ClientId, JobId, WorkerId
-from rollq.grid.commands import JobOptions
+from rollq.base.jobs import JobOptions
 from rollq.grid.events import Event
 
 
