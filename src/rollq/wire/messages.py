@@ -1,0 +1,372 @@
+"""What peers say to each other, as values.
+
+A message is one struct whatever dialect its bytes were in: the seeds' JSON, or our compact
+msgpack form used between peers that both offered it. `message_codec` maps the two. Nothing here
+is a command: the gateway decides what a message asks the group to agree on.
+
+The compact form is the struct itself as a msgpack array, so fields may be appended with a default
+and nothing else may change.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TypeAlias
+
+import msgspec
+
+from rollq.base.ids import NIL_ID, ClientId, JobId, MemberId, MessageId, WorkerId
+from rollq.base.jobs import AttemptRef, BulkItem, JobOptions
+
+
+class MessageType(enum.IntEnum):
+    """The type byte of a frame. 1 to 27 are the seeds'; a number is never reused."""
+
+    SUBMIT_JOB = 1
+    ASSIGN_JOB = 2
+    ACK_JOB = 3
+    CREDIT = 4
+    RESULT = 5
+    CACHE_PUT = 6
+    CACHE_ACK = 7
+    HELLO_CLIENT = 9
+    HELLO_WORKER = 10
+    NOT_LEADER = 20
+    LEADER_HELLO = 21
+    APPEND_ENTRIES = 22
+    APPEND_RESPONSE = 23
+    REQUEST_VOTE = 24
+    VOTE_RESPONSE = 25
+    INSTALL_SNAPSHOT = 26
+    INSTALL_SNAPSHOT_RESPONSE = 27
+    # ours, sessions
+    WELCOME = 30
+    ACCEPTED = 31
+    ERROR = 32
+    SUBMIT_BULK = 33
+    SUBMIT_ARRAY = 34
+    CANCEL = 35
+    CONFIRM = 36
+    QUERY = 37
+    ANSWER = 38
+    ADMIN = 39
+    NACK = 40
+    ACK_TAKEN = 41
+    HEARTBEAT = 42
+    STOP_JOB = 43
+    GOODBYE = 44
+    # ours, between members
+    RAFT_HEARTBEAT = 60
+    RAFT_HEARTBEAT_RESPONSE = 61
+    TIMEOUT_NOW = 62
+    READ_INDEX = 63
+    READ_INDEX_RESPONSE = 64
+    ROLL_ANSWER = 65
+    HISTORY_FETCH = 66
+    HISTORY_ROWS = 67
+
+
+# --- a client speaks
+
+
+class HelloClient(msgspec.Struct, array_like=True, frozen=True, tag=9):
+    """I am a client; at most `desired_parallelism` of my jobs may run at once (0: your default)."""
+
+    client_id: ClientId
+    desired_parallelism: int = 0
+    features: tuple[str, ...] = ()
+
+
+class SubmitJob(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):
+    """Please run this. `body` reaches the worker as it is."""
+
+    job_id: JobId
+    client_id: ClientId
+    subject: str
+    exec_name: str
+    body: bytes
+    options: JobOptions | None = None
+
+
+class SubmitBulk(msgspec.Struct, array_like=True, frozen=True, tag=33):
+    """Please run these, all or none."""
+
+    request_id: MessageId
+    client_id: ClientId
+    subject: str
+    exec_name: str
+    items: tuple[BulkItem, ...]
+    options: JobOptions | None = None
+    batch_key: str = ""
+
+
+class SubmitArray(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=34):
+    """Please run `task_count` tasks that share one body."""
+
+    array_id: JobId
+    client_id: ClientId
+    subject: str
+    exec_name: str
+    body: bytes
+    task_count: int
+    options: JobOptions | None = None
+    running_max: int = 0
+
+
+class Cancel(msgspec.Struct, array_like=True, frozen=True, tag=35):
+    """Please end these jobs or arrays."""
+
+    request_id: MessageId
+    job_ids: tuple[JobId, ...]
+
+
+class Confirm(msgspec.Struct, array_like=True, frozen=True, tag=36):
+    """I have these results; you owe them no longer."""
+
+    job_ids: tuple[JobId, ...]
+
+
+class Query(msgspec.Struct, array_like=True, frozen=True, tag=37):
+    """How is it? `what` names a view (job, queues, workers, clients, dead, status, explain)."""
+
+    request_id: MessageId
+    what: str
+    key: bytes = b""
+    limit: int = 100
+
+
+class Admin(msgspec.Struct, array_like=True, frozen=True, tag=39):
+    """Please change the grid: `action` with its arguments as a msgpack map."""
+
+    request_id: MessageId
+    action: str  # pause resume redrive purge settings add_member remove_member transfer
+    arguments: bytes = b""
+
+
+# --- a worker speaks
+
+
+class HelloWorker(msgspec.Struct, array_like=True, frozen=True, tag=10):
+    """I am a worker: what I serve, and which attempts I still hold (running or finished)."""
+
+    worker_id: WorkerId
+    patterns: tuple[str, ...]
+    name: str = ""
+    incarnation: int = 0
+    slots: int = 0
+    holding: tuple[AttemptRef, ...] = ()
+    features: tuple[str, ...] = ()
+
+
+class Credit(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=4):
+    """I can take this many more."""
+
+    count: int
+
+
+class AckJob(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=3):
+    """An attempt ended. A worker of the seeds names the job alone (attempt and fence 0)."""
+
+    job_id: JobId
+    attempt: int = 0
+    fence: int = 0
+    status: int = 0
+    result: bytes = b""
+    exit_code: int = 0
+    signal: int = 0
+    run_ms: int = 0
+    peak_bytes: int = 0
+
+
+class Nack(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=40):
+    """I could not run it."""
+
+    job_id: JobId
+    attempt: int
+    fence: int
+    detail: str = ""
+
+
+class Heartbeat(msgspec.Struct, array_like=True, frozen=True, tag=42):
+    """I am alive and hold these attempts: their leases are renewed."""
+
+    holding: tuple[AttemptRef, ...] = ()
+
+
+class Goodbye(msgspec.Struct, array_like=True, frozen=True, tag=44):
+    """I leave for good; attempts that I still hold are lost."""
+
+    reason: str = ""
+
+
+# --- a member answers
+
+
+class Welcome(msgspec.Struct, array_like=True, frozen=True, tag=30):
+    """Your hello was taken; these are the features that we both speak."""
+
+    group: str
+    member_id: MemberId
+    features: tuple[str, ...] = ()
+
+
+class NotLeader(msgspec.Struct, array_like=True, frozen=True, tag=20):
+    """Somebody else leads; empty: not known now, try again or another member."""
+
+    leader: str = ""
+    members: tuple[str, ...] = ()
+
+
+class Accepted(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=31):
+    """What `request_id` (a job id for a single submit) asked for is committed."""
+
+    request_id: MessageId
+    count: int = 1
+    known: bool = False  # it was accepted before
+    ended: bool = False  # and has ended: its result follows if it is still kept
+
+
+class Error(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=32):
+    """What `request_id` asked for was refused, or (nil id) what you sent broke the rules."""
+
+    request_id: MessageId
+    code: int
+    message: str
+    hint: str = ""
+    retryable: bool = False
+
+
+class Result(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=5):
+    """How your job ended."""
+
+    job_id: JobId
+    outcome: str  # done | dead | cancelled
+    status: int = 0
+    result: bytes = b""
+    exec_name: str = ""
+    exit_code: int = 0
+    signal: int = 0
+    run_ms: int = 0
+    attempt: int = 0
+    cause: int = 0
+    detail: str = ""
+    client_id: ClientId = ""
+
+
+class Answer(msgspec.Struct, array_like=True, frozen=True, tag=38):
+    """A view, read at `index`, as a msgpack value."""
+
+    request_id: MessageId
+    index: int
+    value: bytes = b""
+
+
+class AssignJob(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=2):
+    """Run this attempt, and hold its lease by heartbeats."""
+
+    job_id: JobId
+    attempt: int
+    fence: int
+    lease_ms: int
+    subject: str
+    exec_name: str
+    body: bytes
+    options: JobOptions | None = None
+    client_id: ClientId = ""
+    task_number: int = -1
+
+
+class StopJob(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=43):
+    """End this attempt: cancelled, or not yours any more."""
+
+    job_id: JobId
+    attempt: int
+    fence: int
+
+
+class AckTaken(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=41):
+    """Your ack or nack is committed (or was stale): forget the attempt."""
+
+    job_id: JobId
+    attempt: int
+    stale: bool = False
+
+
+# --- members speak to each other (raft messages are rollq.raft.types)
+
+
+class LeaderHello(msgspec.Struct, array_like=True, frozen=True, tag=21):
+    """Roll call: who I am and how often my disk has been started. Sent until answered."""
+
+    member_id: MemberId
+    address: str
+    cluster_id: bytes
+    boot: int
+    last_index: int
+    newcomer: bool = False  # my disk is empty: I ask to be let in
+
+
+class RollAnswer(msgspec.Struct, array_like=True, frozen=True, tag=65):
+    """What I know of you: the highest boot I ever wrote down, and whether I am new myself."""
+
+    member_id: MemberId
+    address: str
+    cluster_id: bytes
+    boot_known: int
+    to_boot: int
+    newcomer: bool = False
+
+
+class HistoryFetch(msgspec.Struct, array_like=True, frozen=True, tag=66):
+    """Send me the history rows of these log indexes."""
+
+    first: int
+    last: int
+
+
+class HistoryRows(msgspec.Struct, array_like=True, frozen=True, tag=67):
+    """The rows of log indexes first to last (a prefix of what was asked for), as JSON lines."""
+
+    first: int
+    last: int
+    lines: tuple[bytes, ...] = ()
+
+
+# --- the seeds' cache messages (relayed; the file plane gives them meaning)
+
+
+class CachePut(msgspec.Struct, array_like=True, frozen=True, tag=6):
+    """Put files on the workers whose patterns overlap the target. `payload` is CachePutRequest."""
+
+    request_id: MessageId
+    payload: bytes
+
+
+class CacheAck(msgspec.Struct, array_like=True, frozen=True, tag=7):
+    """One worker's answer to CachePut. `payload` is CachePutResult."""
+
+    request_id: MessageId
+    payload: bytes
+
+
+ClientMessage: TypeAlias = (
+    HelloClient | SubmitJob | SubmitBulk | SubmitArray | Cancel | Confirm | Query | Admin | CachePut
+)
+WorkerMessage: TypeAlias = HelloWorker | Credit | AckJob | Nack | Heartbeat | Goodbye | CacheAck
+MemberMessage: TypeAlias = (
+    Welcome
+    | NotLeader
+    | Accepted
+    | Error
+    | Result
+    | Answer
+    | AssignJob
+    | StopJob
+    | AckTaken
+    | CachePut
+    | CacheAck
+)
+SessionMessage: TypeAlias = ClientMessage | WorkerMessage | MemberMessage
+PeerMessage: TypeAlias = LeaderHello | RollAnswer | HistoryFetch | HistoryRows
+
+NOT_ASKED: MessageId = NIL_ID
