@@ -60,6 +60,7 @@ class ErrorCode(enum.IntEnum):
     DISK_FULL = 402
     SNAPSHOT_CORRUPT = 403
     WRONG_IDENTITY = 404
+    DISK_VERSION = 405
     # 5xx: our own fault
     BUG = 500
 

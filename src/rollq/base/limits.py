@@ -44,6 +44,21 @@ SNAPSHOT_CHUNK_BYTES_MAX: Final = 1024 * 1024
 RECORD_BYTES_MAX: Final = 64 * 1024 * 1024
 SEGMENT_BYTES: Final = 16 * 1024 * 1024
 SNAPSHOTS_KEPT: Final = 2
+SNAPSHOT_META_BYTES_MAX: Final = 1024 * 1024
+SPARE_SEGMENTS_MAX: Final = 2  # recycled log files that wait for the next rotation
+PEER_NOTES_MAX: Final = 64  # boots of peers that a disk remembers; a group has at most a few
+BROKEN_COPIES_MAX: Final = 16  # damaged files kept for people to look at, per kind
 
 # Worker.
 DEDUP_RECORDS_MAX: Final = 4_096
+
+# Grid tables. A full table refuses what is new; it never drops what was accepted.
+QUEUES_MAX: Final = 100_000
+CLIENTS_MAX: Final = 1_000_000  # idle ones give way, oldest first, before anybody is refused
+WORKERS_MAX: Final = 100_000
+ARRAYS_MAX: Final = 100_000
+BATCHES_KEPT_MAX: Final = 100_000  # bulk keys remembered; the oldest is forgotten first
+BATCH_KEY_BYTES_MAX: Final = 256
+WORKER_NAME_BYTES_MAX: Final = 256
+PATTERN_BYTES_MAX: Final = SUBJECT_BYTES_MAX
+DURATION_MS_MAX: Final = 366 * 24 * 3_600_000  # no delay, lease or TTL is longer than a year
