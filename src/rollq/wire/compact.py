@@ -1,0 +1,181 @@
+"""The compact dialect: a message as a msgpack array of its fields, without a tag.
+
+The type byte of the frame tells which struct the array is, so the tag that msgspec would put in
+front is left out. Each struct has an untagged twin that is decoded into, made here from the
+struct's own fields; fields that hold an id are bound to 16 bytes on the way. An array may be
+longer than we know (a newer peer) or shorter by fields with defaults (an older one).
+
+Messages between members name their group in the subject: `cluster.<group>.<area>`.
+"""
+
+from __future__ import annotations
+
+import re
+import typing
+from collections.abc import Callable
+from typing import Annotated, Any, Final, TypeAlias
+
+import msgspec
+
+from rollq.base.errors import ErrorCode, RemoteError
+from rollq.base.ids import GUID_BYTES
+from rollq.base.limits import CREDIT_MAX
+from rollq.raft import types as raft
+from rollq.wire import messages as m
+from rollq.wire.frame import Frame
+from rollq.wire.messages import MessageType
+
+Message: TypeAlias = m.SessionMessage | m.PeerMessage | raft.RaftMessage
+
+TYPE_OF: Final[dict[type, MessageType]] = {
+    m.SubmitJob: MessageType.SUBMIT_JOB,
+    m.AssignJob: MessageType.ASSIGN_JOB,
+    m.AckJob: MessageType.ACK_JOB,
+    m.Credit: MessageType.CREDIT,
+    m.Result: MessageType.RESULT,
+    m.CachePut: MessageType.CACHE_PUT,
+    m.CacheAck: MessageType.CACHE_ACK,
+    m.HelloClient: MessageType.HELLO_CLIENT,
+    m.HelloWorker: MessageType.HELLO_WORKER,
+    m.NotLeader: MessageType.NOT_LEADER,
+    m.LeaderHello: MessageType.LEADER_HELLO,
+    raft.AppendEntries: MessageType.APPEND_ENTRIES,
+    raft.AppendResponse: MessageType.APPEND_RESPONSE,
+    raft.RequestVote: MessageType.REQUEST_VOTE,
+    raft.VoteResponse: MessageType.VOTE_RESPONSE,
+    raft.InstallSnapshot: MessageType.INSTALL_SNAPSHOT,
+    raft.InstallSnapshotResponse: MessageType.INSTALL_SNAPSHOT_RESPONSE,
+    m.Welcome: MessageType.WELCOME,
+    m.Accepted: MessageType.ACCEPTED,
+    m.Error: MessageType.ERROR,
+    m.SubmitBulk: MessageType.SUBMIT_BULK,
+    m.SubmitArray: MessageType.SUBMIT_ARRAY,
+    m.Cancel: MessageType.CANCEL,
+    m.Confirm: MessageType.CONFIRM,
+    m.Query: MessageType.QUERY,
+    m.Answer: MessageType.ANSWER,
+    m.Admin: MessageType.ADMIN,
+    m.Nack: MessageType.NACK,
+    m.AckTaken: MessageType.ACK_TAKEN,
+    m.Heartbeat: MessageType.HEARTBEAT,
+    m.StopJob: MessageType.STOP_JOB,
+    m.Goodbye: MessageType.GOODBYE,
+    raft.Heartbeat: MessageType.RAFT_HEARTBEAT,
+    raft.HeartbeatResponse: MessageType.RAFT_HEARTBEAT_RESPONSE,
+    raft.TimeoutNow: MessageType.TIMEOUT_NOW,
+    raft.ReadIndex: MessageType.READ_INDEX,
+    raft.ReadIndexResponse: MessageType.READ_INDEX_RESPONSE,
+    m.RollAnswer: MessageType.ROLL_ANSWER,
+    m.HistoryFetch: MessageType.HISTORY_FETCH,
+    m.HistoryRows: MessageType.HISTORY_ROWS,
+}
+
+# The part of a member that a message between members is for; the last token of its subject.
+AREA_OF: Final[dict[MessageType, str]] = {
+    MessageType.LEADER_HELLO: "roll",
+    MessageType.ROLL_ANSWER: "roll",
+    MessageType.HISTORY_FETCH: "history",
+    MessageType.HISTORY_ROWS: "history",
+} | {TYPE_OF[kind]: "raft" for kind in typing.get_args(raft.RaftMessage)}
+
+
+def encode_compact(message: Message, group: str = "") -> Frame:
+    """The frame of a message in the compact dialect; `group` is for messages between members."""
+    kind = TYPE_OF[type(message)]
+    payload = ENCODE(msgspec.structs.astuple(message))
+    area = AREA_OF.get(kind)
+    return Frame(kind, subject=f"cluster.{group}.{area}" if area else "", payload=payload)
+
+
+def decode_compact(frame: Frame) -> Message:
+    """The message that a frame in the compact dialect holds.
+
+    Raises:
+        RemoteError: UNKNOWN_MESSAGE, BAD_PAYLOAD, BAD_ID or BAD_CREDIT.
+    """
+    try:
+        decode, build = DECODERS[frame.type]
+    except KeyError:
+        raise RemoteError(
+            ErrorCode.UNKNOWN_MESSAGE, f"no message has the type {frame.type}"
+        ) from None
+    try:
+        message: Message = build(*msgspec.structs.astuple(decode(frame.payload)))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _bad_payload(build, error) from None
+    check = CHECKS.get(build)
+    if check is not None:
+        check(message)
+    return message
+
+
+def check_credit(message: m.Credit) -> None:
+    """Refuse a grant that no worker can mean."""
+    if not 0 <= message.count <= CREDIT_MAX:
+        raise RemoteError(
+            ErrorCode.BAD_CREDIT, f"a credit of {message.count}", f"grant 0 to {CREDIT_MAX}"
+        )
+
+
+def _check_holding(message: m.HelloWorker | m.Heartbeat) -> None:
+    for ref in message.holding:
+        if len(ref.job_id) != GUID_BYTES:
+            raise _bad_nested_id(message, ref.job_id)
+
+
+def _check_items(message: m.SubmitBulk) -> None:
+    for item in message.items:
+        if len(item.job_id) != GUID_BYTES:
+            raise _bad_nested_id(message, item.job_id)
+
+
+def _bad_nested_id(message: Message, raw: bytes) -> RemoteError:
+    name = type(message).__name__
+    return RemoteError(ErrorCode.BAD_ID, f"{name}: a job id has {GUID_BYTES} bytes, not {len(raw)}")
+
+
+def _bad_payload(build: type, error: Exception) -> RemoteError:
+    """Name the field by its name: a peer's author does not count array slots."""
+    names = build.__struct_fields__  # type: ignore[attr-defined]
+
+    def name_slot(found: re.Match[str]) -> str:
+        slot = int(found[1])
+        return f"`{names[slot]}" if slot < len(names) else found[0]
+
+    text = re.sub(r"`\$\[(\d+)\]", name_slot, str(error))
+    code = ErrorCode.BAD_ID if ID_REFUSED in text else ErrorCode.BAD_PAYLOAD
+    return RemoteError(code, f"{build.__name__}: {text}")
+
+
+Id: TypeAlias = Annotated[bytes, msgspec.Meta(min_length=GUID_BYTES, max_length=GUID_BYTES)]
+ID_REFUSED: Final = "`bytes` of length"  # how msgspec words a breach of `Id`, the only such bound
+ID_FIELDS: Final[dict[str, Any]] = {
+    "job_id": Id,
+    "array_id": Id,
+    "worker_id": Id,
+    "request_id": Id,
+    "job_ids": tuple[Id, ...],
+}
+
+
+def _twin(struct: type) -> type[msgspec.Struct]:
+    """The same fields without the tag, so that the array holds them alone."""
+    hints = typing.get_type_hints(struct)
+    fields: list[Any] = []
+    for field in msgspec.structs.fields(struct):
+        hint = ID_FIELDS.get(field.name, hints[field.name])
+        fields.append((field.name, hint) if field.required else (field.name, hint, field.default))
+    return msgspec.defstruct(f"{struct.__name__}Fields", fields, array_like=True, frozen=True)
+
+
+ENCODE: Final = msgspec.msgpack.Encoder().encode
+DECODERS: Final[dict[int, tuple[Callable[[bytes], Any], type]]] = {
+    kind: (msgspec.msgpack.Decoder(_twin(struct)).decode, struct)
+    for struct, kind in TYPE_OF.items()
+}
+CHECKS: Final[dict[type, Callable[[Any], None]]] = {
+    m.Credit: check_credit,
+    m.HelloWorker: _check_holding,
+    m.Heartbeat: _check_holding,
+    m.SubmitBulk: _check_items,
+}
