@@ -1,0 +1,1 @@
+"""Cases and scripts that others wrote, run against ours."""

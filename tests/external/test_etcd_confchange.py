@@ -1,0 +1,17 @@
+from pathlib import Path
+
+import pytest
+
+from tests.external import etcd_confchange
+from tests.external.cases import absence, external_folder, find_files
+
+PART = "confchange"
+
+
+@pytest.mark.skipif(bool(absence(PART)), reason=absence(PART))
+@pytest.mark.parametrize(
+    "path", find_files(external_folder(PART)) or [Path("absent")], ids=lambda path: path.stem
+)
+def test_confchange(path: Path) -> None:
+    outcome = etcd_confchange.run_cases(path.read_text(encoding="utf-8"))
+    assert outcome.verdict == "passed", outcome.detail

@@ -1,0 +1,1 @@
+"""Scenarios as text: commands and what they must print, one folder a machine."""
