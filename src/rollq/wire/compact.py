@@ -19,7 +19,6 @@ import msgspec
 
 from rollq.base.errors import ErrorCode, RemoteError
 from rollq.base.ids import GUID_BYTES
-from rollq.base.limits import CREDIT_MAX
 from rollq.raft import types as raft
 from rollq.wire import messages as m
 from rollq.wire.frame import Frame
@@ -91,7 +90,7 @@ def decode_compact(frame: Frame) -> Message:
     """The message that a frame in the compact dialect holds.
 
     Raises:
-        RemoteError: UNKNOWN_MESSAGE, BAD_PAYLOAD, BAD_ID or BAD_CREDIT.
+        RemoteError: UNKNOWN_MESSAGE, BAD_PAYLOAD or BAD_ID.
     """
     try:
         decode, build = DECODERS[frame.type]
@@ -103,35 +102,7 @@ def decode_compact(frame: Frame) -> Message:
         message: Message = build(*msgspec.structs.astuple(decode(frame.payload)))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _bad_payload(build, error) from None
-    check = CHECKS.get(build)
-    if check is not None:
-        check(message)
     return message
-
-
-def check_credit(message: m.Credit) -> None:
-    """Refuse a grant that no worker can mean."""
-    if not 0 <= message.count <= CREDIT_MAX:
-        raise RemoteError(
-            ErrorCode.BAD_CREDIT, f"a credit of {message.count}", f"grant 0 to {CREDIT_MAX}"
-        )
-
-
-def _check_holding(message: m.HelloWorker | m.Heartbeat) -> None:
-    for ref in message.holding:
-        if len(ref.job_id) != GUID_BYTES:
-            raise _bad_nested_id(message, ref.job_id)
-
-
-def _check_items(message: m.SubmitBulk) -> None:
-    for item in message.items:
-        if len(item.job_id) != GUID_BYTES:
-            raise _bad_nested_id(message, item.job_id)
-
-
-def _bad_nested_id(message: Message, raw: bytes) -> RemoteError:
-    name = type(message).__name__
-    return RemoteError(ErrorCode.BAD_ID, f"{name}: a job id has {GUID_BYTES} bytes, not {len(raw)}")
 
 
 def _bad_payload(build: type, error: Exception) -> RemoteError:
@@ -172,10 +143,4 @@ ENCODE: Final = msgspec.msgpack.Encoder().encode
 DECODERS: Final[dict[int, tuple[Callable[[bytes], Any], type]]] = {
     kind: (msgspec.msgpack.Decoder(_twin(struct)).decode, struct)
     for struct, kind in TYPE_OF.items()
-}
-CHECKS: Final[dict[type, Callable[[Any], None]]] = {
-    m.Credit: check_credit,
-    m.HelloWorker: _check_holding,
-    m.Heartbeat: _check_holding,
-    m.SubmitBulk: _check_items,
 }

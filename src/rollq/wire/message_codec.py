@@ -1,29 +1,31 @@
 """Messages to frames and back, in either dialect.
 
-Only the choice of dialect lives here; what each dialect looks like is in its own file.
+Only the choice of dialect lives here; what each looks like is in its own file (`seeds_codec`,
+`compact`), and what a message must keep to in both is in `checks`.
 """
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
+from typing import Final
 
+from rollq.wire.checks import check_message
 from rollq.wire.compact import Message, decode_compact, encode_compact
 from rollq.wire.frame import Frame
+from rollq.wire.seeds_codec import decode_seeds, encode_seeds
 
 
 class Dialect(enum.Enum):
-    """How the payload of a message is written."""
+    """How the payloads of the seeds' message types are written; ours are msgpack in both."""
 
+    SEEDS = "seeds"  # JSON, as a peer written from the seeds expects it
     COMPACT = "compact"  # msgpack arrays, between peers that both offered it
 
 
 def encode_message(message: Message, dialect: Dialect, group: str = "") -> Frame:
-    """The frame that says `message`; `group` is for messages between members.
-
-    Raises:
-        LocalError: if the dialect has no words for the message.
-    """
-    return encode_compact(message, group)
+    """The frame that says `message`; `group` is for messages between members."""
+    return ENCODERS[dialect](message, group)
 
 
 def decode_message(frame: Frame, dialect: Dialect) -> Message:
@@ -32,4 +34,16 @@ def decode_message(frame: Frame, dialect: Dialect) -> Message:
     Raises:
         RemoteError: UNKNOWN_MESSAGE, BAD_PAYLOAD, BAD_ID, BAD_CREDIT or BAD_HANDSHAKE.
     """
-    return decode_compact(frame)
+    message = DECODERS[dialect](frame)
+    check_message(message)
+    return message
+
+
+ENCODERS: Final[dict[Dialect, Callable[[Message, str], Frame]]] = {
+    Dialect.SEEDS: encode_seeds,
+    Dialect.COMPACT: encode_compact,
+}
+DECODERS: Final[dict[Dialect, Callable[[Frame], Message]]] = {
+    Dialect.SEEDS: decode_seeds,
+    Dialect.COMPACT: decode_compact,
+}

@@ -17,6 +17,7 @@ import msgspec
 
 from rollq.base.ids import NIL_ID, ClientId, JobId, MemberId, MessageId, WorkerId
 from rollq.base.jobs import AttemptRef, BulkItem, JobOptions
+from rollq.raft.types import Member
 
 
 class MessageType(enum.IntEnum):
@@ -315,6 +316,7 @@ class RollAnswer(msgspec.Struct, array_like=True, frozen=True, tag=65):
     boot_known: int
     to_boot: int
     newcomer: bool = False
+    roster: tuple[Member, ...] = ()  # the configuration at the cluster's birth
 
 
 class HistoryFetch(msgspec.Struct, array_like=True, frozen=True, tag=66):

@@ -1,0 +1,271 @@
+"""The seeds' JSON models, as C# peers write and read them.
+
+Names are PascalCase, ids are Guid texts, byte arrays are base64. The fields of the seeds are
+always written; ours only if they say something, and fields that we do not know are skipped. More
+fields may be added, none removed.
+
+A `Head` is the part of a model that a member needs. It skips arguments and file contents, so a
+member never decodes base64 that it only passes on.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, TypeAlias, TypeVar
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from rollq.base.errors import ErrorCode, RemoteError
+from rollq.base.ids import ClientId, JobId, guid_from_text, guid_to_text
+from rollq.base.jobs import AttemptRef, JobOptions
+
+# JSON knows larger numbers than anything that they could be stored in later.
+Int64: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+OptionalInt: TypeAlias = Int64 | UnsetType
+
+STATUS_OK: Final = "OK"
+STATUS_FAILED: Final = "FAILED"
+
+
+class InputFile(msgspec.Struct, frozen=True, rename="pascal"):
+    """One input: its content, or the cache that holds it."""
+
+    name: str
+    cache_id: str | None = None
+    content: bytes | None = None
+
+
+class JobRequest(msgspec.Struct, frozen=True, rename="pascal"):
+    """What to run. From `priority` on, the fields are `JobOptions`."""
+
+    job_id: str
+    client_id: str | None
+    exec_name: str
+    args: tuple[str, ...] | None = ()
+    files: tuple[InputFile, ...] | None = ()
+    priority: OptionalInt = UNSET
+    delay_ms: OptionalInt = UNSET
+    max_attempts: OptionalInt = UNSET
+    lease_ms: OptionalInt = UNSET
+    run_ms_soft: OptionalInt = UNSET
+    run_ms_max: OptionalInt = UNSET
+    expire_ms: OptionalInt = UNSET
+    result_ttl_ms: OptionalInt = UNSET
+    retry_base_ms: OptionalInt = UNSET
+    retry_exit_codes: tuple[Int64, ...] | UnsetType = UNSET
+    worker_name: str | UnsetType = UNSET
+
+
+class JobRequestHead(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
+    """What a member reads of a JobRequest. From `priority` on, the fields are `JobOptions`."""
+
+    job_id: str
+    client_id: str | None = None
+    exec_name: str | None = None
+    priority: Int64 = 0
+    delay_ms: Int64 = 0
+    max_attempts: Int64 = 0
+    lease_ms: Int64 = 0
+    run_ms_soft: Int64 = 0
+    run_ms_max: Int64 = 0
+    expire_ms: Int64 = 0
+    result_ttl_ms: Int64 = 0
+    retry_base_ms: Int64 = 0
+    retry_exit_codes: tuple[Int64, ...] = ()
+    worker_name: str = ""
+
+
+class JobResult(msgspec.Struct, frozen=True, rename="pascal"):
+    """How a run ended: the seeds' fields, then ours."""
+
+    job_id: str
+    client_id: str | None
+    exec_name: str | None
+    status: str
+    stdout: str | None = ""
+    stderr: str | None = ""
+    output_archive: bytes | None = None
+    exit_code: OptionalInt = UNSET
+    signal: OptionalInt = UNSET
+    run_ms: OptionalInt = UNSET
+    peak_bytes: OptionalInt = UNSET
+
+
+class JobResultHead(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
+    """What a member reads of a JobResult."""
+
+    status: str
+    job_id: str | None = None
+    client_id: str | None = None
+    exec_name: str | None = None
+    exit_code: Int64 = 0
+    signal: Int64 = 0
+    run_ms: Int64 = 0
+    peak_bytes: Int64 = 0
+
+
+class ClientConfig(msgspec.Struct, frozen=True, rename="pascal"):
+    """A client's hello. `features` is ours."""
+
+    client_id: str | None = None
+    desired_parallelism: Int64 = 0
+    features: tuple[str, ...] | UnsetType = UNSET
+
+
+class HeldAttempt(msgspec.Struct, frozen=True, rename="pascal"):
+    """An attempt that a worker still holds."""
+
+    job_id: str
+    attempt: Int64
+    fence: Int64
+
+
+class WorkerConfig(msgspec.Struct, frozen=True, rename="pascal"):
+    """A worker's hello beyond its id and pattern: all of it is ours."""
+
+    patterns: tuple[str, ...] = ()
+    name: str = ""
+    incarnation: Int64 = 0
+    slots: Int64 = 0
+    holding: tuple[HeldAttempt, ...] = ()
+    features: tuple[str, ...] = ()
+
+
+class CacheEntry(msgspec.Struct, frozen=True, rename="pascal"):
+    """One file of a cache."""
+
+    name: str
+    content: bytes
+
+
+class CachePutRequest(msgspec.Struct, frozen=True, rename="pascal"):
+    """Files to put under `cache_id` on every worker whose pattern overlaps the target."""
+
+    cache_id: str
+    entries: tuple[CacheEntry, ...]
+    target_pattern: str
+
+
+class CachePutResult(msgspec.Struct, frozen=True, rename="pascal"):
+    """One worker's answer: OK, SKIPPED or FAILED."""
+
+    cache_id: str
+    status: str
+    message: str | None = ""
+
+
+class LeaderAddress(msgspec.Struct, frozen=True):
+    """The payload of NotLeader; in lower case, as the seeds have it. `members` is ours."""
+
+    leader: str | None = None
+    members: tuple[str, ...] | UnsetType = UNSET
+
+
+Model = TypeVar("Model", bound=msgspec.Struct)
+
+encode_model: Final = msgspec.json.Encoder().encode  # any of the above as JSON
+
+
+def decode_model(payload: bytes, model: type[Model]) -> Model:
+    """A model out of JSON.
+
+    Raises:
+        RemoteError: BAD_PAYLOAD, naming the field.
+    """
+    try:
+        decoded: Model = DECODERS[model].decode(payload)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _misfit(model, error) from None
+    return decoded
+
+
+def decode_if_marked(payload: bytes, model: type[Model], mark: str) -> Model | None:
+    """A model out of JSON, or None if the payload is something else.
+
+    The payload is the model's if it is a JSON object with a field `mark`. Such an object that
+    does not fit is refused: it is a mistake, not somebody's opaque bytes.
+
+    Raises:
+        RemoteError: BAD_PAYLOAD, naming the field.
+    """
+    if not payload.startswith(JSON_OBJECT_STARTS):
+        return None
+    try:
+        decoded: Model = DECODERS[model].decode(payload)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        try:
+            fields = MARKS.decode(payload)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return None
+        if mark not in fields:
+            return None
+        raise _misfit(model, error) from None
+    return decoded
+
+
+def job_request(
+    job_id: JobId,
+    client_id: ClientId,
+    exec_name: str,
+    *,
+    args: tuple[str, ...] = (),
+    files: tuple[InputFile, ...] = (),
+    options: JobOptions | None = None,
+) -> JobRequest:
+    """A JobRequest that carries its options in extension fields."""
+    request = JobRequest(guid_to_text(job_id), client_id, exec_name, args, files)
+    changed = {} if options is None else _changed(options)
+    return msgspec.structs.replace(request, **changed) if changed else request
+
+
+def options_of(head: JobRequestHead) -> JobOptions | None:
+    """The options in the extension fields; None if there are none."""
+    values = msgspec.structs.astuple(head)[FIRST_OPTION:]
+    return None if values == NO_OPTIONS else JobOptions(*values)
+
+
+def held_attempts(refs: tuple[AttemptRef, ...]) -> tuple[HeldAttempt, ...]:
+    """Attempts as a hello in JSON names them."""
+    return tuple(HeldAttempt(guid_to_text(ref.job_id), ref.attempt, ref.fence) for ref in refs)
+
+
+def attempt_refs(held: tuple[HeldAttempt, ...]) -> tuple[AttemptRef, ...]:
+    """The inverse of `held_attempts`.
+
+    Raises:
+        RemoteError: BAD_ID.
+    """
+    return tuple(AttemptRef(guid_from_text(h.job_id), h.attempt, h.fence) for h in held)
+
+
+def _misfit(model: type, error: Exception) -> RemoteError:
+    # Peers know the model by its name in the seeds; the text of msgspec names the field.
+    return RemoteError(ErrorCode.BAD_PAYLOAD, f"{model.__name__.removesuffix('Head')}: {error}")
+
+
+def _changed(options: JobOptions) -> dict[str, Any]:
+    return {
+        field.name: getattr(options, field.name)
+        for field in msgspec.structs.fields(JobOptions)
+        if getattr(options, field.name) != field.default
+    }
+
+
+MODELS: Final[tuple[type[msgspec.Struct], ...]] = (
+    JobRequest,
+    JobRequestHead,
+    JobResult,
+    JobResultHead,
+    ClientConfig,
+    WorkerConfig,
+    CachePutRequest,
+    CachePutResult,
+    LeaderAddress,
+)
+DECODERS: Final[dict[type[Any], msgspec.json.Decoder[Any]]] = {
+    model: msgspec.json.Decoder(model) for model in MODELS
+}
+MARKS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+JSON_OBJECT_STARTS: Final = (b"{", b" ", b"\t", b"\r", b"\n")
+FIRST_OPTION: Final = JobRequestHead.__struct_fields__.index("priority")
+NO_OPTIONS: Final = msgspec.structs.astuple(JobOptions())
