@@ -54,6 +54,7 @@ class ErrorCode(enum.IntEnum):
     CONFIG_CHANGE_PENDING = 301
     BAD_CONFIG_CHANGE = 302
     NOT_READY = 303
+    OUTCOME_UNKNOWN = 304  # it was sent, the answer was lost, and sending again might do it twice
     # 4xx: disk
     DISK_CORRUPT = 400
     DISK_FAILED = 401

@@ -39,6 +39,10 @@ INFLIGHT_APPENDS_MAX: Final = 64
 INFLIGHT_BYTES_MAX: Final = 16 * 1024 * 1024
 UNCOMMITTED_BYTES_MAX: Final = 64 * 1024 * 1024
 SNAPSHOT_CHUNK_BYTES_MAX: Final = 1024 * 1024
+# Committed entries in one Ready: a replay after a restart comes in bites, not at once.
+APPLY_BYTES_MAX: Final = 16 * 1024 * 1024
+# Reads waiting for a round of heartbeats; one more is told to ask again.
+READS_PENDING_MAX: Final = 65_536
 
 # Store.
 RECORD_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -62,3 +66,14 @@ BATCH_KEY_BYTES_MAX: Final = 256
 WORKER_NAME_BYTES_MAX: Final = 256
 PATTERN_BYTES_MAX: Final = SUBJECT_BYTES_MAX
 DURATION_MS_MAX: Final = 366 * 24 * 3_600_000  # no delay, lease or TTL is longer than a year
+# Results that were not yet taken by the grid; at this many the worker grants no more credit.
+UNTAKEN_RESULTS_MAX: Final = 1_024
+
+# Client. Requests that wait for an answer, and results remembered as handed over.
+CLIENT_PENDING_MAX: Final = 65_536
+CLIENT_DELIVERED_MAX: Final = 65_536
+
+# Workers and clients look for the leader at this pace, ± 20 %.
+REDIAL_MIN_MS: Final = 500
+REDIAL_MAX_MS: Final = 30_000
+REDIAL_ADDRESSES_MAX: Final = 64

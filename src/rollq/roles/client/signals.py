@@ -1,0 +1,113 @@
+"""What the client's machine hears (events) and asks of its shell (instructions). Only records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from rollq.base.ids import JobId, MessageId
+from rollq.wire.messages import (
+    Accepted,
+    Admin,
+    Answer,
+    Cancel,
+    Error,
+    Query,
+    Result,
+    SessionMessage,
+    SubmitArray,
+    SubmitBulk,
+    SubmitJob,
+)
+
+Request: TypeAlias = SubmitJob | SubmitBulk | SubmitArray | Cancel | Query | Admin
+
+
+# --- events
+
+
+@dataclass(slots=True, frozen=True)
+class Started:
+    """The process is up and wants a leader."""
+
+
+@dataclass(slots=True, frozen=True)
+class Connected:
+    """The connection that the last `Connect` asked for is open."""
+
+
+@dataclass(slots=True, frozen=True)
+class Disconnected:
+    """That connection broke, or could not be made. Never told after a `Disconnect`."""
+
+
+@dataclass(slots=True, frozen=True)
+class Received:
+    """A message came on the open connection."""
+
+    message: SessionMessage
+
+
+@dataclass(slots=True, frozen=True)
+class Asked:
+    """The application asks for something; its ids are drawn already and must be new."""
+
+    request: Request
+
+
+@dataclass(slots=True, frozen=True)
+class Taken:
+    """The application has the result that `Deliver` gave it."""
+
+    job_id: JobId
+
+
+@dataclass(slots=True, frozen=True)
+class Tick:
+    """Time passes. `now_ms` is monotonic."""
+
+    now_ms: int
+
+
+Event: TypeAlias = Started | Connected | Disconnected | Received | Asked | Taken | Tick
+
+
+# --- instructions
+
+
+@dataclass(slots=True, frozen=True)
+class Send:
+    """Send this on the open connection."""
+
+    message: SessionMessage
+
+
+@dataclass(slots=True, frozen=True)
+class Deliver:
+    """Hand a result to the application; answer with `Taken`."""
+
+    result: Result
+
+
+@dataclass(slots=True, frozen=True)
+class Tell:
+    """Tell the application how its request went."""
+
+    request_id: MessageId
+    answer: Accepted | Answer | Error
+
+
+@dataclass(slots=True, frozen=True)
+class Connect:
+    """Dial this member after so long; answer with `Connected` or `Disconnected`."""
+
+    address: str
+    delay_ms: int
+
+
+@dataclass(slots=True, frozen=True)
+class Disconnect:
+    """Close the connection; say nothing more of it."""
+
+
+Instruction: TypeAlias = Send | Deliver | Tell | Connect | Disconnect

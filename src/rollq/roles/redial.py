@@ -1,0 +1,70 @@
+"""Whom to dial next: shared by the machines of workers and clients. Pure.
+
+Knows the addresses of the group's members, follows a redirect at once, and waits longer and longer
+while nobody welcomes us. Two members that name each other as leader must not make us spin, so only
+the first redirect after a welcome (or after a wait) is free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rollq.base.limits import REDIAL_ADDRESSES_MAX, REDIAL_MAX_MS, REDIAL_MIN_MS
+from rollq.base.stamp import Jitter
+from rollq.policy.retry import backoff_ms
+
+
+class Redial:
+    """The address book and the backoff."""
+
+    __slots__ = ("_addresses", "_at", "_failures", "_jitter", "_redirected")
+
+    def __init__(self, addresses: Iterable[str], jitter: Jitter) -> None:
+        self._addresses = list(dict.fromkeys(addresses))
+        if not self._addresses:
+            raise ValueError("at least one address is needed")
+        self._jitter = jitter
+        self._at = 0
+        self._failures = 0
+        self._redirected = False
+
+    @property
+    def address(self) -> str:
+        """The member that is dialed now, or was last."""
+        return self._addresses[self._at]
+
+    def welcomed(self) -> None:
+        """Somebody took our hello: the next search starts with short waits."""
+        self._failures = 0
+        self._redirected = False
+
+    def failed(self) -> tuple[str, int]:
+        """The connection broke or never came about: the next address, and how long to wait."""
+        self._at = (self._at + 1) % len(self._addresses)
+        return self.address, self._wait_ms()
+
+    def redirected(self, leader: str, members: Iterable[str]) -> tuple[str, int]:
+        """A member named the leader (or nobody): the next address, and how long to wait."""
+        self._learn(members)
+        if not leader or leader == self.address:
+            return self.failed()
+        self._learn((leader,))
+        if leader not in self._addresses:
+            return self.failed()
+        self._at = self._addresses.index(leader)
+        if self._redirected:
+            return leader, self._wait_ms()
+        self._redirected = True
+        return leader, 0
+
+    def _learn(self, addresses: Iterable[str]) -> None:
+        for address in addresses:
+            if len(self._addresses) >= REDIAL_ADDRESSES_MAX:
+                return
+            if address and address not in self._addresses:
+                self._addresses.append(address)
+
+    def _wait_ms(self) -> int:
+        self._failures += 1
+        self._redirected = False
+        return backoff_ms(self._failures, REDIAL_MIN_MS, REDIAL_MAX_MS, self._jitter)

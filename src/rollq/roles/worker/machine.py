@@ -1,0 +1,407 @@
+"""The worker as a pure machine: one door, events in, instructions out. No IO, no clock, no chance.
+
+Laws kept here:
+- an attempt (job, attempt, fence) runs at most once in this process, however often it is delivered;
+- an ack leaves only after its result is durable, and is repeated until the grid has taken it;
+- a newer fence of a job ends the older attempt, whose result is dropped;
+- credit granted and not yet spent never exceeds the free slots, and a delivery that repeats an
+  attempt moves no credit;
+- losing the leader ends nothing: attempts run on and are announced to the next leader, whose fence
+  decides whether their results still count.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rollq.base.ids import JobId, WorkerId
+from rollq.base.jobs import AttemptRef, Status
+from rollq.base.limits import UNTAKEN_RESULTS_MAX
+from rollq.base.stamp import Jitter
+from rollq.roles.redial import Redial
+from rollq.roles.worker.attempts import Attempts, Held, Phase
+from rollq.roles.worker.signals import (
+    Connect,
+    Connected,
+    CpuBusy,
+    CpuOk,
+    Disconnect,
+    Disconnected,
+    DrainRequested,
+    Event,
+    Exit,
+    Finished,
+    ForgetResult,
+    Instruction,
+    KillJob,
+    Received,
+    Send,
+    Started,
+    StartFailed,
+    StartJob,
+    Stored,
+    StoredResult,
+    StoreResult,
+    Tick,
+)
+from rollq.wire import messages as wire
+
+IDLE_HEARTBEAT_MS: Final = 10_000
+
+
+@dataclass(slots=True, frozen=True)
+class WorkerSetup:
+    """Who this worker is. `incarnation` is larger at each start of the process."""
+
+    worker_id: WorkerId
+    addresses: tuple[str, ...]
+    patterns: tuple[str, ...]
+    name: str = ""
+    incarnation: int = 1
+    slots: int = 1
+    features: tuple[str, ...] = ()
+
+
+class Link(enum.IntEnum):
+    """Where the session with a member stands."""
+
+    DOWN = 0
+    GREETING = 1
+    OPEN = 2
+    LEFT = 3  # drained; nothing follows
+
+
+class WorkerMachine:
+    """Attempts, results not yet taken, credit and the session. `handle` is the only mutator."""
+
+    __slots__ = (
+        "_attempts",
+        "_beat_ms",
+        "_cpu_ok",
+        "_draining",
+        "_granted",
+        "_link",
+        "_now_ms",
+        "_out",
+        "_redial",
+        "_setup",
+    )
+
+    def __init__(
+        self, setup: WorkerSetup, jitter: Jitter, stored: Sequence[StoredResult] = ()
+    ) -> None:
+        """Start from the results that the durable table still holds, oldest first."""
+        self._setup = setup
+        self._redial = Redial(setup.addresses, jitter)
+        self._attempts = Attempts(setup.slots)
+        self._granted = 0  # credit that the leader has not spent, as far as we know
+        self._link = Link.DOWN
+        self._now_ms = 0
+        self._beat_ms = 0
+        self._cpu_ok = True
+        self._draining = False
+        self._out: list[Instruction] = []
+        for record in stored:
+            self._attempts.hold(Held(record.ref, Phase.OFFERED, record.lease_ms, 0, record=record))
+
+    def handle(self, event: Event) -> list[Instruction]:
+        """Take one event; what the shell must now do, in order."""
+        out: list[Instruction] = []
+        self._out = out
+        if self._link is not Link.LEFT:
+            HANDLERS[type(event)](self, event)
+            self._settle()
+        return out
+
+    # --- views
+
+    @property
+    def holding(self) -> tuple[AttemptRef, ...]:
+        """Every attempt that this worker answers for, running or finished and not taken."""
+        return tuple([held.ref for held in self._attempts])
+
+    @property
+    def running_count(self) -> int:
+        """Slots in use."""
+        return self._attempts.running_count
+
+    @property
+    def credit(self) -> int:
+        """Credit granted in this session and not spent."""
+        return self._granted
+
+    @property
+    def link(self) -> Link:
+        """Where the session stands."""
+        return self._link
+
+    def phase(self, job_id: JobId) -> Phase | None:
+        """Where the attempt of this job stands here."""
+        held = self._attempts.get(job_id)
+        return held.phase if held is not None else None
+
+    def suspected(self, job_id: JobId) -> bool:
+        """Whether the lease may have run out, because it could not be renewed for its length."""
+        held = self._attempts.get(job_id)
+        return held is not None and self._now_ms - held.renewed_ms >= held.lease_ms
+
+    # --- the session
+
+    def _on_started(self, event: Started) -> None:
+        self._out.append(Connect(self._redial.address, 0))
+
+    def _on_connected(self, event: Connected) -> None:
+        setup = self._setup
+        self._link = Link.GREETING
+        self._send(
+            wire.HelloWorker(
+                setup.worker_id,
+                setup.patterns,
+                setup.name,
+                setup.incarnation,
+                setup.slots,
+                self.holding,
+                setup.features,
+            )
+        )
+
+    def _on_disconnected(self, event: Disconnected) -> None:
+        self._lose_session()
+        self._out.append(Connect(*self._redial.failed()))
+
+    def _lose_session(self) -> None:
+        """Credit belongs to a session: the next leader starts at zero."""
+        self._link = Link.DOWN
+        self._granted = 0
+
+    def _on_received(self, event: Received) -> None:
+        on_message = ON_MESSAGE.get(type(event.message))
+        if on_message is not None:
+            on_message(self, event.message)
+
+    def _on_welcome(self, message: wire.Welcome) -> None:
+        self._link = Link.OPEN
+        self._redial.welcomed()
+        self._renew()
+        for held in self._attempts:
+            self._report(held)
+
+    def _on_not_leader(self, message: wire.NotLeader) -> None:
+        self._lose_session()
+        self._out.append(Disconnect())
+        self._out.append(Connect(*self._redial.redirected(message.leader, message.members)))
+
+    def _on_tick(self, event: Tick) -> None:
+        self._now_ms = event.now_ms
+        if self._link is not Link.OPEN:
+            return
+        lease_ms = min((held.lease_ms for held in self._attempts), default=3 * IDLE_HEARTBEAT_MS)
+        if event.now_ms - self._beat_ms >= lease_ms // 3:
+            self._send(wire.Heartbeat(self.holding))
+            self._renew()
+
+    def _renew(self) -> None:
+        """A hello or a heartbeat that names every attempt has just left."""
+        self._beat_ms = self._now_ms
+        for held in self._attempts:
+            held.renewed_ms = self._now_ms
+
+    # --- assignments
+
+    def _on_assign(self, message: wire.AssignJob) -> None:
+        ref = AttemptRef(message.job_id, message.attempt, message.fence)
+        known = self._attempts.find(ref)
+        if known is not None:
+            self._report(known)
+        elif not self._attempts.is_over(ref):
+            self._granted = max(0, self._granted - 1)  # one sent again was not paid by credit
+            self._supersede(message.job_id)
+            held = Held(ref, Phase.WAITING, message.lease_ms, self._now_ms, job=message)
+            self._attempts.hold(held)
+            if self._draining:
+                self._refuse(held, "draining")
+            elif len(self._attempts) > UNTAKEN_RESULTS_MAX + self._setup.slots:
+                self._refuse(held, "no room")
+
+    def _supersede(self, job_id: JobId) -> None:
+        """A newer attempt of the job came: an older one can only be stale."""
+        held = self._attempts.get(job_id)
+        if held is None:
+            return
+        if held.in_slot:
+            if held.phase is Phase.RUNNING:
+                self._out.append(KillJob(held.ref))
+            self._attempts.drop(held)
+        else:
+            self._forget(held)
+
+    def _on_stop(self, message: wire.StopJob) -> None:
+        ref = AttemptRef(message.job_id, message.attempt, message.fence)
+        held = self._attempts.find(ref)
+        if held is None:
+            self._stop_unknown(ref)
+        elif held.phase is Phase.RUNNING:
+            held.phase = Phase.STOPPING
+            self._out.append(KillJob(ref))
+        elif held.phase is Phase.WAITING:
+            self._store(held, StoredResult(ref, held.lease_ms, Status.CANCELLED))
+        else:
+            self._report(held)  # ended already: the grid decides what its result is worth
+
+    def _stop_unknown(self, ref: AttemptRef) -> None:
+        """Told to stop what never reached us: say that it is over, or the job would hang until its
+        lease ends. It must not run if it is delivered after all."""
+        if self._attempts.is_over(ref):
+            return
+        self._supersede(ref.job_id)
+        held = Held(ref, Phase.STORING, IDLE_HEARTBEAT_MS, self._now_ms)
+        self._attempts.hold(held)
+        self._store(held, StoredResult(ref, held.lease_ms, Status.CANCELLED))
+
+    # --- executions
+
+    def _on_finished(self, event: Finished) -> None:
+        held = self._ended(event.ref)
+        if held is None:
+            return
+        record = StoredResult(
+            event.ref,
+            held.lease_ms,
+            event.status,
+            event.result,
+            event.exit_code,
+            event.signal,
+            event.run_ms,
+            event.peak_bytes,
+        )
+        self._store(held, record)
+
+    def _on_start_failed(self, event: StartFailed) -> None:
+        held = self._ended(event.ref)
+        if held is not None:
+            self._refuse(held, event.detail)
+
+    def _ended(self, ref: AttemptRef) -> Held | None:
+        """The attempt whose execution ended, if anybody still asks for it."""
+        if self._attempts.dropped_ended(ref):
+            return None
+        held = self._attempts.find(ref)
+        return held if held is not None and held.in_slot else None
+
+    def _store(self, held: Held, record: StoredResult) -> None:
+        self._attempts.leave_slot(held, Phase.STORING)
+        held.record = record
+        self._out.append(StoreResult(record))
+
+    def _on_stored(self, event: Stored) -> None:
+        held = self._attempts.find(event.ref)
+        if held is None:
+            self._out.append(ForgetResult(event.ref))  # superseded while it was written
+        elif held.phase is Phase.STORING:
+            held.phase = Phase.OFFERED
+            self._report(held)
+
+    def _refuse(self, held: Held, detail: str) -> None:
+        self._attempts.leave_slot(held, Phase.REFUSED)
+        held.detail = detail
+        self._report(held)
+
+    def _report(self, held: Held) -> None:
+        """Tell the leader how an attempt ended, if it has and if there is a leader."""
+        if self._link is not Link.OPEN:
+            return
+        ref, record = held.ref, held.record
+        if held.phase is Phase.REFUSED:
+            self._send(wire.Nack(ref.job_id, ref.attempt, ref.fence, held.detail))
+        elif held.phase is Phase.OFFERED and record is not None:
+            self._send(
+                wire.AckJob(
+                    ref.job_id,
+                    ref.attempt,
+                    ref.fence,
+                    record.status,
+                    record.result,
+                    record.exit_code,
+                    record.signal,
+                    record.run_ms,
+                    record.peak_bytes,
+                )
+            )
+
+    def _on_taken(self, message: wire.AckTaken) -> None:
+        held = self._attempts.get(message.job_id)
+        if held is None or held.ref.attempt != message.attempt:
+            return
+        if held.phase in (Phase.OFFERED, Phase.REFUSED):
+            self._forget(held)
+
+    def _forget(self, held: Held) -> None:
+        self._attempts.forget(held)
+        if held.phase is Phase.OFFERED:
+            self._out.append(ForgetResult(held.ref))
+
+    # --- room
+
+    def _on_cpu_ok(self, event: CpuOk) -> None:
+        self._cpu_ok = True
+
+    def _on_cpu_busy(self, event: CpuBusy) -> None:
+        self._cpu_ok = False
+
+    def _on_drain(self, event: DrainRequested) -> None:
+        self._draining = True
+
+    def _settle(self) -> None:
+        """After every event: fill free slots, then give back credit for those that stay free."""
+        while (held := self._attempts.start_next()) is not None:
+            assert held.job is not None, "a waiting attempt has its job"
+            self._out.append(StartJob(held.job, held.ref))
+            held.job = None
+        if self._draining:
+            self._maybe_leave()
+            return
+        free = self._attempts.free_count - self._granted
+        if free <= 0 or not self._cpu_ok or self._link is not Link.OPEN:
+            return
+        if len(self._attempts) < UNTAKEN_RESULTS_MAX:
+            self._granted += free
+            self._send(wire.Credit(free))
+
+    def _maybe_leave(self) -> None:
+        if not self._attempts.idle:
+            return
+        if self._link is Link.OPEN:
+            self._send(wire.Goodbye("drained"))
+        if self._link is not Link.DOWN:
+            self._out.append(Disconnect())
+        self._link = Link.LEFT
+        self._out.append(Exit())
+
+    def _send(self, message: wire.SessionMessage) -> None:
+        self._out.append(Send(message))
+
+
+HANDLERS: dict[type, Callable[[WorkerMachine, Any], None]] = {
+    Started: WorkerMachine._on_started,
+    Connected: WorkerMachine._on_connected,
+    Disconnected: WorkerMachine._on_disconnected,
+    Received: WorkerMachine._on_received,
+    Finished: WorkerMachine._on_finished,
+    StartFailed: WorkerMachine._on_start_failed,
+    Stored: WorkerMachine._on_stored,
+    CpuOk: WorkerMachine._on_cpu_ok,
+    CpuBusy: WorkerMachine._on_cpu_busy,
+    Tick: WorkerMachine._on_tick,
+    DrainRequested: WorkerMachine._on_drain,
+}
+
+ON_MESSAGE: dict[type, Callable[[WorkerMachine, Any], None]] = {
+    wire.Welcome: WorkerMachine._on_welcome,
+    wire.NotLeader: WorkerMachine._on_not_leader,
+    wire.AssignJob: WorkerMachine._on_assign,
+    wire.StopJob: WorkerMachine._on_stop,
+    wire.AckTaken: WorkerMachine._on_taken,
+}

@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from rollq.base.errors import ErrorCode
+from rollq.roles.client import machine as client_machine
+from rollq.roles.client.machine import RETRY_MS, ClientMachine, ClientSetup, Link, id_of
+from rollq.roles.client.signals import (
+    Asked,
+    Connect,
+    Connected,
+    Deliver,
+    Disconnect,
+    Disconnected,
+    Instruction,
+    Received,
+    Send,
+    Started,
+    Taken,
+    Tell,
+    Tick,
+)
+from rollq.wire import messages as wire
+from tests.unit.roles.chance import MiddleJitter
+
+HELLO = wire.HelloClient("c", 3, ("compact",))
+WELCOME = Received(wire.Welcome("g", 1))
+
+
+def job(number: int) -> bytes:
+    return number.to_bytes(16, "big")
+
+
+def submit(number: int) -> wire.SubmitJob:
+    return wire.SubmitJob(job(number), "c", "q", "exec", b"body")
+
+
+def result(number: int, attempt: int = 1, outcome: str = "done") -> wire.Result:
+    return wire.Result(job(number), outcome, attempt=attempt)
+
+
+def machine() -> ClientMachine:
+    return ClientMachine(ClientSetup("c", ("m1", "m2"), 3, ("compact",)), MiddleJitter())
+
+
+def welcomed() -> ClientMachine:
+    client = machine()
+    client.handle(Started())
+    client.handle(Connected())
+    client.handle(WELCOME)
+    return client
+
+
+def again(client: ClientMachine) -> list[Instruction]:
+    """Break the session and open the next; what goes out after the welcome."""
+    client.handle(Disconnected())
+    client.handle(Connected())
+    return client.handle(WELCOME)
+
+
+def test_start_dials_and_greets() -> None:
+    client = machine()
+    assert client.handle(Started()) == [Connect("m1", 0)]
+    assert client.handle(Connected()) == [Send(HELLO)]
+    assert client.handle(WELCOME) == []
+    assert client.link is Link.OPEN
+
+
+def test_asked_before_the_welcome_goes_out_with_it_in_order() -> None:
+    client = machine()
+    assert client.handle(Asked(submit(1))) == []
+    client.handle(Connected())
+    assert client.handle(Asked(submit(2))) == []
+    assert client.handle(WELCOME) == [Send(submit(1)), Send(submit(2))]
+
+
+def test_unanswered_goes_to_the_next_leader_with_the_same_id_and_answered_does_not() -> None:
+    client = welcomed()
+    assert client.handle(Asked(submit(1))) == [Send(submit(1))]
+    client.handle(Asked(submit(2)))
+    accepted = wire.Accepted(job(1))
+    assert client.handle(Received(accepted)) == [Tell(job(1), accepted)]
+    assert client.handle(Received(accepted)) == []
+    assert client.pending_count == 1
+    assert again(client) == [Send(submit(2))]
+
+
+def test_not_leader_is_followed() -> None:
+    client = machine()
+    client.handle(Connected())
+    out = client.handle(Received(wire.NotLeader("m9")))
+    assert out == [Disconnect(), Connect("m9", 0)]
+    assert client.link is Link.DOWN
+    assert client.handle(Disconnected()) == [Connect("m1", 500)]
+
+
+def test_change_whose_answer_was_lost_is_not_sent_again_but_reported_unknown() -> None:
+    client = welcomed()
+    admin = wire.Admin(job(9), "redrive")
+    client.handle(Asked(admin))
+    client.handle(Asked(wire.Query(job(8), "status")))
+    out = client.handle(Disconnected())
+    told = [i for i in out if isinstance(i, Tell)]
+    assert [(t.request_id, t.answer.code) for t in told if isinstance(t.answer, wire.Error)] == [
+        (job(9), ErrorCode.OUTCOME_UNKNOWN)
+    ]
+    assert client.pending_count == 1
+
+
+def test_change_asked_without_a_session_waits_for_one() -> None:
+    client = machine()
+    admin = wire.Admin(job(9), "pause")
+    client.handle(Asked(admin))
+    client.handle(Disconnected())
+    client.handle(Connected())
+    assert client.handle(WELCOME) == [Send(admin)]
+
+
+def test_refusal_is_told_and_one_that_may_pass_is_tried_again() -> None:
+    client = welcomed()
+    client.handle(Asked(submit(1)))
+    client.handle(Asked(submit(2)))
+    final = wire.Error(job(1), int(ErrorCode.JOB_CONFLICT), "other body")
+    assert client.handle(Received(final)) == [Tell(job(1), final)]
+    assert client.handle(Received(final)) == []
+    client.handle(Tick(1_000))
+    busy = wire.Error(job(2), int(ErrorCode.OVERLOADED), "busy", retryable=True)
+    assert client.handle(Received(busy)) == []
+    assert client.handle(Tick(1_000 + RETRY_MS - 1)) == []
+    assert client.handle(Tick(1_000 + RETRY_MS)) == [Send(submit(2))]
+    assert client.handle(Tick(9_000)) == []
+
+
+def test_put_off_request_that_was_answered_meanwhile_is_not_sent_again() -> None:
+    client = welcomed()
+    client.handle(Asked(submit(1)))
+    client.handle(Received(wire.Error(job(1), 211, "busy", retryable=True)))
+    client.handle(Received(wire.Accepted(job(1))))
+    assert client.handle(Tick(9_000)) == []
+
+
+def test_result_is_delivered_once_and_confirmed_after_the_application_has_it() -> None:
+    client = welcomed()
+    assert client.handle(Received(result(1))) == [Deliver(result(1))]
+    assert client.handle(Received(result(1))) == []
+    confirm = Send(wire.Confirm((job(1),)))
+    assert client.handle(Taken(job(1))) == [confirm]
+    assert client.handle(Taken(job(1))) == []
+    assert client.handle(Received(result(1))) == [confirm]
+
+
+def test_result_taken_without_a_session_is_confirmed_when_it_comes_again() -> None:
+    client = welcomed()
+    client.handle(Received(result(1)))
+    client.handle(Disconnected())
+    assert client.handle(Taken(job(1))) == []
+    client.handle(Connected())
+    client.handle(WELCOME)
+    assert client.handle(Received(result(1))) == [Send(wire.Confirm((job(1),)))]
+
+
+def test_redriven_or_resubmitted_job_has_a_new_result() -> None:
+    client = welcomed()
+    client.handle(Received(result(1, 5, "dead")))
+    client.handle(Taken(job(1)))
+    assert client.handle(Received(result(1, 6))) == [Deliver(result(1, 6))]
+    client.handle(Taken(job(1)))
+    client.handle(Asked(submit(1)))
+    assert client.handle(Received(result(1, 6))) == [Deliver(result(1, 6))]
+
+
+def test_pending_and_delivered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_machine, "CLIENT_PENDING_MAX", 2)
+    monkeypatch.setattr(client_machine, "CLIENT_DELIVERED_MAX", 2)
+    client = welcomed()
+    for number in (1, 2):
+        client.handle(Asked(submit(number)))
+    (told,) = client.handle(Asked(submit(3)))
+    assert isinstance(told, Tell)
+    assert isinstance(told.answer, wire.Error)
+    assert told.answer.retryable
+    for number in (1, 2, 3):
+        client.handle(Received(result(number)))
+        client.handle(Taken(job(number)))
+    assert client.handle(Received(result(1))) == [Deliver(result(1))]
+    assert client.handle(Received(result(3))) == [Send(wire.Confirm((job(3),)))]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda n: wire.SubmitBulk(n, "c", "q", "exec", ()),
+        lambda n: wire.SubmitArray(n, "c", "q", "exec", b"", 3),
+        lambda n: wire.Cancel(n, ()),
+    ],
+)
+def test_every_request_is_known_by_its_own_id(
+    make: Callable[[bytes], wire.SubmitBulk | wire.SubmitArray | wire.Cancel],
+) -> None:
+    assert id_of(make(job(5))) == job(5)
+
+
+def test_messages_of_no_concern_are_ignored() -> None:
+    assert welcomed().handle(Received(wire.AckTaken(job(1), 1))) == []
