@@ -77,3 +77,8 @@ CLIENT_DELIVERED_MAX: Final = 65_536
 REDIAL_MIN_MS: Final = 500
 REDIAL_MAX_MS: Final = 30_000
 REDIAL_ADDRESSES_MAX: Final = 64
+
+# Member, continued. Commands and hellos that wait for a turn or for a new leader to be ready.
+PENDING_COMMANDS_MAX: Final = 65_536
+HELD_MESSAGES_MAX: Final = 65_536
+HISTORY_REPLY_BYTES_MAX: Final = 512 * 1024

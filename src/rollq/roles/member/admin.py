@@ -1,0 +1,106 @@
+"""What an operator may ask of a leader: queues, dead jobs, settings, membership."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+from rollq.base.errors import ErrorCode, RemoteError, StateError
+from rollq.base.ids import JobId, MemberId
+from rollq.grid import commands
+from rollq.raft.node import RaftNode
+from rollq.raft.types import ChangeKind, ConfigChange, Member, MemberChange
+from rollq.roles.member.membership import find
+
+
+class QueueArguments(msgspec.Struct):
+    """pause, resume"""
+
+    queue: str
+
+
+class RedriveArguments(msgspec.Struct):
+    """redrive"""
+
+    items: tuple[commands.RedriveItem, ...]
+
+
+class PurgeArguments(msgspec.Struct):
+    """purge"""
+
+    job_ids: tuple[JobId, ...]
+
+
+class SettingsArguments(msgspec.Struct):
+    """settings"""
+
+    settings: commands.Settings
+
+
+class MemberArguments(msgspec.Struct):
+    """add_member, remove_member, transfer"""
+
+    member_id: MemberId
+    address: str = ""
+
+
+def command_for(action: str, arguments: bytes, by: str) -> commands.Command:
+    """The command that an action asks for."""
+    if action == "pause":
+        return commands.PauseQueue(_decode(arguments, QueueArguments).queue, by)
+    if action == "resume":
+        return commands.ResumeQueue(_decode(arguments, QueueArguments).queue, by)
+    if action == "redrive":
+        return commands.RedriveJobs(_decode(arguments, RedriveArguments).items, by)
+    if action == "purge":
+        return commands.PurgeJobs(_decode(arguments, PurgeArguments).job_ids, by)
+    if action == "settings":
+        return commands.SetSettings(_decode(arguments, SettingsArguments).settings, by)
+    raise RemoteError(
+        ErrorCode.BAD_PAYLOAD,
+        f"no action named {action[:64]!r}",
+        "ask for one of: pause resume redrive purge settings add_member remove_member transfer",
+    )
+
+
+def add_member(raft: RaftNode, arguments: bytes) -> None:
+    """Let a member in as a learner; it is promoted when it has caught up."""
+    wanted = _decode(arguments, MemberArguments)
+    member = Member(wanted.member_id, wanted.address)
+    raft.propose_config(ConfigChange((MemberChange(ChangeKind.ADD_LEARNER, member),)))
+
+
+def remove_member(raft: RaftNode, arguments: bytes) -> None:
+    """Take a member out."""
+    member = _known(raft, _decode(arguments, MemberArguments).member_id)
+    raft.propose_config(ConfigChange((MemberChange(ChangeKind.REMOVE, member),)))
+
+
+def transfer(raft: RaftNode, arguments: bytes) -> None:
+    """Hand leadership to a member."""
+    raft.transfer_leadership(_known(raft, _decode(arguments, MemberArguments).member_id).id)
+
+
+MEMBERSHIP_ACTIONS: dict[str, Callable[[RaftNode, bytes], None]] = {
+    "add_member": add_member,
+    "remove_member": remove_member,
+    "transfer": transfer,
+}
+
+_Arguments = TypeVar("_Arguments")
+
+
+def _decode(arguments: bytes, kind: type[_Arguments]) -> _Arguments:
+    try:
+        return msgspec.msgpack.decode(arguments, type=kind)
+    except msgspec.MsgspecError as error:
+        raise RemoteError(ErrorCode.BAD_PAYLOAD, f"bad arguments: {error}") from None
+
+
+def _known(raft: RaftNode, member_id: MemberId) -> Member:
+    member = find(raft.config, member_id)
+    if member is None:
+        raise StateError(ErrorCode.BAD_CONFIG_CHANGE, f"no member {member_id} in this group")
+    return member

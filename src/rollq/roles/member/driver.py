@@ -1,0 +1,389 @@
+"""The member's loop: the only place where the order of things matters.
+
+A turn, whatever woke it:
+
+1. inputs have changed memory (`tick`, `peer_message`, `session_message`, …);
+2. `begin`: the leader adds its own commands (timers, assignments), everything that waits becomes
+   one raft entry, `Ready` is taken, and what may be sent at once is handed out;
+3. `work.run()`: everything is written, with one fsync, on the persist thread;
+4. `finish`: what had to wait for the disk is sent, committed entries are applied, their outcomes
+   and effects become messages, and consensus is told to advance.
+
+Nothing that a client, a worker or a peer can see leaves before its entry is committed and, here,
+on disk. Each boundary is a named crash point for the simulator; in production it does nothing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from rollq.base.errors import DiskError, ErrorCode, RollqError, StateError
+from rollq.base.ids import NIL_ID, MemberId
+from rollq.base.limits import HELD_MESSAGES_MAX
+from rollq.base.stamp import Clock, Jitter
+from rollq.grid.command_codec import encode_batch
+from rollq.grid.state import GridState
+from rollq.raft.node import RaftNode
+from rollq.raft.ready import Ready
+from rollq.raft.types import InstallSnapshot, Member, RaftMessage, Role
+from rollq.roles.member import membership
+from rollq.roles.member.gateway import Gateway
+from rollq.roles.member.leadership import Leadership
+from rollq.roles.member.outputs import CloseSession, Output, ToPeer, ToSession
+from rollq.roles.member.recovery import recover, start_of_cluster
+from rollq.roles.member.rollcall import BOOT_NONCE_BITS, Phase
+from rollq.roles.member.setup import MemberSetup
+from rollq.roles.member.work import BootNote, SnapshotOrder, Work
+from rollq.store.disk import Disk
+from rollq.wire.messages import (
+    HistoryFetch,
+    HistoryRows,
+    LeaderHello,
+    NotLeader,
+    PeerMessage,
+    RollAnswer,
+    SessionMessage,
+)
+
+PROMOTE_EVERY_TICKS = 8
+GAPS_EVERY_TICKS = 16
+IDLE_TICKS_BEFORE_MARK = 8
+
+
+class Driver:
+    """One member, without its threads and sockets."""
+
+    def __init__(
+        self,
+        setup: MemberSetup,
+        disk: Disk,
+        clock: Clock,
+        jitter: Jitter,
+        crash_point: Callable[[str], None],
+    ) -> None:
+        self._setup = setup
+        self._clock = clock
+        self._jitter = jitter
+        self._crash_point = crash_point
+        recovered = recover(setup, disk, jitter)
+        self._store = recovered.store
+        self.replica = recovered.replica
+        self.roll = recovered.roll
+        self.raft = recovered.raft
+        self._peer_boots = recovered.peer_boots
+        self._suspect_on_disk = self.raft.suspect is not None
+        self._outputs: list[Output] = []
+        self.office = Leadership(self.replica, setup.group, clock, jitter, self._outputs)
+        self._gateway = Gateway(self.office, self.raft)
+        self._leading_term = 0  # the term in which the office is open; 0: it is closed
+        self._addresses: dict[MemberId, str] = {}
+        self._boots_seen: dict[MemberId, int] = {}  # in this life, to notice restarts once
+        self._held: deque[tuple[int, SessionMessage | None]] = deque()
+        self._boot_notes: list[BootNote] = []
+        self._rows: list[HistoryRows] = []
+        self._cluster_found = self.roll.found_alone(setup.peers)
+        self._snapshot_index = self.replica.state.applied_index
+        self._ticks = 0
+        self._idle_ticks = 0
+        self._work: Work | None = None
+        self.roll.settle(self.raft.config)
+
+    @property
+    def state(self) -> GridState:
+        """The replicated state as applied here."""
+        return self.replica.state
+
+    @property
+    def leading(self) -> bool:
+        """Whether the office is open: elected, and everything committed is applied."""
+        return self._leading_term != 0
+
+    def take_outputs(self) -> list[Output]:
+        """What to send now; drained after every `begin` and `finish`."""
+        outputs = self._outputs[:]
+        self._outputs.clear()
+        return outputs
+
+    # --- inputs
+
+    def tick(self) -> None:
+        """Time passes; call every `tick_ms`."""
+        self._ticks += 1
+        self._idle_ticks += 1
+        raft = self.raft
+        hellos = self.roll.hellos(self._setup.peers, raft.config, raft.last_index)
+        for address, hello in hellos.items():
+            self._outputs.append(ToPeer(address, hello))
+        if self.roll.phase is not Phase.PRESENT:
+            return
+        raft.tick()
+        if self.leading and self._ticks % PROMOTE_EVERY_TICKS == 0:
+            membership.promote_caught_up(raft)
+        if self._ticks % GAPS_EVERY_TICKS == 0:
+            self._ask_for_gap()
+
+    def peer_message(self, address: str, message: RaftMessage | PeerMessage) -> None:
+        """A member said something."""
+        if isinstance(message, LeaderHello):
+            self._called(address, message)
+        elif isinstance(message, RollAnswer):
+            if self.roll.take(message, self._setup.peers, self.raft.config):
+                self._cluster_found = True
+        elif isinstance(message, HistoryFetch):
+            rows = self.replica.history.rows(message.first, message.last)
+            if rows is not None:
+                self._outputs.append(ToPeer(address, rows))
+        elif isinstance(message, HistoryRows):
+            self._rows.append(message)
+        elif self.roll.phase is Phase.PRESENT and message.to == self.raft.member_id:
+            self._addresses[message.sender] = address
+            self.raft.step(message)
+
+    def peer_lost(self, address: str) -> None:
+        """The link to a member broke: if it led, do not wait for the timeout."""
+        if self.roll.phase is not Phase.PRESENT:
+            return
+        for member in self.raft.config.voters + self.raft.config.learners:
+            if member.address == address:
+                self.raft.report_unreachable(member.id)
+                self.raft.leader_lost(member.id)
+
+    def session_message(self, session: int, message: SessionMessage) -> None:
+        """A client or worker said something; its first word must be a hello."""
+        if self.leading:
+            self._gateway.message(session, message)
+        elif self.raft.role is Role.LEADER and len(self._held) < HELD_MESSAGES_MAX:
+            self._held.append((session, message))
+        else:
+            self._send_away(session)
+
+    def session_closed(self, session: int) -> None:
+        """The connection of a session is gone."""
+        if self.leading:
+            self._gateway.closed(session)
+        else:
+            self._held.append((session, None))
+
+    # --- the loop
+
+    def begin(self) -> Work | None:
+        """Start a turn; None if there is nothing to do."""
+        assert self._work is None, "the turn before is not finished"
+        if self.roll.superseded:
+            raise older_copy()
+        self._crash_point("turn_begun")
+        self._follow_role()
+        if self.leading:
+            self.office.propose_own()
+            self._propose()
+        work = self._collect()
+        self._crash_point("ready_taken")
+        self._work = work
+        return work
+
+    def finish(self, work: Work) -> None:
+        """End a turn whose work is on disk."""
+        assert work is self._work, "not the work that was begun"
+        self._work = None
+        self._crash_point("persisted")
+        if work.cluster is not None:
+            self._join()
+        for note in work.boots:
+            self._peer_boots[note.hello.member_id] = note.hello.boot
+            self._answer(note)
+        if work.clear_suspect:
+            self._suspect_on_disk = False
+        if work.ready is not None:
+            self._after_persist(work, work.ready)
+        if work.snapshot is not None:
+            self._snapshot_taken(work.snapshot)
+        self._follow_role()
+        if self.leading:
+            for session, answer in self._gateway.reads.answers(self.state, self.replica.dispatcher):
+                self.office.answer(session, answer)
+
+    # --- begin, in order
+
+    def _propose(self) -> None:
+        proposals = self.office.proposals
+        for batch in proposals.batches():
+            data = encode_batch(self._clock.wall_ms(), [command for command, _ in batch])
+            try:
+                index = self.raft.propose(data)
+            except StateError:
+                proposals.put_back(batch)  # being transferred, or the window is full
+                return
+            proposals.proposed(index, batch)
+
+    def _collect(self) -> Work | None:
+        """Everything that must go to disk now."""
+        work = Work(self._store, self._crash_point)
+        if self._cluster_found:
+            work.cluster = (self.roll.cluster_id, self.roll.roster)
+            self._cluster_found = False
+        work.boots, self._boot_notes = self._boot_notes, []
+        work.rows, self._rows = self._rows, []
+        work.clear_suspect = self._suspect_on_disk and self.raft.suspect is None
+        if self.roll.phase is Phase.PRESENT and self.raft.has_ready():
+            work.ready = self.raft.ready()
+            self._send_raft(work.ready.send_now)
+        elif self._snapshot_due():
+            work.snapshot = self._order_snapshot()
+        elif self._idle_ticks == IDLE_TICKS_BEFORE_MARK:
+            work.mark = True
+        busy = (
+            work.ready or work.snapshot or work.cluster or work.boots or work.rows
+            or work.clear_suspect
+        )
+        if busy:
+            self._idle_ticks = 0
+        elif work.mark:
+            self._idle_ticks += 1
+        return work if busy or work.mark else None
+
+    # --- finish, in order
+
+    def _after_persist(self, work: Work, ready: Ready) -> None:
+        if work.rejected is not None:
+            self.raft.snapshot_rejected(ready)
+        self._send_raft(ready.send_after_persist)
+        self._crash_point("sent_after_persist")
+        if work.loaded is not None:
+            meta, body = work.loaded
+            self.replica.load(body)
+            self._snapshot_index = meta.index
+        for entry in ready.committed:
+            applied = self.replica.apply(entry)
+            if self.leading:
+                self.office.settle(applied)
+        self._crash_point("applied")
+        self.raft.advance(ready)
+        self._gateway.reads.ready(self.raft, ready.reads)
+        self.roll.settle(self.raft.config)
+
+    def _follow_role(self) -> None:
+        """Open or close the leader's office as consensus says."""
+        raft = self.raft
+        if self._leading_term and (raft.role is not Role.LEADER or raft.term != self._leading_term):
+            self._leading_term = 0
+            self._gateway.reads.clear()
+            self.office.lose(raft.leader_address, raft.config)
+        if raft.role is not Role.LEADER:
+            while self._held:
+                session, message = self._held.popleft()
+                if message is not None:
+                    self._send_away(session)
+        elif not self._leading_term and raft.term_at(self.state.applied_index) == raft.term:
+            self._leading_term = raft.term
+            self.office.gain(raft.member_id)
+            while self._held:
+                session, message = self._held.popleft()
+                if message is None:
+                    self._gateway.closed(session)
+                else:
+                    self._gateway.message(session, message)
+
+    def _snapshot_taken(self, order: SnapshotOrder) -> None:
+        if order.taken is not None:
+            self.replica.history.sealed(order.index)
+            self.raft.snapshot_taken(order.taken, order.compact_to)
+
+    # --- snapshots
+
+    def _snapshot_due(self) -> bool:
+        behind = self.state.applied_index - self._snapshot_index
+        return behind >= self._setup.snapshot_entries
+
+    def _order_snapshot(self) -> SnapshotOrder:
+        index = self.state.applied_index
+        self._snapshot_index = index
+        return SnapshotOrder(
+            index,
+            self.raft.term_at(index),
+            self.raft.applied_config,
+            self.replica.snapshot(),
+            self.replica.history.unsealed(index),
+        )
+
+    # --- roll call
+
+    def _called(self, address: str, hello: LeaderHello) -> None:
+        known = self._peer_boots.get(hello.member_id, 0)
+        note = BootNote(address, hello, known)
+        if hello.newcomer or hello.cluster_id != self.roll.cluster_id:
+            self._answer(note)
+            if hello.newcomer and self.leading:
+                membership.admit(self.raft, Member(hello.member_id, hello.address))
+            return
+        if self._boots_seen.get(hello.member_id) != hello.boot:
+            self._boots_seen[hello.member_id] = hello.boot
+            self.raft.member_restarted(hello.member_id, hello.last_index)
+        if hello.boot >> BOOT_NONCE_BITS > known >> BOOT_NONCE_BITS:
+            self._boot_notes.append(note)  # answered when it is written down
+        else:
+            self._answer(note)
+
+    def _answer(self, note: BootNote) -> None:
+        answer = self.roll.answer(note.boot_known, note.hello)
+        if answer is not None:
+            self._outputs.append(ToPeer(note.address, answer))
+
+    def _join(self) -> None:
+        """The cluster is written down: consensus starts from its roster."""
+        self.raft = start_of_cluster(
+            self._setup, self.raft.member_id, self.roll.roster, self._jitter
+        )
+        self._gateway.raft = self.raft
+        self.roll.joined()
+
+    # --- history
+
+    def _ask_for_gap(self) -> None:
+        gaps = self.replica.history.gaps(self.state.applied_index)
+        if not gaps:
+            return
+        others = [m.address for m in self.raft.config.voters if m.id != self.raft.member_id]
+        if others:
+            address = others[self._jitter.draw(0, len(others))]
+            self._outputs.append(ToPeer(address, HistoryFetch(*gaps[0])))
+
+    # --- sending
+
+    def _send_raft(self, messages: list[RaftMessage]) -> None:
+        for message in messages:
+            member = membership.find(self.raft.config, message.to)
+            address = member.address if member else self._addresses.get(message.to, "")
+            if not address:
+                continue
+            if isinstance(message, InstallSnapshot):
+                message = self._with_bytes(message)
+            self._outputs.append(ToPeer(address, message))
+
+    def _with_bytes(self, message: InstallSnapshot) -> InstallSnapshot:
+        data = self._store.snapshots.read(message.meta, message.offset, message.length)
+        return InstallSnapshot(
+            message.to,
+            message.sender,
+            message.term,
+            message.meta,
+            message.offset,
+            message.length,
+            data,
+        )
+
+    def _send_away(self, session: int) -> None:
+        members = tuple(member.address for member in self.raft.config.voters)
+        leader = self.raft.leader_address if self.raft.role is not Role.LEADER else ""
+        self._outputs.append(ToSession(session, NotLeader(leader, members)))
+        self._outputs.append(CloseSession(session, "not the leader"))
+
+
+def older_copy() -> DiskError:
+    """The disk is a copy of an earlier time: its votes and promises are forgotten."""
+    return DiskError(
+        ErrorCode.WRONG_IDENTITY,
+        "this disk is an older copy of itself: a peer knows a later start of it",
+        "move the state directory away and start again: the member joins anew and fetches "
+        "everything from its peers",
+    )

@@ -1,0 +1,375 @@
+"""From messages to commands: the only door by which the world asks the group to agree.
+
+Used on the elected leader alone. A handler checks what a peer said, fills in what only the leader
+knows (client of the session, backoff, worker addressed by name) and queues a command with its
+origin. It never changes the grid's state, and never raises for what a remote sent: a bad message
+is answered with an error, and one that breaks the protocol closes that session only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from rollq.base.errors import ErrorCode, RemoteError, RollqError, StateError
+from rollq.base.ids import NIL_ID
+from rollq.base.jobs import DEFAULT_OPTIONS, AttemptRef, JobOptions
+from rollq.base.limits import (
+    CLIENT_ID_BYTES_MAX,
+    CREDIT_MAX,
+    EXEC_NAME_BYTES_MAX,
+    INLINE_BYTES_MAX,
+    PATTERNS_PER_WORKER_MAX,
+    PENDING_COMMANDS_MAX,
+    QUEUE_NAME_BYTES_MAX,
+)
+from rollq.grid import commands
+from rollq.policy.retry import backoff_ms
+from rollq.raft.node import RaftNode
+from rollq.roles.member.admin import MEMBERSHIP_ACTIONS, command_for
+from rollq.roles.member.leadership import Leadership
+from rollq.roles.member.proposals import Origin, Waiter
+from rollq.roles.member.reads import Reads
+from rollq.roles.member.sessions import ClientSession, WorkerSession
+from rollq.subjects.grammar import parse_pattern
+from rollq.subjects.queues import queue_of, worker_pattern
+from rollq.wire import messages
+from rollq.wire.handshake import FEATURE_ACCEPTED, FEATURE_LEASE, FEATURES
+
+
+class Gateway:
+    """Handlers of one leader's sessions; see `Leadership` for what they work on."""
+
+    def __init__(self, office: Leadership, raft: RaftNode) -> None:
+        self._office = office
+        self.raft = raft
+        self.reads = Reads()
+
+    def message(self, number: int, message: messages.SessionMessage) -> None:
+        """Take one message of a session."""
+        try:
+            handler = HANDLERS.get(type(message))
+            if handler is None:
+                raise RemoteError(
+                    ErrorCode.UNKNOWN_MESSAGE, f"a member does not take {type(message).__name__}"
+                )
+            handler(self, number, message)
+        except RemoteError as error:
+            self._office.error(number, _request_of(message), error)
+            if error.code in CLOSING_CODES:
+                self._office.close(number, str(error))
+        except StateError as error:
+            self._office.error(number, _request_of(message), error)
+
+    def closed(self, number: int) -> None:
+        """The session's connection is gone."""
+        session = self._office.sessions.remove(number)
+        if isinstance(session, WorkerSession):
+            self._worker_gone(session, for_good=not session.renews)
+
+    # --- hellos
+
+    def _hello_client(self, number: int, hello: messages.HelloClient) -> None:
+        self._must_be_new(number)
+        client_id = _bounded("client id", hello.client_id, CLIENT_ID_BYTES_MAX)
+        office = self._office
+        session = ClientSession(number, client_id, FEATURE_ACCEPTED in hello.features)
+        office.sessions.add_client(session)
+        office.welcome(number, hello.features)
+        known = office.state.clients.get(client_id)
+        cap = max(0, hello.desired_parallelism)
+        if known is None or known.cap != cap:
+            office.proposals.add(commands.OpenClient(client_id, cap))
+        office.owe_results(session)
+
+    def _hello_worker(self, number: int, hello: messages.HelloWorker) -> None:
+        self._must_be_new(number)
+        if not 0 < len(hello.patterns) <= PATTERNS_PER_WORKER_MAX:
+            raise RemoteError(
+                ErrorCode.BAD_HANDSHAKE, f"a worker serves 1 to {PATTERNS_PER_WORKER_MAX} patterns"
+            )
+        patterns = tuple(worker_pattern(pattern) for pattern in hello.patterns)
+        for pattern in patterns:
+            parse_pattern(pattern)
+        office = self._office
+        name = _bounded("worker name", hello.name, CLIENT_ID_BYTES_MAX, may_be_empty=True)
+        session = WorkerSession(
+            number,
+            hello.worker_id,
+            hello.incarnation,
+            name,
+            patterns,
+            FEATURE_LEASE in hello.features,
+        )
+        older = office.sessions.add_worker(session)
+        if older is not None:
+            office.dispatcher.close_worker(older.worker_id)
+            office.close(older.number, "the worker opened another session")
+        office.expiry.worker_returned(hello.worker_id)
+        office.welcome(number, hello.features)
+        for ref in hello.holding:
+            session.sent[ref.job_id] = ref
+        office.proposals.add(
+            commands.OpenWorker(
+                hello.worker_id,
+                hello.incarnation,
+                name,
+                patterns,
+                hello.slots,
+                hello.holding,
+                backoff_ms(
+                    1,
+                    office.state.settings.retry_base_ms,
+                    office.state.settings.retry_max_ms,
+                    office.jitter,
+                ),
+            ),
+            Origin(Waiter.OPEN_WORKER, number),
+        )
+
+    # --- what clients ask
+
+    def _submit(self, number: int, message: messages.SubmitJob) -> None:
+        client = self._client(number)
+        queue, options = self._address(message.subject, message.options)
+        self._must_have_room()
+        self._office.proposals.add(
+            commands.SubmitJob(
+                message.job_id,
+                client.client_id,
+                queue,
+                _exec_name(message.exec_name),
+                _body(message.body),
+                options,
+            ),
+            Origin(Waiter.REQUEST, number, message.job_id),
+        )
+
+    def _submit_bulk(self, number: int, message: messages.SubmitBulk) -> None:
+        client = self._client(number)
+        queue, options = self._address(message.subject, message.options)
+        self._must_have_room()
+        for item in message.items:
+            _body(item.body)
+        self._office.proposals.add(
+            commands.SubmitBulk(
+                client.client_id,
+                queue,
+                _exec_name(message.exec_name),
+                message.items,
+                options,
+                message.batch_key,
+            ),
+            Origin(Waiter.REQUEST, number, message.request_id),
+        )
+
+    def _submit_array(self, number: int, message: messages.SubmitArray) -> None:
+        client = self._client(number)
+        queue, options = self._address(message.subject, message.options)
+        self._must_have_room()
+        self._office.proposals.add(
+            commands.SubmitArray(
+                message.array_id,
+                client.client_id,
+                queue,
+                _exec_name(message.exec_name),
+                _body(message.body),
+                message.task_count,
+                options,
+                message.running_max,
+            ),
+            Origin(Waiter.REQUEST, number, message.array_id),
+        )
+
+    def _cancel(self, number: int, message: messages.Cancel) -> None:
+        client = self._client(number)
+        self._office.proposals.add(
+            commands.CancelJobs(message.job_ids, client.client_id),
+            Origin(Waiter.REQUEST, number, message.request_id),
+        )
+
+    def _confirm(self, number: int, message: messages.Confirm) -> None:
+        client = self._client(number)
+        self._office.proposals.add(commands.ConfirmResults(client.client_id, message.job_ids))
+
+    def _query(self, number: int, message: messages.Query) -> None:
+        self._client(number)
+        self.reads.ask(self.raft, number, message)
+
+    def _admin(self, number: int, message: messages.Admin) -> None:
+        client = self._client(number)
+        change = MEMBERSHIP_ACTIONS.get(message.action)
+        if change is not None:
+            change(self.raft, message.arguments)
+            self._office.accept(number, message.request_id)
+            return
+        self._office.proposals.add(
+            command_for(message.action, message.arguments, client.client_id),
+            Origin(Waiter.REQUEST, number, message.request_id),
+        )
+
+    # --- what workers say
+
+    def _credit(self, number: int, message: messages.Credit) -> None:
+        session = self._worker(number)
+        if not 0 <= message.count <= CREDIT_MAX:
+            raise RemoteError(ErrorCode.BAD_CREDIT, f"credit of {message.count}")
+        if session.opened:
+            self._office.dispatcher.grant(session.worker_id, message.count)
+        else:
+            session.credit_early = min(CREDIT_MAX, session.credit_early + message.count)
+
+    def _ack(self, number: int, message: messages.AckJob) -> None:
+        session = self._worker(number)
+        ref = _attempt_meant(session, message.job_id, message.attempt, message.fence)
+        office = self._office
+        self._office.proposals.add(
+            commands.AckJob(
+                message.job_id,
+                ref.attempt,
+                ref.fence,
+                message.status,
+                _body(message.result),
+                message.exit_code,
+                message.signal,
+                message.run_ms,
+                message.peak_bytes,
+                office.retry_delay_ms(message.job_id, ref.attempt),
+            ),
+            Origin(Waiter.ACK, number, message.job_id, ref.attempt),
+        )
+
+    def _nack(self, number: int, message: messages.Nack) -> None:
+        session = self._worker(number)
+        ref = _attempt_meant(session, message.job_id, message.attempt, message.fence)
+        self._office.proposals.add(
+            commands.NackJob(
+                message.job_id,
+                ref.attempt,
+                ref.fence,
+                message.detail,
+                self._office.retry_delay_ms(message.job_id, ref.attempt),
+            ),
+            Origin(Waiter.ACK, number, message.job_id, ref.attempt),
+        )
+
+    def _heartbeat(self, number: int, message: messages.Heartbeat) -> None:
+        self._worker(number)
+        now_ms = self._office.clock.now_ms()
+        for ref in message.holding:
+            self._office.expiry.renew(ref.job_id, ref.attempt, now_ms)
+
+    def _goodbye(self, number: int, message: messages.Goodbye) -> None:
+        session = self._worker(number)
+        self._office.sessions.remove(number)
+        self._worker_gone(session, for_good=True)
+        self._office.close(number, f"goodbye: {message.reason}")
+
+    # --- helpers
+
+    def _worker_gone(self, session: WorkerSession, *, for_good: bool) -> None:
+        office = self._office
+        office.dispatcher.close_worker(session.worker_id)
+        if for_good:
+            office.close_worker(session.worker_id, session.incarnation)
+        else:
+            office.expiry.worker_vanished(
+                session.worker_id, session.incarnation, office.clock.now_ms()
+            )
+
+    def _must_be_new(self, number: int) -> None:
+        if self._office.sessions.get(number) is not None:
+            raise RemoteError(ErrorCode.BAD_HANDSHAKE, "a session says hello once")
+
+    def _must_have_room(self) -> None:
+        if len(self._office.proposals) >= PENDING_COMMANDS_MAX:
+            raise StateError(
+                ErrorCode.OVERLOADED, "more is waiting to be agreed on than fits", "send it again"
+            )
+
+    def _client(self, number: int) -> ClientSession:
+        session = self._office.sessions.get(number)
+        if not isinstance(session, ClientSession):
+            raise RemoteError(ErrorCode.BAD_HANDSHAKE, "only a client that said hello may ask that")
+        return session
+
+    def _worker(self, number: int) -> WorkerSession:
+        session = self._office.sessions.get(number)
+        if not isinstance(session, WorkerSession):
+            raise RemoteError(ErrorCode.BAD_HANDSHAKE, "only a worker that said hello may say that")
+        return session
+
+    def _address(self, subject: str, options: JobOptions | None) -> tuple[str, JobOptions | None]:
+        """The queue that a subject names, and the worker if its last token names a known one."""
+        queue = _bounded("queue", queue_of(subject), QUEUE_NAME_BYTES_MAX)
+        group, dot, last = queue.rpartition(".")
+        if dot and self._office.is_worker_name(last):
+            chosen = msgspec.structs.replace(options or DEFAULT_OPTIONS, worker_name=last)
+            return group, chosen
+        return queue, options
+
+
+def _attempt_meant(
+    session: WorkerSession, job_id: bytes, attempt: int, fence: int
+) -> AttemptRef:
+    """A worker written from the seeds acks the job alone: it means what it was sent last."""
+    if attempt or fence:
+        return AttemptRef(job_id, attempt, fence)
+    ref = session.sent.get(job_id)
+    if ref is None:
+        raise StateError(ErrorCode.UNKNOWN_JOB, "this worker was not sent that job")
+    return ref
+
+
+def _exec_name(name: str) -> str:
+    return _bounded("exec name", name, EXEC_NAME_BYTES_MAX)
+
+
+def _bounded(what: str, text: str, bytes_max: int, *, may_be_empty: bool = False) -> str:
+    if len(text.encode()) > bytes_max or (not text and not may_be_empty):
+        raise RemoteError(ErrorCode.BAD_PAYLOAD, f"{what} must have 1 to {bytes_max} bytes")
+    return text
+
+
+def _body(body: bytes) -> bytes:
+    if len(body) > INLINE_BYTES_MAX:
+        raise RemoteError(
+            ErrorCode.BAD_PAYLOAD,
+            f"{len(body)} bytes inline; at most {INLINE_BYTES_MAX} fit",
+            "send the data as files",
+        )
+    return body
+
+
+def _request_of(message: Any) -> bytes:
+    """The id under which whoever sent this waits for an answer."""
+    for field in ("request_id", "job_id", "array_id"):
+        request = getattr(message, field, None)
+        if isinstance(request, bytes):
+            return request
+    return NIL_ID
+
+
+# Errors after which a session cannot go on: its state is not what the peer believes.
+CLOSING_CODES = frozenset(
+    {ErrorCode.BAD_HANDSHAKE, ErrorCode.UNKNOWN_MESSAGE, ErrorCode.BAD_CREDIT}
+)
+
+HANDLERS: dict[type, Callable[[Gateway, int, Any], None]] = {
+    messages.HelloClient: Gateway._hello_client,
+    messages.HelloWorker: Gateway._hello_worker,
+    messages.SubmitJob: Gateway._submit,
+    messages.SubmitBulk: Gateway._submit_bulk,
+    messages.SubmitArray: Gateway._submit_array,
+    messages.Cancel: Gateway._cancel,
+    messages.Confirm: Gateway._confirm,
+    messages.Query: Gateway._query,
+    messages.Admin: Gateway._admin,
+    messages.Credit: Gateway._credit,
+    messages.AckJob: Gateway._ack,
+    messages.Nack: Gateway._nack,
+    messages.Heartbeat: Gateway._heartbeat,
+    messages.Goodbye: Gateway._goodbye,
+}

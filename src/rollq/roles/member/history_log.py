@@ -1,0 +1,69 @@
+"""The member's side of the history: events since the last seal, sealing, and filling of gaps.
+
+Apply is deterministic, so every member makes the same rows. A member that installed a snapshot
+never applied what the snapshot covers: it asks its peers for those rows. Events are turned into
+lines only when they are sealed or sent, which happens on the persist thread or rarely.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+
+from rollq.base.limits import HISTORY_REPLY_BYTES_MAX
+from rollq.grid.effects import Applied
+from rollq.history.schema import to_lines
+from rollq.history.segments import Segments
+from rollq.wire.messages import HistoryRows
+
+
+class HistoryLog:
+    """Rows by log index: sealed ones in segments, newer ones in memory."""
+
+    def __init__(self, segments: Segments) -> None:
+        self.segments = segments
+        self._recent: list[Applied] = []  # ascending by index, not sealed yet
+
+    def add(self, applied: Applied) -> None:
+        """An entry was applied."""
+        self._recent.append(applied)
+
+    def unsealed(self, last: int) -> list[Applied]:
+        """Everything up to `last` that no segment holds: the next one to seal."""
+        return self._recent[: bisect_left(self._recent, last + 1, key=_index_of)]
+
+    def sealed(self, last: int) -> None:
+        """Everything up to `last` is in segments."""
+        del self._recent[: bisect_left(self._recent, last + 1, key=_index_of)]
+
+    def gaps(self, applied_index: int) -> list[tuple[int, int]]:
+        """Ranges of log indexes that neither a segment nor memory holds."""
+        memory_from = self._recent[0].index if self._recent else applied_index + 1
+        return self.segments.gaps(memory_from - 1)
+
+    def rows(self, first: int, last: int) -> HistoryRows | None:
+        """As many whole indexes from `first` on as fit an answer; None if we lack the first."""
+        lines: list[bytes] = []
+        size_bytes = 0
+        reached = first - 1
+        for index, chunk in self._chunks(first, last):
+            if index != reached + 1:
+                break
+            size_bytes += sum(map(len, chunk))
+            if lines and size_bytes > HISTORY_REPLY_BYTES_MAX:
+                break
+            lines += chunk
+            reached = index
+        return HistoryRows(first, reached, tuple(lines)) if reached >= first else None
+
+    def _chunks(self, first: int, last: int) -> Iterator[tuple[int, list[bytes]]]:
+        """Lines by index. Segments hold every index of their range, also those without rows."""
+        yield from self.segments.chunks(first, last)
+        for applied in self._recent[bisect_left(self._recent, first, key=_index_of) :]:
+            if applied.index > last:
+                return
+            yield applied.index, to_lines(applied.index, applied.stamp_ms, applied.events)
+
+
+def _index_of(applied: Applied) -> int:
+    return applied.index

@@ -1,0 +1,307 @@
+"""The leader's office: everything that exists on the elected leader alone.
+
+Sessions, credits, timers and waiting proposals are not replicated. They begin with `gain`, end
+with `lose`, and in between this object turns outcomes and effects of applied entries into
+messages, and timers and credits into commands.
+"""
+
+from __future__ import annotations
+
+from rollq.base.errors import ErrorCode, RollqError
+from rollq.base.ids import JobId, MessageId, WorkerId
+from rollq.base.jobs import AttemptRef
+from rollq.base.limits import OWED_RESULTS_PER_TURN_MAX, TURN_COMMANDS_MAX
+from rollq.base.stamp import Clock, Jitter
+from rollq.grid import commands
+from rollq.grid.effects import Applied, Done, Effect, Known, Outcome, Refused
+from rollq.grid.effects import SendAssign, SendCancel, SendResult
+from rollq.grid.events import WORKER_CLOSED, WORKER_OPENED, Event
+from rollq.grid.outbox import owed_ids, result_of
+from rollq.grid.state import GridState
+from rollq.policy.dispatch import Dispatcher
+from rollq.policy.expiry import Expiry
+from rollq.policy.retry import backoff_ms
+from rollq.raft.types import Config
+from rollq.roles.member.outputs import CloseSession, Output, ToSession
+from rollq.roles.member.proposals import ASSIGNMENT, Origin, Proposals, Waiter
+from rollq.roles.member.replica import Replica
+from rollq.roles.member.sessions import ClientSession, Sessions, WorkerNames, WorkerSession
+from rollq.subjects.queues import assign_subject
+from rollq.wire import messages
+from rollq.wire.handshake import FEATURES
+
+
+class Leadership:
+    """What the leader knows and owes beside the replicated state."""
+
+    def __init__(
+        self, replica: Replica, group: str, clock: Clock, jitter: Jitter, outputs: list[Output]
+    ) -> None:
+        self.clock = clock
+        self.jitter = jitter
+        self.sessions = Sessions()
+        self.proposals = Proposals()
+        self.expiry = Expiry()
+        self._replica = replica
+        self._group = group
+        self._outputs = outputs
+        self._names = WorkerNames()
+        self._member_id = 0
+
+    @property
+    def state(self) -> GridState:
+        """The replicated state as applied so far."""
+        return self._replica.state
+
+    @property
+    def dispatcher(self) -> Dispatcher:
+        """The index of what can be assigned."""
+        return self._replica.dispatcher
+
+    # --- the term of office
+
+    def gain(self, member_id: int) -> None:
+        """This member leads, and its state holds everything that was ever committed."""
+        self._member_id = member_id
+        self.expiry.gain(self.state, self.clock.now_ms(), self.clock.wall_ms())
+        self._names = WorkerNames()
+        for worker in self.state.workers.values():
+            self._names.set(worker.worker_id, worker.name)
+
+    def lose(self, leader: str, config: Config) -> None:
+        """Somebody else leads, or nobody: send everybody away, keep nothing."""
+        members = tuple(member.address for member in config.voters)
+        for number in self.sessions.clear():
+            self._send(number, messages.NotLeader(leader, members))
+            self.close(number, "not the leader any more")
+        self.proposals.clear()
+        self.expiry.abdicate()
+        self.dispatcher.abdicate()
+
+    # --- once a turn: what the leader itself asks the group to agree on
+
+    def propose_own(self) -> None:
+        """Timers that are due, results that are owed, and jobs for free credits."""
+        due = self.expiry.due(self.state, self.clock.now_ms(), self.jitter, TURN_COMMANDS_MAX)
+        for command in due:
+            self.proposals.add(command)
+        for session in list(self.sessions.owing.values()):
+            self._send_owed(session)
+        for assignment in self.dispatcher.decide(TURN_COMMANDS_MAX):
+            self.proposals.add(assignment, ASSIGNMENT)
+
+    # --- after every applied entry
+
+    def settle(self, applied: Applied) -> None:
+        """Tell whoever waits what became of the commands, and do what the entry asks for."""
+        self._follow_names(applied.events)
+        self.expiry.observe(applied.events, self.state, self.clock.now_ms())
+        batch = self.proposals.settled(applied.index)
+        if batch:
+            for (command, origin), outcome in zip(batch, applied.outcomes, strict=True):
+                if origin.waiter is Waiter.REQUEST:
+                    self._reply(origin, outcome)
+                elif origin.waiter is Waiter.ACK:
+                    self._ack_taken(origin, outcome)
+                elif origin.waiter is Waiter.ASSIGN:
+                    if isinstance(outcome, Refused):
+                        self.dispatcher.refused(command)
+                elif origin.waiter is Waiter.OPEN_WORKER:
+                    self._worker_opened(origin, outcome)
+        for effect in applied.effects:
+            self._perform(effect)
+
+    # --- what the gateway uses
+
+    def welcome(self, number: int, offered: tuple[str, ...]) -> None:
+        """Answer a hello with the features that both sides speak."""
+        shared = tuple(feature for feature in offered if feature in FEATURES)
+        self._send(number, messages.Welcome(self._group, self._member_id, shared))
+
+    def error(self, number: int, request_id: MessageId, error: RollqError) -> None:
+        """Say what was wrong, to whoever asked."""
+        self._send(
+            number,
+            messages.Error(
+                request_id, int(error.code), error.message, error.hint, error.retryable
+            ),
+        )
+
+    def close(self, number: int, reason: str) -> None:
+        """End a session."""
+        gone = self.sessions.remove(number)
+        if isinstance(gone, WorkerSession):
+            self.dispatcher.close_worker(gone.worker_id)
+            self.expiry.worker_vanished(gone.worker_id, gone.incarnation, self.clock.now_ms())
+        self._outputs.append(CloseSession(number, reason))
+
+    def owe_results(self, session: ClientSession) -> None:
+        """A client is back: what ended while it was away is sent, some every turn."""
+        session.owed.extend(owed_ids(self.state, session.client_id))
+        if session.owed:
+            self.sessions.owing[session.number] = session
+
+    def close_worker(self, worker_id: WorkerId, incarnation: int) -> None:
+        """A worker left for good: its attempts are lost now, not at the end of a grace."""
+        record = self.state.workers.get(worker_id)
+        if record is None or record.incarnation != incarnation:
+            return
+        lost = tuple(
+            commands.LostAttempt(job_id, job.attempt, self.retry_delay_ms(job_id, job.attempt))
+            for job_id in record.held
+            if (job := self.state.jobs[job_id])
+        )
+        self.proposals.add(commands.CloseWorker(worker_id, incarnation, lost))
+
+    def retry_delay_ms(self, job_id: JobId, attempt: int) -> int:
+        """How long this job would wait if this attempt came to nothing."""
+        settings = self.state.settings
+        job = self.state.jobs.get(job_id)
+        base_ms = (job.options.retry_base_ms if job else 0) or settings.retry_base_ms
+        return backoff_ms(attempt, base_ms, settings.retry_max_ms, self.jitter)
+
+    def is_worker_name(self, name: str) -> bool:
+        """Whether a known worker has this name."""
+        return name in self._names
+
+    def accept(self, number: int, request_id: MessageId) -> None:
+        """Say that a request was taken."""
+        self._send(number, messages.Accepted(request_id))
+
+    def answer(self, number: int, answer: messages.Answer) -> None:
+        """Send the answer to a query."""
+        self._send(number, answer)
+
+    # --- outcomes
+
+    def _reply(self, origin: Origin, outcome: Outcome) -> None:
+        if self.sessions.get(origin.session) is None:
+            return
+        if isinstance(outcome, Refused):
+            self._send(
+                origin.session,
+                messages.Error(
+                    origin.request_id,
+                    int(outcome.code),
+                    outcome.message,
+                    retryable=outcome.code in (ErrorCode.GRID_FULL, ErrorCode.OVERLOADED),
+                ),
+            )
+        elif isinstance(outcome, Known):
+            self._send(
+                origin.session,
+                messages.Accepted(origin.request_id, known=True, ended=outcome.ended),
+            )
+        else:
+            self._send(origin.session, messages.Accepted(origin.request_id, outcome.count))
+
+    def _ack_taken(self, origin: Origin, outcome: Outcome) -> None:
+        session = self.sessions.get(origin.session)
+        if not isinstance(session, WorkerSession):
+            return
+        sent = session.sent.get(origin.request_id)
+        if sent is not None and sent.attempt == origin.attempt:
+            del session.sent[origin.request_id]
+        self._send(
+            origin.session,
+            messages.AckTaken(origin.request_id, origin.attempt, isinstance(outcome, Refused)),
+        )
+
+    def _worker_opened(self, origin: Origin, outcome: Outcome) -> None:
+        session = self.sessions.get(origin.session)
+        if not isinstance(session, WorkerSession):
+            return
+        if isinstance(outcome, Refused):
+            self._send(origin.session, messages.Error(b"", int(outcome.code), outcome.message))
+            self.close(origin.session, outcome.message)
+            return
+        session.opened = True
+        record = self.state.workers[session.worker_id]
+        self.dispatcher.open_worker(
+            session.worker_id,
+            session.incarnation,
+            session.name,
+            session.patterns,
+            len(record.held),
+        )
+        self.dispatcher.grant(session.worker_id, session.credit_early)
+        session.credit_early = 0
+
+    # --- effects
+
+    def _perform(self, effect: Effect) -> None:
+        if isinstance(effect, SendAssign):
+            self._assign(effect)
+        elif isinstance(effect, SendResult):
+            for client in self.sessions.clients(effect.client_id):
+                self._deliver(client, effect)
+        else:
+            self._stop(effect)
+
+    def _assign(self, effect: SendAssign) -> None:
+        session = self.sessions.worker(effect.worker_id)
+        if session is None:
+            return  # sent again when the worker is back, or lost with its grace
+        ref = AttemptRef(effect.job_id, effect.attempt, effect.fence)
+        session.sent[effect.job_id] = ref
+        self._send(
+            session.number,
+            messages.AssignJob(
+                effect.job_id,
+                effect.attempt,
+                effect.fence,
+                effect.lease_ms,
+                assign_subject(effect.queue),
+                effect.exec_name,
+                effect.body,
+                effect.options,
+                effect.client_id,
+                effect.task_number,
+            ),
+        )
+
+    def _stop(self, effect: SendCancel) -> None:
+        session = self.sessions.worker(effect.worker_id)
+        if session is not None:
+            self._send(
+                session.number, messages.StopJob(effect.job_id, effect.attempt, effect.fence)
+            )
+
+    def _deliver(self, client: ClientSession, effect: SendResult) -> None:
+        self._send(
+            client.number,
+            messages.Result(
+                effect.job_id,
+                effect.outcome,
+                effect.status,
+                effect.result,
+                effect.exec_name,
+                effect.exit_code,
+                effect.signal,
+                effect.run_ms,
+                effect.attempt,
+                effect.cause,
+                effect.detail,
+                effect.client_id,
+            ),
+        )
+        if not client.confirms:
+            self.proposals.add(commands.ConfirmResults(client.client_id, (effect.job_id,)))
+
+    def _send_owed(self, session: ClientSession) -> None:
+        for _ in range(min(len(session.owed), OWED_RESULTS_PER_TURN_MAX)):
+            result = result_of(self.state, session.owed.popleft())
+            if result is not None and result.client_id == session.client_id:
+                self._deliver(session, result)
+        if not session.owed:
+            self.sessions.owing.pop(session.number, None)
+
+    def _follow_names(self, events: list[Event]) -> None:
+        for event in events:
+            if event.kind == WORKER_OPENED:
+                self._names.set(event.worker_id, event.detail)
+            elif event.kind == WORKER_CLOSED:
+                self._names.set(event.worker_id, "")
+
+    def _send(self, number: int, message: messages.MemberMessage) -> None:
+        self._outputs.append(ToSession(number, message))

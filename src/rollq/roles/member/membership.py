@@ -1,0 +1,52 @@
+"""Who belongs to the group: the leader's part of it.
+
+A newcomer calls until somebody lets it in. It is let in as a learner, in the place of whoever had
+its address before; the leader promotes a learner that has caught up. One change at a time, so a
+change that is refused now is asked for again at the next call.
+"""
+
+from __future__ import annotations
+
+from rollq.base.errors import StateError
+from rollq.base.ids import MemberId
+from rollq.raft.node import RaftNode
+from rollq.raft.types import ChangeKind, Config, ConfigChange, Member, MemberChange
+
+
+def admit(raft: RaftNode, newcomer: Member) -> None:
+    """Let a newcomer in as a learner, and the member it replaces out."""
+    config = raft.config
+    if any(member.id == newcomer.id for member in config.voters + config.learners):
+        return
+    change = [MemberChange(ChangeKind.ADD_LEARNER, newcomer)]
+    change += [
+        MemberChange(ChangeKind.REMOVE, member)
+        for member in config.voters + config.learners
+        if member.address == newcomer.address
+    ]
+    try_change(raft, ConfigChange(tuple(change)))
+
+
+def promote_caught_up(raft: RaftNode) -> None:
+    """Give one learner that holds everything committed its vote."""
+    for learner in raft.config.learners:
+        if raft.match_of(learner.id) >= raft.commit:
+            try_change(raft, ConfigChange((MemberChange(ChangeKind.ADD_VOTER, learner),)))
+            return
+
+
+def try_change(raft: RaftNode, change: ConfigChange) -> bool:
+    """Propose a change; False if it cannot be taken now."""
+    try:
+        raft.propose_config(change)
+    except StateError:
+        return False
+    return True
+
+
+def find(config: Config, member_id: MemberId) -> Member | None:
+    """The member with this id."""
+    for member in config.voters + config.learners:
+        if member.id == member_id:
+            return member
+    return None

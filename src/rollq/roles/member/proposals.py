@@ -1,0 +1,105 @@
+"""Commands on their way into the log, and who waits for their outcome.
+
+A command waits here until the next turn of the loop, rides in a batch with everything else that
+arrived, and is found again by the log index of its entry when that is applied.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Iterator
+
+import msgspec
+
+from rollq.base.ids import NIL_ID, MessageId
+from rollq.base.limits import ENTRY_BYTES_MAX, TURN_COMMANDS_MAX
+from rollq.grid.commands import (
+    AckJob,
+    Command,
+    RedriveJobs,
+    SubmitArray,
+    SubmitBulk,
+    SubmitJob,
+)
+
+COMMAND_BYTES_GUESS = 128  # what a command costs beside its payload
+
+
+class Waiter(enum.IntEnum):
+    """What its outcome means to whoever asked."""
+
+    NOBODY = 0
+    REQUEST = 1  # Accepted or Error by request id
+    ACK = 2  # AckTaken
+    OPEN_WORKER = 3  # the worker may be given work
+    ASSIGN = 4  # the dispatcher's reservation
+
+
+class Origin(msgspec.Struct, frozen=True, gc=False):
+    """Who waits for the outcome of a command."""
+
+    waiter: Waiter
+    session: int = 0
+    request_id: MessageId = NIL_ID
+    attempt: int = 0
+
+
+SILENT = Origin(Waiter.NOBODY)
+ASSIGNMENT = Origin(Waiter.ASSIGN)
+
+
+class Proposals:
+    """Waiting commands, and the origins of those that are in the log but not applied."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[Command, Origin]] = deque()
+        self._proposed: dict[int, list[tuple[Command, Origin]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, command: Command, origin: Origin = SILENT) -> None:
+        """Queue a command for the next turn."""
+        self._waiting.append((command, origin))
+
+    def batches(self) -> Iterator[list[tuple[Command, Origin]]]:
+        """Everything that waits, in entries of bounded count and size, in order."""
+        while self._waiting:
+            batch: list[tuple[Command, Origin]] = []
+            size_bytes = 0
+            while self._waiting and len(batch) < TURN_COMMANDS_MAX:
+                size_bytes += _size_bytes(self._waiting[0][0])
+                if batch and size_bytes > ENTRY_BYTES_MAX:
+                    break
+                batch.append(self._waiting.popleft())
+            yield batch
+
+    def put_back(self, batch: list[tuple[Command, Origin]]) -> None:
+        """Consensus had no room for it now: it goes first next time."""
+        self._waiting.extendleft(reversed(batch))
+
+    def proposed(self, index: int, batch: list[tuple[Command, Origin]]) -> None:
+        """The batch is the entry at this index."""
+        self._proposed[index] = batch
+
+    def settled(self, index: int) -> list[tuple[Command, Origin]]:
+        """The entry at this index is applied: what it held, if it was ours."""
+        return self._proposed.pop(index, [])
+
+    def clear(self) -> None:
+        """Leadership is lost: whoever waits will ask again, with the same ids."""
+        self._waiting.clear()
+        self._proposed.clear()
+
+
+def _size_bytes(command: Command) -> int:
+    if isinstance(command, SubmitJob | SubmitArray):
+        return COMMAND_BYTES_GUESS + len(command.body)
+    if isinstance(command, AckJob):
+        return COMMAND_BYTES_GUESS + len(command.result)
+    if isinstance(command, SubmitBulk):
+        return sum(COMMAND_BYTES_GUESS + len(item.body) for item in command.items)
+    if isinstance(command, RedriveJobs):
+        return sum(COMMAND_BYTES_GUESS + len(item.body or b"") for item in command.items)
+    return COMMAND_BYTES_GUESS

@@ -1,0 +1,86 @@
+"""From a disk to a member that can start: identity, snapshot, log, and what must not be trusted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rollq.base.errors import DiskError, ErrorCode
+from rollq.base.ids import NIL_ID, MemberId
+from rollq.base.stamp import Jitter
+from rollq.history.segments import Segments
+from rollq.raft.node import RaftNode, RaftStart
+from rollq.raft.types import Config, HardState, Member, SnapshotMeta
+from rollq.roles.member.replica import Replica
+from rollq.roles.member.rollcall import BOOT_NONCE_BITS, RollCall
+from rollq.roles.member.setup import MemberSetup
+from rollq.roles.member.work import Store
+from rollq.store.disk import Disk
+from rollq.store.identity import Identity
+from rollq.store.snapshots import Snapshots
+from rollq.store.wal import Wal
+
+MEMBER_ID_BYTES = 7  # fits every language's signed 64-bit integer
+
+
+@dataclass(slots=True)
+class Recovery:
+    """Everything a driver starts from."""
+
+    store: Store
+    replica: Replica
+    raft: RaftNode
+    roll: RollCall
+    peer_boots: dict[MemberId, int]
+
+
+def recover(setup: MemberSetup, disk: Disk, jitter: Jitter) -> Recovery:
+    """Open a member's disk, or give an empty one its identity. Raises DiskError if it must not
+    start: what it holds is damaged and nobody else has it."""
+    snapshots = Snapshots(disk)
+    newest = snapshots.newest()
+    wal, found = Wal.open(disk, newest, setup.segment_bytes)
+    if found.identity is None:
+        wal.create_identity(
+            Identity(NIL_ID, _draw_member_id(jitter), setup.address)
+        )
+    identity = wal.identity
+    boot = wal.bump_boot()
+    segments = Segments(disk)
+    replica = Replica(segments, setup.placement)
+    if newest is not None:
+        replica.load(snapshots.load(newest))
+    start = RaftStart(
+        found.hard_state,
+        newest or SnapshotMeta(config=Config(voters=identity.roster)),
+        found.entries,
+        found.suspect,
+    )
+    raft = RaftNode(identity.member_id, setup.raft, start, jitter)
+    alone = [voter.id for voter in raft.config.voters] == [identity.member_id]
+    if found.suspect is not None and alone:
+        raise _rotten_alone()
+    me = Member(identity.member_id, setup.address)
+    nonce = jitter.draw(0, 1 << BOOT_NONCE_BITS)
+    roll = RollCall(me, identity.cluster_id, identity.roster, boot, nonce)
+    return Recovery(Store(wal, snapshots, segments), replica, raft, roll, dict(found.peer_boots))
+
+
+def start_of_cluster(
+    setup: MemberSetup, member_id: MemberId, roster: tuple[Member, ...], jitter: Jitter
+) -> RaftNode:
+    """Consensus at log index 0 of a cluster, whose configuration there is its roster."""
+    start = RaftStart(HardState(), SnapshotMeta(config=Config(voters=roster)), [])
+    return RaftNode(member_id, setup.raft, start, jitter)
+
+
+def _draw_member_id(jitter: Jitter) -> MemberId:
+    return int.from_bytes(jitter.draw_id()[:MEMBER_ID_BYTES], "big") or 1
+
+
+def _rotten_alone() -> DiskError:
+    return DiskError(
+        ErrorCode.DISK_CORRUPT,
+        "the log is damaged where it may hold accepted jobs, and this group has no other member "
+        "to fetch them from",
+        "restore the state directory from a backup; the damaged part is kept in its folder broken/",
+    )

@@ -1,0 +1,141 @@
+"""Roll call: who may speak for this disk. Pure.
+
+A member's id is drawn with its disk, so a lost disk means a new id, and the new one joins as a
+learner: it can never vote as its old self. An *older copy* of a disk (a restored machine image)
+has the right id but has forgotten votes and acknowledgements. So every start raises a boot number
+on disk, and before a member takes part in consensus a majority of the voters must have written
+that number down. A copy announces a number that somebody already knows from a later life: it is
+told so, and stops.
+
+Phases: NEWCOMER (belongs to no cluster yet), REGISTERING (waits for a majority to note its boot),
+PRESENT (takes part). A cluster is born when every initial member has said that it is new; the
+roster of that moment is the configuration at log index 0, and its digest names the cluster.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+from collections.abc import Iterable
+
+import msgspec
+
+from rollq.base.ids import GUID_BYTES, NIL_ID, MemberId
+from rollq.raft.types import Config, Member
+from rollq.wire.messages import LeaderHello, RollAnswer
+
+HELLO_EVERY_TICKS = 4
+BOOT_NONCE_BITS = 32
+
+
+class Phase(enum.IntEnum):
+    """How far a member is on its way into consensus."""
+
+    NEWCOMER = 0
+    REGISTERING = 1
+    PRESENT = 2
+
+
+class RollCall:
+    """The roll call of one life of one member."""
+
+    def __init__(
+        self, me: Member, cluster_id: bytes, roster: tuple[Member, ...], boot: int, nonce: int
+    ) -> None:
+        self.me = me
+        self.cluster_id = cluster_id
+        self.roster = roster
+        self.boot = boot << BOOT_NONCE_BITS | nonce
+        self.phase = Phase.NEWCOMER if cluster_id == NIL_ID else Phase.REGISTERING
+        self.superseded = False  # somebody knows a later life of this disk
+        self._answered: dict[MemberId, int] = {}  # who noted our boot (values unused: a set)
+        self._newcomers: dict[str, Member] = {}
+        self._ticks = 0
+
+    def hellos(self, peers: Iterable[str], config: Config, last_index: int) -> dict[str, LeaderHello]:
+        """Called every tick: the hellos to send now, by address."""
+        self._ticks += 1
+        if self._ticks % HELLO_EVERY_TICKS != 1:
+            return {}
+        hello = LeaderHello(
+            self.me.id,
+            self.me.address,
+            self.cluster_id,
+            self.boot,
+            last_index,
+            self.phase is Phase.NEWCOMER,
+        )
+        if self.phase is Phase.NEWCOMER:
+            return dict.fromkeys((address for address in peers if address != self.me.address), hello)
+        return {
+            member.address: hello
+            for member in config.voters + config.learners
+            if member.id != self.me.id and member.id not in self._answered
+        }
+
+    def answer(self, boot_known: int, hello: LeaderHello) -> RollAnswer | None:
+        """What to tell a member that calls. None: it is of another cluster."""
+        if not hello.newcomer and hello.cluster_id != self.cluster_id:
+            return None
+        return RollAnswer(
+            self.me.id,
+            self.me.address,
+            self.cluster_id,
+            boot_known,
+            hello.boot,
+            self.phase is Phase.NEWCOMER,
+            self.roster,
+        )
+
+    def take(self, answer: RollAnswer, peers: tuple[str, ...], config: Config) -> bool:
+        """Take an answer. True: the cluster was just found or born, and must be written down."""
+        if answer.to_boot != self.boot:
+            return False
+        if self.phase is Phase.NEWCOMER:
+            return self._find_cluster(answer, peers)
+        if answer.cluster_id != self.cluster_id:
+            return False
+        if outlived(self.boot, answer.boot_known):
+            self.superseded = True
+            return False
+        self._answered[answer.member_id] = 1
+        self.settle(config)
+        return False
+
+    def settle(self, config: Config) -> None:
+        """Become PRESENT once a majority of the voters, us included, knows our boot."""
+        if self.phase is not Phase.REGISTERING:
+            return
+        known = sum(1 for v in config.voters if v.id == self.me.id or v.id in self._answered)
+        if known > len(config.voters) // 2 or not config.voters:
+            self.phase = Phase.PRESENT
+
+    def joined(self) -> None:
+        """The cluster is written down: take part. A disk that never voted has nothing to forget."""
+        self.phase = Phase.PRESENT
+
+    def _find_cluster(self, answer: RollAnswer, peers: tuple[str, ...]) -> bool:
+        if self.cluster_id != NIL_ID:
+            return False  # found already, being written down
+        if answer.cluster_id != NIL_ID:
+            self.cluster_id = answer.cluster_id
+            self.roster = answer.roster
+            return True
+        self._newcomers[answer.address] = Member(answer.member_id, answer.address)
+        return self.found_alone(peers)
+
+    def found_alone(self, peers: tuple[str, ...]) -> bool:
+        """Give birth to the cluster if every initial member is known to be new."""
+        others = [self._newcomers.get(address) for address in peers if address != self.me.address]
+        if self.cluster_id != NIL_ID or any(member is None for member in others):
+            return False
+        members = [self.me] + [member for member in others if member is not None]
+        self.roster = tuple(sorted(members, key=lambda member: member.id))
+        digest = hashlib.blake2b(msgspec.msgpack.encode(self.roster), digest_size=GUID_BYTES)
+        self.cluster_id = digest.digest()
+        return True
+
+
+def outlived(mine: int, known: int) -> bool:
+    """Whether `known` is the boot of a later life, or of another life with the same number."""
+    return known != mine and known >> BOOT_NONCE_BITS >= mine >> BOOT_NONCE_BITS

@@ -1,0 +1,125 @@
+"""The sessions of the elected leader: who is connected, as what, and what is owed to whom.
+
+Sessions are not replicated. They begin empty on a new leader, and clients and workers declare
+themselves anew. Bytes and sockets are the shell's; here a session is a number.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from rollq.base.ids import ClientId, JobId, WorkerId
+from rollq.base.jobs import AttemptRef
+
+
+@dataclass(slots=True)
+class ClientSession:
+    """One connected client."""
+
+    number: int
+    client_id: ClientId
+    confirms: bool  # it answers results; one written from the seeds does not
+    owed: deque[JobId] = field(default_factory=deque)  # results to send, oldest first
+
+
+@dataclass(slots=True)
+class WorkerSession:
+    """One connected worker."""
+
+    number: int
+    worker_id: WorkerId
+    incarnation: int
+    name: str
+    patterns: tuple[str, ...]
+    renews: bool  # it holds leases by heartbeats; one written from the seeds does not
+    opened: bool = False  # its OpenWorker is applied: it may be given work
+    credit_early: int = 0  # granted before it was opened
+    # What it was sent and has not settled, for acks that name the job alone.
+    sent: dict[JobId, AttemptRef] = field(default_factory=dict)
+
+
+class Sessions:
+    """All sessions by number, clients by id (several may share one), workers by id."""
+
+    def __init__(self) -> None:
+        self._by_number: dict[int, ClientSession | WorkerSession] = {}
+        self._clients: dict[ClientId, dict[int, ClientSession]] = {}
+        self._workers: dict[WorkerId, WorkerSession] = {}
+        self.owing: dict[int, ClientSession] = {}  # those with owed results not yet sent
+
+    def get(self, number: int) -> ClientSession | WorkerSession | None:
+        """The session of that number, if it has said hello."""
+        return self._by_number.get(number)
+
+    def worker(self, worker_id: WorkerId) -> WorkerSession | None:
+        """The one session of a worker."""
+        return self._workers.get(worker_id)
+
+    def clients(self, client_id: ClientId) -> list[ClientSession]:
+        """Every session under this client id."""
+        return list(self._clients.get(client_id, {}).values())
+
+    def numbers(self) -> list[int]:
+        """Every session."""
+        return list(self._by_number)
+
+    def add_client(self, session: ClientSession) -> None:
+        """A client said hello."""
+        self._by_number[session.number] = session
+        self._clients.setdefault(session.client_id, {})[session.number] = session
+
+    def add_worker(self, session: WorkerSession) -> WorkerSession | None:
+        """A worker said hello; returns the older session of the same worker that it replaces."""
+        older = self._workers.get(session.worker_id)
+        if older is not None:
+            del self._by_number[older.number]
+        self._by_number[session.number] = session
+        self._workers[session.worker_id] = session
+        return older
+
+    def remove(self, number: int) -> ClientSession | WorkerSession | None:
+        """The connection is gone."""
+        session = self._by_number.pop(number, None)
+        self.owing.pop(number, None)
+        if isinstance(session, ClientSession):
+            same_id = self._clients[session.client_id]
+            del same_id[number]
+            if not same_id:
+                del self._clients[session.client_id]
+        elif isinstance(session, WorkerSession):
+            del self._workers[session.worker_id]
+        return session
+
+    def clear(self) -> list[int]:
+        """Leadership is lost: forget everybody; returns whom to send away."""
+        numbers = list(self._by_number)
+        self._by_number.clear()
+        self._clients.clear()
+        self._workers.clear()
+        self.owing.clear()
+        return numbers
+
+
+class WorkerNames:
+    """Which names are taken by workers that the group knows; several may share one."""
+
+    def __init__(self) -> None:
+        self._name_of: dict[WorkerId, str] = {}
+        self._workers_of: dict[str, dict[WorkerId, None]] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name.lower() in self._workers_of
+
+    def set(self, worker_id: WorkerId, name: str) -> None:
+        """A worker goes by this name now; empty: it is gone, or has none."""
+        older = self._name_of.pop(worker_id, "")
+        if older:
+            workers = self._workers_of[older]
+            del workers[worker_id]
+            if not workers:
+                del self._workers_of[older]
+        key = name.lower()
+        if key:
+            self._name_of[worker_id] = key
+            self._workers_of.setdefault(key, {})[worker_id] = None

@@ -1,0 +1,22 @@
+"""What a member is told when it starts. Fixed for its life; what may change is in the grid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rollq.base.limits import SEGMENT_BYTES
+from rollq.raft.node import RaftOptions
+
+
+@dataclass(slots=True, frozen=True)
+class MemberSetup:
+    """Address, peers and pace of one member."""
+
+    address: str  # as peers, workers and clients reach it
+    peers: tuple[str, ...] = ()  # the other members at the group's birth
+    group: str = "default"
+    tick_ms: int = 25
+    raft: RaftOptions = field(default_factory=RaftOptions)
+    placement: str = "least-load"
+    snapshot_entries: int = 10_000  # a snapshot after this many applied entries
+    segment_bytes: int = SEGMENT_BYTES

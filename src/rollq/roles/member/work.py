@@ -1,0 +1,125 @@
+"""Disk work of one turn: what the driver wants written, in the order that makes it safe.
+
+`run` is called on the persist thread (in the simulator: at a later virtual time). It touches the
+disk and its own fields, never the driver's memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from rollq.base.errors import DiskError, ErrorCode
+from rollq.grid.effects import Applied
+from rollq.history.schema import to_lines
+from rollq.history.segments import Segments
+from rollq.raft.ready import Ready
+from rollq.raft.types import Config, Member, SnapshotMeta
+from rollq.store.snapshots import Snapshots
+from rollq.store.wal import Wal
+from rollq.wire.messages import HistoryRows, LeaderHello
+
+
+@dataclass(slots=True)
+class Store:
+    """The three things on a member's disk."""
+
+    wal: Wal
+    snapshots: Snapshots
+    segments: Segments
+
+
+@dataclass(slots=True)
+class BootNote:
+    """A member's boot to write down before its call is answered."""
+
+    address: str
+    hello: LeaderHello
+    boot_known: int  # what was written down before
+
+
+@dataclass(slots=True)
+class SnapshotOrder:
+    """A snapshot to take: history first, then state, then the log may shrink."""
+
+    index: int
+    term: int
+    config: Config
+    body: bytes
+    unsealed: list[Applied]
+    taken: SnapshotMeta | None = None
+    compact_to: int = 0
+
+
+@dataclass(slots=True)
+class Work:
+    """At most one of these is under way."""
+
+    store: Store
+    crash_point: Callable[[str], None]
+    ready: Ready | None = None
+    cluster: tuple[bytes, tuple[Member, ...]] | None = None  # found: write it down
+    boots: list[BootNote] = field(default_factory=list)  # note, then answer
+    rows: list[HistoryRows] = field(default_factory=list)  # of peers: seal
+    snapshot: SnapshotOrder | None = None
+    clear_suspect: bool = False
+    mark: bool = False
+    # results
+    loaded: tuple[SnapshotMeta, bytes] | None = None  # a snapshot arrived whole
+    rejected: SnapshotMeta | None = None  # one arrived damaged
+
+    def run(self) -> None:
+        """Do it all; raises DiskError if the member must stop."""
+        if self.cluster is not None:
+            self.store.wal.join_cluster(*self.cluster)
+        for note in self.boots:
+            self.store.wal.note_peer_boot(note.hello.member_id, note.hello.boot)
+        if self.ready is not None:
+            self._persist(self.ready)
+        if self.clear_suspect:
+            self.store.wal.clear_suspect()
+        for rows in self.rows:
+            self.store.segments.seal(rows.first, rows.last, rows.lines)
+        if self.snapshot is not None:
+            self._take(self.snapshot)
+        if self.mark:
+            self.store.wal.mark()
+
+    def _persist(self, ready: Ready) -> None:
+        for chunk in ready.snapshot_chunks:
+            try:
+                whole = self.store.snapshots.receive(
+                    chunk.meta, chunk.offset, chunk.data, chunk.done
+                )
+            except DiskError as error:
+                if error.code is not ErrorCode.SNAPSHOT_CORRUPT:
+                    raise
+                self.rejected = chunk.meta
+                continue
+            if whole is not None:
+                self.crash_point("snapshot_received")
+                self.store.wal.reset(whole.index, whole.term)
+                self.loaded = (whole, self.store.snapshots.load(whole))
+        if ready.hard_state is not None or ready.entries:
+            self.store.wal.append(ready.hard_state, ready.entries)
+            self.crash_point("written_not_synced")
+        if ready.must_sync:
+            self.store.wal.sync()
+            self.crash_point("synced")
+
+    def _take(self, order: SnapshotOrder) -> None:
+        if order.unsealed:
+            lines = [
+                line
+                for applied in order.unsealed
+                for line in to_lines(applied.index, applied.stamp_ms, applied.events)
+            ]
+            self.store.segments.seal(order.unsealed[0].index, order.unsealed[-1].index, lines)
+            self.crash_point("history_sealed")
+        order.taken = self.store.snapshots.save(
+            order.index, order.term, order.config, order.body
+        )
+        self.crash_point("snapshot_saved")
+        order.compact_to = self.store.snapshots.oldest_index()
+        self.store.wal.compact(order.compact_to)
+        self.crash_point("log_compacted")
