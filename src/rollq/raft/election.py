@@ -1,0 +1,212 @@
+"""Elections: when to stand for one, whom to vote for, how votes are counted, and how a leader
+hands over or finds that it has lost its majority.
+
+Roles change only through `roles`. A vote is a promise about the disk: requests and answers leave
+after the persist step, and our own vote counts only then too.
+"""
+
+from __future__ import annotations
+
+from rollq.base.errors import ErrorCode, StateError
+from rollq.base.ids import MemberId
+from rollq.raft import reads, replication, roles
+from rollq.raft.quorum import VoteResult, vote_result
+from rollq.raft.state import RaftState
+from rollq.raft.types import (
+    NO_MEMBER,
+    Position,
+    RequestVote,
+    Role,
+    TimeoutNow,
+    VoteResponse,
+)
+
+
+def tick(state: RaftState) -> None:
+    """One tick of the shell's clock."""
+    state.ticks += 1
+    state.election_elapsed += 1
+    if state.role is Role.LEADER:
+        _tick_leader(state)
+        return
+    reads.expire(state)
+    overdue = state.election_elapsed >= state.election_ticks or leads_alone(state)
+    if overdue and promotable(state):
+        state.election_elapsed = 0
+        campaign(state)
+
+
+def campaign(state: RaftState) -> None:
+    """Stand for election now, by way of a pre-vote if that is on; no effect if we may not."""
+    if not _may_campaign(state):
+        return
+    if not state.options.pre_vote:
+        _request_votes(state, transfer=False)
+        return
+    roles.become_pre_candidate(state)
+    # Would we vote for ourselves? This is no promise, so it need not wait for the disk.
+    if not _count(state, state.id, True):
+        _ask_voters(state, state.term + 1, pre=True, transfer=False)
+
+
+def promotable(state: RaftState) -> bool:
+    """Whether this member may lead: a voter, with all of its log, and none of it suspect."""
+    return state.id in state.voters and not state.installing and state.suspect is None
+
+
+def leads_alone(state: RaftState) -> bool:
+    """Whether this member is the fixed leader of a group of one: it has nobody to wait for."""
+    return state.options.fixed_leader and state.voters == (state.id,)
+
+
+def leader_lost(state: RaftState, member_id: MemberId) -> None:
+    """The link to a member broke. If it led, its lease is over: vote for others, and stand."""
+    if state.role is not Role.FOLLOWER or state.leader_id != member_id or not member_id:
+        return
+    reads.fail(state)
+    state.leader_id = NO_MEMBER
+    # Without the pre-vote a mere hiccup of one link would depose a healthy leader.
+    if state.options.pre_vote:
+        campaign(state)
+
+
+def answer_vote(state: RaftState, message: RequestVote) -> None:
+    """Grant the vote if it is still ours to give and the candidate's log is no older."""
+    free = (
+        state.vote == message.sender
+        or (state.vote == NO_MEMBER and state.leader_id == NO_MEMBER)
+        or (message.pre and message.term > state.term)
+    )
+    theirs = Position(message.last_term, message.last_index)
+    ours = Position(state.log.last_term, state.log.last_index)
+    if state.suspect is not None:
+        # We may have acknowledged as far as this, so no shorter log may win with our help.
+        ours = max(ours, state.suspect)
+    granted = free and theirs >= ours
+    if granted and not message.pre:
+        state.vote = message.sender
+        state.election_elapsed = 0
+    # A granted pre-vote carries the term that was asked for: ours is too old to be heard.
+    state.send_after_persist.append(
+        VoteResponse(
+            to=message.sender,
+            sender=state.id,
+            term=message.term if granted else state.term,
+            granted=granted,
+            pre=message.pre,
+        )
+    )
+
+
+def take_vote(state: RaftState, message: VoteResponse) -> None:
+    """Count an answer, if it belongs to the vote that is going on."""
+    if message.pre:
+        current = state.role is Role.PRE_CANDIDATE and (
+            not message.granted or message.term == state.term + 1
+        )
+    else:
+        current = state.role is Role.CANDIDATE
+    if current:
+        _count(state, message.sender, message.granted)
+
+
+def count_own_vote(state: RaftState) -> None:
+    """Candidate: our own vote is on disk, so it counts."""
+    own = state.persisted
+    if state.role is Role.CANDIDATE and own.term == state.term and own.vote == state.id:
+        _count(state, state.id, True)
+
+
+def transfer(state: RaftState, to: MemberId) -> None:
+    """Leader: hand over to `to` as soon as it has all of our log.
+
+    Raises:
+        StateError: NOT_LEADER, or WRONG_STATE if `to` cannot lead.
+    """
+    if state.role is not Role.LEADER:
+        raise StateError(ErrorCode.NOT_LEADER, "only the leader can hand over")
+    if to in (state.id, state.transferee):
+        return
+    progress = state.progress.get(to)
+    if progress is None or progress.learner:
+        raise StateError(
+            ErrorCode.WRONG_STATE, f"member {to} does not vote", "hand over to a voter"
+        )
+    state.transferee = to
+    state.election_elapsed = 0
+    if progress.match == state.log.last_index:
+        state.send_now.append(TimeoutNow(to=to, sender=state.id, term=state.term))
+    else:
+        replication.send_append(state, to, progress, even_empty=True)
+
+
+def take_timeout_now(state: RaftState, _message: TimeoutNow) -> None:
+    """The leader hands over to us: stand at once, without asking first, past its lease."""
+    if state.role is Role.FOLLOWER and _may_campaign(state):
+        _request_votes(state, transfer=True)
+
+
+def _tick_leader(state: RaftState) -> None:
+    state.heartbeat_elapsed += 1
+    if state.election_elapsed >= state.options.election_ticks_min:
+        state.election_elapsed = 0
+        # A transfer that has not come about by now will not.
+        state.transferee = NO_MEMBER
+        if state.options.check_quorum and not _hears_majority(state):
+            roles.become_follower(state, state.term, NO_MEMBER)
+            return
+    if state.heartbeat_elapsed >= state.options.heartbeat_ticks:
+        state.heartbeat_elapsed = 0
+        reads.beat(state)
+
+
+def _hears_majority(state: RaftState) -> bool:
+    """Whether a majority has been heard of since the last check; starts the next period."""
+    heard = {member_id: progress.active for member_id, progress in state.progress.items()}
+    heard[state.id] = True
+    for progress in state.progress.values():
+        progress.active = False
+    return vote_result(state.voters, heard) is VoteResult.WON
+
+
+def _may_campaign(state: RaftState) -> bool:
+    # A committed change of configuration that is not applied yet may have changed who votes.
+    log = state.log
+    change_due = bool(log.config_indexes) and log.config_indexes[0] <= log.commit
+    return state.role is not Role.LEADER and promotable(state) and not change_due
+
+
+def _request_votes(state: RaftState, *, transfer: bool) -> None:
+    roles.become_candidate(state)
+    _ask_voters(state, state.term, pre=False, transfer=transfer)
+
+
+def _ask_voters(state: RaftState, term: int, *, pre: bool, transfer: bool) -> None:
+    for voter in state.voters:
+        if voter != state.id:
+            state.send_after_persist.append(
+                RequestVote(
+                    to=voter,
+                    sender=state.id,
+                    term=term,
+                    last_index=state.log.last_index,
+                    last_term=state.log.last_term,
+                    pre=pre,
+                    transfer=transfer,
+                )
+            )
+
+
+def _count(state: RaftState, voter: MemberId, granted: bool) -> bool:
+    """Note an answer; says whether it decided the vote."""
+    state.votes.setdefault(voter, granted)
+    result = vote_result(state.voters, state.votes)
+    if result is VoteResult.PENDING:
+        return False
+    if result is VoteResult.LOST:
+        roles.become_follower(state, state.term, NO_MEMBER)
+    elif state.role is Role.PRE_CANDIDATE:
+        _request_votes(state, transfer=False)
+    else:
+        roles.become_leader(state)
+    return True
