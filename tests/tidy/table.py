@@ -1,0 +1,90 @@
+"""The import table: who may import whom. Its picture is in docs/architecture.md.
+
+A row is named by a package, or by a module where that is stricter; the longest name that fits
+counts. What is not in a row is forbidden. A package may always import itself.
+"""
+
+from __future__ import annotations
+
+CORE = ("base", "wire", "subjects", "raft", "grid", "policy")
+SHELL = (*CORE, "net", "store", "history", "observe")
+# What lies beside the roles is for all of them; a role never imports another role.
+ANY_ROLE = (*SHELL, "roles.service", "roles.redial")
+
+MAY_IMPORT: dict[str, tuple[str, ...]] = {
+    "base": (),
+    "wire": ("base", "raft.types"),  # members exchange raft's messages as frames
+    "subjects": ("base",),
+    "raft": ("base",),
+    "grid": ("base", "subjects"),
+    "policy": ("base", "subjects", "grid"),
+    "store": ("base", "raft.types"),
+    "net": ("base", "wire"),
+    "history": ("base", "grid.events", "store.disk"),
+    "observe": ("base",),
+    "roles": SHELL,
+    "roles.member": ANY_ROLE,
+    "roles.worker": ANY_ROLE,
+    "roles.client": ANY_ROLE,
+    "roles.router": ANY_ROLE,
+    "spark": ("base", "history", "roles.client.blocking"),
+    "web": ("base", "observe"),
+    "cli": (*SHELL, "roles", "spark", "web"),
+    "testing": (*SHELL, "roles", "spark", "web", "cli"),
+    "": ("base", "roles.client"),  # rollq/__init__.py: the public API
+}
+
+# These read no clock, no random, no socket and no file: inputs in, values out.
+PURE_PACKAGES = CORE
+PURE_MODULES = ("router.table", "history.schema", "store.record")
+PURE_FILE_NAME = "machine"
+
+IMPURE_IMPORTS = frozenset(
+    (
+        *("asyncio", "concurrent", "multiprocessing", "queue", "sched", "signal", "threading"),
+        *("http", "select", "selectors", "socket", "socketserver", "ssl", "urllib"),
+        *("importlib", "os", "pathlib", "platform", "shutil", "subprocess", "tempfile"),
+        *("datetime", "locale", "logging", "random", "secrets", "time", "uuid"),
+        "pyspark",
+    )
+)
+IMPURE_CALLS = frozenset(("open", "input", "print", "exec", "eval", "compile", "__import__"))
+
+# What the core may use beyond the standard library.
+CORE_NEEDS: dict[str, frozenset[str]] = {
+    "": frozenset(("msgspec",)),
+    "wire": frozenset(("msgspec", "zstandard", "brotli")),
+}
+
+MAY_PRINT = ("testing", "cli")
+
+
+def row_of(inner: str) -> str:
+    """The row for a module, given without the leading `rollq.`"""
+    while inner and inner not in MAY_IMPORT:
+        inner = inner.rpartition(".")[0]
+    return inner
+
+
+def is_within(inner: str, names: tuple[str, ...]) -> bool:
+    """Whether a module is one of these, or inside one of them."""
+    return any(inner == name or inner.startswith(name + ".") for name in names)
+
+
+def is_pure(inner: str) -> bool:
+    """Whether the laws of the pure set hold for a module."""
+    head, _, last = inner.rpartition(".")
+    return (
+        is_within(inner, PURE_PACKAGES)
+        or any(is_within(inner, (name, f"roles.{name}")) for name in PURE_MODULES)
+        or bool(head and last == PURE_FILE_NAME)
+    )
+
+
+def as_markdown() -> str:
+    """The table as docs/architecture.md shows it."""
+    lines = ["| Package | May import |", "|---|---|"]
+    for row, allowed in MAY_IMPORT.items():
+        name = f"`{row}`" if row else "`rollq` itself"
+        lines.append(f"| {name} | {' '.join(f'`{one}`' for one in allowed) or 'nothing of ours'} |")
+    return "\n".join(lines)
