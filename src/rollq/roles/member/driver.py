@@ -18,19 +18,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from rollq.base.errors import DiskError, ErrorCode, RollqError, StateError
-from rollq.base.ids import NIL_ID, MemberId
+from rollq.base.errors import DiskError, ErrorCode, RemoteError, StateError
+from rollq.base.ids import MemberId
 from rollq.base.limits import HELD_MESSAGES_MAX
 from rollq.base.stamp import Clock, Jitter
 from rollq.grid.command_codec import encode_batch
 from rollq.grid.state import GridState
-from rollq.raft.node import RaftNode
 from rollq.raft.ready import Ready
 from rollq.raft.types import InstallSnapshot, Member, RaftMessage, Role
 from rollq.roles.member import membership
 from rollq.roles.member.gateway import Gateway
 from rollq.roles.member.leadership import Leadership
-from rollq.roles.member.outputs import CloseSession, Output, ToPeer, ToSession
+from rollq.roles.member.outputs import ClosePeer, CloseSession, Output, ToPeer, ToSession
 from rollq.roles.member.recovery import recover, start_of_cluster
 from rollq.roles.member.rollcall import BOOT_NONCE_BITS, Phase
 from rollq.roles.member.setup import MemberSetup
@@ -123,8 +122,9 @@ class Driver:
         if self._ticks % GAPS_EVERY_TICKS == 0:
             self._ask_for_gap()
 
-    def peer_message(self, address: str, message: RaftMessage | PeerMessage) -> None:
-        """A member said something."""
+    def peer_message(self, address: str, message: RaftMessage | PeerMessage, boot: int = 0) -> None:
+        """A member said something. `boot` is what the sender's LeaderHello said on this link: an
+        answer of an earlier life may promise what that member has forgotten since."""
         if isinstance(message, LeaderHello):
             self._called(address, message)
         elif isinstance(message, RollAnswer):
@@ -137,8 +137,13 @@ class Driver:
         elif isinstance(message, HistoryRows):
             self._rows.append(message)
         elif self.roll.phase is Phase.PRESENT and message.to == self.raft.member_id:
+            if boot and boot < self._boots_seen.get(message.sender, 0):
+                return
             self._addresses[message.sender] = address
-            self.raft.step(message)
+            try:
+                self.raft.step(message)
+            except RemoteError as error:
+                self._outputs.append(ClosePeer(address, str(error)))
 
     def peer_lost(self, address: str) -> None:
         """The link to a member broke: if it led, do not wait for the timeout."""
@@ -233,7 +238,11 @@ class Driver:
         elif self._idle_ticks == IDLE_TICKS_BEFORE_MARK:
             work.mark = True
         busy = (
-            work.ready or work.snapshot or work.cluster or work.boots or work.rows
+            work.ready
+            or work.snapshot
+            or work.cluster
+            or work.boots
+            or work.rows
             or work.clear_suspect
         )
         if busy:
@@ -246,7 +255,7 @@ class Driver:
 
     def _after_persist(self, work: Work, ready: Ready) -> None:
         if work.rejected is not None:
-            self.raft.snapshot_rejected(ready)
+            self.raft.snapshot_failed()
         self._send_raft(ready.send_after_persist)
         self._crash_point("sent_after_persist")
         if work.loaded is not None:
@@ -300,8 +309,8 @@ class Driver:
         self._snapshot_index = index
         return SnapshotOrder(
             index,
-            self.raft.term_at(index),
-            self.raft.applied_config,
+            self.raft.term_at(index) or 0,
+            self.raft.config,
             self.replica.snapshot(),
             self.replica.history.unsealed(index),
         )
@@ -316,7 +325,7 @@ class Driver:
             if hello.newcomer and self.leading:
                 membership.admit(self.raft, Member(hello.member_id, hello.address))
             return
-        if self._boots_seen.get(hello.member_id) != hello.boot:
+        if self._boots_seen.get(hello.member_id, 0) < hello.boot:
             self._boots_seen[hello.member_id] = hello.boot
             self.raft.member_restarted(hello.member_id, hello.last_index)
         if hello.boot >> BOOT_NONCE_BITS > known >> BOOT_NONCE_BITS:
@@ -356,9 +365,8 @@ class Driver:
             address = member.address if member else self._addresses.get(message.to, "")
             if not address:
                 continue
-            if isinstance(message, InstallSnapshot):
-                message = self._with_bytes(message)
-            self._outputs.append(ToPeer(address, message))
+            whole = self._with_bytes(message) if type(message) is InstallSnapshot else message
+            self._outputs.append(ToPeer(address, whole))
 
     def _with_bytes(self, message: InstallSnapshot) -> InstallSnapshot:
         data = self._store.snapshots.read(message.meta, message.offset, message.length)

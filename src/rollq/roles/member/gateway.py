@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from rollq.base.errors import ErrorCode, RemoteError, RollqError, StateError
+from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.base.ids import NIL_ID
 from rollq.base.jobs import DEFAULT_OPTIONS, AttemptRef, JobOptions
 from rollq.base.limits import (
@@ -36,7 +36,7 @@ from rollq.roles.member.sessions import ClientSession, WorkerSession
 from rollq.subjects.grammar import parse_pattern
 from rollq.subjects.queues import queue_of, worker_pattern
 from rollq.wire import messages
-from rollq.wire.handshake import FEATURE_ACCEPTED, FEATURE_LEASE, FEATURES
+from rollq.wire.handshake import FEATURE_ACCEPTED, FEATURE_LEASE
 
 
 class Gateway:
@@ -311,9 +311,7 @@ class Gateway:
         return queue, options
 
 
-def _attempt_meant(
-    session: WorkerSession, job_id: bytes, attempt: int, fence: int
-) -> AttemptRef:
+def _attempt_meant(session: WorkerSession, job_id: bytes, attempt: int, fence: int) -> AttemptRef:
     """A worker written from the seeds acks the job alone: it means what it was sent last."""
     if attempt or fence:
         return AttemptRef(job_id, attempt, fence)

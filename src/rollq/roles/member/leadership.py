@@ -13,10 +13,18 @@ from rollq.base.jobs import AttemptRef
 from rollq.base.limits import OWED_RESULTS_PER_TURN_MAX, TURN_COMMANDS_MAX
 from rollq.base.stamp import Clock, Jitter
 from rollq.grid import commands
-from rollq.grid.effects import Applied, Done, Effect, Known, Outcome, Refused
-from rollq.grid.effects import SendAssign, SendCancel, SendResult
+from rollq.grid.effects import (
+    Applied,
+    Effect,
+    Known,
+    Outcome,
+    Refused,
+    SendAssign,
+    SendCancel,
+    SendResult,
+)
 from rollq.grid.events import WORKER_CLOSED, WORKER_OPENED, Event
-from rollq.grid.outbox import owed_ids, result_of
+from rollq.grid.outbox import owed_to_client
 from rollq.grid.state import GridState
 from rollq.policy.dispatch import Dispatcher
 from rollq.policy.expiry import Expiry
@@ -122,9 +130,7 @@ class Leadership:
         """Say what was wrong, to whoever asked."""
         self._send(
             number,
-            messages.Error(
-                request_id, int(error.code), error.message, error.hint, error.retryable
-            ),
+            messages.Error(request_id, int(error.code), error.message, error.hint, error.retryable),
         )
 
     def close(self, number: int, reason: str) -> None:
@@ -137,9 +143,7 @@ class Leadership:
 
     def owe_results(self, session: ClientSession) -> None:
         """A client is back: what ended while it was away is sent, some every turn."""
-        session.owed.extend(owed_ids(self.state, session.client_id))
-        if session.owed:
-            self.sessions.owing[session.number] = session
+        self.sessions.owing[session.number] = session
 
     def close_worker(self, worker_id: WorkerId, incarnation: int) -> None:
         """A worker left for good: its attempts are lost now, not at the end of a grace."""
@@ -289,17 +293,18 @@ class Leadership:
             self.proposals.add(commands.ConfirmResults(client.client_id, (effect.job_id,)))
 
     def _send_owed(self, session: ClientSession) -> None:
-        for _ in range(min(len(session.owed), OWED_RESULTS_PER_TURN_MAX)):
-            result = result_of(self.state, session.owed.popleft())
-            if result is not None and result.client_id == session.client_id:
-                self._deliver(session, result)
-        if not session.owed:
+        results, session.owed_after = owed_to_client(
+            self.state, session.client_id, session.owed_after, OWED_RESULTS_PER_TURN_MAX
+        )
+        for result in results:
+            self._deliver(session, result)
+        if len(results) < OWED_RESULTS_PER_TURN_MAX:
             self.sessions.owing.pop(session.number, None)
 
     def _follow_names(self, events: list[Event]) -> None:
         for event in events:
             if event.kind == WORKER_OPENED:
-                self._names.set(event.worker_id, event.detail)
+                self._names.set(event.worker_id, self.state.workers[event.worker_id].name)
             elif event.kind == WORKER_CLOSED:
                 self._names.set(event.worker_id, "")
 

@@ -30,7 +30,7 @@ def admit(raft: RaftNode, newcomer: Member) -> None:
 def promote_caught_up(raft: RaftNode) -> None:
     """Give one learner that holds everything committed its vote."""
     for learner in raft.config.learners:
-        if raft.match_of(learner.id) >= raft.commit:
+        if raft.progress[learner.id].match >= raft.commit:
             try_change(raft, ConfigChange((MemberChange(ChangeKind.ADD_VOTER, learner),)))
             return
 

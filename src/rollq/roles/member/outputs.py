@@ -17,6 +17,13 @@ class ToPeer(msgspec.Struct, frozen=True, gc=False):
     message: RaftMessage | PeerMessage
 
 
+class ClosePeer(msgspec.Struct, frozen=True, gc=False):
+    """Cut the link to another member: what it said no correct member says."""
+
+    address: str
+    reason: str
+
+
 class ToSession(msgspec.Struct, frozen=True, gc=False):
     """A message for a client or worker."""
 
@@ -31,4 +38,4 @@ class CloseSession(msgspec.Struct, frozen=True, gc=False):
     reason: str
 
 
-Output: TypeAlias = ToPeer | ToSession | CloseSession
+Output: TypeAlias = ToPeer | ClosePeer | ToSession | CloseSession

@@ -38,13 +38,12 @@ def recover(setup: MemberSetup, disk: Disk, jitter: Jitter) -> Recovery:
     start: what it holds is damaged and nobody else has it."""
     snapshots = Snapshots(disk)
     newest = snapshots.newest()
-    wal, found = Wal.open(disk, newest, setup.segment_bytes)
+    wal, found = Wal.open(disk, newest, segment_bytes=setup.segment_bytes)
     if found.identity is None:
-        wal.create_identity(
-            Identity(NIL_ID, _draw_member_id(jitter), setup.address)
-        )
-    identity = wal.identity
+        wal.create_identity(Identity(NIL_ID, _draw_member_id(jitter), setup.address))
     boot = wal.bump_boot()
+    identity = wal.identity
+    assert identity is not None, "a disk has an identity once one is created"
     segments = Segments(disk)
     replica = Replica(segments, setup.placement)
     if newest is not None:

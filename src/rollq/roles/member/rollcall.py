@@ -52,7 +52,9 @@ class RollCall:
         self._newcomers: dict[str, Member] = {}
         self._ticks = 0
 
-    def hellos(self, peers: Iterable[str], config: Config, last_index: int) -> dict[str, LeaderHello]:
+    def hellos(
+        self, peers: Iterable[str], config: Config, last_index: int
+    ) -> dict[str, LeaderHello]:
         """Called every tick: the hellos to send now, by address."""
         self._ticks += 1
         if self._ticks % HELLO_EVERY_TICKS != 1:
@@ -66,7 +68,9 @@ class RollCall:
             self.phase is Phase.NEWCOMER,
         )
         if self.phase is Phase.NEWCOMER:
-            return dict.fromkeys((address for address in peers if address != self.me.address), hello)
+            return dict.fromkeys(
+                (address for address in peers if address != self.me.address), hello
+            )
         return {
             member.address: hello
             for member in config.voters + config.learners

@@ -6,7 +6,6 @@ themselves anew. Bytes and sockets are the shell's; here a session is a number.
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, field
 
 from rollq.base.ids import ClientId, JobId, WorkerId
@@ -20,7 +19,7 @@ class ClientSession:
     number: int
     client_id: ClientId
     confirms: bool  # it answers results; one written from the seeds does not
-    owed: deque[JobId] = field(default_factory=deque)  # results to send, oldest first
+    owed_after: int = 0  # results that were owed when it came are sent up to this place
 
 
 @dataclass(slots=True)

@@ -98,7 +98,7 @@ class Work:
                 continue
             if whole is not None:
                 self.crash_point("snapshot_received")
-                self.store.wal.reset(whole.index, whole.term)
+                self.store.wal.install(whole)
                 self.loaded = (whole, self.store.snapshots.load(whole))
         if ready.hard_state is not None or ready.entries:
             self.store.wal.append(ready.hard_state, ready.entries)
@@ -116,9 +116,7 @@ class Work:
             ]
             self.store.segments.seal(order.unsealed[0].index, order.unsealed[-1].index, lines)
             self.crash_point("history_sealed")
-        order.taken = self.store.snapshots.save(
-            order.index, order.term, order.config, order.body
-        )
+        order.taken = self.store.snapshots.save(order.index, order.term, order.config, order.body)
         self.crash_point("snapshot_saved")
         order.compact_to = self.store.snapshots.oldest_index()
         self.store.wal.compact(order.compact_to)

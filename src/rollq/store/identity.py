@@ -1,0 +1,83 @@
+"""Who a disk is. An identity belongs to the disk, not to the address: whoever lost the disk comes
+back as somebody else, and can never vote as the old self.
+
+`Head` is the body of every HEAD record of the log: identity, how often each peer was seen to
+start, and whether the log is suspect. It is small and always written whole, so the newest sound
+copy is the truth. Both structs go to disk: fields may be appended with a default, nothing else.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from rollq.base.errors import DiskError, ErrorCode
+from rollq.base.ids import MemberId
+from rollq.base.limits import PEER_NOTES_MAX
+from rollq.raft.types import Member, Position
+from rollq.store.record import stuff, unstuff
+
+
+class Identity(msgspec.Struct, array_like=True, frozen=True):
+    """The name of this disk. `boot` counts starts: a disk with fewer than its peers saw is old."""
+
+    cluster_id: bytes
+    member_id: MemberId
+    address: str
+    boot: int = 0
+    # The configuration at log index 0 of the cluster; empty while the disk belongs to none.
+    roster: tuple[Member, ...] = ()
+
+
+class Head(msgspec.Struct, array_like=True, frozen=True):
+    """What must survive besides the log itself."""
+
+    identity: Identity
+    peer_boots: dict[int, int] = {}
+    # The log once reached this position, and rot took some of it; None: the log is whole.
+    suspect: Position | None = None
+
+
+def note_boot(peer_boots: dict[int, int], member: MemberId, boot: int) -> dict[int, int]:
+    """The notes with this one added as the newest; the oldest goes when there are too many."""
+    notes = {peer: seen for peer, seen in peer_boots.items() if peer != member}
+    while len(notes) >= PEER_NOTES_MAX:
+        del notes[next(iter(notes))]
+    notes[member] = max(boot, peer_boots.get(member, 0))
+    return notes
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Head)
+
+
+def encode_head(head: Head) -> bytes:
+    """The body of a HEAD or BASE record."""
+    return stuff(_encoder.encode(head))
+
+
+def decode_head(body: bytes) -> Head | None:
+    """The inverse of `encode_head`; None if the bytes are something else."""
+    try:
+        return _decoder.decode(unstuff(body))
+    except msgspec.MsgspecError:
+        return None
+
+
+def identity_lost(reason: str) -> DiskError:
+    """The disk holds data but does not say whose: no member may speak in its name."""
+    return DiskError(
+        ErrorCode.DISK_CORRUPT,
+        f"this disk holds data of a member but its identity cannot be read: {reason}",
+        "move the state directory away and start again: the member then joins as a new one and "
+        "fetches everything from its peers; if it is the only member, restore a backup",
+    )
+
+
+def identity_taken(identity: Identity) -> DiskError:
+    """Somebody wanted to name a disk that has a name."""
+    return DiskError(
+        ErrorCode.WRONG_IDENTITY,
+        f"this disk already belongs to member {identity.member_id} of cluster "
+        f"{identity.cluster_id.hex()}",
+        "start with that identity, or use an empty state directory",
+    )

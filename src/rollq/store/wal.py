@@ -1,0 +1,310 @@
+"""The write-ahead log: what a member promised, in segments of batches on a `Disk`.
+
+One `append` is one record (`record.py`), one `sync` makes everything appended durable. Segments
+are zero-filled ahead and recycled, because syncing over written blocks is cheaper. Laws:
+
+- A segment opens with its head, twice, synced before anything else is written into it; the one
+  before is synced first. So damage inside the log is never an unfinished rotation.
+- A name is relied on only after `sync_dir`. Segments go oldest first, each removal made durable
+  before the next, so that the log never has a hole.
+- After any DiskError the log refuses all further work: the member must stop and read its disk anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import msgspec
+
+from rollq.base.errors import DiskError, ErrorCode, LocalError
+from rollq.base.ids import MemberId
+from rollq.base.limits import RECORD_BYTES_MAX, SEGMENT_BYTES, SPARE_SEGMENTS_MAX
+from rollq.raft.types import Entry, HardState, Member, Position, SnapshotMeta
+from rollq.store.disk import Disk
+from rollq.store.identity import (
+    Head,
+    Identity,
+    encode_head,
+    identity_lost,
+    identity_taken,
+    note_boot,
+)
+from rollq.store.record import HEADER_BYTES, Kind, encode_entries, encode_record
+from rollq.store.repair import (
+    BROKEN,
+    Link,
+    Recovered,
+    blank_after,
+    link,
+    mend,
+    prune,
+    put_aside_all,
+    split,
+    write_zeros,
+)
+from rollq.store.walk import FOLDER, SUFFIX, Segment, Walk, read_log, segment_name
+
+__all__ = ["Recovered", "Wal"]
+
+# A third of a record, since stuffing may make a body longer by a third.
+ENTRIES_BYTES_MAX = RECORD_BYTES_MAX // 3
+
+
+class Wal:
+    """Made by `open`, and used by one thread."""
+
+    def __init__(self, disk: Disk, walk: Walk, segment_bytes: int) -> None:
+        self._disk = disk
+        self._segment_bytes = segment_bytes
+        self._segments = walk.segments
+        self._spares: list[str] = []
+        self._offset = walk.offset
+        self._head_end = 0  # of the segment that is written to, if it was begun here
+        self._seq = self._synced_seq = self._content_seq = walk.seq
+        self._marked_seq = 0  # the marker in the newest record
+        self._crc = walk.crc
+        self._hard_state = walk.hard_state
+        self._head = walk.head
+        self._last = walk.log.last
+        self._failed = False
+
+    @classmethod
+    def open(
+        cls, disk: Disk, snapshot: SnapshotMeta | None, *, segment_bytes: int = SEGMENT_BYTES
+    ) -> tuple[Wal, Recovered]:
+        """Read the log back and mend it.
+
+        Args:
+            disk: where it lives.
+            snapshot: the one that the caller will load; None if there is no usable one.
+            segment_bytes: the size of new segments.
+
+        Raises:
+            DiskError: DISK_CORRUPT if the disk holds data but no identity, DISK_VERSION if a newer
+                rollq wrote it, or what the disk itself raises. Nothing was changed in the first
+                two cases.
+        """
+        base = Position(snapshot.term, snapshot.index) if snapshot else Position()
+        walk = read_log(disk, base.index)
+        if walk.head is None:
+            if walk.seq or walk.rot or snapshot is not None:
+                raise identity_lost("no sound copy is left in the log")
+            return cls(disk, walk, segment_bytes), put_aside_all(disk, walk)
+        recovered = mend(disk, walk, base, segment_bytes)
+        wal = cls(disk, walk, segment_bytes)
+        if link(walk.log, base) is Link.STALE:
+            wal._reset(base)
+        return wal, recovered
+
+    @property
+    def identity(self) -> Identity | None:
+        """Whose disk this is; None until `create_identity`."""
+        return self._head.identity if self._head else None
+
+    @property
+    def last(self) -> Position:
+        """Where the log ends."""
+        return self._last
+
+    @property
+    def segment_count(self) -> int:
+        """Files in use."""
+        return len(self._segments)
+
+    def create_identity(self, identity: Identity) -> None:
+        """Name an empty disk; durable when it returns."""
+        if self._head is not None:
+            raise identity_taken(self._head.identity)
+        self._head = Head(identity)
+        self._begin_segment(1)
+        self.mark()
+
+    def append(self, hard_state: HardState | None, entries: Sequence[Entry]) -> None:
+        """Write one batch, not yet synced. Entries replace the tail from entries[0].index on."""
+        if not entries:
+            if hard_state is not None:
+                self._hard_state = hard_state
+                self._write_entries(())
+            return
+        first = entries[0].index
+        if not 0 < first <= self._last.index + 1 or entries[-1].index != first + len(entries) - 1:
+            raise LocalError(
+                ErrorCode.BUG,
+                f"entries {first}..{entries[-1].index} do not follow on index {self._last.index}",
+                "install() a snapshot before appending behind it",
+            )
+        self._hard_state = hard_state or self._hard_state
+        for batch in split(entries, ENTRIES_BYTES_MAX):
+            self._write_entries(batch)
+
+    def sync(self) -> None:
+        """Make all that was appended durable. DiskError: the caller must stop."""
+        with self._final():
+            if self._synced_seq != self._seq:
+                self._disk.sync(segment_name(self._segments[-1].number))
+                self._synced_seq = self._seq
+
+    def mark(self) -> None:
+        """When idle: note durably that the last batch was synced. No-op if that is noted."""
+        self.sync()
+        if self._marked_seq < self._content_seq:
+            content_seq = self._content_seq
+            self._write_entries(())
+            self._content_seq = content_seq
+            self.sync()
+
+    def install(self, snapshot: SnapshotMeta) -> None:
+        """A snapshot of a leader is in place: void the log, which goes on behind it. Durable when
+        it returns. To be called after the snapshot is durable and before anything is appended."""
+        self._reset(Position(snapshot.term, snapshot.index))
+
+    def note_peer_boot(self, member: MemberId, boot: int) -> None:
+        """Remember the newest boot seen of a peer; durable when it returns."""
+        head = self._named()
+        if head.peer_boots.get(member, -1) < boot:
+            notes = note_boot(head.peer_boots, member, boot)
+            self._change_head(msgspec.structs.replace(head, peer_boots=notes))
+
+    def bump_boot(self) -> int:
+        """Count one more start of this disk; durable when it returns."""
+        head = self._named()
+        boot = head.identity.boot + 1
+        identity = msgspec.structs.replace(head.identity, boot=boot)
+        self._change_head(msgspec.structs.replace(head, identity=identity))
+        return boot
+
+    def join_cluster(self, cluster_id: bytes, roster: tuple[Member, ...]) -> None:
+        """The disk belongs to this cluster from now on; durable when it returns."""
+        head = self._named()
+        identity = msgspec.structs.replace(head.identity, cluster_id=cluster_id, roster=roster)
+        self._change_head(msgspec.structs.replace(head, identity=identity))
+
+    def clear_suspect(self) -> None:
+        """The lost entries are back from a leader; durable when it returns."""
+        head = self._named()
+        if head.suspect is not None:
+            self._change_head(msgspec.structs.replace(head, suspect=None))
+            prune(self._disk, ".rot")
+            self._disk.sync_dir(BROKEN)
+
+    def compact(self, index: int) -> None:
+        """Give up whole segments whose entries are all at or below `index`."""
+        with self._final():
+            while len(self._segments) > 1 and self._segments[0].last_index <= index:
+                name = segment_name(self._segments[0].number)
+                full_size = self._disk.size(name) == self._segment_bytes
+                if full_size and len(self._spares) < SPARE_SEGMENTS_MAX:
+                    spare = name.removesuffix(SUFFIX) + ".spare"
+                    self._disk.rename(name, spare)
+                    self._spares.append(spare)
+                else:
+                    self._disk.remove(name)
+                # Before the next one goes: a hole in the middle would look like rot.
+                self._disk.sync_dir(FOLDER)
+                del self._segments[0]
+
+    def close(self) -> None:
+        """Leave the log in the state that reads back best. Nothing may follow."""
+        if not self._failed and self._head is not None:
+            self.mark()
+        self._failed = True
+
+    def _write_entries(self, entries: Sequence[Entry]) -> None:
+        body = encode_entries(entries)
+        self._make_room(HEADER_BYTES + len(body))
+        first = self._last.index + 1
+        if entries:
+            first, self._last = entries[0].index, Position(entries[-1].term, entries[-1].index)
+            segment = self._segments[-1]
+            segment.last_index = max(segment.last_index, self._last.index)
+        self._write(self._record(Kind.ENTRIES, first, body))
+
+    def _reset(self, position: Position) -> None:
+        self._named()
+        # Not an empty body: a rotten record of that size must not pass for an empty batch.
+        self._make_room(HEADER_BYTES + 1)
+        self._last = position
+        segment = self._segments[-1]
+        segment.last_index = max(segment.last_index, position.index)
+        self._write(self._record(Kind.RESET, position.index + 1, b"\0"))
+        self.sync()
+
+    def _change_head(self, head: Head) -> None:
+        self._head = head
+        body = encode_head(head)
+        self._make_room(2 * (HEADER_BYTES + len(body)))
+        self._write(self._head_pair(body))
+        self.sync()
+
+    def _head_pair(self, body: bytes) -> bytes:
+        first = self._last.index + 1
+        records = [self._record(Kind.HEAD, first, body, copy) for copy in (0, 1)]
+        return b"".join(records)
+
+    def _record(self, kind: int, first: int, body: bytes, copy: int = 0) -> bytes:
+        self._seq += 1
+        self._content_seq = self._seq
+        self._marked_seq = self._synced_seq
+        record, self._crc = encode_record(
+            kind=kind,
+            segment=self._segments[-1].number,
+            seq=self._seq,
+            synced_seq=self._synced_seq,
+            prev_crc=self._crc,
+            hard_state=self._hard_state,
+            first_index=first,
+            last=self._last,
+            body=body,
+            copy=copy,
+        )
+        return record
+
+    def _write(self, data: bytes) -> None:
+        with self._final():
+            end = self._offset + len(data)
+            name = segment_name(self._segments[-1].number)
+            self._disk.write(name, self._offset, data + blank_after(end, self._segment_bytes))
+            self._offset = end
+
+    def _make_room(self, size: int) -> None:
+        """Rotate if the record does not fit; one too large for any segment extends its own."""
+        self._named()
+        if self._offset + size > self._segment_bytes and self._offset > self._head_end:
+            self.sync()
+            self._begin_segment(self._segments[-1].number + 1)
+
+    def _begin_segment(self, number: int) -> None:
+        with self._final():
+            name = segment_name(number)
+            if self._spares:
+                self._disk.rename(self._spares.pop(), name)
+            else:
+                write_zeros(self._disk, name, 0, self._segment_bytes)
+            self._segments.append(Segment(number))
+            self._offset = 0
+            self._write(self._head_pair(encode_head(self._named())))
+            self._head_end = self._offset
+            self._disk.sync(name)
+            self._disk.sync_dir(FOLDER)
+            self._synced_seq = self._seq
+
+    def _named(self) -> Head:
+        if self._head is None:
+            raise LocalError(ErrorCode.BUG, "the disk has no identity yet", "create_identity first")
+        return self._head
+
+    @contextmanager
+    def _final(self) -> Iterator[None]:
+        """Any failure of the disk is the last thing this log does."""
+        if self._failed:
+            raise DiskError(
+                ErrorCode.DISK_FAILED,
+                "the log is closed: its disk failed before, or it was closed",
+                "restart the member: it reads its disk anew",
+            )
+        try:
+            yield
+        except DiskError:
+            self._failed = True
+            raise
