@@ -1,0 +1,225 @@
+"""Mending the log on disk after `walk` judged it, so that the next reading finds it sound.
+
+Nothing is destroyed here: what is cut or superseded is first kept under `broken/`. Every step may
+be the last one before a crash; doing it all again must lead to the same log.
+
+- A torn tail is copied, then overwritten with zeros.
+- A rotten log is rewritten into one new segment that opens with a BASE head (it voids every
+  earlier segment and carries the suspect position); only when that is durable are the old files
+  moved away.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from rollq.base.errors import DiskError, ErrorCode
+from rollq.base.limits import APPEND_BYTES_MAX, BROKEN_COPIES_MAX
+from rollq.raft.types import Entry, HardState, Position
+from rollq.store.disk import Disk
+from rollq.store.identity import Head, Identity, encode_head
+from rollq.store.record import BLANK, Kind, encode_entries, encode_record
+from rollq.store.walk import FOLDER, SUFFIX, LogView, Segment, Walk, segment_name, segment_numbers
+
+BROKEN: Final = "broken"
+ZEROS: Final = bytes(1024 * 1024)
+ENTRY_OVERHEAD_BYTES: Final = 32  # at most, of term, index, kind and lengths
+
+
+class Link(enum.Enum):
+    """How the log stands to the snapshot that was loaded."""
+
+    JOINED = "joined"  # the log goes on where the snapshot ends
+    STALE = "stale"  # the snapshot came from a leader and the log is of an older history
+    GAP = "gap"  # entries between the two are missing
+
+
+@dataclass(slots=True)
+class Recovered:
+    """What the disk knew when it was opened."""
+
+    identity: Identity | None = None  # None: empty disk
+    hard_state: HardState = field(default_factory=HardState)
+    entries: list[Entry] = field(default_factory=list)  # contiguous, after the snapshot
+    # Rot: the log once reached this position; `entries` stop before the rotten one.
+    suspect: Position | None = None
+    torn: bool = False  # a torn tail was cut; a copy is under broken/
+    peer_boots: dict[int, int] = field(default_factory=dict)
+
+
+def put_aside_all(disk: Disk, walk: Walk) -> Recovered:
+    """Nothing sound on this disk: put aside what a crash during its naming left behind."""
+    put_aside(disk, segment_numbers(disk))
+    walk.segments, walk.offset = [], 0
+    return Recovered(torn=walk.torn)
+
+
+def mend(disk: Disk, walk: Walk, base: Position, segment_bytes: int) -> Recovered:
+    """Bring the disk into the state that `walk` describes, and say what was found."""
+    head, log = walk.head, walk.log
+    assert head is not None
+    how = link(log, base)
+    lost = walk.rot or walk.hole or how is Link.GAP
+    entries = log.entries[base.index - log.base.index :] if how is Link.JOINED else []
+    if how is Link.GAP:
+        log.reset(base)
+    reached = max(log.last, base) if how is Link.JOINED else base
+    if lost and walk.highest > max(reached, head.suspect or Position()):
+        head = msgspec.structs.replace(head, suspect=walk.highest)
+    hard_state = walk.hard_state
+    commit = max(base.index, min(hard_state.commit, reached.index))
+    hard_state = msgspec.structs.replace(hard_state, commit=commit)
+    _sweep(disk, walk)
+    if lost:
+        rewrite_log(disk, walk, head, hard_state, segment_bytes)
+    elif walk.torn:
+        cut_tail(disk, walk.number, walk.offset)
+    # What a process that died wrote may be in the page cache only.
+    disk.sync(segment_name(walk.number))
+    walk.hard_state = hard_state
+    return Recovered(
+        head.identity, hard_state, entries, head.suspect, walk.torn, dict(head.peer_boots)
+    )
+
+
+def _sweep(disk: Disk, walk: Walk) -> None:
+    """Remove files that hold nothing of the log, and put aside what a rewritten log superseded."""
+    put_aside(disk, walk.void)
+    for number in walk.unborn:
+        disk.remove(segment_name(number))
+    for name in disk.names(FOLDER):
+        if not name.endswith(SUFFIX):
+            disk.remove(f"{FOLDER}/{name}")
+    disk.sync_dir(FOLDER)
+
+
+def link(log: LogView, snapshot: Position) -> Link:
+    """Whether the entries after the snapshot may be trusted to follow on it."""
+    if log.base.index > snapshot.index:
+        return Link.GAP
+    if log.last.index < snapshot.index:
+        return Link.STALE
+    term = log.term_at(snapshot.index)
+    if term == snapshot.term:
+        return Link.JOINED
+    return Link.STALE if term else Link.GAP  # term 0: the log cannot tell, so we may not guess
+
+
+def cut_tail(disk: Disk, number: int, offset: int) -> None:
+    """Keep a copy of a torn tail and overwrite it with zeros, durably."""
+    name = segment_name(number)
+    size = disk.size(name)
+    keep_copy(disk, f"{BROKEN}/wal-{number:012d}-{offset:012d}.torn", disk.read(name, offset, size))
+    write_zeros(disk, name, offset, size)
+    disk.sync(name)
+
+
+def keep_copy(disk: Disk, copy: str, data: bytes) -> None:
+    """Store bytes under `broken/`. A full disk is no reason not to start without the copy."""
+    try:
+        disk.truncate(copy, 0)
+        disk.write(copy, 0, data.rstrip(b"\0"))
+        disk.sync(copy)
+    except DiskError as error:
+        if error.code != ErrorCode.DISK_FULL:
+            raise
+        disk.remove(copy)
+    prune(disk, ".torn")
+    disk.sync_dir(BROKEN)
+
+
+def write_zeros(disk: Disk, name: str, begin: int, end: int) -> None:
+    """Zero a range piece by piece."""
+    for offset in range(begin, end, len(ZEROS)):
+        disk.write(name, offset, ZEROS[: min(len(ZEROS), end - offset)])
+
+
+def rewrite_log(
+    disk: Disk, walk: Walk, head: Head, hard_state: HardState, segment_bytes: int
+) -> None:
+    """Write the log of `walk` as a new segment that voids all others, and put those aside.
+    `walk` then speaks of the new one."""
+    old = segment_numbers(disk)
+    number = old[-1] + 1
+    records: list[bytes] = []
+    last = walk.log.base
+    seq, crc = walk.seq, 0
+    for kind, copy, entries in _base_batches(walk.log.entries):
+        first = entries[0].index if entries else last.index + 1
+        last = Position(entries[-1].term, entries[-1].index) if entries else last
+        body = encode_entries(entries) if kind == Kind.ENTRIES else encode_head(head)
+        seq += 1
+        record, crc = encode_record(
+            kind=kind,
+            segment=number,
+            seq=seq,
+            synced_seq=seq - 1,
+            prev_crc=crc,
+            hard_state=hard_state,
+            first_index=first,
+            last=last,
+            body=body,
+            copy=copy,
+        )
+        records.append(record)
+    data = b"".join(records)
+    fresh = f"{FOLDER}/{number:012d}.new"
+    disk.write(fresh, 0, data)
+    write_zeros(disk, fresh, len(data), segment_bytes)
+    disk.sync(fresh)
+    disk.rename(fresh, segment_name(number))
+    disk.sync_dir(FOLDER)
+    put_aside(disk, old)
+    walk.head, walk.hard_state, walk.seq, walk.crc = head, hard_state, seq, crc
+    walk.segments = [Segment(number, last.index)]
+    walk.number, walk.offset = number, len(data)
+
+
+def _base_batches(entries: list[Entry]) -> Iterator[tuple[int, int, Sequence[Entry]]]:
+    yield Kind.BASE, 0, ()
+    yield Kind.BASE, 1, ()
+    for batch in split(entries, APPEND_BYTES_MAX):
+        yield Kind.ENTRIES, 0, batch
+    # An empty batch at the end is the marker that tells rot of the last one from a torn write.
+    yield Kind.ENTRIES, 0, ()
+
+
+def split(entries: Sequence[Entry], bytes_max: int) -> Iterator[Sequence[Entry]]:
+    """Runs of entries of at most about `bytes_max` each, never an empty one."""
+    begin, total = 0, 0
+    for place, entry in enumerate(entries):
+        size = len(entry.data) + ENTRY_OVERHEAD_BYTES
+        if total and total + size > bytes_max:
+            yield entries[begin:place]
+            begin, total = place, 0
+        total += size
+    if begin < len(entries):
+        yield entries[begin:]
+
+
+def put_aside(disk: Disk, numbers: Iterable[int]) -> None:
+    """Move segments under `broken/`, where the log does not see them."""
+    moved = False
+    for number in numbers:
+        disk.rename(segment_name(number), f"{BROKEN}/wal-{number:012d}.rot")
+        moved = True
+    if moved:
+        disk.sync_dir(BROKEN)
+        disk.sync_dir(FOLDER)
+
+
+def prune(disk: Disk, suffix: str) -> None:
+    """Bound the number of kept copies of one kind; the oldest go first."""
+    kept = [name for name in disk.names(BROKEN) if name.endswith(suffix)]
+    for name in kept[:-BROKEN_COPIES_MAX]:
+        disk.remove(f"{BROKEN}/{name}")
+
+
+def blank_after(offset: int, segment_bytes: int) -> bytes:
+    """Zeros that end the log after a record: a recycled file holds old records behind it."""
+    return BLANK[: max(0, min(len(BLANK), segment_bytes - offset))]
