@@ -29,6 +29,7 @@ class Cause(enum.IntEnum):
     EXIT_CODE = 4  # the retry rule named the exit code, and attempts ran out
     EXPIRED = 5  # waited longer than it may
     WORKER_RESTARTED = 6
+    ID_TAKEN = 7  # a task of an array whose id an older job has
 
 
 class Settings(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -123,6 +124,7 @@ class AckJob(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=6):
     run_ms: int = 0
     peak_bytes: int = 0
     retry_delay_ms: int = 0
+    detail: str = ""  # for people: the tail of what it said; kept with a lost attempt
 
 
 class NackJob(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=7):

@@ -1,0 +1,146 @@
+"""May this enter? Bounds of what is submitted, and room for it. Changes nothing but `admit`.
+
+The checks stand behind the gateway's, which answers a peer sooner and better: these keep the state
+inside its limits whatever a leader of another version lets through.
+"""
+
+from __future__ import annotations
+
+from sys import intern
+
+from rollq.base.errors import ErrorCode
+from rollq.base.ids import GUID_BYTES, JobId, task_number
+from rollq.base.jobs import DEFAULT_OPTIONS, JobOptions
+from rollq.base.limits import (
+    ATTEMPTS_MAX,
+    CLIENT_ID_BYTES_MAX,
+    CLIENTS_MAX,
+    DURATION_MS_MAX,
+    EXEC_NAME_BYTES_MAX,
+    INLINE_BYTES_MAX,
+    PRIORITY_MAX,
+    QUEUE_NAME_BYTES_MAX,
+    QUEUES_MAX,
+    RETRY_EXIT_CODES_MAX,
+    WORKER_NAME_BYTES_MAX,
+)
+from rollq.grid.effects import Refused
+from rollq.grid.moves import rest_client
+from rollq.grid.outcomes import CLIENTS_FULL, QUEUES_FULL
+from rollq.grid.state import PREFIX_BYTES, ClientRecord, GridState, QueueRecord
+
+_OPTIONS_SEEN_MAX = 1_024
+
+
+def refuse_submit(
+    state: GridState, client_id: str, queue: str, exec_name: str, options: JobOptions | None
+) -> Refused | None:
+    """Why nothing may be submitted under these names and options; None if it may."""
+    if client_id not in state.clients:
+        refusal = refuse_client(state, client_id)
+        if refusal is not None:
+            return refusal
+    if queue not in state.queues:
+        refusal = refuse_queue(state, queue)
+        if refusal is not None:
+            return refusal
+    if is_long(exec_name, EXEC_NAME_BYTES_MAX):
+        return refused_bounds("exec_name is too long")
+    if options is not None and options not in state.options_seen:
+        return refuse_options(options)
+    return None
+
+
+def refuse_client(state: GridState, client_id: str) -> Refused | None:
+    """Why no client may be made under this id."""
+    if not client_id or is_long(client_id, CLIENT_ID_BYTES_MAX):
+        return refused_bounds("client_id is empty or too long")
+    if len(state.clients) >= CLIENTS_MAX and not len(state.idle_clients):
+        return CLIENTS_FULL
+    return None
+
+
+def refuse_queue(state: GridState, name: str) -> Refused | None:
+    """Why no queue may be made under this name."""
+    if not name or is_long(name, QUEUE_NAME_BYTES_MAX):
+        return refused_bounds("queue is empty or too long")
+    return QUEUES_FULL if len(state.queues) >= QUEUES_MAX else None
+
+
+def refuse_options(options: JobOptions) -> Refused | None:
+    """Why these options are out of bounds."""
+    if not 0 <= options.priority <= PRIORITY_MAX:
+        return refused_bounds(f"priority is not 0 to {PRIORITY_MAX}")
+    if not 0 <= options.max_attempts <= ATTEMPTS_MAX:
+        return refused_bounds(f"max_attempts is not 0 to {ATTEMPTS_MAX}")
+    durations = (
+        options.delay_ms,
+        options.lease_ms,
+        options.run_ms_soft,
+        options.run_ms_max,
+        options.expire_ms,
+        options.result_ttl_ms,
+        options.retry_base_ms,
+    )
+    if min(durations) < 0 or max(durations) > DURATION_MS_MAX:
+        return refused_bounds(f"a duration is not 0 to {DURATION_MS_MAX} ms")
+    if len(options.retry_exit_codes) > RETRY_EXIT_CODES_MAX:
+        return refused_bounds("too many retry_exit_codes")
+    if is_long(options.worker_name, WORKER_NAME_BYTES_MAX):
+        return refused_bounds("worker_name is too long")
+    return None
+
+
+def refuse_job(state: GridState, job_id: JobId, body: bytes) -> Refused | None:
+    """Why no job may be made with this id and body; the id is known to be free in `jobs`."""
+    if len(job_id) != GUID_BYTES:
+        return refused_bounds("job_id does not have 16 bytes")
+    if len(body) > INLINE_BYTES_MAX:
+        return refused_bounds(f"body is larger than {INLINE_BYTES_MAX} bytes")
+    if state.arrays:
+        array = state.arrays.get(job_id[:PREFIX_BYTES])
+        if array is not None and task_number(array.array_id, job_id) < array.task_count:
+            return Refused(ErrorCode.ID_CONFLICT, "the id belongs to a task of an array", job_id)
+    return None
+
+
+def refused_bounds(message: str) -> Refused:
+    """The answer to something out of bounds."""
+    return Refused(ErrorCode.BAD_OPTIONS, message)
+
+
+def is_long(text: str, bytes_max: int) -> bool:
+    """Whether a text has more bytes than it may; counts them only if it could."""
+    return len(text) * 4 > bytes_max and len(text.encode()) > bytes_max
+
+
+def admit_client(state: GridState, client_id: str) -> ClientRecord:
+    """The record of a client, made if it is new; the caller makes sure that there is room."""
+    client = state.clients.get(client_id)
+    if client is None:
+        if len(state.clients) >= CLIENTS_MAX:
+            oldest = state.idle_clients.oldest()
+            if oldest is not None:
+                state.idle_clients.remove(state.clients.pop(oldest).idle_seq)
+        client = state.clients[client_id] = ClientRecord(client_id)
+        rest_client(state, client)
+    return client
+
+
+def admit_queue(state: GridState, name: str) -> QueueRecord:
+    """The record of a queue, made if it is new."""
+    queue = state.queues.get(name)
+    if queue is None:
+        name = intern(name)
+        queue = state.queues[name] = QueueRecord(name)
+    return queue
+
+
+def share_options(state: GridState, options: JobOptions | None) -> JobOptions:
+    """One object for equal options, so that a million jobs do not hold a million copies."""
+    if options is None or options == DEFAULT_OPTIONS:
+        return DEFAULT_OPTIONS
+    seen = state.options_seen
+    if len(seen) >= _OPTIONS_SEEN_MAX:
+        seen.clear()
+    return seen.setdefault(options, options)

@@ -1,0 +1,86 @@
+"""The one door of the state machine: a committed entry in; state changed, facts and duties out.
+
+Deterministic: the same entries give the same state, events and hash on every member and in every
+process. A command that cannot be done is refused and changes nothing; the entry goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import Any, Final, TypeAlias
+
+from rollq.base.errors import ErrorCode, LocalError
+from rollq.grid import commands
+from rollq.grid.arrays import assign_task, submit_array
+from rollq.grid.attempts import ack_job, assign_job, expire_leases, nack_job
+from rollq.grid.clients import confirm_results, open_client
+from rollq.grid.command_codec import decode_batch
+from rollq.grid.effects import Applied, Outcome
+from rollq.grid.jobs import (
+    cancel_jobs,
+    expire_jobs,
+    forget_jobs,
+    purge_jobs,
+    redrive_jobs,
+    release_jobs,
+)
+from rollq.grid.queues import pause_queue, resume_queue, set_settings
+from rollq.grid.state import HASH_BYTES, GridState
+from rollq.grid.submits import submit_bulk, submit_job
+from rollq.grid.workers import close_worker, open_worker
+
+Handler: TypeAlias = Callable[[GridState, Any, Applied], Outcome]
+
+HANDLERS: Final[dict[type, Handler]] = {
+    commands.SubmitJob: submit_job,
+    commands.SubmitBulk: submit_bulk,
+    commands.SubmitArray: submit_array,
+    commands.AssignJob: assign_job,
+    commands.AssignTask: assign_task,
+    commands.AckJob: ack_job,
+    commands.NackJob: nack_job,
+    commands.ExpireLeases: expire_leases,
+    commands.ReleaseJobs: release_jobs,
+    commands.ExpireJobs: expire_jobs,
+    commands.CancelJobs: cancel_jobs,
+    commands.RedriveJobs: redrive_jobs,
+    commands.PurgeJobs: purge_jobs,
+    commands.ConfirmResults: confirm_results,
+    commands.ForgetJobs: forget_jobs,
+    commands.OpenClient: open_client,
+    commands.OpenWorker: open_worker,
+    commands.CloseWorker: close_worker,
+    commands.PauseQueue: pause_queue,
+    commands.ResumeQueue: resume_queue,
+    commands.SetSettings: set_settings,
+}
+
+
+def apply_entry(state: GridState, index: int, data: bytes) -> Applied:
+    """Apply the entry at `index`, which must follow the last one. Empty data changes no record.
+
+    Raises:
+        LocalError: BUG if an entry is missing or comes again, UNSUPPORTED_VERSION if it cannot be
+            read. The state is as before; the member must stop.
+    """
+    if index != state.applied_index + 1:
+        raise LocalError(ErrorCode.BUG, f"entry {index} applied after entry {state.applied_index}")
+    out = Applied(index, 0, [], [], [])
+    if data:
+        batch = decode_batch(data)
+        out.stamp_ms = batch.stamp_ms
+        outcomes, handlers = out.outcomes, HANDLERS
+        for command in batch.commands:
+            outcomes.append(handlers[type(command)](state, command, out))
+    state.applied_index = index
+    state.log_hash = chain_hash(state.log_hash, index, data)
+    return out
+
+
+def chain_hash(previous: bytes, index: int, data: bytes) -> bytes:
+    """Hash of a log up to an entry, from the hash up to the one before it."""
+    chain = blake2b(previous, digest_size=HASH_BYTES)
+    chain.update(index.to_bytes(8, "little"))
+    chain.update(data)
+    return chain.digest()

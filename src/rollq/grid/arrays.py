@@ -1,0 +1,223 @@
+"""Arrays: a million tasks as one record, made real one by one as they are assigned.
+
+A task that was assigned is an ordinary job from then on (retry, cancel, redrive, result); the
+array only keeps how each of its tasks ended, two bits a task. Tasks that were never assigned end
+together, by one cut, whatever their number.
+"""
+
+from __future__ import annotations
+
+from sys import intern
+
+from rollq.base.errors import ErrorCode
+from rollq.base.ids import GUID_BYTES, JobId, task_id
+from rollq.base.jobs import DEFAULT_OPTIONS
+from rollq.base.limits import ARRAY_TASKS_MAX, ARRAYS_MAX, INLINE_BYTES_MAX, JOBS_MAX
+from rollq.grid.admission import (
+    admit_client,
+    admit_queue,
+    refuse_submit,
+    refused_bounds,
+    share_options,
+)
+from rollq.grid.attempts import refuse_start, start_attempt
+from rollq.grid.commands import AssignTask, Cause, SubmitArray
+from rollq.grid.effects import Applied, Outcome, Refused
+from rollq.grid.events import ARRAY_ENQUEUED, JOB_DEAD, JOB_EXPIRED, JOB_RELEASED
+from rollq.grid.moves import (
+    array_fact,
+    mark_task,
+    maybe_drop_array,
+    maybe_drop_queue,
+    maybe_end_array,
+    next_seq,
+    own,
+    put_job,
+)
+from rollq.grid.outcomes import (
+    ARRAY_DELAYED,
+    ARRAYS_FULL,
+    DONE_ONE,
+    JOBS_FULL,
+    KNOWN_ENDED,
+    KNOWN_OPEN,
+    NO_TASK_LEFT,
+    UNKNOWN_ARRAY,
+    UNKNOWN_WORKER,
+)
+from rollq.grid.state import (
+    DEAD,
+    PREFIX_BYTES,
+    QUEUED,
+    ArrayRecord,
+    GridState,
+    JobRecord,
+    JobState,
+)
+
+
+def submit_array(state: GridState, command: SubmitArray, out: Applied) -> Outcome:
+    """Accept an array; answer a repeated one as before."""
+    array = state.arrays.get(command.array_id[:PREFIX_BYTES])
+    if array is not None:
+        return repeat_array(array, command)
+    refusal = refuse_array(state, command)
+    if refusal is not None:
+        return refusal
+    options = share_options(state, command.options)
+    queue = admit_queue(state, command.queue)
+    array = ArrayRecord(
+        command.array_id,
+        admit_client(state, command.client_id),
+        queue.name,
+        intern(command.exec_name),
+        command.body,
+        options,
+        command.task_count,
+        command.running_max,
+        next_seq(state),
+        out.stamp_ms,
+        options.delay_ms > 0,
+        cut_at=command.task_count,
+    )
+    state.arrays[command.array_id[:PREFIX_BYTES]] = array
+    own(state, array.client)
+    queue.tasks_waiting += command.task_count
+    out.events.append(
+        array_fact(ARRAY_ENQUEUED, array, command.task_count, delay_ms=options.delay_ms)
+    )
+    skip_taken(state, array, out)
+    return DONE_ONE
+
+
+def repeat_array(array: ArrayRecord, command: SubmitArray) -> Outcome:
+    """Answer a submit whose range of ids is taken."""
+    if array.array_id != command.array_id:
+        return Refused(ErrorCode.ID_CONFLICT, "the ids belong to another array", command.array_id)
+    same = (
+        array.client.client_id == command.client_id
+        and array.queue == command.queue
+        and array.exec_name == command.exec_name
+        and array.body == command.body
+        and array.task_count == command.task_count
+        and array.running_max == command.running_max
+        and array.options == (command.options or DEFAULT_OPTIONS)
+    )
+    if not same:
+        return Refused(ErrorCode.JOB_CONFLICT, "the id names another array", command.array_id)
+    return KNOWN_ENDED if array.is_ended else KNOWN_OPEN
+
+
+def refuse_array(state: GridState, command: SubmitArray) -> Refused | None:
+    """Why this array may not be made."""
+    if len(command.array_id) != GUID_BYTES:
+        return refused_bounds("array_id does not have 16 bytes")
+    if not 1 <= command.task_count <= ARRAY_TASKS_MAX:
+        return refused_bounds(f"task_count is not 1 to {ARRAY_TASKS_MAX}")
+    if command.running_max < 0:
+        return refused_bounds("running_max is negative")
+    if len(command.body) > INLINE_BYTES_MAX:
+        return refused_bounds(f"body is larger than {INLINE_BYTES_MAX} bytes")
+    if command.array_id in state.jobs:
+        return Refused(ErrorCode.ID_CONFLICT, "the id names a job", command.array_id)
+    if len(state.arrays) >= ARRAYS_MAX:
+        return ARRAYS_FULL
+    return refuse_submit(
+        state, command.client_id, command.queue, command.exec_name, command.options
+    )
+
+
+def assign_task(state: GridState, command: AssignTask, out: Applied) -> Outcome:
+    """Make the next task of an array a job, and start it."""
+    array = state.array_of(command.array_id)
+    if array is None:
+        return UNKNOWN_ARRAY
+    if not array.tasks_waiting:
+        return NO_TASK_LEFT
+    if array.delayed:
+        return ARRAY_DELAYED
+    worker = state.workers.get(command.worker_id)
+    if worker is None or worker.incarnation != command.incarnation:
+        return UNKNOWN_WORKER
+    refusal = refuse_start(state, array, array, worker)
+    if refusal is not None:
+        return refusal
+    if len(state.jobs) >= JOBS_MAX:
+        return JOBS_FULL
+    record = JobRecord(
+        task_id(array.array_id, array.next_number),
+        array.client,
+        array.queue,
+        array.exec_name,
+        array.body,
+        array.options,
+        QUEUED,
+        next_seq(state),
+        out.stamp_ms,
+        array=array,
+    )
+    put_job(state, record)
+    pass_task(state, array)
+    start_attempt(state, record, worker, command.lease_ms, out)
+    skip_taken(state, array, out)
+    return DONE_ONE
+
+
+def pass_task(state: GridState, array: ArrayRecord) -> None:
+    """The next task of the array is not waiting any more."""
+    array.next_number += 1
+    state.queues[array.queue].tasks_waiting -= 1
+
+
+def skip_taken(state: GridState, array: ArrayRecord, out: Applied) -> None:
+    """End tasks whose ids are taken by jobs older than the array, so that the next one is free.
+
+    Chance does not do this in 96 bits, but a client may. Later jobs cannot: their ids are refused.
+    """
+    while array.tasks_waiting and task_id(array.array_id, array.next_number) in state.jobs:
+        number = array.next_number
+        pass_task(state, array)
+        mark_task(array, number, DEAD)
+        out.events.append(
+            array_fact(JOB_DEAD, array, 1, cause=Cause.ID_TAKEN, detail=f"task {number}")
+        )
+        maybe_end_array(array, out)
+        maybe_drop_queue(state, array.queue)
+
+
+def release_array(state: GridState, array_id: JobId, out: Applied) -> int:
+    """An array's delay is over; 0 if it had none."""
+    array = state.array_of(array_id)
+    if array is None or not array.delayed:
+        return 0
+    array.delayed = False
+    array.stamp_ms = out.stamp_ms
+    out.events.append(array_fact(JOB_RELEASED, array, array.tasks_waiting))
+    return 1
+
+
+def cut_array(
+    state: GridState, array: ArrayRecord, end: JobState, out: Applied, *, kind: str, by: str = ""
+) -> int:
+    """End all tasks that were never assigned; how many that were."""
+    count = array.tasks_waiting
+    if count:
+        array.cut_at = array.next_number
+        array.cut_as = end
+        array.delayed = False
+        array.ended_counts[end] += count
+        state.queues[array.queue].tasks_waiting -= count
+        cause = Cause.EXPIRED if kind == JOB_EXPIRED else Cause.NONE
+        out.events.append(array_fact(kind, array, count, cause=cause, detail=by))
+        maybe_drop_queue(state, array.queue)
+        maybe_end_array(array, out)
+    return count
+
+
+def forget_array(state: GridState, array: ArrayRecord, out: Applied) -> int:
+    """An ended array's TTL is over: it goes as soon as its last task record has gone."""
+    if not array.is_ended:
+        return 0
+    array.forget_asked = True
+    maybe_drop_array(state, array, out)
+    return 1

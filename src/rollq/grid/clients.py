@@ -1,0 +1,57 @@
+"""Handlers for clients: open with a cap, confirm results."""
+
+from __future__ import annotations
+
+from rollq.grid.admission import admit_client, refuse_client, refused_bounds
+from rollq.grid.commands import ConfirmResults, OpenClient
+from rollq.grid.effects import Applied, Done, Outcome
+from rollq.grid.events import CLIENT_OPENED, JOB_FORGOTTEN, RESULT_CONFIRMED, Event
+from rollq.grid.moves import drop_job, fact, next_seq
+from rollq.grid.outcomes import DONE_ONE
+from rollq.grid.state import DEAD, GridState
+
+_FORGET_PER_CONFIRM = 2  # so that a lowered bound is reached soon, at a bounded cost
+
+
+def open_client(state: GridState, command: OpenClient, out: Applied) -> Outcome:
+    """Take a client's cap. Jobs above a lowered cap run on; no new ones start."""
+    if command.cap < 0:
+        return refused_bounds("cap is negative")
+    if command.client_id not in state.clients:
+        refusal = refuse_client(state, command.client_id)
+        if refusal is not None:
+            return refusal
+    client = admit_client(state, command.client_id)
+    client.cap = command.cap
+    out.events.append(Event(CLIENT_OPENED, client_id=client.client_id, count=client.cap))
+    return DONE_ONE
+
+
+def confirm_results(state: GridState, command: ConfirmResults, out: Applied) -> Outcome:
+    """The client has these ends: they are owed no more, and kept while there is room."""
+    count = 0
+    for job_id in command.job_ids:
+        record = state.jobs.get(job_id)
+        if record is None or record.client.client_id != command.client_id:
+            continue
+        end = record.end
+        if end is None or end.confirmed_seq:
+            continue
+        record.client.owed.remove(end.seq)
+        end.confirmed_seq = next_seq(state)
+        out.events.append(fact(RESULT_CONFIRMED, record))
+        if record.state is not DEAD:  # dead ones wait for people, and only their TTL ends them
+            state.confirmed.add(end.confirmed_seq, job_id)
+        count += 1
+        forget_oldest(state, out)
+    return Done(count)
+
+
+def forget_oldest(state: GridState, out: Applied) -> None:
+    """Keep the number of confirmed results inside its bound."""
+    for _ in range(_FORGET_PER_CONFIRM):
+        if len(state.confirmed) <= state.settings.results_kept_max:
+            return
+        oldest = state.confirmed.oldest()
+        if oldest is not None:
+            drop_job(state, state.jobs[oldest], JOB_FORGOTTEN, out)

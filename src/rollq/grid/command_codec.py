@@ -1,0 +1,46 @@
+"""Commands as bytes of a raft entry: one version byte, then a msgpack array.
+
+The law of change: appending a field or adding a command raises VERSION, and every older version
+stays readable for ever. An entry that this code cannot read must stop the member: to skip it
+would make its state differ from that of the members that can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from rollq.base.errors import ErrorCode, LocalError
+from rollq.grid.commands import Command, CommandBatch
+
+VERSION: Final = 1
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(CommandBatch)
+_PREFIX: Final = bytes([VERSION])
+_UPGRADE_HINT: Final = "upgrade this member before it takes part again"
+
+
+def encode_batch(stamp_ms: int, commands: Sequence[Command]) -> bytes:
+    """The data of one raft entry."""
+    return _PREFIX + _encoder.encode((stamp_ms, commands))
+
+
+def decode_batch(data: bytes) -> CommandBatch:
+    """What `encode_batch` was given; raises LocalError on anything this version does not know."""
+    if data[:1] != _PREFIX:
+        raise LocalError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            f"command batch of version {data[0] if data else None}, not {VERSION}",
+            _UPGRADE_HINT,
+        )
+    try:
+        return _decoder.decode(memoryview(data)[1:])
+    except msgspec.ValidationError as error:
+        raise LocalError(
+            ErrorCode.UNSUPPORTED_VERSION, f"unknown command: {error}", _UPGRADE_HINT
+        ) from error
+    except msgspec.DecodeError as error:
+        raise LocalError(ErrorCode.BUG, f"not a command batch: {error}") from error

@@ -1,0 +1,195 @@
+"""Handlers for jobs that wait or have ended: release, expire, cancel, redrive, purge, forget.
+
+What begins or ends an attempt is in `attempts`. The id of an array is also that of its task 0;
+where a command could mean both, its handler says which comes first.
+"""
+
+from __future__ import annotations
+
+from rollq.base.errors import ErrorCode
+from rollq.base.limits import INLINE_BYTES_MAX
+from rollq.grid.admission import refused_bounds
+from rollq.grid.arrays import cut_array, forget_array, release_array
+from rollq.grid.commands import (
+    CancelJobs,
+    Cause,
+    ExpireJobs,
+    ForgetJobs,
+    PurgeJobs,
+    RedriveItem,
+    RedriveJobs,
+    ReleaseJobs,
+)
+from rollq.grid.effects import Applied, Done, Outcome, Refused, SendCancel
+from rollq.grid.events import (
+    JOB_CANCEL_REQUESTED,
+    JOB_CANCELLED,
+    JOB_EXPIRED,
+    JOB_FORGOTTEN,
+    JOB_PURGED,
+    JOB_REDRIVEN,
+    JOB_RELEASED,
+)
+from rollq.grid.moves import (
+    drop_job,
+    end_waiting,
+    fact,
+    move,
+    next_seq,
+    reopen_task,
+    settle,
+    submitted_crc,
+)
+from rollq.grid.state import (
+    ASSIGNED,
+    CANCELLED,
+    DEAD,
+    DELAYED,
+    QUEUED,
+    ArrayRecord,
+    GridState,
+    JobRecord,
+    PastRecord,
+)
+
+
+def release_jobs(state: GridState, command: ReleaseJobs, out: Applied) -> Outcome:
+    """Delays are over: their jobs and arrays may be assigned. An array's delay is attempt 0."""
+    count = 0
+    for delay in command.jobs:
+        record = state.jobs.get(delay.job_id)
+        if record is None:
+            if delay.attempt == 0:
+                count += release_array(state, delay.job_id, out)
+        elif record.state is DELAYED and record.attempt == delay.attempt:
+            move(state, record, QUEUED, out.stamp_ms)
+            record.delay_ms = 0
+            out.events.append(fact(JOB_RELEASED, record))
+            count += 1
+    return Done(count)
+
+
+def expire_jobs(state: GridState, command: ExpireJobs, out: Applied) -> Outcome:
+    """What still waits after its `expire_ms` is dead; of an array, all that was never assigned."""
+    count = 0
+    for job_id in command.job_ids:
+        array = state.array_of(job_id)
+        if array is not None:
+            count += cut_array(state, array, DEAD, out, kind=JOB_EXPIRED)
+        record = state.jobs.get(job_id)
+        if record is not None and (record.state is QUEUED or record.state is DELAYED):
+            out.events.append(fact(JOB_EXPIRED, record, cause=Cause.EXPIRED))
+            end_waiting(state, record, DEAD, out, cause=Cause.EXPIRED, detail="")
+            count += 1
+    return Done(count)
+
+
+def cancel_jobs(state: GridState, command: CancelJobs, out: Applied) -> Outcome:
+    """End what waits, ask what runs to stop, leave what has ended. An array comes first."""
+    count = 0
+    for job_id in command.job_ids:
+        array = state.array_of(job_id)
+        if array is not None:
+            count += cancel_array(state, array, command.by, out)
+            continue
+        record = state.jobs.get(job_id)
+        if record is not None:
+            count += cancel_job(state, record, command.by, out)
+    return Done(count)
+
+
+def cancel_array(state: GridState, array: ArrayRecord, by: str, out: Applied) -> int:
+    """Cancel all of an array that has not ended; how many tasks that were."""
+    count = cut_array(state, array, CANCELLED, out, kind=JOB_CANCELLED, by=by)
+    for job_id in list(array.open_tasks):
+        count += cancel_job(state, state.jobs[job_id], by, out)
+    return count
+
+
+def cancel_job(state: GridState, record: JobRecord, by: str, out: Applied) -> int:
+    """Cancel one job; 0 if there was nothing to do."""
+    if record.state is ASSIGNED:
+        if record.cancel_requested:
+            return 0
+        record.cancel_requested = True
+        out.events.append(fact(JOB_CANCEL_REQUESTED, record, worker_id=record.worker_id, detail=by))
+        out.effects.append(
+            SendCancel(record.worker_id, record.job_id, record.attempt, record.fence)
+        )
+        return 1
+    if record.end is not None:
+        return 0
+    out.events.append(fact(JOB_CANCELLED, record, detail=by))
+    end_waiting(state, record, CANCELLED, out, cause=Cause.NONE, detail=by)
+    return 1
+
+
+def redrive_jobs(state: GridState, command: RedriveJobs, out: Applied) -> Outcome:
+    """Run dead jobs again, all or none."""
+    for item in command.items:
+        record = state.jobs.get(item.job_id)
+        if record is None:
+            return Refused(ErrorCode.UNKNOWN_JOB, "no such job", item.job_id)
+        if record.state is not DEAD:
+            return Refused(ErrorCode.WRONG_STATE, "the job is not dead", item.job_id)
+        if item.body is not None and len(item.body) > INLINE_BYTES_MAX:
+            return refused_bounds(f"body is larger than {INLINE_BYTES_MAX} bytes")
+    count = 0
+    for item in command.items:
+        record = state.jobs[item.job_id]
+        if record.state is DEAD:  # else the command names it twice
+            redrive_job(state, record, item, command.by, out)
+            count += 1
+    return Done(count)
+
+
+def redrive_job(
+    state: GridState, record: JobRecord, item: RedriveItem, by: str, out: Applied
+) -> None:
+    """Put one dead job at the end of its queue. Attempt numbers go on, so that they stay unique."""
+    end = record.end
+    if end is not None:
+        settle(state, record, end)
+    past = record.past
+    if past is None:
+        past = record.past = PastRecord()
+    if item.body is not None:
+        past.body_crc = submitted_crc(record)
+        record.body = item.body
+    past.starts_base = record.attempt
+    record.end = None
+    record.fence = 0
+    record.seq = next_seq(state)
+    if record.array is not None:
+        reopen_task(record.array, record)
+    move(state, record, QUEUED, out.stamp_ms)
+    out.events.append(fact(JOB_REDRIVEN, record, detail=by))
+
+
+def purge_jobs(state: GridState, command: PurgeJobs, out: Applied) -> Outcome:
+    """Forget dead jobs, all or none; those that are gone already do not matter."""
+    for job_id in command.job_ids:
+        record = state.jobs.get(job_id)
+        if record is not None and record.state is not DEAD:
+            return Refused(ErrorCode.WRONG_STATE, "the job is not dead", job_id)
+    count = 0
+    for job_id in command.job_ids:
+        record = state.jobs.get(job_id)
+        if record is not None:
+            drop_job(state, record, JOB_PURGED, out, command.by)
+            count += 1
+    return Done(count)
+
+
+def forget_jobs(state: GridState, command: ForgetJobs, out: Applied) -> Outcome:
+    """The TTL of these is over: forget those that have ended, tasks before their arrays."""
+    count = 0
+    for job_id in command.job_ids:
+        record = state.jobs.get(job_id)
+        if record is not None and record.end is not None:
+            drop_job(state, record, JOB_FORGOTTEN, out)
+            count += 1
+        array = state.array_of(job_id)
+        if array is not None:
+            count += forget_array(state, array, out)
+    return Done(count)

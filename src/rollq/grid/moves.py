@@ -1,0 +1,396 @@
+"""How records move: the only code that changes a job's state and the counts that follow from it.
+
+Handlers decide; these functions do. Every count (queue, client, worker, array) moves in a pair of
+functions here and nowhere else, is never clamped, and `invariants` recounts it from the tables.
+`enter_assigned` and `leave_assigned` are the pair for what is in flight; `put_job` and `drop_job`
+for what exists; `move` for what is where.
+"""
+
+from __future__ import annotations
+
+from zlib import crc32
+
+from rollq.base.errors import ErrorCode, LocalError
+from rollq.base.ids import WorkerId, task_number
+from rollq.base.jobs import Status
+from rollq.base.limits import ATTEMPTS_MAX, DETAIL_BYTES_MAX
+from rollq.grid.commands import NOBODY, AckJob, Cause
+from rollq.grid.effects import Applied, SendResult
+from rollq.grid.events import (
+    ARRAY_ENDED,
+    JOB_CANCELLED,
+    JOB_DEAD,
+    JOB_FORGOTTEN,
+    JOB_NACKED,
+    JOB_RETRIED,
+    JOB_TIMED_OUT,
+    JOB_WORKER_LOST,
+    Event,
+)
+from rollq.grid.state import (
+    ASSIGNED,
+    CANCELLED,
+    DEAD,
+    DELAYED,
+    DONE,
+    PREFIX_BYTES,
+    QUEUED,
+    TASKS_PER_CHUNK,
+    ArrayRecord,
+    AttemptOutcome,
+    ClientRecord,
+    EndRecord,
+    GridState,
+    JobRecord,
+    JobState,
+    PastRecord,
+    WorkerRecord,
+)
+
+REQUEUE_KINDS: dict[int, str] = {
+    Cause.LEASE_LOST: JOB_TIMED_OUT,
+    Cause.WORKER_DOWN: JOB_WORKER_LOST,
+    Cause.WORKER_RESTARTED: JOB_WORKER_LOST,
+    Cause.NACKED: JOB_NACKED,
+    Cause.EXIT_CODE: JOB_RETRIED,
+}
+OUTCOME_WORDS: dict[JobState, str] = {DONE: "done", DEAD: "dead", CANCELLED: "cancelled"}
+
+
+def put_job(state: GridState, record: JobRecord) -> None:
+    """Add a new record to the tables, in the state that it has."""
+    state.jobs[record.job_id] = record
+    state.queues[record.queue].counts[record.state] += 1
+    own(state, record.client)
+    if record.array is not None:
+        record.array.record_count += 1
+        record.array.open_tasks[record.job_id] = None
+
+
+def own(state: GridState, client: ClientRecord) -> None:
+    """One more record belongs to this client."""
+    client.record_count += 1
+    if client.idle_seq:
+        state.idle_clients.remove(client.idle_seq)
+        client.idle_seq = 0
+
+
+def disown(state: GridState, client: ClientRecord) -> None:
+    """One record less belongs to this client."""
+    client.record_count -= 1
+    if not client.record_count:
+        rest_client(state, client)
+
+
+def rest_client(state: GridState, client: ClientRecord) -> None:
+    """This client has no records: it may be forgotten when its room is needed."""
+    client.idle_seq = next_seq(state)
+    state.idle_clients.add(client.idle_seq, client.client_id)
+
+
+def next_seq(state: GridState) -> int:
+    """A number that no record had before."""
+    state.last_seq = seq = state.last_seq + 1
+    return seq
+
+
+def move(state: GridState, record: JobRecord, new: JobState, stamp_ms: int) -> None:
+    """Change where a job stands, and its queue's counts with it."""
+    counts = state.queues[record.queue].counts
+    counts[record.state] -= 1
+    counts[new] += 1
+    record.state = new
+    record.stamp_ms = stamp_ms
+
+
+def enter_assigned(
+    state: GridState, record: JobRecord, worker: WorkerRecord, lease_ms: int, stamp_ms: int
+) -> None:
+    """A new attempt begins on this worker, under a new fence."""
+    move(state, record, ASSIGNED, stamp_ms)
+    state.last_fence = record.fence = state.last_fence + 1
+    record.attempt += 1
+    record.worker_id = worker.worker_id
+    record.lease_ms = lease_ms
+    worker.held[record.job_id] = None
+    record.client.in_flight += 1
+    if record.array is not None:
+        record.array.running += 1
+
+
+def leave_assigned(state: GridState, record: JobRecord, new: JobState, stamp_ms: int) -> None:
+    """The attempt is over, whatever it came to."""
+    del state.workers[record.worker_id].held[record.job_id]
+    record.client.in_flight -= 1
+    record.lease_ms = 0
+    if record.array is not None:
+        record.array.running -= 1
+    move(state, record, new, stamp_ms)
+
+
+def lose_attempt(
+    state: GridState,
+    record: JobRecord,
+    cause: Cause,
+    delay_ms: int,
+    out: Applied,
+    *,
+    detail: str = "",
+    ack: AckJob | None = None,
+) -> None:
+    """The running attempt gave no result: the job goes back, or ends if it may not run again."""
+    detail = detail[:DETAIL_BYTES_MAX]
+    worker_id, fence = record.worker_id, record.fence
+    exit_code = 0 if ack is None else ack.exit_code
+    past = remember_attempt(record, cause, exit_code, detail, out.stamp_ms)
+    if record.cancel_requested:
+        new, kind = CANCELLED, JOB_CANCELLED
+    elif record.attempt - past.starts_base >= max_attempts(state, record):
+        new, kind = DEAD, JOB_DEAD
+    else:
+        new, kind = (DELAYED if delay_ms > 0 else QUEUED), REQUEUE_KINDS[cause]
+    leave_assigned(state, record, new, out.stamp_ms)
+    record.worker_id = NOBODY
+    record.fence = 0  # so that a late ack of this attempt is stale, whatever the job does next
+    record.delay_ms = delay_ms if new is DELAYED else 0
+    out.events.append(
+        fact(
+            kind,
+            record,
+            worker_id=worker_id,
+            fence=fence,
+            delay_ms=record.delay_ms,
+            cause=cause,
+            exit_code=exit_code,
+            detail=detail,
+        )
+    )
+    if new is DEAD or new is CANCELLED:
+        end = end_without(state, new, cause, detail)
+        if ack is not None and new is DEAD:
+            end.result, end.exit_code, end.run_ms = ack.result, ack.exit_code, ack.run_ms
+        finish(state, record, end, out)
+
+
+def remember_attempt(
+    record: JobRecord, cause: Cause, exit_code: int, detail: str, stamp_ms: int
+) -> PastRecord:
+    """Write down what became of the running attempt; the oldest goes when there are too many."""
+    past = record.past
+    if past is None:
+        past = record.past = PastRecord()
+    outcome = AttemptOutcome(record.attempt, record.worker_id, cause, exit_code, detail, stamp_ms)
+    past.attempts = (*past.attempts, outcome)[-ATTEMPTS_MAX:]
+    return past
+
+
+def max_attempts(state: GridState, record: JobRecord) -> int:
+    """How many starts this job has (since its last redrive)."""
+    return record.options.max_attempts or state.settings.max_attempts
+
+
+def end_waiting(
+    state: GridState, record: JobRecord, new: JobState, out: Applied, *, cause: Cause, detail: str
+) -> None:
+    """End a job that is not running, without a result."""
+    move(state, record, new, out.stamp_ms)
+    record.delay_ms = 0
+    finish(state, record, end_without(state, new, cause, detail), out)
+
+
+def end_without(state: GridState, new: JobState, cause: Cause, detail: str) -> EndRecord:
+    """An end that no worker reported."""
+    status = Status.CANCELLED if new is CANCELLED else Status.FAILED
+    return EndRecord(next_seq(state), status, b"", cause=cause, detail=detail)
+
+
+def finish(state: GridState, record: JobRecord, end: EndRecord, out: Applied) -> None:
+    """A job came to its end: its client is owed the news until it confirms them."""
+    record.end = end
+    record.cancel_requested = False
+    if record.state is DEAD:
+        state.dead.add(end.seq, record.job_id)
+    else:
+        drop_body(record, end)
+    record.client.owed.add(end.seq, record.job_id)
+    out.effects.append(result_of(record, end))
+    if record.array is not None:
+        end_task(record.array, record, out)
+
+
+def drop_body(record: JobRecord, end: EndRecord) -> None:
+    """Nobody will run this again: keep only what tells a repeated submit from another job."""
+    if record.array is None:
+        end.body_crc = submitted_crc(record)
+    record.body = b""
+
+
+def submitted_crc(record: JobRecord) -> int:
+    """Check sum of the body as it was submitted, which a redrive may have replaced since."""
+    if record.end is not None and record.end.body_crc >= 0:
+        return record.end.body_crc
+    if record.past is not None and record.past.body_crc >= 0:
+        return record.past.body_crc
+    return crc32(record.body)
+
+
+def result_of(record: JobRecord, end: EndRecord) -> SendResult:
+    """What to tell the client of an ended job."""
+    return SendResult(
+        record.client.client_id,
+        record.job_id,
+        record.exec_name,
+        OUTCOME_WORDS[record.state],
+        end.status,
+        end.result,
+        end.exit_code,
+        end.signal,
+        end.run_ms,
+        record.attempt,
+        end.cause,
+        end.detail,
+    )
+
+
+def end_task(array: ArrayRecord, record: JobRecord, out: Applied) -> None:
+    """Mark a task's end in its array, and the array's if it was the last."""
+    del array.open_tasks[record.job_id]
+    mark_task(array, task_number(array.array_id, record.job_id), record.state)
+    maybe_end_array(array, out)
+
+
+def reopen_task(array: ArrayRecord, record: JobRecord) -> None:
+    """A dead task lives again; call before its state changes."""
+    array.open_tasks[record.job_id] = None
+    number = task_number(array.array_id, record.job_id)
+    place = number % TASKS_PER_CHUNK
+    array.chunks[number // TASKS_PER_CHUNK][place // 4] &= ~(3 << (place % 4 * 2))
+    array.ended_counts[record.state] -= 1
+
+
+def mark_task(array: ArrayRecord, number: int, end: JobState) -> None:
+    """Set a task's two bits: 0 not ended, 1 done, 2 dead, 3 cancelled."""
+    chunk = array.chunks.get(number // TASKS_PER_CHUNK)
+    if chunk is None:
+        chunk = array.chunks[number // TASKS_PER_CHUNK] = bytearray(TASKS_PER_CHUNK // 4)
+    place = number % TASKS_PER_CHUNK
+    chunk[place // 4] |= (end - ASSIGNED) << (place % 4 * 2)
+    array.ended_counts[end] += 1
+
+
+def task_end(array: ArrayRecord, number: int) -> JobState | None:
+    """How a task ended; None if it did not."""
+    if number >= array.cut_at:
+        return array.cut_as
+    chunk = array.chunks.get(number // TASKS_PER_CHUNK)
+    if chunk is None:
+        return None
+    place = number % TASKS_PER_CHUNK
+    bits = chunk[place // 4] >> (place % 4 * 2) & 3
+    return JobState(bits + ASSIGNED) if bits else None
+
+
+def maybe_end_array(array: ArrayRecord, out: Applied) -> None:
+    """Say so if the last task of an array has just ended."""
+    if array.is_ended:
+        array.stamp_ms = out.stamp_ms
+        out.events.append(array_fact(ARRAY_ENDED, array, array.task_count))
+
+
+def drop_job(state: GridState, record: JobRecord, kind: str, out: Applied, by: str = "") -> None:
+    """Remove the record of an ended job from every table."""
+    end = record.end
+    if end is None:
+        raise LocalError(ErrorCode.BUG, f"a job in {record.state.name} cannot be forgotten")
+    settle(state, record, end)
+    if record.state is not DEAD and end.confirmed_seq:
+        state.confirmed.remove(end.confirmed_seq)
+    del state.jobs[record.job_id]
+    state.queues[record.queue].counts[record.state] -= 1
+    out.events.append(fact(kind, record, detail=by))
+    maybe_drop_queue(state, record.queue)
+    disown(state, record.client)
+    array = record.array
+    if array is not None:
+        array.record_count -= 1
+        maybe_drop_array(state, array, out)
+
+
+def settle(state: GridState, record: JobRecord, end: EndRecord) -> None:
+    """Take a job off the lists that its end put it on: owed, and dead."""
+    if not end.confirmed_seq:
+        record.client.owed.remove(end.seq)
+    if record.state is DEAD:
+        state.dead.remove(end.seq)
+
+
+def maybe_drop_array(state: GridState, array: ArrayRecord, out: Applied) -> None:
+    """Forget an ended array whose TTL is over, once its last task record is gone."""
+    if not array.forget_asked or array.record_count or not array.is_ended:
+        return
+    del state.arrays[array.array_id[:PREFIX_BYTES]]
+    out.events.append(array_fact(JOB_FORGOTTEN, array, array.task_count))
+    disown(state, array.client)
+
+
+def maybe_drop_queue(state: GridState, name: str) -> None:
+    """Forget a queue that nothing refers to."""
+    queue = state.queues[name]
+    if not queue.paused and queue.is_empty:
+        del state.queues[name]
+
+
+def fact(
+    kind: str,
+    record: JobRecord,
+    *,
+    worker_id: WorkerId = b"",
+    fence: int = 0,
+    delay_ms: int = 0,
+    cause: int = 0,
+    exit_code: int = 0,
+    detail: str = "",
+) -> Event:
+    """An event about a job, with what identifies it filled in."""
+    return Event(
+        kind,
+        record.job_id,
+        record.client.client_id,
+        record.queue,
+        record.exec_name,
+        worker_id,
+        record.attempt,
+        fence,
+        record.options.priority,
+        delay_ms,
+        cause=cause,
+        exit_code=exit_code,
+        array_id=b"" if record.array is None else record.array.array_id,
+        detail=detail,
+    )
+
+
+def array_fact(
+    kind: str,
+    array: ArrayRecord,
+    count: int,
+    *,
+    delay_ms: int = 0,
+    cause: int = 0,
+    detail: str = "",
+) -> Event:
+    """An event about an array, or `count` tasks of it that are not records."""
+    return Event(
+        kind,
+        b"",
+        array.client.client_id,
+        array.queue,
+        array.exec_name,
+        priority=array.options.priority,
+        delay_ms=delay_ms,
+        cause=cause,
+        body_bytes=len(array.body),
+        count=count,
+        array_id=array.array_id,
+        detail=detail,
+    )

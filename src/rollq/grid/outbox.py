@@ -1,0 +1,41 @@
+"""What is still owed, derived from state: how a new leader makes good what the old one left.
+
+Effects are never stored. A receiver that got them already knows them by job id and attempt.
+"""
+
+from __future__ import annotations
+
+from rollq.base.ids import ClientId, WorkerId
+from rollq.grid.effects import Effect, SendResult
+from rollq.grid.moves import result_of
+from rollq.grid.state import GridState
+from rollq.grid.workers import orders_of
+
+
+def owed_to_worker(state: GridState, worker_id: WorkerId) -> list[Effect]:
+    """Every assignment that this worker holds, and every stop that it was asked for."""
+    worker = state.workers.get(worker_id)
+    orders: list[Effect] = []
+    if worker is not None:
+        for job_id in worker.held:
+            orders.extend(orders_of(state.jobs[job_id]))
+    return orders
+
+
+def owed_to_client(
+    state: GridState, client_id: ClientId, after: int, limit: int
+) -> tuple[list[SendResult], int]:
+    """Up to `limit` ends that this client did not confirm, oldest first, from a place on.
+
+    Returns the results and the place to go on from: pass 0 first, then what was returned, until
+    the list is empty.
+    """
+    client = state.clients.get(client_id)
+    results: list[SendResult] = []
+    if client is not None:
+        for seq, job_id in client.owed.page(after, limit):
+            record = state.jobs[job_id]
+            if record.end is not None:
+                results.append(result_of(record, record.end))
+            after = seq
+    return results, after

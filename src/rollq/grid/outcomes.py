@@ -1,0 +1,30 @@
+"""Outcomes that many commands share, made once."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rollq.base.errors import ErrorCode
+from rollq.grid.effects import Done, Known, Refused
+
+DONE_ONE: Final = Done()
+DONE_NONE: Final = Done(0)
+KNOWN_OPEN: Final = Known()
+KNOWN_ENDED: Final = Known(ended=True)
+
+UNKNOWN_JOB: Final = Refused(ErrorCode.UNKNOWN_JOB, "no such job")
+UNKNOWN_ARRAY: Final = Refused(ErrorCode.UNKNOWN_JOB, "no such array")
+STALE_ATTEMPT: Final = Refused(ErrorCode.STALE_ATTEMPT, "not the attempt that runs")
+NOT_QUEUED: Final = Refused(ErrorCode.WRONG_STATE, "the job is not waiting in its queue")
+NO_TASK_LEFT: Final = Refused(ErrorCode.WRONG_STATE, "the array has no task to assign")
+ARRAY_DELAYED: Final = Refused(ErrorCode.WRONG_STATE, "the array's delay is not over")
+OTHER_WORKER: Final = Refused(ErrorCode.WRONG_STATE, "the job names another worker")
+UNKNOWN_WORKER: Final = Refused(ErrorCode.UNKNOWN_WORKER, "no such worker session")
+QUEUE_IS_PAUSED: Final = Refused(ErrorCode.QUEUE_PAUSED, "the queue is paused")
+CLIENT_AT_CAP: Final = Refused(ErrorCode.CAP_REACHED, "the client is at its cap")
+ARRAY_AT_CAP: Final = Refused(ErrorCode.CAP_REACHED, "the array runs as many tasks as it may")
+JOBS_FULL: Final = Refused(ErrorCode.GRID_FULL, "too many jobs")
+ARRAYS_FULL: Final = Refused(ErrorCode.GRID_FULL, "too many arrays")
+QUEUES_FULL: Final = Refused(ErrorCode.GRID_FULL, "too many queues")
+CLIENTS_FULL: Final = Refused(ErrorCode.GRID_FULL, "too many clients with jobs")
+WORKERS_FULL: Final = Refused(ErrorCode.GRID_FULL, "too many workers")

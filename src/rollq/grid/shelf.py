@@ -1,0 +1,73 @@
+"""A shelf: keys in the order in which they came, each removable, readable from any place on.
+
+Places are sequence numbers that only grow. Adding, removing and taking the oldest cost O(1)
+amortised, a page O(log n + page). A plain dict cannot do that: reading on from a key, or taking
+the front again and again, walks over everything that was removed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+Key = TypeVar("Key")
+
+_SLACK = 64  # removed places that may lie around on even the smallest shelf
+
+
+class Shelf(Generic[Key]):
+    """Keys by growing sequence number."""
+
+    __slots__ = ("_head", "_items", "_order")
+
+    def __init__(self) -> None:
+        self._items: dict[int, Key] = {}
+        self._order: list[int] = []  # all places, ascending; some may be removed already
+        self._head = 0  # places before this one are removed
+
+    def add(self, seq: int, key: Key) -> None:
+        """Put a key at the end; `seq` must be higher than all before it."""
+        self._items[seq] = key
+        self._order.append(seq)
+
+    def remove(self, seq: int) -> None:
+        """Take away what stands at this place; KeyError if nothing does."""
+        items = self._items
+        del items[seq]
+        if len(self._order) > 2 * len(items) + _SLACK:
+            self._order = list(items)
+            self._head = 0
+
+    def oldest(self) -> Key | None:
+        """The key that has been here for longest."""
+        items, order = self._items, self._order
+        if not items:
+            return None
+        head = self._head
+        while order[head] not in items:
+            head += 1
+        self._head = head
+        return items[order[head]]
+
+    def page(self, after: int, limit: int) -> list[tuple[int, Key]]:
+        """Up to `limit` (seq, key) with seq > after, in order."""
+        items, order = self._items, self._order
+        found: list[tuple[int, Key]] = []
+        place = bisect_right(order, after, lo=min(self._head, len(order)))
+        while place < len(order) and len(found) < limit:
+            seq = order[place]
+            place += 1
+            if seq in items:
+                found.append((seq, items[seq]))
+        return found
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._items.values())
+
+    def items(self) -> Iterator[tuple[int, Key]]:
+        """All (seq, key) in order."""
+        return iter(self._items.items())

@@ -1,0 +1,237 @@
+"""The records of the grid: what the members agreed on, as plain data.
+
+Persisted fields stand above, derived ones below; `snapshot` writes the former and rebuilds the
+latter. No rule lives here: records change only in `moves` and in the handlers of `apply`.
+A waiting job must stay small (JOBS_MAX of them): what only some jobs need hangs in `end`, `past`
+or `array`, and names, options and owner are shared objects.
+Records never point back at a `JobRecord`, so nothing forms a cycle and the collector may skip them.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import OrderedDict
+from typing import Final
+
+import msgspec
+
+from rollq.base.ids import ClientId, JobId, WorkerId
+from rollq.base.jobs import JobOptions
+from rollq.grid.commands import NOBODY, Settings
+from rollq.grid.shelf import Shelf
+
+
+class JobState(enum.IntEnum):
+    """Where a job stands. DONE, DEAD and CANCELLED are ends; only DEAD can be left (redrive)."""
+
+    QUEUED = 0
+    DELAYED = 1
+    ASSIGNED = 2
+    DONE = 3
+    DEAD = 4
+    CANCELLED = 5
+
+
+# Module constants, because an attribute of an enum class costs a slow lookup on the hot path.
+QUEUED: Final = JobState.QUEUED
+DELAYED: Final = JobState.DELAYED
+ASSIGNED: Final = JobState.ASSIGNED
+DONE: Final = JobState.DONE
+DEAD: Final = JobState.DEAD
+CANCELLED: Final = JobState.CANCELLED
+
+ENDED_STATES: Final = (DONE, DEAD, CANCELLED)
+WAITING_STATES: Final = (QUEUED, DELAYED)
+PREFIX_BYTES: Final = 12  # what all task ids of an array share
+HASH_BYTES: Final = 16
+TASKS_PER_CHUNK: Final = 16_384  # two bits a task: 4 KiB
+
+
+class AttemptOutcome(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What became of one attempt that gave no result."""
+
+    attempt: int
+    worker_id: WorkerId
+    cause: int  # Cause
+    exit_code: int
+    detail: str
+    stamp_ms: int
+
+
+class EndRecord(msgspec.Struct, array_like=True, gc=False):
+    """How a job ended; exists while the job is DONE, DEAD or CANCELLED."""
+
+    seq: int  # order of ends, grid-wide
+    status: int  # Status
+    result: bytes
+    exit_code: int = 0
+    signal: int = 0
+    run_ms: int = 0
+    peak_bytes: int = 0
+    cause: int = 0  # Cause
+    detail: str = ""
+    confirmed_seq: int = 0  # order of confirmations; 0: the client is still owed this end
+    body_crc: int = -1  # of the body as submitted, if `JobRecord.body` was dropped
+
+
+class PastRecord(msgspec.Struct, array_like=True, gc=False):
+    """What only jobs with a past have: lost attempts, and redrives."""
+
+    attempts: tuple[AttemptOutcome, ...] = ()
+    starts_base: int = 0  # attempts before the last redrive: not counted against max_attempts
+    body_crc: int = -1  # of the body as submitted, if a redrive replaced it
+
+
+class ClientRecord(msgspec.Struct, eq=False):
+    """Somebody who submits. Lives while it has jobs; an idle one until its room is needed."""
+
+    client_id: ClientId
+    cap: int = 0  # 0: the cluster's setting
+    idle_seq: int = 0  # when it was last left without jobs; 0: it has some
+    # derived
+    in_flight: int = 0  # its jobs in ASSIGNED
+    record_count: int = 0  # its jobs and arrays of any state
+    owed: Shelf[JobId] = msgspec.field(default_factory=Shelf)  # ended, unconfirmed; by end seq
+
+
+class QueueRecord(msgspec.Struct, eq=False):
+    """A named line of jobs. Lives while it has jobs or is paused."""
+
+    name: str
+    paused: bool = False
+    # derived
+    counts: list[int] = msgspec.field(default_factory=lambda: [0] * len(JobState))
+    tasks_waiting: int = 0  # tasks of arrays that are not records yet
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is left that refers to this queue."""
+        return not self.tasks_waiting and not any(self.counts)
+
+
+class WorkerRecord(msgspec.Struct, eq=False):
+    """A worker that is up, or gone for less than its grace. It is removed when it is closed."""
+
+    worker_id: WorkerId
+    incarnation: int
+    name: str
+    patterns: tuple[str, ...]
+    slots: int
+    # derived: the ids of its jobs in ASSIGNED, in the order of their fences
+    held: dict[JobId, None] = msgspec.field(default_factory=dict)
+
+
+class ArrayRecord(msgspec.Struct, eq=False):
+    """Many tasks with one body. A task becomes a `JobRecord` when it is assigned."""
+
+    array_id: JobId
+    client: ClientRecord
+    queue: str
+    exec_name: str
+    body: bytes
+    options: JobOptions
+    task_count: int
+    running_max: int
+    seq: int
+    stamp_ms: int  # of the last change: accepted, released, ended
+    delayed: bool = False
+    next_number: int = 0  # the first task that was not assigned yet
+    cut_at: int = 0  # tasks from here on ended unassigned, all as `cut_as`
+    cut_as: JobState = CANCELLED
+    forget_asked: bool = False  # its TTL is over; goes with its last task record
+    chunks: dict[int, bytearray] = msgspec.field(default_factory=dict)  # ends, two bits a task
+    ended_counts: list[int] = msgspec.field(default_factory=lambda: [0] * len(JobState))
+    # derived
+    running: int = 0  # its tasks in ASSIGNED
+    record_count: int = 0  # its tasks that are records
+    open_tasks: dict[JobId, None] = msgspec.field(default_factory=dict)  # those not ended; by seq
+
+    @property
+    def tasks_waiting(self) -> int:
+        """How many tasks can still be assigned for the first time."""
+        return self.cut_at - self.next_number
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether every task has ended."""
+        return sum(self.ended_counts) == self.task_count
+
+
+class JobRecord(msgspec.Struct, gc=False, eq=False):
+    """One job, or one task of an array that was assigned at least once."""
+
+    job_id: JobId
+    client: ClientRecord
+    queue: str
+    exec_name: str
+    body: bytes  # dropped at DONE and CANCELLED; DEAD keeps it for a redrive
+    options: JobOptions
+    state: JobState
+    seq: int  # order among waiting jobs; kept when a job comes back, new at a redrive
+    stamp_ms: int  # of the last change of `state`
+    attempt: int = 0  # starts so far, and the number of the last one
+    delay_ms: int = 0  # while DELAYED
+    worker_id: WorkerId = NOBODY  # while ASSIGNED; who gave the result afterwards
+    fence: int = 0  # of the attempt that runs or gave the result; 0: none
+    lease_ms: int = 0
+    cancel_requested: bool = False
+    end: EndRecord | None = None
+    past: PastRecord | None = None
+    array: ArrayRecord | None = None
+
+
+class BatchRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A bulk submit that was taken under a key."""
+
+    fingerprint: bytes
+    count: int
+
+
+class GridState:
+    """Everything. Built empty, changed by `apply_entry` alone, restored by `decode_snapshot`."""
+
+    __slots__ = (
+        "applied_index",
+        "arrays",
+        "batches",
+        "clients",
+        "confirmed",
+        "dead",
+        "idle_clients",
+        "jobs",
+        "last_fence",
+        "last_seq",
+        "log_hash",
+        "options_seen",
+        "queues",
+        "settings",
+        "workers",
+    )
+
+    def __init__(self) -> None:
+        self.applied_index: int = 0
+        self.log_hash: bytes = bytes(HASH_BYTES)  # of every entry applied so far
+        self.last_seq: int = 0
+        self.last_fence: int = 0
+        self.settings = Settings()
+        self.jobs: dict[JobId, JobRecord] = {}
+        self.arrays: dict[bytes, ArrayRecord] = {}  # by the first PREFIX_BYTES of their ids
+        self.clients: dict[ClientId, ClientRecord] = {}
+        self.queues: dict[str, QueueRecord] = {}
+        self.workers: dict[WorkerId, WorkerRecord] = {}
+        self.batches: OrderedDict[tuple[ClientId, str], BatchRecord] = OrderedDict()
+        # derived
+        self.dead: Shelf[JobId] = Shelf()  # by end seq
+        self.confirmed: Shelf[JobId] = Shelf()  # DONE and CANCELLED, by confirmed seq
+        self.idle_clients: Shelf[ClientId] = Shelf()  # by idle seq
+        # a cache, not state: equal options become one object
+        self.options_seen: dict[JobOptions, JobOptions] = {}
+
+    def array_of(self, array_id: JobId) -> ArrayRecord | None:
+        """The array with exactly this id."""
+        array = self.arrays.get(array_id[:PREFIX_BYTES])
+        return array if array is not None and array.array_id == array_id else None
+
+    def cap_of(self, client: ClientRecord) -> int:
+        """How many jobs of this client may be in flight; 0: any number."""
+        return client.cap or self.settings.client_cap

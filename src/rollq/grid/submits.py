@@ -1,0 +1,197 @@
+"""Handlers that accept jobs, one or many, each exactly once. Arrays are accepted in `arrays`."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from sys import intern
+from zlib import crc32
+
+import msgspec
+
+from rollq.base.errors import ErrorCode
+from rollq.base.ids import JobId
+from rollq.base.jobs import DEFAULT_OPTIONS, BulkItem
+from rollq.base.limits import (
+    BATCH_KEY_BYTES_MAX,
+    BATCHES_KEPT_MAX,
+    BULK_JOBS_MAX,
+    JOBS_MAX,
+)
+from rollq.grid.admission import (
+    admit_client,
+    admit_queue,
+    is_long,
+    refuse_job,
+    refuse_submit,
+    refused_bounds,
+    share_options,
+)
+from rollq.grid.commands import SubmitBulk, SubmitJob
+from rollq.grid.effects import Applied, Done, Outcome, Refused
+from rollq.grid.events import (
+    JOB_DELAYED,
+    JOB_ENQUEUED,
+    Event,
+)
+from rollq.grid.moves import (
+    next_seq,
+    put_job,
+    result_of,
+    submitted_crc,
+)
+from rollq.grid.outcomes import DONE_ONE, JOBS_FULL, KNOWN_ENDED, KNOWN_OPEN
+from rollq.grid.state import (
+    DELAYED,
+    HASH_BYTES,
+    QUEUED,
+    BatchRecord,
+    GridState,
+    JobRecord,
+)
+
+_encoder = msgspec.msgpack.Encoder()
+
+
+def submit_job(state: GridState, command: SubmitJob, out: Applied) -> Outcome:
+    """Accept a new job; answer a repeated one as before, with its result if it has one."""
+    record = state.jobs.get(command.job_id)
+    if record is not None:
+        return repeat_submit(record, command, out)
+    refusal = refuse_submit(
+        state, command.client_id, command.queue, command.exec_name, command.options
+    ) or refuse_job(state, command.job_id, command.body)
+    if refusal is not None:
+        return refusal
+    if len(state.jobs) >= JOBS_MAX:
+        return JOBS_FULL
+    options = share_options(state, command.options)
+    record = JobRecord(
+        command.job_id,
+        admit_client(state, command.client_id),
+        admit_queue(state, command.queue).name,
+        intern(command.exec_name),
+        command.body,
+        options,
+        DELAYED if options.delay_ms else QUEUED,
+        next_seq(state),
+        out.stamp_ms,
+        0,
+        options.delay_ms,
+    )
+    accept(state, record, out)
+    return DONE_ONE
+
+
+def repeat_submit(record: JobRecord, command: SubmitJob, out: Applied) -> Outcome:
+    """Answer a submit whose id is taken."""
+    if not is_same_job(record, command, command.body):
+        return Refused(ErrorCode.JOB_CONFLICT, "the id names another job", command.job_id)
+    if record.end is None:
+        return KNOWN_OPEN
+    out.effects.append(result_of(record, record.end))
+    return KNOWN_ENDED
+
+
+def is_same_job(record: JobRecord, command: SubmitJob | SubmitBulk, body: bytes) -> bool:
+    """Whether a submit with the id of this record means this job."""
+    return (
+        record.array is None
+        and record.client.client_id == command.client_id
+        and record.queue == command.queue
+        and record.exec_name == command.exec_name
+        and record.options == (command.options or DEFAULT_OPTIONS)
+        and submitted_crc(record) == crc32(body)
+    )
+
+
+def accept(state: GridState, record: JobRecord, out: Applied) -> None:
+    """Take a new job, into its queue or aside until its delay is over."""
+    put_job(state, record)
+    out.events.append(
+        Event(
+            JOB_DELAYED if record.delay_ms else JOB_ENQUEUED,
+            record.job_id,
+            record.client.client_id,
+            record.queue,
+            record.exec_name,
+            priority=record.options.priority,
+            delay_ms=record.delay_ms,
+            body_bytes=len(record.body),
+        )
+    )
+
+
+def submit_bulk(state: GridState, command: SubmitBulk, out: Applied) -> Outcome:
+    """Accept many jobs, all or none."""
+    batch_key = (command.client_id, command.batch_key)
+    fingerprint = b""
+    if command.batch_key:
+        if is_long(command.batch_key, BATCH_KEY_BYTES_MAX):
+            return refused_bounds("batch_key is too long")
+        fingerprint = blake2b(_encoder.encode(command), digest_size=HASH_BYTES).digest()
+        batch = state.batches.get(batch_key)
+        if batch is not None:
+            if batch.fingerprint == fingerprint:
+                return KNOWN_OPEN
+            return Refused(ErrorCode.BATCH_CONFLICT, "the batch key names another batch")
+    checked = check_bulk(state, command)
+    if isinstance(checked, Refused):
+        return checked
+    if checked:
+        create_bulk(state, command, checked, out)
+    if command.batch_key:
+        state.batches[batch_key] = BatchRecord(fingerprint, len(checked))
+        if len(state.batches) > BATCHES_KEPT_MAX:
+            state.batches.popitem(last=False)
+    return Done(len(checked)) if checked else KNOWN_OPEN
+
+
+def check_bulk(state: GridState, command: SubmitBulk) -> dict[JobId, BulkItem] | Refused:
+    """The items that are new, or why none may be taken."""
+    if len(command.items) > BULK_JOBS_MAX:
+        return refused_bounds(f"more than {BULK_JOBS_MAX} jobs")
+    refusal = refuse_submit(
+        state, command.client_id, command.queue, command.exec_name, command.options
+    )
+    if refusal is not None:
+        return refusal
+    new: dict[JobId, BulkItem] = {}
+    for item in command.items:
+        record = state.jobs.get(item.job_id)
+        if record is None:
+            refusal = refuse_job(state, item.job_id, item.body)
+            if refusal is not None:
+                return refusal
+            same = new.setdefault(item.job_id, item).body == item.body
+        else:
+            same = is_same_job(record, command, item.body)
+        if not same:
+            return Refused(ErrorCode.JOB_CONFLICT, "the id names another job", item.job_id)
+    return JOBS_FULL if len(state.jobs) + len(new) > JOBS_MAX else new
+
+
+def create_bulk(
+    state: GridState, command: SubmitBulk, items: dict[JobId, BulkItem], out: Applied
+) -> None:
+    """Make a job of each item."""
+    client = admit_client(state, command.client_id)
+    queue = admit_queue(state, command.queue).name
+    exec_name = intern(command.exec_name)
+    options = share_options(state, command.options)
+    delay_ms = options.delay_ms
+    entered = DELAYED if delay_ms else QUEUED
+    for item in items.values():
+        record = JobRecord(
+            item.job_id,
+            client,
+            queue,
+            exec_name,
+            item.body,
+            options,
+            entered,
+            next_seq(state),
+            out.stamp_ms,
+            0,
+            delay_ms,
+        )
+        accept(state, record, out)

@@ -1,0 +1,125 @@
+"""Handlers for worker sessions: open (with adoption of what runs) and close.
+
+A record here outlives connections: a worker that vanishes stays until the leader closes it after
+its grace, so that it may come back to its running attempts, also under another leader.
+"""
+
+from __future__ import annotations
+
+from rollq.base.ids import GUID_BYTES, JobId
+from rollq.base.jobs import AttemptRef
+from rollq.base.limits import (
+    CREDIT_MAX,
+    PATTERN_BYTES_MAX,
+    PATTERNS_PER_WORKER_MAX,
+    WORKER_NAME_BYTES_MAX,
+    WORKERS_MAX,
+)
+from rollq.grid.admission import is_long, refused_bounds
+from rollq.grid.attempts import assignment_of
+from rollq.grid.commands import Cause, CloseWorker, OpenWorker
+from rollq.grid.effects import Applied, Done, Outcome, Refused, SendAssign, SendCancel
+from rollq.grid.events import ATTEMPT_ADOPTED, WORKER_CLOSED, WORKER_OPENED, Event
+from rollq.grid.moves import fact, lose_attempt
+from rollq.grid.outcomes import DONE_ONE, UNKNOWN_WORKER, WORKERS_FULL
+from rollq.grid.state import ASSIGNED, GridState, JobRecord, WorkerRecord
+
+
+def open_worker(state: GridState, command: OpenWorker, out: Applied) -> Outcome:
+    """Begin a session: adopt what it announces, send again or give up what it does not."""
+    refusal = refuse_worker(state, command)
+    if refusal is not None:
+        return refusal
+    worker = state.workers.get(command.worker_id)
+    if worker is None:
+        worker = WorkerRecord(command.worker_id, command.incarnation, "", (), 0)
+        state.workers[command.worker_id] = worker
+    restarted = worker.incarnation != command.incarnation
+    worker.incarnation = command.incarnation
+    worker.name = command.name
+    worker.patterns = command.patterns
+    worker.slots = command.slots
+    out.events.append(
+        Event(
+            WORKER_OPENED,
+            worker_id=worker.worker_id,
+            count=worker.slots,
+            detail=" ".join((worker.name, *worker.patterns)),
+        )
+    )
+    adopted = adopt(state, worker, command.running, out)
+    for job_id in list(worker.held):
+        if job_id in adopted:
+            continue
+        record = state.jobs[job_id]
+        if restarted:
+            lose_attempt(state, record, Cause.WORKER_RESTARTED, command.lost_delay_ms, out)
+        else:
+            out.effects.extend(orders_of(record))
+    return DONE_ONE
+
+
+def refuse_worker(state: GridState, command: OpenWorker) -> Refused | None:
+    """Why this session may not begin."""
+    if len(command.worker_id) != GUID_BYTES:
+        return refused_bounds("worker_id does not have 16 bytes")
+    if is_long(command.name, WORKER_NAME_BYTES_MAX):
+        return refused_bounds("name is too long")
+    if len(command.patterns) > PATTERNS_PER_WORKER_MAX:
+        return refused_bounds(f"more than {PATTERNS_PER_WORKER_MAX} patterns")
+    if any(is_long(pattern, PATTERN_BYTES_MAX) for pattern in command.patterns):
+        return refused_bounds("a pattern is too long")
+    if not 0 <= command.slots <= CREDIT_MAX:
+        return refused_bounds(f"slots is not 0 to {CREDIT_MAX}")
+    if command.worker_id not in state.workers and len(state.workers) >= WORKERS_MAX:
+        return WORKERS_FULL
+    return None
+
+
+def adopt(
+    state: GridState, worker: WorkerRecord, running: tuple[AttemptRef, ...], out: Applied
+) -> dict[JobId, None]:
+    """Keep the announced attempts that are still the worker's; tell it to end the others."""
+    adopted: dict[JobId, None] = {}
+    for ref in running:
+        record = state.jobs.get(ref.job_id)
+        mine = (
+            record is not None
+            and record.state is ASSIGNED
+            and record.worker_id == worker.worker_id
+            and record.attempt == ref.attempt
+            and record.fence == ref.fence
+        )
+        if record is not None and mine:
+            adopted[record.job_id] = None
+            out.events.append(
+                fact(ATTEMPT_ADOPTED, record, worker_id=worker.worker_id, fence=record.fence)
+            )
+        if record is None or not mine or record.cancel_requested:
+            out.effects.append(SendCancel(worker.worker_id, ref.job_id, ref.attempt, ref.fence))
+    return adopted
+
+
+def orders_of(record: JobRecord) -> list[SendAssign | SendCancel]:
+    """What a worker must be told that knows nothing of an attempt it holds."""
+    orders: list[SendAssign | SendCancel] = [assignment_of(record)]
+    if record.cancel_requested:
+        orders.append(SendCancel(record.worker_id, record.job_id, record.attempt, record.fence))
+    return orders
+
+
+def close_worker(state: GridState, command: CloseWorker, out: Applied) -> Outcome:
+    """End a session for good: all that it holds is lost, each with the delay the leader chose."""
+    worker = state.workers.get(command.worker_id)
+    if worker is None or worker.incarnation != command.incarnation:
+        return UNKNOWN_WORKER
+    delays = {lost.job_id: lost.delay_ms for lost in command.lost}
+    held = list(worker.held)
+    out.events.append(
+        Event(WORKER_CLOSED, worker_id=worker.worker_id, count=len(held), detail=worker.name)
+    )
+    for job_id in held:
+        record = state.jobs[job_id]
+        lose_attempt(state, record, Cause.WORKER_DOWN, delays.get(job_id, 0), out)
+    del state.workers[worker.worker_id]
+    return Done(len(held))
