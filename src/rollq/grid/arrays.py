@@ -24,16 +24,8 @@ from rollq.grid.attempts import refuse_start, start_attempt
 from rollq.grid.commands import AssignTask, Cause, SubmitArray
 from rollq.grid.effects import Applied, Outcome, Refused
 from rollq.grid.events import ARRAY_ENQUEUED, JOB_DEAD, JOB_EXPIRED, JOB_RELEASED
-from rollq.grid.moves import (
-    array_fact,
-    mark_task,
-    maybe_drop_array,
-    maybe_drop_queue,
-    maybe_end_array,
-    next_seq,
-    own,
-    put_job,
-)
+from rollq.grid.facts import array_fact
+from rollq.grid.moves import maybe_drop_array, maybe_drop_queue, next_seq, own, put_job
 from rollq.grid.outcomes import (
     ARRAY_DELAYED,
     ARRAYS_FULL,
@@ -54,6 +46,7 @@ from rollq.grid.state import (
     JobRecord,
     JobState,
 )
+from rollq.grid.tasks import mark_task, maybe_end_array
 
 
 def submit_array(state: GridState, command: SubmitArray, out: Applied) -> Outcome:

@@ -19,7 +19,8 @@ from rollq.grid.commands import (
 )
 from rollq.grid.effects import Applied, Done, Outcome, Refused, SendAssign
 from rollq.grid.events import JOB_ACKED, JOB_ASSIGNED, JOB_CANCELLED, Event
-from rollq.grid.moves import enter_assigned, fact, finish, leave_assigned, lose_attempt, next_seq
+from rollq.grid.facts import fact
+from rollq.grid.moves import enter_assigned, finish, leave_assigned, lose_attempt, next_seq
 from rollq.grid.outcomes import (
     ARRAY_AT_CAP,
     CLIENT_AT_CAP,

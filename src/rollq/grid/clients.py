@@ -6,7 +6,8 @@ from rollq.grid.admission import admit_client, refuse_client, refused_bounds
 from rollq.grid.commands import ConfirmResults, OpenClient
 from rollq.grid.effects import Applied, Done, Outcome
 from rollq.grid.events import CLIENT_OPENED, JOB_FORGOTTEN, RESULT_CONFIRMED, Event
-from rollq.grid.moves import drop_job, fact, next_seq
+from rollq.grid.facts import fact
+from rollq.grid.moves import drop_job, next_seq
 from rollq.grid.outcomes import DONE_ONE
 from rollq.grid.state import DEAD, GridState
 

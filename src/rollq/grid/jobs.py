@@ -30,16 +30,8 @@ from rollq.grid.events import (
     JOB_REDRIVEN,
     JOB_RELEASED,
 )
-from rollq.grid.moves import (
-    drop_job,
-    end_waiting,
-    fact,
-    move,
-    next_seq,
-    reopen_task,
-    settle,
-    submitted_crc,
-)
+from rollq.grid.facts import fact
+from rollq.grid.moves import drop_job, end_waiting, move, next_seq, settle, submitted_crc
 from rollq.grid.state import (
     ASSIGNED,
     CANCELLED,
@@ -51,6 +43,7 @@ from rollq.grid.state import (
     JobRecord,
     PastRecord,
 )
+from rollq.grid.tasks import reopen_task
 
 
 def release_jobs(state: GridState, command: ReleaseJobs, out: Applied) -> Outcome:

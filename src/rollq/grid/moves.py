@@ -11,13 +11,11 @@ from __future__ import annotations
 from zlib import crc32
 
 from rollq.base.errors import ErrorCode, LocalError
-from rollq.base.ids import WorkerId, task_number
 from rollq.base.jobs import Status
 from rollq.base.limits import ATTEMPTS_MAX, DETAIL_BYTES_MAX
 from rollq.grid.commands import NOBODY, AckJob, Cause
-from rollq.grid.effects import Applied, SendResult
+from rollq.grid.effects import Applied
 from rollq.grid.events import (
-    ARRAY_ENDED,
     JOB_CANCELLED,
     JOB_DEAD,
     JOB_FORGOTTEN,
@@ -25,17 +23,15 @@ from rollq.grid.events import (
     JOB_RETRIED,
     JOB_TIMED_OUT,
     JOB_WORKER_LOST,
-    Event,
 )
+from rollq.grid.facts import array_fact, fact, result_of
 from rollq.grid.state import (
     ASSIGNED,
     CANCELLED,
     DEAD,
     DELAYED,
-    DONE,
     PREFIX_BYTES,
     QUEUED,
-    TASKS_PER_CHUNK,
     ArrayRecord,
     AttemptOutcome,
     ClientRecord,
@@ -46,6 +42,7 @@ from rollq.grid.state import (
     PastRecord,
     WorkerRecord,
 )
+from rollq.grid.tasks import end_task
 
 REQUEUE_KINDS: dict[int, str] = {
     Cause.LEASE_LOST: JOB_TIMED_OUT,
@@ -54,7 +51,6 @@ REQUEUE_KINDS: dict[int, str] = {
     Cause.NACKED: JOB_NACKED,
     Cause.EXIT_CODE: JOB_RETRIED,
 }
-OUTCOME_WORDS: dict[JobState, str] = {DONE: "done", DEAD: "dead", CANCELLED: "cancelled"}
 
 
 def put_job(state: GridState, record: JobRecord) -> None:
@@ -234,69 +230,6 @@ def submitted_crc(record: JobRecord) -> int:
     return crc32(record.body)
 
 
-def result_of(record: JobRecord, end: EndRecord) -> SendResult:
-    """What to tell the client of an ended job."""
-    return SendResult(
-        record.client.client_id,
-        record.job_id,
-        record.exec_name,
-        OUTCOME_WORDS[record.state],
-        end.status,
-        end.result,
-        end.exit_code,
-        end.signal,
-        end.run_ms,
-        record.attempt,
-        end.cause,
-        end.detail,
-    )
-
-
-def end_task(array: ArrayRecord, record: JobRecord, out: Applied) -> None:
-    """Mark a task's end in its array, and the array's if it was the last."""
-    del array.open_tasks[record.job_id]
-    mark_task(array, task_number(array.array_id, record.job_id), record.state)
-    maybe_end_array(array, out)
-
-
-def reopen_task(array: ArrayRecord, record: JobRecord) -> None:
-    """A dead task lives again; call before its state changes."""
-    array.open_tasks[record.job_id] = None
-    number = task_number(array.array_id, record.job_id)
-    place = number % TASKS_PER_CHUNK
-    array.chunks[number // TASKS_PER_CHUNK][place // 4] &= ~(3 << (place % 4 * 2))
-    array.ended_counts[record.state] -= 1
-
-
-def mark_task(array: ArrayRecord, number: int, end: JobState) -> None:
-    """Set a task's two bits: 0 not ended, 1 done, 2 dead, 3 cancelled."""
-    chunk = array.chunks.get(number // TASKS_PER_CHUNK)
-    if chunk is None:
-        chunk = array.chunks[number // TASKS_PER_CHUNK] = bytearray(TASKS_PER_CHUNK // 4)
-    place = number % TASKS_PER_CHUNK
-    chunk[place // 4] |= (end - ASSIGNED) << (place % 4 * 2)
-    array.ended_counts[end] += 1
-
-
-def task_end(array: ArrayRecord, number: int) -> JobState | None:
-    """How a task ended; None if it did not."""
-    if number >= array.cut_at:
-        return array.cut_as
-    chunk = array.chunks.get(number // TASKS_PER_CHUNK)
-    if chunk is None:
-        return None
-    place = number % TASKS_PER_CHUNK
-    bits = chunk[place // 4] >> (place % 4 * 2) & 3
-    return JobState(bits + ASSIGNED) if bits else None
-
-
-def maybe_end_array(array: ArrayRecord, out: Applied) -> None:
-    """Say so if the last task of an array has just ended."""
-    if array.is_ended:
-        array.stamp_ms = out.stamp_ms
-        out.events.append(array_fact(ARRAY_ENDED, array, array.task_count))
-
-
 def drop_job(state: GridState, record: JobRecord, kind: str, out: Applied, by: str = "") -> None:
     """Remove the record of an ended job from every table."""
     end = record.end
@@ -338,59 +271,3 @@ def maybe_drop_queue(state: GridState, name: str) -> None:
     queue = state.queues[name]
     if not queue.paused and queue.is_empty:
         del state.queues[name]
-
-
-def fact(
-    kind: str,
-    record: JobRecord,
-    *,
-    worker_id: WorkerId = b"",
-    fence: int = 0,
-    delay_ms: int = 0,
-    cause: int = 0,
-    exit_code: int = 0,
-    detail: str = "",
-) -> Event:
-    """An event about a job, with what identifies it filled in."""
-    return Event(
-        kind,
-        record.job_id,
-        record.client.client_id,
-        record.queue,
-        record.exec_name,
-        worker_id,
-        record.attempt,
-        fence,
-        record.options.priority,
-        delay_ms,
-        cause=cause,
-        exit_code=exit_code,
-        array_id=b"" if record.array is None else record.array.array_id,
-        detail=detail,
-    )
-
-
-def array_fact(
-    kind: str,
-    array: ArrayRecord,
-    count: int,
-    *,
-    delay_ms: int = 0,
-    cause: int = 0,
-    detail: str = "",
-) -> Event:
-    """An event about an array, or `count` tasks of it that are not records."""
-    return Event(
-        kind,
-        b"",
-        array.client.client_id,
-        array.queue,
-        array.exec_name,
-        priority=array.options.priority,
-        delay_ms=delay_ms,
-        cause=cause,
-        body_bytes=len(array.body),
-        count=count,
-        array_id=array.array_id,
-        detail=detail,
-    )

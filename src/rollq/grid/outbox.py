@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from rollq.base.ids import ClientId, WorkerId
 from rollq.grid.effects import Effect, SendResult
-from rollq.grid.moves import result_of
+from rollq.grid.facts import result_of
 from rollq.grid.state import GridState
 from rollq.grid.workers import orders_of
 

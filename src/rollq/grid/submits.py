@@ -33,12 +33,8 @@ from rollq.grid.events import (
     JOB_ENQUEUED,
     Event,
 )
-from rollq.grid.moves import (
-    next_seq,
-    put_job,
-    result_of,
-    submitted_crc,
-)
+from rollq.grid.facts import result_of
+from rollq.grid.moves import next_seq, put_job, submitted_crc
 from rollq.grid.outcomes import DONE_ONE, JOBS_FULL, KNOWN_ENDED, KNOWN_OPEN
 from rollq.grid.state import (
     DELAYED,

@@ -20,7 +20,8 @@ from rollq.grid.attempts import assignment_of
 from rollq.grid.commands import Cause, CloseWorker, OpenWorker
 from rollq.grid.effects import Applied, Done, Outcome, Refused, SendAssign, SendCancel
 from rollq.grid.events import ATTEMPT_ADOPTED, WORKER_CLOSED, WORKER_OPENED, Event
-from rollq.grid.moves import fact, lose_attempt
+from rollq.grid.facts import fact
+from rollq.grid.moves import lose_attempt
 from rollq.grid.outcomes import DONE_ONE, UNKNOWN_WORKER, WORKERS_FULL
 from rollq.grid.state import ASSIGNED, GridState, JobRecord, WorkerRecord
 

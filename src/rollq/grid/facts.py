@@ -1,0 +1,84 @@
+"""Builders of events and effects about a record: what identifies it is filled in here."""
+
+from __future__ import annotations
+
+from rollq.base.ids import WorkerId
+from rollq.grid.effects import SendResult
+from rollq.grid.events import Event
+from rollq.grid.state import CANCELLED, DEAD, DONE, ArrayRecord, EndRecord, JobRecord, JobState
+
+OUTCOME_WORDS: dict[JobState, str] = {DONE: "done", DEAD: "dead", CANCELLED: "cancelled"}
+
+
+def fact(
+    kind: str,
+    record: JobRecord,
+    *,
+    worker_id: WorkerId = b"",
+    fence: int = 0,
+    delay_ms: int = 0,
+    cause: int = 0,
+    exit_code: int = 0,
+    detail: str = "",
+) -> Event:
+    """An event about a job, with what identifies it filled in."""
+    return Event(
+        kind,
+        record.job_id,
+        record.client.client_id,
+        record.queue,
+        record.exec_name,
+        worker_id,
+        record.attempt,
+        fence,
+        record.options.priority,
+        delay_ms,
+        cause=cause,
+        exit_code=exit_code,
+        array_id=b"" if record.array is None else record.array.array_id,
+        detail=detail,
+    )
+
+
+def array_fact(
+    kind: str,
+    array: ArrayRecord,
+    count: int,
+    *,
+    delay_ms: int = 0,
+    cause: int = 0,
+    detail: str = "",
+) -> Event:
+    """An event about an array, or `count` tasks of it that are not records."""
+    return Event(
+        kind,
+        b"",
+        array.client.client_id,
+        array.queue,
+        array.exec_name,
+        priority=array.options.priority,
+        delay_ms=delay_ms,
+        cause=cause,
+        body_bytes=len(array.body),
+        count=count,
+        array_id=array.array_id,
+        detail=detail,
+    )
+
+
+def result_of(record: JobRecord, end: EndRecord) -> SendResult:
+    """What to tell the client of an ended job."""
+    return SendResult(
+        record.client.client_id,
+        record.job_id,
+        record.exec_name,
+        OUTCOME_WORDS[record.state],
+        end.status,
+        end.result,
+        end.exit_code,
+        end.signal,
+        end.run_ms,
+        record.attempt,
+        end.cause,
+        end.detail,
+    )

@@ -1,0 +1,54 @@
+"""The ends of an array's tasks: two bits a task, in chunks made when first needed."""
+
+from __future__ import annotations
+
+from rollq.base.ids import task_number
+from rollq.grid.effects import Applied
+from rollq.grid.events import ARRAY_ENDED
+from rollq.grid.facts import array_fact
+from rollq.grid.state import ASSIGNED, TASKS_PER_CHUNK, ArrayRecord, JobRecord, JobState
+
+
+def end_task(array: ArrayRecord, record: JobRecord, out: Applied) -> None:
+    """Mark a task's end in its array, and the array's if it was the last."""
+    del array.open_tasks[record.job_id]
+    mark_task(array, task_number(array.array_id, record.job_id), record.state)
+    maybe_end_array(array, out)
+
+
+def mark_task(array: ArrayRecord, number: int, end: JobState) -> None:
+    """Set a task's two bits: 0 not ended, 1 done, 2 dead, 3 cancelled."""
+    chunk = array.chunks.get(number // TASKS_PER_CHUNK)
+    if chunk is None:
+        chunk = array.chunks[number // TASKS_PER_CHUNK] = bytearray(TASKS_PER_CHUNK // 4)
+    place = number % TASKS_PER_CHUNK
+    chunk[place // 4] |= (end - ASSIGNED) << (place % 4 * 2)
+    array.ended_counts[end] += 1
+
+
+def maybe_end_array(array: ArrayRecord, out: Applied) -> None:
+    """Say so if the last task of an array has just ended."""
+    if array.is_ended:
+        array.stamp_ms = out.stamp_ms
+        out.events.append(array_fact(ARRAY_ENDED, array, array.task_count))
+
+
+def reopen_task(array: ArrayRecord, record: JobRecord) -> None:
+    """A dead task lives again; call before its state changes."""
+    array.open_tasks[record.job_id] = None
+    number = task_number(array.array_id, record.job_id)
+    place = number % TASKS_PER_CHUNK
+    array.chunks[number // TASKS_PER_CHUNK][place // 4] &= ~(3 << (place % 4 * 2))
+    array.ended_counts[record.state] -= 1
+
+
+def task_end(array: ArrayRecord, number: int) -> JobState | None:
+    """How a task ended; None if it did not."""
+    if number >= array.cut_at:
+        return array.cut_as
+    chunk = array.chunks.get(number // TASKS_PER_CHUNK)
+    if chunk is None:
+        return None
+    place = number % TASKS_PER_CHUNK
+    bits = chunk[place // 4] >> (place % 4 * 2) & 3
+    return JobState(bits + ASSIGNED) if bits else None
