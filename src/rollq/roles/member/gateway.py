@@ -36,7 +36,7 @@ from rollq.roles.member.sessions import ClientSession, WorkerSession
 from rollq.subjects.grammar import parse_pattern
 from rollq.subjects.queues import queue_of, worker_pattern
 from rollq.wire import messages
-from rollq.wire.handshake import FEATURE_ACCEPTED, FEATURE_LEASE
+from rollq.wire.handshake import ACCEPTED
 
 
 class Gateway:
@@ -75,7 +75,7 @@ class Gateway:
         self._must_be_new(number)
         client_id = _bounded("client id", hello.client_id, CLIENT_ID_BYTES_MAX)
         office = self._office
-        session = ClientSession(number, client_id, FEATURE_ACCEPTED in hello.features)
+        session = ClientSession(number, client_id, ACCEPTED in hello.features)
         office.sessions.add_client(session)
         office.welcome(number, hello.features)
         known = office.state.clients.get(client_id)
@@ -101,14 +101,13 @@ class Gateway:
             hello.incarnation,
             name,
             patterns,
-            FEATURE_LEASE in hello.features,
+            hello.features,
         )
         older = office.sessions.add_worker(session)
         if older is not None:
             office.dispatcher.close_worker(older.worker_id)
             office.close(older.number, "the worker opened another session")
         office.expiry.worker_returned(hello.worker_id)
-        office.welcome(number, hello.features)
         for ref in hello.holding:
             session.sent[ref.job_id] = ref
         office.proposals.add(
@@ -216,10 +215,7 @@ class Gateway:
         session = self._worker(number)
         if not 0 <= message.count <= CREDIT_MAX:
             raise RemoteError(ErrorCode.BAD_CREDIT, f"credit of {message.count}")
-        if session.opened:
-            self._office.dispatcher.grant(session.worker_id, message.count)
-        else:
-            session.credit_early = min(CREDIT_MAX, session.credit_early + message.count)
+        self._office.grant(session, message.count)
 
     def _ack(self, number: int, message: messages.AckJob) -> None:
         session = self._worker(number)

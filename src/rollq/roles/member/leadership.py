@@ -10,7 +10,7 @@ from __future__ import annotations
 from rollq.base.errors import ErrorCode, RollqError
 from rollq.base.ids import JobId, MessageId, WorkerId
 from rollq.base.jobs import AttemptRef
-from rollq.base.limits import OWED_RESULTS_PER_TURN_MAX, TURN_COMMANDS_MAX
+from rollq.base.limits import CREDIT_MAX, OWED_RESULTS_PER_TURN_MAX, TURN_COMMANDS_MAX
 from rollq.base.stamp import Clock, Jitter
 from rollq.grid import commands
 from rollq.grid.effects import (
@@ -115,7 +115,7 @@ class Leadership:
                     if isinstance(outcome, Refused):
                         self.dispatcher.refused(command)
                 elif origin.waiter is Waiter.OPEN_WORKER:
-                    self._worker_opened(origin, outcome)
+                    self._worker_opened(origin, outcome, applied.effects)
         for effect in applied.effects:
             self._perform(effect)
 
@@ -140,6 +140,15 @@ class Leadership:
             self.dispatcher.close_worker(gone.worker_id)
             self.expiry.worker_vanished(gone.worker_id, gone.incarnation, self.clock.now_ms())
         self._outputs.append(CloseSession(number, reason))
+
+    def grant(self, session: WorkerSession, count: int) -> None:
+        """A worker can take this many more."""
+        if not session.opened:
+            session.credit_early = min(CREDIT_MAX, session.credit_early + count)
+            return
+        paid = min(count, session.credit_debt)
+        session.credit_debt -= paid
+        self.dispatcher.grant(session.worker_id, count - paid)
 
     def owe_results(self, session: ClientSession) -> None:
         """A client is back: what ended while it was away is sent, some every turn."""
@@ -211,7 +220,7 @@ class Leadership:
             messages.AckTaken(origin.request_id, origin.attempt, isinstance(outcome, Refused)),
         )
 
-    def _worker_opened(self, origin: Origin, outcome: Outcome) -> None:
+    def _worker_opened(self, origin: Origin, outcome: Outcome, effects: list[Effect]) -> None:
         session = self.sessions.get(origin.session)
         if not isinstance(session, WorkerSession):
             return
@@ -219,6 +228,13 @@ class Leadership:
             self._send(origin.session, messages.Error(b"", int(outcome.code), outcome.message))
             self.close(origin.session, outcome.message)
             return
+        self.welcome(origin.session, session.features)
+        # What is sent again takes slots that the worker still counts as free.
+        session.credit_debt = sum(
+            1
+            for effect in effects
+            if type(effect) is SendAssign and effect.worker_id == session.worker_id
+        )
         session.opened = True
         record = self.state.workers[session.worker_id]
         self.dispatcher.open_worker(
@@ -228,8 +244,8 @@ class Leadership:
             session.patterns,
             len(record.held),
         )
-        self.dispatcher.grant(session.worker_id, session.credit_early)
-        session.credit_early = 0
+        early, session.credit_early = session.credit_early, 0
+        self.grant(session, early)
 
     # --- effects
 
@@ -244,7 +260,8 @@ class Leadership:
 
     def _assign(self, effect: SendAssign) -> None:
         session = self.sessions.worker(effect.worker_id)
-        if session is None:
+        worker = self.state.workers.get(effect.worker_id)
+        if session is None or worker is None or worker.incarnation != session.incarnation:
             return  # sent again when the worker is back, or lost with its grace
         ref = AttemptRef(effect.job_id, effect.attempt, effect.fence)
         session.sent[effect.job_id] = ref

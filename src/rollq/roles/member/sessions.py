@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from rollq.base.ids import ClientId, JobId, WorkerId
 from rollq.base.jobs import AttemptRef
+from rollq.wire.handshake import LEASE
 
 
 @dataclass(slots=True)
@@ -31,11 +32,17 @@ class WorkerSession:
     incarnation: int
     name: str
     patterns: tuple[str, ...]
-    renews: bool  # it holds leases by heartbeats; one written from the seeds does not
+    features: tuple[str, ...]  # what it offered in its hello
     opened: bool = False  # its OpenWorker is applied: it may be given work
     credit_early: int = 0  # granted before it was opened
+    credit_debt: int = 0  # slots taken by what was sent again, not known to it when it granted
     # What it was sent and has not settled, for acks that name the job alone.
     sent: dict[JobId, AttemptRef] = field(default_factory=dict)
+
+    @property
+    def renews(self) -> bool:
+        """Whether it holds leases by heartbeats; one written from the seeds does not."""
+        return LEASE in self.features
 
 
 class Sessions:

@@ -1,0 +1,136 @@
+"""Roll call: who may speak for a disk."""
+
+from __future__ import annotations
+
+from rollq.base.ids import NIL_ID
+from rollq.raft.types import Config, Member
+from rollq.roles.member.rollcall import Phase, RollCall, outlived
+from rollq.wire.messages import LeaderHello, RollAnswer
+
+A, B, C = Member(1, "a"), Member(2, "b"), Member(3, "c")
+ROSTER = (A, B, C)
+CONFIG = Config(ROSTER)
+CLUSTER = b"x" * 16
+PEERS = ("b", "c")
+
+
+def newcomer(me: Member = A) -> RollCall:
+    return RollCall(me, NIL_ID, (), boot=1, nonce=7)
+
+
+def known(me: Member = A, boot: int = 3, nonce: int = 7) -> RollCall:
+    return RollCall(me, CLUSTER, ROSTER, boot, nonce)
+
+
+def says_new(member: Member, to: RollCall) -> RollAnswer:
+    return RollAnswer(member.id, member.address, NIL_ID, 0, to.boot, newcomer=True)
+
+
+def notes(member: Member, to: RollCall, boot_known: int = 0) -> RollAnswer:
+    return RollAnswer(member.id, member.address, CLUSTER, boot_known, to.boot, roster=ROSTER)
+
+
+def test_a_cluster_is_born_only_when_every_initial_member_is_new() -> None:
+    roll = newcomer()
+    assert not roll.take(says_new(B, roll), PEERS, Config())
+    assert roll.take(says_new(C, roll), PEERS, Config())
+    assert roll.roster == ROSTER
+    assert roll.cluster_id != NIL_ID
+
+
+def test_all_members_give_the_cluster_the_same_name() -> None:
+    a, b = newcomer(A), newcomer(B)
+    for member in (B, C):
+        a.take(says_new(member, a), PEERS, Config())
+    for member in (C, A):
+        b.take(says_new(member, b), ("a", "c"), Config())
+    assert (a.cluster_id, a.roster) == (b.cluster_id, b.roster)
+
+
+def test_one_member_with_a_past_makes_a_newcomer_join_instead() -> None:
+    roll = newcomer(Member(9, "a"))
+    roll.take(says_new(B, roll), PEERS, Config())
+    assert roll.take(notes(C, roll), PEERS, Config())
+    assert (roll.cluster_id, roll.roster) == (CLUSTER, ROSTER)
+
+
+def test_a_member_alone_founds_its_cluster_at_once() -> None:
+    roll = newcomer()
+    assert roll.found_alone(())
+    assert roll.roster == (A,)
+    assert not roll.found_alone(())
+
+
+def test_it_is_present_when_a_majority_of_voters_noted_its_boot() -> None:
+    roll = known()
+    roll.settle(CONFIG)
+    assert roll.phase is Phase.REGISTERING
+    roll.take(notes(B, roll), PEERS, CONFIG)
+    assert roll.phase is Phase.PRESENT
+
+
+def test_answers_of_learners_and_newcomers_do_not_count() -> None:
+    roll = known()
+    roll.take(notes(Member(9, "i"), roll), PEERS, CONFIG)
+    roll.take(says_new(B, roll), PEERS, CONFIG)
+    assert roll.phase is Phase.REGISTERING
+
+
+def test_the_only_voter_asks_nobody() -> None:
+    roll = known()
+    roll.settle(Config((A,)))
+    assert roll.phase is Phase.PRESENT
+
+
+def test_an_older_copy_of_a_disk_learns_of_its_later_life() -> None:
+    roll = known(boot=3)
+    later = known(boot=4, nonce=1).boot
+    roll.take(notes(B, roll, boot_known=later), PEERS, CONFIG)
+    assert roll.superseded
+    assert roll.phase is Phase.REGISTERING
+
+
+def test_the_same_boot_number_with_another_nonce_is_another_life() -> None:
+    mine, other = known(nonce=7).boot, known(nonce=8).boot
+    assert outlived(mine, other)
+    assert not outlived(mine, mine)
+    assert not outlived(mine, known(boot=2, nonce=9).boot)
+
+
+def test_an_answer_to_an_earlier_life_is_ignored() -> None:
+    roll = known(boot=4)
+    answer = RollAnswer(B.id, B.address, CLUSTER, 0, known(boot=3).boot)
+    roll.take(answer, PEERS, CONFIG)
+    assert roll.phase is Phase.REGISTERING
+
+
+def test_members_of_another_cluster_get_no_answer() -> None:
+    hello = LeaderHello(B.id, B.address, b"y" * 16, 1, 0)
+    assert known().answer(0, hello) is None
+    newcomer_hello = LeaderHello(9, "i", NIL_ID, 1, 0, newcomer=True)
+    answer = known().answer(0, newcomer_hello)
+    assert answer is not None
+    assert answer.roster == ROSTER
+
+
+def test_hellos_go_on_until_everybody_answered() -> None:
+    roll = known()
+
+    def next_hellos() -> set[str]:
+        for _ in range(10):
+            hellos = roll.hellos(PEERS, CONFIG, last_index=5)
+            if hellos:
+                return set(hellos)
+        return set()
+
+    assert next_hellos() == {"b", "c"}
+    roll.take(notes(B, roll), PEERS, CONFIG)
+    assert next_hellos() == {"c"}
+    roll.take(notes(C, roll), PEERS, CONFIG)
+    assert next_hellos() == set()
+
+
+def test_a_newcomer_calls_the_addresses_it_was_given() -> None:
+    hellos = newcomer().hellos(PEERS, Config(), 0)
+    assert set(hellos) == {"b", "c"}
+    assert all(hello.newcomer for hello in hellos.values())
