@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tests.tidy import table
 from tests.tidy.source import Module, imports
@@ -41,11 +41,22 @@ def import_direction(module: Module, known: frozenset[str]) -> Iterator[str]:
             yield f"{module.at(node)}: {row or 'rollq'} may not import {target}"
 
 
+def pure_set(sources: Iterable[Module], known: frozenset[str]) -> frozenset[str]:
+    """The modules that are named as pure, and all that they import, directly or not."""
+    by_name = {module.name: module for module in sources}
+    waiting = [module for module in by_name.values() if table.is_pure(inner_name(module))]
+    pure = {module.name for module in waiting}
+    while waiting:
+        for _, target in imports(waiting.pop(), known):
+            if target in by_name and target not in pure:
+                pure.add(target)
+                waiting.append(by_name[target])
+    return frozenset(pure)
+
+
 def purity(module: Module, known: frozenset[str]) -> Iterator[str]:
-    """The pure set does no IO, reads no clock and no chance, and needs msgspec alone."""
+    """Pure code does no IO, reads no clock and no chance, and needs msgspec alone."""
     inner = inner_name(module)
-    if not table.is_pure(inner):
-        return
     needs = table.CORE_NEEDS.get(inner.split(".")[0], table.CORE_NEEDS[""])
     for node, target in imports(module, known):
         top = target.split(".")[0]
