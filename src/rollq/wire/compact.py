@@ -70,12 +70,13 @@ TYPE_OF: Final[dict[type, MessageType]] = {
 }
 
 # The part of a member that a message between members is for; the last token of its subject.
-AREA_OF: Final[dict[MessageType, str]] = {
+AREA_OF: Final[dict[int, str]] = {
     MessageType.LEADER_HELLO: "roll",
     MessageType.ROLL_ANSWER: "roll",
     MessageType.HISTORY_FETCH: "history",
     MessageType.HISTORY_ROWS: "history",
-} | {TYPE_OF[kind]: "raft" for kind in typing.get_args(raft.RaftMessage)}
+    **{int(TYPE_OF[struct]): "raft" for struct in typing.get_args(raft.RaftMessage)},
+}
 
 
 def encode_compact(message: Message, group: str = "") -> Frame:

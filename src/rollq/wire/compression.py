@@ -1,0 +1,120 @@
+"""Payload compression: only if it makes the payload smaller, and bounded on the way in.
+
+A compressor or decompressor is made for each call. Its working memory is large, so one for each
+of many thousand connections would cost gigabytes; payloads too small to be worth making one are
+not compressed at all.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from typing import Final
+
+import brotli  # type: ignore[import-untyped]
+import zstandard
+
+from rollq.base.errors import ErrorCode, RemoteError
+from rollq.base.limits import COMPRESS_BYTES_MIN, INFLATED_BYTES_MAX
+
+ZSTD: Final = "zstd"
+BROTLI: Final = "brotli"
+GZIP: Final = "gzip"
+
+GZIP_WINDOW_BITS: Final = 31  # zlib's number for: the largest window, in a gzip wrapper
+BROTLI_QUALITY: Final = 4  # from 5 on it is slower than what the network saves
+ZSTD_LEVEL: Final = 3
+
+
+def shrink(payload: bytes, method: str) -> bytes | None:
+    """The payload compressed by a method of `METHODS`, or None if that does not make it smaller."""
+    if len(payload) < COMPRESS_BYTES_MIN:
+        return None
+    small = SHRINKERS[method](payload)
+    return small if len(small) < len(payload) else None
+
+
+def inflate(payload: bytes, method: str) -> bytes:
+    """The payload as it was before `shrink`.
+
+    Raises:
+        RemoteError: DECOMPRESSION_BOMB if it would grow beyond INFLATED_BYTES_MAX,
+            BAD_COMPRESSION if it is not what it claims to be.
+    """
+    inflater = INFLATERS.get(method)
+    if inflater is None:
+        raise _garbage(method, "no such method", f"use one of {', '.join(METHODS)}")
+    return inflater(payload)
+
+
+def _inflate_zstd(payload: bytes) -> bytes:
+    try:
+        size = zstandard.get_frame_parameters(payload).content_size
+        if size == zstandard.CONTENTSIZE_UNKNOWN:
+            # Without it there is no telling a cut frame from a whole one, nor what to set aside.
+            raise _garbage(ZSTD, "no content size", "write the content size into the zstd frame")
+        if size > INFLATED_BYTES_MAX:
+            raise _bomb(ZSTD)
+        # The size is a bound here, not a promise: a frame that holds more or less is an error.
+        return zstandard.ZstdDecompressor().decompress(payload, allow_extra_data=False)
+    except zstandard.ZstdError as error:
+        raise _garbage(ZSTD, str(error)) from None
+
+
+def _inflate_brotli(payload: bytes) -> bytes:
+    inflater = brotli.Decompressor()
+    pieces: list[bytes] = []
+    room, rest = INFLATED_BYTES_MAX, payload
+    try:
+        while not inflater.is_finished():
+            # The limit is soft, a block more may come, so what did come is counted as well.
+            piece: bytes = inflater.process(rest, output_buffer_limit=room + 1)
+            room -= len(piece)
+            if room < 0:
+                raise _bomb(BROTLI)
+            if not piece and inflater.can_accept_more_data():
+                raise _garbage(BROTLI, "it ends too early")
+            pieces.append(piece)
+            rest = b""
+    except brotli.error as error:
+        raise _garbage(BROTLI, str(error)) from None
+    return b"".join(pieces)
+
+
+def _inflate_gzip(payload: bytes) -> bytes:
+    inflater = zlib.decompressobj(GZIP_WINDOW_BITS)
+    try:
+        inflated = inflater.decompress(payload, INFLATED_BYTES_MAX + 1)
+    except zlib.error as error:
+        raise _garbage(GZIP, str(error)) from None
+    if len(inflated) > INFLATED_BYTES_MAX:
+        raise _bomb(GZIP)
+    if not inflater.eof or inflater.unused_data:
+        raise _garbage(GZIP, "it is not one whole gzip member")
+    return inflated
+
+
+def _bomb(method: str) -> RemoteError:
+    return RemoteError(
+        ErrorCode.DECOMPRESSION_BOMB,
+        f"a {method} payload inflates to more than {INFLATED_BYTES_MAX} bytes",
+        "send large payloads as blobs",
+    )
+
+
+def _garbage(method: str, reason: str, hint: str = "") -> RemoteError:
+    return RemoteError(ErrorCode.BAD_COMPRESSION, f"compression {method[:16]!a}: {reason}", hint)
+
+
+# The order is our preference where a peer offers several.
+SHRINKERS: Final[dict[str, Callable[[bytes], bytes]]] = {
+    ZSTD: lambda payload: zstandard.ZstdCompressor(level=ZSTD_LEVEL).compress(payload),
+    BROTLI: lambda payload: brotli.compress(payload, quality=BROTLI_QUALITY),
+    GZIP: lambda payload: zlib.compress(payload, wbits=GZIP_WINDOW_BITS),
+}
+INFLATERS: Final[dict[str, Callable[[bytes], bytes]]] = {
+    ZSTD: _inflate_zstd,
+    BROTLI: _inflate_brotli,
+    GZIP: _inflate_gzip,
+}
+METHODS: Final = tuple(SHRINKERS)

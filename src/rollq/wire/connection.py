@@ -1,0 +1,179 @@
+"""One end of a connection: bytes in, messages out, and messages in, bytes out.
+
+Frames, handshake, dialect, header and compression meet here and nowhere else. A connection knows
+no socket: whoever owns one passes its bytes through. After the peer broke a rule the connection
+is closed for good and `error` says why; messages before the breach are still handed out.
+
+A peer is only ever sent what it understands. A message that it has no words for becomes no bytes
+at all, so that the caller need not know whom it talks to.
+"""
+
+from __future__ import annotations
+
+from rollq.base.errors import ErrorCode, LocalError, RemoteError
+from rollq.base.ids import NIL_ID
+from rollq.base.limits import FRAME_BYTES_MAX, HELLO_BYTES_MAX
+from rollq.wire import messages as m
+from rollq.wire.compact import AREA_OF, TYPE_OF, Message
+from rollq.wire.compression import METHODS, inflate, shrink
+from rollq.wire.frame import Frame, FrameDecoder, encode_frame
+from rollq.wire.handshake import COMPACT, HEADER, WAITS, Side, State, is_covered, must_step
+from rollq.wire.header import EMPTY_HEADER, Header, decode_header, encode_header
+from rollq.wire.message_codec import Dialect, decode_message, encode_message
+from rollq.wire.messages import MessageType
+
+
+class Connection:
+    """One end of a connection.
+
+    Attributes:
+        side: Which end we are.
+        group: The raft group that messages between members must name.
+        state: How far the handshake has come.
+        features: What both sides agreed on; empty with a peer of the seeds.
+        error: What the peer did wrong, once it did.
+        headers: Of the messages that the last `receive_data` returned, in their order; empty
+            unless the feature `header` is agreed.
+    """
+
+    __slots__ = (
+        "_compression",
+        "_decoder",
+        "_dialect",
+        "_has_header",
+        "_peer",
+        "_understood",
+        "error",
+        "features",
+        "group",
+        "headers",
+        "side",
+        "state",
+    )
+
+    def __init__(self, side: Side, group: str = "") -> None:
+        self.side = side
+        self.group = group
+        self.state = State.NEW
+        self.features: frozenset[str] = frozenset()
+        self.error: RemoteError | None = None
+        self.headers: list[Header] = []
+        self._peer = side.other
+        # Until Welcome a peer understands what it offered, afterwards what is agreed.
+        self._understood: frozenset[str] = frozenset()
+        self._dialect = Dialect.SEEDS
+        self._has_header = False
+        self._compression = ""
+        # Whoever dials us is unknown until its first frame is read.
+        first_bytes_max = HELLO_BYTES_MAX if side is Side.ACCEPTER else FRAME_BYTES_MAX
+        self._decoder = FrameDecoder(first_bytes_max)
+
+    def receive_data(self, data: bytes) -> list[Message]:
+        """The messages that these bytes complete; look at `error` afterwards."""
+        received: list[Message] = []
+        self.headers = []
+        if self.error is not None:
+            return received
+        self._decoder.feed(data)
+        try:
+            while frames := self._decoder.frames():
+                for frame in frames:
+                    received.append(self._receive(frame))
+        except RemoteError as error:
+            self.error = error
+            self.state = State.CLOSED
+            del self.headers[len(received) :]
+        return received
+
+    def send(self, message: Message, header: Header = EMPTY_HEADER) -> bytes:
+        """The bytes to send for a message: none if the peer would not understand it.
+
+        Raises:
+            LocalError: BAD_HANDSHAKE if it may not be said now, or what `encode_frame` refuses.
+        """
+        kind = TYPE_OF[type(message)]
+        if not is_covered(kind, self._understood):
+            return b""
+        try:
+            after = self._where_to(must_step(self.state, self.side, kind), message)
+        except RemoteError as error:
+            raise LocalError(error.code, error.message, error.hint) from None
+        raw = self._encode(message, header)
+        self._enter(after, message)
+        return raw
+
+    def farewell(self) -> bytes:
+        """What to send before hanging up on a peer that broke a rule: why, if it understands."""
+        error = self.error
+        if error is None or not is_covered(MessageType.ERROR, self._understood):
+            return b""
+        return self._encode(
+            m.Error(NIL_ID, error.code, error.message, error.hint, error.retryable), EMPTY_HEADER
+        )
+
+    def _receive(self, frame: Frame) -> Message:
+        # Judged before anything is decoded: a stranger's payload is not looked at in vain.
+        after = must_step(self.state, self._peer, frame.type)
+        if not is_covered(frame.type, self._understood):
+            raise RemoteError(
+                ErrorCode.BAD_HANDSHAKE,
+                f"{MessageType(frame.type).name.lower()} was not agreed on",
+                "offer the feature in the hello and wait for Welcome",
+            )
+        area = AREA_OF.get(frame.type)
+        if area is not None and frame.subject != f"cluster.{self.group}.{area}":
+            raise RemoteError(
+                ErrorCode.BAD_SUBJECT,
+                f"{frame.subject[:64]!a} is not for the group {self.group!a}",
+                "check the addresses of the members",
+            )
+        message = decode_message(self._unwrap(frame) if self._has_header else frame, self._dialect)
+        self._enter(self._where_to(after, message), message)
+        return message
+
+    def _unwrap(self, frame: Frame) -> Frame:
+        header, body = decode_header(frame.payload)
+        if header.compression:
+            body = inflate(body, header.compression)
+        self.headers.append(header)
+        return Frame(frame.type, frame.msg_id, frame.corr_id, frame.subject, body)
+
+    def _where_to(self, after: State, message: Message) -> State:
+        """Where a message leads, given where its type alone does."""
+        if after is self.state:
+            return after
+        if isinstance(message, m.HelloClient | m.HelloWorker) and message.features:
+            return WAITS[after]
+        if isinstance(message, m.Welcome) and not self._understood.issuperset(message.features):
+            raise RemoteError(ErrorCode.BAD_HANDSHAKE, "Welcome has features that were not offered")
+        return after
+
+    def _enter(self, after: State, message: Message) -> None:
+        """Take note of what a message changes for the frames after it."""
+        if after is self.state:
+            return
+        self.state = after
+        if isinstance(message, m.HelloClient | m.HelloWorker):
+            self._understood = frozenset(message.features)
+        elif isinstance(message, m.LeaderHello):
+            self._dialect = Dialect.COMPACT
+        elif isinstance(message, m.Welcome):
+            self.features = self._understood = frozenset(message.features)
+            self._dialect = Dialect.COMPACT if COMPACT in self.features else Dialect.SEEDS
+            self._has_header = HEADER in self.features
+            if self._has_header:
+                shared = (method for method in METHODS if method in self.features)
+                self._compression = next(shared, "")
+
+    def _encode(self, message: Message, header: Header) -> bytes:
+        frame = encode_message(message, self._dialect, self.group)
+        return encode_frame(self._wrap(frame, header) if self._has_header else frame)
+
+    def _wrap(self, frame: Frame, header: Header) -> Frame:
+        body = frame.payload
+        small = shrink(body, self._compression) if self._compression else None
+        if small is not None:
+            header = Header(self._compression, header.trace, header.priority, header.metadata)
+            body = small
+        payload = encode_header(header, body)
+        return Frame(frame.type, frame.msg_id, frame.corr_id, frame.subject, payload)

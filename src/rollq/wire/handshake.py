@@ -1,0 +1,183 @@
+"""Who may say what, and when: the handshake as a table.
+
+Laws:
+- The first frame decides the role: HelloClient, HelloWorker or LeaderHello, from the dialer.
+- The table does not know which side we are: what one side may send is what the other may receive.
+- A peer that offers features waits for Welcome before it says more, because from Welcome on both
+  sides speak as agreed. A peer that offers none goes on at once, and is never sent a Welcome.
+- A type of ours is legal only under a feature that covers it. Those of the seeds always are.
+
+A new message type needs a place in `TABLE`, and in `COVERED_BY` if it is not the seeds'.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Final, TypeAlias
+
+from rollq.base.errors import ErrorCode, RemoteError
+from rollq.wire.compact import AREA_OF
+from rollq.wire.compression import METHODS
+from rollq.wire.messages import MessageType as T
+
+COMPACT: Final = "compact"  # the seeds' types too have msgpack payloads
+ACCEPTED: Final = "accepted"  # Accepted and Error are sent
+LEASE: Final = "lease"  # the worker renews leases and is told of stops and taken acks
+PATTERNS: Final = "patterns"  # several patterns in a worker's hello
+HEADER: Final = "header"  # payloads begin with the header area
+# A method of compression is a feature too; it needs `header`, which names it.
+FEATURES: Final = (COMPACT, ACCEPTED, LEASE, PATTERNS, HEADER, *METHODS)
+
+
+class Side(enum.Enum):
+    """The two ends of a connection."""
+
+    DIALER = "dialer"  # client, worker, or the member that called
+    ACCEPTER = "accepter"  # the member that was called
+
+    @property
+    def other(self) -> Side:
+        """The opposite end."""
+        return Side.ACCEPTER if self is Side.DIALER else Side.DIALER
+
+
+class State(enum.Enum):
+    """How far a connection has come."""
+
+    NEW = "new"
+    CLIENT_WAITS = "client waits"  # features are offered, Welcome is due
+    WORKER_WAITS = "worker waits"
+    CLIENT = "client"
+    WORKER = "worker"
+    MEMBER = "member"
+    CLOSED = "closed"
+
+
+Words: TypeAlias = dict[int, State]
+
+# Where a hello leads if it offered features.
+WAITS: Final = {State.CLIENT: State.CLIENT_WAITS, State.WORKER: State.WORKER_WAITS}
+
+MEMBER_WORDS: Final[Words] = dict.fromkeys(AREA_OF, State.MEMBER)
+
+TABLE: Final[dict[State, dict[Side, Words]]] = {
+    State.NEW: {
+        Side.DIALER: {
+            T.HELLO_CLIENT: State.CLIENT,
+            T.HELLO_WORKER: State.WORKER,
+            T.LEADER_HELLO: State.MEMBER,
+        },
+        Side.ACCEPTER: {},
+    },
+    State.CLIENT_WAITS: {
+        Side.DIALER: {},
+        Side.ACCEPTER: {
+            T.WELCOME: State.CLIENT,
+            T.NOT_LEADER: State.CLOSED,
+            T.ERROR: State.CLOSED,
+        },
+    },
+    State.WORKER_WAITS: {
+        Side.DIALER: {},
+        Side.ACCEPTER: {
+            T.WELCOME: State.WORKER,
+            T.NOT_LEADER: State.CLOSED,
+            T.ERROR: State.CLOSED,
+        },
+    },
+    State.CLIENT: {
+        Side.DIALER: {
+            T.SUBMIT_JOB: State.CLIENT,
+            T.SUBMIT_BULK: State.CLIENT,
+            T.SUBMIT_ARRAY: State.CLIENT,
+            T.CANCEL: State.CLIENT,
+            T.CONFIRM: State.CLIENT,
+            T.QUERY: State.CLIENT,
+            T.ADMIN: State.CLIENT,
+            T.CACHE_PUT: State.CLIENT,
+        },
+        Side.ACCEPTER: {
+            T.ACCEPTED: State.CLIENT,
+            T.ERROR: State.CLIENT,
+            T.RESULT: State.CLIENT,
+            T.ANSWER: State.CLIENT,
+            T.CACHE_ACK: State.CLIENT,
+            T.NOT_LEADER: State.CLOSED,
+        },
+    },
+    State.WORKER: {
+        Side.DIALER: {
+            T.CREDIT: State.WORKER,
+            T.ACK_JOB: State.WORKER,
+            T.NACK: State.WORKER,
+            T.HEARTBEAT: State.WORKER,
+            T.CACHE_ACK: State.WORKER,
+            T.GOODBYE: State.CLOSED,
+        },
+        Side.ACCEPTER: {
+            T.ASSIGN_JOB: State.WORKER,
+            T.STOP_JOB: State.WORKER,
+            T.ACK_TAKEN: State.WORKER,
+            T.ERROR: State.WORKER,
+            T.CACHE_PUT: State.WORKER,
+            T.NOT_LEADER: State.CLOSED,
+        },
+    },
+    State.MEMBER: {Side.DIALER: MEMBER_WORDS, Side.ACCEPTER: MEMBER_WORDS},
+    State.CLOSED: {Side.DIALER: {}, Side.ACCEPTER: {}},
+}
+
+# Which features make a type of ours legal; any one of them is enough.
+COVERED_BY: Final[dict[int, frozenset[str]]] = {
+    T.WELCOME: frozenset(FEATURES),
+    T.ACCEPTED: frozenset({COMPACT, ACCEPTED}),
+    T.ERROR: frozenset({COMPACT, ACCEPTED}),
+    T.HEARTBEAT: frozenset({COMPACT, LEASE}),
+    T.NACK: frozenset({COMPACT, LEASE}),
+    T.ACK_TAKEN: frozenset({COMPACT, LEASE}),
+    T.STOP_JOB: frozenset({COMPACT, LEASE}),
+    T.GOODBYE: frozenset({COMPACT, LEASE}),
+    T.SUBMIT_BULK: frozenset({COMPACT}),
+    T.SUBMIT_ARRAY: frozenset({COMPACT}),
+    T.CANCEL: frozenset({COMPACT}),
+    T.CONFIRM: frozenset({COMPACT}),
+    T.QUERY: frozenset({COMPACT}),
+    T.ANSWER: frozenset({COMPACT}),
+    T.ADMIN: frozenset({COMPACT}),
+}
+
+
+def agree(offered: tuple[str, ...]) -> tuple[str, ...]:
+    """The features that both sides speak, for the Welcome to a peer that offered some."""
+    return tuple(feature for feature in FEATURES if feature in offered)
+
+
+def is_covered(kind: int, features: frozenset[str]) -> bool:
+    """Whether a peer with these features understands a type at all."""
+    covering = COVERED_BY.get(kind)
+    return covering is None or not covering.isdisjoint(features)
+
+
+def must_step(state: State, speaker: Side, kind: int) -> State:
+    """The state after `speaker` said something of this type.
+
+    Raises:
+        RemoteError: UNKNOWN_MESSAGE, or BAD_HANDSHAKE if it may not be said in this state.
+    """
+    after = TABLE[state][speaker].get(kind)
+    if after is None:
+        raise _out_of_place(state, speaker, kind)
+    return after
+
+
+def _out_of_place(state: State, speaker: Side, kind: int) -> RemoteError:
+    try:
+        name = T(kind).name.lower()
+    except ValueError:
+        return RemoteError(ErrorCode.UNKNOWN_MESSAGE, f"no message has the type {kind}")
+    legal = ", ".join(T(word).name.lower() for word in TABLE[state][speaker]) or "nothing"
+    return RemoteError(
+        ErrorCode.BAD_HANDSHAKE,
+        f"the {speaker.value} may not send {name} while the connection is: {state.value}",
+        f"it may send {legal}",
+    )
