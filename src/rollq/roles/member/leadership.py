@@ -31,12 +31,12 @@ from rollq.policy.expiry import Expiry
 from rollq.policy.retry import backoff_ms
 from rollq.raft.types import Config
 from rollq.roles.member.outputs import CloseSession, Output, ToSession
-from rollq.roles.member.proposals import ASSIGNMENT, Origin, Proposals, Waiter
+from rollq.roles.member.proposals import Origin, Proposals, Waiter
 from rollq.roles.member.replica import Replica
 from rollq.roles.member.sessions import ClientSession, Sessions, WorkerNames, WorkerSession
 from rollq.subjects.queues import assign_subject
 from rollq.wire import messages
-from rollq.wire.handshake import FEATURES
+from rollq.wire.handshake import agree
 
 
 class Leadership:
@@ -96,7 +96,7 @@ class Leadership:
         for session in list(self.sessions.owing.values()):
             self._send_owed(session)
         for assignment in self.dispatcher.decide(TURN_COMMANDS_MAX):
-            self.proposals.add(assignment, ASSIGNMENT)
+            self.proposals.add(assignment)
 
     # --- after every applied entry
 
@@ -111,7 +111,7 @@ class Leadership:
                     self._reply(origin, outcome)
                 elif origin.waiter is Waiter.ACK:
                     self._ack_taken(origin, outcome)
-                elif origin.waiter is Waiter.ASSIGN:
+                elif isinstance(command, commands.AssignJob | commands.AssignTask):
                     if isinstance(outcome, Refused):
                         self.dispatcher.refused(command)
                 elif origin.waiter is Waiter.OPEN_WORKER:
@@ -123,8 +123,7 @@ class Leadership:
 
     def welcome(self, number: int, offered: tuple[str, ...]) -> None:
         """Answer a hello with the features that both sides speak."""
-        shared = tuple(feature for feature in offered if feature in FEATURES)
-        self._send(number, messages.Welcome(self._group, self._member_id, shared))
+        self._send(number, messages.Welcome(self._group, self._member_id, agree(offered)))
 
     def error(self, number: int, request_id: MessageId, error: RollqError) -> None:
         """Say what was wrong, to whoever asked."""

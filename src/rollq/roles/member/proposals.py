@@ -33,7 +33,6 @@ class Waiter(enum.IntEnum):
     REQUEST = 1  # Accepted or Error by request id
     ACK = 2  # AckTaken
     OPEN_WORKER = 3  # the worker may be given work
-    ASSIGN = 4  # the dispatcher's reservation
 
 
 class Origin(msgspec.Struct, frozen=True, gc=False):
@@ -46,7 +45,6 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
 
 
 SILENT = Origin(Waiter.NOBODY)
-ASSIGNMENT = Origin(Waiter.ASSIGN)
 
 
 class Proposals:
