@@ -55,6 +55,18 @@ class Voters:
 
 
 @dataclass(slots=True)
+class Shown:
+    """What happened to one node during one block, in order."""
+
+    persisted: list[tuple[int, int, int]] = field(default_factory=list)  # term, vote, commit
+    announced: list[tuple[Role, int]] = field(default_factory=list)  # role, leader
+    appended: list[LogLine] = field(default_factory=list)
+    applied: list[LogLine] = field(default_factory=list)
+    became: list[tuple[Role, int]] = field(default_factory=list)  # role, term
+    cast: list[tuple[int, int]] = field(default_factory=list)  # candidate, term
+
+
+@dataclass(slots=True)
 class View:
     """What a script has shown of one node so far. None: not known."""
 
@@ -65,14 +77,10 @@ class View:
     commit: int | None = None
     applied: int | None = None
     last_index: int | None = None
+    snapshot: tuple[int, int] | None = None  # term and index of the one it received last
     voters: Voters | None = None
     log: dict[int, LogLine] = field(default_factory=dict)
-    # What one block showed, in order: (term, vote, commit) persisted, (role, leader) announced,
-    # and (role, term) at the moments when the node changed.
-    persisted: list[tuple[int, int, int]] = field(default_factory=list)
-    announced: list[tuple[Role, int]] = field(default_factory=list)
-    became: list[tuple[Role, int]] = field(default_factory=list)
-    cast: list[tuple[int, int]] = field(default_factory=list)  # (candidate, term)
+    shown: Shown = field(default_factory=Shown)
 
 
 class Views:
@@ -97,7 +105,7 @@ class Views:
     def read(self, lines: tuple[str, ...], node: int) -> None:
         """Take in a block's text; `node` is who acts until a header names another."""
         for view in self.by_node.values():
-            view.persisted, view.announced, view.became, view.cast = [], [], [], []
+            view.shown = Shown()
         section = ""
         fresh = False  # the next entry line is the first of its list
         for raw in lines:
@@ -140,7 +148,9 @@ def _is_message(line: str) -> bool:
 def _take_entry(view: View, entry: LogLine, section: str, fresh: bool) -> None:
     if section == "CommittedEntries:":
         view.applied = entry.index
+        view.shown.applied.append(entry)
     else:
+        view.shown.appended.append(entry)
         if fresh:
             view.log = {at: kept for at, kept in view.log.items() if at < entry.index}
         view.last_index = entry.index
@@ -149,18 +159,18 @@ def _take_entry(view: View, entry: LogLine, section: str, fresh: bool) -> None:
 
 def _take_became(view: View, match: re.Match[str]) -> None:
     view.role, view.term = ROLES[match["role"]], int(match["term"])
-    view.became.append((view.role, view.term))
+    view.shown.became.append((view.role, view.term))
 
 
 def _take_announced(view: View, match: re.Match[str]) -> None:
     view.role, view.leader_id = ROLES[match["role"]], int(match["lead"])
-    view.announced.append((view.role, view.leader_id))
+    view.shown.announced.append((view.role, view.leader_id))
 
 
 def _take_persisted(view: View, match: re.Match[str]) -> None:
     view.term, view.vote = int(match["term"]), int(match["vote"] or 0)
     view.commit = int(match["commit"])
-    view.persisted.append((view.term, view.vote, view.commit))
+    view.shown.persisted.append((view.term, view.vote, view.commit))
 
 
 def _take_configuration(view: View, match: re.Match[str]) -> None:
@@ -170,6 +180,7 @@ def _take_configuration(view: View, match: re.Match[str]) -> None:
 def _take_snapshot(view: View, match: re.Match[str]) -> None:
     view.log = {}
     view.last_index = view.applied = int(match["index"])
+    view.snapshot = (int(match["term"]), int(match["index"]))
     view.voters = Voters(ids(match["voters"]), ids(match["learners"]))
 
 
@@ -179,7 +190,7 @@ def _take_birth(view: View, match: re.Match[str]) -> None:
 
 
 def _take_cast(view: View, match: re.Match[str]) -> None:
-    view.cast.append((int(match["candidate"]), int(match["term"])))
+    view.shown.cast.append((int(match["candidate"]), int(match["term"])))
 
 
 def parse_change(text: str) -> ConfigChange:
@@ -216,7 +227,8 @@ FACTS: tuple[tuple[re.Pattern[str], Callable[[View, re.Match[str]], None]], ...]
     ),
     (
         re.compile(
-            r"Snapshot Index:(?P<index>\d+) Term:\d+ ConfState:Voters:\[(?P<voters>[^]]*)\] "
+            r"Snapshot Index:(?P<index>\d+) Term:(?P<term>\d+) "
+            r"ConfState:Voters:\[(?P<voters>[^]]*)\] "
             r"VotersOutgoing:\[\] Learners:\[(?P<learners>[^]]*)\]"
         ),
         _take_snapshot,

@@ -1,0 +1,1 @@
+"""Scenarios of consensus and the little world they are played in."""
