@@ -37,7 +37,7 @@ class Stored(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields
     members that know it would act on it, and this one would not."""
 
 
-class Settings(Stored, gc=False):
+class Settings(Stored, frozen=True, gc=False):
     """Cluster-wide settings, replicated."""
 
     max_attempts: int = 5
@@ -51,7 +51,7 @@ class Settings(Stored, gc=False):
     client_cap: int = 0  # for clients that declare none; 0: no cap
 
 
-class LostAttempt(Stored, gc=False):
+class LostAttempt(Stored, frozen=True, gc=False):
     """An attempt given up, and how long its job must wait before the next."""
 
     job_id: JobId
@@ -59,7 +59,7 @@ class LostAttempt(Stored, gc=False):
     delay_ms: int = 0
 
 
-class SubmitJob(Stored, gc=False, tag=1):
+class SubmitJob(Stored, frozen=True, gc=False, tag=1):
     """Accept one job. Idempotent by job_id."""
 
     job_id: JobId
@@ -70,7 +70,7 @@ class SubmitJob(Stored, gc=False, tag=1):
     options: JobOptions | None = None
 
 
-class SubmitBulk(Stored, tag=2):
+class SubmitBulk(Stored, frozen=True, tag=2):
     """Accept many jobs at once, all or none. `batch_key` (if any) makes the whole call idempotent;
     without it each item is idempotent by its job_id."""
 
@@ -82,7 +82,7 @@ class SubmitBulk(Stored, tag=2):
     batch_key: str = ""
 
 
-class SubmitArray(Stored, gc=False, tag=3):
+class SubmitArray(Stored, frozen=True, gc=False, tag=3):
     """Accept `task_count` tasks that share one body; a task becomes a record when assigned.
     Task n has the id `task_id(array_id, n)`. At most `running_max` run at once (0: no limit)."""
 
@@ -96,7 +96,7 @@ class SubmitArray(Stored, gc=False, tag=3):
     running_max: int = 0
 
 
-class AssignJob(Stored, gc=False, tag=4):
+class AssignJob(Stored, frozen=True, gc=False, tag=4):
     """Give a queued job to a worker session. `attempt` is the number this run will have."""
 
     job_id: JobId
@@ -106,7 +106,7 @@ class AssignJob(Stored, gc=False, tag=4):
     lease_ms: int
 
 
-class AssignTask(Stored, gc=False, tag=5):
+class AssignTask(Stored, frozen=True, gc=False, tag=5):
     """Give the next task of an array to a worker session."""
 
     array_id: JobId
@@ -115,7 +115,7 @@ class AssignTask(Stored, gc=False, tag=5):
     lease_ms: int
 
 
-class AckJob(Stored, gc=False, tag=6):
+class AckJob(Stored, frozen=True, gc=False, tag=6):
     """An attempt ended and this is its result. `retry_delay_ms` is used if the job's retry rule
     names the exit code and attempts are left."""
 
@@ -132,7 +132,7 @@ class AckJob(Stored, gc=False, tag=6):
     detail: str = ""  # for people: the tail of what it said; kept with a lost attempt
 
 
-class NackJob(Stored, gc=False, tag=7):
+class NackJob(Stored, frozen=True, gc=False, tag=7):
     """The worker could not run it (no such executable, no room, draining)."""
 
     job_id: JobId
@@ -142,25 +142,25 @@ class NackJob(Stored, gc=False, tag=7):
     delay_ms: int = 0
 
 
-class ExpireLeases(Stored, tag=8):
+class ExpireLeases(Stored, frozen=True, tag=8):
     """The leader did not hear of these attempts for the length of their leases."""
 
     lost: tuple[LostAttempt, ...]
 
 
-class ReleaseJobs(Stored, tag=9):
+class ReleaseJobs(Stored, frozen=True, tag=9):
     """The delay of these jobs is over; `attempt` names the delay that is meant."""
 
     jobs: tuple[LostAttempt, ...]
 
 
-class ExpireJobs(Stored, tag=10):
+class ExpireJobs(Stored, frozen=True, tag=10):
     """These jobs waited longer than their `expire_ms`."""
 
     job_ids: tuple[JobId, ...]
 
 
-class CancelJobs(Stored, tag=11):
+class CancelJobs(Stored, frozen=True, tag=11):
     """Cancel jobs, tasks or whole arrays. A running one is asked to stop and ends when its worker
     confirms it or is lost."""
 
@@ -168,48 +168,48 @@ class CancelJobs(Stored, tag=11):
     by: str = ""
 
 
-class RedriveItem(Stored, gc=False):
+class RedriveItem(Stored, frozen=True, gc=False):
     """A dead job to run again, with another body if `body` is not None."""
 
     job_id: JobId
     body: bytes | None = None
 
 
-class RedriveJobs(Stored, tag=12):
+class RedriveJobs(Stored, frozen=True, tag=12):
     """Put dead jobs back in their queues with attempts counted anew, all or none."""
 
     items: tuple[RedriveItem, ...]
     by: str = ""
 
 
-class PurgeJobs(Stored, tag=13):
+class PurgeJobs(Stored, frozen=True, tag=13):
     """Forget dead jobs for good."""
 
     job_ids: tuple[JobId, ...]
     by: str = ""
 
 
-class ConfirmResults(Stored, tag=14):
+class ConfirmResults(Stored, frozen=True, tag=14):
     """The client has these results: they are no longer owed (but kept for their TTL)."""
 
     client_id: ClientId
     job_ids: tuple[JobId, ...]
 
 
-class ForgetJobs(Stored, tag=15):
+class ForgetJobs(Stored, frozen=True, tag=15):
     """The TTL of these ended jobs is over: record, result and dedup go together."""
 
     job_ids: tuple[JobId, ...]
 
 
-class OpenClient(Stored, gc=False, tag=16):
+class OpenClient(Stored, frozen=True, gc=False, tag=16):
     """A client declared itself with a cap on its jobs in flight (0: the cluster's setting)."""
 
     client_id: ClientId
     cap: int = 0
 
 
-class OpenWorker(Stored, tag=17):
+class OpenWorker(Stored, frozen=True, tag=17):
     """A worker session began.
 
     Attempts it holds and announces are adopted; those of the same incarnation that it did not
@@ -226,7 +226,7 @@ class OpenWorker(Stored, tag=17):
     lost_delay_ms: int = 0
 
 
-class CloseWorker(Stored, tag=18):
+class CloseWorker(Stored, frozen=True, tag=18):
     """A worker left, or did not come back within its grace: its attempts are lost."""
 
     worker_id: WorkerId
@@ -234,21 +234,21 @@ class CloseWorker(Stored, tag=18):
     lost: tuple[LostAttempt, ...] = ()
 
 
-class PauseQueue(Stored, gc=False, tag=19):
+class PauseQueue(Stored, frozen=True, gc=False, tag=19):
     """No new assignments from this queue."""
 
     queue: str
     by: str = ""
 
 
-class ResumeQueue(Stored, gc=False, tag=20):
+class ResumeQueue(Stored, frozen=True, gc=False, tag=20):
     """Assignments from this queue again."""
 
     queue: str
     by: str = ""
 
 
-class SetSettings(Stored, tag=21):
+class SetSettings(Stored, frozen=True, tag=21):
     """Replace the cluster settings."""
 
     settings: Settings
@@ -280,7 +280,7 @@ Command: TypeAlias = (
 )
 
 
-class CommandBatch(Stored):
+class CommandBatch(Stored, frozen=True):
     """What one raft entry carries: the leader's wall-clock stamp and what arrived in one turn."""
 
     stamp_ms: int

@@ -197,7 +197,7 @@ def end_waiting(
 def end_without(state: GridState, new: JobState, cause: Cause, detail: str) -> EndRecord:
     """An end that no worker reported."""
     status = Status.CANCELLED if new is CANCELLED else Status.FAILED
-    return EndRecord(next_seq(state), status, b"", cause=cause, detail=detail)
+    return EndRecord(next_seq(state), status, b"", cause=cause, detail=detail[:DETAIL_BYTES_MAX])
 
 
 def finish(state: GridState, record: JobRecord, end: EndRecord, out: Applied) -> None:
