@@ -23,7 +23,7 @@ TEXT_FILES = ("Makefile", "pyproject.toml", ".ci/run")
 
 def complain(broken: Iterator[str]) -> None:
     """Fail with every violation, one a line."""
-    found = list(broken)
+    found = list(dict.fromkeys(broken))
     assert not found, "\n" + "\n".join(found)
 
 
