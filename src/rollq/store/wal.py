@@ -124,8 +124,7 @@ class Wal:
         """Write one batch, not yet synced. Entries replace the tail from entries[0].index on."""
         if not entries:
             if hard_state is not None:
-                self._hard_state = hard_state
-                self._write_entries(())
+                self._write_entries((), hard_state)
             return
         first = entries[0].index
         if not 0 < first <= self._last.index + 1 or entries[-1].index != first + len(entries) - 1:
@@ -134,9 +133,8 @@ class Wal:
                 f"entries {first}..{entries[-1].index} do not follow on index {self._last.index}",
                 "install() a snapshot before appending behind it",
             )
-        self._hard_state = hard_state or self._hard_state
         for batch in split(entries, ENTRIES_BYTES_MAX):
-            self._write_entries(batch)
+            self._write_entries(batch, hard_state)
 
     def sync(self) -> None:
         """Make all that was appended durable. DiskError: the caller must stop."""
@@ -210,9 +208,12 @@ class Wal:
             self.mark()
         self._failed = True
 
-    def _write_entries(self, entries: Sequence[Entry]) -> None:
+    def _write_entries(self, entries: Sequence[Entry], hard_state: HardState | None = None) -> None:
         body = encode_entries(entries)
         self._make_room(HEADER_BYTES + len(body))
+        # Not before: a new segment's head must not carry a commit index ahead of these entries,
+        # for the log may still hold others in their place.
+        self._hard_state = hard_state or self._hard_state
         first = self._last.index + 1
         if entries:
             first, self._last = entries[0].index, Position(entries[-1].term, entries[-1].index)

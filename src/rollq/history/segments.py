@@ -1,0 +1,227 @@
+"""Sealed history: immutable JSONL files named by the range of log indexes that they cover.
+
+`history/<first>-<last>.jsonl`; every line starts with `{"index":N,` and the last line is a footer
+with the count of lines and their checksum. A range without events is a file with a footer alone:
+covered and empty is not the same as missing. A file that does not verify is moved under `broken/`,
+so its range shows up in `gaps` and is fetched from a peer. Law of change: a new layout takes a new
+`version` in the footer and this reader stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+from zlib import crc32
+
+import msgspec
+
+from rollq.base.errors import DiskError, ErrorCode, LocalError
+from rollq.store.disk import Disk
+from rollq.store.repair import BROKEN, prune
+
+FOLDER: Final = "history"
+SUFFIX: Final = ".jsonl"
+SEALING: Final = f"{FOLDER}/sealing.tmp"
+VERSION: Final = 1
+PIECE_BYTES: Final = 256 * 1024
+FOOTER_BYTES_MAX: Final = 256
+_PREFIX: Final = b'{"index":'
+
+
+class Footer(msgspec.Struct, frozen=True, tag_field="footer", tag="rollq-history"):
+    """The last line of a segment."""
+
+    version: int
+    first: int
+    last: int
+    count: int
+    crc: int
+
+
+class Segments:
+    """The sealed segments of one member."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self.damaged: list[str] = []  # names of what did not verify and is now under broken/
+
+    def seal(self, first: int, last: int, lines: Iterable[bytes]) -> None:
+        """Store the events of a range; durable when it returns. Again for the same range: no-op.
+
+        Args:
+            first: the first log index covered.
+            last: the last one.
+            lines: JSON objects without a line end, in order of index, each starting with
+                `{"index":N`.
+        """
+        name = name_of(first, last)
+        if self._disk.size(name) >= 0:
+            if self._footer(name) is not None:
+                return
+            self._put_aside(name)
+        self._write(first, last, lines)
+        self._disk.sync(SEALING)
+        self._disk.rename(SEALING, name)
+        self._disk.sync_dir(FOLDER)
+
+    def gaps(self, upto: int) -> list[tuple[int, int]]:
+        """Ranges within 1..upto that no segment covers."""
+        gaps = []
+        wanted = 1
+        for first, last in self._ranges():
+            if first > wanted:
+                gaps.append((wanted, min(first - 1, upto)))
+            wanted = max(wanted, last + 1)
+            if wanted > upto:
+                break
+        if wanted <= upto:
+            gaps.append((wanted, upto))
+        return gaps
+
+    def covered_to(self) -> int:
+        """The last index of the gap-free part that starts at 1."""
+        covered = 0
+        for first, last in self._ranges():
+            if first > covered + 1:
+                break
+            covered = max(covered, last)
+        return covered
+
+    def read(self, first: int, last: int) -> Iterator[bytes]:
+        """Lines with first <= index <= last, in order, each once, without line ends. What no
+        segment covers is left out: ask `gaps` first.
+
+        Raises:
+            DiskError: DISK_CORRUPT, before any line of a segment that does not verify. Its range
+                is a gap from then on.
+        """
+        wanted = first
+        for begin, end in self._ranges():
+            if end < wanted or begin > last:
+                continue
+            name = name_of(begin, end)
+            if self._footer(name) is None:
+                self._put_aside(name)
+                raise _damaged(name, begin, end)
+            for line in self._lines(name):
+                if line.startswith(_PREFIX) and wanted <= index_of(line) <= last:
+                    yield line
+            wanted = end + 1
+
+    def scrub(self) -> list[str]:
+        """Verify everything; returns the names of what did not, whose ranges are now gaps."""
+        bad = [name for name in map(self._path, self.names()) if self._footer(name) is None]
+        for name in bad:
+            self._put_aside(name)
+        return bad
+
+    def names(self) -> list[str]:
+        """File names, in order of their ranges."""
+        return [name for name in self._disk.names(FOLDER) if _range_of(name) is not None]
+
+    @staticmethod
+    def _path(name: str) -> str:
+        return f"{FOLDER}/{name}"
+
+    def _ranges(self) -> list[tuple[int, int]]:
+        ranges = (_range_of(name) for name in self._disk.names(FOLDER))
+        return [each for each in ranges if each is not None]
+
+    def _write(self, first: int, last: int, lines: Iterable[bytes]) -> None:
+        self._disk.remove(SEALING)
+        offset, count, crc, seen = 0, 0, 0, first
+        piece = bytearray()
+        for line in lines:
+            index = index_of(line)
+            if not seen <= index <= last or b"\n" in line:
+                raise LocalError(
+                    ErrorCode.BUG, f"history line {index} does not belong into {first}..{last}"
+                )
+            seen = index
+            count += 1
+            piece += line
+            piece += b"\n"
+            if len(piece) >= PIECE_BYTES:
+                offset, crc = self._put(offset, crc, piece)
+        offset, crc = self._put(offset, crc, piece)
+        footer = msgspec.json.encode(Footer(VERSION, first, last, count, crc))
+        self._disk.write(SEALING, offset, footer + b"\n")
+
+    def _put(self, offset: int, crc: int, piece: bytearray) -> tuple[int, int]:
+        """Write a piece and empty it; returns where the next goes and the checksum so far."""
+        self._disk.write(SEALING, offset, bytes(piece))
+        offset, crc = offset + len(piece), crc32(piece, crc)
+        piece.clear()
+        return offset, crc
+
+    def _footer(self, name: str) -> Footer | None:
+        """The footer if the whole file verifies."""
+        size = self._disk.size(name)
+        start = max(size - FOOTER_BYTES_MAX, 0)
+        tail = self._disk.read(name, start, FOOTER_BYTES_MAX) if size > 0 else b""
+        if not tail.endswith(b"\n"):
+            return None
+        begin = tail.rfind(b"\n", 0, -1) + 1
+        try:
+            footer = msgspec.json.decode(tail[begin:], type=Footer)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return None
+        if footer.version != VERSION:
+            raise DiskError(
+                ErrorCode.DISK_VERSION,
+                f"history segment {name} is of version {footer.version}, and this rollq reads "
+                f"only {VERSION}",
+                "start the rollq that wrote it, or a newer one",
+            )
+        sound = self._sums(name, start + begin) == (footer.count, footer.crc)
+        return footer if sound and name == name_of(footer.first, footer.last) else None
+
+    def _sums(self, name: str, end: int) -> tuple[int, int]:
+        """Count of lines and checksum of everything before the footer."""
+        count, crc = 0, 0
+        for offset in range(0, end, PIECE_BYTES):
+            piece = self._disk.read(name, offset, min(PIECE_BYTES, end - offset))
+            count += piece.count(b"\n")
+            crc = crc32(piece, crc)
+        return count, crc
+
+    def _lines(self, name: str) -> Iterator[bytes]:
+        rest = b""
+        for offset in range(0, self._disk.size(name), PIECE_BYTES):
+            *lines, rest = (rest + self._disk.read(name, offset, PIECE_BYTES)).split(b"\n")
+            yield from lines
+
+    def _put_aside(self, name: str) -> None:
+        self.damaged.append(name)
+        self._disk.rename(name, f"{BROKEN}/history-{name.removeprefix(FOLDER + '/')}")
+        prune(self._disk, SUFFIX)
+        self._disk.sync_dir(BROKEN)
+        self._disk.sync_dir(FOLDER)
+
+
+def name_of(first: int, last: int) -> str:
+    """The file that covers a range; names sort by it."""
+    return f"{FOLDER}/{first:020d}-{last:020d}{SUFFIX}"
+
+
+def index_of(line: bytes) -> int:
+    """The log index that a history line starts with."""
+    digits = line[len(_PREFIX) : len(_PREFIX) + 20].split(b",")[0].split(b"}")[0]
+    if not line.startswith(_PREFIX) or not digits.isdigit():
+        raise LocalError(ErrorCode.BUG, f"not a history line: {line[:40]!r}")
+    return int(digits)
+
+
+def _range_of(name: str) -> tuple[int, int] | None:
+    first, dash, last = name.removesuffix(SUFFIX).partition("-")
+    if not (dash and name.endswith(SUFFIX) and first.isdecimal() and last.isdecimal()):
+        return None
+    return int(first), int(last)
+
+
+def _damaged(name: str, first: int, last: int) -> DiskError:
+    return DiskError(
+        ErrorCode.DISK_CORRUPT,
+        f"history segment {name} does not match its checksum and was moved to broken/",
+        f"fetch history {first}..{last} from another member",
+    )

@@ -1,0 +1,220 @@
+"""Snapshots on disk: whole or not there, two generations, every byte under a digest.
+
+A file is `snapshots/<index>-<term>.snap`:
+
+    magic 4 | version 2 | zero 2 | meta_bytes 4 | crc 4 (of all before it and of the meta)
+    meta (msgpack `SnapshotMeta`: position, configuration, size and sha256 of the body)
+    body
+
+It is written under a temporary name, synced, renamed, and the folder synced. Law of change: a new
+layout takes a new VERSION and this reader stays. What does not verify is moved under `broken/`,
+and the older generation serves; the log is kept from there (`oldest_index`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from typing import Final
+from zlib import crc32
+
+import msgspec
+
+from rollq.base.errors import DiskError, ErrorCode, LocalError
+from rollq.base.limits import (
+    SNAPSHOT_CHUNK_BYTES_MAX,
+    SNAPSHOT_META_BYTES_MAX,
+    SNAPSHOTS_KEPT,
+)
+from rollq.raft.types import Config, SnapshotMeta
+from rollq.store.disk import Disk
+from rollq.store.repair import BROKEN, prune
+
+FOLDER: Final = "snapshots"
+SUFFIX: Final = ".snap"
+SAVING: Final = f"{FOLDER}/saving.tmp"
+INCOMING: Final = f"{FOLDER}/incoming.tmp"
+MAGIC: Final = b"RQS\x01"
+VERSION: Final = 1
+READ_BYTES: Final = 1024 * 1024
+
+_FIXED: Final = struct.Struct("<4sHHI")
+_CRC: Final = struct.Struct("<I")
+HEADER_BYTES: Final = _FIXED.size + _CRC.size
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(SnapshotMeta)
+
+
+class Snapshots:
+    """The snapshots of one member."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self.corrupt: list[str] = []  # names of what did not verify and is now under broken/
+
+    def newest(self) -> SnapshotMeta | None:
+        """The newest snapshot that verifies, header and body; None if there is none.
+
+        Raises:
+            DiskError: DISK_VERSION, if a newer rollq wrote it.
+        """
+        for name in reversed(self._files()):
+            meta = self._verified(name)
+            if meta is not None:
+                return meta
+            self._put_aside(name)
+        return None
+
+    def oldest_index(self) -> int:
+        """The log may be compacted up to here: the oldest of all generations that we want to
+        have, 0 while there are fewer."""
+        files = self._files()
+        return _index_of(files[-SNAPSHOTS_KEPT]) if len(files) >= SNAPSHOTS_KEPT else 0
+
+    def save(self, index: int, term: int, config: Config, body: bytes) -> SnapshotMeta:
+        """Store a snapshot; durable when it returns. Older generations go."""
+        meta = SnapshotMeta(index, term, config, len(body), hashlib.sha256(body).digest())
+        self._disk.remove(SAVING)
+        header = encode_header(meta)
+        self._disk.write(SAVING, 0, header)
+        self._disk.write(SAVING, len(header), body)
+        self._publish(SAVING, meta)
+        return meta
+
+    def load(self, meta: SnapshotMeta) -> bytes:
+        """The whole body, verified. Raises DiskError SNAPSHOT_CORRUPT."""
+        name = name_of(meta)
+        stored, start = self._header(name)
+        body = self._disk.read(name, start, meta.size_bytes) if stored == meta else b""
+        if hashlib.sha256(body).digest() != meta.sha256:
+            raise _corrupt(name, "its content does not match its digest")
+        return body
+
+    def read(self, meta: SnapshotMeta, offset: int, length: int) -> bytes:
+        """A piece of the body, to be sent to a peer, who verifies the whole."""
+        name = name_of(meta)
+        stored, start = self._header(name)
+        if stored != meta:
+            raise _corrupt(name, "it is gone, or another one has its name")
+        length = min(length, SNAPSHOT_CHUNK_BYTES_MAX, max(meta.size_bytes - offset, 0))
+        return self._disk.read(name, start + offset, length)
+
+    def received(self, meta: SnapshotMeta) -> int:
+        """How many bytes of this body already came in: where a cut transfer may go on."""
+        stored, start = self._header(INCOMING)
+        return self._disk.size(INCOMING) - start if stored == meta else 0
+
+    def receive(
+        self, meta: SnapshotMeta, offset: int, data: bytes, done: bool
+    ) -> SnapshotMeta | None:
+        """Take in a piece of the body; with the last one, verify and store it durably.
+
+        Returns:
+            The meta once the snapshot is in place, else None.
+
+        Raises:
+            DiskError: SNAPSHOT_CORRUPT if the whole does not match its digest; all pieces are
+                discarded then, and the transfer must start anew.
+        """
+        if offset == 0:
+            self._disk.remove(INCOMING)
+            self._disk.write(INCOMING, 0, encode_header(meta))
+        have = self.received(meta)
+        if offset > have:
+            raise LocalError(
+                ErrorCode.BUG, f"a snapshot piece at {offset} leaves a hole after {have}"
+            )
+        self._disk.write(INCOMING, len(encode_header(meta)) + offset, data)
+        if not done:
+            return None
+        if self._verified(INCOMING) is None:
+            self._disk.remove(INCOMING)
+            raise _corrupt(INCOMING, "what came in does not match the digest it was sent with")
+        self._publish(INCOMING, meta)
+        return meta
+
+    def _files(self) -> list[str]:
+        return [f"{FOLDER}/{name}" for name in self._disk.names(FOLDER) if name.endswith(SUFFIX)]
+
+    def _verified(self, name: str) -> SnapshotMeta | None:
+        """The meta of a file whose header and body are sound."""
+        meta, start = self._header(name)
+        if meta is None or self._disk.size(name) != start + meta.size_bytes:
+            return None
+        digest = hashlib.sha256()
+        for offset in range(start, start + meta.size_bytes, READ_BYTES):
+            digest.update(self._disk.read(name, offset, READ_BYTES))
+        return meta if digest.digest() == meta.sha256 else None
+
+    def _header(self, name: str) -> tuple[SnapshotMeta | None, int]:
+        """The meta, or None, and where the body starts."""
+        if self._disk.size(name) < HEADER_BYTES:
+            return None, 0
+        return decode_header(self._disk.read(name, 0, HEADER_BYTES + SNAPSHOT_META_BYTES_MAX), name)
+
+    def _publish(self, temporary: str, meta: SnapshotMeta) -> None:
+        self._disk.sync(temporary)
+        self._disk.rename(temporary, name_of(meta))
+        self._disk.sync_dir(FOLDER)
+        # Only now: until the new name is durable the old generations are all there is.
+        for name in self._files()[:-SNAPSHOTS_KEPT]:
+            self._disk.remove(name)
+        self._disk.sync_dir(FOLDER)
+
+    def _put_aside(self, name: str) -> None:
+        self.corrupt.append(name)
+        self._disk.rename(name, f"{BROKEN}/{name.removeprefix(FOLDER + '/')}")
+        prune(self._disk, SUFFIX)
+        self._disk.sync_dir(BROKEN)
+        self._disk.sync_dir(FOLDER)
+
+
+def name_of(meta: SnapshotMeta) -> str:
+    """The file of a snapshot; names sort by index."""
+    return f"{FOLDER}/{meta.index:020d}-{meta.term:020d}{SUFFIX}"
+
+
+def _index_of(name: str) -> int:
+    stem = name.removeprefix(f"{FOLDER}/").partition("-")[0]
+    return int(stem) if stem.isdecimal() else 0
+
+
+def encode_header(meta: SnapshotMeta) -> bytes:
+    """Everything before the body."""
+    body = _encoder.encode(meta)
+    fixed = _FIXED.pack(MAGIC, VERSION, 0, len(body))
+    return fixed + _CRC.pack(crc32(body, crc32(fixed))) + body
+
+
+def decode_header(data: bytes, name: str) -> tuple[SnapshotMeta | None, int]:
+    """The meta, or None if it is not sound, and the length of the header.
+
+    Raises:
+        DiskError: DISK_VERSION, if a newer rollq wrote it.
+    """
+    magic, version, _, size = _FIXED.unpack_from(data)
+    (crc,) = _CRC.unpack_from(data, _FIXED.size)
+    end = HEADER_BYTES + size
+    body = data[HEADER_BYTES:end]
+    sound = magic == MAGIC and len(body) == size and crc32(body, crc32(data[: _FIXED.size])) == crc
+    if not sound:
+        return None, 0
+    if version != VERSION:
+        raise DiskError(
+            ErrorCode.DISK_VERSION,
+            f"snapshot {name} is of version {version}, and this rollq reads only {VERSION}",
+            "start the rollq that wrote it, or a newer one",
+        )
+    try:
+        return _decoder.decode(body), end
+    except msgspec.MsgspecError:
+        return None, 0
+
+
+def _corrupt(name: str, reason: str) -> DiskError:
+    return DiskError(
+        ErrorCode.SNAPSHOT_CORRUPT,
+        f"snapshot {name} cannot be used: {reason}",
+        "nothing needs to be done if the group has other members: it is fetched from them",
+    )
