@@ -1,0 +1,212 @@
+"""What waits, by queue, and who is ready to serve it.
+
+Joins the two halves of dispatch: queues (`lanes`) and pools of sessions (`pools`). A queue with
+something to give stands in the rings of the pools that serve it; a pool with credit and a ring
+stands in a line. Both leave when they are visited in vain, not when they run dry, so that a queue
+that flips between empty and not costs nothing but its jobs.
+
+A job that names its worker waits in a mailbox: a queue of that worker alone, with a pool of its
+own, served before everything else. The worker must serve the job's queue all the same.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Final
+
+from rollq.grid.state import GridState
+from rollq.policy.lanes import Item, QueueLanes
+from rollq.policy.placement import RoundRobin
+from rollq.policy.pools import Pool, Pools, Session, only_queue
+
+IDLE_MIN: Final = 64  # empty queues that are not worth a sweep
+MAIL_PATTERN: Final = ""  # no subject has it
+
+
+class Backlog:
+    """Queues with what waits in them, matched with pools of sessions."""
+
+    __slots__ = (
+        "_mailboxes",
+        "_named",
+        "_placement",
+        "_pools",
+        "_queues",
+        "_state",
+        "_wildcards_new",
+        "line",
+        "mail_line",
+    )
+
+    def __init__(self, state: GridState, placement: str) -> None:
+        self._state = state
+        self._placement = placement
+        self._queues: dict[str, QueueLanes] = {}
+        self._mailboxes: dict[str, dict[str, QueueLanes]] = {}  # worker name → queue → lanes
+        self.desert()
+
+    def desert(self) -> None:
+        """All sessions are gone at once."""
+        self._pools = Pools(self._placement)
+        self._named: dict[str, dict[Session, None]] = {}
+        self._wildcards_new = False
+        self.line: deque[Pool] = deque()  # pools to serve, in turns
+        self.mail_line: deque[Pool] = deque()  # those of mailboxes, which come first
+        for queue in self._queues.values():
+            queue.pools, queue.absent = [], []
+        for boxes in self._mailboxes.values():
+            for box in boxes.values():
+                self._open_door(box)
+
+    # --- what waits
+
+    def push(self, item: Item) -> None:
+        """A job, or an array, may be assigned from now on."""
+        name = item.options.worker_name
+        queue = self._queues.get(item.queue) if not name else self._mailbox(item.queue, name)
+        if queue is None:
+            queue = self._open_queue(item.queue)
+        queue.push(item)
+        if queue.absent:
+            self.offer(queue)
+
+    def went_stale(self, item: Item) -> None:
+        """What was pushed waits no more, though nobody took it."""
+        queue = self.queue_of(item)
+        if queue is not None:
+            queue.went_stale(item)
+            if not queue.size:
+                self.maybe_drop_mailbox(queue)
+
+    def queue_of(self, item: Item) -> QueueLanes | None:
+        """Where an item waits, or would."""
+        name = item.options.worker_name
+        if name:
+            return self._mailboxes.get(name, {}).get(item.queue)
+        return self._queues.get(item.queue)
+
+    def offer(self, queue: QueueLanes) -> None:
+        """Put a queue that has something to give into the rings that it is missing from."""
+        if queue.absent and queue.is_runnable:
+            for pool in queue.absent:
+                pool.ring.append(queue)
+                self._line_up(pool)
+            queue.absent = []
+
+    def pause(self, name: str, is_paused: bool) -> None:
+        """Assign nothing from a queue, or again."""
+        queue = self._queues.get(name)
+        boxes = [boxes[name] for boxes in self._mailboxes.values() if name in boxes]
+        for lanes in boxes if queue is None else [queue, *boxes]:
+            lanes.is_paused = is_paused
+            self.offer(lanes)
+
+    def maybe_drop_mailbox(self, queue: QueueLanes) -> None:
+        """Forget a mailbox that was emptied; ordinary queues are swept now and then."""
+        if not queue.worker_name or queue.size:
+            return
+        boxes = self._mailboxes.get(queue.worker_name, {})
+        if boxes.get(queue.name) is queue:
+            del boxes[queue.name]
+            if not boxes:
+                del self._mailboxes[queue.worker_name]
+            for session in self._named.get(queue.worker_name, ()):
+                session.pools = [pool for pool in session.pools if pool not in queue.pools]
+
+    # --- who serves
+
+    def join(self, session: Session, patterns: Iterable[str]) -> None:
+        """A session serves the queues of its patterns, and its mailboxes, from now on."""
+        for pool in self._pools.join(session, patterns):
+            name = only_queue(pool.pattern)
+            if name is None:
+                self._wildcards_new = True
+            elif name in self._queues:
+                self._match(self._queues[name])
+        if session.name:
+            self._named.setdefault(session.name, {})[session] = None
+            for box in self._mailboxes.get(session.name, {}).values():
+                self._maybe_deliver(box, session)
+
+    def leave(self, session: Session) -> None:
+        """A session serves nobody any more."""
+        self._pools.leave(session)
+        named = self._named.get(session.name)
+        if named is not None:
+            named.pop(session, None)
+            if not named:
+                del self._named[session.name]
+
+    def credit_changed(self, session: Session) -> None:
+        """The credit or the load of a session changed."""
+        for pool in session.pools:
+            pool.crew.update(session)
+            if not pool.is_ready:
+                self._line_up(pool)
+
+    def match_new_pools(self) -> None:
+        """Find the queues of new pools with wildcards: once a turn, however many came."""
+        if self._wildcards_new:
+            self._wildcards_new = False
+            for queue in self._queues.values():
+                self._match(queue)
+
+    def names_worker(self, name: str) -> bool:
+        """Whether a session has this name."""
+        return name in self._named
+
+    def _line_up(self, pool: Pool) -> None:
+        if not pool.is_ready and pool.ring and pool.crew:
+            pool.is_ready = True
+            (self.line if pool.pattern else self.mail_line).append(pool)
+
+    def _open_queue(self, name: str) -> QueueLanes:
+        if len(self._queues) > 2 * len(self._state.queues) + IDLE_MIN:
+            self._queues = {
+                known: queue
+                for known, queue in self._queues.items()
+                if queue.size or known in self._state.queues
+            }
+        queue = self._queues[name] = self._new_lanes(name, "")
+        self._match(queue)
+        return queue
+
+    def _mailbox(self, name: str, worker_name: str) -> QueueLanes:
+        boxes = self._mailboxes.setdefault(worker_name, {})
+        box = boxes.get(name)
+        if box is None:
+            box = boxes[name] = self._new_lanes(name, worker_name)
+            self._open_door(box)
+            for session in self._named.get(worker_name, ()):
+                self._maybe_deliver(box, session)
+        return box
+
+    def _new_lanes(self, name: str, worker_name: str) -> QueueLanes:
+        queue = QueueLanes(name, worker_name)
+        record = self._state.queues.get(name)
+        queue.is_paused = record is not None and record.paused
+        return queue
+
+    def _open_door(self, box: QueueLanes) -> None:
+        """Give a mailbox a pool of its own, still without sessions."""
+        pool = Pool(MAIL_PATTERN, RoundRobin())
+        box.pools, box.absent = [pool], [pool]
+
+    def _maybe_deliver(self, box: QueueLanes, session: Session) -> None:
+        """Let a session take from a mailbox if it serves the queue."""
+        serving = self._pools.serving(box.name)
+        if any(pool in serving for pool in session.pools):
+            box.pools[0].admit(session)
+            self.offer(box)
+
+    def _match(self, queue: QueueLanes) -> None:
+        """Find the pools that serve a queue; those that are new to it miss it in their rings."""
+        serving = self._pools.serving(queue.name)
+        known = dict.fromkeys(queue.pools)
+        new = [pool for pool in serving if pool not in known]
+        if new or len(serving) != len(known):
+            matched = dict.fromkeys(serving)
+            queue.absent = [pool for pool in queue.absent if pool in matched] + new
+            queue.pools = serving
+            self.offer(queue)

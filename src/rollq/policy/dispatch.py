@@ -1,0 +1,355 @@
+"""Dispatch: which job goes to which worker next.
+
+`Dispatcher` is an index of what can be assigned. Every member keeps it from the events it applies,
+so that a new leader has it at once; sessions, credits and decisions exist on the leader only.
+It changes nothing that is replicated: a decision is a command, and counts when it is applied.
+
+Turns are taken at every level: pools with credit, then queues of the pool, then (in the highest
+priority that waits) clients of the queue; within a client the oldest job goes first. A decision
+costs the same however many workers, queues, clients and jobs there are.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Final
+
+from rollq.base.errors import ErrorCode, RemoteError, StateError
+from rollq.base.ids import JobId, WorkerId
+from rollq.base.limits import CREDIT_MAX
+from rollq.grid import events
+from rollq.grid.commands import AssignJob, AssignTask
+from rollq.grid.events import Event
+from rollq.grid.state import QUEUED, ArrayRecord, GridState, JobRecord
+from rollq.policy.backlog import Backlog
+from rollq.policy.holds import Holds
+from rollq.policy.lanes import Item
+from rollq.policy.pools import Pool, Session
+from rollq.policy.waiting import why_waiting
+
+
+class Dispatcher:
+    """Index of what can be assigned, and the leader's choice of what is."""
+
+    __slots__ = ("_backlog", "_holds", "_sessions", "_state")
+
+    def __init__(self, state: GridState, placement: str = "least-load") -> None:
+        """Index what waits in `state`, which may be at any point of its life.
+
+        Raises:
+            LocalError: BAD_OPTIONS, if there is no such placement policy.
+        """
+        self._state = state
+        self._holds = Holds(state)
+        self._backlog = Backlog(state, placement)
+        self._sessions: dict[WorkerId, Session] = {}
+        waiting: list[Item] = [job for job in state.jobs.values() if job.state is QUEUED]
+        waiting.extend(state.arrays.values())
+        waiting.sort(key=attrgetter("seq"))
+        for item in waiting:
+            self._give_back(item)
+
+    # --- every member, after every applied entry
+
+    def observe(self, happened: Sequence[Event]) -> None:
+        """Follow what became true by one applied entry."""
+        handlers = HANDLERS
+        for event in happened:
+            handler = handlers.get(event.kind)
+            if handler is not None:
+                handler(self, event)
+
+    # --- the leader's sessions
+
+    def open_worker(
+        self,
+        worker_id: WorkerId,
+        incarnation: int,
+        name: str,
+        patterns: Sequence[str],
+        running: int = 0,
+    ) -> None:
+        """A worker may be given work from now on; it has no credit yet.
+
+        Args:
+            worker_id: Who; an older session of the same worker ends.
+            incarnation: As in the state: assignments name it.
+            name: For jobs that ask for one worker.
+            patterns: Canonical patterns over `job.assign.<queue>`.
+            running: How many attempts the state counts as its own.
+        """
+        self.close_worker(worker_id)
+        session = self._sessions[worker_id] = Session(worker_id, incarnation, name, running)
+        self._backlog.join(session, patterns)
+
+    def close_worker(self, worker_id: WorkerId) -> None:
+        """Give a worker nothing more. Decisions under way are applied or refused as they are."""
+        session = self._sessions.pop(worker_id, None)
+        if session is not None:
+            self._backlog.leave(session)
+
+    def grant(self, worker_id: WorkerId, credits: int) -> None:
+        """A worker can take that many more jobs.
+
+        Raises:
+            RemoteError: BAD_CREDIT, if the number is negative or the sum too large.
+            StateError: UNKNOWN_WORKER, if it has no session.
+        """
+        session = self._sessions.get(worker_id)
+        if session is None:
+            raise StateError(ErrorCode.UNKNOWN_WORKER, "credit of a worker without a session")
+        total = session.credit + session.reserved + credits
+        if credits < 0 or total > CREDIT_MAX:
+            raise RemoteError(
+                ErrorCode.BAD_CREDIT,
+                f"credit of {credits} on top of {total - credits}",
+                f"grant 0 to {CREDIT_MAX} in all",
+            )
+        session.credit += credits
+        self._backlog.credit_changed(session)
+
+    def credit(self, worker_id: WorkerId) -> int:
+        """How many more jobs a worker may be given; 0 without a session."""
+        session = self._sessions.get(worker_id)
+        return session.credit if session is not None else 0
+
+    def abdicate(self) -> None:
+        """Leadership is lost: no sessions, no credits, and what was decided waits again.
+
+        It may yet be applied, if the next leader has it in its log; then its event says so.
+        """
+        decided: list[Item] = [record for record, _ in self._holds.jobs.values()]
+        for array_id, session in self._holds.task_sessions():
+            array = self._state.array_of(array_id)
+            if array is not None:
+                decided.append(array)
+            self._release_task(array_id, session.worker_id)
+        for job_id in list(self._holds.jobs):
+            self._holds.release_job(job_id)
+        self._sessions.clear()
+        self._backlog.desert()
+        for item in dict.fromkeys(decided):
+            self._give_back(item)
+
+    # --- decisions
+
+    def decide(self, count_max: int) -> list[AssignJob | AssignTask]:
+        """Up to `count_max` assignments. Each spends a credit until it is applied or refused."""
+        commands: list[AssignJob | AssignTask] = []
+        backlog = self._backlog
+        backlog.match_new_pools()
+        while True:
+            self._serve(backlog.mail_line, commands, count_max)
+            self._serve(backlog.line, commands, count_max)
+            if len(commands) >= count_max:
+                return commands
+            woken = self._holds.wake()
+            if not woken:
+                return commands
+            for queue in woken:
+                backlog.offer(queue)
+
+    def refused(self, command: AssignJob | AssignTask) -> None:
+        """The group refused a decision: credit and job go back."""
+        if isinstance(command, AssignTask):
+            session = self._release_task(command.array_id, command.worker_id)
+            item: Item | None = self._state.array_of(command.array_id)
+        else:
+            decided = self._holds.release_job(command.job_id)
+            item, session = decided if decided is not None else (None, None)
+        if session is None:
+            return
+        session.reserved -= 1
+        session.running -= 1
+        if self._sessions.get(session.worker_id) is session:
+            session.credit += 1
+            self._backlog.credit_changed(session)
+        if item is not None:
+            self._holds.room_made(item.client.client_id)
+            self._give_back(item)
+
+    # --- views
+
+    def waiting_count(self, queue: str) -> int:
+        """How many jobs and tasks wait in a queue and could be assigned."""
+        record = self._state.queues.get(queue)
+        return record.counts[QUEUED] + record.tasks_waiting if record is not None else 0
+
+    def explain(self, job_id: JobId) -> str:
+        """In words, why a job or an array is not running."""
+        return why_waiting(self._state, self._backlog, self._holds, job_id)
+
+    # --- helpers
+
+    def _serve(
+        self, line: deque[Pool], commands: list[AssignJob | AssignTask], count_max: int
+    ) -> None:
+        """Let the pools of a line take turns until none has credit and something to do."""
+        holds = self._holds
+        while line and len(commands) < count_max:
+            pool = line[0]
+            ring = pool.ring
+            if not ring or not pool.crew:
+                line.popleft()
+                pool.is_ready = False
+                continue
+            queue = ring[0]
+            item = queue.take(holds)
+            if item is None:
+                ring.popleft()
+                queue.absent.append(pool)
+                self._backlog.maybe_drop_mailbox(queue)
+                continue
+            ring.rotate(-1)
+            line.rotate(-1)
+            commands.append(self._assign(item, pool))
+
+    def _assign(self, item: Item, pool: Pool) -> AssignJob | AssignTask:
+        """Spend a credit of the pool on a job, or on the next task of an array."""
+        session = pool.crew.pick(item.client.client_id, item.exec_name)
+        session.credit -= 1
+        session.running += 1
+        session.reserved += 1
+        self._backlog.credit_changed(session)
+        lease_ms = item.options.lease_ms or self._state.settings.lease_ms
+        if isinstance(item, JobRecord):
+            self._holds.reserve_job(item, session)
+            return AssignJob(
+                item.job_id, session.worker_id, session.incarnation, item.attempt + 1, lease_ms
+            )
+        self._holds.reserve_task(item, session)
+        return AssignTask(item.array_id, session.worker_id, session.incarnation, lease_ms)
+
+    def _give_back(self, item: Item) -> None:
+        """What was decided and did not start waits again, if it still can."""
+        if isinstance(item, JobRecord):
+            if item.state is QUEUED and self._state.jobs.get(item.job_id) is item:
+                self._backlog.push(item)
+            self._let_rest_try(item.array)
+        else:
+            self._lay(item)
+            self._let_rest_try(item)
+
+    def _release_task(self, array_id: JobId, worker_id: WorkerId) -> Session | None:
+        array = self._state.array_of(array_id)
+        if array is None:
+            return None  # cancelled and forgotten meanwhile
+        return self._holds.release_task(array_id, array.client.client_id, worker_id)
+
+    def _lay(self, array: ArrayRecord) -> None:
+        if array.tasks_waiting and not array.delayed and self._holds.lay(array):
+            self._backlog.push(array)
+
+    def _let_rest_try(self, array: ArrayRecord | None) -> None:
+        if array is not None and array.running_max:
+            for item in self._holds.rested(array.array_id):
+                if isinstance(item, ArrayRecord):
+                    self._lay(item)
+                else:
+                    self._backlog.push(item)
+
+    # --- events
+
+    def _on_waiting(self, event: Event) -> None:
+        """A job may be assigned: new, released, redriven, or back from a lost attempt."""
+        record = self._state.jobs.get(event.job_id)
+        if record is not None and record.state is QUEUED:
+            self._backlog.push(record)
+        elif not event.job_id:
+            self._on_array(event)
+
+    def _on_array(self, event: Event) -> None:
+        array = self._state.array_of(event.array_id)
+        if array is not None:
+            self._lay(array)
+
+    def _on_attempt_lost(self, event: Event) -> None:
+        self._on_attempt_over(event)
+        self._on_waiting(event)
+
+    def _on_assigned(self, event: Event) -> None:
+        decided = self._holds.release_job(event.job_id)
+        if decided is not None:
+            decided[1].reserved -= 1
+            return
+        if event.array_id and event.attempt == 1:  # a task that was no record before
+            session = self._release_task(event.array_id, event.worker_id)
+            if session is not None:
+                session.reserved -= 1
+                return
+            array = self._state.array_of(event.array_id)
+            if array is not None and not array.tasks_waiting:
+                self._backlog.went_stale(array)
+            return
+        self._on_gone(event)  # another leader's decision: here the job still stands in its lane
+
+    def _on_gone(self, event: Event) -> None:
+        """A job, or the rest of an array, waited here and waits no more."""
+        item: Item | None
+        if event.job_id:
+            item = self._state.jobs.get(event.job_id)
+        else:
+            item = self._state.array_of(event.array_id)
+        if item is not None:
+            self._backlog.went_stale(item)
+
+    def _on_attempt_over(self, event: Event) -> None:
+        """An attempt ended: its worker has less to do, its client and array have room."""
+        session = self._sessions.get(event.worker_id)
+        if session is not None:
+            session.running -= 1
+            if session.credit:
+                self._backlog.credit_changed(session)
+        self._holds.room_made(event.client_id)
+        if event.array_id:
+            self._let_rest_try(self._state.array_of(event.array_id))
+
+    def _on_end(self, event: Event) -> None:
+        """A job ended without a result, running or not."""
+        if event.worker_id:
+            self._on_attempt_over(event)
+        else:
+            self._on_gone(event)
+            if event.array_id:
+                self._let_rest_try(self._state.array_of(event.array_id))
+
+    def _on_paused(self, event: Event) -> None:
+        self._backlog.pause(event.queue, event.kind == events.QUEUE_PAUSED)
+
+    def _on_client(self, event: Event) -> None:
+        self._holds.room_made(event.client_id)
+
+    def _on_settings(self, event: Event) -> None:
+        self._holds.room_made_for_all()
+
+    def _on_worker(self, event: Event) -> None:
+        """A session that the state does not know any more is given nothing."""
+        session = self._sessions.get(event.worker_id)
+        record = self._state.workers.get(event.worker_id)
+        if session is not None and (record is None or record.incarnation != session.incarnation):
+            self.close_worker(event.worker_id)
+
+
+HANDLERS: Final[dict[str, Callable[[Dispatcher, Event], None]]] = {
+    events.JOB_ENQUEUED: Dispatcher._on_waiting,
+    events.JOB_RELEASED: Dispatcher._on_waiting,
+    events.JOB_REDRIVEN: Dispatcher._on_waiting,
+    events.ARRAY_ENQUEUED: Dispatcher._on_array,
+    events.JOB_TIMED_OUT: Dispatcher._on_attempt_lost,
+    events.JOB_WORKER_LOST: Dispatcher._on_attempt_lost,
+    events.JOB_NACKED: Dispatcher._on_attempt_lost,
+    events.JOB_RETRIED: Dispatcher._on_attempt_lost,
+    events.JOB_ASSIGNED: Dispatcher._on_assigned,
+    events.JOB_ACKED: Dispatcher._on_attempt_over,
+    events.JOB_DEAD: Dispatcher._on_end,
+    events.JOB_EXPIRED: Dispatcher._on_end,
+    events.JOB_CANCELLED: Dispatcher._on_end,
+    events.QUEUE_PAUSED: Dispatcher._on_paused,
+    events.QUEUE_RESUMED: Dispatcher._on_paused,
+    events.CLIENT_OPENED: Dispatcher._on_client,
+    events.SETTINGS_CHANGED: Dispatcher._on_settings,
+    events.WORKER_OPENED: Dispatcher._on_worker,
+    events.WORKER_CLOSED: Dispatcher._on_worker,
+}

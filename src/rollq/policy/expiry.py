@@ -1,0 +1,393 @@
+"""The leader's clock: leases, delays, time limits of waiting and of being kept, workers' graces.
+
+The state holds durations, never due times. The leader counts them down by its own monotonic clock
+and proposes a command when one is over; the command names the attempt that is meant, so that a
+timer that fires late does no harm. What was proposed is proposed again if it is not applied within
+a lease (a proposal may be lost), and not before.
+
+Leases are renewed here and nowhere else: a heartbeat is not worth a log entry. A new leader grants
+every lease and every grace anew in full, because it cannot know how much of them was used; delays
+and time limits go on from the stamps in the state.
+
+An array has the id of its first task, so timers of arrays go by the prefix of the id instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
+from typing import Final
+
+from rollq.base.ids import JobId, WorkerId
+from rollq.base.stamp import Jitter
+from rollq.grid import events
+from rollq.grid.commands import (
+    CloseWorker,
+    Command,
+    ExpireJobs,
+    ExpireLeases,
+    ForgetJobs,
+    LostAttempt,
+    ReleaseJobs,
+    Settings,
+)
+from rollq.grid.events import Event
+from rollq.grid.state import (
+    ASSIGNED,
+    DEAD,
+    DELAYED,
+    PREFIX_BYTES,
+    ArrayRecord,
+    GridState,
+    JobRecord,
+)
+from rollq.policy.retry import backoff_ms
+from rollq.policy.timers import Timers
+
+SCAN_RECORDS_MAX: Final = 10_000  # records read in one call after a change of leader
+
+
+class Expiry:
+    """Timers of everything in the grid that ends by itself."""
+
+    __slots__ = (
+        "_delays",
+        "_gained_ms",
+        "_graces",
+        "_keeps",
+        "_leases",
+        "_scan",
+        "_settings",
+        "_terms",
+        "_vanished",
+        "_waits",
+        "_wall_ms",
+    )
+
+    def __init__(self) -> None:
+        self._leases: Timers[JobId] = Timers()
+        self._terms: dict[JobId, tuple[int, int]] = {}  # attempt and lease_ms of each lease
+        self._delays: Timers[bytes] = Timers()
+        self._waits: Timers[bytes] = Timers()  # what waits and has an expire_ms
+        self._keeps: Timers[bytes] = Timers()  # what has ended, until it is forgotten
+        self._graces: Timers[WorkerId] = Timers()
+        self._vanished: dict[WorkerId, int] = {}  # the incarnation that each grace is for
+        self._settings = Settings()
+        self._scan: Iterator[JobRecord | ArrayRecord] | None = None  # what is still to be read
+        self._gained_ms = 0
+        self._wall_ms = 0
+
+    # --- the term of office
+
+    def gain(self, state: GridState, now_ms: int, wall_ms: int) -> None:
+        """Leadership is gained: set every timer from the state.
+
+        A large state is not read at once, which could cost the leadership again: what is left of
+        it is read by the calls of `due` that follow.
+        """
+        self.abdicate()
+        self._gained_ms, self._wall_ms = now_ms, wall_ms
+        self._settings = state.settings
+        for worker in state.workers.values():
+            self.worker_vanished(worker.worker_id, worker.incarnation, now_ms)
+        self._scan = chain(list(state.arrays.values()), list(state.jobs.values()))
+        self._scan_on()
+
+    def abdicate(self) -> None:
+        """Leadership is lost: from now on somebody else's timers count."""
+        for timers in (self._leases, self._delays, self._waits, self._keeps, self._graces):
+            timers.clear()
+        self._terms.clear()
+        self._vanished.clear()
+        self._scan = None
+
+    # --- what happens to timers
+
+    def observe(self, happened: Sequence[Event], state: GridState, now_ms: int) -> None:
+        """Follow what became true by one applied entry."""
+        handlers = HANDLERS
+        for event in happened:
+            handler = handlers.get(event.kind)
+            if handler is not None:
+                handler(self, event, state, now_ms)
+
+    def renew(self, job_id: JobId, attempt: int, now_ms: int) -> None:
+        """The worker of an attempt was heard of: its lease begins anew."""
+        terms = self._terms.get(job_id)
+        if terms is not None and terms[0] == attempt:
+            self._leases.set(job_id, now_ms + terms[1])
+
+    def worker_vanished(self, worker_id: WorkerId, incarnation: int, now_ms: int) -> None:
+        """A worker has no session: it may come back to its attempts within its grace."""
+        self._vanished[worker_id] = incarnation
+        self._graces.set(worker_id, now_ms + self._settings.worker_grace_ms)
+
+    def worker_returned(self, worker_id: WorkerId) -> None:
+        """A worker is back."""
+        self._vanished.pop(worker_id, None)
+        self._graces.cancel(worker_id)
+
+    # --- what is due
+
+    def next_due_ms(self) -> int | None:
+        """When `due` will have something to do; None if nothing is timed."""
+        if self._scan is not None:
+            return self._gained_ms
+        timers = (self._leases, self._delays, self._waits, self._keeps, self._graces)
+        return min((due for timer in timers if (due := timer.next_ms()) is not None), default=None)
+
+    def due(self, state: GridState, now_ms: int, jitter: Jitter, count_max: int) -> list[Command]:
+        """Commands for what is over, of up to `count_max` jobs in all.
+
+        Workers come first and all at once: what they held must not wait for its leases besides.
+        """
+        self._scan_on()
+        commands: list[Command] = []
+        count = 0
+        while count < count_max and (gone := self._graces.pop_due(now_ms, 1)):
+            close = self._close(state, gone[0], now_ms, jitter)
+            if close is not None:
+                commands.append(close)
+                count += 1 + len(close.lost)
+        lost = self._lost(state, now_ms, jitter, count_max - count)
+        if lost:
+            commands.append(ExpireLeases(lost))
+        released = self._released(state, now_ms, count_max - count - len(lost))
+        if released:
+            commands.append(ReleaseJobs(released))
+        count += len(lost) + len(released)
+        expired = self._expired(state, now_ms, count_max - count)
+        if expired:
+            commands.append(ExpireJobs(expired))
+        forgotten = self._forgotten(state, now_ms, count_max - count - len(expired))
+        if forgotten:
+            commands.append(ForgetJobs(forgotten))
+        return commands
+
+    def _close(
+        self, state: GridState, worker_id: WorkerId, now_ms: int, jitter: Jitter
+    ) -> CloseWorker | None:
+        worker = state.workers.get(worker_id)
+        incarnation = self._vanished[worker_id]
+        if worker is None or worker.incarnation != incarnation:
+            del self._vanished[worker_id]
+            return None
+        self._graces.set(worker_id, now_ms + state.settings.lease_ms)
+        held = [state.jobs[job_id] for job_id in worker.held]
+        return CloseWorker(
+            worker_id, incarnation, tuple(_lost_attempt(state, job, jitter) for job in held)
+        )
+
+    def _lost(
+        self, state: GridState, now_ms: int, jitter: Jitter, count_max: int
+    ) -> tuple[LostAttempt, ...]:
+        again_ms = now_ms + state.settings.lease_ms
+        lost = []
+        for job_id in self._leases.pop_due(now_ms, count_max):
+            job = state.jobs.get(job_id)
+            if job is not None and job.state is ASSIGNED:
+                self._leases.set(job_id, again_ms)
+                lost.append(_lost_attempt(state, job, jitter))
+        return tuple(lost)
+
+    def _released(self, state: GridState, now_ms: int, count_max: int) -> tuple[LostAttempt, ...]:
+        again_ms = now_ms + state.settings.lease_ms
+        released = []
+        for key in self._delays.pop_due(now_ms, count_max):
+            self._delays.set(key, again_ms)
+            if len(key) == PREFIX_BYTES:
+                released.append(LostAttempt(state.arrays[key].array_id, 0))
+            else:
+                released.append(LostAttempt(key, state.jobs[key].attempt))
+        return tuple(released)
+
+    def _expired(self, state: GridState, now_ms: int, count_max: int) -> tuple[JobId, ...]:
+        again_ms = now_ms + state.settings.lease_ms
+        expired = []
+        for key in self._waits.pop_due(now_ms, count_max):
+            self._waits.set(key, again_ms)
+            expired.append(state.arrays[key].array_id if len(key) == PREFIX_BYTES else key)
+        return tuple(expired)
+
+    def _forgotten(self, state: GridState, now_ms: int, count_max: int) -> tuple[JobId, ...]:
+        again_ms = now_ms + state.settings.lease_ms
+        forgotten = []
+        for key in self._keeps.pop_due(now_ms, count_max):
+            if len(key) == PREFIX_BYTES:
+                array = state.arrays[key]
+                if array.forget_asked:
+                    continue  # it goes with the last of its tasks
+                forgotten.append(array.array_id)
+            else:
+                forgotten.append(key)
+            self._keeps.set(key, again_ms)
+        return tuple(forgotten)
+
+    # --- the state, after a change of leader
+
+    def _scan_on(self) -> None:
+        """Set the timers of the next records that were there when leadership was gained."""
+        if self._scan is None:
+            return
+        read = 0
+        for record in islice(self._scan, SCAN_RECORDS_MAX):
+            read += 1
+            if isinstance(record, ArrayRecord):
+                self._set_array(record)
+            else:
+                self._set_job(record)
+        if read < SCAN_RECORDS_MAX:
+            self._scan = None
+
+    def _set_job(self, record: JobRecord) -> None:
+        # What an event has set since is exact, and stays.
+        job_id = record.job_id
+        if record.state is ASSIGNED:
+            if job_id not in self._terms:
+                self._start_lease(job_id, record.attempt, record.lease_ms, self._gained_ms)
+        elif record.end is not None:
+            if job_id not in self._keeps:
+                self._keeps.set(job_id, self._rest_ms(record.stamp_ms, self._keep_ms(record)))
+        else:
+            if record.state is DELAYED and job_id not in self._delays:
+                self._delays.set(job_id, self._rest_ms(record.stamp_ms, record.delay_ms))
+            if record.options.expire_ms and job_id not in self._waits:
+                self._waits.set(job_id, self._rest_ms(record.stamp_ms, record.options.expire_ms))
+
+    def _set_array(self, array: ArrayRecord) -> None:
+        key = array.array_id[:PREFIX_BYTES]
+        options = array.options
+        if array.is_ended:
+            if key not in self._keeps:
+                keep_ms = options.result_ttl_ms or self._settings.result_ttl_ms
+                self._keeps.set(key, self._rest_ms(array.stamp_ms, keep_ms))
+            return
+        if array.delayed and key not in self._delays:
+            self._delays.set(key, self._rest_ms(array.stamp_ms, options.delay_ms))
+        if options.expire_ms and array.tasks_waiting and key not in self._waits:
+            self._waits.set(key, self._rest_ms(array.stamp_ms, options.expire_ms))
+
+    def _rest_ms(self, stamp_ms: int, duration_ms: int) -> int:
+        """When something is over that began at a stamp of some leader's wall clock."""
+        elapsed_ms = max(0, self._wall_ms - stamp_ms)
+        return self._gained_ms + max(0, duration_ms - elapsed_ms)
+
+    # --- events
+
+    def _on_waiting(self, event: Event, state: GridState, now_ms: int) -> None:
+        """A job waits: its delay runs, and its patience."""
+        if event.delay_ms:
+            self._delays.set(event.job_id, now_ms + event.delay_ms)
+        record = state.jobs.get(event.job_id)
+        if record is not None and record.options.expire_ms:
+            self._waits.set(event.job_id, now_ms + record.options.expire_ms)
+
+    def _on_released(self, event: Event, state: GridState, now_ms: int) -> None:
+        self._delays.cancel(_key(event))
+
+    def _on_assigned(self, event: Event, state: GridState, now_ms: int) -> None:
+        self._start_lease(event.job_id, event.attempt, event.lease_ms, now_ms)
+        self._waits.cancel(event.job_id)
+
+    def _on_attempt_lost(self, event: Event, state: GridState, now_ms: int) -> None:
+        self._end_lease(event.job_id)
+        self._on_waiting(event, state, now_ms)
+
+    def _on_ended(self, event: Event, state: GridState, now_ms: int) -> None:
+        """A job is at its end, or the tasks of an array that never began are."""
+        key = _key(event)
+        self._delays.cancel(key)
+        self._waits.cancel(key)
+        if event.job_id:
+            self._end_lease(key)
+            record = state.jobs.get(key)
+            if record is not None and record.end is not None:
+                self._keeps.set(key, now_ms + self._keep_ms(record))
+
+    def _on_array(self, event: Event, state: GridState, now_ms: int) -> None:
+        array = state.array_of(event.array_id)
+        key = _key(event)
+        if event.delay_ms:
+            self._delays.set(key, now_ms + event.delay_ms)
+        if array is not None and array.options.expire_ms:
+            self._waits.set(key, now_ms + array.options.expire_ms)
+
+    def _on_array_ended(self, event: Event, state: GridState, now_ms: int) -> None:
+        array = state.array_of(event.array_id)
+        if array is not None:
+            keep_ms = array.options.result_ttl_ms or self._settings.result_ttl_ms
+            self._keeps.set(_key(event), now_ms + keep_ms)
+
+    def _on_redriven(self, event: Event, state: GridState, now_ms: int) -> None:
+        self._keeps.cancel(event.job_id)
+        if event.array_id:
+            self._keeps.cancel(event.array_id[:PREFIX_BYTES])
+        self._on_waiting(event, state, now_ms)
+
+    def _on_forgotten(self, event: Event, state: GridState, now_ms: int) -> None:
+        self._keeps.cancel(_key(event))
+
+    def _on_worker_opened(self, event: Event, state: GridState, now_ms: int) -> None:
+        """What a worker holds was announced by it, or is sent to it again: new leases."""
+        worker = state.workers.get(event.worker_id)
+        for job_id in worker.held if worker is not None else ():
+            self.renew(job_id, state.jobs[job_id].attempt, now_ms)
+
+    def _on_worker_closed(self, event: Event, state: GridState, now_ms: int) -> None:
+        if event.worker_id not in state.workers:  # it may have come back in the same entry
+            self.worker_returned(event.worker_id)
+
+    def _on_settings(self, event: Event, state: GridState, now_ms: int) -> None:
+        """New settings count for what begins from now on."""
+        self._settings = state.settings
+
+    def _start_lease(self, job_id: JobId, attempt: int, lease_ms: int, now_ms: int) -> None:
+        self._terms[job_id] = (attempt, lease_ms)
+        self._leases.set(job_id, now_ms + lease_ms)
+
+    def _end_lease(self, job_id: JobId) -> None:
+        if self._terms.pop(job_id, None) is not None:
+            self._leases.cancel(job_id)
+
+    def _keep_ms(self, record: JobRecord) -> int:
+        if record.state is DEAD:
+            return self._settings.dead_ttl_ms
+        return record.options.result_ttl_ms or self._settings.result_ttl_ms
+
+
+HANDLERS: Final[dict[str, Callable[[Expiry, Event, GridState, int], None]]] = {
+    events.JOB_ENQUEUED: Expiry._on_waiting,
+    events.JOB_DELAYED: Expiry._on_waiting,
+    events.JOB_RELEASED: Expiry._on_released,
+    events.JOB_ASSIGNED: Expiry._on_assigned,
+    events.JOB_TIMED_OUT: Expiry._on_attempt_lost,
+    events.JOB_WORKER_LOST: Expiry._on_attempt_lost,
+    events.JOB_NACKED: Expiry._on_attempt_lost,
+    events.JOB_RETRIED: Expiry._on_attempt_lost,
+    events.JOB_ACKED: Expiry._on_ended,
+    events.JOB_DEAD: Expiry._on_ended,
+    events.JOB_EXPIRED: Expiry._on_ended,
+    events.JOB_CANCELLED: Expiry._on_ended,
+    events.JOB_REDRIVEN: Expiry._on_redriven,
+    events.JOB_PURGED: Expiry._on_forgotten,
+    events.JOB_FORGOTTEN: Expiry._on_forgotten,
+    events.ARRAY_ENQUEUED: Expiry._on_array,
+    events.ARRAY_ENDED: Expiry._on_array_ended,
+    events.WORKER_OPENED: Expiry._on_worker_opened,
+    events.WORKER_CLOSED: Expiry._on_worker_closed,
+    events.SETTINGS_CHANGED: Expiry._on_settings,
+}
+
+
+def _key(event: Event) -> bytes:
+    """What a timer goes by: the job, or the array if the event is of one."""
+    return event.job_id or event.array_id[:PREFIX_BYTES]
+
+
+def _lost_attempt(state: GridState, job: JobRecord, jitter: Jitter) -> LostAttempt:
+    """The running attempt of a job as given up, with the wait before the next."""
+    settings = state.settings
+    starts = job.attempt - (job.past.starts_base if job.past is not None else 0)
+    base_ms = job.options.retry_base_ms or settings.retry_base_ms
+    delay_ms = backoff_ms(starts, base_ms, settings.retry_max_ms, jitter)
+    return LostAttempt(job.job_id, job.attempt, delay_ms)

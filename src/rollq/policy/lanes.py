@@ -1,0 +1,257 @@
+"""Who is next in a queue: levels of priority, a ring of clients in each, a lane of jobs a client.
+
+    queue ─▶ level (highest first) ─▶ client (in turns) ─▶ lane (by seq)
+
+A client stands in the ring of a level exactly once while it has a lane there, or it is parked
+because it is at its cap; never both. A lane of one job is that job itself: a backlog of a million
+jobs of as many clients costs a dictionary entry and a ring slot a job, no object of its own.
+
+Lanes are not cleaned when a job is assigned elsewhere, cancelled or expired: what does not wait
+any more is skipped when its turn comes, and swept out when it is more than half of a queue.
+Nothing here knows of workers or credits.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from rollq.grid.state import QUEUED, ArrayRecord, ClientRecord, JobRecord
+
+if TYPE_CHECKING:
+    from rollq.policy.holds import Holds
+    from rollq.policy.pools import Pool
+
+Item: TypeAlias = JobRecord | ArrayRecord
+
+STALE_MIN: Final = 64  # entries that are not worth a sweep
+
+# What `Holds.judge` says of the first of a lane. Plain ints: compared for every job.
+START: Final = 0  # it may start, and leaves the lane
+START_AND_STAY: Final = 1  # a task of it may start; the array stays first
+SKIP: Final = 2  # it waits no more
+REST: Final = 3  # it may not start now; `Holds` keeps it until it may
+GAP_MIN: Final = 32  # taken places at the head of a lane that are not worth closing
+
+_seq = attrgetter("seq")
+
+
+class Lane(list[Item | None]):
+    """Jobs of one client at one level, by seq. Never empty while it is in a level.
+
+    A list with a moving head: places before `head` are taken and None. Jobs that come back are
+    older than those that wait, so room at the head makes their return cheap.
+    """
+
+    __slots__ = ("head",)
+
+    def __init__(self, first: Item, second: Item) -> None:
+        super().__init__((first, second) if first.seq < second.seq else (second, first))
+        self.head = 0
+
+    def add(self, item: Item) -> None:
+        """Put a job where its seq belongs: nearly always at one of the ends."""
+        last = self[-1]
+        if last is None or last.seq < item.seq:
+            self.append(item)
+            return
+        if not self.head:
+            self.head = 1 + len(self) // 8
+            self[:0] = [None] * self.head
+        place = bisect_left(self, item.seq, lo=self.head, key=_seq)
+        if place - self.head > len(self) - place:
+            self.insert(place, item)
+        else:
+            self.head -= 1
+            self[self.head : place - 1] = self[self.head + 1 : place]
+            self[place - 1] = item
+
+    def first(self) -> Item | None:
+        """The job at the head; None if the lane is used up."""
+        return self[self.head] if self.head < len(self) else None
+
+    def drop_first(self) -> None:
+        """Take the job at the head out."""
+        self[self.head] = None
+        self.head += 1
+        if self.head > GAP_MIN and 2 * self.head > len(self):
+            del self[: self.head]
+            self.head = 0
+
+
+class Level:
+    """One priority of one queue: clients in turn."""
+
+    __slots__ = ("lanes", "ring")
+
+    def __init__(self) -> None:
+        self.ring: deque[ClientRecord] = deque()
+        # None: everything in the lane is gone; the client leaves when its turn comes
+        self.lanes: dict[ClientRecord, Item | Lane | None] = {}
+
+
+class QueueLanes:
+    """Everything that waits in one queue (for one named worker, if `worker_name` is set)."""
+
+    __slots__ = (
+        "absent",
+        "is_paused",
+        "levels",
+        "mask",
+        "name",
+        "pools",
+        "size",
+        "stale_count",
+        "worker_name",
+    )
+
+    def __init__(self, name: str, worker_name: str = "") -> None:
+        self.name = name
+        self.worker_name = worker_name
+        self.is_paused = False
+        self.levels: dict[int, Level] = {}
+        self.mask = 0  # bit p: the ring of level p may hold somebody
+        self.size = 0  # entries in lanes, stale ones too
+        self.stale_count = 0  # how many of them wait no more, as far as is known
+        self.pools: list[Pool] = []  # that serve this queue
+        self.absent: list[Pool] = []  # of these, the ones whose rings it is not in
+
+    @property
+    def is_runnable(self) -> bool:
+        """Whether it is worth asking this queue for a job."""
+        return self.mask != 0 and not self.is_paused
+
+    def push(self, item: Item) -> None:
+        """Something waits here from now on."""
+        priority = item.options.priority
+        client = item.client
+        level = self.levels.get(priority)
+        if level is None:
+            level = self.levels[priority] = Level()
+        self.size += 1
+        lanes = level.lanes
+        if client not in lanes:
+            lanes[client] = item
+            level.ring.append(client)
+            self.mask |= 1 << priority
+            return
+        lane = lanes[client]
+        if lane is None:
+            lanes[client] = item
+        elif isinstance(lane, Lane):
+            lane.add(item)
+        else:
+            lanes[client] = Lane(lane, item)
+
+    def take(self, holds: Holds) -> Item | None:
+        """The next job that may start, or array with a task that may; None if there is none now.
+
+        A client at its cap is parked with `holds`, which brings it back by `wake`.
+        """
+        if self.is_paused:
+            return None
+        while self.mask:
+            priority = self.mask.bit_length() - 1
+            level = self.levels[priority]
+            ring, lanes = level.ring, level.lanes
+            while ring:
+                client = ring.popleft()
+                lane = lanes[client]
+                if lane is not None and holds.is_full(client):
+                    holds.park(client, self, priority)
+                    continue
+                item, has_more = self._take_from(lane, holds)
+                if has_more:
+                    ring.append(client)
+                else:
+                    del lanes[client]
+                if item is not None:
+                    return item
+            self.mask ^= 1 << priority
+        return None
+
+    def wake(self, client: ClientRecord, priority: int) -> None:
+        """A parked client takes its turn again."""
+        self.levels[priority].ring.append(client)
+        self.mask |= 1 << priority
+
+    def went_stale(self, item: Item) -> None:
+        """This job waits no more, though `take` did not give it: clean up what is cheap to."""
+        self.stale_count += 1
+        level = self.levels.get(item.options.priority)
+        if level is not None and item.client in level.lanes:
+            lanes = level.lanes
+            lane = lanes[item.client]
+            if isinstance(lane, Lane):
+                while (first := lane.first()) is not None and not _waits(first):
+                    lane.drop_first()
+                    self._dropped_stale()
+                if lane.first() is None:
+                    lanes[item.client] = None
+            elif lane is not None and not _waits(lane):
+                lanes[item.client] = None
+                self._dropped_stale()
+        if self.stale_count > STALE_MIN and 2 * self.stale_count > self.size:
+            self._sweep()
+
+    def _take_from(self, lane: Item | Lane | None, holds: Holds) -> tuple[Item | None, bool]:
+        """The first job of a lane that may start, and whether anything stays in the lane."""
+        if isinstance(lane, Lane):
+            while (first := lane.first()) is not None:
+                verdict = holds.judge(first)
+                if verdict is START_AND_STAY:
+                    return first, True
+                lane.drop_first()
+                self.size -= 1
+                if verdict is START:
+                    return first, lane.head < len(lane)
+                if verdict is SKIP:
+                    self.stale_count -= 1
+        elif lane is not None:
+            verdict = holds.judge(lane)
+            if verdict is START_AND_STAY:
+                return lane, True
+            self.size -= 1
+            if verdict is START:
+                return lane, False
+            if verdict is SKIP:
+                self.stale_count -= 1
+        return None, False
+
+    def _dropped_stale(self) -> None:
+        self.size -= 1
+        self.stale_count -= 1
+
+    def _sweep(self) -> None:
+        """Drop all that waits no more. Paid for by those entries, which are the majority."""
+        self.size = self.stale_count = 0
+        for level in self.levels.values():
+            lanes = level.lanes
+            for client, lane in lanes.items():
+                swept = lanes[client] = _swept(lane)
+                if swept is not None:
+                    self.size += len(swept) if isinstance(swept, Lane) else 1
+            gone = [client for client in level.ring if lanes[client] is None]
+            for client in gone:
+                del lanes[client]
+            level.ring = deque(client for client in level.ring if client in lanes)
+
+
+def _swept(lane: Item | Lane | None) -> Item | Lane | None:
+    """The lane without what waits no more."""
+    if not isinstance(lane, Lane):
+        return lane if lane is not None and _waits(lane) else None
+    waiting = [item for item in lane[lane.head :] if item is not None and _waits(item)]
+    if len(waiting) < 2:
+        return waiting[0] if waiting else None
+    lane[:] = waiting
+    lane.head = 0
+    return lane
+
+
+def _waits(item: Item) -> bool:
+    if isinstance(item, JobRecord):
+        return item.state is QUEUED
+    return item.tasks_waiting > 0 and not item.delayed

@@ -1,0 +1,26 @@
+"""The retry schedule: how long a job waits before its next attempt.
+
+The leader draws the jitter and writes the delay into the command; nothing replicated draws.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rollq.base.stamp import Jitter
+
+JITTER_PERCENT: Final = 20
+# 2**40 ms is 35 years: beyond every maximum, so that no attempt number makes a huge integer.
+DOUBLINGS_MAX: Final = 40
+
+
+def backoff_ms(attempt: int, base_ms: int, max_ms: int, jitter: Jitter) -> int:
+    """The wait after attempt number `attempt` (from 1) was lost.
+
+    Doubles from `base_ms` with each attempt up to `max_ms`, then ± 20 % so that jobs lost together
+    do not come back together. Integers only: the same draw gives the same delay everywhere.
+    """
+    doublings = min(max(attempt - 1, 0), DOUBLINGS_MAX)
+    wait_ms = min(base_ms << doublings, max_ms)
+    spread_ms = wait_ms * JITTER_PERCENT // 100
+    return wait_ms - spread_ms + jitter.draw(0, 2 * spread_ms + 1)

@@ -1,0 +1,53 @@
+"""Why a job is not running, in words for people. Reads the index, changes nothing."""
+
+from __future__ import annotations
+
+from rollq.base.ids import JobId
+from rollq.grid.state import ASSIGNED, DELAYED, QUEUED, GridState, JobRecord
+from rollq.policy.backlog import Backlog
+from rollq.policy.holds import Holds
+from rollq.policy.lanes import Item
+
+
+def why_waiting(state: GridState, backlog: Backlog, holds: Holds, job_id: JobId) -> str:
+    """The first thing that keeps a job, or the rest of an array, from starting."""
+    record = state.jobs.get(job_id)
+    array = state.array_of(job_id)
+    item: Item | None = record
+    if array is not None and array.tasks_waiting:
+        item = array
+    if item is None:
+        return "no such job"
+    if isinstance(item, JobRecord):
+        if item.state is ASSIGNED:
+            return "it is running"
+        if item.state is DELAYED:
+            return f"delayed for {item.delay_ms} ms"
+        if item.state is not QUEUED:
+            return f"it has ended: {item.state.name.lower()}"
+        if item.job_id in holds.jobs:
+            return "being assigned"
+    elif item.delayed:
+        return f"delayed for {item.options.delay_ms} ms"
+    return _what_is_missing(state, backlog, holds, item)
+
+
+def _what_is_missing(state: GridState, backlog: Backlog, holds: Holds, item: Item) -> str:
+    """For something that waits in its queue: the limit that it meets, or the worker it lacks."""
+    queue = state.queues.get(item.queue)
+    if queue is not None and queue.paused:
+        return f"queue {item.queue} is paused"
+    if holds.is_full(item.client):
+        return f"client {item.client.client_id} is at its cap of {state.cap_of(item.client)}"
+    if holds.is_resting(item):
+        return "the array runs as many tasks as it may"
+    lanes = backlog.queue_of(item)
+    pools = lanes.pools if lanes is not None else []
+    sessions = sum(pool.session_count for pool in pools)
+    name = item.options.worker_name
+    if not sessions:
+        wanted = f"no worker named {name}" if name else "no worker"
+        return f"{wanted} serves queue {item.queue}"
+    if not any(pool.crew for pool in pools):
+        return f"no credit: all {sessions} workers for queue {item.queue} are busy"
+    return "others are before it"
