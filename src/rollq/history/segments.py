@@ -95,6 +95,12 @@ class Segments:
             DiskError: DISK_CORRUPT, before any line of a segment that does not verify. Its range
                 is a gap from then on.
         """
+        for _, lines in self.chunks(first, last):
+            yield from lines
+
+    def chunks(self, first: int, last: int) -> Iterator[tuple[int, list[bytes]]]:
+        """As `read`, by index: every covered index of the range comes once, with its lines, also
+        if it has none."""
         wanted = first
         for begin, end in self._ranges():
             if end < wanted or begin > last:
@@ -103,10 +109,20 @@ class Segments:
             if self._footer(name) is None:
                 self._put_aside(name)
                 raise _damaged(name, begin, end)
+            wanted = max(wanted, begin)
+            chunk: list[bytes] = []
             for line in self._lines(name):
-                if line.startswith(_PREFIX) and wanted <= index_of(line) <= last:
-                    yield line
-            wanted = end + 1
+                index = index_of(line)
+                if index > last:
+                    break
+                while wanted < index:
+                    yield wanted, chunk
+                    wanted, chunk = wanted + 1, []
+                if index == wanted:
+                    chunk.append(line)
+            while wanted <= min(end, last):
+                yield wanted, chunk
+                wanted, chunk = wanted + 1, []
 
     def scrub(self) -> list[str]:
         """Verify everything; returns the names of what did not, whose ranges are now gaps."""
@@ -186,10 +202,11 @@ class Segments:
         return count, crc
 
     def _lines(self, name: str) -> Iterator[bytes]:
+        """All lines but the footer."""
         rest = b""
         for offset in range(0, self._disk.size(name), PIECE_BYTES):
             *lines, rest = (rest + self._disk.read(name, offset, PIECE_BYTES)).split(b"\n")
-            yield from lines
+            yield from (line for line in lines if line.startswith(_PREFIX))
 
     def _put_aside(self, name: str) -> None:
         self.damaged.append(name)
