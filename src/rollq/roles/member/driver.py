@@ -19,21 +19,21 @@ from collections import deque
 from collections.abc import Callable
 
 from rollq.base.errors import DiskError, ErrorCode, RemoteError, StateError
-from rollq.base.ids import MemberId
 from rollq.base.limits import HELD_MESSAGES_MAX
 from rollq.base.stamp import Clock, Jitter
 from rollq.grid.command_codec import encode_batch
 from rollq.grid.state import GridState
 from rollq.raft.ready import Ready
-from rollq.raft.types import InstallSnapshot, Member, RaftMessage, Role
+from rollq.raft.types import RaftMessage, Role
 from rollq.roles.member import membership
 from rollq.roles.member.gateway import Gateway
 from rollq.roles.member.leadership import Leadership
-from rollq.roles.member.outputs import ClosePeer, CloseSession, Output, ToPeer, ToSession
+from rollq.roles.member.outputs import ClosePeer, CloseSession, Output, ToSession
+from rollq.roles.member.peers import Peers
 from rollq.roles.member.recovery import recover, start_of_cluster
-from rollq.roles.member.rollcall import BOOT_NONCE_BITS, Phase
+from rollq.roles.member.rollcall import Phase
 from rollq.roles.member.setup import MemberSetup
-from rollq.roles.member.work import BootNote, SnapshotOrder, Work
+from rollq.roles.member.work import SnapshotOrder, Work
 from rollq.store.disk import Disk
 from rollq.wire.messages import (
     HistoryFetch,
@@ -45,6 +45,7 @@ from rollq.wire.messages import (
     SessionMessage,
 )
 
+PEER_MESSAGES = (LeaderHello, RollAnswer, HistoryFetch, HistoryRows)
 PROMOTE_EVERY_TICKS = 8
 GAPS_EVERY_TICKS = 16
 IDLE_TICKS_BEFORE_MARK = 8
@@ -68,20 +69,17 @@ class Driver:
         recovered = recover(setup, disk, jitter)
         self._store = recovered.store
         self.replica = recovered.replica
-        self.roll = recovered.roll
         self.raft = recovered.raft
-        self._peer_boots = recovered.peer_boots
         self._suspect_on_disk = self.raft.suspect is not None
         self._outputs: list[Output] = []
+        self._peers = Peers(
+            recovered.roll, setup.peers, recovered.peer_boots, jitter, self._outputs
+        )
+        self.roll = recovered.roll
         self.office = Leadership(self.replica, setup.group, clock, jitter, self._outputs)
         self._gateway = Gateway(self.office, self.raft)
         self._leading_term = 0  # the term in which the office is open; 0: it is closed
-        self._addresses: dict[MemberId, str] = {}
-        self._boots_seen: dict[MemberId, int] = {}  # in this life, to notice restarts once
         self._held: deque[tuple[int, SessionMessage | None]] = deque()
-        self._boot_notes: list[BootNote] = []
-        self._rows: list[HistoryRows] = []
-        self._cluster_found = self.roll.found_alone(setup.peers)
         self._snapshot_index = self.replica.state.applied_index
         self._ticks = 0
         self._idle_ticks = 0
@@ -111,35 +109,24 @@ class Driver:
         self._ticks += 1
         self._idle_ticks += 1
         raft = self.raft
-        hellos = self.roll.hellos(self._setup.peers, raft.config, raft.last_index)
-        for address, hello in hellos.items():
-            self._outputs.append(ToPeer(address, hello))
+        self._peers.tick(raft)
         if self.roll.phase is not Phase.PRESENT:
             return
         raft.tick()
         if self.leading and self._ticks % PROMOTE_EVERY_TICKS == 0:
             membership.promote_caught_up(raft)
         if self._ticks % GAPS_EVERY_TICKS == 0:
-            self._ask_for_gap()
+            self._peers.ask_for_gap(raft, self.replica)
 
     def peer_message(self, address: str, message: RaftMessage | PeerMessage, boot: int = 0) -> None:
         """A member said something. `boot` is what the sender's LeaderHello said on this link: an
         answer of an earlier life may promise what that member has forgotten since."""
-        if isinstance(message, LeaderHello):
-            self._called(address, message)
-        elif isinstance(message, RollAnswer):
-            if self.roll.take(message, self._setup.peers, self.raft.config):
-                self._cluster_found = True
-        elif isinstance(message, HistoryFetch):
-            rows = self.replica.history.rows(message.first, message.last)
-            if rows is not None:
-                self._outputs.append(ToPeer(address, rows))
-        elif isinstance(message, HistoryRows):
-            self._rows.append(message)
+        if isinstance(message, PEER_MESSAGES):
+            self._peers.message(address, message, self.raft, self.replica, self.leading)
         elif self.roll.phase is Phase.PRESENT and message.to == self.raft.member_id:
-            if boot and boot < self._boots_seen.get(message.sender, 0):
+            if boot and self._peers.is_outdated(message.sender, boot):
                 return
-            self._addresses[message.sender] = address
+            self._peers.speaks_from(message.sender, address)
             try:
                 self.raft.step(message)
             except RemoteError as error:
@@ -194,9 +181,7 @@ class Driver:
         self._crash_point("persisted")
         if work.cluster is not None:
             self._join()
-        for note in work.boots:
-            self._peer_boots[note.hello.member_id] = note.hello.boot
-            self._answer(note)
+        self._peers.noted(work.boots)
         if work.clear_suspect:
             self._suspect_on_disk = False
         if work.ready is not None:
@@ -224,15 +209,16 @@ class Driver:
     def _collect(self) -> Work | None:
         """Everything that must go to disk now."""
         work = Work(self._store, self._crash_point)
-        if self._cluster_found:
+        peers = self._peers
+        if peers.cluster_found:
             work.cluster = (self.roll.cluster_id, self.roll.roster)
-            self._cluster_found = False
-        work.boots, self._boot_notes = self._boot_notes, []
-        work.rows, self._rows = self._rows, []
+            peers.cluster_found = False
+        work.boots, peers.boot_notes = peers.boot_notes, []
+        work.rows, peers.rows = peers.rows, []
         work.clear_suspect = self._suspect_on_disk and self.raft.suspect is None
         if self.roll.phase is Phase.PRESENT and self.raft.has_ready():
             work.ready = self.raft.ready()
-            self._send_raft(work.ready.send_now)
+            peers.send(self.raft, work.ready.send_now, self._store.snapshots)
         elif self._snapshot_due():
             work.snapshot = self._order_snapshot()
         elif self._idle_ticks == IDLE_TICKS_BEFORE_MARK:
@@ -256,7 +242,7 @@ class Driver:
     def _after_persist(self, work: Work, ready: Ready) -> None:
         if work.rejected is not None:
             self.raft.snapshot_failed()
-        self._send_raft(ready.send_after_persist)
+        self._peers.send(self.raft, ready.send_after_persist, self._store.snapshots)
         self._crash_point("sent_after_persist")
         if work.loaded is not None:
             meta, body = work.loaded
@@ -302,11 +288,14 @@ class Driver:
 
     def _snapshot_due(self) -> bool:
         behind = self.state.applied_index - self._snapshot_index
-        return behind >= self._setup.snapshot_entries
+        return behind >= self._setup.snapshot_entries or (
+            self._peers.snapshot_wanted and behind > 0
+        )
 
     def _order_snapshot(self) -> SnapshotOrder:
         index = self.state.applied_index
         self._snapshot_index = index
+        self._peers.snapshot_wanted = False
         return SnapshotOrder(
             index,
             self.raft.term_at(index) or 0,
@@ -315,29 +304,6 @@ class Driver:
             self.replica.history.unsealed(index),
         )
 
-    # --- roll call
-
-    def _called(self, address: str, hello: LeaderHello) -> None:
-        known = self._peer_boots.get(hello.member_id, 0)
-        note = BootNote(address, hello, known)
-        if hello.newcomer or hello.cluster_id != self.roll.cluster_id:
-            self._answer(note)
-            if hello.newcomer and self.leading:
-                membership.admit(self.raft, Member(hello.member_id, hello.address))
-            return
-        if self._boots_seen.get(hello.member_id, 0) < hello.boot:
-            self._boots_seen[hello.member_id] = hello.boot
-            self.raft.member_restarted(hello.member_id, hello.last_index)
-        if hello.boot >> BOOT_NONCE_BITS > known >> BOOT_NONCE_BITS:
-            self._boot_notes.append(note)  # answered when it is written down
-        else:
-            self._answer(note)
-
-    def _answer(self, note: BootNote) -> None:
-        answer = self.roll.answer(note.boot_known, note.hello)
-        if answer is not None:
-            self._outputs.append(ToPeer(note.address, answer))
-
     def _join(self) -> None:
         """The cluster is written down: consensus starts from its roster."""
         self.raft = start_of_cluster(
@@ -345,40 +311,6 @@ class Driver:
         )
         self._gateway.raft = self.raft
         self.roll.joined()
-
-    # --- history
-
-    def _ask_for_gap(self) -> None:
-        gaps = self.replica.history.gaps(self.state.applied_index)
-        if not gaps:
-            return
-        others = [m.address for m in self.raft.config.voters if m.id != self.raft.member_id]
-        if others:
-            address = others[self._jitter.draw(0, len(others))]
-            self._outputs.append(ToPeer(address, HistoryFetch(*gaps[0])))
-
-    # --- sending
-
-    def _send_raft(self, messages: list[RaftMessage]) -> None:
-        for message in messages:
-            member = membership.find(self.raft.config, message.to)
-            address = member.address if member else self._addresses.get(message.to, "")
-            if not address:
-                continue
-            whole = self._with_bytes(message) if type(message) is InstallSnapshot else message
-            self._outputs.append(ToPeer(address, whole))
-
-    def _with_bytes(self, message: InstallSnapshot) -> InstallSnapshot:
-        data = self._store.snapshots.read(message.meta, message.offset, message.length)
-        return InstallSnapshot(
-            message.to,
-            message.sender,
-            message.term,
-            message.meta,
-            message.offset,
-            message.length,
-            data,
-        )
 
     def _send_away(self, session: int) -> None:
         members = tuple(member.address for member in self.raft.config.voters)

@@ -10,10 +10,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 
+from rollq.base.errors import DiskError, ErrorCode
 from rollq.base.limits import HISTORY_REPLY_BYTES_MAX
 from rollq.grid.effects import Applied
 from rollq.history.schema import to_lines
-from rollq.history.segments import Segments
+from rollq.history.segments import Segments, index_of
 from rollq.wire.messages import HistoryRows
 
 
@@ -41,8 +42,23 @@ class HistoryLog:
         memory_from = self._recent[0].index if self._recent else applied_index + 1
         return self.segments.gaps(memory_from - 1)
 
+    def accepts(self, rows: HistoryRows, applied_index: int) -> bool:
+        """Whether a peer's rows are what we lack, and nothing else."""
+        wanted = any(
+            first <= rows.first <= rows.last <= last for first, last in self.gaps(applied_index)
+        )
+        return wanted and all(rows.first <= index_of(line) <= rows.last for line in rows.lines)
+
     def rows(self, first: int, last: int) -> HistoryRows | None:
         """As many whole indexes from `first` on as fit an answer; None if we lack the first."""
+        try:
+            return self._rows(first, last)
+        except DiskError as error:
+            if error.code is not ErrorCode.DISK_CORRUPT:
+                raise
+            return None  # what is damaged is a gap of our own from now on
+
+    def _rows(self, first: int, last: int) -> HistoryRows | None:
         lines: list[bytes] = []
         size_bytes = 0
         reached = first - 1

@@ -1,0 +1,129 @@
+"""What a member hears from the other members and says to them, consensus itself apart:
+roll call, admission of newcomers, history rows, and the addresses behind member ids."""
+
+from __future__ import annotations
+
+import msgspec
+
+from rollq.base.errors import DiskError, ErrorCode
+from rollq.base.ids import MemberId
+from rollq.base.stamp import Jitter
+from rollq.raft.node import RaftNode
+from rollq.raft.types import InstallSnapshot, Member, RaftMessage
+from rollq.roles.member import membership
+from rollq.roles.member.outputs import Output, ToPeer
+from rollq.roles.member.replica import Replica
+from rollq.roles.member.rollcall import BOOT_NONCE_BITS, RollCall
+from rollq.roles.member.work import BootNote
+from rollq.store.snapshots import Snapshots
+from rollq.wire.messages import HistoryFetch, HistoryRows, LeaderHello, PeerMessage, RollAnswer
+
+
+class Peers:
+    """The member's relations to the others. What must be written down first waits in
+    `boot_notes`, `rows` and `cluster_found` for the next turn's work."""
+
+    def __init__(
+        self,
+        roll: RollCall,
+        initial: tuple[str, ...],
+        boots_known: dict[MemberId, int],
+        jitter: Jitter,
+        outputs: list[Output],
+    ) -> None:
+        self.roll = roll
+        self.boot_notes: list[BootNote] = []
+        self.rows: list[HistoryRows] = []
+        self.cluster_found = roll.found_alone(initial)
+        self.snapshot_wanted = False  # the one that a peer needs is gone or rotten
+        self._initial = initial
+        self._boots_known = boots_known  # as written down
+        self._boots_heard: dict[MemberId, int] = {}  # in this life, to notice restarts once
+        self._addresses: dict[MemberId, str] = {}
+        self._jitter = jitter
+        self._outputs = outputs
+
+    def tick(self, raft: RaftNode) -> None:
+        """Call those who have not answered yet."""
+        for address, hello in self.roll.hellos(self._initial, raft.config, raft.last_index).items():
+            self._outputs.append(ToPeer(address, hello))
+
+    def message(
+        self, address: str, message: PeerMessage, raft: RaftNode, replica: Replica, leads: bool
+    ) -> None:
+        """Take one message that is not consensus'."""
+        if isinstance(message, LeaderHello):
+            self._called(address, message, raft, leads)
+        elif isinstance(message, RollAnswer):
+            self.cluster_found |= self.roll.take(message, self._initial, raft.config)
+        elif isinstance(message, HistoryFetch):
+            rows = replica.history.rows(message.first, message.last)
+            if rows is not None:
+                self._outputs.append(ToPeer(address, rows))
+        elif not self.rows and replica.history.accepts(message, replica.state.applied_index):
+            self.rows.append(message)
+
+    def is_outdated(self, sender: MemberId, boot: int) -> bool:
+        """Whether a message comes from an earlier life of its sender."""
+        return boot < self._boots_heard.get(sender, 0)
+
+    def speaks_from(self, sender: MemberId, address: str) -> None:
+        """Remember where a member can be answered, also one that no configuration names."""
+        self._addresses[sender] = address
+
+    def noted(self, notes: list[BootNote]) -> None:
+        """These boots are written down: say so."""
+        for note in notes:
+            self._boots_known[note.hello.member_id] = note.hello.boot
+            self._answer(note)
+
+    def ask_for_gap(self, raft: RaftNode, replica: Replica) -> None:
+        """Ask somebody for the first rows that are missing here."""
+        gaps = replica.history.gaps(replica.state.applied_index)
+        others = [voter.address for voter in raft.config.voters if voter.id != raft.member_id]
+        if gaps and others:
+            address = others[self._jitter.draw(0, len(others))]
+            self._outputs.append(ToPeer(address, HistoryFetch(*gaps[0])))
+
+    def send(self, raft: RaftNode, messages: list[RaftMessage], snapshots: Snapshots) -> None:
+        """Send consensus messages to whoever they name."""
+        for message in messages:
+            member = membership.find(raft.config, message.to)
+            address = member.address if member else self._addresses.get(message.to, "")
+            if not address:
+                continue
+            if isinstance(message, InstallSnapshot):
+                self._send_chunk(address, message, snapshots)
+            else:
+                self._outputs.append(ToPeer(address, message))
+
+    def _called(self, address: str, hello: LeaderHello, raft: RaftNode, leads: bool) -> None:
+        known = self._boots_known.get(hello.member_id, 0)
+        note = BootNote(address, hello, known)
+        if hello.newcomer or hello.cluster_id != self.roll.cluster_id:
+            self._answer(note)
+            if hello.newcomer and leads:
+                membership.admit(raft, Member(hello.member_id, hello.address))
+            return
+        if self._boots_heard.get(hello.member_id, 0) < hello.boot:
+            self._boots_heard[hello.member_id] = hello.boot
+            raft.member_restarted(hello.member_id, hello.last_index)
+        if hello.boot >> BOOT_NONCE_BITS > known >> BOOT_NONCE_BITS:
+            self.boot_notes.append(note)  # answered when it is written down
+        else:
+            self._answer(note)
+
+    def _answer(self, note: BootNote) -> None:
+        answer = self.roll.answer(note.boot_known, note.hello)
+        if answer is not None:
+            self._outputs.append(ToPeer(note.address, answer))
+
+    def _send_chunk(self, address: str, message: InstallSnapshot, snapshots: Snapshots) -> None:
+        try:
+            data = snapshots.read(message.meta, message.offset, message.length)
+        except DiskError as error:
+            if error.code is not ErrorCode.SNAPSHOT_CORRUPT:
+                raise
+            self.snapshot_wanted = True
+            return
+        self._outputs.append(ToPeer(address, msgspec.structs.replace(message, data=data)))
