@@ -128,7 +128,8 @@ class Confirm(msgspec.Struct, array_like=True, frozen=True, tag=36):
 
 
 class Query(msgspec.Struct, array_like=True, frozen=True, tag=37):
-    """How is it? `what` names a view (job, queues, workers, clients, dead, status, explain)."""
+    """How is it? `what` names a view (job, array, queue, queues, client, worker, dead, counts,
+    explain), `key` whose."""
 
     request_id: MessageId
     what: str

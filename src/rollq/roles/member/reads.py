@@ -3,6 +3,8 @@ said at which index that is safe (read-index). Request numbers are never reused.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from rollq.base.errors import ErrorCode, RemoteError, StateError
@@ -13,6 +15,9 @@ from rollq.raft.ready import ReadReady
 from rollq.wire.messages import Answer, Query
 
 PENDING_READS_MAX = 4_096
+PAGE_MAX = 1_000
+KEY_BYTES_MAX = 256
+TEXT_KEYS = ("queue", "queues", "client")
 
 
 class Reads:
@@ -30,6 +35,10 @@ class Reads:
                 ErrorCode.BAD_PAYLOAD,
                 f"no view named {query.what[:64]!r}",
                 f"ask for one of: {', '.join(sorted(VIEWS))}",
+            )
+        if not 0 < query.limit <= PAGE_MAX or len(query.key) > KEY_BYTES_MAX or not _is_text(query):
+            raise RemoteError(
+                ErrorCode.BAD_PAYLOAD, f"a page has 1 to {PAGE_MAX} rows, a key is an id or a name"
             )
         if len(self._asked) + len(self._waiting) >= PENDING_READS_MAX:
             raise StateError(ErrorCode.OVERLOADED, "too many reads at once", "ask again")
@@ -72,4 +81,32 @@ class Reads:
         self._waiting.clear()
 
 
+def _is_text(query: Query) -> bool:
+    """Whether a key that must be a name is one."""
+    if query.what not in TEXT_KEYS:
+        return True
+    try:
+        query.key.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _dead(state: GridState, query: Query) -> views.DeadPage:
+    return views.dead_page(state, int.from_bytes(query.key, "big"), query.limit)
+
+
 _encode = msgspec.msgpack.Encoder().encode
+
+# What may be asked, and how it is read. `key` is an id, a name, or (dead) a place to go on from.
+VIEWS: dict[str, Callable[[GridState, Dispatcher, Query], object]] = {
+    "job": lambda state, _, query: views.job_view(state, query.key),
+    "array": lambda state, _, query: views.array_view(state, query.key),
+    "queue": lambda state, _, query: views.queue_view(state, query.key.decode()),
+    "queues": lambda state, _, query: views.queue_page(state, query.key.decode(), query.limit),
+    "client": lambda state, _, query: views.client_view(state, query.key.decode()),
+    "worker": lambda state, _, query: views.worker_view(state, query.key),
+    "dead": lambda state, _, query: _dead(state, query),
+    "counts": lambda state, _, __: views.grid_counts(state),
+    "explain": lambda _, dispatcher, query: dispatcher.explain(query.key),
+}
