@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from rollq.base.errors import ErrorCode, RemoteError, StateError
+from rollq.grid import views
 from rollq.grid.state import GridState
 from rollq.policy.dispatch import Dispatcher
 from rollq.raft.node import RaftNode
