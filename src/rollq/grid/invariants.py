@@ -1,0 +1,240 @@
+"""The laws of the state, one function each. `check` names every law that does not hold.
+
+They look at everything, so they are for tests and the simulator, not for the running member.
+Derived fields are compared with those of a state that was written to a snapshot and read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, TypeAlias
+
+from rollq.base.errors import DiskError
+from rollq.base.ids import JobId, task_id, task_number
+from rollq.grid.commands import NOBODY
+from rollq.grid.snapshot import decode_snapshot, encode_snapshot
+from rollq.grid.state import (
+    ASSIGNED,
+    DELAYED,
+    ENDED_STATES,
+    PREFIX_BYTES,
+    ArrayRecord,
+    GridState,
+)
+from rollq.grid.tasks import task_end
+
+Law: TypeAlias = Callable[[GridState], Iterator[str]]
+
+
+def check(state: GridState) -> list[str]:
+    """Every breach of every law, named; empty if the state is sound."""
+    return [f"{law.__name__}: {breach}" for law in LAWS for breach in law(state)]
+
+
+def keys_name_records(state: GridState) -> Iterator[str]:
+    """A table's key is the id of the record under it."""
+    for job_id, record in state.jobs.items():
+        if record.job_id != job_id:
+            yield f"job {job_id.hex()}"
+    for prefix, array in state.arrays.items():
+        if array.array_id[:PREFIX_BYTES] != prefix:
+            yield f"array {prefix.hex()}"
+    for client_id, client in state.clients.items():
+        if client.client_id != client_id:
+            yield f"client {client_id}"
+    for worker_id, worker in state.workers.items():
+        if worker.worker_id != worker_id:
+            yield f"worker {worker_id.hex()}"
+
+
+def owners_are_in_the_tables(state: GridState) -> Iterator[str]:
+    """A record's client, queue and array are those in the tables, not copies."""
+    for record in state.jobs.values():
+        if state.clients.get(record.client.client_id) is not record.client:
+            yield f"client of {record.job_id.hex()}"
+        if record.queue not in state.queues:
+            yield f"queue of {record.job_id.hex()}"
+        if (
+            record.array is not None
+            and state.arrays.get(record.job_id[:PREFIX_BYTES]) is not record.array
+        ):
+            yield f"array of {record.job_id.hex()}"
+
+
+def ended_jobs_have_an_end(state: GridState) -> Iterator[str]:
+    """Exactly the jobs in an end state say how they ended, and they run nowhere."""
+    for record in state.jobs.values():
+        if (record.state in ENDED_STATES) != (record.end is not None):
+            yield f"{record.job_id.hex()} is {record.state.name}"
+        if record.end is not None and record.cancel_requested:
+            yield f"{record.job_id.hex()} ended, and is asked to stop"
+
+
+def attempts_are_fenced(state: GridState) -> Iterator[str]:
+    """A running attempt has a worker and a fence of its own; a waiting job has neither."""
+    fences: dict[int, bytes] = {}
+    for record in state.jobs.values():
+        text = record.job_id.hex()
+        if record.state is ASSIGNED:
+            if record.worker_id not in state.workers or not record.attempt:
+                yield f"{text} runs on no worker"
+            if not 0 < record.fence <= state.last_fence or record.fence in fences:
+                yield f"{text} has fence {record.fence}"
+            fences[record.fence] = record.job_id
+        elif record.end is None and (record.fence or record.worker_id != NOBODY):
+            yield f"{text} waits, but has a fence or a worker"
+
+
+def only_delayed_jobs_have_a_delay(state: GridState) -> Iterator[str]:
+    """DELAYED and `delay_ms` go together."""
+    for record in state.jobs.values():
+        if (record.state is DELAYED) != (record.delay_ms > 0):
+            yield f"{record.job_id.hex()} is {record.state.name} for {record.delay_ms} ms"
+
+
+def attempts_stay_below_their_maximum(state: GridState) -> Iterator[str]:
+    """No job started more often than any rule could allow since its last redrive."""
+    for record in state.jobs.values():
+        base = 0 if record.past is None else record.past.starts_base
+        most = record.options.max_attempts
+        if most and record.attempt - base > most:
+            yield f"{record.job_id.hex()} started {record.attempt - base} times of {most}"
+
+
+def running_tasks_stay_below_their_maximum(state: GridState) -> Iterator[str]:
+    """No array runs more tasks than it may."""
+    for array in state.arrays.values():
+        if array.running_max and array.running > array.running_max:
+            yield f"{array.array_id.hex()} runs {array.running} of {array.running_max}"
+
+
+def sequence_numbers_are_unique(state: GridState) -> Iterator[str]:
+    """No two records share a place in any order, and none is ahead of the counter."""
+    seen: dict[int, str] = {}
+    for seq, name in _places(state):
+        if not 0 < seq <= state.last_seq:
+            yield f"{name} has {seq}, but the last is {state.last_seq}"
+        if seq in seen:
+            yield f"{name} and {seen[seq]} share {seq}"
+        seen[seq] = name
+
+
+def _places(state: GridState) -> Iterator[tuple[int, str]]:
+    for record in state.jobs.values():
+        yield record.seq, f"job {record.job_id.hex()}"
+        if record.end is not None:
+            yield record.end.seq, f"end of {record.job_id.hex()}"
+            if record.end.confirmed_seq:
+                yield record.end.confirmed_seq, f"confirmation of {record.job_id.hex()}"
+    for array in state.arrays.values():
+        yield array.seq, f"array {array.array_id.hex()}"
+    for client in state.clients.values():
+        if client.idle_seq:
+            yield client.idle_seq, f"rest of {client.client_id}"
+
+
+def tasks_are_accounted_for(state: GridState) -> Iterator[str]:
+    """Every task of an array waits, is a record, or has its end in the bitmap; counts agree."""
+    for array in state.arrays.values():
+        text = array.array_id.hex()
+        counts = dict.fromkeys(ENDED_STATES, 0)
+        for number in range(array.cut_at):
+            end = task_end(array, number)
+            if end is not None:
+                counts[end] += 1
+            record = state.jobs.get(task_id(array.array_id, number))
+            is_open = record is not None and record.array is array and record.end is None
+            if (number < array.next_number) != (is_open or end is not None):
+                yield f"task {number} of {text}"
+        counts[array.cut_as] += array.task_count - array.cut_at
+        if any(array.ended_counts[end] != counts[end] for end in ENDED_STATES):
+            yield f"ends of {text} are {array.ended_counts}, not {counts}"
+        if array.tasks_waiting and task_id(array.array_id, array.next_number) in state.jobs:
+            yield f"the next task of {text} has an id that is taken"
+
+
+def tasks_agree_with_their_arrays(state: GridState) -> Iterator[str]:
+    """A task's record and its array say the same about its end."""
+    for record in state.jobs.values():
+        if record.array is not None:
+            number = task_number(record.array.array_id, record.job_id)
+            end = task_end(record.array, number)
+            if end != (record.state if record.end is not None else None):
+                yield f"{record.job_id.hex()} is {record.state.name}, its array says {end}"
+
+
+def nothing_empty_is_kept(state: GridState) -> Iterator[str]:
+    """A queue has jobs or is paused; a client without records is known to be idle."""
+    for queue in state.queues.values():
+        if queue.is_empty and not queue.paused:
+            yield f"queue {queue.name}"
+    for client in state.clients.values():
+        if (client.record_count == 0) != (client.idle_seq > 0):
+            yield f"client {client.client_id}"
+
+
+def derived_fields_follow(state: GridState) -> Iterator[str]:
+    """Counts, shelves and what is held are what the persisted fields say, in the same order."""
+    try:
+        fresh = decode_snapshot(encode_snapshot(state))
+    except DiskError as error:
+        yield str(error)
+        return
+    for name in sorted({**state.queues, **fresh.queues}):
+        if _queue_counts(state, name) != _queue_counts(fresh, name):
+            yield f"queue {name}: {_queue_counts(state, name)}, not {_queue_counts(fresh, name)}"
+    for client_id, client in fresh.clients.items():
+        mine = state.clients[client_id]
+        if mine.in_flight != client.in_flight:
+            yield f"{client_id} has {client.in_flight} in flight, not {mine.in_flight}"
+        if mine.record_count != client.record_count:
+            yield f"{client_id} has {client.record_count} records, not {mine.record_count}"
+        if list(mine.owed.items()) != list(client.owed.items()):
+            yield f"what {client_id} is owed"
+    for worker_id, worker in fresh.workers.items():
+        if list(state.workers[worker_id].held) != list(worker.held):
+            yield f"what worker {worker_id.hex()} holds"
+    for array_prefix, array in fresh.arrays.items():
+        if _array_counts(state.arrays[array_prefix]) != _array_counts(array):
+            yield f"counts of array {array.array_id.hex()}"
+    for shelf in ("dead", "confirmed", "idle_clients"):
+        if list(getattr(state, shelf).items()) != list(getattr(fresh, shelf).items()):
+            yield f"shelf {shelf}"
+
+
+def _queue_counts(state: GridState, name: str) -> tuple[list[int], int] | None:
+    queue = state.queues.get(name)
+    return None if queue is None else (queue.counts, queue.tasks_waiting)
+
+
+def _array_counts(array: ArrayRecord) -> tuple[int, int, list[JobId]]:
+    return array.running, array.record_count, list(array.open_tasks)
+
+
+def snapshots_are_canonical(state: GridState) -> Iterator[str]:
+    """A state that was written and read writes the same bytes again."""
+    data = encode_snapshot(state)
+    try:
+        again = encode_snapshot(decode_snapshot(data))
+    except DiskError as error:
+        yield str(error)
+        return
+    if again != data:
+        yield "bytes differ after a round trip"
+
+
+LAWS: Final[tuple[Law, ...]] = (
+    keys_name_records,
+    owners_are_in_the_tables,
+    ended_jobs_have_an_end,
+    attempts_are_fenced,
+    only_delayed_jobs_have_a_delay,
+    attempts_stay_below_their_maximum,
+    running_tasks_stay_below_their_maximum,
+    sequence_numbers_are_unique,
+    tasks_are_accounted_for,
+    tasks_agree_with_their_arrays,
+    nothing_empty_is_kept,
+    derived_fields_follow,
+    snapshots_are_canonical,
+)

@@ -1,0 +1,90 @@
+"""The life of a job as a table: (state, command) -> the states that the command may bring it to.
+
+`None` stands for no record. Data only: handlers must not leave it (tests/properties holds every
+applied command against it), and docs/lifecycle.md is drawn from it (`docs/make_lifecycle.py`).
+A pair that is missing means: the command leaves a job in that state as it is.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rollq.grid.commands import (
+    AckJob,
+    AssignJob,
+    AssignTask,
+    CancelJobs,
+    CloseWorker,
+    ConfirmResults,
+    ExpireJobs,
+    ExpireLeases,
+    ForgetJobs,
+    NackJob,
+    OpenWorker,
+    PurgeJobs,
+    RedriveJobs,
+    ReleaseJobs,
+    SubmitBulk,
+    SubmitJob,
+)
+from rollq.grid.state import ASSIGNED, CANCELLED, DEAD, DELAYED, DONE, QUEUED, JobState
+
+_LOST: Final = (QUEUED, DELAYED, DEAD, CANCELLED)  # where a job goes whose attempt is lost
+
+TABLE: Final[dict[tuple[JobState | None, type], tuple[JobState | None, ...]]] = {
+    (None, SubmitJob): (QUEUED, DELAYED),
+    (None, SubmitBulk): (QUEUED, DELAYED),
+    (None, AssignTask): (ASSIGNED,),  # a task of an array becomes a record when it starts
+    (QUEUED, AssignJob): (ASSIGNED,),
+    (QUEUED, ExpireJobs): (DEAD,),
+    (QUEUED, CancelJobs): (CANCELLED,),
+    (DELAYED, ReleaseJobs): (QUEUED,),
+    (DELAYED, ExpireJobs): (DEAD,),
+    (DELAYED, CancelJobs): (CANCELLED,),
+    (ASSIGNED, AckJob): (DONE, *_LOST),  # lost if its retry rule names the exit code
+    (ASSIGNED, NackJob): _LOST,
+    (ASSIGNED, ExpireLeases): _LOST,
+    (ASSIGNED, CloseWorker): _LOST,
+    (ASSIGNED, OpenWorker): _LOST,  # of another incarnation
+    (DONE, ForgetJobs): (None,),
+    (DONE, ConfirmResults): (None,),  # when more are kept than may be, the oldest goes
+    (DEAD, RedriveJobs): (QUEUED,),
+    (DEAD, PurgeJobs): (None,),
+    (DEAD, ForgetJobs): (None,),
+    (CANCELLED, ForgetJobs): (None,),
+    (CANCELLED, ConfirmResults): (None,),
+}
+
+
+def is_allowed(old: JobState | None, command: type, new: JobState | None) -> bool:
+    """Whether a command of this type may take a job from one state to another, or leave it."""
+    return old == new or new in TABLE.get((old, command), ())
+
+
+def mermaid() -> str:
+    """The table as a picture: one arrow a pair of states, named by its commands."""
+    arrows: dict[tuple[str, str], list[str]] = {}
+    for (old, command), targets in TABLE.items():
+        for new in targets:
+            arrows.setdefault((_node(old), _node(new)), []).append(command.__name__)
+    lines = ["stateDiagram-v2"]
+    for (old_node, new_node), names in arrows.items():
+        lines.append(f"    {old_node} --> {new_node}: {', '.join(names)}")
+    return "\n".join(lines)
+
+
+def markdown() -> str:
+    """The table as rows."""
+    lines = ["| State | Command | Next |", "|---|---|---|"]
+    for (old, command), targets in TABLE.items():
+        nexts = ", ".join(_word(new) for new in targets)
+        lines.append(f"| {_word(old)} | `{command.__name__}` | {nexts} |")
+    return "\n".join(lines)
+
+
+def _node(state: JobState | None) -> str:
+    return "[*]" if state is None else _word(state)
+
+
+def _word(state: JobState | None) -> str:
+    return "none" if state is None else state.name.lower()

@@ -1,0 +1,272 @@
+"""Answers to questions: copies of what the state says, for people and their tools. Read only.
+
+Costs: one record, or one page. `grid_counts` walks the queues and nothing longer.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from rollq.base.ids import ClientId, JobId, WorkerId, task_id, task_number
+from rollq.base.jobs import JobOptions
+from rollq.grid.state import (
+    DELAYED,
+    PREFIX_BYTES,
+    QUEUED,
+    ArrayRecord,
+    AttemptOutcome,
+    EndRecord,
+    GridState,
+    JobRecord,
+    JobState,
+    QueueRecord,
+)
+from rollq.grid.tasks import task_end
+
+
+class EndView(msgspec.Struct, frozen=True):
+    """How a job ended."""
+
+    status: int
+    result: bytes
+    exit_code: int
+    signal: int
+    run_ms: int
+    peak_bytes: int
+    cause: int
+    detail: str
+    confirmed: bool
+
+
+class JobView(msgspec.Struct, frozen=True):
+    """One job, or one task."""
+
+    job_id: JobId
+    client_id: ClientId
+    queue: str
+    exec_name: str
+    state: str
+    attempt: int
+    options: JobOptions
+    body_bytes: int
+    stamp_ms: int
+    delay_ms: int = 0
+    worker_id: WorkerId = b""
+    fence: int = 0
+    lease_ms: int = 0
+    cancel_requested: bool = False
+    array_id: JobId = b""
+    end: EndView | None = None
+    attempts: tuple[AttemptOutcome, ...] = ()
+
+
+class ArrayView(msgspec.Struct, frozen=True):
+    """One array, by what its tasks do."""
+
+    array_id: JobId
+    client_id: ClientId
+    queue: str
+    exec_name: str
+    task_count: int
+    running_max: int
+    delayed: bool
+    waiting: int
+    open: int  # started at least once and not ended
+    running: int
+    done: int
+    dead: int
+    cancelled: int
+
+
+class QueueView(msgspec.Struct, frozen=True):
+    """One queue, or all of them: how many jobs stand where. Tasks count as soon as accepted."""
+
+    name: str
+    paused: bool
+    queued: int
+    delayed: int
+    assigned: int
+    done: int
+    dead: int
+    cancelled: int
+
+
+class ClientView(msgspec.Struct, frozen=True):
+    """One client."""
+
+    client_id: ClientId
+    cap: int
+    in_flight: int
+    records: int
+    owed: int
+
+
+class WorkerView(msgspec.Struct, frozen=True):
+    """One worker."""
+
+    worker_id: WorkerId
+    incarnation: int
+    name: str
+    patterns: tuple[str, ...]
+    slots: int
+    held: tuple[JobId, ...]
+
+
+class DeadPage(msgspec.Struct, frozen=True):
+    """Dead jobs, oldest first. `after` is where the next page begins."""
+
+    jobs: list[JobView]
+    after: int
+
+
+def job_view(state: GridState, job_id: JobId) -> JobView | None:
+    """A job or task by id, also a task that is no record (yet, or any more)."""
+    record = state.jobs.get(job_id)
+    if record is not None:
+        return _job_view(record)
+    array = state.arrays.get(job_id[:PREFIX_BYTES])
+    if array is None:
+        return None
+    number = task_number(array.array_id, job_id)
+    return _task_view(array, number) if number < array.task_count else None
+
+
+def _job_view(record: JobRecord) -> JobView:
+    return JobView(
+        record.job_id,
+        record.client.client_id,
+        record.queue,
+        record.exec_name,
+        record.state.name.lower(),
+        record.attempt,
+        record.options,
+        len(record.body),
+        record.stamp_ms,
+        record.delay_ms,
+        record.worker_id,
+        record.fence,
+        record.lease_ms,
+        record.cancel_requested,
+        b"" if record.array is None else record.array.array_id,
+        None if record.end is None else _end_view(record.end),
+        () if record.past is None else record.past.attempts,
+    )
+
+
+def _end_view(end: EndRecord) -> EndView:
+    return EndView(
+        end.status,
+        end.result,
+        end.exit_code,
+        end.signal,
+        end.run_ms,
+        end.peak_bytes,
+        end.cause,
+        end.detail,
+        end.confirmed_seq > 0,
+    )
+
+
+def _task_view(array: ArrayRecord, number: int) -> JobView:
+    state = task_end(array, number)
+    if state is None:
+        state = DELAYED if array.delayed else QUEUED
+    return JobView(
+        task_id(array.array_id, number),
+        array.client.client_id,
+        array.queue,
+        array.exec_name,
+        state.name.lower(),
+        0,
+        array.options,
+        len(array.body),
+        array.stamp_ms,
+        array_id=array.array_id,
+    )
+
+
+def array_view(state: GridState, array_id: JobId) -> ArrayView | None:
+    """An array by its id."""
+    array = state.array_of(array_id)
+    if array is None:
+        return None
+    return ArrayView(
+        array.array_id,
+        array.client.client_id,
+        array.queue,
+        array.exec_name,
+        array.task_count,
+        array.running_max,
+        array.delayed,
+        array.tasks_waiting,
+        len(array.open_tasks),
+        array.running,
+        array.ended_counts[JobState.DONE],
+        array.ended_counts[JobState.DEAD],
+        array.ended_counts[JobState.CANCELLED],
+    )
+
+
+def queue_view(state: GridState, name: str) -> QueueView | None:
+    """A queue by its name."""
+    queue = state.queues.get(name)
+    return None if queue is None else _queue_view(queue)
+
+
+def queue_page(state: GridState, after: str, limit: int) -> list[QueueView]:
+    """Up to `limit` queues whose names come after this one, by name."""
+    names = sorted(name for name in state.queues if name > after)
+    return [_queue_view(state.queues[name]) for name in names[:limit]]
+
+
+def _queue_view(queue: QueueRecord) -> QueueView:
+    queued, *others = queue.counts
+    return QueueView(queue.name, queue.paused, queued + queue.tasks_waiting, *others)
+
+
+def grid_counts(state: GridState) -> QueueView:
+    """All queues added up, as a queue without a name."""
+    totals = [0] * len(JobState)
+    for queue in state.queues.values():
+        totals[QUEUED] += queue.tasks_waiting
+        for job_state in JobState:
+            totals[job_state] += queue.counts[job_state]
+    return QueueView("", False, *totals)
+
+
+def client_view(state: GridState, client_id: ClientId) -> ClientView | None:
+    """A client by its id, with the cap that counts for it."""
+    client = state.clients.get(client_id)
+    if client is None:
+        return None
+    return ClientView(
+        client.client_id,
+        state.cap_of(client),
+        client.in_flight,
+        client.record_count,
+        len(client.owed),
+    )
+
+
+def worker_view(state: GridState, worker_id: WorkerId) -> WorkerView | None:
+    """A worker by its id."""
+    worker = state.workers.get(worker_id)
+    if worker is None:
+        return None
+    return WorkerView(
+        worker.worker_id,
+        worker.incarnation,
+        worker.name,
+        worker.patterns,
+        worker.slots,
+        tuple(worker.held),
+    )
+
+
+def dead_page(state: GridState, after: int, limit: int) -> DeadPage:
+    """Up to `limit` dead jobs from a place on; begin with 0, go on with the page's `after`."""
+    jobs: list[JobView] = []
+    for seq, job_id in state.dead.page(after, limit):
+        jobs.append(_job_view(state.jobs[job_id]))
+        after = seq
+    return DeadPage(jobs, after)
