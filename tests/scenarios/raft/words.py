@@ -154,12 +154,8 @@ def _snapshot_answer(message: Any) -> str:
     return f"{message.index} " + ("installed" if message.installed else f"wants {message.offset}")
 
 
-def _read(message: Any) -> str:
-    return f"request {message.request}"
-
-
 def _read_answer(message: Any) -> str:
-    return f"request {message.request} index {message.index}"
+    return f"index {message.index}"  # requests are renumbered on the way, from a number by chance
 
 
 def _nothing(message: Any) -> str:
@@ -173,7 +169,7 @@ DETAILS: dict[type, Callable[[Any], str]] = {
     HeartbeatResponse: _heartbeat_answer,
     InstallSnapshot: _snapshot,
     InstallSnapshotResponse: _snapshot_answer,
-    ReadIndex: _read,
+    ReadIndex: _nothing,
     ReadIndexResponse: _read_answer,
     RequestVote: _vote,
     TimeoutNow: _nothing,

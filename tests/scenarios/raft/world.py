@@ -39,7 +39,8 @@ class World:
         """One Ready; what it sends over a cut link or to the dead is lost."""
         for message in self.member(member_id).handle_ready():
             link = (message.sender, message.to)
-            if link not in self.cut and message.to in self.members:
+            lives = message.to in self.members and message.to not in self.crashed
+            if link not in self.cut and lives:
                 self.mail.append(message)
 
     def take_mail(
@@ -57,10 +58,9 @@ class World:
         return taken
 
     def deliver(self, messages: list[RaftMessage]) -> None:
-        """Hand messages to their receivers; the dead get none."""
+        """Hand messages to their receivers."""
         for message in messages:
-            if message.to not in self.crashed:
-                self.members[message.to].node.step(message)
+            self.member(message.to).node.step(message)
 
     def settle(self, ids: list[MemberId]) -> None:
         """Every member's Ready, then every member's mail, until nothing is left to do."""
