@@ -172,8 +172,9 @@ class Connection:
     def _wrap(self, frame: Frame, header: Header) -> Frame:
         body = frame.payload
         small = shrink(body, self._compression) if self._compression else None
-        if small is not None:
-            header = Header(self._compression, header.trace, header.priority, header.metadata)
-            body = small
-        payload = encode_header(header, body)
+        # Only what was done here may be said here: the caller's word on it does not count.
+        method = "" if small is None else self._compression
+        if header.compression != method:
+            header = Header(method, header.trace, header.priority, header.metadata)
+        payload = encode_header(header, body if small is None else small)
         return Frame(frame.type, frame.msg_id, frame.corr_id, frame.subject, payload)

@@ -172,7 +172,7 @@ def _encode_ack_job(message: m.AckJob) -> Frame:
     payload = message.result
     if message.status != Status.OK and _result_head(payload) is None:
         payload = encode_model(_wrap(message.job_id, STATUS_FAILED, payload))
-    return Frame(MessageType.ACK_JOB, message.job_id, message.job_id, payload=payload)
+    return Frame(MessageType.ACK_JOB, corr_id=message.job_id, payload=payload)
 
 
 def _decode_ack_job(frame: Frame) -> m.AckJob:

@@ -1,0 +1,243 @@
+"""Frames written by hand from the layout in docs/protocol.md, not by the encoder under test.
+
+  [len:4 LE][type:1][msgId:16][corrId:16][subjectLen:2 LE][subject][payloadLen:4 LE][payload]
+
+They are promises: a vector may be added, none may change. The Guid in all of them is
+00112233-4455-6677-8899-aabbccddeeff, whose first three groups are little-endian on the wire.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from rollq.base.jobs import JobOptions, Status
+from rollq.raft import types as raft
+from rollq.wire import messages as m
+from rollq.wire.compact import Message
+from rollq.wire.message_codec import Dialect
+
+GUID_TEXT = "00112233-4455-6677-8899-aabbccddeeff"
+GUID = "33221100 5544 7766 8899 aabbccddeeff"
+NIL = "00000000 0000 0000 0000 000000000000"
+JOB = bytes.fromhex(GUID)
+
+REQUEST = (
+    b'{"JobId":"00112233-4455-6677-8899-aabbccddeeff","ClientId":"clientA","ExecName":"calcA",'
+    b'"Args":["-x"],"Files":[{"Name":"a","CacheId":null,"Content":"AQI="}]}'
+)
+RESULT = (
+    b'{"JobId":"00112233-4455-6677-8899-aabbccddeeff","ClientId":"clientA","ExecName":"calcA",'
+    b'"Status":"OK","Stdout":"hi","Stderr":"","OutputArchive":"UEs="}'
+)
+PUT = (
+    b'{"CacheId":"d1","Entries":[{"Name":"a","Content":"AQI="}],"TargetPattern":"job.assign.*"}'
+)
+PUT_ACK = b'{"CacheId":"d1","Status":"OK","Message":"added=1"}'
+
+
+class Vector(msgspec.Struct, frozen=True):
+    """Bytes and what they say; `ours` if we would write the very same bytes."""
+
+    name: str
+    data: bytes
+    message: Message
+    dialect: Dialect = Dialect.SEEDS
+    ours: bool = True
+
+
+def _bytes(*parts: str | bytes) -> bytes:
+    return b"".join(bytes.fromhex(part) if isinstance(part, str) else part for part in parts)
+
+
+VECTORS = [
+    Vector(
+        "1 SubmitJob with a JobRequest",
+        _bytes("d4000000 01", GUID, NIL, "1000", b"job.submit.calcA", "9d000000", REQUEST),
+        m.SubmitJob(JOB, "clientA", "job.submit.calcA", "calcA", REQUEST),
+    ),
+    Vector(
+        "1 SubmitJob, opaque",
+        _bytes("3c000000 01", GUID, NIL, "1000", b"job.submit.calcA", "05000000", b"hello"),
+        m.SubmitJob(JOB, "", "job.submit.calcA", "calcA", b"hello"),
+    ),
+    Vector(
+        "2 AssignJob",
+        _bytes("3c000000 02", GUID, GUID, "1000", b"job.assign.calcA", "05000000", b"hello"),
+        m.AssignJob(JOB, 0, 0, 0, "job.assign.calcA", "calcA", b"hello"),
+    ),
+    Vector(
+        "3 AckJob, empty",
+        _bytes("27000000 03", NIL, GUID, "0000", "00000000"),
+        m.AckJob(JOB),
+    ),
+    Vector(
+        "3 AckJob with a JobResult",
+        _bytes("be000000 03", NIL, GUID, "0000", "97000000", RESULT),
+        m.AckJob(JOB, status=Status.OK, result=RESULT),
+    ),
+    Vector(
+        "4 Credit of ten",
+        _bytes("2b000000 04", NIL, NIL, "0000", "04000000", "0a000000"),
+        m.Credit(10),
+    ),
+    Vector(
+        "4 Credit with a msgId, as the seeds send it",
+        _bytes("2b000000 04", GUID, NIL, "0000", "04000000", "01000000"),
+        m.Credit(1),
+        ours=False,
+    ),
+    Vector(
+        "5 Result",
+        _bytes("be000000 05", GUID, GUID, "0000", "97000000", RESULT),
+        m.Result(JOB, "done", result=RESULT, exec_name="calcA", client_id="clientA"),
+    ),
+    Vector(
+        "6 CachePut of a client",
+        _bytes("96000000 06", GUID, NIL, "1600", b"cache.put.job.assign.*", "59000000", PUT),
+        m.CachePut(JOB, PUT),
+        ours=False,
+    ),
+    Vector(
+        "7 CacheAck",
+        _bytes("65000000 07", NIL, GUID, "0c00", b"cache.ack.d1", "32000000", PUT_ACK),
+        m.CacheAck(JOB, PUT_ACK),
+        ours=False,
+    ),
+    Vector(
+        "9 HelloClient by its subject",
+        _bytes("2e000000 09", NIL, NIL, "0700", b"clientA", "00000000"),
+        m.HelloClient("clientA"),
+        ours=False,
+    ),
+    Vector(
+        "9 HelloClient with a ClientConfig",
+        _bytes(
+            "5b000000 09",
+            NIL + NIL,
+            "0700",
+            b"clientA",
+            "2d000000",
+            b'{"ClientId":"clientA","DesiredParallelism":4}',
+        ),
+        m.HelloClient("clientA", 4),
+    ),
+    Vector(
+        "10 HelloWorker",
+        _bytes("33000000 0a", GUID, NIL, "0c00", b"job.assign.>", "00000000"),
+        m.HelloWorker(JOB, ("job.assign.>",)),
+    ),
+    Vector(
+        "20 NotLeader",
+        _bytes("41000000 14", NIL, NIL, "0000", "1a000000", b'{"leader":"10.0.0.1:5000"}'),
+        m.NotLeader("10.0.0.1:5000"),
+    ),
+    Vector(
+        "21 LeaderHello",
+        _bytes(
+            "42000000 15" + NIL + NIL,
+            "0f00",
+            b"cluster.g1.roll",
+            "0c000000",
+            "96 01 a3613a31 c401cc 02 03 c2",
+        ),
+        m.LeaderHello(1, "a:1", b"\xcc", 2, 3),
+    ),
+    Vector(
+        "22 AppendEntries",
+        _bytes(
+            "45000000 16" + NIL + NIL,
+            "0f00",
+            b"cluster.g1.raft",
+            "0f000000",
+            "97 01 02 03 04 05 04 91 94 03 05 00 c40178",
+        ),
+        raft.AppendEntries(1, 2, 3, 4, 5, 4, (raft.Entry(3, 5, 0, b"x"),)),
+    ),
+    Vector(
+        "23 AppendResp",
+        _bytes(
+            "3e000000 17" + NIL + NIL,
+            "0f00",
+            b"cluster.g1.raft",
+            "08000000",
+            "97 02 01 03 05 c2 00 00",
+        ),
+        raft.AppendResponse(2, 1, 3, 5),
+    ),
+    Vector(
+        "24 RequestVote",
+        _bytes(
+            "3e000000 18" + NIL + NIL,
+            "0f00",
+            b"cluster.g1.raft",
+            "08000000",
+            "97 01 02 03 04 05 c2 c3",
+        ),
+        raft.RequestVote(1, 2, 3, 4, 5, False, True),
+    ),
+    Vector(
+        "25 VoteResp",
+        _bytes(
+            "3c000000 19" + NIL + NIL, "0f00", b"cluster.g1.raft", "06000000", "95 02 01 03 c3 c2"
+        ),
+        raft.VoteResponse(2, 1, 3, True),
+    ),
+    Vector(
+        "26 InstallSnapshot",
+        _bytes(
+            "53000000 1a" + NIL + NIL,
+            "0f00",
+            b"cluster.g1.raft",
+            "1d000000",
+            "97 01 02 03 95 07 03 92 91 92 01 a3613a31 90 05 c401aa 00 05 c405",
+            b"hello",
+        ),
+        raft.InstallSnapshot(
+            1,
+            2,
+            3,
+            raft.SnapshotMeta(7, 3, raft.Config((raft.Member(1, "a:1"),)), 5, b"\xaa"),
+            0,
+            5,
+            b"hello",
+        ),
+    ),
+    Vector(
+        "27 InstallSnapResp",
+        _bytes(
+            "3d000000 1b" + NIL + NIL,
+            "0f00",
+            b"cluster.g1.raft",
+            "07000000",
+            "96 02 01 03 07 05 c3",
+        ),
+        raft.InstallSnapshotResponse(2, 1, 3, 7, 5, True),
+    ),
+    Vector(
+        "1 SubmitJob, compact",
+        _bytes(
+            "6f000000 01" + NIL + NIL,
+            "0000",
+            "48000000",
+            "96 c410" + GUID,
+            "a7" + b"clientA".hex() + "b0" + b"job.submit.calcA".hex(),
+            "a5" + b"calcA".hex() + "c405" + b"hello".hex(),
+            "9b 09 00 00 00 00 00 00 00 00 91 03 a2" + b"w1".hex(),
+        ),
+        m.SubmitJob(
+            JOB,
+            "clientA",
+            "job.submit.calcA",
+            "calcA",
+            b"hello",
+            JobOptions(priority=9, retry_exit_codes=(3,), worker_name="w1"),
+        ),
+        Dialect.COMPACT,
+    ),
+    Vector(
+        "31 Accepted",
+        _bytes("3d000000 1f" + NIL + NIL, "0000", "16000000", "94 c410" + GUID + "01 c2 c3"),
+        m.Accepted(JOB, 1, False, True),
+        Dialect.COMPACT,
+    ),
+]

@@ -1,0 +1,61 @@
+"""One full sample of every message, none of its fields at its default where that is possible."""
+
+from __future__ import annotations
+
+from rollq.base.jobs import AttemptRef, BulkItem, JobOptions, Status
+from rollq.raft import types as raft
+from rollq.wire import messages as m
+from rollq.wire.compact import Message
+
+JOB = bytes(range(16))
+OTHER = bytes(range(16, 32))
+OPTIONS = JobOptions(1, 2, 3, 4, 5, 6, 7, 8, 9, (10, -11), "worker-1")
+HELD = (AttemptRef(JOB, 1, 2), AttemptRef(OTHER, 3, 4))
+META = raft.SnapshotMeta(
+    7, 3, raft.Config((raft.Member(1, "a:1"),), (raft.Member(2, "b:2"),)), 5, b"digest"
+)
+
+SAMPLES: list[Message] = [
+    m.HelloClient("clientA", 4, ("compact", "accepted")),
+    m.SubmitJob(JOB, "clientA", "job.submit.calcA", "calcA", b"\x00body", OPTIONS),
+    m.SubmitBulk(
+        JOB, "clientA", "calcA", "calcA", (BulkItem(OTHER, b"x"),), OPTIONS, "batch-1"
+    ),
+    m.SubmitArray(JOB, "clientA", "calcA", "calcA", b"body", 1_000_000, OPTIONS, 5),
+    m.Cancel(JOB, (JOB, OTHER)),
+    m.Confirm((JOB, OTHER)),
+    m.Query(JOB, "job", OTHER, 7),
+    m.Admin(JOB, "pause", b"\x81\xa5queue\xa1x"),
+    m.HelloWorker(JOB, ("a", "b.*"), "w1", 2, 3, HELD, ("compact", "lease")),
+    m.Credit(10),
+    m.AckJob(JOB, 1, 2, Status.FAILED, b"result", 3, 9, 1_000, 2**40),
+    m.Nack(JOB, 1, 2, "no such program"),
+    m.Heartbeat(HELD),
+    m.Goodbye("drained"),
+    m.Welcome("g1", 3, ("compact",)),
+    m.NotLeader("10.0.0.1:5000", ("10.0.0.1:5000", "10.0.0.2:5000")),
+    m.Accepted(JOB, 2, True, True),
+    m.Error(JOB, 205, "cap reached", "wait", True),
+    m.Result(JOB, "dead", 1, b"result", "calcA", 3, 9, 1_000, 5, 4, "exit code 3", "clientA"),
+    m.Answer(JOB, 99, b"\x90"),
+    m.AssignJob(JOB, 1, 2, 30_000, "job.assign.calcA", "calcA", b"b", OPTIONS, "clientA", 7),
+    m.StopJob(JOB, 1, 2),
+    m.AckTaken(JOB, 1, True),
+    m.CachePut(JOB, b'{"CacheId":"d1"}'),
+    m.CacheAck(JOB, b'{"CacheId":"d1"}'),
+    m.LeaderHello(1, "a:1", b"cluster", 2, 3, True),
+    m.RollAnswer(1, "a:1", b"cluster", 2, 3, True),
+    m.HistoryFetch(1, 2),
+    m.HistoryRows(1, 2, (b"{}", b"{}")),
+    raft.RequestVote(1, 2, 3, 4, 5, True, True),
+    raft.VoteResponse(1, 2, 3, True, True),
+    raft.AppendEntries(1, 2, 3, 4, 5, 6, (raft.Entry(3, 5, 1, b"data"),)),
+    raft.AppendResponse(1, 2, 3, 4, True, 5, 6),
+    raft.Heartbeat(1, 2, 3, 4, 5),
+    raft.HeartbeatResponse(1, 2, 3, 4),
+    raft.InstallSnapshot(1, 2, 3, META, 4, 5, b"chunk"),
+    raft.InstallSnapshotResponse(1, 2, 3, 4, 5, True),
+    raft.TimeoutNow(1, 2, 3),
+    raft.ReadIndex(1, 2, 3, 4),
+    raft.ReadIndexResponse(1, 2, 3, 4, 5),
+]
