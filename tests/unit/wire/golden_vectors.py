@@ -29,9 +29,7 @@ RESULT = (
     b'{"JobId":"00112233-4455-6677-8899-aabbccddeeff","ClientId":"clientA","ExecName":"calcA",'
     b'"Status":"OK","Stdout":"hi","Stderr":"","OutputArchive":"UEs="}'
 )
-PUT = (
-    b'{"CacheId":"d1","Entries":[{"Name":"a","Content":"AQI="}],"TargetPattern":"job.assign.*"}'
-)
+PUT = b'{"CacheId":"d1","Entries":[{"Name":"a","Content":"AQI="}],"TargetPattern":"job.assign.*"}'
 PUT_ACK = b'{"CacheId":"d1","Status":"OK","Message":"added=1"}'
 
 

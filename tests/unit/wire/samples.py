@@ -18,9 +18,7 @@ META = raft.SnapshotMeta(
 SAMPLES: list[Message] = [
     m.HelloClient("clientA", 4, ("compact", "accepted")),
     m.SubmitJob(JOB, "clientA", "job.submit.calcA", "calcA", b"\x00body", OPTIONS),
-    m.SubmitBulk(
-        JOB, "clientA", "calcA", "calcA", (BulkItem(OTHER, b"x"),), OPTIONS, "batch-1"
-    ),
+    m.SubmitBulk(JOB, "clientA", "calcA", "calcA", (BulkItem(OTHER, b"x"),), OPTIONS, "batch-1"),
     m.SubmitArray(JOB, "clientA", "calcA", "calcA", b"body", 1_000_000, OPTIONS, 5),
     m.Cancel(JOB, (JOB, OTHER)),
     m.Confirm((JOB, OTHER)),
@@ -44,7 +42,7 @@ SAMPLES: list[Message] = [
     m.CachePut(JOB, b'{"CacheId":"d1"}'),
     m.CacheAck(JOB, b'{"CacheId":"d1"}'),
     m.LeaderHello(1, "a:1", b"cluster", 2, 3, True),
-    m.RollAnswer(1, "a:1", b"cluster", 2, 3, True),
+    m.RollAnswer(1, "a:1", b"cluster", 2, 3, True, (raft.Member(1, "a:1"),)),
     m.HistoryFetch(1, 2),
     m.HistoryRows(1, 2, (b"{}", b"{}")),
     raft.RequestVote(1, 2, 3, 4, 5, True, True),

@@ -20,9 +20,7 @@ def _refusal(*pieces: bytes, first_bytes_max: int = FRAME_BYTES_MAX) -> RemoteEr
 
 
 def _head(length: int, subject_bytes: int = 0) -> bytes:
-    return (
-        length.to_bytes(4, "little") + b"\x04" + bytes(32) + subject_bytes.to_bytes(2, "little")
-    )
+    return length.to_bytes(4, "little") + b"\x04" + bytes(32) + subject_bytes.to_bytes(2, "little")
 
 
 def test_frames_come_out_byte_by_byte() -> None:

@@ -22,9 +22,7 @@ def test_golden_bytes_are_read(vector: Vector) -> None:
     assert decode_message(frame, vector.dialect) == vector.message
 
 
-@pytest.mark.parametrize(
-    "vector", [v for v in VECTORS if v.ours], ids=lambda vector: vector.name
-)
+@pytest.mark.parametrize("vector", [v for v in VECTORS if v.ours], ids=lambda vector: vector.name)
 def test_golden_bytes_are_written(vector: Vector) -> None:
     assert encode_frame(encode_message(vector.message, vector.dialect, "g1")) == vector.data
 

@@ -1,0 +1,258 @@
+"""Laws of the wire: any split is the same, every message comes back, garbage only ever refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rollq.base.errors import RemoteError
+from rollq.base.ids import NIL_ID, guid_from_text, guid_to_text
+from rollq.base.jobs import AttemptRef, BulkItem, JobOptions, Status
+from rollq.base.limits import CREDIT_MAX, FRAME_BYTES_MAX
+from rollq.raft import types as raft
+from rollq.wire import messages as m
+from rollq.wire.compact import ID_FIELDS, TYPE_OF, Message
+from rollq.wire.compression import METHODS, inflate, shrink
+from rollq.wire.connection import Connection
+from rollq.wire.frame import Frame, FrameDecoder, encode_frame
+from rollq.wire.handshake import FEATURES, Side, agree
+from rollq.wire.header import Header, decode_header, encode_header
+from rollq.wire.message_codec import Dialect, decode_message, encode_message
+from rollq.wire.models import JobResult, encode_model, job_request
+
+INT = st.integers(0, 2**63 - 1)
+TEXT = st.text(max_size=20)
+BYTES = st.binary(max_size=50)
+IDS = st.binary(min_size=16, max_size=16).filter(lambda raw: raw != NIL_ID)
+REFS = st.lists(st.builds(AttemptRef, IDS, INT, INT), max_size=3).map(tuple)
+OPTIONS = st.builds(
+    JobOptions,
+    *[INT] * 9,
+    retry_exit_codes=st.lists(st.integers(-(2**31), 2**31), max_size=3).map(tuple),
+    worker_name=TEXT,
+)
+CONFIGS = st.builds(raft.Config, st.lists(st.builds(raft.Member, INT, TEXT), max_size=3).map(tuple))
+# What a field is drawn from: by its name, else by its type.
+BY_NAME: dict[str, st.SearchStrategy[Any]] = {
+    "status": st.sampled_from(sorted(map(int, Status))),
+    "count": st.integers(0, CREDIT_MAX),
+    "client_id": st.text(min_size=1, max_size=20),
+    "holding": REFS,
+    "items": st.lists(st.builds(BulkItem, IDS, BYTES), max_size=3).map(tuple),
+    "options": st.none() | OPTIONS,
+    "job_ids": st.lists(IDS, max_size=3).map(tuple),
+    "lines": st.lists(BYTES, max_size=3).map(tuple),
+    "entries": st.lists(st.builds(raft.Entry, INT, INT, INT, BYTES), max_size=3).map(tuple),
+    "roster": st.lists(st.builds(raft.Member, INT, TEXT), max_size=3).map(tuple),
+    "meta": st.builds(raft.SnapshotMeta, INT, INT, CONFIGS, INT, BYTES),
+} | {name: IDS for name in ID_FIELDS if name != "job_ids"}
+BY_TYPE: dict[str, st.SearchStrategy[Any]] = {
+    "int": INT,
+    "MemberId": INT,
+    "str": TEXT,
+    "bytes": BYTES,
+    "bool": st.booleans(),
+    "tuple[str, ...]": st.lists(TEXT, max_size=3).map(tuple),
+}
+
+
+def _drawn(struct: type[Any]) -> st.SearchStrategy[Any]:
+    drawn = {}
+    for name, hint in struct.__annotations__.items():
+        drawn[name] = BY_NAME[name] if name in BY_NAME else BY_TYPE[hint]
+    return st.builds(struct, **drawn)
+
+
+MESSAGES: st.SearchStrategy[Any] = st.one_of([_drawn(struct) for struct in TYPE_OF])
+FRAMES = st.builds(Frame, st.integers(0, 255), IDS, IDS, st.text(max_size=40), BYTES)
+
+
+def _pieces(data: bytes, cuts: list[int]) -> list[bytes]:
+    ends = sorted({cut % (len(data) + 1) for cut in cuts} | {len(data)})
+    return [data[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def _all_frames(pieces: list[bytes]) -> tuple[list[Frame], str]:
+    """Every frame that comes out, and the words of the error that ended it."""
+    decoder, out = FrameDecoder(), []
+    try:
+        for piece in pieces:
+            decoder.feed(piece)
+            assert decoder.buffered_bytes <= FRAME_BYTES_MAX + 4
+            while frames := decoder.frames():
+                out += frames
+    except RemoteError as error:
+        return out, str(error)
+    return out, ""
+
+
+@given(st.lists(FRAMES, max_size=5), st.lists(st.integers(0, 2_000), max_size=20))
+def test_any_split_gives_the_same_frames(frames: list[Frame], cuts: list[int]) -> None:
+    data = b"".join(map(encode_frame, frames))
+    assert _all_frames(_pieces(data, cuts)) == (frames, "")
+
+
+@given(
+    st.lists(FRAMES, max_size=3),
+    st.binary(max_size=200),
+    st.lists(st.integers(0, 2_000), max_size=20),
+)
+def test_any_split_gives_the_same_refusal(
+    frames: list[Frame], garbage: bytes, cuts: list[int]
+) -> None:
+    data = b"".join(map(encode_frame, frames)) + garbage
+    assert _all_frames(_pieces(data, cuts)) == _all_frames([data])
+
+
+@settings(max_examples=400)
+@given(MESSAGES)
+def test_every_message_comes_back_in_the_compact_dialect(message: Message) -> None:
+    frame = encode_message(message, Dialect.COMPACT, "g")
+    assert decode_message(frame, Dialect.COMPACT) == message
+
+
+@st.composite
+def said_in_json(draw: st.DrawFn) -> Message:
+    """Messages that the seeds' dialect can say in full."""
+    job_id, client_id, exec_name = draw(IDS), draw(TEXT), draw(st.text(min_size=1, max_size=9))
+    options = draw(OPTIONS.filter(lambda drawn: drawn != JobOptions()) | st.none())
+    body = encode_model(job_request(job_id, client_id, exec_name, options=options))
+    status = draw(st.sampled_from([Status.OK, Status.FAILED]))
+    code, signal, run_ms = draw(st.tuples(INT, INT, INT))
+    result = encode_model(
+        JobResult(
+            guid_to_text(job_id),
+            client_id,
+            exec_name,
+            status.name,
+            draw(TEXT),
+            draw(TEXT),
+            draw(st.none() | BYTES),
+            code,
+            signal,
+            run_ms,
+        )
+    )
+    subject = "job.assign." + draw(TEXT)
+    features = draw(st.lists(TEXT, max_size=3).map(tuple))
+    patterns = draw(st.lists(TEXT, min_size=1, max_size=3).map(tuple))
+    opaque = draw(BYTES.filter(lambda raw: not raw.startswith((b"{", b" ", b"\n", b"\t", b"\r"))))
+    choices: list[Message] = [
+        m.SubmitJob(job_id, client_id, subject, exec_name, body, options),
+        m.AssignJob(job_id, 0, 0, 0, subject, exec_name, body, options, client_id),
+        m.AckJob(job_id, 0, 0, status, result, code, signal, run_ms),
+        m.AckJob(job_id, result=opaque),
+        m.Result(
+            job_id, "done", status, result, exec_name, code, signal, run_ms, client_id=client_id
+        ),
+        m.Credit(draw(BY_NAME["count"])),
+        m.HelloClient(client_id or "c", draw(INT), features),
+        m.HelloWorker(job_id, patterns, draw(TEXT), draw(INT), draw(INT), draw(REFS), features),
+        m.NotLeader(draw(TEXT), features),
+        m.CachePut(job_id, opaque),
+        m.CacheAck(job_id, opaque),
+    ]
+    return draw(st.sampled_from(choices))
+
+
+@settings(max_examples=300)
+@given(said_in_json())
+def test_every_message_of_the_seeds_comes_back_in_their_dialect(message: Message) -> None:
+    frame = encode_message(message, Dialect.SEEDS)
+    decoder = FrameDecoder()
+    decoder.feed(encode_frame(frame))
+    assert decode_message(decoder.frames()[0], Dialect.SEEDS) == message
+
+
+@settings(max_examples=300)
+@given(
+    st.sampled_from(sorted(TYPE_OF.values())),
+    st.binary(max_size=200),
+    st.sampled_from(list(Dialect)),
+)
+def test_garbage_payloads_are_refused_or_read(kind: int, payload: bytes, dialect: Dialect) -> None:
+    try:
+        message = decode_message(Frame(kind, payload=payload), dialect)
+    except RemoteError:
+        return
+    assert TYPE_OF[type(message)] == kind
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=5,
+)
+KEYS = st.sampled_from(
+    ["JobId", "ClientId", "ExecName", "Status", "Priority", "RetryExitCodes", "Features", "leader"]
+)
+
+
+@settings(max_examples=300)
+@given(
+    st.sampled_from(sorted(TYPE_OF.values())),
+    st.dictionaries(KEYS, JSON | st.just("00112233-4455-6677-8899-aabbccddeeff"), max_size=5),
+)
+def test_json_of_other_types_is_refused_or_read(kind: int, fields: dict[str, Any]) -> None:
+    frame = Frame(kind, b"m" * 16, payload=msgspec.json.encode(fields))
+    try:
+        message = decode_message(frame, Dialect.SEEDS)
+    except RemoteError:
+        return
+    # Whatever is let in can be passed on.
+    encode_message(message, Dialect.COMPACT)
+    encode_message(message, Dialect.SEEDS)
+
+
+@settings(max_examples=200)
+@given(st.lists(MESSAGES | st.binary(max_size=100), max_size=6), st.sampled_from([(), FEATURES]))
+def test_a_connection_survives_anything(
+    said: list[Message | bytes], features: tuple[str, ...]
+) -> None:
+    ours = Connection(Side.ACCEPTER, "g")
+    theirs = Connection(Side.DIALER, "g")
+    ours.receive_data(theirs.send(m.HelloClient("c", 0, features)))
+    if features:
+        theirs.receive_data(ours.send(m.Welcome("g", 1, agree(features))))
+    for item in said:
+        if isinstance(item, bytes):
+            ours.receive_data(item)
+        else:
+            ours.receive_data(encode_frame(encode_message(item, Dialect.COMPACT, "g")))
+        assert isinstance(ours.farewell(), bytes)
+
+
+@given(
+    st.builds(
+        Header, TEXT, TEXT, st.integers(-(2**31), 2**31), st.dictionaries(TEXT, TEXT, max_size=3)
+    ),
+    BYTES,
+)
+def test_headers_come_back(header: Header, body: bytes) -> None:
+    assert decode_header(encode_header(header, body)) == (header, body)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@settings(max_examples=50)
+@given(data=st.data())
+def test_compression_is_undone_and_garbage_refused(method: str, data: st.DataObject) -> None:
+    payload = data.draw(st.binary(min_size=1, max_size=64)) * 1_100
+    small = shrink(payload, method)
+    assert small is not None
+    assert inflate(small, method) == payload
+    at = data.draw(st.integers(0, len(small) - 1))
+    damaged = small[:at] + bytes([small[at] ^ data.draw(st.integers(1, 255))]) + small[at + 1 :]
+    for bad in (damaged, small[:at], data.draw(st.binary(max_size=100))):
+        try:
+            inflate(bad, method)
+        except RemoteError:
+            continue
+
+
+@given(st.binary(min_size=16, max_size=16))
+def test_guids_come_back(raw: bytes) -> None:
+    assert guid_from_text(guid_to_text(raw)) == raw

@@ -1,0 +1,251 @@
+from __future__ import annotations
+
+import pytest
+
+from rollq.base.errors import ErrorCode, LocalError
+from rollq.base.ids import NIL_ID
+from rollq.base.limits import HELLO_BYTES_MAX
+from rollq.raft import types as raft
+from rollq.wire import messages as m
+from rollq.wire.compact import TYPE_OF, Message
+from rollq.wire.connection import Connection
+from rollq.wire.frame import Frame, FrameDecoder, encode_frame
+from rollq.wire.handshake import FEATURES, TABLE, Side, State, agree, is_covered
+from rollq.wire.header import Header, decode_header, encode_header
+from rollq.wire.message_codec import Dialect, encode_message
+from rollq.wire.messages import MessageType as T
+from tests.unit.wire.golden_vectors import VECTORS
+from tests.unit.wire.samples import JOB, SAMPLES
+
+SUBMIT = m.SubmitJob(JOB, "clientA", "job.submit.calcA", "calcA", b"x" * 5_000)
+
+
+class Pair:
+    """Two ends and the wire between them."""
+
+    def __init__(self, group: str = "g1") -> None:
+        self.dialer = Connection(Side.DIALER, group)
+        self.accepter = Connection(Side.ACCEPTER, group)
+
+    def say(self, speaker: Side, message: Message, header: Header | None = None) -> list[Message]:
+        """Send from one end; what the other end hears."""
+        ends = (self.dialer, self.accepter)
+        source, target = ends if speaker is Side.DIALER else ends[::-1]
+        raw = source.send(message, header) if header else source.send(message)
+        heard = target.receive_data(raw) if raw else []
+        assert target.error is None
+        assert source.state is target.state
+        assert source.features == target.features
+        return heard
+
+    def open(self, hello: m.HelloClient | m.HelloWorker) -> Pair:
+        """Run the handshake to its end."""
+        assert self.say(Side.DIALER, hello) == [hello]
+        if hello.features:
+            welcome = m.Welcome("g1", 1, agree(hello.features))
+            assert self.say(Side.ACCEPTER, welcome) == [welcome]
+        return self
+
+
+def _frames(raw: bytes) -> list[Frame]:
+    decoder = FrameDecoder()
+    decoder.feed(raw)
+    return decoder.frames()
+
+
+def test_all_that_may_be_said_is_heard() -> None:
+    hellos: dict[State, m.HelloClient | m.HelloWorker] = {
+        State.CLIENT: m.HelloClient("clientA", 4, FEATURES),
+        State.WORKER: m.HelloWorker(JOB, ("a", "b"), features=FEATURES),
+    }
+    samples = {TYPE_OF[type(sample)]: sample for sample in SAMPLES}
+    for state, hello in hellos.items():
+        for speaker, words in TABLE[state].items():
+            for kind in words:
+                sample = samples[T(kind)]
+                assert Pair().open(hello).say(speaker, sample) == [sample]
+
+
+def test_members_talk_both_ways_after_the_roll_call() -> None:
+    pair = Pair()
+    hello = m.LeaderHello(1, "a:1", b"c", 1, 0)
+    assert pair.say(Side.DIALER, hello) == [hello]
+    for sample in SAMPLES:
+        if TYPE_OF[type(sample)] in TABLE[State.MEMBER][Side.DIALER]:
+            for speaker in Side:
+                assert pair.say(speaker, sample) == [sample]
+
+
+def test_member_of_another_group_is_refused() -> None:
+    stranger, ours = Connection(Side.DIALER, "g2"), Connection(Side.ACCEPTER, "g1")
+    assert ours.receive_data(stranger.send(m.LeaderHello(1, "a:1", b"c", 1, 0))) == []
+    assert ours.error is not None
+    assert ours.error.code == ErrorCode.BAD_SUBJECT
+
+
+def test_peer_of_the_seeds_is_heard_and_sent_only_what_it_knows() -> None:
+    pair = Pair().open(m.HelloClient("clientA", 4))
+    assert pair.accepter.features == frozenset()
+    for sample in SAMPLES:
+        kind = TYPE_OF[type(sample)]
+        if not is_covered(kind, frozenset()):
+            assert pair.accepter.send(sample) == b""
+    [frame] = _frames(pair.accepter.send(m.Result(JOB, "done")))
+    assert frame.payload.startswith(b'{"JobId"')
+    assert pair.accepter.state is State.CLIENT
+
+
+def test_bytes_of_the_seeds_run_a_whole_session() -> None:
+    vectors = {vector.name: vector for vector in VECTORS}
+    client = Connection(Side.ACCEPTER)
+    told = [vectors["9 HelloClient by its subject"], vectors["1 SubmitJob, opaque"]]
+    assert client.receive_data(b"".join(vector.data for vector in told)) == [
+        vector.message for vector in told
+    ]
+    worker = Connection(Side.ACCEPTER)
+    told = [vectors[name] for name in ("10 HelloWorker", "4 Credit of ten", "3 AckJob, empty")]
+    assert worker.receive_data(b"".join(vector.data for vector in told)) == [
+        vector.message for vector in told
+    ]
+    assert worker.send(m.AckTaken(JOB, 1)) == b""
+
+
+def test_a_peer_that_offers_waits_for_its_welcome() -> None:
+    pair = Pair()
+    pair.say(Side.DIALER, m.HelloClient("clientA", 0, ("compact",)))
+    assert pair.dialer.state is State.CLIENT_WAITS
+    with pytest.raises(LocalError) as caught:
+        pair.dialer.send(SUBMIT)
+    assert caught.value.code == ErrorCode.BAD_HANDSHAKE
+    early = encode_frame(encode_message(SUBMIT, Dialect.SEEDS))
+    assert pair.accepter.receive_data(early) == []
+    assert pair.accepter.error is not None
+    assert pair.accepter.error.code == ErrorCode.BAD_HANDSHAKE
+
+
+def test_not_leader_ends_the_connection_at_any_time() -> None:
+    for features in ((), ("compact",)):
+        pair = Pair()
+        pair.say(Side.DIALER, m.HelloClient("clientA", 0, features))
+        message = m.NotLeader("b:2")
+        [frame] = _frames(pair.accepter.send(message))
+        assert frame.payload == b'{"leader":"b:2"}'
+        assert pair.dialer.receive_data(encode_frame(frame)) == [message]
+        assert pair.dialer.state is pair.accepter.state is State.CLOSED
+
+
+def test_hello_may_be_answered_with_an_error() -> None:
+    pair = Pair()
+    pair.say(Side.DIALER, m.HelloClient("clientA", 0, ("accepted",)))
+    error = m.Error(NIL_ID, ErrorCode.OVERLOADED, "too many connections", "later", True)
+    assert pair.say(Side.ACCEPTER, error) == [error]
+    assert pair.dialer.state is State.CLOSED
+
+
+def test_welcome_has_only_what_was_offered() -> None:
+    pair = Pair()
+    pair.say(Side.DIALER, m.HelloClient("clientA", 0, ("accepted",)))
+    with pytest.raises(LocalError):
+        pair.accepter.send(m.Welcome("g1", 1, ("compact",)))
+    welcome = encode_frame(encode_message(m.Welcome("g1", 1, ("compact",)), Dialect.SEEDS))
+    assert pair.dialer.receive_data(welcome) == []
+    assert pair.dialer.error is not None
+    assert pair.dialer.error.code == ErrorCode.BAD_HANDSHAKE
+
+
+def test_extensions_without_compact_keep_json() -> None:
+    pair = Pair().open(m.HelloClient("clientA", 0, ("accepted",)))
+    accepted = m.Accepted(JOB)
+    assert pair.say(Side.ACCEPTER, accepted) == [accepted]
+    assert pair.accepter.send(m.Answer(JOB, 1)) == b""
+    [frame] = _frames(pair.accepter.send(m.Result(JOB, "done")))
+    assert frame.payload.startswith(b"{")
+    cancel = encode_frame(encode_message(m.Cancel(JOB, (JOB,)), Dialect.SEEDS))
+    assert pair.accepter.receive_data(cancel) == []
+    assert pair.accepter.error is not None
+    assert "cancel was not agreed on" in pair.accepter.error.message
+
+
+@pytest.mark.parametrize("method", ["zstd", "brotli", "gzip"])
+def test_large_payloads_are_compressed_if_agreed(method: str) -> None:
+    pair = Pair().open(m.HelloClient("clientA", 0, ("compact", "header", method)))
+    raw = pair.dialer.send(SUBMIT)
+    assert len(raw) < 500
+    [frame] = _frames(raw)
+    assert decode_header(frame.payload)[0] == Header(method)
+    assert pair.accepter.receive_data(raw) == [SUBMIT]
+    assert pair.accepter.headers == [Header(method)]
+
+
+def test_small_payloads_and_peers_without_header_are_not_compressed() -> None:
+    pair = Pair().open(m.HelloClient("clientA", 0, ("compact", "header", "zstd")))
+    [frame] = _frames(pair.dialer.send(m.Confirm((JOB,))))
+    assert frame.payload[0] == 0
+    pair = Pair().open(m.HelloClient("clientA", 0, ("compact", "zstd")))
+    assert len(pair.dialer.send(SUBMIT)) > 5_000
+
+
+def test_headers_ride_beside_their_messages() -> None:
+    pair = Pair().open(m.HelloClient("clientA", 0, ("compact", "header")))
+    traced = Header(trace="00-aa-bb-01", metadata={"a": "b"})
+    confirm = m.Confirm((JOB,))
+    raw = pair.dialer.send(confirm, traced) + pair.dialer.send(confirm, Header("zstd"))
+    assert pair.accepter.receive_data(raw) == [confirm, confirm]
+    # A claim of compression that did not happen is not passed on.
+    assert pair.accepter.headers == [traced, Header()]
+    assert pair.accepter.receive_data(b"") == []
+    assert pair.accepter.headers == []
+
+
+def test_bomb_closes_the_connection_and_says_why() -> None:
+    pair = Pair().open(m.HelloClient("clientA", 0, ("compact", "header", "gzip")))
+    confirm = pair.dialer.send(m.Confirm((JOB,)))
+    bad = Frame(T.SUBMIT_JOB, payload=encode_header(Header("zstd"), b"garbage"))
+    assert len(pair.accepter.receive_data(confirm + encode_frame(bad) + confirm)) == 1
+    assert len(pair.accepter.headers) == 1
+    error = pair.accepter.error
+    assert error is not None
+    assert error.code == ErrorCode.BAD_COMPRESSION
+    [told] = pair.dialer.receive_data(pair.accepter.farewell())
+    assert told == m.Error(NIL_ID, error.code, error.message, error.hint)
+
+
+def test_after_an_error_nothing_is_taken_and_nothing_said() -> None:
+    ours = Connection(Side.ACCEPTER)
+    assert ours.receive_data(b"\xff\xff\xff\xff") == []
+    assert ours.error is not None
+    assert ours.error.code == ErrorCode.FRAME_TOO_LARGE
+    assert ours.state is State.CLOSED
+    assert ours.farewell() == b""  # whoever this was, it offered nothing
+    hello = encode_frame(encode_message(m.HelloClient("clientA"), Dialect.SEEDS))
+    assert ours.receive_data(hello) == []
+    with pytest.raises(LocalError):
+        ours.send(m.NotLeader())
+
+
+def test_strangers_are_bounded() -> None:
+    ours = Connection(Side.ACCEPTER)
+    ours.receive_data((HELLO_BYTES_MAX + 1).to_bytes(4, "little"))
+    assert ours.error is not None
+    dialer = Connection(Side.DIALER)
+    dialer.receive_data((HELLO_BYTES_MAX + 1).to_bytes(4, "little"))
+    assert dialer.error is None
+
+
+def test_goodbye_is_the_last_word() -> None:
+    pair = Pair().open(m.HelloWorker(JOB, ("a",), features=("compact", "lease")))
+    assert pair.say(Side.DIALER, m.Goodbye()) == [m.Goodbye()]
+    with pytest.raises(LocalError):
+        pair.dialer.send(m.Credit(1))
+
+
+def test_farewell_is_empty_while_all_is_well() -> None:
+    assert Pair().open(m.HelloClient("a", 0, FEATURES)).accepter.farewell() == b""
+
+
+def test_raft_on_a_client_connection_is_refused() -> None:
+    pair = Pair().open(m.HelloClient("clientA", 0, FEATURES))
+    vote = encode_message(raft.TimeoutNow(1, 2, 3), Dialect.COMPACT, "g1")
+    assert pair.accepter.receive_data(encode_frame(vote)) == []
+    assert pair.accepter.error is not None
+    assert pair.accepter.error.code == ErrorCode.BAD_HANDSHAKE
