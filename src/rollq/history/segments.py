@@ -160,6 +160,7 @@ class Segments:
             if len(piece) >= PIECE_BYTES:
                 offset, crc = self._put(offset, crc, piece)
         offset, crc = self._put(offset, crc, piece)
+        crc = _footer_crc(VERSION, first, last, count, crc)
         footer = msgspec.json.encode(Footer(VERSION, first, last, count, crc))
         self._disk.write(SEALING, offset, footer + b"\n")
 
@@ -182,6 +183,10 @@ class Segments:
             footer = msgspec.json.decode(tail[begin:], type=Footer)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             return None
+        count, crc = self._sums(name, start + begin)
+        crc = _footer_crc(footer.version, footer.first, footer.last, count, crc)
+        if (count, crc) != (footer.count, footer.crc):
+            return None
         if footer.version != VERSION:
             raise DiskError(
                 ErrorCode.DISK_VERSION,
@@ -189,8 +194,8 @@ class Segments:
                 f"only {VERSION}",
                 "start the rollq that wrote it, or a newer one",
             )
-        sound = self._sums(name, start + begin) == (footer.count, footer.crc)
-        return footer if sound and name == name_of(footer.first, footer.last) else None
+        exact = tail[begin:-1] == msgspec.json.encode(footer)
+        return footer if exact and name == name_of(footer.first, footer.last) else None
 
     def _sums(self, name: str, end: int) -> tuple[int, int]:
         """Count of lines and checksum of everything before the footer."""
@@ -227,6 +232,11 @@ def index_of(line: bytes) -> int:
     if not line.startswith(_PREFIX) or not digits.isdigit():
         raise LocalError(ErrorCode.BUG, f"not a history line: {line[:40]!r}")
     return int(digits)
+
+
+def _footer_crc(version: int, first: int, last: int, count: int, lines_crc: int) -> int:
+    """The checksum of the lines and of what the footer says of them, in every version."""
+    return crc32(f"{version} {first} {last} {count}".encode(), lines_crc)
 
 
 def _range_of(name: str) -> tuple[int, int] | None:
