@@ -1,0 +1,56 @@
+"""What a checker is, and how it complains."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rollq.grid.effects import Applied
+from rollq.grid.state import GridState
+from rollq.raft.types import Entry
+
+if TYPE_CHECKING:
+    from rollq.roles.member.driver import Driver
+    from rollq.roles.member.work import Work
+    from rollq.testing.sim_member import SimMember
+
+
+class Violation(Exception):
+    """A promise of the product is broken, or it did not do its duty in time."""
+
+    def __init__(self, checker: str, what: str) -> None:
+        super().__init__(f"{checker}: {what}")
+        self.checker = checker
+        self.what = what
+
+
+class Checker:
+    """Watches; the default of every observation is to do nothing."""
+
+    name = "checker"
+
+    def fail(self, what: str) -> None:
+        """Stop the run."""
+        raise Violation(self.name, what)
+
+    def started(self, member: SimMember, driver: Driver) -> None:
+        """A member recovered from its disk."""
+
+    def turned(self, member: SimMember, driver: Driver) -> None:
+        """A member finished a turn."""
+
+    def works(self, member: SimMember, driver: Driver, work: Work) -> None:
+        """A member is about to write."""
+
+    def sends(self, member: SimMember, driver: Driver, output: Any) -> None:
+        """A message leaves a member."""
+
+    def hears(self, member: SimMember, session: int, message: Any) -> None:
+        """A member takes a message of a session."""
+
+    def applied(
+        self, member: SimMember, entry: Entry, applied: Applied, state: GridState
+    ) -> None:
+        """A member applied an entry."""
+
+    def finished(self, members: list[SimMember]) -> None:
+        """The run is over and everything is whole again."""

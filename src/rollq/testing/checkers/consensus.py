@@ -1,0 +1,119 @@
+"""Checkers of consensus: leaders, votes, promises about the disk, and what a leader must hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rollq.base.ids import MemberId
+from rollq.raft.types import AppendResponse, Role, VoteResponse
+from rollq.roles.member.driver import Driver
+from rollq.roles.member.outputs import ToPeer
+from rollq.roles.member.work import Work
+from rollq.testing.checkers.base import Checker
+from rollq.testing.ledger import Ledger
+from rollq.testing.sim_member import SimMember
+
+
+class OneLeader(Checker):
+    """At most one leader a term, and it holds everything that was committed in earlier terms."""
+
+    name = "one leader per term; leader completeness"
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._leaders: dict[int, MemberId] = {}
+        self.term_count = 0
+
+    def turned(self, member: SimMember, driver: Driver) -> None:
+        raft = driver.raft
+        if raft.role is not Role.LEADER:
+            return
+        known = self._leaders.get(raft.term)
+        if known is None:
+            self._leaders[raft.term] = raft.member_id
+            self.term_count += 1
+            self._check_complete(member, driver)
+        elif known != raft.member_id:
+            self.fail(f"term {raft.term} has two leaders, {known:x} and {raft.member_id:x}")
+
+    def _check_complete(self, member: SimMember, driver: Driver) -> None:
+        raft = driver.raft
+        for index in range(raft.first_index, self._ledger.last_index + 1):
+            line = self._ledger.lines[index - 1]
+            if line.term < raft.term and raft.term_at(index) != line.term:
+                self.fail(
+                    f"{member.name} leads term {raft.term} without committed entry {index} "
+                    f"of term {line.term}; it has {raft.term_at(index)} there"
+                )
+
+
+@dataclass(slots=True)
+class Promise:
+    """What one identity told others about its disk."""
+
+    term: int = 0
+    index: int = 0
+    entry_term: int = 0
+
+
+class Promises(Checker):
+    """Terms, votes and acknowledgements that left a member are on its disk when it comes back."""
+
+    name = "persisted before sent"
+
+    def __init__(self) -> None:
+        self._promises: dict[MemberId, Promise] = {}
+        self._votes: dict[tuple[MemberId, int], MemberId] = {}
+
+    def sends(self, member: SimMember, driver: Driver, output: Any) -> None:
+        if not isinstance(output, ToPeer):
+            return
+        message = output.message
+        if isinstance(message, VoteResponse):
+            if message.granted and not message.pre:
+                self._vote(member, message)
+        elif isinstance(message, AppendResponse) and not message.rejected:
+            promise = self._promises.setdefault(message.sender, Promise())
+            promise.term = max(promise.term, message.term)
+            entry_term = driver.raft.term_at(message.index)
+            if entry_term is not None and message.index >= promise.index:
+                promise.index, promise.entry_term = message.index, entry_term
+
+    def _vote(self, member: SimMember, message: VoteResponse) -> None:
+        key = (message.sender, message.term)
+        if self._votes.setdefault(key, message.to) != message.to:
+            self.fail(
+                f"{member.name} voted in term {message.term} for {self._votes[key]:x} "
+                f"and for {message.to:x}"
+            )
+        promise = self._promises.setdefault(message.sender, Promise())
+        promise.term = max(promise.term, message.term)
+
+    def works(self, member: SimMember, driver: Driver, work: Work) -> None:
+        """A leader may replace the tail: what was promised of it holds no longer."""
+        promise = self._promises.get(driver.raft.member_id)
+        if promise is None or work.ready is None:
+            return
+        if work.ready.entries and work.ready.entries[0].index <= promise.index:
+            promise.index = work.ready.entries[0].index - 1
+            promise.entry_term = driver.raft.term_at(promise.index) or 0
+        if work.ready.snapshot_chunks:
+            promise.index = 0
+
+    def started(self, member: SimMember, driver: Driver) -> None:
+        raft = driver.raft
+        promise = self._promises.get(raft.member_id)
+        if promise is None or member.damaged:
+            return
+        if raft.term < promise.term and raft.suspect is None:
+            self.fail(f"{member.name} forgot term {promise.term}; its disk says {raft.term}")
+        if raft.suspect is not None or not promise.index or not promise.entry_term:
+            return
+        if promise.index < raft.first_index:
+            return
+        if raft.term_at(promise.index) != promise.entry_term:
+            self.fail(
+                f"{member.name} acknowledged entry {promise.index} of term {promise.entry_term}; "
+                f"its disk has {raft.term_at(promise.index)} there"
+            )

@@ -1,0 +1,227 @@
+"""Checkers of what workers and clients see: credits, runs, answers, reads, results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from rollq.base.ids import JobId, WorkerId, task_id
+from rollq.base.jobs import AttemptRef
+from rollq.grid import events as facts
+from rollq.grid.effects import Applied
+from rollq.grid.state import GridState
+from rollq.raft.types import Entry
+from rollq.roles.client.signals import Request
+from rollq.roles.member.driver import Driver
+from rollq.roles.member.outputs import ToSession
+from rollq.testing.checkers.base import Checker
+from rollq.testing.ledger import CANCELLED, DEAD, DONE, GONE, Ledger
+from rollq.testing.sim_client import SimClient
+from rollq.testing.sim_member import SimMember
+from rollq.testing.workload import plan_of, result_of, status_of
+from rollq.wire import messages as wire
+
+STATE_OF_OUTCOME = {"done": DONE, "dead": DEAD, "cancelled": CANCELLED}
+
+
+class Credits(Checker):
+    """A worker session is never given more new attempts than it granted credit for."""
+
+    name = "credit"
+
+    def __init__(self) -> None:
+        self._workers: dict[tuple[str, int, int], WorkerId] = {}
+        self._granted: dict[tuple[str, int, int], int] = {}
+        self._opened: dict[tuple[str, int, WorkerId], int] = {}  # fence when the session opened
+
+    def hears(self, member: SimMember, session: int, message: Any) -> None:
+        key = (member.name, member.life, session)
+        if isinstance(message, wire.HelloWorker):
+            self._workers[key] = message.worker_id
+            self._granted[key] = 0
+        elif isinstance(message, wire.Credit) and key in self._granted:
+            self._granted[key] += message.count
+
+    def applied(self, member: SimMember, entry: Entry, applied: Applied, state: GridState) -> None:
+        for event in applied.events:
+            if event.kind == facts.WORKER_OPENED:
+                self._opened[member.name, member.life, event.worker_id] = state.last_fence
+
+    def sends(self, member: SimMember, driver: Driver, output: Any) -> None:
+        if not isinstance(output, ToSession) or not isinstance(output.message, wire.AssignJob):
+            return
+        key = (member.name, member.life, output.session)
+        worker_id = self._workers[key]
+        # Attempts from before the session's opening are sent again and cost no credit.
+        if output.message.fence <= self._opened[member.name, member.life, worker_id]:
+            return
+        self._granted[key] -= 1
+        if self._granted[key] < 0:
+            self.fail(f"{member.name} sent session {output.session} more than its credit")
+
+
+class Runs(Checker):
+    """An attempt runs at most once, and only the attempt that was committed for that worker."""
+
+    name = "an attempt runs once"
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._started: dict[AttemptRef, WorkerId] = {}
+
+    def begins(self, ref: AttemptRef, worker_id: WorkerId, job: wire.AssignJob) -> None:
+        """A worker starts an execution."""
+        if ref in self._started:
+            self.fail(f"attempt {ref.attempt} of job {ref.job_id.hex()} was started twice")
+        self._started[ref] = worker_id
+        ghost = self._ledger.jobs.get(ref.job_id)
+        if ghost is None or ref.fence > ghost.fence:
+            self.fail(f"attempt {ref.attempt} of job {ref.job_id.hex()} runs uncommitted")
+        elif ref.fence == ghost.fence and ghost.worker_id != worker_id:
+            self.fail(f"attempt {ref.attempt} of job {ref.job_id.hex()} runs on another worker")
+
+
+@dataclass(slots=True)
+class Submitted:
+    """A job as its client asked for it."""
+
+    client: str
+    body: bytes
+    accepted: bool = False
+    result: wire.Result | None = None
+
+
+@dataclass(slots=True)
+class ClientBook(Checker):
+    """What clients were told is true, committed, complete, and not stale."""
+
+    ledger: Ledger
+    jobs: dict[JobId, Submitted] = field(default_factory=dict)
+    arrays: dict[JobId, Submitted] = field(default_factory=dict)
+    task_counts: dict[JobId, int] = field(default_factory=dict)
+    prefixes: dict[bytes, JobId] = field(default_factory=dict)
+    seen_index: int = 0  # the highest index whose effect any client has seen
+    reads: dict[bytes, tuple[int, JobId | None]] = field(default_factory=dict)
+    result_count: int = 0
+    read_count: int = 0
+    accepted_count: int = 0
+
+    name = "what clients were told"
+
+    # --- the book that clients write
+
+    def asked(self, client: SimClient, request: Request) -> None:
+        """The application asks for something."""
+        if isinstance(request, wire.SubmitJob):
+            self.jobs.setdefault(request.job_id, Submitted(client.client_id, request.body))
+        elif isinstance(request, wire.SubmitBulk):
+            for item in request.items:
+                self.jobs.setdefault(item.job_id, Submitted(client.client_id, item.body))
+        elif isinstance(request, wire.SubmitArray):
+            known = Submitted(client.client_id, request.body)
+            self.arrays.setdefault(request.array_id, known)
+            self.task_counts[request.array_id] = request.task_count
+            self.prefixes[request.array_id[:12]] = request.array_id
+        elif isinstance(request, wire.Query):
+            job = self.jobs.get(request.key) if request.what == "job" else None
+            known_job = request.key if job is not None and job.accepted else None
+            self.reads.setdefault(request.request_id, (self.seen_index, known_job))
+
+    def told(self, client: SimClient, request: Request, answer: Any) -> None:
+        """It got its answer."""
+        if isinstance(answer, wire.Accepted):
+            self._accepted(request)
+        elif isinstance(answer, wire.Answer):
+            self._answered(answer)
+
+    def _accepted(self, request: Request) -> None:
+        if isinstance(request, wire.SubmitJob):
+            self._accepted_job(request.job_id)
+        elif isinstance(request, wire.SubmitBulk):
+            for item in request.items:
+                self._accepted_job(item.job_id)
+        elif isinstance(request, wire.SubmitArray):
+            index = self.ledger.arrays.get(request.array_id)
+            if index is None:
+                self.fail(f"array {request.array_id.hex()} was accepted but is not committed")
+            else:
+                self.seen_index = max(self.seen_index, index)
+                self.arrays[request.array_id].accepted = True
+                self.accepted_count += 1
+
+    def _accepted_job(self, job_id: JobId) -> None:
+        ghost = self.ledger.jobs.get(job_id)
+        if ghost is None:
+            self.fail(f"job {job_id.hex()} was accepted but is not committed")
+        else:
+            self.seen_index = max(self.seen_index, ghost.born_index)
+            self.jobs[job_id].accepted = True
+            self.accepted_count += 1
+
+    def _answered(self, answer: wire.Answer) -> None:
+        seen_index, _ = self.reads.pop(answer.request_id)
+        self.read_count += 1
+        if answer.index < seen_index:
+            self.fail(
+                f"a read was answered at index {answer.index}, but {seen_index} had been seen "
+                "before it was asked"
+            )
+        self.seen_index = max(self.seen_index, answer.index)
+
+    def delivered(self, client: SimClient, result: wire.Result) -> None:
+        """It got a result."""
+        self.result_count += 1
+        known = self._submitted(result.job_id)
+        if known is None or known.client != client.client_id:
+            self.fail(f"{client.name} got a result of job {result.job_id.hex()}, not its own")
+            return
+        ghost = self.ledger.jobs.get(result.job_id)
+        if ghost is None:
+            self.fail(f"result of job {result.job_id.hex()}, which was never committed")
+            return
+        self.seen_index = max(self.seen_index, min(ghost.ended_index, self.ledger.last_index))
+        if result.outcome == "done":
+            plan = plan_of(known.body)
+            right = (status_of(plan), result_of(result.job_id, known.body), plan.exit_code)
+            if (result.status, result.result, result.exit_code) != right:
+                self.fail(f"job {result.job_id.hex()} has a wrong result: {result}")
+
+    def _submitted(self, job_id: JobId) -> Submitted | None:
+        known = self.jobs.get(job_id)
+        if known is None:
+            array_id = self.prefixes.get(job_id[:12])
+            known = self.arrays.get(array_id) if array_id is not None else None
+        return known
+
+    # --- the end
+
+    def missing(self, clients: dict[str, SimClient]) -> list[str]:
+        """What is not as it must be at the end: jobs without an end, ends without their result."""
+        lacks: list[str] = []
+        for job_id, job in self.jobs.items():
+            if job.accepted:
+                self._miss(job_id, clients[job.client], lacks)
+        for array_id, array in self.arrays.items():
+            if array.accepted:
+                for number in range(self.task_counts[array_id]):
+                    job_id = task_id(array_id, number)
+                    if job_id in self.ledger.jobs:
+                        self._miss(job_id, clients[array.client], lacks)
+        return lacks
+
+    def _miss(self, job_id: JobId, client: SimClient, lacks: list[str]) -> None:
+        ghost = self.ledger.jobs.get(job_id)
+        if ghost is None:
+            lacks.append(f"job {job_id.hex()} was accepted and is lost")
+        elif ghost.state == GONE:
+            return  # its end was forgotten by its TTL, or it was purged
+        elif ghost.state not in STATE_OF_OUTCOME.values():
+            lacks.append(f"job {job_id.hex()} is still {ghost.state} (attempt {ghost.attempt})")
+        else:
+            result = client.results.get(job_id)
+            if result is None:
+                lacks.append(f"{client.name} never got the result of job {job_id.hex()}")
+            elif STATE_OF_OUTCOME[result.outcome] != ghost.state:
+                lacks.append(
+                    f"{client.name} was told {result.outcome}, job {job_id.hex()} is {ghost.state}"
+                )

@@ -1,0 +1,73 @@
+"""Virtual time: one heap of things to come, and clocks of single nodes that drift and jump."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import Any, Final, TypeAlias
+
+MS: Final = 1_000  # microseconds
+SECOND: Final = 1_000_000
+EPOCH_MS: Final = 1_700_000_000_000
+PPM: Final = 1_000_000
+
+Action: TypeAlias = Callable[..., None]
+
+
+class Timeline:
+    """What happens next. Equal times keep the order in which they were asked for."""
+
+    __slots__ = ("_heap", "_sequence", "event_count", "now_us")
+
+    def __init__(self) -> None:
+        self.now_us = 0
+        self.event_count = 0
+        self._sequence = 0
+        self._heap: list[tuple[int, int, Action, tuple[Any, ...]]] = []
+
+    def after(self, delay_us: int, action: Action, *arguments: Any) -> None:
+        """Do this later."""
+        self._sequence += 1
+        heappush(self._heap, (self.now_us + delay_us, self._sequence, action, arguments))
+
+    def run_until(self, end_us: int) -> None:
+        """Let time pass."""
+        heap = self._heap
+        while heap and heap[0][0] <= end_us:
+            self.now_us, _, action, arguments = heappop(heap)
+            self.event_count += 1
+            action(*arguments)
+        self.now_us = end_us
+
+
+class VirtualClock:
+    """The clock of one node: its oscillator drifts, its wall clock may jump."""
+
+    __slots__ = ("_base_ms", "_drift_ppm", "_timeline", "_wall_offset_ms")
+
+    def __init__(self, timeline: Timeline, drift_ppm: int = 0, base_ms: int = 0) -> None:
+        self._timeline = timeline
+        self._drift_ppm = drift_ppm
+        self._base_ms = base_ms
+        self._wall_offset_ms = 0
+
+    def now_ms(self) -> int:
+        """Monotonic milliseconds."""
+        now_us = self._timeline.now_us
+        return self._base_ms + (now_us + now_us * self._drift_ppm // PPM) // MS
+
+    def wall_ms(self) -> int:
+        """Milliseconds since 1970, as this node believes."""
+        return EPOCH_MS + self.now_ms() - self._base_ms + self._wall_offset_ms
+
+    def jump(self, by_ms: int) -> None:
+        """Somebody set the wall clock."""
+        self._wall_offset_ms += by_ms
+
+    def stall(self, by_ms: int) -> None:
+        """The machine slept: monotonic time leaps forward when it wakes."""
+        self._base_ms += by_ms
+
+    def correct(self) -> None:
+        """The wall clock is right again."""
+        self._wall_offset_ms = 0

@@ -1,0 +1,275 @@
+"""A whole cluster in one thread, from one seed: members, workers, clients, faults, checkers.
+
+Two phases. Chaos: faults strike, and safety is asserted at every step. Heal: all faults off and
+everybody up; then the cluster must converge within a bounded virtual time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import msgspec
+
+from rollq.raft.types import Role
+from rollq.roles.member.setup import MemberSetup
+from rollq.testing.checkers.base import Checker, Violation
+from rollq.testing.checkers.consensus import OneLeader, Promises
+from rollq.testing.checkers.replicas import EqualHistory, EqualState
+from rollq.testing.checkers.sessions import ClientBook, Credits, Runs
+from rollq.testing.clock import MS, SECOND, Timeline, VirtualClock
+from rollq.testing.jitter import Streams
+from rollq.testing.ledger import Ledger
+from rollq.testing.nemesis import Nemesis, is_present
+from rollq.testing.network import GROUP, Network
+from rollq.testing.people import QUEUES, Application
+from rollq.testing.sim_client import SimClient
+from rollq.testing.sim_member import SimMember, World
+from rollq.testing.sim_worker import SimWorker
+from rollq.testing.swarm import Swarm
+from rollq.testing.trace import Trace
+from rollq.wire.messages import Admin
+
+OPERATOR_EVERY_MS = 400
+HEAL_STEP_MS = 500
+
+
+@dataclass(slots=True)
+class Report:
+    """What one seed came to."""
+
+    virtual_us: int = 0
+    event_count: int = 0
+    ended_count: int = 0
+    accepted_count: int = 0
+    result_count: int = 0
+    read_count: int = 0
+    entry_count: int = 0
+    term_count: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+
+
+class Cluster:
+    """One run."""
+
+    def __init__(self, seed: int, swarm: Swarm, *, live_trace: bool = False) -> None:
+        self.swarm = swarm
+        self.streams = Streams(seed)
+        self.timeline = Timeline()
+        self.trace = Trace(self.timeline, live=live_trace)
+        self.network = Network(self.timeline, self.streams.net, self.trace)
+        self.faults: Counter[str] = Counter()
+        self.ledger = Ledger()
+        self.one_leader = OneLeader(self.ledger)
+        self.runs = Runs(self.ledger)
+        self.book = ClientBook(self.ledger)
+        self.checkers: list[Checker] = [
+            self.ledger,
+            self.one_leader,
+            Promises(),
+            EqualState(),
+            EqualHistory(self.ledger),
+            Credits(),
+            self.runs,
+            self.book,
+        ]
+        self.world = World(
+            self.timeline, self.network, self.streams, self.trace, self.checkers, self.count
+        )
+        self._healing = False
+        self._build()
+        self.nemesis = Nemesis(self)
+
+    def _build(self) -> None:
+        swarm = self.swarm
+        addresses = tuple(f"m{number}:5000" for number in range(1, swarm.members + 1))
+        self.members = [self._member(number, addresses) for number in range(1, swarm.members + 1)]
+        self.by_address = {member.address: member for member in self.members}
+        self.network.members.update(self.by_address)
+        self.workers = [
+            SimWorker(
+                self.world,
+                f"w{number}",
+                addresses,
+                (">",) if number == 1 else (QUEUES[number % 2], "gamma.>"),
+                swarm.slots,
+                self.runs.begins,
+            )
+            for number in range(1, swarm.workers + 1)
+        ]
+        self.clients = {
+            f"c{number}": SimClient(self.world, f"c{number}", addresses, swarm.cap, self.book)
+            for number in range(1, swarm.clients + 1)
+        }
+        self.applications = [
+            Application(client, self.timeline, self.streams.named(f"{name}/wants"), swarm)
+            for name, client in self.clients.items()
+        ]
+
+    def _member(self, number: int, addresses: tuple[str, ...]) -> SimMember:
+        swarm = self.swarm
+        address = addresses[number - 1]
+        setup = MemberSetup(
+            address,
+            tuple(other for other in addresses if other != address),
+            GROUP,
+            swarm.tick_ms,
+            swarm.raft,
+            snapshot_entries=swarm.snapshot_entries,
+            segment_bytes=swarm.segment_bytes,
+        )
+        member = SimMember(self.world, setup, number)
+        clock = self.streams.clock
+        member.clock = VirtualClock(
+            self.timeline, clock.draw(-500, 500), clock.draw(0, 1_000_000)
+        )
+        return member
+
+    def count(self, kind: str) -> None:
+        """A fault struck."""
+        self.faults[kind] += 1
+
+    # --- the run
+
+    def run(self) -> Report:
+        """Chaos, heal, verdict. Raises Violation."""
+        for node in (*self.members, *self.workers, *self.clients.values()):
+            self.timeline.after(self.streams.schedule.draw(0, 200) * MS, node.start)
+        for application in self.applications:
+            application.start()
+        self._ask_settings()
+        self.timeline.after(OPERATOR_EVERY_MS * MS, self._operate)
+        self.nemesis.start()
+        self.timeline.run_until(self.swarm.chaos_ms * MS)
+        self._heal()
+        self._converge()
+        for checker in self.checkers:
+            checker.finished(self.members)
+        return self._report()
+
+    def _ask_settings(self) -> None:
+        self._settings_id = self.applications[0].admin(
+            "settings", {"settings": self.swarm.settings}
+        )
+
+    def _operate(self) -> None:
+        """The operator looks after processes that are down, and repeats what was not answered."""
+        self.timeline.after(OPERATOR_EVERY_MS * MS, self._operate)
+        chance = self.streams.schedule
+        for member in self.members:
+            if member.driver is None and (self._healing or chance.chance(350)):
+                if member.stale or (member.damaged and "400" in member.halted):
+                    member.replace_disk()
+                member.start()
+        if self._settings_id not in self.applications[0].client.pending:
+            applied = any(m.driver and m.driver.state.settings == self.swarm.settings
+                          for m in self.members)
+            if not applied:
+                self._ask_settings()
+        if self._healing:
+            for application in self.applications:
+                if application.paused and not _asks_admin(application.client):
+                    application.resume_all()
+
+    def _heal(self) -> None:
+        self.trace.note("nemesis", "heal")
+        self._healing = True
+        self.nemesis.stop()
+        self.network.heal()
+        for member in self.members:
+            member.disk.fail_next_sync = member.disk.fail_next_write = False
+            member.disk.bytes_max = -1
+            member.disk.crash_at(-1)
+            member.disk_ms_max = 2
+            member.armed_point = ""
+            member.clock.correct()
+            member.resume(member.life)
+        for worker in self.workers:
+            worker.resume(worker.life)
+            worker.start()
+            worker.cpu(busy=False)
+        for client in self.clients.values():
+            client.start()
+
+    def _converge(self) -> None:
+        end_us = self.timeline.now_us + self.swarm.heal_ms_max * MS
+        lacks = ["nothing was looked at"]
+        while lacks and self.timeline.now_us < end_us:
+            self.timeline.run_until(self.timeline.now_us + HEAL_STEP_MS * MS)
+            lacks = self.lacks()
+        if lacks:
+            seconds = self.swarm.heal_ms_max // 1_000
+            raise Violation("convergence", f"after {seconds} s without faults: " + "; ".join(lacks))
+
+    # --- views
+
+    def leader(self) -> SimMember | None:
+        """The leader of the highest term."""
+        leaders = [m for m in self.members if m.driver and m.driver.raft.role is Role.LEADER]
+        return max(leaders, key=lambda m: m.driver.raft.term if m.driver else 0, default=None)
+
+    def is_whole(self, member: SimMember) -> bool:
+        """Whether a member is a voter that holds everything."""
+        leader = self.leader()
+        if leader is None or leader.driver is None or not is_present(member):
+            return False
+        assert member.driver is not None
+        voters = [voter.id for voter in leader.driver.raft.config.voters]
+        return (
+            member.driver.raft.member_id in voters
+            and member.driver.state.applied_index >= self.ledger.last_index
+        )
+
+    def all_voters(self) -> bool:
+        """Whether every member votes."""
+        leader = self.leader()
+        return (
+            leader is not None
+            and leader.driver is not None
+            and len(leader.driver.raft.config.voters) == len(self.members)
+        )
+
+    def lacks(self) -> list[str]:
+        """What keeps the healed cluster from being whole; the first few things."""
+        lacks: list[str] = []
+        leader = self.leader()
+        if leader is None or leader.driver is None or not leader.driver.leading:
+            return ["nobody leads"]
+        last = self.ledger.last_index
+        for member in self.members:
+            driver = member.driver
+            if driver is None:
+                lacks.append(f"{member.name} is down: {member.halted}")
+            elif not self.is_whole(member):
+                lacks.append(
+                    f"{member.name} is not whole: {driver.roll.phase.name}, applied "
+                    f"{driver.state.applied_index} of {last}, suspect {driver.raft.suspect}, "
+                    f"{driver.raft.role.name}, {len(driver.raft.config.voters)} voters"
+                )
+            elif driver.raft.last_index != last or driver.replica.history.gaps(last):
+                lacks.append(f"{member.name} has gaps in its history or entries not applied")
+        for client in self.clients.values():
+            if client.pending:
+                lacks.append(f"{client.name} waits for {len(client.pending)} answers")
+        return (lacks + self.book.missing(self.clients))[:8]
+
+    def _report(self) -> Report:
+        report = Report(
+            self.timeline.now_us,
+            self.timeline.event_count,
+            self.ledger.ended_count,
+            self.book.accepted_count,
+            self.book.result_count,
+            self.book.read_count,
+            self.ledger.last_index,
+            self.one_leader.term_count,
+        )
+        report.faults.update(self.faults)
+        for kind, count in self.network.counts.items():
+            if count and kind != "sent":
+                report.faults[f"message_{kind}"] += count
+        return report
+
+
+def _asks_admin(client: SimClient) -> bool:
+    return any(isinstance(request, Admin) for request in client.pending.values())

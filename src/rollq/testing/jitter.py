@@ -1,0 +1,54 @@
+"""Chance from one seed, in separate streams, so that a draw more in one does not move the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class SeededJitter:
+    """Implements `rollq.base.stamp.Jitter`, with what simulations draw besides."""
+
+    __slots__ = ("_random",)
+
+    def __init__(self, seed: str) -> None:
+        self._random = Random(seed)
+
+    def draw(self, low: int, high: int) -> int:
+        """An integer, low <= x < high."""
+        return low + int(self._random.random() * (high - low))
+
+    def draw_id(self) -> bytes:
+        """Sixteen random bytes."""
+        return self._random.randbytes(16)
+
+    def chance(self, per_mille: int) -> bool:
+        """True so many times in a thousand."""
+        return self._random.random() * 1000 < per_mille
+
+    def pick(self, items: Sequence[T]) -> T:
+        """One of these."""
+        return items[int(self._random.random() * len(items))]
+
+
+class Streams:
+    """Every stream of one seed."""
+
+    __slots__ = ("clock", "crash", "disk", "net", "schedule", "swarm", "workload", "_seed")
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self.swarm = self.named("swarm")
+        self.net = self.named("net")
+        self.disk = self.named("disk")
+        self.clock = self.named("clock")
+        self.workload = self.named("workload")
+        self.schedule = self.named("schedule")
+        self.crash = self.named("crash")
+
+    def named(self, name: str) -> SeededJitter:
+        """A stream of its own, such as the one that a member's product code draws from."""
+        return SeededJitter(f"{self._seed}/{name}")

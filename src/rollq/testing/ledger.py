@@ -1,0 +1,167 @@
+"""The ghost of the group: what was committed, written down by the first member that applied it.
+
+No product code reads it. It is a second, naive account of every job made from events alone, so
+that the grid's own bookkeeping can be held against it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+from zlib import crc32
+
+from rollq.base.ids import ClientId, JobId, WorkerId
+from rollq.grid import events as facts
+from rollq.grid.effects import Applied
+from rollq.grid.events import Event
+from rollq.grid.state import GridState
+from rollq.raft.types import Entry
+from rollq.testing.checkers.base import Checker
+from rollq.testing.sim_member import SimMember
+
+WAITING: Final = "waiting"
+RUNNING: Final = "running"
+DONE: Final = "done"
+DEAD: Final = "dead"
+CANCELLED: Final = "cancelled"
+GONE: Final = "gone"  # forgotten or purged: the id may be used again
+ENDS: Final = (DONE, DEAD, CANCELLED)
+
+# event -> (states it may come from, state it leads to)
+MOVES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
+    facts.JOB_ENQUEUED: ((GONE,), WAITING),
+    facts.JOB_DELAYED: ((GONE,), WAITING),
+    facts.JOB_RELEASED: ((WAITING,), WAITING),
+    facts.JOB_ASSIGNED: ((WAITING,), RUNNING),
+    facts.JOB_ACKED: ((RUNNING,), DONE),
+    facts.JOB_TIMED_OUT: ((RUNNING,), WAITING),
+    facts.JOB_WORKER_LOST: ((RUNNING,), WAITING),
+    facts.JOB_NACKED: ((RUNNING,), WAITING),
+    facts.JOB_RETRIED: ((RUNNING,), WAITING),
+    facts.JOB_DEAD: ((RUNNING,), DEAD),
+    facts.JOB_EXPIRED: ((WAITING,), DEAD),
+    facts.JOB_CANCELLED: ((WAITING, RUNNING), CANCELLED),
+    facts.JOB_REDRIVEN: ((DEAD,), WAITING),
+    facts.JOB_PURGED: ((DEAD,), GONE),
+    facts.JOB_FORGOTTEN: (ENDS, GONE),
+}
+
+
+@dataclass(slots=True)
+class JobGhost:
+    """One job as the events tell it."""
+
+    job_id: JobId
+    client_id: ClientId
+    state: str = GONE
+    attempt: int = 0
+    fence: int = 0
+    worker_id: WorkerId = b""
+    born_index: int = 0
+    ended_index: int = 0
+    status: int = 0
+    array_id: JobId = b""
+
+
+@dataclass(slots=True)
+class Line:
+    """One committed entry."""
+
+    term: int
+    kind: int
+    crc: int
+    log_hash: bytes
+    applied: Applied
+
+
+@dataclass(slots=True)
+class Ledger(Checker):
+    """Committed entries and what became of the jobs. Itself a checker: committed is committed."""
+
+    name = "committed entries"
+
+    lines: list[Line] = field(default_factory=list)  # of index 1, 2, …
+    jobs: dict[JobId, JobGhost] = field(default_factory=dict)
+    arrays: dict[JobId, int] = field(default_factory=dict)  # array -> index it was accepted at
+    in_flight: dict[ClientId, int] = field(default_factory=dict)
+    caps: dict[ClientId, int] = field(default_factory=dict)
+    last_fence: int = 0
+    ended_count: int = 0
+
+    @property
+    def last_index(self) -> int:
+        """The highest index that any member applied."""
+        return len(self.lines)
+
+    def applied(self, member: SimMember, entry: Entry, applied: Applied, state: GridState) -> None:
+        """Write down a new entry, or compare with what was written."""
+        index, crc = entry.index, crc32(entry.data)
+        if index == len(self.lines) + 1:
+            self.lines.append(Line(entry.term, entry.kind, crc, state.log_hash, applied))
+            for event in applied.events:
+                self._follow(index, event)
+            return
+        if index > len(self.lines):
+            self.fail(f"{member.name} applied {index}, but {len(self.lines) + 1} was never applied")
+        line = self.lines[index - 1]
+        if (line.term, line.kind, line.crc) != (entry.term, entry.kind, crc):
+            self.fail(
+                f"{member.name} applied another entry at {index}: "
+                f"term {entry.term} and not {line.term}"
+            )
+        if line.log_hash != state.log_hash:
+            self.fail(f"{member.name} has another running hash at {index}")
+        if line.applied.events != applied.events:
+            self.fail(f"{member.name} made other events of entry {index}")
+
+    def _follow(self, index: int, event: Event) -> None:
+        if event.kind == facts.ARRAY_ENQUEUED:
+            self.arrays[event.array_id] = index
+        elif event.kind == facts.CLIENT_OPENED:
+            self.caps[event.client_id] = event.count
+        move = MOVES.get(event.kind)
+        if move is None or not event.job_id:
+            return
+        job = self.jobs.get(event.job_id)
+        if job is None:
+            job = self.jobs[event.job_id] = JobGhost(event.job_id, event.client_id)
+        allowed, state = move
+        if job.state not in allowed and not (event.array_id and job.state == GONE):
+            self.fail(f"job {job.job_id.hex()} was {job.state} and then came {event.kind} at {index}")
+        self._count(job, state)
+        self._change(job, index, event, state)
+
+    def _count(self, job: JobGhost, state: str) -> None:
+        """Keep the client's jobs in flight, and hold them against its cap."""
+        client_id = job.client_id
+        if job.state == RUNNING:
+            self.in_flight[client_id] -= 1
+        if state == RUNNING:
+            count = self.in_flight.get(client_id, 0) + 1
+            self.in_flight[client_id] = count
+            cap = self.caps.get(client_id, 0)
+            if cap and count > cap:
+                self.fail(f"{count} jobs of {client_id} are in flight, above its cap of {cap}")
+
+    def _change(self, job: JobGhost, index: int, event: Event, state: str) -> None:
+        if event.kind == facts.JOB_ASSIGNED:
+            if event.fence <= self.last_fence:
+                self.fail(f"fence {event.fence} was given after {self.last_fence}")
+            self.last_fence = event.fence
+            if event.attempt <= job.attempt and job.state != GONE:
+                self.fail(f"attempt {event.attempt} of a job came after {job.attempt}")
+            job.fence, job.attempt = event.fence, event.attempt
+            job.worker_id, job.array_id = event.worker_id, event.array_id
+        elif event.kind == facts.JOB_ACKED:
+            if (event.attempt, event.fence) != (job.attempt, job.fence):
+                self.fail(
+                    f"result of attempt {event.attempt}, fence {event.fence} was taken; the job "
+                    f"is at attempt {job.attempt}, fence {job.fence}"
+                )
+            job.status = event.status
+        if job.state == GONE:
+            job.born_index = index
+        if state in ENDS:
+            job.ended_index = index
+            self.ended_count += 1
+        job.state = state

@@ -1,0 +1,240 @@
+"""The virtual network: lossy links between members, and sessions that are cut.
+
+Member links lose, double, reorder, delay and replay. A session is a TCP connection: in order while
+it lives, ended at any moment, and the two ends learn of the end at different times. All bytes take
+the road of production: every message is encoded and decoded by `wire.message_codec`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from rollq.testing.clock import MS, Timeline
+from rollq.testing.jitter import SeededJitter
+from rollq.testing.trace import Trace
+from rollq.wire.frame import Frame
+from rollq.wire.message_codec import Dialect, decode_message, encode_message
+
+OLD_FRAMES_KEPT: Final = 64
+GROUP: Final = "sim"
+
+
+class Node(Protocol):
+    """A member as the network sees it."""
+
+    address: str
+
+    @property
+    def reachable(self) -> bool:
+        """Whether its process is up."""
+
+    @property
+    def life(self) -> int:
+        """Which life of the process it is; connections belong to one."""
+
+    @property
+    def boot(self) -> int:
+        """What it told the others about this life."""
+
+    def receive_peer(self, sender: str, message: Any, boot: int) -> None:
+        """A message of another member."""
+
+    def receive_session(self, session: int, message: Any) -> None:
+        """A message of a session."""
+
+    def session_gone(self, session: int) -> None:
+        """A session is over."""
+
+
+class Endpoint(Protocol):
+    """A worker or client as the network sees it."""
+
+    name: str
+
+    def connected(self, link: SessionLink) -> None:
+        """The connection is open."""
+
+    def refused(self, ticket: int) -> None:
+        """The connection could not be made."""
+
+    def receive(self, link: SessionLink, message: Any) -> None:
+        """A message of the member."""
+
+    def lost(self, link: SessionLink) -> None:
+        """The connection is over."""
+
+
+@dataclass(slots=True)
+class NetFaults:
+    """How bad the network is. All zero: a good one."""
+
+    loss_per_mille: int = 0
+    double_per_mille: int = 0
+    replay_per_mille: int = 0
+    delay_ms_max: int = 2
+    tail_per_mille: int = 0  # so many messages take up to `tail_ms_max`
+    tail_ms_max: int = 0
+
+
+class SessionLink:
+    """One connection between an endpoint and a member."""
+
+    __slots__ = ("down_us", "endpoint", "life", "member", "number", "open", "up_us")
+
+    def __init__(self, number: int, endpoint: Endpoint, member: Node) -> None:
+        self.number = number
+        self.endpoint = endpoint
+        self.member = member
+        self.life = member.life
+        self.open = True
+        self.up_us = 0  # when the last message each way arrives: the next is not earlier
+        self.down_us = 0
+
+
+class Network:
+    """Everybody's connections."""
+
+    def __init__(self, timeline: Timeline, chance: SeededJitter, trace: Trace) -> None:
+        self._timeline = timeline
+        self._chance = chance
+        self._trace = trace
+        self._session_count = 0
+        self._old: deque[tuple[str, str, Frame, int]] = deque(maxlen=OLD_FRAMES_KEPT)
+        self.faults = NetFaults()
+        self.members: dict[str, Node] = {}
+        self.blocked: dict[tuple[str, str], None] = {}  # (from, to) between members
+        self.shut: dict[str, None] = {}  # members that no endpoint reaches
+        self.links: dict[int, SessionLink] = {}
+        self.counts = {"lost": 0, "doubled": 0, "replayed": 0, "late": 0, "blocked": 0, "sent": 0}
+        self.on_delivered: Callable[[str, str, Any], None] | None = None
+
+    # --- between members
+
+    def send(self, sender: Node, to: str, message: Any) -> None:
+        """Try to bring a message to a member."""
+        faults, chance = self.faults, self._chance
+        self.counts["sent"] += 1
+        if (sender.address, to) in self.blocked:
+            self.counts["blocked"] += 1
+            return
+        frame = encode_message(message, Dialect.COMPACT, GROUP)
+        if faults.loss_per_mille and chance.chance(faults.loss_per_mille):
+            self.counts["lost"] += 1
+            return
+        self._carry(sender.address, to, frame, sender.boot)
+        if faults.double_per_mille and chance.chance(faults.double_per_mille):
+            self.counts["doubled"] += 1
+            self._carry(sender.address, to, frame, sender.boot)
+        if faults.replay_per_mille:
+            self._old.append((sender.address, to, frame, sender.boot))
+            if chance.chance(faults.replay_per_mille):
+                self.counts["replayed"] += 1
+                self._carry(*chance.pick(self._old))
+
+    def _carry(self, sender: str, to: str, frame: Frame, boot: int) -> None:
+        self._timeline.after(self._delay_us(), self._arrive, sender, to, frame, boot)
+
+    def _arrive(self, sender: str, to: str, frame: Frame, boot: int) -> None:
+        member = self.members[to]
+        if member.reachable and (sender, to) not in self.blocked:
+            member.receive_peer(sender, decode_message(frame, Dialect.COMPACT), boot)
+
+    def _delay_us(self) -> int:
+        faults = self.faults
+        if faults.tail_per_mille and self._chance.chance(faults.tail_per_mille):
+            self.counts["late"] += 1
+            return self._chance.draw(1, faults.tail_ms_max * MS)
+        return self._chance.draw(100, faults.delay_ms_max * MS)
+
+    # --- sessions
+
+    def dial(self, endpoint: Endpoint, address: str, ticket: int) -> None:
+        """Open a connection; the endpoint hears `connected` or `refused`."""
+        member = self.members.get(address)
+        if member is None or not member.reachable or address in self.shut:
+            self._timeline.after(self._chance.draw(1, 50) * MS, endpoint.refused, ticket)
+            return
+        self._session_count += 1
+        link = SessionLink(self._session_count, endpoint, member)
+        self.links[link.number] = link
+        endpoint.connected(link)
+
+    def to_member(self, link: SessionLink, message: Any) -> None:
+        """The endpoint says something."""
+        if not link.open:
+            return
+        frame = encode_message(message, Dialect.COMPACT, GROUP)
+        link.up_us = max(link.up_us, self._timeline.now_us + self._delay_us())
+        self._timeline.after(link.up_us - self._timeline.now_us, self._at_member, link, frame)
+
+    def _at_member(self, link: SessionLink, frame: Frame) -> None:
+        if link.open and link.member.life == link.life:
+            link.member.receive_session(link.number, decode_message(frame, Dialect.COMPACT))
+
+    def to_endpoint(self, number: int, message: Any) -> None:
+        """A member says something."""
+        link = self.links.get(number)
+        if link is None or not link.open:
+            return
+        frame = encode_message(message, Dialect.COMPACT, GROUP)
+        link.down_us = max(link.down_us, self._timeline.now_us + self._delay_us())
+        self._timeline.after(link.down_us - self._timeline.now_us, self._at_endpoint, link, frame)
+
+    def _at_endpoint(self, link: SessionLink, frame: Frame) -> None:
+        if link.open:
+            link.endpoint.receive(link, decode_message(frame, Dialect.COMPACT))
+
+    def close_by_member(self, number: int) -> None:
+        """A member ends a session; what it sent before still arrives."""
+        link = self.links.get(number)
+        if link is not None and link.open:
+            link.down_us = max(link.down_us, self._timeline.now_us + self._delay_us())
+            self._timeline.after(link.down_us - self._timeline.now_us, self._closed, link)
+
+    def _closed(self, link: SessionLink) -> None:
+        if link.open:
+            self._forget(link)
+            link.endpoint.lost(link)
+
+    def close_by_endpoint(self, link: SessionLink, *, abrupt: bool = False) -> None:
+        """An endpoint hangs up, or dies: then the member may notice late."""
+        if not link.open:
+            return
+        self._forget(link)
+        delay_ms = self._chance.draw(1, 3_000) if abrupt else 1
+        self._timeline.after(delay_ms * MS, self._tell_member, link)
+
+    def cut(self, link: SessionLink) -> None:
+        """The connection breaks: both ends learn of it, not at once and not together."""
+        if not link.open:
+            return
+        self._trace.note(link.endpoint.name, "cut", link.number)
+        self._forget(link)
+        self._timeline.after(self._chance.draw(0, 1_500) * MS, self._tell_member, link)
+        self._timeline.after(self._chance.draw(0, 1_500) * MS, link.endpoint.lost, link)
+
+    def member_died(self, member: Node) -> None:
+        """Every session of a member's life is over."""
+        for link in [link for link in self.links.values() if link.member is member]:
+            self._forget(link)
+            self._timeline.after(self._chance.draw(0, 800) * MS, link.endpoint.lost, link)
+
+    def _tell_member(self, link: SessionLink) -> None:
+        if link.member.life == link.life:
+            link.member.session_gone(link.number)
+
+    def _forget(self, link: SessionLink) -> None:
+        link.open = False
+        self.links.pop(link.number, None)
+
+    # --- healing
+
+    def heal(self) -> None:
+        """A good network again. What is under way still arrives."""
+        self.faults = NetFaults()
+        self.blocked.clear()
+        self.shut.clear()
+        self._old.clear()

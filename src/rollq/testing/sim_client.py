@@ -1,0 +1,179 @@
+"""A client in the simulator: the production machine, and an application that remembers on disk what
+it asked for and what it got, so that it can die and come back under its name."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from rollq.base.errors import ErrorCode
+from rollq.base.ids import ClientId, JobId, MessageId
+from rollq.roles.client import signals
+from rollq.roles.client.machine import ClientMachine, ClientSetup, id_of
+from rollq.testing.clock import MS
+from rollq.testing.network import SessionLink
+from rollq.testing.sim_member import World
+from rollq.wire.messages import Accepted, Answer, Error, Query, Result
+
+TICK_MS = 500
+
+
+class Book(Protocol):
+    """Where it is written down what clients saw; the checkers read it."""
+
+    def asked(self, client: SimClient, request: signals.Request) -> None:
+        """The application asks for something."""
+
+    def told(self, client: SimClient, request: signals.Request, answer: Any) -> None:
+        """It got its answer."""
+
+    def delivered(self, client: SimClient, result: Result) -> None:
+        """It got a result."""
+
+
+class SimClient:
+    """One client: its process (or its absence), and what its application wrote down."""
+
+    def __init__(
+        self, world: World, name: str, addresses: tuple[str, ...], cap: int, book: Book
+    ) -> None:
+        self.world = world
+        self.name = name
+        self.client_id: ClientId = name
+        self.machine: ClientMachine | None = None
+        self.life = 0
+        self.cap = cap
+        self.pending: dict[MessageId, signals.Request] = {}
+        self.accepted: list[JobId] = []
+        self.results: dict[JobId, Result] = {}  # the last one of each job
+        self._addresses = addresses
+        self._book = book
+        self._link: SessionLink | None = None
+        self._ticket = 0
+
+    # --- the application
+
+    def ask(self, request: signals.Request) -> None:
+        """Write down what is asked, then ask."""
+        self.pending[id_of(request)] = request
+        self._book.asked(self, request)
+        self._feed(signals.Asked(request))
+
+    def start(self) -> None:
+        """Start the process: what was not answered is asked again."""
+        if self.machine is not None:
+            return
+        self.life += 1
+        setup = ClientSetup(self.client_id, self._addresses, self.cap, ("compact", "accepted"))
+        chance = self.world.streams.named(f"{self.name}/{self.life}")
+        self.machine = ClientMachine(setup, chance)
+        self.world.trace.note(self.name, "start", self.life)
+        self._feed(signals.Started())
+        for request in list(self.pending.values()):
+            self._book.asked(self, request)
+            self._feed(signals.Asked(request))
+        self.world.timeline.after(TICK_MS * MS, self._tick, self.life)
+
+    def crash(self) -> None:
+        """The process dies; the application's notes survive."""
+        if self.machine is None:
+            return
+        self.world.trace.note(self.name, "crash")
+        self.machine = None
+        self.life += 1
+        # An administrative change whose outcome is unknown is not repeated, and a query is moot.
+        for request_id, request in list(self.pending.items()):
+            if not isinstance(request, SUBMITS):
+                del self.pending[request_id]
+        if self._link is not None:
+            self.world.network.close_by_endpoint(self._link, abrupt=True)
+            self._link = None
+
+    # --- what the network tells
+
+    def connected(self, link: SessionLink) -> None:
+        """The connection is open."""
+        self._link = link
+        self._feed(signals.Connected())
+
+    def refused(self, ticket: int) -> None:
+        """The connection could not be made."""
+        if ticket == self._ticket:
+            self._feed(signals.Disconnected())
+
+    def receive(self, link: SessionLink, message: Any) -> None:
+        """A message of the member."""
+        if link is self._link:
+            self._feed(signals.Received(message))
+
+    def lost(self, link: SessionLink) -> None:
+        """The connection is over."""
+        if link is self._link:
+            self._link = None
+            self._feed(signals.Disconnected())
+
+    # --- the machine's shell
+
+    def _feed(self, event: signals.Event) -> None:
+        if self.machine is not None:
+            for instruction in self.machine.handle(event):
+                getattr(self, DO[type(instruction)])(instruction)
+
+    def _tick(self, life: int) -> None:
+        if life == self.life and self.machine is not None:
+            self.world.timeline.after(TICK_MS * MS, self._tick, life)
+            self._feed(signals.Tick(self.world.timeline.now_us // MS))
+
+    def _do_send(self, instruction: signals.Send) -> None:
+        if self._link is not None:
+            self.world.trace.note(self.name, "says", instruction.message)
+            self.world.network.to_member(self._link, instruction.message)
+
+    def _do_connect(self, instruction: signals.Connect) -> None:
+        self._ticket += 1
+        self.world.timeline.after(
+            instruction.delay_ms * MS, self._dial, self.life, self._ticket, instruction.address
+        )
+
+    def _dial(self, life: int, ticket: int, address: str) -> None:
+        if life == self.life and ticket == self._ticket:
+            self.world.network.dial(self, address, ticket)
+
+    def _do_disconnect(self, instruction: signals.Disconnect) -> None:
+        if self._link is not None:
+            self.world.network.close_by_endpoint(self._link)
+            self._link = None
+
+    def _do_tell(self, instruction: signals.Tell) -> None:
+        self.world.trace.note(self.name, "told", instruction.answer)
+        request = self.pending.pop(instruction.request_id, None)
+        if request is not None:
+            self._book.told(self, request, instruction.answer)
+
+    def _do_deliver(self, instruction: signals.Deliver) -> None:
+        result = instruction.result
+        self.world.trace.note(self.name, "result", result)
+        self.results[result.job_id] = result
+        self._book.delivered(self, result)
+        self._feed(signals.Taken(result.job_id))
+
+
+SUBMITS = (signals.SubmitJob, signals.SubmitBulk, signals.SubmitArray)
+
+
+def is_unknown(answer: Accepted | Answer | Error) -> bool:
+    """Whether an answer says that nobody knows."""
+    return isinstance(answer, Error) and answer.code == ErrorCode.OUTCOME_UNKNOWN
+
+
+def query_of(request: signals.Request) -> Query | None:
+    """The query, if the request is one."""
+    return request if isinstance(request, Query) else None
+
+
+DO: dict[type, str] = {
+    signals.Send: "_do_send",
+    signals.Connect: "_do_connect",
+    signals.Disconnect: "_do_disconnect",
+    signals.Tell: "_do_tell",
+    signals.Deliver: "_do_deliver",
+}

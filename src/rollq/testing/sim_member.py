@@ -1,0 +1,290 @@
+"""A member in the simulator: the production `Driver` on a virtual disk, clock and network.
+
+This is the shell of `MEMBER`'s loop: it ticks, hands inputs in, lets the disk take its time, and
+sends what comes out. Faults act here: crash at a named point or at a disk call, pause, halt by a
+disk error, and the operator who brings the member back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rollq.base.errors import DiskError, ErrorCode
+from rollq.grid.effects import Applied
+from rollq.raft.types import Entry
+from rollq.roles.member.driver import Driver
+from rollq.roles.member.outputs import ClosePeer, CloseSession, ToPeer, ToSession
+from rollq.roles.member.rollcall import Phase
+from rollq.roles.member.setup import MemberSetup
+from rollq.roles.member.work import Work
+from rollq.testing.checkers.base import Checker
+from rollq.testing.clock import MS, Timeline, VirtualClock
+from rollq.testing.disk import DiskImage, VirtualDisk
+from rollq.testing.faults import SimulatedCrash
+from rollq.testing.jitter import SeededJitter, Streams
+from rollq.testing.network import Network
+from rollq.testing.trace import Trace
+
+
+@dataclass(slots=True)
+class World:
+    """What every node of a run shares."""
+
+    timeline: Timeline
+    network: Network
+    streams: Streams
+    trace: Trace
+    checkers: Sequence[Checker]
+    count: Callable[[str], None]  # a fault of this kind struck
+
+
+class SimMember:
+    """One member: its process (or its absence), its disk and its clock."""
+
+    def __init__(self, world: World, setup: MemberSetup, number: int) -> None:
+        self.world = world
+        self.setup = setup
+        self.address = setup.address
+        self.number = number
+        self.name = f"m{number}"
+        self.disk = VirtualDisk()
+        self.clock = VirtualClock(world.timeline)
+        self.driver: Driver | None = None
+        self.life = 0
+        self.disk_ms_max = 2
+        self.halted = ""  # why the process refused to run on; empty: it did not
+        self.stale = False  # its disk is an older copy: the operator must empty it
+        self.damaged = False  # its disk lost what it had promised; see `nemesis`
+        self.images: list[tuple[DiskImage, int]] = []  # with the life in which it was taken
+        self.present_life = 0  # the last life that took part in consensus
+        self.armed_point = ""
+        self.points_seen: dict[str, int] = {}
+        self._paused = False
+        self._backlog: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        self._busy = False
+        self._jitter = SeededJitter("")
+
+    # --- what the network asks
+
+    @property
+    def reachable(self) -> bool:
+        """Whether the process is up (a paused one is)."""
+        return self.driver is not None
+
+    @property
+    def boot(self) -> int:
+        """What it told the others about this life."""
+        return self.driver.roll.boot if self.driver is not None else 0
+
+    def receive_peer(self, sender: str, message: Any, boot: int) -> None:
+        """A message of another member."""
+        self._input(self._peer_message, sender, message, boot)
+
+    def receive_session(self, session: int, message: Any) -> None:
+        """A message of a session."""
+        self._input(self._session_message, session, message)
+
+    def session_gone(self, session: int) -> None:
+        """A session is over."""
+        self._input(self._session_closed, session)
+
+    def link_broke(self, address: str) -> None:
+        """The connection to another member broke."""
+        self._input(self._peer_lost, address)
+
+    # --- life and death
+
+    def start(self) -> None:
+        """Start the process: recover from the disk."""
+        if self.driver is not None:
+            return
+        self.life += 1
+        self.halted = ""
+        self._busy = self._paused = False
+        self._backlog.clear()
+        self._jitter = self.world.streams.named(f"{self.name}/{self.life}")
+        self.world.trace.note(self.name, "start", self.life)
+        try:
+            driver = Driver(self.setup, self.disk, self.clock, self._jitter, self._crash_point)
+        except SimulatedCrash:
+            self.crash("during recovery", power=True)
+            return
+        except DiskError as error:
+            self._halt(error)
+            return
+        self._watch_applies(driver)
+        self.driver = driver
+        self.images = [*self.images[-3:], (self.disk.snapshot(), self.life)]
+        for checker in self.world.checkers:
+            checker.started(self, driver)
+        first_us = self._jitter.draw(1, self.setup.tick_ms * MS)
+        self.world.timeline.after(first_us, self._tick, self.life)
+
+    def crash(self, why: str, *, power: bool) -> None:
+        """The process ends here and now; with `power`, so does whatever was not synced."""
+        self.world.trace.note(self.name, "crash", why, "power cut" if power else "kill")
+        self._stop()
+        if power:
+            self.disk.crash(self.world.streams.crash)
+        else:
+            self.disk.kill()
+
+    def replace_disk(self) -> None:
+        """The operator puts in an empty disk."""
+        self.world.trace.note(self.name, "empty disk")
+        self._stop()
+        self.disk = VirtualDisk()
+        self.images.clear()
+        self.stale = False
+
+    def pause(self) -> None:
+        """The process is suspended: time passes it by, messages pile up."""
+        self._paused = True
+        self.world.trace.note(self.name, "pause")
+
+    def resume(self, life: int) -> None:
+        """It runs again and finds everything at once."""
+        if self.life != life or not self._paused:
+            return
+        self._paused = False
+        self.world.trace.note(self.name, "resume")
+        backlog, self._backlog = self._backlog, []
+        for action, arguments in backlog:
+            if self.driver is not None:
+                self._input(action, *arguments)
+
+    def _stop(self) -> None:
+        alive = self.driver is not None
+        self.driver = None
+        self.life += 1
+        self._busy = self._paused = False
+        self._backlog.clear()
+        self.armed_point = ""
+        if alive:
+            self.world.network.member_died(self)
+
+    def _halt(self, error: DiskError) -> None:
+        """The product refuses to run on."""
+        self.world.trace.note(self.name, "halt", str(error))
+        self.world.count(f"halt_{error.code.name.lower()}")
+        self._stop()
+        self.disk.kill()
+        self.halted = str(error)
+        if error.code is ErrorCode.WRONG_IDENTITY:
+            self.stale = True
+
+    def _crash_point(self, name: str) -> None:
+        self.points_seen[name] = self.points_seen.get(name, 0) + 1
+        if name == self.armed_point:
+            self.armed_point = ""
+            self.world.count(f"crash_at_{name}")
+            raise SimulatedCrash
+
+    # --- the loop
+
+    def _tick(self, life: int) -> None:
+        if self.life != life or self.driver is None:
+            return
+        self.world.timeline.after(self.setup.tick_ms * MS, self._tick, life)
+        if not self._paused:  # a suspended process does not make up for the ticks it missed
+            self._input(self._driver_tick)
+
+    def _input(self, action: Callable[..., None], *arguments: Any) -> None:
+        if self._paused:
+            self._backlog.append((action, arguments))
+            return
+        if self.driver is None:
+            return
+        try:
+            action(self.driver, *arguments)
+            if not self._busy:
+                self._begin(self.driver)
+        except SimulatedCrash:
+            self.crash("at a crash point", power=True)
+        except DiskError as error:
+            self._halt(error)
+
+    def _begin(self, driver: Driver) -> None:
+        while not self._busy and self.driver is driver:
+            work = driver.begin()
+            if work is not None:
+                for checker in self.world.checkers:
+                    checker.works(self, driver, work)
+            self._flush(driver)
+            if work is None:
+                return
+            self._busy = True
+            delay_us = self.world.streams.disk.draw(100, self.disk_ms_max * MS)
+            self.world.timeline.after(delay_us, self._run, self.life, driver, work)
+
+    def _run(self, life: int, driver: Driver, work: Work) -> None:
+        if self.life != life:
+            return
+        if self._paused:
+            self._backlog.append((self._late_run, (life, work)))
+            return
+        try:
+            work.run()
+            driver.finish(work)
+            self._flush(driver)
+            if driver.roll.phase is Phase.PRESENT:
+                self.present_life = self.life
+            for checker in self.world.checkers:
+                checker.turned(self, driver)
+            self._busy = False
+            self._begin(driver)
+        except SimulatedCrash:
+            self.crash("at a crash point", power=True)
+        except DiskError as error:
+            self._halt(error)
+
+    def _late_run(self, driver: Driver, life: int, work: Work) -> None:
+        self._run(life, driver, work)
+
+    def _flush(self, driver: Driver) -> None:
+        network = self.world.network
+        for output in driver.take_outputs():
+            for checker in self.world.checkers:
+                checker.sends(self, driver, output)
+            if isinstance(output, ToPeer):
+                network.send(self, output.address, output.message)
+            elif isinstance(output, ToSession):
+                network.to_endpoint(output.session, output.message)
+            elif isinstance(output, CloseSession):
+                network.close_by_member(output.session)
+            elif isinstance(output, ClosePeer):
+                self.world.trace.note(self.name, "close peer", output)
+
+    # --- inputs of the driver, as plain functions so that they can wait in the backlog
+
+    def _driver_tick(self, driver: Driver) -> None:
+        driver.tick()
+
+    def _peer_message(self, driver: Driver, sender: str, message: Any, boot: int) -> None:
+        driver.peer_message(sender, message, boot)
+
+    def _session_message(self, driver: Driver, session: int, message: Any) -> None:
+        for checker in self.world.checkers:
+            checker.hears(self, session, message)
+        driver.session_message(session, message)
+
+    def _session_closed(self, driver: Driver, session: int) -> None:
+        driver.session_closed(session)
+
+    def _peer_lost(self, driver: Driver, address: str) -> None:
+        driver.peer_lost(address)
+
+    def _watch_applies(self, driver: Driver) -> None:
+        """Let the checkers see every entry as it is applied."""
+        apply = driver.replica.apply
+        checkers = self.world.checkers
+
+        def watched(entry: Entry) -> Applied:
+            applied = apply(entry)
+            for checker in checkers:
+                checker.applied(self, entry, applied, driver.replica.state)
+            return applied
+
+        driver.replica.apply = watched  # type: ignore[method-assign]

@@ -1,0 +1,227 @@
+"""A worker in the simulator: the production machine, virtual executions, a durable table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rollq.base.ids import WorkerId
+from rollq.base.jobs import AttemptRef, Status
+from rollq.roles.worker import signals
+from rollq.roles.worker.machine import WorkerMachine, WorkerSetup
+from rollq.testing.clock import MS
+from rollq.testing.network import SessionLink
+from rollq.testing.sim_member import World
+from rollq.testing.workload import plan_of, result_of, status_of
+from rollq.wire.messages import AssignJob
+
+TICK_MS = 200
+
+
+class SimWorker:
+    """One worker: its process (or its absence), and the table that survives it."""
+
+    def __init__(
+        self,
+        world: World,
+        name: str,
+        addresses: tuple[str, ...],
+        patterns: tuple[str, ...],
+        slots: int,
+        on_start: Callable[[AttemptRef, WorkerId, AssignJob], None],
+    ) -> None:
+        self.world = world
+        self.name = name
+        self.worker_id: WorkerId = world.streams.named(f"{name}/id").draw_id()
+        self.machine: WorkerMachine | None = None
+        self.life = 0
+        self.table: dict[AttemptRef, signals.StoredResult] = {}
+        self.run_count = 0
+        self._addresses = addresses
+        self._patterns = patterns
+        self._slots = slots
+        self._on_start = on_start
+        self._link: SessionLink | None = None
+        self._ticket = 0
+        self._running: dict[AttemptRef, int] = {}  # value: the execution, as a ticket
+        self._paused = False
+        self._backlog: list[signals.Event] = []
+
+    # --- life and death
+
+    def start(self) -> None:
+        """Start the process with what the table holds."""
+        if self.machine is not None:
+            return
+        self.life += 1
+        self._paused = False
+        setup = WorkerSetup(
+            self.worker_id,
+            self._addresses,
+            self._patterns,
+            self.name,
+            self.life,
+            self._slots,
+            ("compact", "accepted", "lease", "patterns"),
+        )
+        chance = self.world.streams.named(f"{self.name}/{self.life}")
+        self.machine = WorkerMachine(setup, chance, tuple(self.table.values()))
+        self.world.trace.note(self.name, "start", self.life)
+        self._feed(signals.Started())
+        self.world.timeline.after(TICK_MS * MS, self._tick, self.life)
+
+    def crash(self, *, lose_table: bool) -> None:
+        """The process dies with everything that ran in it."""
+        if self.machine is None:
+            return
+        self.world.trace.note(self.name, "crash", "table lost" if lose_table else "")
+        self.machine = None
+        self.life += 1
+        self._running.clear()
+        self._backlog.clear()
+        self._paused = False
+        if self._link is not None:
+            self.world.network.close_by_endpoint(self._link, abrupt=True)
+            self._link = None
+        if lose_table:
+            self.table.clear()
+
+    def pause(self) -> None:
+        """Suspended: it hears nothing and renews nothing."""
+        self._paused = True
+        self.world.trace.note(self.name, "pause")
+
+    def resume(self, life: int) -> None:
+        """It goes on where it was, as if nothing had happened: a zombie, perhaps."""
+        if self.life != life:
+            return
+        self._paused = False
+        self.world.trace.note(self.name, "resume")
+        backlog, self._backlog = self._backlog, []
+        for event in backlog:
+            self._feed(event)
+
+    def cpu(self, *, busy: bool) -> None:
+        """The load of its machine changed."""
+        self._feed(signals.CpuBusy() if busy else signals.CpuOk())
+
+    # --- what the network tells
+
+    def connected(self, link: SessionLink) -> None:
+        """The connection is open."""
+        self._link = link
+        self._feed(signals.Connected())
+
+    def refused(self, ticket: int) -> None:
+        """The connection could not be made."""
+        if ticket == self._ticket:
+            self._feed(signals.Disconnected())
+
+    def receive(self, link: SessionLink, message: Any) -> None:
+        """A message of the member."""
+        if link is self._link:
+            self._feed(signals.Received(message))
+
+    def lost(self, link: SessionLink) -> None:
+        """The connection is over."""
+        if link is self._link:
+            self._link = None
+            self._feed(signals.Disconnected())
+
+    # --- the machine's shell
+
+    def _feed(self, event: signals.Event) -> None:
+        if self._paused:
+            self._backlog.append(event)
+        elif self.machine is not None:
+            for instruction in self.machine.handle(event):
+                getattr(self, DO[type(instruction)])(instruction)
+
+    def _tick(self, life: int) -> None:
+        if life == self.life and self.machine is not None:
+            self.world.timeline.after(TICK_MS * MS, self._tick, life)
+            if not self._paused:
+                self._feed(signals.Tick(self.world.timeline.now_us // MS))
+
+    def _do_send(self, instruction: signals.Send) -> None:
+        if self._link is not None:
+            self.world.trace.note(self.name, "says", instruction.message)
+            self.world.network.to_member(self._link, instruction.message)
+
+    def _do_connect(self, instruction: signals.Connect) -> None:
+        self._ticket += 1
+        self.world.timeline.after(
+            instruction.delay_ms * MS, self._dial, self.life, self._ticket, instruction.address
+        )
+
+    def _dial(self, life: int, ticket: int, address: str) -> None:
+        if life == self.life and ticket == self._ticket:
+            self.world.network.dial(self, address, ticket)
+
+    def _do_disconnect(self, instruction: signals.Disconnect) -> None:
+        if self._link is not None:
+            self.world.network.close_by_endpoint(self._link)
+            self._link = None
+
+    def _do_start(self, instruction: signals.StartJob) -> None:
+        job, ref = instruction.job, instruction.ref
+        plan = plan_of(job.body)
+        self.world.trace.note(self.name, "runs", ref.job_id, ref.attempt, ref.fence)
+        self._on_start(ref, self.worker_id, job)
+        if ref.attempt < plan.start_fails_below:
+            self._later(1, signals.StartFailed(ref, "no such program"))
+            return
+        self.run_count += 1
+        self._running[ref] = self.run_count
+        self.world.timeline.after(
+            plan.run_ms * MS, self._end, self.life, self.run_count, ref, job.body
+        )
+
+    def _end(self, life: int, ticket: int, ref: AttemptRef, body: bytes) -> None:
+        if life != self.life or self._running.get(ref) != ticket:
+            return
+        del self._running[ref]
+        plan = plan_of(body)
+        result = result_of(ref.job_id, body)
+        self._feed(
+            signals.Finished(ref, status_of(plan), result, plan.exit_code, run_ms=plan.run_ms)
+        )
+
+    def _do_kill(self, instruction: signals.KillJob) -> None:
+        if self._running.pop(instruction.ref, None) is not None:
+            self._later(5, signals.Finished(instruction.ref, Status.CANCELLED, signal=9))
+
+    def _do_store(self, instruction: signals.StoreResult) -> None:
+        delay_us = self.world.streams.disk.draw(1, 4 * MS)
+        self.world.timeline.after(delay_us, self._stored, self.life, instruction.record)
+
+    def _stored(self, life: int, record: signals.StoredResult) -> None:
+        if life == self.life:
+            self.table[record.ref] = record
+            self._feed(signals.Stored(record.ref))
+
+    def _do_forget(self, instruction: signals.ForgetResult) -> None:
+        self.table.pop(instruction.ref, None)
+
+    def _do_exit(self, instruction: signals.Exit) -> None:
+        self.machine = None
+        self.life += 1
+
+    def _later(self, delay_ms: int, event: signals.Event) -> None:
+        self.world.timeline.after(delay_ms * MS, self._feed_life, self.life, event)
+
+    def _feed_life(self, life: int, event: signals.Event) -> None:
+        if life == self.life:
+            self._feed(event)
+
+
+DO: dict[type, str] = {
+    signals.Send: "_do_send",
+    signals.Connect: "_do_connect",
+    signals.Disconnect: "_do_disconnect",
+    signals.StartJob: "_do_start",
+    signals.KillJob: "_do_kill",
+    signals.StoreResult: "_do_store",
+    signals.ForgetResult: "_do_forget",
+    signals.Exit: "_do_exit",
+}

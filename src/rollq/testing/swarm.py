@@ -1,0 +1,115 @@
+"""What a seed is made of: sizes, paces, and which faults exist at all in its world.
+
+Each seed switches most faults off, so that the others get room to do their worst ("swarm").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from rollq.grid.commands import Settings
+from rollq.raft.state import RaftOptions
+from rollq.testing.jitter import SeededJitter
+from rollq.testing.network import NetFaults
+
+# Everything that the nemesis can do, by the name that the statistics use.
+NET_FAULTS: Final = ("partition", "one_way", "flap", "isolate_leader", "cut_sessions", "shut_out")
+PROCESS_FAULTS: Final = (
+    "crash_power",
+    "crash_kill",
+    "crash_point",
+    "crash_disk_op",
+    "crash_all",
+    "pause",
+    "clock_jump",
+    "clock_stall",
+)
+DISK_FAULTS: Final = (
+    "sync_fails",
+    "write_fails",
+    "disk_full",
+    "disk_slow",
+    "rot",
+    "empty_disk",
+    "old_disk",
+)
+PEOPLE_FAULTS: Final = (
+    "worker_crash",
+    "worker_pause",
+    "worker_busy",
+    "client_crash",
+    "transfer",
+    "remove_member",
+)
+ALL_FAULTS: Final = NET_FAULTS + PROCESS_FAULTS + DISK_FAULTS + PEOPLE_FAULTS
+
+
+@dataclass(slots=True, frozen=True)
+class Swarm:
+    """The constitution of one run."""
+
+    members: int = 3
+    workers: int = 3
+    clients: int = 2
+    slots: int = 2
+    cap: int = 0
+    jobs_per_client: int = 25
+    chaos_ms: int = 12_000
+    heal_ms_max: int = 60_000
+    fault_ms_min: int = 150  # between two strikes of the nemesis
+    fault_ms_max: int = 1_200
+    faults: tuple[str, ...] = ()
+    net: NetFaults = field(default_factory=NetFaults)
+    snapshot_entries: int = 40
+    segment_bytes: int = 8 * 1024
+    tick_ms: int = 50
+    raft: RaftOptions = field(default_factory=RaftOptions)
+    settings: Settings = field(default_factory=Settings)
+
+
+def draw_swarm(chance: SeededJitter, **overrides: Any) -> Swarm:
+    """The swarm of a seed; `overrides` narrow it, as a mutant's profile does."""
+    faults = tuple(name for name in ALL_FAULTS if chance.chance(400))
+    noisy = chance.chance(600)
+    net = NetFaults(
+        loss_per_mille=chance.draw(0, 150) if noisy and chance.chance(700) else 0,
+        double_per_mille=chance.draw(0, 150) if noisy and chance.chance(500) else 0,
+        replay_per_mille=chance.draw(0, 40) if noisy and chance.chance(400) else 0,
+        delay_ms_max=chance.pick((2, 5, 20, 60)),
+        tail_per_mille=chance.draw(0, 60) if noisy and chance.chance(500) else 0,
+        tail_ms_max=chance.pick((200, 1_000, 4_000)),
+    )
+    settings = Settings(
+        max_attempts=chance.draw(2, 6),
+        lease_ms=chance.pick((1_000, 2_000, 3_000)),
+        worker_grace_ms=chance.pick((500, 1_500, 3_000)),
+        retry_base_ms=chance.pick((20, 100, 300)),
+        retry_max_ms=1_000,
+        result_ttl_ms=chance.pick((3_600_000, 3_600_000, 6_000)),
+        dead_ttl_ms=chance.pick((3_600_000, 3_600_000, 9_000)),
+        results_kept_max=chance.pick((100_000, 10)),
+    )
+    raft = RaftOptions(
+        heartbeat_ticks=3,
+        append_bytes_max=chance.pick((512, 4_096, 65_536)),
+        inflight_appends_max=chance.pick((2, 8, 64)),
+        snapshot_chunk_bytes_max=chance.pick((256, 1_024, 65_536)),
+    )
+    swarm = Swarm(
+        members=5 if chance.chance(300) else 3,
+        workers=chance.draw(2, 5),
+        clients=chance.draw(2, 4),
+        slots=chance.draw(1, 4),
+        cap=chance.pick((0, 1, 2, 4)),
+        jobs_per_client=chance.draw(10, 30),
+        chaos_ms=chance.draw(6_000, 16_000),
+        fault_ms_max=chance.pick((600, 1_200, 2_500)),
+        faults=faults,
+        net=net,
+        snapshot_entries=chance.pick((12, 25, 60, 200)),
+        segment_bytes=chance.pick((4, 8, 16)) * 1024,
+        raft=raft,
+        settings=settings,
+    )
+    return replace(swarm, **overrides)

@@ -1,0 +1,40 @@
+"""What the simulated jobs are: a body says how long it runs and how it ends, and from job and body
+follows the one right result, so that every delivered result can be checked."""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+from rollq.base.ids import JobId
+from rollq.base.jobs import Status
+
+
+class JobPlan(msgspec.Struct, array_like=True, frozen=True):
+    """How an execution of a job goes; the job's body is this as msgpack."""
+
+    run_ms: int
+    exit_code: int = 0
+    start_fails_below: int = 0  # attempts below this number cannot be started
+    salt: int = 0
+
+
+def body_of(plan: JobPlan) -> bytes:
+    """The body of a job with this plan."""
+    return msgspec.msgpack.encode(plan)
+
+
+def plan_of(body: bytes) -> JobPlan:
+    """The plan that a body holds."""
+    return msgspec.msgpack.decode(body, type=JobPlan)
+
+
+def status_of(plan: JobPlan) -> int:
+    """How the program's end is reported."""
+    return Status.FAILED if plan.exit_code else Status.OK
+
+
+def result_of(job_id: JobId, body: bytes) -> bytes:
+    """The one right result of a job."""
+    return hashlib.blake2b(job_id + body, digest_size=12).digest()
