@@ -62,8 +62,15 @@ class ErrorCode(enum.IntEnum):
     SNAPSHOT_CORRUPT = 403
     WRONG_IDENTITY = 404
     DISK_VERSION = 405
-    # 5xx: our own fault
+    # 5xx: our own fault, or our operator's
     BUG = 500
+    BAD_ADDRESS = 501
+    CANNOT_LISTEN = 502
+    BAD_SETUP = 503
+    # 6xx: the network
+    UNREACHABLE = 600
+    DISCONNECTED = 601
+    TIMED_OUT = 602
 
 
 class RollqError(Exception):
@@ -111,6 +118,12 @@ class DiskError(RollqError):
     fault = Fault.NOBODY
 
 
+class DialError(RollqError):
+    """Nobody could be reached."""
+
+    fault = Fault.NOBODY
+
+
 RETRYABLE_CODES = frozenset(
     {
         ErrorCode.NOT_LEADER,
@@ -121,5 +134,8 @@ RETRYABLE_CODES = frozenset(
         ErrorCode.NOT_READY,
         ErrorCode.DISK_FAILED,
         ErrorCode.DISK_FULL,
+        ErrorCode.UNREACHABLE,
+        ErrorCode.DISCONNECTED,
+        ErrorCode.TIMED_OUT,
     }
 )

@@ -86,3 +86,10 @@ REDIAL_ADDRESSES_MAX: Final = 64
 PENDING_COMMANDS_MAX: Final = 65_536
 HELD_MESSAGES_MAX: Final = 65_536
 HISTORY_REPLY_BYTES_MAX: Final = 512 * 1024
+
+# Net. A hello comes at once or never; a reader that leaves this much waiting is cut off.
+HELLO_MS_MAX: Final = 5_000
+DIAL_MS_MAX: Final = 3_000
+LINK_OUTBOX_BYTES_MAX: Final = 64 * 1024 * 1024
+LINKS_MAX: Final = 20_000
+LISTEN_BACKLOG: Final = 1_024

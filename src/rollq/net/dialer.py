@@ -1,0 +1,46 @@
+"""Opens one connection."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from rollq.base.errors import DialError, ErrorCode, LocalError
+from rollq.base.limits import DIAL_MS_MAX
+from rollq.net.link import Link
+from rollq.wire.compact import Message
+from rollq.wire.connection import Connection
+from rollq.wire.handshake import Side
+
+
+async def dial(
+    address: str,
+    group: str,
+    on_messages: Callable[[Link, list[Message]], None],
+    on_closed: Callable[[Link, str], None],
+) -> Link:
+    """Connect to `host:port`; raises DialError if nobody answers in time."""
+    host, port = split_address(address)
+    loop = asyncio.get_running_loop()
+
+    def make() -> Link:
+        return Link(Connection(Side.DIALER, group), on_messages, on_closed)
+
+    try:
+        async with asyncio.timeout(DIAL_MS_MAX / 1000):
+            _, link = await loop.create_connection(make, host, port)
+    except (OSError, TimeoutError) as error:
+        raise DialError(
+            ErrorCode.UNREACHABLE,
+            f"nobody answers at {address}: {error or 'timed out'}",
+            "check the address, and that the member runs",
+        ) from None
+    return link
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """`host:port` in two; brackets around an IPv6 host are taken off."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65_536:
+        raise LocalError(ErrorCode.BAD_ADDRESS, f"not host:port: {address[:128]!r}")
+    return host.strip("[]"), int(port)

@@ -1,0 +1,155 @@
+"""One TCP connection with a `wire.Connection` on it.
+
+Works at the level of the protocol: no task and no future per message. What arrives in one read is
+handed over as one list; what is sent in one turn of the loop leaves as one write. Buffers are
+bounded: a peer that does not read is cut off with a reason, and one that does not say hello in
+time is too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Iterable
+from typing import cast
+
+from rollq.base.errors import RollqError
+from rollq.base.limits import HELLO_MS_MAX, LINK_OUTBOX_BYTES_MAX
+from rollq.wire.compact import Message
+from rollq.wire.connection import Connection
+from rollq.wire.handshake import Side, State
+
+
+class Link(asyncio.Protocol):
+    """Bytes of one socket to messages and back.
+
+    Args:
+        connection: Frames, handshake and dialect of this link.
+        on_messages: Called with everything that one read completed; never with an empty list.
+        on_closed: Called exactly once, with why the link is gone.
+        outbox_bytes_max: What may wait for a slow reader before it is cut off.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        on_messages: Callable[[Link, list[Message]], None],
+        on_closed: Callable[[Link, str], None],
+        outbox_bytes_max: int = LINK_OUTBOX_BYTES_MAX,
+    ) -> None:
+        self.connection = connection
+        self.address = ""
+        self._on_messages = on_messages
+        self._on_closed = on_closed
+        self._outbox_bytes_max = outbox_bytes_max
+        self._outbox: list[bytes] = []
+        self._flush_due = False
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._hello_timer: asyncio.TimerHandle | None = None
+        self._reason = ""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anything sent now can still leave."""
+        return self._transport is not None and not self._transport.is_closing()
+
+    def send(self, message: Message) -> None:
+        """Queue a message; it leaves with everything else that this turn of the loop sends."""
+        if not self.is_open:
+            return
+        data = self.connection.send(message)
+        if data:
+            self._outbox.append(data)
+            if not self._flush_due:
+                self._flush_due = True
+                self._loop.call_soon(self._flush)
+
+    def send_all(self, messages: Iterable[Message]) -> None:
+        """Queue several messages."""
+        for message in messages:
+            self.send(message)
+
+    def close(self, reason: str) -> None:
+        """Send what waits, then hang up."""
+        if self.is_open:
+            self._flush()
+            self._reason = self._reason or reason
+            cast(asyncio.Transport, self._transport).close()
+
+    def abort(self, reason: str) -> None:
+        """Hang up at once."""
+        if self._transport is not None:
+            self._reason = self._reason or reason
+            self._transport.abort()
+
+    def pause(self) -> None:
+        """Read no more for now: the peer feels it as back-pressure."""
+        if self.is_open:
+            cast(asyncio.Transport, self._transport).pause_reading()
+
+    def resume(self) -> None:
+        """Read again."""
+        if self.is_open:
+            cast(asyncio.Transport, self._transport).resume_reading()
+
+    # --- asyncio's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The socket is open."""
+        self._transport = cast(asyncio.Transport, transport)
+        sock = transport.get_extra_info("socket")
+        if sock is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        name = transport.get_extra_info("peername")
+        self.address = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name)
+        if self.connection.side is Side.ACCEPTER:
+            self._hello_timer = self._loop.call_later(HELLO_MS_MAX / 1000, self._hello_overdue)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes came."""
+        connection = self.connection
+        messages = connection.receive_data(data)
+        if messages:
+            if self._hello_timer is not None:
+                self._hello_timer.cancel()
+                self._hello_timer = None
+            self._on_messages(self, messages)
+        if connection.error is not None:
+            self._hang_up(connection.error)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is gone."""
+        if self._hello_timer is not None:
+            self._hello_timer.cancel()
+        self._transport = None
+        self._outbox.clear()
+        self._on_closed(self, self._reason or (str(exc) if exc else "the peer hung up"))
+
+    # --- helpers
+
+    def _flush(self) -> None:
+        self._flush_due = False
+        if not self._outbox:
+            return
+        data = b"".join(self._outbox)
+        self._outbox.clear()
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        transport.write(data)
+        if transport.get_write_buffer_size() > self._outbox_bytes_max:
+            self.abort(f"{self._outbox_bytes_max} bytes wait and the peer does not read")
+
+    def _hang_up(self, error: RollqError) -> None:
+        transport = self._transport
+        if transport is not None and not transport.is_closing():
+            self._flush()
+            transport.write(self.connection.farewell())
+            self._reason = str(error)
+            transport.close()
+
+    def _hello_overdue(self) -> None:
+        if self.connection.state is State.NEW:
+            self.abort(f"no hello within {HELLO_MS_MAX} ms")

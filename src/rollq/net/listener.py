@@ -1,0 +1,69 @@
+"""Accepts connections, up to a bound, and makes a link of each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from rollq.base.errors import ErrorCode, LocalError
+from rollq.base.limits import LINKS_MAX, LISTEN_BACKLOG
+from rollq.net.link import Link
+from rollq.wire.compact import Message
+from rollq.wire.connection import Connection
+from rollq.wire.handshake import Side
+
+
+class Listener:
+    """One listening socket. `start` returns when it listens, `stop` when every link is gone."""
+
+    def __init__(
+        self,
+        group: str,
+        on_messages: Callable[[Link, list[Message]], None],
+        on_closed: Callable[[Link, str], None],
+    ) -> None:
+        self._group = group
+        self._on_messages = on_messages
+        self._on_closed = on_closed
+        self._links: dict[Link, None] = {}
+        self._server: asyncio.Server | None = None
+        self.refused_count = 0  # connections over LINKS_MAX
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen; returns the port (which is new if 0 was asked for)."""
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_server(
+                self._accept, host, port, backlog=LISTEN_BACKLOG
+            )
+        except OSError as error:
+            raise LocalError(
+                ErrorCode.CANNOT_LISTEN,
+                f"cannot listen on {host}:{port}: {error.strerror or error}",
+                "stop whoever uses the port, or choose another",
+            ) from None
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def stop(self, reason: str) -> None:
+        """Take no more, and hang up on everybody."""
+        if self._server is None:
+            return
+        self._server.close()
+        for link in list(self._links):
+            link.close(reason)
+        self._server = None
+
+    def _accept(self) -> Link:
+        link = Link(Connection(Side.ACCEPTER, self._group), self._messages, self._closed)
+        self._links[link] = None
+        if len(self._links) > LINKS_MAX:
+            self.refused_count += 1
+            asyncio.get_running_loop().call_soon(link.abort, f"more than {LINKS_MAX} connections")
+        return link
+
+    def _messages(self, link: Link, messages: list[Message]) -> None:
+        self._on_messages(link, messages)
+
+    def _closed(self, link: Link, reason: str) -> None:
+        self._links.pop(link, None)
+        self._on_closed(link, reason)
