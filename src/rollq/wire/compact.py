@@ -137,7 +137,9 @@ def _twin(struct: type) -> type[msgspec.Struct]:
     for field in msgspec.structs.fields(struct):
         hint = ID_FIELDS.get(field.name, hints[field.name])
         fields.append((field.name, hint) if field.required else (field.name, hint, field.default))
-    return msgspec.defstruct(f"{struct.__name__}Fields", fields, array_like=True, frozen=True)
+    return msgspec.defstruct(
+        f"{struct.__name__}Fields", fields, array_like=True, frozen=True, gc=False
+    )
 
 
 ENCODE: Final = msgspec.msgpack.Encoder().encode

@@ -35,6 +35,9 @@ class Side(enum.Enum):
     DIALER = "dialer"  # client, worker, or the member that called
     ACCEPTER = "accepter"  # the member that was called
 
+    # Looked up once a message; an enum's own hash is a call into Python.
+    __hash__ = object.__hash__
+
     @property
     def other(self) -> Side:
         """The opposite end."""
@@ -51,6 +54,8 @@ class State(enum.Enum):
     WORKER = "worker"
     MEMBER = "member"
     CLOSED = "closed"
+
+    __hash__ = object.__hash__
 
 
 Words: TypeAlias = dict[int, State]

@@ -7,8 +7,6 @@ Only the choice of dialect lives here; what each looks like is in its own file (
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
-from typing import Final
 
 from rollq.wire.checks import check_message
 from rollq.wire.compact import Message, decode_compact, encode_compact
@@ -25,7 +23,9 @@ class Dialect(enum.Enum):
 
 def encode_message(message: Message, dialect: Dialect, group: str = "") -> Frame:
     """The frame that says `message`; `group` is for messages between members."""
-    return ENCODERS[dialect](message, group)
+    if dialect is Dialect.COMPACT:
+        return encode_compact(message, group)
+    return encode_seeds(message, group)
 
 
 def decode_message(frame: Frame, dialect: Dialect) -> Message:
@@ -34,16 +34,6 @@ def decode_message(frame: Frame, dialect: Dialect) -> Message:
     Raises:
         RemoteError: UNKNOWN_MESSAGE, BAD_PAYLOAD, BAD_ID, BAD_CREDIT or BAD_HANDSHAKE.
     """
-    message = DECODERS[dialect](frame)
+    message = decode_compact(frame) if dialect is Dialect.COMPACT else decode_seeds(frame)
     check_message(message)
     return message
-
-
-ENCODERS: Final[dict[Dialect, Callable[[Message, str], Frame]]] = {
-    Dialect.SEEDS: encode_seeds,
-    Dialect.COMPACT: encode_compact,
-}
-DECODERS: Final[dict[Dialect, Callable[[Frame], Message]]] = {
-    Dialect.SEEDS: decode_seeds,
-    Dialect.COMPACT: decode_compact,
-}

@@ -2,7 +2,8 @@
 
   [len:4 LE][type:1][msgId:16][corrId:16][subjectLen:2 LE][subject][payloadLen:4 LE][payload]
 
-They are promises: a vector may be added, none may change. The Guid in all of them is
+They are promises: a vector may be added, none may change. When a message gets a new field, its
+vector becomes one that is only read (`ours=False`), and another shows the new form. The Guid in all of them is
 00112233-4455-6677-8899-aabbccddeeff, whose first three groups are little-endian on the wire.
 """
 
@@ -174,11 +175,23 @@ VECTORS = [
         raft.RequestVote(1, 2, 3, 4, 5, False, True),
     ),
     Vector(
-        "25 VoteResp",
+        "25 VoteResp, before it told of the commit",
         _bytes(
             "3c000000 19" + NIL + NIL, "0f00", b"cluster.g1.raft", "06000000", "95 02 01 03 c3 c2"
         ),
         raft.VoteResponse(2, 1, 3, True),
+        ours=False,
+    ),
+    Vector(
+        "25 VoteResp",
+        _bytes(
+            "3e000000 19" + NIL + NIL,
+            "0f00",
+            b"cluster.g1.raft",
+            "08000000",
+            "97 02 01 03 c3 c2 05 02",
+        ),
+        raft.VoteResponse(2, 1, 3, True, False, 5, 2),
     ),
     Vector(
         "26 InstallSnapshot",

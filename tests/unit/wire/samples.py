@@ -46,7 +46,7 @@ SAMPLES: list[Message] = [
     m.HistoryFetch(1, 2),
     m.HistoryRows(1, 2, (b"{}", b"{}")),
     raft.RequestVote(1, 2, 3, 4, 5, True, True),
-    raft.VoteResponse(1, 2, 3, True, True),
+    raft.VoteResponse(1, 2, 3, True, True, 4, 5),
     raft.AppendEntries(1, 2, 3, 4, 5, 6, (raft.Entry(3, 5, 1, b"data"),)),
     raft.AppendResponse(1, 2, 3, 4, True, 5, 6),
     raft.Heartbeat(1, 2, 3, 4, 5),
