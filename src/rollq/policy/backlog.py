@@ -34,6 +34,7 @@ class Backlog:
         "_pools",
         "_queues",
         "_state",
+        "_touched",
         "_wildcards_new",
         "line",
         "mail_line",
@@ -50,6 +51,7 @@ class Backlog:
         """All sessions are gone at once."""
         self._pools = Pools(self._placement)
         self._named: dict[str, dict[Session, None]] = {}
+        self._touched: dict[Session, None] = {}
         self._wildcards_new = False
         self.line: deque[Pool] = deque()  # pools to serve, in turns
         self.mail_line: deque[Pool] = deque()  # those of mailboxes, which come first
@@ -111,8 +113,8 @@ class Backlog:
             del boxes[queue.name]
             if not boxes:
                 del self._mailboxes[queue.worker_name]
-            for session in self._named.get(queue.worker_name, ()):
-                session.pools = [pool for pool in session.pools if pool not in queue.pools]
+            for session in list(queue.pools[0].sessions):
+                queue.pools[0].dismiss(session)
 
     # --- who serves
 
@@ -138,23 +140,22 @@ class Backlog:
             if not named:
                 del self._named[session.name]
 
-    def credit_changed(self, session: Session) -> None:
-        """The credit or the load of a session changed."""
-        for pool in session.pools:
-            pool.crew.update(session)
-            if not pool.is_ready:
-                self._line_up(pool)
+    def touch(self, session: Session) -> None:
+        """The credit or the load of a session changed; `freshen` will look at it."""
+        self._touched[session] = None
 
-    def match_new_pools(self) -> None:
-        """Find the queues of new pools with wildcards: once a turn, however many came."""
+    def freshen(self) -> None:
+        """Catch up with all that was put off: once a turn, however much has happened in it."""
+        for session in self._touched:
+            session.weigh()
+            for pool in session.serving:
+                if not pool.is_ready:
+                    self._line_up(pool)
+        self._touched.clear()
         if self._wildcards_new:
             self._wildcards_new = False
             for queue in self._queues.values():
                 self._match(queue)
-
-    def names_worker(self, name: str) -> bool:
-        """Whether a session has this name."""
-        return name in self._named
 
     def _line_up(self, pool: Pool) -> None:
         if not pool.is_ready and pool.ring and pool.crew:
@@ -191,6 +192,7 @@ class Backlog:
     def _open_door(self, box: QueueLanes) -> None:
         """Give a mailbox a pool of its own, still without sessions."""
         pool = Pool(MAIL_PATTERN, RoundRobin())
+        pool.engage()
         box.pools, box.absent = [pool], [pool]
 
     def _maybe_deliver(self, box: QueueLanes, session: Session) -> None:
@@ -205,6 +207,8 @@ class Backlog:
         serving = self._pools.serving(queue.name)
         known = dict.fromkeys(queue.pools)
         new = [pool for pool in serving if pool not in known]
+        for pool in new:
+            pool.engage()
         if new or len(serving) != len(known):
             matched = dict.fromkeys(serving)
             queue.absent = [pool for pool in queue.absent if pool in matched] + new

@@ -108,7 +108,7 @@ class Dispatcher:
                 f"grant 0 to {CREDIT_MAX} in all",
             )
         session.credit += credits
-        self._backlog.credit_changed(session)
+        self._backlog.touch(session)
 
     def credit(self, worker_id: WorkerId) -> int:
         """How many more jobs a worker may be given; 0 without a session."""
@@ -139,7 +139,7 @@ class Dispatcher:
         """Up to `count_max` assignments. Each spends a credit until it is applied or refused."""
         commands: list[AssignJob | AssignTask] = []
         backlog = self._backlog
-        backlog.match_new_pools()
+        backlog.freshen()
         while True:
             self._serve(backlog.mail_line, commands, count_max)
             self._serve(backlog.line, commands, count_max)
@@ -165,7 +165,7 @@ class Dispatcher:
         session.running -= 1
         if self._sessions.get(session.worker_id) is session:
             session.credit += 1
-            self._backlog.credit_changed(session)
+            self._backlog.touch(session)
         if item is not None:
             self._holds.room_made(item.client.client_id)
             self._give_back(item)
@@ -179,6 +179,7 @@ class Dispatcher:
 
     def explain(self, job_id: JobId) -> str:
         """In words, why a job or an array is not running."""
+        self._backlog.freshen()
         return why_waiting(self._state, self._backlog, self._holds, job_id)
 
     # --- helpers
@@ -212,7 +213,7 @@ class Dispatcher:
         session.credit -= 1
         session.running += 1
         session.reserved += 1
-        self._backlog.credit_changed(session)
+        session.weigh()
         lease_ms = item.options.lease_ms or self._state.settings.lease_ms
         if isinstance(item, JobRecord):
             self._holds.reserve_job(item, session)
@@ -301,7 +302,7 @@ class Dispatcher:
         if session is not None:
             session.running -= 1
             if session.credit:
-                self._backlog.credit_changed(session)
+                self._backlog.touch(session)
         self._holds.room_made(event.client_id)
         if event.array_id:
             self._let_rest_try(self._state.array_of(event.array_id))

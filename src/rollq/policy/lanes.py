@@ -132,13 +132,11 @@ class QueueLanes:
             level = self.levels[priority] = Level()
         self.size += 1
         lanes = level.lanes
-        if client not in lanes:
-            lanes[client] = item
+        lane = lanes.setdefault(client, item)
+        if lane is item:
             level.ring.append(client)
             self.mask |= 1 << priority
-            return
-        lane = lanes[client]
-        if lane is None:
+        elif lane is None:
             lanes[client] = item
         elif isinstance(lane, Lane):
             lane.add(item)

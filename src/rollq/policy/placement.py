@@ -1,7 +1,7 @@
 """Which worker of a pool gets the next job.
 
-One class a policy, all behind `Placement`. A policy is told of every change of a session's credit
-or load and is asked for one session with credit; both cost the same whatever the number of
+One class a policy, all behind `Placement`. A policy is told of every change of a session's load
+and is asked for one session with credit; both cost the same whatever the number of
 sessions. Ties go to the session that has waited longest, so the choice depends on the history of
 calls alone.
 """
@@ -25,52 +25,54 @@ STICKY_PAIRS_MAX: Final = 65_536  # remembered (client, exec) pairs a pool; the 
 
 
 class Placement(Protocol):
-    """Sessions with credit, and which of them is next."""
+    """Sessions with credit, and which of them is next.
+
+    `old` and `new` are the session's load (`Session.load`) before and after a change: the lower
+    the better, 0 for a session without credit, which is not chosen.
+    """
 
     def __bool__(self) -> bool:
         """Whether any session has credit."""
 
-    def update(self, session: Session) -> None:
-        """The credit or the load of a session changed; without credit it is not chosen."""
+    def move(self, session: Session, old: int, new: int) -> None:
+        """The load of a session changed; for one that comes or leaves the other load is 0."""
 
     def pick(self, client_id: ClientId, exec_name: str) -> Session:
         """The session for this job. Ask only while there is one with credit."""
 
 
-class LeastLoad:
-    """Most credit first, then fewest running.
+def load_of(credit: int, running: int) -> int:
+    """Most credit first, then fewest running, as one number; 0: no credit at all."""
+    return (CREDIT_MAX + 1 - credit) * RUNNING_SPAN + running if credit else 0
 
-    Sessions lie in buckets by (credit, running); a heap knows the best bucket. There are as many
+
+class LeastLoad:
+    """The lowest load first.
+
+    Sessions of equal load lie in one bucket; a heap knows the best bucket. There are as many
     buckets as different loads, which does not grow with the number of sessions.
     """
 
-    __slots__ = ("_best", "_buckets", "_keys")
+    __slots__ = ("_best", "_buckets", "_count")
 
     def __init__(self) -> None:
-        self._keys: dict[Session, int] = {}
         self._buckets: dict[int, OrderedDict[Session, None]] = {}
         self._best: list[int] = []  # heap of the keys of _buckets
+        self._count = 0
 
     def __bool__(self) -> bool:
-        return bool(self._keys)
+        return self._count > 0
 
-    def update(self, session: Session) -> None:
-        credit = session.credit
-        old = self._keys.get(session)
-        if not credit:
-            if old is not None:
-                del self._keys[session], self._buckets[old][session]
-            return
-        key = (CREDIT_MAX - credit) * RUNNING_SPAN + session.running
-        if key == old:
-            return  # it keeps its place among its equals
-        if old is not None:
+    def move(self, session: Session, old: int, new: int) -> None:
+        if old:
             del self._buckets[old][session]
-        self._keys[session] = key
-        bucket = self._buckets.get(key)
-        if bucket is None:
-            bucket = self._open_bucket(key)
-        bucket[session] = None
+            self._count -= 1
+        if new:
+            bucket = self._buckets.get(new)
+            if bucket is None:
+                bucket = self._open_bucket(new)
+            bucket[session] = None
+            self._count += 1
 
     def pick(self, client_id: ClientId, exec_name: str) -> Session:
         buckets, best = self._buckets, self._best
@@ -80,12 +82,12 @@ class LeastLoad:
             bucket = buckets[best[0]]
         return next(iter(bucket))
 
-    def _open_bucket(self, key: int) -> OrderedDict[Session, None]:
-        if len(self._buckets) > 2 * len(self._keys) + SLACK_MIN:
+    def _open_bucket(self, load: int) -> OrderedDict[Session, None]:
+        if len(self._buckets) > 2 * self._count + SLACK_MIN:
             self._buckets = {known: bucket for known, bucket in self._buckets.items() if bucket}
             self._best = sorted(self._buckets)
-        bucket = self._buckets[key] = OrderedDict()
-        heapq.heappush(self._best, key)
+        bucket = self._buckets[load] = OrderedDict()
+        heapq.heappush(self._best, load)
         return bucket
 
 
@@ -100,10 +102,10 @@ class RoundRobin:
     def __bool__(self) -> bool:
         return bool(self._turns)
 
-    def update(self, session: Session) -> None:
-        if not session.credit:
+    def move(self, session: Session, old: int, new: int) -> None:
+        if not new:
             self._turns.pop(session, None)
-        elif session not in self._turns:
+        elif not old:
             self._turns[session] = None
 
     def pick(self, client_id: ClientId, exec_name: str) -> Session:
@@ -127,8 +129,8 @@ class Sticky:
     def __bool__(self) -> bool:
         return bool(self._others)
 
-    def update(self, session: Session) -> None:
-        self._others.update(session)
+    def move(self, session: Session, old: int, new: int) -> None:
+        self._others.move(session, old, new)
 
     def pick(self, client_id: ClientId, exec_name: str) -> Session:
         pair = (client_id, exec_name)

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from rollq.base.ids import WorkerId
-from rollq.policy.placement import Placement, make_placement
+from rollq.policy.placement import Placement, load_of, make_placement
 from rollq.subjects.grammar import ANY_ONE, ANY_REST, parse_pattern
 from rollq.subjects.queues import ASSIGN_PREFIX, assign_subject
 from rollq.subjects.trie import Trie
@@ -29,7 +29,17 @@ DESERTED_MIN: Final = 64  # pools without sessions that are not worth a sweep
 class Session:
     """One open session of a worker: what it may be given, and what it has."""
 
-    __slots__ = ("credit", "incarnation", "name", "pools", "reserved", "running", "worker_id")
+    __slots__ = (
+        "credit",
+        "incarnation",
+        "load",
+        "name",
+        "pools",
+        "reserved",
+        "running",
+        "serving",
+        "worker_id",
+    )
 
     def __init__(self, worker_id: WorkerId, incarnation: int, name: str, running: int) -> None:
         self.worker_id = worker_id
@@ -38,26 +48,59 @@ class Session:
         self.credit = 0
         self.running = running  # attempts that it has, or will have when decisions are applied
         self.reserved = 0  # of these, decided but not applied yet
-        self.pools: list[Pool] = []
+        self.load = 0  # as its pools know it; see `weigh`
+        self.pools: list[Pool] = []  # all of its pools
+        self.serving: list[Pool] = []  # of these, the ones that have a queue at all
+
+    def weigh(self) -> None:
+        """Tell the pools that it serves in what credit and running have come to."""
+        old, new = self.load, load_of(self.credit, self.running)
+        if old != new:
+            self.load = new
+            for pool in self.serving:
+                pool.crew.move(self, old, new)
 
 
 class Pool:
-    """Sessions that serve the same queues, and the queues that may have something for them."""
+    """Sessions that serve the same queues, and the queues that may have something for them.
 
-    __slots__ = ("crew", "is_ready", "pattern", "ring", "session_count")
+    A pool that matches no queue keeps no order among its sessions: a pattern that nobody uses,
+    such as a worker's own address, costs nothing while jobs run.
+    """
+
+    __slots__ = ("crew", "has_queue", "is_ready", "pattern", "ring", "sessions")
 
     def __init__(self, pattern: str, crew: Placement) -> None:
         self.pattern = pattern
         self.crew = crew
         self.ring: deque[QueueLanes] = deque()  # queues take turns; idle ones leave when visited
         self.is_ready = False  # stands in the line of pools that are served
-        self.session_count = 0
+        self.has_queue = False
+        self.sessions: dict[Session, None] = {}
 
     def admit(self, session: Session) -> None:
         """A session becomes one of this pool's."""
+        self.sessions[session] = None
         session.pools.append(self)
-        self.session_count += 1
-        self.crew.update(session)
+        if self.has_queue:
+            session.serving.append(self)
+            self.crew.move(session, 0, session.load)
+
+    def dismiss(self, session: Session) -> None:
+        """A session leaves this pool alone; see `Pools.leave` for leaving all."""
+        del self.sessions[session]
+        session.pools.remove(self)
+        if self.has_queue:
+            session.serving.remove(self)
+            self.crew.move(session, session.load, 0)
+
+    def engage(self) -> None:
+        """The pool matches a queue."""
+        if not self.has_queue:
+            self.has_queue = True
+            for session in self.sessions:
+                session.serving.append(self)
+                self.crew.move(session, 0, session.load)
 
 
 class Pools:
@@ -82,7 +125,7 @@ class Pools:
                 self._trie.insert(pattern, pool)
                 self._by_pattern[pattern] = pool
                 made.append(pool)
-            elif not pool.session_count:
+            elif not pool.sessions:
                 self._deserted_count -= 1
             pool.admit(session)
         return made
@@ -90,12 +133,10 @@ class Pools:
     def leave(self, session: Session) -> None:
         """Take a session out of all its pools. Deserted ones stay a while: workers come back."""
         session.credit = 0
-        for pool in session.pools:
-            pool.crew.update(session)
-            pool.session_count -= 1
-            if not pool.session_count and self._by_pattern.get(pool.pattern) is pool:
+        for pool in list(session.pools):
+            pool.dismiss(session)
+            if not pool.sessions and self._by_pattern.get(pool.pattern) is pool:
                 self._deserted_count += 1
-        session.pools.clear()
         if self._deserted_count > DESERTED_MIN + len(self._by_pattern) // 2:
             self._sweep()
 
@@ -105,7 +146,7 @@ class Pools:
 
     def _sweep(self) -> None:
         for pattern, pool in list(self._by_pattern.items()):
-            if not pool.session_count:
+            if not pool.sessions:
                 del self._by_pattern[pattern]
                 self._trie.remove(pattern, pool)
         self._deserted_count = 0

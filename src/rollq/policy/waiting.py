@@ -43,11 +43,11 @@ def _what_is_missing(state: GridState, backlog: Backlog, holds: Holds, item: Ite
         return "the array runs as many tasks as it may"
     lanes = backlog.queue_of(item)
     pools = lanes.pools if lanes is not None else []
-    sessions = sum(pool.session_count for pool in pools)
+    sessions = {session for pool in pools for session in pool.sessions}
     name = item.options.worker_name
     if not sessions:
         wanted = f"no worker named {name}" if name else "no worker"
         return f"{wanted} serves queue {item.queue}"
     if not any(pool.crew for pool in pools):
-        return f"no credit: all {sessions} workers for queue {item.queue} are busy"
+        return f"no credit: all {len(sessions)} workers for queue {item.queue} are busy"
     return "others are before it"
