@@ -86,20 +86,45 @@ def answer_vote(state: RaftState, message: RequestVote) -> None:
     if granted and not message.pre:
         state.vote = message.sender
         state.election_elapsed = 0
-    # A granted pre-vote carries the term that was asked for: ours is too old to be heard.
-    state.send_after_persist.append(
-        VoteResponse(
-            to=message.sender,
-            sender=state.id,
-            term=message.term if granted else state.term,
-            granted=granted,
-            pre=message.pre,
+    if granted:
+        # A granted pre-vote carries the term that was asked for: ours is too old to be heard.
+        answer = VoteResponse(
+            to=message.sender, sender=state.id, term=message.term, granted=True, pre=message.pre
         )
+        state.send_after_persist.append(answer)
+    else:
+        refuse_vote(state, message)
+
+
+def refuse_vote(state: RaftState, message: RequestVote) -> None:
+    """Say no, and how far we know the log to be committed.
+
+    Without that a group could stand still: a leader that commits its own removal and goes may be
+    the only one to know, while the others still need its vote, which its longer log refuses.
+    """
+    log = state.log
+    answer = VoteResponse(
+        to=message.sender,
+        sender=state.id,
+        term=state.term,
+        granted=False,
+        pre=message.pre,
+        commit=log.commit,
+        commit_term=log.term_at(log.commit) or 0,
     )
+    state.send_after_persist.append(answer)
 
 
 def take_vote(state: RaftState, message: VoteResponse) -> None:
     """Count an answer, if it belongs to the vote that is going on."""
+    log = state.log
+    if (
+        message.commit
+        and not state.installing
+        and log.term_at(message.commit) == (message.commit_term)
+    ):
+        # The logs agree there, hence also before it.
+        log.commit_to(message.commit)
     if message.pre:
         current = state.role is Role.PRE_CANDIDATE and (
             not message.granted or message.term == state.term + 1

@@ -205,6 +205,8 @@ class RaftNode:
             meta = ready.snapshot_chunks[-1].meta
             snapshots.install(state, meta)
             roles.switch_config(state, meta.config)
+        if state.suspect is not None:
+            self._clear_suspect(state.suspect)
         if ready.committed:
             self._applied(ready.committed)
         if state.role is Role.LEADER:
@@ -346,6 +348,12 @@ class RaftNode:
                 f"leadership is being handed over to member {self._state.transferee}",
                 "try again shortly",
             )
+
+    def _clear_suspect(self, suspect: Position) -> None:
+        """What a leader sent us, now on disk, may reach past all that rot took: we are whole."""
+        log = self._state.log
+        if Position(log.term_at(log.stable) or 0, log.stable) >= suspect:
+            self._state.suspect = None
 
     def _applied(self, committed: list[Entry]) -> None:
         """The state machine has applied these entries: now their configurations hold."""

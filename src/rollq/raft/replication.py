@@ -130,7 +130,6 @@ def take_entries(state: RaftState, message: AppendEntries) -> None:
         log.commit_to(min(message.commit, last))
         if state.incoming is not None and log.commit >= state.incoming.meta.index:
             snapshots.abandon(state)
-        snapshots.clear_suspect(state)
         _answer(state, message, last)
     else:
         hint_index, hint_term = log.conflict_hint(message.prev_index, message.prev_term)

@@ -15,7 +15,6 @@ from rollq.raft.types import (
     NO_MEMBER,
     InstallSnapshot,
     InstallSnapshotResponse,
-    Position,
     SnapshotMeta,
 )
 
@@ -89,7 +88,6 @@ def install(state: RaftState, meta: SnapshotMeta) -> None:
     state.log.restore(meta.index, meta.term)
     state.snapshot = meta
     abandon(state)
-    clear_suspect(state)
     if state.leader_id not in (NO_MEMBER, state.id):
         _answer(state, state.leader_id, meta, 0, installed=True)
 
@@ -98,14 +96,6 @@ def abandon(state: RaftState) -> None:
     """Follower: forget a snapshot that was being received."""
     state.incoming = None
     state.chunks.clear()
-
-
-def clear_suspect(state: RaftState) -> None:
-    """What a leader sent us reaches past all that rot may have taken: we are whole again."""
-    if state.suspect is not None:
-        last = Position(state.log.last_term, state.log.last_index)
-        if last >= state.suspect:
-            state.suspect = None
 
 
 def _send_chunk(

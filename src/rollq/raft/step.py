@@ -74,11 +74,7 @@ def _refuse_old_term(state: RaftState, message: RaftMessage) -> None:
             AppendResponse(to=message.sender, sender=state.id, term=state.term, index=0)
         )
     elif isinstance(message, RequestVote) and message.pre:
-        state.send_after_persist.append(
-            VoteResponse(
-                to=message.sender, sender=state.id, term=state.term, granted=False, pre=True
-            )
-        )
+        election.refuse_vote(state, message)
 
 
 _HANDLERS: dict[type[Any], Callable[[RaftState, Any], None]] = {

@@ -116,13 +116,16 @@ class RequestVote(msgspec.Struct, array_like=True, frozen=True, tag=1):
 
 
 class VoteResponse(msgspec.Struct, array_like=True, frozen=True, tag=2):
-    """The answer to RequestVote. A granted pre-vote carries the term that was asked for."""
+    """The answer to RequestVote. A granted pre-vote carries the term that was asked for. A refusal
+    says how far its sender knows the log to be committed: that may be news to the candidate."""
 
     to: MemberId
     sender: MemberId
     term: int
     granted: bool
     pre: bool = False
+    commit: int = 0
+    commit_term: int = 0
 
 
 class AppendEntries(msgspec.Struct, array_like=True, frozen=True, tag=3):
