@@ -51,7 +51,6 @@ def _add_nodes(env: Env, block: Block) -> Done:
         inflight_appends_max=block.option_number("inflight", 1 << 30),
         inflight_bytes_max=1 << 40,
     )
-    env.stays_when_removed = block.option("step-down-on-removal", "false") != "true"
     state = EMPTY_STATE + block.option("content").encode()
     born = []
     for _ in range(block.number(0)):
@@ -66,6 +65,8 @@ def _add_nodes(env: Env, block: Block) -> Done:
             disk.hard_state = HardState(commit=index)
         env.members.append(FakeMember(len(env.members) + 1, options, disk))
         born.append(len(env.members))
+    if block.option("step-down-on-removal", "false") != "true":
+        env.stay_when_removed.update(born)
     return Done(rested=born)
 
 
@@ -136,9 +137,7 @@ def _tick_heartbeat(env: Env, block: Block) -> Done:
 
 
 def _transfer(env: Env, block: Block) -> Done:
-    env.member(block.option_number("from", 0)).node.transfer_leadership(
-        block.option_number("to", 0)
-    )
+    env.transfer(block.option_number("from", 0), block.option_number("to", 0))
     return Done()
 
 

@@ -7,7 +7,6 @@ a follower's proposal to the leader. It also keeps what happened to each node, t
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -51,11 +50,12 @@ class UnsupportedError(Exception):
 
 @dataclass(slots=True, frozen=True)
 class Forwarded:
-    """A proposal on its way from a follower to the leader."""
+    """What a follower was asked for, on its way to the leader."""
 
     to: int
     sender: int
-    data: bytes
+    name: str  # as scripts call such a message
+    ask: Callable[[int], object]  # asks the node with this id
 
 
 class Env:
@@ -65,15 +65,16 @@ class Env:
         self.members: list[FakeMember] = []
         self.mail: list[RaftMessage | Forwarded] = []
         self.level = "debug"
-        self.parked: dict[int, deque[Callable[[], object]]] = {}
-        self.stays_when_removed = False
+        # Proposals that wait for the first commit of a leader's term, by leader, in order.
+        self.parked: dict[int, list[Callable[[], object]]] = {}
+        self.stay_when_removed: set[int] = set()
         self.shown: dict[int, Shown] = {}  # what happened to each node during the block
         self._standing: dict[int, tuple[Role, int, int]] = {}  # role, term and vote last noted
 
     def member(self, node: int) -> FakeMember:
         """The member with this id; scripts number them from 1."""
         if not 1 <= node <= len(self.members):
-            raise UnsupportedError(f"no node {node}")
+            raise LookupError(f"no node {node}")
         return self.members[node - 1]
 
     def process_ready(self, node: int) -> None:
@@ -85,12 +86,13 @@ class Env:
         self._offer_snapshot(member)
         in_office = any(each.id == node for each in member.node.config.voters)
         left_office = was_leader and member.node.role is not Role.LEADER and not in_office
-        if left_office and self.stays_when_removed:
+        if left_office and node in self.stay_when_removed:
             raise UnsupportedError("a removed leader that stays in office; ours steps down")
-        waiting = self.parked.get(node)
-        if waiting and term_is_settled(member):
-            while waiting:
-                waiting.popleft()()
+        if member.node.role is not Role.LEADER:
+            self.parked.pop(node, None)
+        elif node in self.parked and term_is_settled(member):
+            for ask in self.parked.pop(node):
+                ask()
 
     def deliver(self, node: int, kind: str = "", drop: bool = False) -> None:
         """All mail for a node, or only that of a kind."""
@@ -102,7 +104,7 @@ class Env:
         self.mail = left
         for message in taken if not drop else ():
             if isinstance(message, Forwarded):
-                self.propose(message.to, message.data)
+                message.ask(node)
             else:
                 self.member(node).node.step(message)
             self.note(self.member(node))
@@ -110,15 +112,13 @@ class Env:
     def propose(self, node: int, data: bytes) -> bool:
         """Propose on any node; false if it was dropped."""
         member = self.member(node)
-        if self.parked.get(node):
+        if node in self.parked:
             self.parked[node].append(lambda: member.node.propose(data))
             return True
         try:
             member.node.propose(data)
         except StateError as error:
-            if error.code is not ErrorCode.NOT_LEADER or not member.node.leader_id:
-                return False
-            self.mail.append(Forwarded(member.node.leader_id, node, data))
+            return self._forward(error, node, "MsgProp", lambda to: self.propose(to, data))
         return True
 
     def propose_change(self, node: int, change: ConfigChange) -> bool:
@@ -128,12 +128,31 @@ class Env:
             member.node.propose_config(change)
         except StateError as error:
             if error.code is not ErrorCode.CONFIG_CHANGE_PENDING:
-                return False
+                return self._forward(
+                    error, node, "MsgProp", lambda to: self.propose_change(to, change)
+                )
             if term_is_settled(member):
                 member.node.propose(b"")  # etcd puts an empty entry in its place
             else:
-                later = self.parked.setdefault(node, deque())
+                later = self.parked.setdefault(node, [])
                 later.append(lambda: member.node.propose_config(change))
+        return True
+
+    def transfer(self, node: int, heir: int) -> None:
+        """Ask any node for a change of leader."""
+        try:
+            self.member(node).node.transfer_leadership(heir)
+        except StateError as error:
+            self._forward(error, node, "MsgTransferLeader", lambda to: self.transfer(to, heir))
+
+    def _forward(
+        self, error: StateError, node: int, name: str, ask: Callable[[int], object]
+    ) -> bool:
+        """Send on to the leader what a follower refused; false if that cannot be."""
+        leader_id = self.member(node).node.leader_id
+        if error.code is not ErrorCode.NOT_LEADER or not leader_id:
+            return False
+        self.mail.append(Forwarded(leader_id, node, name, ask))
         return True
 
     def note(self, member: FakeMember) -> None:
@@ -182,7 +201,7 @@ def term_is_settled(member: FakeMember) -> bool:
 def message_name(message: RaftMessage | Forwarded) -> str:
     """What a script calls such a message."""
     if isinstance(message, Forwarded):
-        return "MsgProp"
+        return message.name
     if isinstance(message, RequestVote):
         return "MsgPreVote" if message.pre else "MsgVote"
     if isinstance(message, VoteResponse):

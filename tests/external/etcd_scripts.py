@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 
+from rollq.base.errors import RollqError
 from tests.external.cases import Outcome, report
 from tests.external.etcd_check import SHOWS_CHANGES, MismatchError, check, is_silent
 from tests.external.etcd_directives import run_directive
@@ -75,7 +76,7 @@ def _play(blocks: list[Block]) -> Outcome:
             held += check(env, views, block, done)
         except UnsupportedError as error:
             return Outcome("skipped", str(error))
-        except MismatchError as error:
+        except (MismatchError, RollqError, LookupError, ValueError, AssertionError) as error:
             return Outcome("failed", f"line {block.line}: {block.command}: {error}")
     return Outcome("passed", f"{held} comparisons")
 

@@ -126,6 +126,27 @@ status 1
 3: StateReplicate match=7 next=8
 """
 
+TRANSFER = """
+log-level none
+----
+ok
+
+transfer-leadership from=3 to=2
+----
+ok
+
+stabilize
+----
+ok
+
+log-level info
+----
+ok
+
+raft-state
+----
+"""
+
 ONE = "1: StateProbe match=0 next=1\n"
 TWO = "2: StateProbe match=0 next=1"
 
@@ -163,6 +184,8 @@ WRONG = [
     ("status 1", "3: StateReplicate", "3: StateProbe"),
     ("status 1", "1: StateReplicate match=7 next=8\n", ""),
     ("", "campaign 1", "campain 1"),
+    ("", "campaign 1", "campaign 4"),
+    ("raft-log 3", "1/6 EntryNormal", "garbage"),
 ]
 
 
@@ -177,6 +200,19 @@ def test_a_wrong_script_fails(after: str, right: str, wrong: str) -> None:
     assert right in SCRIPT[start:]
     outcome = etcd_scripts.run_script(SCRIPT[:start] + SCRIPT[start:].replace(right, wrong, 1))
     assert outcome.verdict == "failed"
+
+
+def test_a_follower_hands_proposals_and_transfers_to_the_leader() -> None:
+    script = SCRIPT.replace("propose 1 hello", "propose 3 hello")
+    assert etcd_scripts.run_script(script).verdict == "passed"
+    for leader, verdict in ((2, "passed"), (1, "failed")):
+        states = [
+            f"{node}: State{role} (Voter) Term:2 Lead:{leader}"
+            for node in (1, 2, 3)
+            for role in ("Leader" if node == leader else "Follower",)
+        ]
+        after = TRANSFER + "\n".join(states) + "\n"
+        assert etcd_scripts.run_script(script + after).verdict == verdict
 
 
 @pytest.mark.parametrize(

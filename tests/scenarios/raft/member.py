@@ -171,12 +171,12 @@ class FakeMember:
     def _persist(self, ready: Ready) -> None:
         if ready.hard_state is not None:
             self.disk.hard_state = ready.hard_state
+        self.disk.append(ready.entries)  # before the snapshot, which replaces the whole log
         for chunk in ready.snapshot_chunks:
             if self.disk.write_chunk(chunk):
                 self.state = self.disk.snapshot_data
                 self.state_index = chunk.meta.index
                 self.taken[chunk.meta.index] = self.state
-        self.disk.append(ready.entries)
 
     def _apply(self, entry: Entry) -> None:
         if entry.index != self.state_index + 1:
