@@ -1,0 +1,196 @@
+"""Each law must be able to fail: one deliberate breach a law, found under its name."""
+
+from collections.abc import Callable
+
+import pytest
+
+from rollq.grid import invariants
+from rollq.grid.commands import CancelJobs
+from rollq.grid.state import ASSIGNED, DEAD, DONE, ClientRecord, QueueRecord
+from tests.unit.grid.kit import Grid, job_id, worker_id
+
+
+def sound() -> Grid:
+    grid = Grid()
+    grid.start("run", "end", max_attempts=3)
+    grid.ack("end")
+    grid.submit("wait")
+    grid.submit("later", delay_ms=5)
+    grid.submit_array("many", 4, running_max=2)
+    grid.assign_task("many")
+    return grid
+
+
+def swap_client(grid: Grid) -> None:
+    grid.job("wait").client = ClientRecord("ann")
+
+
+def share_seq(grid: Grid) -> None:
+    grid.job("wait").seq = grid.job("run").seq
+
+
+def run_ahead(grid: Grid) -> None:
+    grid.state.last_seq = 1
+
+
+def end_without_record(grid: Grid) -> None:
+    grid.job("wait").state = DONE
+
+
+def stop_what_ended(grid: Grid) -> None:
+    grid.job("end").cancel_requested = True
+
+
+def lose_worker(grid: Grid) -> None:
+    del grid.state.workers[worker_id("w1")]
+
+
+def share_fence(grid: Grid) -> None:
+    grid.job("many").fence = grid.job("run").fence
+
+
+def fence_what_waits(grid: Grid) -> None:
+    grid.job("wait").fence = 1
+
+
+def delay_what_is_queued(grid: Grid) -> None:
+    grid.job("wait").delay_ms = 1
+
+
+def start_too_often(grid: Grid) -> None:
+    grid.job("run").attempt = 4
+
+
+def run_too_many(grid: Grid) -> None:
+    grid.array("many").running = 3
+
+
+def skip_task(grid: Grid) -> None:
+    grid.array("many").next_number = 2
+
+
+def miscount_ends(grid: Grid) -> None:
+    grid.array("many").ended_counts[DEAD] = 1
+
+
+def take_next_id(grid: Grid) -> None:
+    grid.array("many").next_number = 0
+
+
+def end_in_bitmap_only(grid: Grid) -> None:
+    grid.array("many").chunks[0] = bytearray([1])
+
+
+def leak_in_flight(grid: Grid) -> None:
+    grid.state.clients["ann"].in_flight += 1
+
+
+def leak_records(grid: Grid) -> None:
+    grid.state.clients["ann"].record_count += 1
+
+
+def forget_debt(grid: Grid) -> None:
+    record = grid.job("end")
+    assert record.end is not None
+    record.client.owed.remove(record.end.seq)
+
+
+def miscount_queue(grid: Grid) -> None:
+    grid.state.queues["q"].counts[ASSIGNED] += 1
+
+
+def drop_held(grid: Grid) -> None:
+    grid.state.workers[worker_id("w1")].held.pop(job_id("run"))
+
+
+def close_task(grid: Grid) -> None:
+    grid.array("many").open_tasks.clear()
+
+
+def bury_the_living(grid: Grid) -> None:
+    grid.state.dead.add(1, job_id("wait"))
+
+
+def keep_empty_queue(grid: Grid) -> None:
+    grid.state.queues["empty"] = QueueRecord("empty")
+
+
+def lose_idle_client(grid: Grid) -> None:
+    grid.state.clients["bob"] = ClientRecord("bob")
+
+
+def drop_queue(grid: Grid) -> None:
+    del grid.state.queues["q"]
+
+
+def drop_array(grid: Grid) -> None:
+    grid.state.arrays.clear()
+
+
+def misname_job(grid: Grid) -> None:
+    grid.state.jobs[job_id("other")] = grid.state.jobs.pop(job_id("wait"))
+
+
+def misname_array(grid: Grid) -> None:
+    grid.state.arrays[bytes(12)] = grid.state.arrays.pop(job_id("many")[:12])
+
+
+def misname_client(grid: Grid) -> None:
+    grid.state.clients["eve"] = grid.state.clients["ann"]
+
+
+def misname_worker(grid: Grid) -> None:
+    grid.state.workers[worker_id("w9")] = grid.state.workers[worker_id("w1")]
+
+
+BREACHES: dict[Callable[[Grid], None], str] = {
+    swap_client: "owners_are_in_the_tables",
+    drop_queue: "owners_are_in_the_tables",
+    drop_array: "owners_are_in_the_tables",
+    misname_job: "keys_name_records",
+    misname_array: "keys_name_records",
+    misname_client: "keys_name_records",
+    misname_worker: "keys_name_records",
+    share_seq: "sequence_numbers_are_unique",
+    run_ahead: "sequence_numbers_are_unique",
+    end_without_record: "ended_jobs_have_an_end",
+    stop_what_ended: "ended_jobs_have_an_end",
+    lose_worker: "attempts_are_fenced",
+    share_fence: "attempts_are_fenced",
+    fence_what_waits: "attempts_are_fenced",
+    delay_what_is_queued: "only_delayed_jobs_have_a_delay",
+    start_too_often: "attempts_stay_below_their_maximum",
+    run_too_many: "running_tasks_stay_below_their_maximum",
+    skip_task: "tasks_are_accounted_for",
+    miscount_ends: "tasks_are_accounted_for",
+    take_next_id: "tasks_are_accounted_for",
+    end_in_bitmap_only: "tasks_agree_with_their_arrays",
+    leak_in_flight: "derived_fields_follow",
+    leak_records: "derived_fields_follow",
+    forget_debt: "derived_fields_follow",
+    miscount_queue: "derived_fields_follow",
+    drop_held: "derived_fields_follow",
+    close_task: "derived_fields_follow",
+    bury_the_living: "derived_fields_follow",
+    keep_empty_queue: "nothing_empty_is_kept",
+    lose_idle_client: "nothing_empty_is_kept",
+}
+
+
+@pytest.mark.parametrize("breach", BREACHES, ids=lambda one: one.__name__)
+def test_a_breach_is_named(breach: Callable[[Grid], None]) -> None:
+    grid = sound()
+    breach(grid)
+    found = invariants.check(grid.state)
+    assert any(text.startswith(BREACHES[breach] + ":") for text in found), found
+
+
+def test_a_sound_state_breaks_no_law() -> None:
+    grid = sound()
+    grid.apply(CancelJobs((job_id("many"),)))
+    assert invariants.check(grid.state) == []
+
+
+def test_every_law_is_broken_by_some_test() -> None:
+    laws = {law.__name__ for law in (*invariants.STRUCTURE, *invariants.LAWS)}
+    assert laws - set(BREACHES.values()) <= {"snapshots_are_canonical"}

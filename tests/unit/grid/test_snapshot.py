@@ -1,0 +1,133 @@
+from typing import TypeVar
+
+import msgspec
+import pytest
+
+from rollq.base.errors import DiskError, ErrorCode, LocalError
+from rollq.base.ids import task_id
+from rollq.base.jobs import BulkItem
+from rollq.grid.apply import apply_entry
+from rollq.grid.command_codec import encode_batch
+from rollq.grid.commands import (
+    AssignTask,
+    CancelJobs,
+    CloseWorker,
+    ConfirmResults,
+    OpenClient,
+    PauseQueue,
+    RedriveItem,
+    RedriveJobs,
+    SetSettings,
+    Settings,
+    SubmitBulk,
+)
+from rollq.grid.invariants import check
+from rollq.grid.snapshot import decode_snapshot, encode_snapshot
+from rollq.grid.state import GridState
+from tests.unit.grid.kit import Grid, job_id, worker_id
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+def turn_round(table: dict[Key, Value]) -> None:
+    """The same entries in the opposite order."""
+    entries = list(table.items())
+    table.clear()
+    table.update(reversed(entries))
+
+
+def busy_grid() -> Grid:
+    """Something of everything."""
+    grid = Grid(workers=("w1", "w2"))
+    grid.apply(OpenClient("idle", 4), PauseQueue("paused"), SetSettings(Settings(client_cap=50)))
+    grid.submit("a", "b", "c", "d", priority=2, max_attempts=1)
+    grid.submit("later", delay_ms=9)
+    grid.submit("x", client="bob", queue="r")
+    grid.apply(SubmitBulk("cid", "s", "exe", (BulkItem(job_id("bulk"), b""),), None, "key"))
+    grid.submit_array("many", 100, running_max=4, max_attempts=2)
+    grid.apply(*(AssignTask(job_id("many"), worker_id("w2"), 1, 5) for _ in range(3)))
+    grid.assign("b", "a", "c", "d")
+    grid.ack("a")
+    grid.nack("b")
+    grid.nack("c")
+    grid.apply(RedriveJobs((RedriveItem(job_id("c"), b"edited"),)))
+    grid.nack("many")
+    grid.ack("d")
+    grid.apply(ConfirmResults("ann", (job_id("d"),)), CancelJobs((task_id(job_id("many"), 1),)))
+    return grid
+
+
+def test_a_state_survives_the_round_trip() -> None:
+    grid = busy_grid()
+    data = encode_snapshot(grid.state)
+    copy = decode_snapshot(data)
+    assert not check(copy)
+    assert encode_snapshot(copy) == data
+    assert copy.applied_index == grid.state.applied_index
+    assert copy.log_hash == grid.state.log_hash
+
+
+def test_a_copy_goes_on_as_the_original_does() -> None:
+    grid = busy_grid()
+    copy = decode_snapshot(encode_snapshot(grid.state))
+    for command in (
+        CloseWorker(worker_id("w2"), 1),
+        CancelJobs((job_id("many"), job_id("x"))),
+        AssignTask(job_id("many"), worker_id("w1"), 1, 5),
+        SubmitBulk("cid", "s", "exe", (BulkItem(job_id("bulk"), b""),), None, "key"),
+    ):
+        data = encode_batch(5_000, [command])
+        index = grid.state.applied_index + 1
+        assert apply_entry(copy, index, data) == apply_entry(grid.state, index, data)
+    assert encode_snapshot(copy) == encode_snapshot(grid.state)
+
+
+def test_bytes_do_not_depend_on_the_order_of_tables() -> None:
+    grid = busy_grid()
+    data = encode_snapshot(grid.state)
+    turn_round(grid.state.jobs)
+    turn_round(grid.state.arrays)
+    turn_round(grid.state.clients)
+    turn_round(grid.state.workers)
+    turn_round(grid.state.queues)
+    assert encode_snapshot(grid.state) == data
+
+
+def test_names_and_options_are_shared_again() -> None:
+    copy = decode_snapshot(encode_snapshot(busy_grid().state))
+    one, two = copy.jobs[job_id("b")], copy.jobs[job_id("c")]
+    assert one.options is two.options
+    assert one.queue is two.queue
+    task = copy.jobs[task_id(job_id("many"), 1)]
+    assert task.array is copy.array_of(job_id("many"))
+    assert task.array is not None
+    assert task.body is task.array.body
+    assert task.worker_id is copy.workers[worker_id("w2")].worker_id
+
+
+def test_a_newer_snapshot_is_refused() -> None:
+    data = encode_snapshot(GridState())
+    for other in (b"\x02" + data[1:], b""):
+        with pytest.raises(LocalError) as caught:
+            decode_snapshot(other)
+        assert caught.value.code is ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_a_damaged_snapshot_is_reported() -> None:
+    data = encode_snapshot(busy_grid().state)
+    for damaged in (data[:-1], data[:1], data + b"x", data.replace(b"\xa3ann", b"\xa3eve", 1)):
+        with pytest.raises(DiskError) as caught:
+            decode_snapshot(damaged)
+        assert caught.value.code is ErrorCode.SNAPSHOT_CORRUPT
+
+
+def test_a_job_in_no_known_state_is_reported() -> None:
+    grid = Grid()
+    grid.submit("a")
+    file = msgspec.msgpack.decode(encode_snapshot(grid.state)[1:])
+    rows = msgspec.msgpack.decode(file[-1][0])
+    rows[0][6] = 77
+    file[-1] = [msgspec.msgpack.encode(rows)]
+    with pytest.raises(DiskError):
+        decode_snapshot(b"\x01" + msgspec.msgpack.encode(file))
