@@ -75,8 +75,10 @@ def mend(disk: Disk, walk: Walk, base: Position, segment_bytes: int) -> Recovere
     commit = max(base.index, min(hard_state.commit, reached.index))
     hard_state = msgspec.structs.replace(hard_state, commit=commit)
     _sweep(disk, walk)
-    if lost:
+    if lost or walk.scarred:  # a scar too: the next rot may take the other copy
         rewrite_log(disk, walk, head, hard_state, segment_bytes)
+        if head.suspect is None:
+            prune(disk, ".rot")
     elif walk.torn:
         cut_tail(disk, walk.number, walk.offset)
     # What a process that died wrote may be in the page cache only.

@@ -108,6 +108,7 @@ class Walk:
     offset: int = 0
     rot: bool = False
     torn: bool = False
+    scarred: bool = False  # a damaged record was passed over, for it held nothing needed
     hole: bool = False  # a sound record does not follow on the entries before it
     unborn: list[int] = field(default_factory=list)  # files after the end that never began
     void: list[int] = field(default_factory=list)  # files that a rewritten log superseded
@@ -273,6 +274,7 @@ class _Walker:
         at_hand = found.place == place and found.offset - offset == HEADER_BYTES
         if found.header.seq == seq + 1 and self._needless(header, found, at_hand, proven):
             self.walk.seq, self.crc, self.before = seq, None, header
+            self.walk.scarred = True
             return found
         self.walk.rot, self.walk.torn = proven, not proven
         if proven:

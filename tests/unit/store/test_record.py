@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import zlib
+
 import pytest
 
 from rollq.base.errors import DiskError, ErrorCode, LocalError
@@ -49,6 +51,16 @@ def test_a_record_reads_back() -> None:
     body = decode_body(header, data, 0)
     assert body is not None
     assert decode_entries(header, body) == entries
+
+
+def test_the_layout_is_the_one_in_the_documentation() -> None:
+    body = encode_entries([entry(1), entry(2)])
+    words = (3, 4, 3, 5, 6, 7, 1, 2, 1)  # segment, seq, synced; hard state; first, last, last_term
+    fixed = b"RQW\x01" + bytes([1, 2, 0, 0]) + b"".join(n.to_bytes(8, "little") for n in words)
+    for number in (99, len(body), zlib.crc32(body)):
+        fixed += number.to_bytes(4, "little")
+    assert _encode(body) == fixed + zlib.crc32(fixed).to_bytes(4, "little") + body
+    assert HEADER_BYTES == 96
 
 
 def test_every_flipped_bit_is_noticed() -> None:

@@ -172,10 +172,23 @@ def test_rot_below_the_snapshot_harms_nothing() -> None:
     wal = _filled(disk, 5, 4096)
     wal.mark()
     disk.rot(FIRST, disk.read(FIRST, 0, 4096).index(b"1/2;"), 3)
-    _, found = open_wal(disk, SnapshotMeta(2, 1))
-    assert (found.entries, found.suspect) == ([entry(3), entry(4), entry(5)], None)
+    for _ in range(2):
+        _, found = open_wal(disk, SnapshotMeta(2, 1))
+        assert (found.entries, found.suspect) == ([entry(3), entry(4), entry(5)], None)
     _, found = open_wal(disk, None)
-    assert (found.entries, found.suspect) == ([entry(1)], Position(1, 5))
+    assert (found.entries, found.suspect) == ([], Position(1, 5))
+
+
+def test_rot_of_a_head_copy_is_mended_before_the_other_rots() -> None:
+    disk = VirtualDisk()
+    _filled(disk, 2, 4096).close()
+    for _ in range(40):
+        name = f"wal/{disk.names('wal')[-1]}"
+        disk.rot(name, 120, 3)
+        _, found = open_wal(disk)
+        assert (found.identity, found.entries) == (IDENTITY, [entry(1), entry(2)])
+        assert found.suspect is None
+    assert len(disk.names("broken")) == BROKEN_COPIES_MAX
 
 
 def test_a_missing_segment_is_rot() -> None:

@@ -1,0 +1,109 @@
+"""Files of every format version that was ever written: today's code must read them for ever.
+
+A file in `golden/` is never changed. A new version adds a file and a test; the old ones stay.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from rollq.history.segments import Segments
+from rollq.raft.types import Config, Entry, EntryKind, HardState, Member, Position, SnapshotMeta
+from rollq.store.identity import Identity
+from rollq.store.snapshots import Snapshots
+from rollq.store.wal import Wal
+from rollq.testing.disk import DiskImage, VirtualDisk
+
+GOLDEN = Path(__file__).parent / "golden"
+SEGMENT_BYTES = 4096
+ROSTER = (Member(7, "host-a:5000"), Member(9, "host-b:5000"))
+IDENTITY = Identity(bytes(range(16)), 7, "host-a:5000", 2, ROSTER)
+CONFIG = Config((Member(7, "host-a:5000"),), (Member(11, "host-c:5000"),))
+SNAPSHOT_BODY = b"the state at index 12\n" * 3
+WAL_NAME = "wal/000000000001.log"
+SNAPSHOT_NAME = "snapshots/00000000000000000012-00000000000000000003.snap"
+HISTORY_NAME = "history/00000000000000000001-00000000000000000004.jsonl"
+LINES = [b'{"index":1,"event":"enqueue"}', b'{"index":3,"event":"assign"}']
+ENTRIES = [
+    Entry(1, 1, EntryKind.CONFIG, b"\x91\x90"),
+    Entry(1, 2, EntryKind.NORMAL, b"RQW\x01 in a payload"),
+    Entry(2, 3, EntryKind.NORMAL, bytes(range(256))),
+    Entry(2, 4),
+]
+
+
+def _disk(name: str, golden: str) -> VirtualDisk:
+    disk = VirtualDisk()
+    disk.restore(DiskImage({name: (GOLDEN / golden).read_bytes()}))
+    return disk
+
+
+def _write_wal() -> VirtualDisk:
+    disk = VirtualDisk()
+    wal, _ = Wal.open(disk, None, segment_bytes=SEGMENT_BYTES)
+    wal.create_identity(Identity(bytes(16), 7, "host-a:5000"))
+    wal.bump_boot()
+    wal.bump_boot()
+    wal.join_cluster(bytes(range(16)), ROSTER)
+    wal.note_peer_boot(9, 5)
+    wal.append(HardState(1, 7, 0), [*ENTRIES[:2], Entry(1, 3, 0, b"to be replaced")])
+    wal.append(HardState(2, 9, 2), ENTRIES[2:])
+    wal.sync()
+    wal.close()
+    return disk
+
+
+def test_wal_v1_is_read() -> None:
+    _, found = Wal.open(_disk(WAL_NAME, "wal-v1.bin"), None, segment_bytes=SEGMENT_BYTES)
+    assert found.identity == IDENTITY
+    assert found.hard_state == HardState(2, 9, 2)
+    assert found.entries == ENTRIES
+    assert (found.suspect, found.torn, found.peer_boots) == (None, False, {9: 5})
+
+
+def test_wal_v1_behind_a_snapshot_is_read() -> None:
+    disk = _disk(WAL_NAME, "wal-v1.bin")
+    _, found = Wal.open(disk, SnapshotMeta(3, 2), segment_bytes=SEGMENT_BYTES)
+    assert found.entries == ENTRIES[3:]
+
+
+def test_wal_v1_that_was_rewritten_after_rot_is_read() -> None:
+    name = "wal/000000000002.log"
+    disk = _disk(name, "wal-v1-suspect.bin")
+    _, found = Wal.open(disk, None, segment_bytes=SEGMENT_BYTES)
+    assert (found.identity, found.hard_state) == (IDENTITY, HardState(2, 9, 2))
+    assert found.suspect == Position(2, 4)
+    assert [entry.index for entry in found.entries] == [1, 2, 3]
+
+
+def test_wal_is_still_written_as_v1() -> None:
+    disk = _write_wal()
+    assert disk.read(WAL_NAME, 0, SEGMENT_BYTES) == (GOLDEN / "wal-v1.bin").read_bytes()
+
+
+def test_snapshot_v1_is_read() -> None:
+    disk = _disk(SNAPSHOT_NAME, "snapshot-v1.bin")
+    meta = Snapshots(disk).newest()
+    digest = hashlib.sha256(SNAPSHOT_BODY).digest()
+    assert meta == SnapshotMeta(12, 3, CONFIG, len(SNAPSHOT_BODY), digest)
+    assert Snapshots(disk).load(meta) == SNAPSHOT_BODY
+
+
+def test_snapshot_is_still_written_as_v1() -> None:
+    disk = VirtualDisk()
+    Snapshots(disk).save(12, 3, CONFIG, SNAPSHOT_BODY)
+    golden = (GOLDEN / "snapshot-v1.bin").read_bytes()
+    assert disk.read(SNAPSHOT_NAME, 0, 9999) == golden
+
+
+def test_history_v1_is_read() -> None:
+    segments = Segments(_disk(HISTORY_NAME, "history-v1.jsonl"))
+    assert list(segments.read(1, 4)) == LINES
+    assert segments.covered_to() == 4
+
+
+def test_history_is_still_written_as_v1() -> None:
+    disk = VirtualDisk()
+    Segments(disk).seal(1, 4, LINES)
+    assert disk.read(HISTORY_NAME, 0, 9999) == (GOLDEN / "history-v1.jsonl").read_bytes()
