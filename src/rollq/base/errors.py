@@ -62,6 +62,7 @@ class ErrorCode(enum.IntEnum):
     SNAPSHOT_CORRUPT = 403
     WRONG_IDENTITY = 404
     DISK_VERSION = 405
+    DISK_BUSY = 406
     # 5xx: our own fault, or our operator's
     BUG = 500
     BAD_ADDRESS = 501

@@ -93,3 +93,7 @@ DIAL_MS_MAX: Final = 3_000
 LINK_OUTBOX_BYTES_MAX: Final = 64 * 1024 * 1024
 LINKS_MAX: Final = 20_000
 LISTEN_BACKLOG: Final = 1_024
+PEER_REDIAL_MS: Final = 100
+# Reading from sessions pauses while more commands than this wait for their turn.
+PENDING_COMMANDS_PAUSE: Final = 8_192
+STOP_MS_MAX: Final = 2_000

@@ -45,7 +45,8 @@ from rollq.wire.messages import (
     SessionMessage,
 )
 
-PEER_MESSAGES = (LeaderHello, RollAnswer, HistoryFetch, HistoryRows)
+PEER_MESSAGES = LeaderHello | RollAnswer | HistoryFetch | HistoryRows
+RAFT_MESSAGES = RaftMessage
 PROMOTE_EVERY_TICKS = 8
 GAPS_EVERY_TICKS = 16
 IDLE_TICKS_BEFORE_MARK = 8
@@ -95,6 +96,14 @@ class Driver:
     def leading(self) -> bool:
         """Whether the office is open: elected, and everything committed is applied."""
         return self._leading_term != 0
+
+    def hello(self) -> LeaderHello:
+        """What this member says first on a link to another."""
+        return self.roll.hello(self.raft.last_index)
+
+    def close(self) -> None:
+        """Leave the disk in the state that reads back best. Nothing may follow."""
+        self._store.wal.close()
 
     def take_outputs(self) -> list[Output]:
         """What to send now; drained after every `begin` and `finish`."""

@@ -59,14 +59,7 @@ class RollCall:
         self._ticks += 1
         if self._ticks % HELLO_EVERY_TICKS != 1:
             return {}
-        hello = LeaderHello(
-            self.me.id,
-            self.me.address,
-            self.cluster_id,
-            self.boot,
-            last_index,
-            self.phase is Phase.NEWCOMER,
-        )
+        hello = self.hello(last_index)
         if self.phase is Phase.NEWCOMER:
             return dict.fromkeys(
                 (address for address in peers if address != self.me.address), hello
@@ -76,6 +69,17 @@ class RollCall:
             for member in config.voters + config.learners
             if member.id != self.me.id and member.id not in self._answered
         }
+
+    def hello(self, last_index: int) -> LeaderHello:
+        """Who we are, for whoever we call."""
+        return LeaderHello(
+            self.me.id,
+            self.me.address,
+            self.cluster_id,
+            self.boot,
+            last_index,
+            self.phase is Phase.NEWCOMER,
+        )
 
     def answer(self, boot_known: int, hello: LeaderHello) -> RollAnswer | None:
         """What to tell a member that calls. None: it is of another cluster."""

@@ -68,6 +68,18 @@ class Work:
     loaded: tuple[SnapshotMeta, bytes] | None = None  # a snapshot arrived whole
     rejected: SnapshotMeta | None = None  # one arrived damaged
 
+    @property
+    def needs_sync(self) -> bool:
+        """Whether it waits for the disk, and so belongs on the persist thread."""
+        ready = self.ready
+        return (
+            ready is None
+            or ready.must_sync
+            or bool(ready.snapshot_chunks or self.boots or self.rows)
+            or self.cluster is not None
+            or self.clear_suspect
+        )
+
     def run(self) -> None:
         """Do it all; raises DiskError if the member must stop."""
         if self.cluster is not None:

@@ -1,0 +1,302 @@
+"""The member process: the driver with a disk, a persist thread, sockets and a clock around it.
+
+Everything runs on one loop. A turn of the driver starts when something arrived and no disk work
+is under way; disk work that needs an fsync runs on the persist thread, and inputs that arrive
+meanwhile wait for the next turn. So one fsync serves everything that came in during the last one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from rollq.base.errors import DiskError, RollqError
+from rollq.base.limits import PENDING_COMMANDS_PAUSE, STOP_MS_MAX
+from rollq.net.link import Link
+from rollq.net.listener import Listener
+from rollq.raft.types import Role
+from rollq.roles.member.driver import PEER_MESSAGES, RAFT_MESSAGES, Driver
+from rollq.roles.member.outputs import CloseSession, ToPeer, ToSession
+from rollq.roles.member.peer_links import PeerLinks
+from rollq.roles.member.setup import MemberSetup
+from rollq.roles.member.work import Work
+from rollq.store.real_disk import RealDisk
+from rollq.wire.compact import Message
+from rollq.wire.messages import LeaderHello
+
+log = logging.getLogger("rollq.member")
+
+
+class MemberNode:
+    """One running member. `start` returns when it listens; `wait` when it stopped or failed."""
+
+    def __init__(self, setup: MemberSetup, host: str, port: int, state_dir: Path) -> None:
+        self.setup = setup
+        self.port = port
+        self.failure: RollqError | None = None
+        self._host = host
+        self._state_dir = state_dir
+        self._disk: RealDisk | None = None
+        self._driver: Driver | None = None
+        self._listener = Listener(setup.group, self._messages, self._link_closed)
+        self._peers = PeerLinks(setup.group, self._hello)
+        self._persist = ThreadPoolExecutor(1, "persist")
+        self._sessions: dict[int, Link] = {}
+        self._numbers: dict[Link, int] = {}
+        self._members: dict[Link, LeaderHello] = {}
+        self._last_number = 0
+        self._turn_due = False
+        self._working = False
+        self._paused = False
+        self._ticker: asyncio.TimerHandle | None = None
+        self._tick_at = 0.0
+        self._stopped = asyncio.Event()
+        self._deposed = asyncio.Event()
+
+    @property
+    def driver(self) -> Driver:
+        """The running driver."""
+        assert self._driver is not None, "not started"
+        return self._driver
+
+    async def start(self) -> None:
+        """Recover from disk and serve. Raises RollqError if it must not, and says why."""
+        self._loop = asyncio.get_running_loop()
+        self._disk = RealDisk(self._state_dir)
+        try:
+            self.port = await self._listener.start(self._host, self.port)
+            self._driver = await self._loop.run_in_executor(self._persist, self._recover)
+        except RollqError:
+            await self._listener.stop("cannot start")
+            self._disk.close()
+            raise
+        self._tick_at = self._loop.time()
+        self._tick()
+        log.info(
+            "member %d of group %s serves on %s:%d, state in %s",
+            self._driver.raft.member_id,
+            self.setup.group,
+            self._host,
+            self.port,
+            self._state_dir,
+        )
+
+    async def wait(self) -> None:
+        """Until the member has stopped, by itself or by `stop`."""
+        await self._stopped.wait()
+
+    async def stop(self) -> None:
+        """Hand leadership over if we have it, finish what is being written, and close."""
+        if self._stopped.is_set() or self._driver is None:
+            return
+        if self.failure is None:
+            await self._hand_over()
+        await self._shut("the member stops")
+
+    # --- inputs
+
+    def _messages(self, link: Link, messages: list[Message]) -> None:
+        driver = self._driver
+        if driver is None or self._stopped.is_set():
+            link.close("not serving yet")
+            return
+        hello = self._members.get(link)
+        for message in messages:
+            if hello is not None or isinstance(message, LeaderHello):
+                if isinstance(message, LeaderHello):
+                    hello = self._members[link] = message
+                assert hello is not None
+                if isinstance(message, PEER_MESSAGES | RAFT_MESSAGES):
+                    driver.peer_message(hello.address, message, hello.boot)
+            else:
+                driver.session_message(self._number_of(link), message)  # type: ignore[arg-type]
+        if not self._paused and len(driver.office.proposals) > PENDING_COMMANDS_PAUSE:
+            self._pause_sessions()
+        self._wake()
+
+    def _link_closed(self, link: Link, reason: str) -> None:
+        driver = self._driver
+        if driver is None:
+            return
+        hello = self._members.pop(link, None)
+        number = self._numbers.pop(link, None)
+        if hello is not None:
+            log.info("member at %s is gone: %s", hello.address, reason)
+            driver.peer_lost(hello.address)
+        elif number is not None:
+            del self._sessions[number]
+            driver.session_closed(number)
+        self._wake()
+
+    def _tick(self) -> None:
+        if self._stopped.is_set():
+            return
+        self.driver.tick()
+        self._wake()
+        period = self.setup.tick_ms / 1000
+        self._tick_at = max(self._tick_at + period, self._loop.time())
+        self._ticker = self._loop.call_at(self._tick_at, self._tick)
+
+    # --- the loop of turns
+
+    def _wake(self) -> None:
+        if not self._turn_due and not self._working:
+            self._turn_due = True
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        """Turns until there is nothing to do, or one needs the disk."""
+        self._turn_due = False
+        if self._working or self._stopped.is_set():
+            return
+        driver = self.driver
+        try:
+            while (work := driver.begin()) is not None:
+                self._send()
+                if work.needs_sync:
+                    self._working = True
+                    self._loop.run_in_executor(self._persist, work.run).add_done_callback(
+                        self._when_done(work)
+                    )
+                    return
+                work.run()
+                driver.finish(work)
+            self._send()
+        except RollqError as error:
+            self._fail(error)
+            return
+        if driver.raft.role is not Role.LEADER:
+            self._deposed.set()
+        if self._paused and len(driver.office.proposals) < PENDING_COMMANDS_PAUSE // 2:
+            self._resume_sessions()
+
+    def _when_done(self, work: Work) -> Callable[[asyncio.Future[None]], None]:
+        def done(future: asyncio.Future[None]) -> None:
+            self._working = False
+            error = future.exception()
+            if isinstance(error, RollqError):
+                self._fail(error)
+                return
+            if error is not None:
+                raise error
+            self.driver.finish(work)
+            self._turn()
+
+        return done
+
+    def _send(self) -> None:
+        for output in self.driver.take_outputs():
+            if isinstance(output, ToSession):
+                link = self._sessions.get(output.session)
+                if link is not None:
+                    link.send(output.message)
+            elif isinstance(output, ToPeer):
+                self._peers.send(output.address, output.message)
+            elif isinstance(output, CloseSession):
+                link = self._sessions.get(output.session)
+                if link is not None:
+                    link.close(output.reason)
+            else:
+                self._peers.cut(output.address, output.reason)
+
+    # --- helpers
+
+    def _recover(self) -> Driver:
+        assert self._disk is not None
+        return Driver(self.setup, self._disk, SystemClock(), SystemJitter(), _no_crash)
+
+    def _hello(self) -> LeaderHello:
+        return self.driver.hello()
+
+    def _number_of(self, link: Link) -> int:
+        number = self._numbers.get(link)
+        if number is None:
+            self._last_number = number = self._last_number + 1
+            self._numbers[link] = number
+            self._sessions[number] = link
+        return number
+
+    def _pause_sessions(self) -> None:
+        self._paused = True
+        for link in self._sessions.values():
+            link.pause()
+
+    def _resume_sessions(self) -> None:
+        self._paused = False
+        for link in self._sessions.values():
+            link.resume()
+
+    async def _hand_over(self) -> None:
+        """Let a follower that has everything lead, so that nobody waits for an election."""
+        raft = self.driver.raft
+        others = [voter for voter in raft.config.voters if voter.id != raft.member_id]
+        if raft.role is not Role.LEADER or not others:
+            return
+        ahead = max(others, key=lambda voter: raft.progress[voter.id].match)
+        log.info("handing leadership over to %s", ahead.address)
+        raft.transfer_leadership(ahead.id)
+        self._deposed.clear()
+        self._wake()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(STOP_MS_MAX / 1000):
+                await self._deposed.wait()
+
+    def _fail(self, error: RollqError) -> None:
+        """The disk failed or says that we must not go on: stop, acknowledge nothing more."""
+        log.error("the member stops: %s", error)
+        self.failure = error
+        self._loop.create_task(self._shut(str(error)))
+
+    async def _shut(self, reason: str) -> None:
+        if self._stopped.is_set():
+            return
+        self._stopped.set()
+        if self._ticker is not None:
+            self._ticker.cancel()
+        await self._peers.stop(reason)
+        await self._listener.stop(reason)
+        await self._loop.run_in_executor(self._persist, self._close_disk)
+        self._persist.shutdown()
+
+    def _close_disk(self) -> None:
+        if self._driver is not None and self.failure is None:
+            try:
+                self._driver.close()
+            except DiskError as error:
+                log.error("closing the log: %s", error)
+        if self._disk is not None:
+            self._disk.close()
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    def now_ms(self) -> int:
+        """Monotonic milliseconds."""
+        return time.monotonic_ns() // 1_000_000
+
+    def wall_ms(self) -> int:
+        """Milliseconds since 1970 UTC."""
+        return time.time_ns() // 1_000_000
+
+
+class SystemJitter:
+    """The machine's chance."""
+
+    def draw(self, low: int, high: int) -> int:
+        """An integer, low <= x < high."""
+        return low + secrets.randbelow(high - low) if high > low else low
+
+    def draw_id(self) -> bytes:
+        """Sixteen random bytes."""
+        return secrets.token_bytes(16)
+
+
+def _no_crash(_point: str) -> None:
+    """Crash points mean nothing outside the simulator."""

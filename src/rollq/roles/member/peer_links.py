@@ -1,0 +1,77 @@
+"""Outgoing links to the other members: one each, opened when there is something to say.
+
+A member speaks on the link that it dialled and listens on those that were dialled to it. What
+cannot be sent now is dropped: consensus sends again what matters.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from rollq.base.errors import RollqError
+from rollq.base.limits import PEER_REDIAL_MS
+from rollq.net.dialer import dial
+from rollq.net.link import Link
+from rollq.wire.compact import Message
+from rollq.wire.messages import LeaderHello
+
+log = logging.getLogger("rollq.member.peers")
+
+
+class PeerLinks:
+    """Links by address. The first word on each is the hello that `hello` makes."""
+
+    def __init__(self, group: str, hello: Callable[[], LeaderHello]) -> None:
+        self._group = group
+        self._hello = hello
+        self._links: dict[str, Link] = {}
+        self._dialling: dict[str, asyncio.Task[None]] = {}
+        self._stopped = False
+
+    def send(self, address: str, message: Message) -> None:
+        """Send now, or start to dial and let this message go."""
+        link = self._links.get(address)
+        if link is not None and link.is_open:
+            link.send(message)
+        elif address not in self._dialling and not self._stopped:
+            loop = asyncio.get_running_loop()
+            self._dialling[address] = loop.create_task(self._dial(address))
+
+    def cut(self, address: str, reason: str) -> None:
+        """Close the link to a member."""
+        link = self._links.pop(address, None)
+        if link is not None:
+            link.close(reason)
+
+    async def stop(self, reason: str) -> None:
+        """Close everything and dial no more."""
+        self._stopped = True
+        dialling = list(self._dialling.values())
+        for task in dialling:
+            task.cancel()
+        await asyncio.gather(*dialling, return_exceptions=True)
+        for address in list(self._links):
+            self.cut(address, reason)
+
+    async def _dial(self, address: str) -> None:
+        try:
+            link = await dial(address, self._group, _ignore, self._closed)
+            link.send(self._hello())
+            self._links[address] = link
+        except RollqError as error:
+            log.debug("%s", error)
+            await asyncio.sleep(PEER_REDIAL_MS / 1000)
+        finally:
+            del self._dialling[address]
+
+    def _closed(self, link: Link, reason: str) -> None:
+        for address, known in list(self._links.items()):
+            if known is link:
+                del self._links[address]
+                log.info("link to %s closed: %s", address, reason)
+
+
+def _ignore(link: Link, messages: list[Message]) -> None:
+    """Members answer on their own links."""
