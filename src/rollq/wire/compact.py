@@ -26,7 +26,7 @@ from rollq.wire.messages import MessageType
 
 Message: TypeAlias = m.SessionMessage | m.PeerMessage | raft.RaftMessage
 
-TYPE_OF: Final[dict[type, MessageType]] = {
+TYPE_OF: Final[dict[type[msgspec.Struct], MessageType]] = {
     m.SubmitJob: MessageType.SUBMIT_JOB,
     m.AssignJob: MessageType.ASSIGN_JOB,
     m.AckJob: MessageType.ACK_JOB,
@@ -106,9 +106,9 @@ def decode_compact(frame: Frame) -> Message:
     return message
 
 
-def _bad_payload(build: type, error: Exception) -> RemoteError:
+def _bad_payload(build: type[msgspec.Struct], error: Exception) -> RemoteError:
     """Name the field by its name: a peer's author does not count array slots."""
-    names = build.__struct_fields__  # type: ignore[attr-defined]
+    names = build.__struct_fields__
 
     def name_slot(found: re.Match[str]) -> str:
         slot = int(found[1])
@@ -130,7 +130,7 @@ ID_FIELDS: Final[dict[str, Any]] = {
 }
 
 
-def _twin(struct: type) -> type[msgspec.Struct]:
+def _twin(struct: type[msgspec.Struct]) -> type[msgspec.Struct]:
     """The same fields without the tag, so that the array holds them alone."""
     hints = typing.get_type_hints(struct)
     fields: list[Any] = []
@@ -143,7 +143,7 @@ def _twin(struct: type) -> type[msgspec.Struct]:
 
 
 ENCODE: Final = msgspec.msgpack.Encoder().encode
-DECODERS: Final[dict[int, tuple[Callable[[bytes], Any], type]]] = {
+DECODERS: Final[dict[int, tuple[Callable[[bytes], Any], type[Any]]]] = {
     kind: (msgspec.msgpack.Decoder(_twin(struct)).decode, struct)
     for struct, kind in TYPE_OF.items()
 }

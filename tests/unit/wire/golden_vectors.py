@@ -3,8 +3,9 @@
   [len:4 LE][type:1][msgId:16][corrId:16][subjectLen:2 LE][subject][payloadLen:4 LE][payload]
 
 They are promises: a vector may be added, none may change. When a message gets a new field, its
-vector becomes one that is only read (`ours=False`), and another shows the new form. The Guid in all of them is
-00112233-4455-6677-8899-aabbccddeeff, whose first three groups are little-endian on the wire.
+vector becomes one that is only read (`ours=False`), and another shows the new form. The Guid in
+all of them is 00112233-4455-6677-8899-aabbccddeeff, whose first three groups are little-endian on
+the wire.
 """
 
 from __future__ import annotations

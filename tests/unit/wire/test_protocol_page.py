@@ -1,0 +1,72 @@
+"""docs/protocol.md is normative, so its tables must be those of the code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from rollq.base.errors import ErrorCode
+from rollq.base.jobs import JobOptions
+from rollq.base.limits import CREDIT_MAX, FRAME_BYTES_MAX, HEADER_BYTES_MAX, HELLO_BYTES_MAX
+from rollq.grid.commands import Cause
+from rollq.wire import models
+from rollq.wire.compact import TYPE_OF
+from rollq.wire.frame import LEN_MIN
+from rollq.wire.handshake import FEATURES
+
+PAGE = (Path(__file__).parents[3] / "docs" / "protocol.md").read_text(encoding="utf-8")
+ONE_LINE = " ".join(PAGE.split())
+
+
+def test_compact_fields() -> None:
+    section = PAGE[PAGE.index("## 4.") : PAGE.index("## 5.")]
+    rows = re.findall(r"^\| (\d+) \| (\w+) \| (.+) \|$", section, re.MULTILINE)
+    assert {int(kind): fields for kind, _, fields in rows} == {
+        kind: ", ".join(struct.__struct_fields__) for struct, kind in TYPE_OF.items()
+    }
+    names = {int(kind): name for kind, name, _ in rows}
+    for struct, kind in TYPE_OF.items():
+        raft_too = kind >= 60 and names[kind] == f"Raft{struct.__name__}"
+        assert raft_too or names[kind] == struct.__name__
+
+
+def test_json_fields() -> None:
+    rows = dict(re.findall(r"^\| ([A-Z]\w+)(?: \+)? \| (.*) \|$", PAGE, re.MULTILINE))
+    for model in (
+        models.JobRequest,
+        models.JobResult,
+        models.ClientConfig,
+        models.WorkerConfig,
+        models.CachePutRequest,
+        models.CachePutResult,
+    ):
+        # Brackets hold the fields of what is inside an array, parentheses hold values.
+        said = re.sub(r"\[[^]]*\]|\([^)]*\)|\+", "", rows[model.__name__])
+        assert [name.strip() for name in said.split(",")] == list(model.__struct_encode_fields__)
+
+
+def test_features() -> None:
+    section = PAGE[PAGE.index("| feature |") : PAGE.index("## 3.")]
+    rows = re.findall(r"^\| ((?:`\w+` ?)+) \|", section, re.MULTILINE)
+    assert tuple(re.findall(r"`(\w+)`", " ".join(rows))) == FEATURES
+
+
+def test_options_and_causes() -> None:
+    assert ", ".join(JobOptions.__struct_fields__) in ONE_LINE
+    assert (
+        ", ".join(f"{int(cause)} {cause.name.lower().replace('_', ' ')}" for cause in Cause)
+        in ONE_LINE
+    )
+
+
+def test_error_codes() -> None:
+    rows = re.findall(r"^\| (\d+) \| ([A-Z_]+) \| \w", PAGE, re.MULTILINE)
+    assert [(int(code), name) for code, name in rows] == [
+        (int(code), code.name) for code in ErrorCode if code < 300
+    ]
+
+
+def test_bounds() -> None:
+    for bound in (FRAME_BYTES_MAX, HELLO_BYTES_MAX, HEADER_BYTES_MAX, CREDIT_MAX):
+        assert f"{bound:,}" in PAGE
+    assert f"{LEN_MIN} + subject + payload bytes" in PAGE
