@@ -120,7 +120,7 @@ class Dispatcher:
 
         It may yet be applied, if the next leader has it in its log; then its event says so.
         """
-        decided: list[Item] = [record for record, _ in self._holds.jobs.values()]
+        decided: list[Item] = [decided.record for decided in self._holds.jobs.values()]
         for array_id, session in self._holds.task_sessions():
             array = self._state.array_of(array_id)
             if array is not None:
@@ -158,7 +158,8 @@ class Dispatcher:
             item: Item | None = self._state.array_of(command.array_id)
         else:
             decided = self._holds.release_job(command.job_id)
-            item, session = decided if decided is not None else (None, None)
+            item = decided.record if decided is not None else None
+            session = decided.session if decided is not None else None
         if session is None:
             return
         session.reserved -= 1
@@ -209,7 +210,7 @@ class Dispatcher:
 
     def _assign(self, item: Item, pool: Pool) -> AssignJob | AssignTask:
         """Spend a credit of the pool on a job, or on the next task of an array."""
-        session = pool.crew.pick(item.client.client_id, item.exec_name)
+        session = pool.crew.pick(item)
         session.credit -= 1
         session.running += 1
         session.reserved += 1
@@ -273,7 +274,7 @@ class Dispatcher:
     def _on_assigned(self, event: Event) -> None:
         decided = self._holds.release_job(event.job_id)
         if decided is not None:
-            decided[1].reserved -= 1
+            decided.session.reserved -= 1
             return
         if event.array_id and event.attempt == 1:  # a task that was no record before
             session = self._release_task(event.array_id, event.worker_id)

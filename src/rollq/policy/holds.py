@@ -11,7 +11,7 @@ Whoever meets a limit is put aside and costs nothing until there is room again:
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rollq.base.ids import ClientId, JobId, WorkerId
 from rollq.grid.state import QUEUED, ArrayRecord, ClientRecord, GridState, JobRecord
@@ -19,6 +19,14 @@ from rollq.policy.lanes import REST, SKIP, START, START_AND_STAY, Item, QueueLan
 
 if TYPE_CHECKING:
     from rollq.policy.pools import Session
+
+
+class Decision(NamedTuple):
+    """A job given to a session by a command that is not applied yet."""
+
+    record: JobRecord
+    session: Session
+    is_counted: bool  # against a cap; clients without one are not counted
 
 
 class ArrayHold:
@@ -29,7 +37,9 @@ class ArrayHold:
     def __init__(self) -> None:
         self.reserved = 0  # starts decided: new tasks and further attempts of old ones
         self.tasks_reserved = 0  # of these, new tasks
-        self.tasks: dict[WorkerId, list[Session]] = {}  # who was given new tasks, in order
+        self.tasks: dict[
+            WorkerId, list[tuple[Session, bool]]
+        ] = {}  # who was given new tasks, in order
         self.resting: deque[Item] = deque()
 
     @property
@@ -45,7 +55,7 @@ class Holds:
 
     def __init__(self, state: GridState) -> None:
         self._state = state
-        self.jobs: dict[JobId, tuple[JobRecord, Session]] = {}  # decided
+        self.jobs: dict[JobId, Decision] = {}
         self._clients_reserved: dict[ClientId, int] = {}
         self._arrays: dict[JobId, ArrayHold] = {}
         self._laid: dict[JobId, None] = {}  # arrays that stand in a lane
@@ -94,29 +104,29 @@ class Holds:
 
     def reserve_job(self, record: JobRecord, session: Session) -> None:
         """A job was given to a session."""
-        self.jobs[record.job_id] = (record, session)
-        self._count(record.client.client_id)
+        self.jobs[record.job_id] = Decision(record, session, self._count(record.client))
         if record.array is not None:
             self._hold(record.array.array_id).reserved += 1
 
-    def release_job(self, job_id: JobId) -> tuple[JobRecord, Session] | None:
+    def release_job(self, job_id: JobId) -> Decision | None:
         """The decision on a job is applied or refused; None if there was none."""
-        decided = self.jobs.pop(job_id, None)
-        if decided is not None:
-            record = decided[0]
-            self._uncount(record.client.client_id)
+        decision = self.jobs.pop(job_id, None)
+        if decision is not None:
+            record = decision.record
+            if decision.is_counted:
+                self._uncount(record.client.client_id)
             if record.array is not None:
                 self._hold(record.array.array_id).reserved -= 1
                 self._maybe_forget(record.array.array_id)
-        return decided
+        return decision
 
     def reserve_task(self, array: ArrayRecord, session: Session) -> None:
         """The next task of an array was given to a session."""
-        self._count(array.client.client_id)
         hold = self._hold(array.array_id)
         hold.reserved += 1
         hold.tasks_reserved += 1
-        hold.tasks.setdefault(session.worker_id, []).append(session)
+        given = (session, self._count(array.client))
+        hold.tasks.setdefault(session.worker_id, []).append(given)
 
     def release_task(
         self, array_id: JobId, client_id: ClientId, worker_id: WorkerId
@@ -125,13 +135,14 @@ class Holds:
         hold = self._arrays.get(array_id)
         if hold is None or worker_id not in hold.tasks:
             return None
-        sessions = hold.tasks[worker_id]
-        session = sessions.pop(0)
-        if not sessions:
+        given = hold.tasks[worker_id]
+        session, is_counted = given.pop(0)
+        if not given:
             del hold.tasks[worker_id]
         hold.reserved -= 1
         hold.tasks_reserved -= 1
-        self._uncount(client_id)
+        if is_counted:
+            self._uncount(client_id)
         self._maybe_forget(array_id)
         return session
 
@@ -140,8 +151,8 @@ class Holds:
         return [
             (array_id, session)
             for array_id, hold in self._arrays.items()
-            for sessions in hold.tasks.values()
-            for session in sessions
+            for given in hold.tasks.values()
+            for session, _ in given
         ]
 
     def tasks_reserved(self, array_id: JobId) -> int:
@@ -221,9 +232,13 @@ class Holds:
             return wanted
         return max(0, cap - client.in_flight - self._clients_reserved.get(client_id, 0))
 
-    def _count(self, client_id: ClientId) -> None:
+    def _count(self, client: ClientRecord) -> bool:
+        """Count a decision against its client's cap; False if it has none."""
+        if not self._state.cap_of(client):
+            return False
         reserved = self._clients_reserved
-        reserved[client_id] = reserved.get(client_id, 0) + 1
+        reserved[client.client_id] = reserved.get(client.client_id, 0) + 1
+        return True
 
     def _uncount(self, client_id: ClientId) -> None:
         left = self._clients_reserved[client_id] - 1

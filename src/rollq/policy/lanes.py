@@ -18,6 +18,7 @@ from collections import deque
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from rollq.base.limits import PRIORITY_MAX
 from rollq.grid.state import QUEUED, ArrayRecord, ClientRecord, JobRecord
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ class QueueLanes:
         self.name = name
         self.worker_name = worker_name
         self.is_paused = False
-        self.levels: dict[int, Level] = {}
+        self.levels: list[Level | None] = [None] * (PRIORITY_MAX + 1)
         self.mask = 0  # bit p: the ring of level p may hold somebody
         self.size = 0  # entries in lanes, stale ones too
         self.stale_count = 0  # how many of them wait no more, as far as is known
@@ -127,7 +128,7 @@ class QueueLanes:
         """Something waits here from now on."""
         priority = item.options.priority
         client = item.client
-        level = self.levels.get(priority)
+        level = self.levels[priority]
         if level is None:
             level = self.levels[priority] = Level()
         self.size += 1
@@ -153,6 +154,7 @@ class QueueLanes:
         while self.mask:
             priority = self.mask.bit_length() - 1
             level = self.levels[priority]
+            assert level is not None  # a bit is set for a level that exists
             ring, lanes = level.ring, level.lanes
             while ring:
                 client = ring.popleft()
@@ -172,13 +174,15 @@ class QueueLanes:
 
     def wake(self, client: ClientRecord, priority: int) -> None:
         """A parked client takes its turn again."""
-        self.levels[priority].ring.append(client)
+        level = self.levels[priority]
+        assert level is not None  # it was parked there
+        level.ring.append(client)
         self.mask |= 1 << priority
 
     def went_stale(self, item: Item) -> None:
         """This job waits no more, though `take` did not give it: clean up what is cheap to."""
         self.stale_count += 1
-        level = self.levels.get(item.options.priority)
+        level = self.levels[item.options.priority]
         if level is not None and item.client in level.lanes:
             lanes = level.lanes
             lane = lanes[item.client]
@@ -225,7 +229,7 @@ class QueueLanes:
     def _sweep(self) -> None:
         """Drop all that waits no more. Paid for by those entries, which are the majority."""
         self.size = self.stale_count = 0
-        for level in self.levels.values():
+        for level in filter(None, self.levels):
             lanes = level.lanes
             for client, lane in lanes.items():
                 swept = lanes[client] = _swept(lane)

@@ -17,6 +17,7 @@ from rollq.base.ids import ClientId
 from rollq.base.limits import CREDIT_MAX
 
 if TYPE_CHECKING:
+    from rollq.policy.lanes import Item
     from rollq.policy.pools import Session
 
 RUNNING_SPAN: Final = 1 << 20  # more attempts than one worker can hold
@@ -37,7 +38,7 @@ class Placement(Protocol):
     def move(self, session: Session, old: int, new: int) -> None:
         """The load of a session changed; for one that comes or leaves the other load is 0."""
 
-    def pick(self, client_id: ClientId, exec_name: str) -> Session:
+    def pick(self, item: Item) -> Session:
         """The session for this job. Ask only while there is one with credit."""
 
 
@@ -74,7 +75,7 @@ class LeastLoad:
             bucket[session] = None
             self._count += 1
 
-    def pick(self, client_id: ClientId, exec_name: str) -> Session:
+    def pick(self, item: Item) -> Session:
         buckets, best = self._buckets, self._best
         bucket = buckets[best[0]]
         while not bucket:
@@ -108,7 +109,7 @@ class RoundRobin:
         elif not old:
             self._turns[session] = None
 
-    def pick(self, client_id: ClientId, exec_name: str) -> Session:
+    def pick(self, item: Item) -> Session:
         session = next(iter(self._turns))
         self._turns.move_to_end(session)
         return session
@@ -132,11 +133,11 @@ class Sticky:
     def move(self, session: Session, old: int, new: int) -> None:
         self._others.move(session, old, new)
 
-    def pick(self, client_id: ClientId, exec_name: str) -> Session:
-        pair = (client_id, exec_name)
+    def pick(self, item: Item) -> Session:
+        pair = (item.client.client_id, item.exec_name)
         home = self._homes.get(pair)
         if home is None or not home.credit:  # a closed session has no credit
-            home = self._homes[pair] = self._others.pick(client_id, exec_name)
+            home = self._homes[pair] = self._others.pick(item)
             if len(self._homes) > STICKY_PAIRS_MAX:
                 self._homes.popitem(last=False)
         self._homes.move_to_end(pair)
