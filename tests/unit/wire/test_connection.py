@@ -197,7 +197,7 @@ def test_headers_ride_beside_their_messages() -> None:
     assert pair.accepter.headers == []
 
 
-def test_bomb_closes_the_connection_and_says_why() -> None:
+def test_bad_compression_closes_the_connection_and_says_why() -> None:
     pair = Pair().open(m.HelloClient("clientA", 0, ("compact", "header", "gzip")))
     confirm = pair.dialer.send(m.Confirm((JOB,)))
     bad = Frame(T.SUBMIT_JOB, payload=encode_header(Header("zstd"), b"garbage"))
@@ -208,6 +208,14 @@ def test_bomb_closes_the_connection_and_says_why() -> None:
     assert error.code == ErrorCode.BAD_COMPRESSION
     [told] = pair.dialer.receive_data(pair.accepter.farewell())
     assert told == m.Error(NIL_ID, error.code, error.message, error.hint)
+
+
+def test_headers_are_only_those_of_messages_that_were_returned() -> None:
+    pair = Pair().open(m.HelloClient("clientA", 0, ("compact", "header")))
+    bad = Frame(T.SUBMIT_JOB, payload=encode_header(Header(priority=1), b"garbage"))
+    assert pair.accepter.receive_data(encode_frame(bad)) == []
+    assert pair.accepter.error is not None
+    assert pair.accepter.headers == []
 
 
 def test_after_an_error_nothing_is_taken_and_nothing_said() -> None:

@@ -51,6 +51,22 @@ def test_largest_frame_passes_in_small_pieces() -> None:
     assert most <= FRAME_BYTES_MAX + 4
 
 
+def test_a_frame_in_many_pieces_is_not_looked_at_once_a_piece() -> None:
+    looks = []
+
+    class Watched(FrameDecoder):
+        def _cut(self, data: bytes) -> int:
+            looks.append(len(data))
+            return super()._cut(data)
+
+    frame = Frame(1, payload=bytes(10_000))
+    decoder = Watched()
+    for byte in encode_frame(frame):
+        decoder.feed(bytes([byte]))
+    assert decoder.frames() == [frame]
+    assert len(looks) <= 8
+
+
 def test_oversized_frame_is_refused_by_its_first_four_bytes() -> None:
     error = _refusal((FRAME_BYTES_MAX + 1).to_bytes(4, "little"))
     assert error.code == ErrorCode.FRAME_TOO_LARGE
