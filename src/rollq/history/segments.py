@@ -16,8 +16,7 @@ from zlib import crc32
 import msgspec
 
 from rollq.base.errors import DiskError, ErrorCode, LocalError
-from rollq.store.disk import Disk
-from rollq.store.repair import BROKEN, prune
+from rollq.store.disk import BROKEN, Disk, prune_broken
 
 FOLDER: Final = "history"
 SUFFIX: Final = ".jsonl"
@@ -216,7 +215,7 @@ class Segments:
     def _put_aside(self, name: str) -> None:
         self.damaged.append(name)
         self._disk.rename(name, f"{BROKEN}/history-{name.removeprefix(FOLDER + '/')}")
-        prune(self._disk, SUFFIX)
+        prune_broken(self._disk, SUFFIX)
         self._disk.sync_dir(BROKEN)
         self._disk.sync_dir(FOLDER)
 

@@ -8,7 +8,11 @@ Names are relative, may hold `/` for one level of folders (`wal/000001.log`), ne
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
+
+from rollq.base.limits import BROKEN_COPIES_MAX
+
+BROKEN: Final = "broken"  # the folder of damaged files, kept for people to look at
 
 
 class Disk(Protocol):
@@ -40,3 +44,10 @@ class Disk(Protocol):
 
     def sync_dir(self, folder: str) -> None:
         """fsync of the folder: creations, renames and removals in it are durable."""
+
+
+def prune_broken(disk: Disk, suffix: str) -> None:
+    """Bound the number of damaged files kept of one kind; the first in order of name go."""
+    kept = [name for name in disk.names(BROKEN) if name.endswith(suffix)]
+    for name in kept[:-BROKEN_COPIES_MAX]:
+        disk.remove(f"{BROKEN}/{name}")

@@ -19,14 +19,13 @@ from typing import Final
 import msgspec
 
 from rollq.base.errors import DiskError, ErrorCode
-from rollq.base.limits import APPEND_BYTES_MAX, BROKEN_COPIES_MAX
+from rollq.base.limits import APPEND_BYTES_MAX
 from rollq.raft.types import Entry, HardState, Position
-from rollq.store.disk import Disk
+from rollq.store.disk import BROKEN, Disk, prune_broken
 from rollq.store.identity import Head, Identity, encode_head
 from rollq.store.record import BLANK, Kind, encode_entries, encode_record
 from rollq.store.walk import FOLDER, SUFFIX, LogView, Segment, Walk, segment_name, segment_numbers
 
-BROKEN: Final = "broken"
 ZEROS: Final = bytes(1024 * 1024)
 ENTRY_OVERHEAD_BYTES: Final = 32  # at most, of term, index, kind and lengths
 
@@ -78,7 +77,7 @@ def mend(disk: Disk, walk: Walk, base: Position, segment_bytes: int) -> Recovere
     if lost or walk.scarred:  # a scar too: the next rot may take the other copy
         rewrite_log(disk, walk, head, hard_state, segment_bytes)
         if head.suspect is None:
-            prune(disk, ".rot")
+            prune_broken(disk, ".rot")
     elif walk.torn:
         cut_tail(disk, walk.number, walk.offset)
     # What a process that died wrote may be in the page cache only.
@@ -131,7 +130,7 @@ def keep_copy(disk: Disk, copy: str, data: bytes) -> None:
         if error.code != ErrorCode.DISK_FULL:
             raise
         disk.remove(copy)
-    prune(disk, ".torn")
+    prune_broken(disk, ".torn")
     disk.sync_dir(BROKEN)
 
 
@@ -213,13 +212,6 @@ def put_aside(disk: Disk, numbers: Iterable[int]) -> None:
     if moved:
         disk.sync_dir(BROKEN)
         disk.sync_dir(FOLDER)
-
-
-def prune(disk: Disk, suffix: str) -> None:
-    """Bound the number of kept copies of one kind; the oldest go first."""
-    kept = [name for name in disk.names(BROKEN) if name.endswith(suffix)]
-    for name in kept[:-BROKEN_COPIES_MAX]:
-        disk.remove(f"{BROKEN}/{name}")
 
 
 def blank_after(offset: int, segment_bytes: int) -> bytes:

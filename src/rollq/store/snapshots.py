@@ -27,8 +27,7 @@ from rollq.base.limits import (
     SNAPSHOTS_KEPT,
 )
 from rollq.raft.types import Config, SnapshotMeta
-from rollq.store.disk import Disk
-from rollq.store.repair import BROKEN, prune
+from rollq.store.disk import BROKEN, Disk, prune_broken
 
 FOLDER: Final = "snapshots"
 SUFFIX: Final = ".snap"
@@ -165,7 +164,7 @@ class Snapshots:
     def _put_aside(self, name: str) -> None:
         self.corrupt.append(name)
         self._disk.rename(name, f"{BROKEN}/{name.removeprefix(FOLDER + '/')}")
-        prune(self._disk, SUFFIX)
+        prune_broken(self._disk, SUFFIX)
         self._disk.sync_dir(BROKEN)
         self._disk.sync_dir(FOLDER)
 

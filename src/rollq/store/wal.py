@@ -21,7 +21,7 @@ from rollq.base.errors import DiskError, ErrorCode, LocalError
 from rollq.base.ids import MemberId
 from rollq.base.limits import RECORD_BYTES_MAX, SEGMENT_BYTES, SPARE_SEGMENTS_MAX
 from rollq.raft.types import Entry, HardState, Member, Position, SnapshotMeta
-from rollq.store.disk import Disk
+from rollq.store.disk import BROKEN, Disk, prune_broken
 from rollq.store.identity import (
     Head,
     Identity,
@@ -32,13 +32,11 @@ from rollq.store.identity import (
 )
 from rollq.store.record import HEADER_BYTES, Kind, encode_entries, encode_record
 from rollq.store.repair import (
-    BROKEN,
     Link,
     Recovered,
     blank_after,
     link,
     mend,
-    prune,
     put_aside_all,
     split,
     write_zeros,
@@ -183,7 +181,7 @@ class Wal:
         head = self._named()
         if head.suspect is not None:
             self._change_head(msgspec.structs.replace(head, suspect=None))
-            prune(self._disk, ".rot")
+            prune_broken(self._disk, ".rot")
             self._disk.sync_dir(BROKEN)
 
     def compact(self, index: int) -> None:
