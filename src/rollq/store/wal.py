@@ -88,7 +88,8 @@ class Wal:
         if walk.head is None:
             if walk.seq or walk.rot or snapshot is not None:
                 raise identity_lost("no sound copy is left in the log")
-            return cls(disk, walk, segment_bytes), put_aside_all(disk, walk)
+            recovered = put_aside_all(disk, walk)
+            return cls(disk, walk, segment_bytes), recovered
         recovered = mend(disk, walk, base, segment_bytes)
         wal = cls(disk, walk, segment_bytes)
         if link(walk.log, base) is Link.STALE:

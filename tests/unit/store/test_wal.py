@@ -328,3 +328,17 @@ def test_stale_records_of_a_recycled_file_are_not_read() -> None:
         _, found = open_wal(disk, SnapshotMeta(28, 1), 700)
         assert (found.hard_state.term, found.suspect, found.torn) == (9, None, False)
         assert found.entries[-1] == entry(32)
+
+
+def test_a_disk_whose_naming_was_torn_can_be_named_again() -> None:
+    disk = VirtualDisk()
+    disk.write(FIRST, 0, b"torn before its first head was whole")
+    wal, found = open_wal(disk, None, 700)
+    assert (found.identity, found.torn) == (None, True)
+    assert disk.names("broken") == ["wal-000000000001.rot"]
+    wal.create_identity(IDENTITY)
+    assert wal.segment_count == 1
+    wal.append(hard(1), [entry(1)])
+    wal.sync()
+    wal.compact(1)  # must not touch the segment that is in use
+    assert open_wal(disk, None, 700)[1].entries == [entry(1)]
