@@ -82,7 +82,7 @@ def answer_vote(state: RaftState, message: RequestVote) -> None:
     if state.suspect is not None:
         # We may have acknowledged as far as this, so no shorter log may win with our help.
         ours = max(ours, state.suspect)
-    granted = free and theirs >= ours
+    granted = free and theirs >= ours and not (theirs == ours and _stands_before(state, message))
     if granted and not message.pre:
         state.vote = message.sender
         state.election_elapsed = 0
@@ -117,14 +117,8 @@ def refuse_vote(state: RaftState, message: RequestVote) -> None:
 
 def take_vote(state: RaftState, message: VoteResponse) -> None:
     """Count an answer, if it belongs to the vote that is going on."""
-    log = state.log
-    if (
-        message.commit
-        and not state.installing
-        and log.term_at(message.commit) == (message.commit_term)
-    ):
-        # The logs agree there, hence also before it.
-        log.commit_to(message.commit)
+    if message.commit and not state.installing:
+        _take_commit(state, message)
     if message.pre:
         current = state.role is Role.PRE_CANDIDATE and (
             not message.granted or message.term == state.term + 1
@@ -169,6 +163,28 @@ def take_timeout_now(state: RaftState, _message: TimeoutNow) -> None:
     """The leader hands over to us: stand at once, without asking first, past its lease."""
     if state.role is Role.FOLLOWER and _may_campaign(state):
         _request_votes(state, transfer=True)
+
+
+def _stands_before(state: RaftState, message: RequestVote) -> bool:
+    """Whether we have just asked the same of everybody, and go first.
+
+    When a leader dies, its followers notice together. If each helped the other past the pre-vote,
+    their votes would split and a whole timeout be lost, so the higher id goes first; for a moment
+    only, in case it reaches fewer members than the other.
+    """
+    return (
+        message.pre
+        and state.role is Role.PRE_CANDIDATE
+        and message.term == state.term + 1
+        and message.sender < state.id
+        and state.election_elapsed < state.options.heartbeat_ticks
+    )
+
+
+def _take_commit(state: RaftState, message: VoteResponse) -> None:
+    """Where the logs agree, and before it, the refuser's commit holds for us too."""
+    if state.log.term_at(message.commit) == message.commit_term:
+        state.log.commit_to(message.commit)
 
 
 def _tick_leader(state: RaftState) -> None:
