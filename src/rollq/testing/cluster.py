@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-import msgspec
-
 from rollq.raft.types import Role
 from rollq.roles.member.setup import MemberSetup
 from rollq.testing.checkers.base import Checker, Violation
 from rollq.testing.checkers.consensus import OneLeader, Promises
 from rollq.testing.checkers.replicas import EqualHistory, EqualState
 from rollq.testing.checkers.sessions import ClientBook, Credits, Runs
-from rollq.testing.clock import MS, SECOND, Timeline, VirtualClock
+from rollq.testing.clock import MS, Timeline, VirtualClock
 from rollq.testing.jitter import Streams
 from rollq.testing.ledger import Ledger
 from rollq.testing.nemesis import Nemesis, is_present
@@ -90,10 +88,10 @@ class Cluster:
             SimWorker(
                 self.world,
                 f"w{number}",
-                addresses,
-                (">",) if number == 1 else (QUEUES[number % 2], "gamma.>"),
-                swarm.slots,
-                self.runs.begins,
+                addresses=addresses,
+                patterns=(">",) if number == 1 else (QUEUES[number % 2], "gamma.>"),
+                slots=swarm.slots,
+                on_start=self.runs.begins,
             )
             for number in range(1, swarm.workers + 1)
         ]
@@ -120,9 +118,7 @@ class Cluster:
         )
         member = SimMember(self.world, setup, number)
         clock = self.streams.clock
-        member.clock = VirtualClock(
-            self.timeline, clock.draw(-500, 500), clock.draw(0, 1_000_000)
-        )
+        member.clock = VirtualClock(self.timeline, clock.draw(-500, 500), clock.draw(0, 1_000_000))
         return member
 
     def count(self, kind: str) -> None:
@@ -133,8 +129,11 @@ class Cluster:
 
     def run(self) -> Report:
         """Chaos, heal, verdict. Raises Violation."""
-        for node in (*self.members, *self.workers, *self.clients.values()):
-            self.timeline.after(self.streams.schedule.draw(0, 200) * MS, node.start)
+        starts = [member.start for member in self.members]
+        starts += [worker.start for worker in self.workers]
+        starts += [client.start for client in self.clients.values()]
+        for start in starts:
+            self.timeline.after(self.streams.schedule.draw(0, 200) * MS, start)
         for application in self.applications:
             application.start()
         self._ask_settings()
@@ -162,14 +161,23 @@ class Cluster:
                     member.replace_disk()
                 member.start()
         if self._settings_id not in self.applications[0].client.pending:
-            applied = any(m.driver and m.driver.state.settings == self.swarm.settings
-                          for m in self.members)
+            applied = any(
+                m.driver and m.driver.state.settings == self.swarm.settings for m in self.members
+            )
             if not applied:
                 self._ask_settings()
         if self._healing:
+            self._scrub()
             for application in self.applications:
                 if application.paused and not _asks_admin(application.client):
                     application.resume_all()
+
+    def _scrub(self) -> None:
+        """Have every byte of the history read once: rot that nobody has met yet is found so."""
+        for member in self.members:
+            if member.driver is not None and member.scrubbed_life != member.life:
+                member.scrubbed_life = member.life
+                member.driver.replica.history.segments.scrub()
 
     def _heal(self) -> None:
         self.trace.note("nemesis", "heal")
@@ -177,6 +185,8 @@ class Cluster:
         self.nemesis.stop()
         self.network.heal()
         for member in self.members:
+            if member.doomed:
+                member.replace_disk()
             member.disk.fail_next_sync = member.disk.fail_next_write = False
             member.disk.bytes_max = -1
             member.disk.crash_at(-1)

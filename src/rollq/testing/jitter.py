@@ -37,7 +37,7 @@ class SeededJitter:
 class Streams:
     """Every stream of one seed."""
 
-    __slots__ = ("clock", "crash", "disk", "net", "schedule", "swarm", "workload", "_seed")
+    __slots__ = ("_seed", "clock", "crash", "disk", "net", "schedule", "swarm", "workload")
 
     def __init__(self, seed: int) -> None:
         self._seed = seed

@@ -127,7 +127,9 @@ class Ledger(Checker):
             job = self.jobs[event.job_id] = JobGhost(event.job_id, event.client_id)
         allowed, state = move
         if job.state not in allowed and not (event.array_id and job.state == GONE):
-            self.fail(f"job {job.job_id.hex()} was {job.state} and then came {event.kind} at {index}")
+            self.fail(f"job {job.job_id.hex()} was {job.state}, then came {event.kind} at {index}")
+        if job.state == GONE:
+            job.born_index, job.attempt = index, 0
         self._count(job, state)
         self._change(job, index, event, state)
 
@@ -148,7 +150,7 @@ class Ledger(Checker):
             if event.fence <= self.last_fence:
                 self.fail(f"fence {event.fence} was given after {self.last_fence}")
             self.last_fence = event.fence
-            if event.attempt <= job.attempt and job.state != GONE:
+            if event.attempt <= job.attempt:
                 self.fail(f"attempt {event.attempt} of a job came after {job.attempt}")
             job.fence, job.attempt = event.fence, event.attempt
             job.worker_id, job.array_id = event.worker_id, event.array_id
@@ -159,8 +161,6 @@ class Ledger(Checker):
                     f"is at attempt {job.attempt}, fence {job.fence}"
                 )
             job.status = event.status
-        if job.state == GONE:
-            job.born_index = index
         if state in ENDS:
             job.ended_index = index
             self.ended_count += 1

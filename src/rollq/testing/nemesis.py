@@ -60,9 +60,7 @@ class Nemesis:
         if not self._active:
             return
         swarm, chance = self._cluster.swarm, self._chance
-        self._timeline.after(
-            chance.draw(swarm.fault_ms_min, swarm.fault_ms_max) * MS, self._strike
-        )
+        self._timeline.after(chance.draw(swarm.fault_ms_min, swarm.fault_ms_max) * MS, self._strike)
         kind = chance.pick(swarm.faults)
         if STRIKES[kind](self):
             self._cluster.count(kind)
@@ -140,7 +138,11 @@ class Nemesis:
         network.shut[address] = None
         for link in [link for link in network.links.values() if link.member.address == address]:
             network.cut(link)
-        self._later(300, 3_000, lambda: network.shut.pop(address, None) and None)
+
+        def let_in() -> None:
+            network.shut.pop(address, None)
+
+        self._later(300, 3_000, let_in)
         return True
 
     # --- processes
@@ -190,9 +192,7 @@ class Nemesis:
             return False
         member.pause()
         life = member.life
-        self._timeline.after(
-            self._chance.draw(100, 5_000) * MS, lambda: member.resume(life)
-        )
+        self._timeline.after(self._chance.draw(100, 5_000) * MS, lambda: member.resume(life))
         return True
 
     def _clock_jump(self) -> bool:
@@ -257,6 +257,7 @@ class Nemesis:
         if not data:
             return False
         member.damaged = True
+        member.rotten_life = member.life
         disk.rot(name, chance.pick(places), chance.draw(0, 8))
         self._cluster.trace.note(member.name, "rot", name)
         if chance.chance(700) and member.driver is not None:
@@ -287,7 +288,9 @@ class Nemesis:
         """A member whose disk may be damaged now without breaking the atlas."""
         cluster = self._cluster
         for member in cluster.members:
-            if member.damaged and cluster.is_whole(member):
+            # Rot is found when the disk is read, so a life that began before it proves nothing.
+            latent = member.doomed or member.life <= member.rotten_life
+            if member.damaged and not latent and cluster.is_whole(member):
                 member.damaged = False
         damaged = [member for member in cluster.members if member.damaged]
         if len(damaged) + 1 > (len(cluster.members) - 1) // 2 or not cluster.all_voters():
@@ -307,9 +310,13 @@ class Nemesis:
         worker = self._chance.pick(self._cluster.workers)
         worker.pause()
         life = worker.life
-        self._timeline.after(
-            self._chance.draw(200, 6_000) * MS, lambda: worker.resume(life)
-        )
+        self._timeline.after(self._chance.draw(200, 6_000) * MS, lambda: worker.resume(life))
+        return True
+
+    def _worker_drain(self) -> bool:
+        worker = self._chance.pick(self._cluster.workers)
+        worker.drain()
+        self._later(1_000, 4_000, worker.start)
         return True
 
     def _worker_busy(self) -> bool:
@@ -337,7 +344,7 @@ class Nemesis:
         member = self._may_damage()
         if member is None or member.driver is None or member.driver.raft.role is Role.LEADER:
             return False
-        member.damaged = True
+        member.damaged = member.doomed = True
         arguments = {"member_id": member.driver.raft.member_id, "address": member.address}
         self._chance.pick(self._cluster.applications).admin("remove_member", arguments)
         self._later(300, 4_000, member.replace_disk)
@@ -363,9 +370,7 @@ class Nemesis:
 def is_present(member: SimMember) -> bool:
     """Whether a member takes part in consensus with a sound log."""
     driver = member.driver
-    return (
-        driver is not None and driver.roll.phase is Phase.PRESENT and driver.raft.suspect is None
-    )
+    return driver is not None and driver.roll.phase is Phase.PRESENT and driver.raft.suspect is None
 
 
 STRIKES: dict[str, Callable[[Nemesis], bool]] = {
@@ -392,6 +397,7 @@ STRIKES: dict[str, Callable[[Nemesis], bool]] = {
     "old_disk": Nemesis._old_disk,
     "worker_crash": Nemesis._worker_crash,
     "worker_pause": Nemesis._worker_pause,
+    "worker_drain": Nemesis._worker_drain,
     "worker_busy": Nemesis._worker_busy,
     "client_crash": Nemesis._client_crash,
     "transfer": Nemesis._transfer,

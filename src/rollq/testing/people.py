@@ -78,9 +78,7 @@ class Application:
 
     def _submit_bulk(self) -> None:
         chance = self._chance
-        items = tuple(
-            BulkItem(chance.draw_id(), self._body()) for _ in range(chance.draw(2, 6))
-        )
+        items = tuple(BulkItem(chance.draw_id(), self._body()) for _ in range(chance.draw(2, 6)))
         key = chance.draw_id()
         self._jobs += [item.job_id for item in items]
         self._ask_submit(
@@ -105,7 +103,7 @@ class Application:
                 self.client.client_id,
                 chance.pick(QUEUES),
                 "tool",
-                self._body(),
+                self._body(run_ms_max=300),
                 chance.draw(2, 9),
                 self._options(),
                 chance.pick((0, 0, 1, 3)),
@@ -146,9 +144,9 @@ class Application:
         self.client.ask(wire.Admin(request_id, action, msgspec.msgpack.encode(arguments)))
         return request_id
 
-    def _body(self) -> bytes:
+    def _body(self, run_ms_max: int = 4_000) -> bytes:
         chance = self._chance
-        run_ms = chance.draw(1, 400) if chance.chance(850) else chance.draw(400, 4_000)
+        run_ms = chance.draw(1, 300 if chance.chance(850) else run_ms_max)
         return body_of(
             JobPlan(
                 run_ms,

@@ -1,7 +1,7 @@
 """`python -m rollq.testing.sim`: run many seeds, print what was done, stop at the first violation.
 
-    python -m rollq.testing.sim --seeds 300 --start 0 --jobs 2
-    python -m rollq.testing.sim --seed 17 --trace
+python -m rollq.testing.sim --seeds 300 --start 0 --jobs 2
+python -m rollq.testing.sim --seed 17 --trace
 """
 
 from __future__ import annotations
@@ -38,14 +38,12 @@ class Outcome:
 
 def run_seed(seed: int, swarm: Swarm | None = None, *, live_trace: bool = False) -> Outcome:
     """One seed, start to verdict. A crash of the product is a failure like any other."""
-    cluster = Cluster(
-        seed, swarm or draw_swarm(Streams(seed).swarm), live_trace=live_trace
-    )
+    cluster = Cluster(seed, swarm or draw_swarm(Streams(seed).swarm), live_trace=live_trace)
     try:
         return Outcome(seed, cluster.run())
     except Violation as violation:
         failure = str(violation)
-    except Exception as error:  # noqa: BLE001 - whatever the product raises is a finding
+    except Exception as error:  # whatever the product raises is a finding
         failure = f"{type(error).__name__}: {error}\n{traceback.format_exc()}"
     return Outcome(seed, Report(), failure, cluster.trace.lines(TRACE_LINES))
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from rollq.base.errors import ErrorCode
 from rollq.base.ids import ClientId, JobId, MessageId
 from rollq.roles.client import signals
 from rollq.roles.client.machine import ClientMachine, ClientSetup, id_of
 from rollq.testing.clock import MS
 from rollq.testing.network import SessionLink
 from rollq.testing.sim_member import World
-from rollq.wire.messages import Accepted, Answer, Error, Query, Result
+from rollq.wire.messages import Result, SubmitArray, SubmitBulk, SubmitJob
 
 TICK_MS = 500
 
@@ -43,7 +42,6 @@ class SimClient:
         self.life = 0
         self.cap = cap
         self.pending: dict[MessageId, signals.Request] = {}
-        self.accepted: list[JobId] = []
         self.results: dict[JobId, Result] = {}  # the last one of each job
         self._addresses = addresses
         self._book = book
@@ -157,17 +155,7 @@ class SimClient:
         self._feed(signals.Taken(result.job_id))
 
 
-SUBMITS = (signals.SubmitJob, signals.SubmitBulk, signals.SubmitArray)
-
-
-def is_unknown(answer: Accepted | Answer | Error) -> bool:
-    """Whether an answer says that nobody knows."""
-    return isinstance(answer, Error) and answer.code == ErrorCode.OUTCOME_UNKNOWN
-
-
-def query_of(request: signals.Request) -> Query | None:
-    """The query, if the request is one."""
-    return request if isinstance(request, Query) else None
+SUBMITS = (SubmitJob, SubmitBulk, SubmitArray)
 
 
 DO: dict[type, str] = {

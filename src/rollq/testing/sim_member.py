@@ -57,6 +57,9 @@ class SimMember:
         self.halted = ""  # why the process refused to run on; empty: it did not
         self.stale = False  # its disk is an older copy: the operator must empty it
         self.damaged = False  # its disk lost what it had promised; see `nemesis`
+        self.rotten_life = -1  # the life in which a bit of its disk was flipped
+        self.scrubbed_life = -1
+        self.doomed = False  # taken out of the group: the operator will empty its disk
         self.images: list[tuple[DiskImage, int]] = []  # with the life in which it was taken
         self.present_life = 0  # the last life that took part in consensus
         self.armed_point = ""
@@ -137,7 +140,7 @@ class SimMember:
         self._stop()
         self.disk = VirtualDisk()
         self.images.clear()
-        self.stale = False
+        self.stale = self.doomed = False
 
     def pause(self) -> None:
         """The process is suspended: time passes it by, messages pile up."""

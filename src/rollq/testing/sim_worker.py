@@ -25,6 +25,7 @@ class SimWorker:
         self,
         world: World,
         name: str,
+        *,
         addresses: tuple[str, ...],
         patterns: tuple[str, ...],
         slots: int,
@@ -104,6 +105,10 @@ class SimWorker:
     def cpu(self, *, busy: bool) -> None:
         """The load of its machine changed."""
         self._feed(signals.CpuBusy() if busy else signals.CpuOk())
+
+    def drain(self) -> None:
+        """It is asked to finish what runs and leave."""
+        self._feed(signals.DrainRequested())
 
     # --- what the network tells
 

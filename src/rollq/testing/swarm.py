@@ -38,6 +38,7 @@ PEOPLE_FAULTS: Final = (
     "worker_crash",
     "worker_pause",
     "worker_busy",
+    "worker_drain",
     "client_crash",
     "transfer",
     "remove_member",
@@ -56,7 +57,7 @@ class Swarm:
     cap: int = 0
     jobs_per_client: int = 25
     chaos_ms: int = 12_000
-    heal_ms_max: int = 60_000
+    heal_ms_max: int = 90_000
     fault_ms_min: int = 150  # between two strikes of the nemesis
     fault_ms_max: int = 1_200
     faults: tuple[str, ...] = ()

@@ -41,9 +41,9 @@ def as_text(line: tuple[int, str, str, tuple[Any, ...]]) -> str:
 
 
 def short(value: Any) -> str:
-    """A value without its bulk; an id is shown by its first four bytes."""
+    """A value without its bulk; an id is shown by its first bytes and its last."""
     if isinstance(value, bytes):
-        return value[:4].hex() if len(value) == 16 else f"<{len(value)} bytes>"
+        return (value[:3] + value[-1:]).hex() if len(value) == 16 else f"<{len(value)} bytes>"
     if isinstance(value, str | int | bool) or value is None:
         return str(value)
     if isinstance(value, tuple | list):

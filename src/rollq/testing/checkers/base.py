@@ -47,9 +47,7 @@ class Checker:
     def hears(self, member: SimMember, session: int, message: Any) -> None:
         """A member takes a message of a session."""
 
-    def applied(
-        self, member: SimMember, entry: Entry, applied: Applied, state: GridState
-    ) -> None:
+    def applied(self, member: SimMember, entry: Entry, applied: Applied, state: GridState) -> None:
         """A member applied an entry."""
 
     def finished(self, members: list[SimMember]) -> None:
