@@ -1,0 +1,96 @@
+"""The log's markers and searches, apart from any node."""
+
+from __future__ import annotations
+
+import pytest
+
+from rollq.base.errors import LocalError
+from rollq.raft.log import RaftLog
+from rollq.raft.types import Entry
+from tests.unit.raft.helpers import entries_of
+
+
+def make_log(*terms: int, base: int = 0, base_term: int = 0, commit: int = 0) -> RaftLog:
+    return RaftLog(base, base_term, entries_of(*terms, first=base + 1), commit)
+
+
+def naive_hint(log: RaftLog, index: int, term: int) -> tuple[int, int]:
+    """By stepping back one by one."""
+    index = min(index, log.last_index)
+    while index > 0:
+        ours = log.term_at(index)
+        if ours is None:
+            return index, 0
+        if ours <= term:
+            return index, ours
+        index -= 1
+    return 0, 0
+
+
+@pytest.mark.parametrize(
+    ("base", "base_term", "terms"),
+    [
+        (0, 0, ()),
+        (0, 0, (1, 1, 3, 3, 5, 5, 5)),
+        (4, 2, (2, 2, 4)),
+        (4, 2, ()),
+        (7, 6, (6, 7, 7, 9)),
+    ],
+)
+def test_conflict_hint_equals_stepping_back(
+    base: int, base_term: int, terms: tuple[int, ...]
+) -> None:
+    log = make_log(*terms, base=base, base_term=base_term)
+    for index in range(log.last_index + 3):
+        for term in range(11):
+            assert log.conflict_hint(index, term) == naive_hint(log, index, term)
+
+
+def test_recovery_clamps_the_commit_to_what_is_there() -> None:
+    assert make_log(1, 1, commit=9).commit == 2
+    assert make_log(1, 1, base=5, base_term=1, commit=3).commit == 5
+
+
+def test_truncation_lowers_what_the_disk_knows() -> None:
+    log = make_log(1, 1, 1)
+    log.append(Entry(1, 4, 0, b""))
+    assert [e.index for e in log.take_unstable()] == [4]
+    log.merge(1, entries_of(2, 2, 2, 2, first=2))
+    log.persisted()
+    assert log.stable == 1
+    assert [e.index for e in log.take_unstable()] == [2, 3, 4, 5]
+
+
+def test_slices_hold_one_entry_at_least_and_then_what_fits() -> None:
+    log = RaftLog(0, 0, [Entry(1, i, 0, bytes(34)) for i in range(1, 7)], 0)
+    assert [e.index for e in log.slice(2, 7, 0)] == [2]
+    assert [e.index for e in log.slice(2, 7, 100)] == [2, 3]
+    assert [e.index for e in log.slice(2, 5, 10_000)] == [2, 3, 4]
+    assert [e.index for e in log.slice(2, 99, 10_000)] == [2, 3, 4, 5, 6]
+
+
+def test_compaction_stops_at_what_is_applied() -> None:
+    log = make_log(1, 1, 1, commit=3)
+    log.take_committed(1)
+    log.applied_to(1)
+    with pytest.raises(LocalError):
+        log.compact(2)
+    log.compact(1)
+    log.compact(1)
+    assert (log.base_index, log.base_term, len(log.entries)) == (1, 1, 2)
+
+
+def test_markers_keep_their_order_through_a_life() -> None:
+    log = make_log()
+    for index in range(1, 100):
+        log.append(Entry(1, index, 0, b"x"))
+        log.take_unstable()
+        log.persisted()
+        log.commit_to(index - 1)
+        taken = log.take_committed(1000)
+        if taken:
+            log.applied_to(taken[-1].index)
+        if index % 10 == 0:
+            log.compact(log.applied - 2)
+        assert log.base_index <= log.applied <= log.applying <= log.commit <= log.last_index
+        assert log.base_index <= log.stable <= log.handed <= log.last_index
