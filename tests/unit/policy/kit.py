@@ -1,0 +1,78 @@
+"""A leader to try dispatch on: a grid, its index, and a second index as a follower keeps it."""
+
+from __future__ import annotations
+
+from rollq.base.ids import JobId
+from rollq.grid.commands import AssignJob, AssignTask, Command, OpenWorker
+from rollq.grid.effects import Applied, Refused
+from rollq.policy.dispatch import Dispatcher
+from tests.unit.grid.kit import Grid, worker_id
+
+EVERYTHING = ("job.assign.>",)
+
+
+class Desk(Grid):
+    """A grid with a dispatcher. What is decided is written as `job@worker`."""
+
+    def __init__(self, placement: str = "least-load") -> None:
+        super().__init__(workers=())
+        self.dispatcher = Dispatcher(self.state, placement)
+        self.follower = Dispatcher(self.state, placement)
+
+    def apply(self, *commands: Command) -> Applied:
+        """Apply one entry; both members see its events."""
+        applied = super().apply(*commands)
+        self.dispatcher.observe(applied.events)
+        self.follower.observe(applied.events)
+        return applied
+
+    def worker(
+        self,
+        name: str,
+        credit: int = 0,
+        patterns: tuple[str, ...] = EVERYTHING,
+        incarnation: int = 1,
+    ) -> None:
+        """A worker opens a session and grants credit."""
+        self.apply(OpenWorker(worker_id(name), incarnation, name, patterns, 4))
+        held = len(self.state.workers[worker_id(name)].held)
+        self.dispatcher.open_worker(worker_id(name), incarnation, name, patterns, held)
+        self.grant(name, credit)
+
+    def grant(self, name: str, credit: int) -> None:
+        """A worker grants more credit."""
+        self.dispatcher.grant(worker_id(name), credit)
+
+    def credit(self, name: str) -> int:
+        """What a worker may still be given."""
+        return self.dispatcher.credit(worker_id(name))
+
+    def decide(self, count_max: int = 1_000) -> list[AssignJob | AssignTask]:
+        """Decide, without applying it."""
+        return self.dispatcher.decide(count_max)
+
+    def settle(self, decided: list[AssignJob | AssignTask]) -> list[str]:
+        """Apply decisions; those that were taken."""
+        applied = self.apply(*decided)
+        taken = []
+        for command, outcome in zip(decided, applied.outcomes, strict=True):
+            if isinstance(outcome, Refused):
+                self.dispatcher.refused(command)
+            else:
+                taken.append(said(command))
+        return taken
+
+    def run(self, count_max: int = 1_000) -> list[str]:
+        """Decide and apply."""
+        return self.settle(self.decide(count_max))
+
+
+def said(command: AssignJob | AssignTask) -> str:
+    """A decision in words."""
+    job_id = command.job_id if isinstance(command, AssignJob) else command.array_id
+    return f"{name_of(job_id)}@{command.worker_id.lstrip(bytes(1)).decode()}"
+
+
+def name_of(job_id: JobId) -> str:
+    """The name that an id was made of."""
+    return job_id[:12].lstrip(bytes(1)).decode()

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import pytest
+
+from rollq.base.errors import ErrorCode, LocalError
+from rollq.grid.state import ClientRecord
+from rollq.policy import placement
+from rollq.policy.placement import LeastLoad, Placement, RoundRobin, Sticky, make_placement
+from rollq.policy.pools import Pool, Session
+from tests.unit.grid.kit import Grid
+
+
+class Crew:
+    """Sessions of one pool that has a queue, by name."""
+
+    def __init__(self, crew: Placement) -> None:
+        self.crew = crew
+        self.pool = Pool("job.assign.>", crew)
+        self.pool.engage()
+        self.sessions: dict[str, Session] = {}
+        grid = Grid()
+        grid.submit("x")
+        self.job = grid.job("x")
+
+    def set(self, name: str, credit: int, running: int = 0) -> None:
+        session = self.sessions.get(name)
+        if session is None:
+            session = self.sessions[name] = Session(name.encode(), 1, name, 0)
+            self.pool.admit(session)
+        session.credit, session.running = credit, running
+        session.weigh()
+
+    def pick(self, client: str = "ann") -> str:
+        self.job.client = ClientRecord(client)
+        return self.crew.pick(self.job).name
+
+    def spend(self, client: str = "ann") -> str:
+        name = self.pick(client)
+        session = self.sessions[name]
+        self.set(name, session.credit - 1, session.running + 1)
+        return name
+
+
+def test_least_load_takes_the_most_credit_first() -> None:
+    crew = Crew(LeastLoad())
+    crew.set("a", 1)
+    crew.set("b", 3)
+    crew.set("c", 2)
+    assert [crew.spend() for _ in range(6)] == ["b", "c", "b", "a", "c", "b"]
+    assert not crew.crew
+
+
+def test_least_load_takes_the_fewest_running_of_equal_credit() -> None:
+    crew = Crew(LeastLoad())
+    crew.set("busy", 2, running=5)
+    crew.set("idle", 2, running=1)
+    assert crew.pick() == "idle"
+    crew.set("idle", 2, running=6)
+    assert crew.pick() == "busy"
+
+
+def test_least_load_takes_who_waited_longest_of_equals() -> None:
+    crew = Crew(LeastLoad())
+    for name in "abc":
+        crew.set(name, 1)
+    crew.set("a", 1)  # no change: it keeps its place
+    assert crew.pick() == "a"
+    crew.set("a", 0)
+    crew.set("a", 1)
+    assert [crew.spend() for _ in range(3)] == ["b", "c", "a"]
+
+
+def test_least_load_forgets_empty_buckets() -> None:
+    crew = Crew(LeastLoad())
+    crew.set("best", 9_999)
+    for running in range(5_000):
+        crew.set("other", 1, running)
+    least = crew.crew
+    assert isinstance(least, LeastLoad)
+    assert len(least._buckets) <= placement.SLACK_MIN + 8
+    assert crew.pick() == "best"
+
+
+def test_round_robin_takes_turns_whatever_the_load() -> None:
+    crew = Crew(RoundRobin())
+    crew.set("a", 9)
+    crew.set("b", 1)
+    crew.set("c", 5, running=7)
+    assert [crew.pick() for _ in range(4)] == ["a", "b", "c", "a"]
+    crew.set("b", 0)
+    crew.set("b", 0)
+    assert [crew.pick() for _ in range(3)] == ["c", "a", "c"]
+
+
+def test_sticky_stays_while_there_is_credit() -> None:
+    crew = Crew(Sticky())
+    crew.set("a", 2)
+    crew.set("b", 2)
+    assert crew.spend("ann") == "a"
+    assert crew.spend("bob") == "b"
+    assert crew.spend("ann") == "a"
+    assert crew.spend("ann") == "b"  # a has no credit left
+    assert not crew.crew
+
+
+def test_sticky_forgets_the_pair_used_longest_ago(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placement, "STICKY_PAIRS_MAX", 2)
+    crew = Crew(Sticky())
+    crew.set("a", 4)
+    crew.set("b", 4)
+    crew.set("c", 4)
+    homes = {client: crew.spend(client) for client in ("ann", "bob")}
+    assert crew.spend("ann") == homes["ann"]
+    crew.spend("cid")  # bob's pair goes
+    sticky = crew.crew
+    assert isinstance(sticky, Sticky)
+    assert [client for client, _ in sticky._homes] == ["ann", "cid"]
+
+
+def test_an_unknown_policy_is_refused_by_name() -> None:
+    with pytest.raises(LocalError, match="no placement policy 'fastest'") as refused:
+        make_placement("fastest")
+    assert refused.value.code is ErrorCode.BAD_OPTIONS

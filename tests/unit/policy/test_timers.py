@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollq.policy.timers import STALE_MIN, Timers
+
+
+def test_due_come_earliest_first_and_once() -> None:
+    timers: Timers[str] = Timers()
+    timers.set("late", 30)
+    timers.set("early", 10)
+    timers.set("middle", 20)
+    assert timers.pop_due(20, 10) == ["early", "middle"]
+    assert timers.pop_due(20, 10) == []
+    assert timers.next_ms() == 30
+
+
+def test_due_together_come_in_the_order_in_which_they_were_set() -> None:
+    timers: Timers[str] = Timers()
+    for name in ("z", "a", "m"):
+        timers.set(name, 10)
+    assert timers.pop_due(10, 2) == ["z", "a"]
+    assert timers.pop_due(10, 2) == ["m"]
+
+
+def test_a_timer_can_be_put_off_and_brought_forward() -> None:
+    timers: Timers[str] = Timers()
+    timers.set("off", 10)
+    timers.set("off", 50)
+    timers.set("forward", 90)
+    timers.set("forward", 20)
+    assert timers.pop_due(49, 10) == ["forward"]
+    assert timers.pop_due(50, 10) == ["off"]
+    assert timers.next_ms() is None
+
+
+def test_a_cancelled_timer_is_gone() -> None:
+    timers: Timers[str] = Timers()
+    timers.set("a", 10)
+    timers.cancel("a")
+    timers.cancel("never set")
+    assert "a" not in timers
+    assert len(timers) == 0
+    assert timers.pop_due(100, 10) == []
+
+
+def test_clear_forgets_everything() -> None:
+    timers: Timers[str] = Timers()
+    timers.set("a", 10)
+    timers.clear()
+    assert timers.next_ms() is None
+
+
+def test_cancelled_timers_take_no_room() -> None:
+    timers: Timers[int] = Timers()
+    timers.set(-1, 5)
+    for number in range(10_000):
+        timers.set(number, 1_000 + number)
+        timers.cancel(number)
+    assert len(timers._heap) <= STALE_MIN + 4
+    assert timers.pop_due(10_000_000, 10) == [-1]
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["set", "cancel", "pop"]), st.integers(0, 9), st.integers(0, 300)),
+    max_size=300,
+)
+
+
+@given(STEPS)
+def test_timers_agree_with_a_plain_dict(steps: list[tuple[str, int, int]]) -> None:
+    timers: Timers[int] = Timers()
+    model: dict[int, int] = {}
+    for what, key, time_ms in steps:
+        if what == "set":
+            timers.set(key, time_ms)
+            model[key] = time_ms
+        elif what == "cancel":
+            timers.cancel(key)
+            model.pop(key, None)
+        else:
+            due = {key for key, due_ms in model.items() if due_ms <= time_ms}
+            popped = timers.pop_due(time_ms, 100)
+            assert set(popped) == due
+            assert [model[key] for key in popped] == sorted(model[key] for key in due)
+            model = {key: due_ms for key, due_ms in model.items() if key not in due}
+        assert timers.next_ms() == min(model.values(), default=None)
+        assert len(timers) == len(model)
