@@ -1,0 +1,186 @@
+"""Golden command logs: how they are written, read and replayed.
+
+A log is a text file, one entry a line in hex (`-` for an empty one). What replaying it gave when it
+was written stands beside it: the hash of the log, a digest of all facts, and the snapshot. None of
+these files is ever written again: a new version of the format gets new ones.
+
+    python -m tests.replay.commands_log FILE          replay and print what it gives
+    python -m tests.replay.commands_log --make NAME   write a new set (refuses to overwrite)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from rollq.base.ids import task_id
+from rollq.base.jobs import AttemptRef, BulkItem, JobOptions
+from rollq.grid import commands as c
+from rollq.grid.apply import apply_entry
+from rollq.grid.command_codec import encode_batch
+from rollq.grid.snapshot import encode_snapshot
+from rollq.grid.state import ASSIGNED, GridState
+
+GOLDEN = Path(__file__).with_name("golden")
+
+
+def read_log(path: Path) -> list[bytes]:
+    """The entries of a log."""
+    lines = path.read_text(encoding="ascii").split()
+    return [b"" if line == "-" else bytes.fromhex(line) for line in lines]
+
+
+def replay(entries: list[bytes]) -> tuple[GridState, dict[str, str]]:
+    """The state after all entries, and what to compare it by."""
+    state = GridState()
+    facts = hashlib.sha256()
+    for index, data in enumerate(entries, 1):
+        for event in apply_entry(state, index, data).events:
+            facts.update(msgspec.json.encode(event) + b"\n")
+    snapshot = hashlib.sha256(encode_snapshot(state)).hexdigest()
+    return state, {
+        "log_hash": state.log_hash.hex(),
+        "facts": facts.hexdigest(),
+        "snapshot": snapshot,
+    }
+
+
+def make_log() -> list[bytes]:
+    """A log with every command in it, most of them many times, from one seed."""
+    rng = random.Random(20_260_401)
+    state = GridState()
+    entries: list[bytes] = []
+    for commands in life(rng, state):
+        data = encode_batch(1_700_000_000_000 + 250 * len(entries), commands) if commands else b""
+        apply_entry(state, len(entries) + 1, data)
+        entries.append(data)
+    return entries
+
+
+def life(rng: random.Random, state: GridState) -> Iterator[list[c.Command]]:
+    """What a small grid sees: work, then trouble, again and again."""
+    workers = [bytes([0xA0 + number]) * 16 for number in range(3)]
+    yield []
+    yield [c.SetSettings(c.Settings(results_kept_max=20, client_cap=9), "olga")]
+    yield [c.OpenClient("ann", 6), c.OpenClient("bøb")]
+    for turn in range(40):
+        yield [
+            c.OpenWorker(one, 1 + turn // 15, f"w{one[0]}", ("job.assign.>",), 4, (), 40)
+            for one in workers
+            if one not in state.workers or turn == 15
+        ]
+        yield list(submits(rng, turn))
+        yield [
+            c.AssignJob(record.job_id, rng.choice(workers), 1 + turn // 15, record.attempt + 1, 90)
+            for record in list(state.jobs.values())
+            if record.end is None and rng.random() < 0.7
+        ]
+        yield [
+            c.AssignTask(array.array_id, rng.choice(workers), 1 + turn // 15, 90)
+            for array in state.arrays.values()
+            for _ in range(3)
+        ]
+        yield list(reports(rng, state))
+        yield list(trouble(rng, state, turn, workers))
+
+
+def submits(rng: random.Random, turn: int) -> Iterator[c.Command]:
+    """New work."""
+    options = JobOptions(
+        priority=turn % 10,
+        delay_ms=20 * (turn % 2),
+        max_attempts=2,
+        retry_exit_codes=(75,),
+        worker_name="w161" if turn % 5 == 0 else "",
+    )
+    for _ in range(3):
+        yield c.SubmitJob(
+            rng.randbytes(16),
+            rng.choice(["ann", "bøb"]),
+            f"q{turn % 3}",
+            "exe",
+            rng.randbytes(rng.randrange(30)),
+            rng.choice([None, options]),
+        )
+    if turn % 8 == 1:
+        items = tuple(BulkItem(rng.randbytes(16), b"bulk") for _ in range(3))
+        yield c.SubmitBulk("ann", "bulk", "exe", items, None, f"key-{turn}")
+        yield c.SubmitArray(rng.randbytes(16), "bøb", "arrays", "exe", b"array", 20, options, 3)
+
+
+def reports(rng: random.Random, state: GridState) -> Iterator[c.Command]:
+    """What workers say of the attempts that run."""
+    for record in list(state.jobs.values()):
+        if record.state is not ASSIGNED:
+            continue
+        name, attempt, fence = record.job_id, record.attempt, record.fence
+        chance = rng.randrange(14)
+        if chance < 5:
+            yield c.AckJob(name, attempt, fence, chance % 2, b"out", chance, 0, 12, 4_096)
+        elif chance == 5:
+            yield c.AckJob(name, attempt, fence, 1, b"again", 75, 0, 3, 0, 30, "busy")
+        elif chance == 6:
+            yield c.AckJob(name, attempt, fence, 2)
+        elif chance == 7:
+            yield c.NackJob(name, attempt, fence, "no room", 10)
+        elif chance == 8:
+            yield c.ExpireLeases((c.LostAttempt(name, attempt, 15),))
+
+
+def trouble(
+    rng: random.Random, state: GridState, turn: int, workers: list[bytes]
+) -> Iterator[c.Command]:
+    """What the leader's timers, operators and clients do."""
+    jobs = list(state.jobs.values())
+    some = [record for record in jobs if rng.random() < 0.3]
+    yield c.ReleaseJobs(tuple(c.LostAttempt(one.job_id, one.attempt) for one in jobs))
+    yield c.ReleaseJobs(tuple(c.LostAttempt(one.array_id, 0) for one in state.arrays.values()))
+    yield c.ConfirmResults("ann", tuple(one.job_id for one in some))
+    if turn % 4 == 0:
+        yield c.CancelJobs(tuple(one.job_id for one in some[:3]), "olga")
+        yield c.ExpireJobs(tuple(one.job_id for one in some[3:5]))
+        dead = list(state.dead)
+        yield c.RedriveJobs(tuple(c.RedriveItem(one, b"edited") for one in dead[:2]), "olga")
+        yield c.PurgeJobs(tuple(dead[2:4]), "olga")
+        yield c.ForgetJobs(tuple(one.job_id for one in some[5:]))
+    if turn % 10 == 5:
+        yield c.PauseQueue("q1", "olga")
+        yield c.CancelJobs(tuple(one.array_id for one in state.arrays.values())[:1])
+        yield c.CloseWorker(workers[0], 1 + turn // 15, (c.LostAttempt(bytes(16), 1, 5),))
+    elif turn % 10 == 7:
+        yield c.ResumeQueue("q1", "olga")
+        held = tuple(
+            AttemptRef(one.job_id, one.attempt, one.fence)
+            for one in jobs
+            if one.worker_id == workers[1]
+        )
+        arrays = [task_id(one.array_id, 19) for one in state.arrays.values()]
+        yield c.OpenWorker(workers[1], 1 + turn // 15, "w161", (">",), 2, held[1:], 0)
+        yield c.ForgetJobs(tuple(arrays))
+
+
+def make_golden(name: str) -> None:
+    """Write a new set of files."""
+    entries = make_log()
+    state, found = replay(entries)
+    texts = "".join((data.hex() or "-") + "\n" for data in entries)
+    for suffix, content in (
+        ("log", texts.encode()),
+        ("json", (json.dumps(found, indent=2) + "\n").encode()),
+        ("snapshot", encode_snapshot(state)),
+    ):
+        with (GOLDEN / f"{name}.{suffix}").open("xb") as file:
+            file.write(content)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--make":
+        make_golden(sys.argv[2])
+    else:
+        print(json.dumps(replay(read_log(Path(sys.argv[1])))[1]))
