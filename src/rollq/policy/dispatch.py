@@ -128,6 +128,7 @@ class Dispatcher:
             self._release_task(array_id, session.worker_id)
         for job_id in list(self._holds.jobs):
             self._holds.release_job(job_id)
+        self._holds.room_made_for_all()
         self._sessions.clear()
         self._backlog.desert()
         for item in dict.fromkeys(decided):

@@ -98,6 +98,7 @@ class QueueLanes:
 
     __slots__ = (
         "absent",
+        "empty_count",
         "is_paused",
         "levels",
         "mask",
@@ -116,6 +117,7 @@ class QueueLanes:
         self.mask = 0  # bit p: the ring of level p may hold somebody
         self.size = 0  # entries in lanes, stale ones too
         self.stale_count = 0  # how many of them wait no more, as far as is known
+        self.empty_count = 0  # lanes that were emptied since the last sweep, not by `take`
         self.pools: list[Pool] = []  # that serve this queue
         self.absent: list[Pool] = []  # of these, the ones whose rings it is not in
 
@@ -190,12 +192,16 @@ class QueueLanes:
                 while (first := lane.first()) is not None and not _waits(first):
                     lane.drop_first()
                     self._dropped_stale()
-                if lane.first() is None:
-                    lanes[item.client] = None
-            elif lane is not None and not _waits(lane):
+                is_empty = lane.first() is None
+            else:
+                is_empty = lane is not None and not _waits(lane)
+                if is_empty:
+                    self._dropped_stale()
+            if is_empty:
                 lanes[item.client] = None
-                self._dropped_stale()
-        if self.stale_count > STALE_MIN and 2 * self.stale_count > self.size:
+                self.empty_count += 1
+        useless = self.stale_count + self.empty_count
+        if useless > STALE_MIN and 2 * useless > self.size + self.empty_count:
             self._sweep()
 
     def _take_from(self, lane: Item | Lane | None, holds: Holds) -> tuple[Item | None, bool]:
@@ -228,7 +234,7 @@ class QueueLanes:
 
     def _sweep(self) -> None:
         """Drop all that waits no more. Paid for by those entries, which are the majority."""
-        self.size = self.stale_count = 0
+        self.size = self.stale_count = self.empty_count = 0
         for level in filter(None, self.levels):
             lanes = level.lanes
             for client, lane in lanes.items():

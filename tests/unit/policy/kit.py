@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from rollq.base.ids import JobId
-from rollq.grid.commands import AssignJob, AssignTask, Command, OpenWorker
+from rollq.grid.commands import AssignJob, AssignTask, Command, ForgetJobs, OpenWorker
 from rollq.grid.effects import Applied, Refused
 from rollq.policy.dispatch import Dispatcher
-from tests.unit.grid.kit import Grid, worker_id
+from tests.unit.grid.kit import Grid, job_id, worker_id
 
 EVERYTHING = ("job.assign.>",)
 
@@ -65,6 +65,14 @@ class Desk(Grid):
     def run(self, count_max: int = 1_000) -> list[str]:
         """Decide and apply."""
         return self.settle(self.decide(count_max))
+
+    def waiting_count(self, queue: str = "q") -> int:
+        """How many jobs and tasks wait in a queue."""
+        return self.dispatcher.waiting_count(queue)
+
+    def forget(self, name: str) -> None:
+        """The TTL of an ended job is over."""
+        self.apply(ForgetJobs((job_id(name),)))
 
 
 def said(command: AssignJob | AssignTask) -> str:
