@@ -105,7 +105,15 @@ def cancel_job(state: GridState, record: JobRecord, by: str, out: Applied) -> in
         if record.cancel_requested:
             return 0
         record.cancel_requested = True
-        out.events.append(fact(JOB_CANCEL_REQUESTED, record, worker_id=record.worker_id, detail=by))
+        out.events.append(
+            fact(
+                JOB_CANCEL_REQUESTED,
+                record,
+                worker_id=record.worker_id,
+                fence=record.fence,
+                detail=by,
+            )
+        )
         out.effects.append(
             SendCancel(record.worker_id, record.job_id, record.attempt, record.fence)
         )

@@ -1,0 +1,295 @@
+"""The commands of grid scenarios, one small handler each.
+
+Work        submit NAMES [client= queue= delay= priority= attempts= retry=(codes) for=WORKER]
+            array NAME COUNT [max= delay= attempts=] · task ARRAY [worker=]
+            assign NAMES [worker=] · ack NAME [status= exit= delay=] · nack NAME [delay=]
+Trouble     lease-lost NAME [attempt= delay=] · release NAME [attempt=] · expire NAMES
+            cancel NAMES · redrive NAMES · purge NAMES · forget NAMES
+People      open-worker NAME [incarnation= running=(names) delay=] · close-worker NAME [delay=]
+            cap CLIENT N · confirm CLIENT NAMES · pause QUEUE · resume QUEUE
+Looking     jobs · owed CLIENT · orders WORKER · restart (through a snapshot)
+
+A name is a job, or `array/number` for a task. `ack` and `nack` speak of the last attempt that the
+world saw start, so that they can come late. Every command prints outcome, facts and duties.
+"""
+
+from __future__ import annotations
+
+from rollq.base.ids import JobId, task_id, task_number
+from rollq.base.jobs import AttemptRef, JobOptions, Status
+from rollq.grid import commands as c
+from rollq.grid.apply import apply_entry
+from rollq.grid.command_codec import encode_batch
+from rollq.grid.effects import Applied, Done, Effect, Known, Outcome, SendAssign, SendResult
+from rollq.grid.events import Event
+from rollq.grid.invariants import check
+from rollq.grid.outbox import owed_to_client, owed_to_worker
+from rollq.grid.snapshot import decode_snapshot, encode_snapshot
+from rollq.grid.state import PREFIX_BYTES, GridState
+from tests.scenarios.blocks import Block
+from tests.scenarios.runner import Machine
+
+ID_BYTES = 16
+LEASE_MS = 1_000
+
+
+class World:
+    """A state, and what workers were told of attempts."""
+
+    def __init__(self) -> None:
+        self.state = GridState()
+        self.orders: dict[JobId, SendAssign] = {}
+
+    def apply(self, *commands: c.Command) -> str:
+        """Apply one entry and tell everything that came of it."""
+        index = self.state.applied_index + 1
+        applied = apply_entry(self.state, index, encode_batch(index, commands))
+        for effect in applied.effects:
+            if isinstance(effect, SendAssign):
+                self.orders[effect.job_id] = effect
+        broken = check(self.state)
+        return "\n".join([*self.tell(applied), *broken])
+
+    def tell(self, applied: Applied) -> list[str]:
+        """Outcomes, facts, duties: one a line."""
+        return [
+            *dict.fromkeys(outcome_text(outcome) for outcome in applied.outcomes),
+            *(f"  {self.event_text(event)}" for event in applied.events),
+            *(f"  > {self.effect_text(effect)}" for effect in applied.effects),
+        ]
+
+    def name(self, job_id: JobId) -> str:
+        """What a scenario calls this id."""
+        array = self.state.arrays.get(job_id[:PREFIX_BYTES])
+        if array is not None and task_number(array.array_id, job_id) < array.task_count:
+            return f"{plain(array.array_id)}/{task_number(array.array_id, job_id)}"
+        return plain(job_id)
+
+    def event_text(self, event: Event) -> str:
+        """A fact with what matters of it."""
+        subject = self.name(event.job_id) if event.job_id else plain(event.array_id)
+        subject = subject or plain(event.worker_id) or event.client_id or event.queue
+        words = [event.kind, subject]
+        if event.worker_id and event.job_id:
+            words.append(f"worker={plain(event.worker_id)}")
+        for field in ("attempt", "fence", "delay_ms", "count", "exit_code"):
+            if getattr(event, field):
+                words.append(f"{field.removesuffix('_ms')}={getattr(event, field)}")
+        if event.cause:
+            words.append(f"cause={c.Cause(event.cause).name.lower()}")
+        return " ".join(words)
+
+    def effect_text(self, effect: Effect) -> str:
+        """A duty with what matters of it."""
+        name = self.name(effect.job_id)
+        if isinstance(effect, SendResult):
+            return f"result {name} to {effect.client_id}: {effect.outcome}"
+        word = "assign" if isinstance(effect, SendAssign) else "stop"
+        return f"{word} {name} on {plain(effect.worker_id)} fence={effect.fence}"
+
+
+def plain(raw: bytes) -> str:
+    """The name inside an id."""
+    return raw[:PREFIX_BYTES].rstrip(b"\0").decode()
+
+
+def id_of(name: str) -> JobId:
+    """The id of a name: a job, a worker, an array, or `array/number`."""
+    array, _, number = name.partition("/")
+    first = array.encode().ljust(ID_BYTES, b"\0")
+    return task_id(first, int(number)) if number else first
+
+
+def ids_of(block: Block, start: int = 0) -> tuple[JobId, ...]:
+    """The ids of a command's words."""
+    return tuple(id_of(word) for word in block.words[start:])
+
+
+def outcome_text(outcome: Outcome) -> str:
+    """An outcome in a word or two."""
+    if isinstance(outcome, Done):
+        return f"done {outcome.count}"
+    if isinstance(outcome, Known):
+        return "known, ended" if outcome.ended else "known"
+    return f"refused: {outcome.code.name.lower()}"
+
+
+def options_of(block: Block) -> JobOptions:
+    """The job options that a command names."""
+    return JobOptions(
+        priority=block.option_number("priority", 0),
+        delay_ms=block.option_number("delay", 0),
+        max_attempts=block.option_number("attempts", 0),
+        retry_exit_codes=tuple(block.option_numbers("retry")),
+        worker_name=block.option("for"),
+    )
+
+
+def _submit(world: World, block: Block) -> str:
+    client, queue = block.option("client", "ann"), block.option("queue", "q")
+    options = options_of(block)
+    return world.apply(
+        *(
+            c.SubmitJob(id_of(name), client, queue, "exe", name.encode(), options)
+            for name in block.words
+        )
+    )
+
+
+def _array(world: World, block: Block) -> str:
+    return world.apply(
+        c.SubmitArray(
+            id_of(block.word(0)),
+            block.option("client", "ann"),
+            block.option("queue", "q"),
+            "exe",
+            b"",
+            block.number(1),
+            options_of(block),
+            block.option_number("max", 0),
+        )
+    )
+
+
+def _incarnation(world: World, worker: bytes) -> int:
+    known = world.state.workers.get(worker)
+    return 1 if known is None else known.incarnation
+
+
+def _task(world: World, block: Block) -> str:
+    worker = id_of(block.option("worker", "w1"))
+    return world.apply(
+        c.AssignTask(id_of(block.word(0)), worker, _incarnation(world, worker), LEASE_MS)
+    )
+
+
+def _assign(world: World, block: Block) -> str:
+    worker = id_of(block.option("worker", "w1"))
+    commands = []
+    for job_id in ids_of(block):
+        record = world.state.jobs.get(job_id)
+        attempt = 1 if record is None else record.attempt + 1
+        commands.append(c.AssignJob(job_id, worker, _incarnation(world, worker), attempt, LEASE_MS))
+    return world.apply(*commands)
+
+
+def _ack(world: World, block: Block) -> str:
+    order = world.orders[id_of(block.word(0))]
+    return world.apply(
+        c.AckJob(
+            order.job_id,
+            order.attempt,
+            order.fence,
+            Status[block.option("status", "ok").upper()],
+            b"result",
+            block.option_number("exit", 0),
+            retry_delay_ms=block.option_number("delay", 0),
+        )
+    )
+
+
+def _nack(world: World, block: Block) -> str:
+    order = world.orders[id_of(block.word(0))]
+    delay_ms = block.option_number("delay", 0)
+    return world.apply(c.NackJob(order.job_id, order.attempt, order.fence, "", delay_ms))
+
+
+def _lost(world: World, block: Block) -> c.LostAttempt:
+    job_id = id_of(block.word(0))
+    record = world.state.jobs.get(job_id)
+    attempt = block.option_number("attempt", 0 if record is None else record.attempt)
+    return c.LostAttempt(job_id, attempt, block.option_number("delay", 0))
+
+
+def _lease_lost(world: World, block: Block) -> str:
+    return world.apply(c.ExpireLeases((_lost(world, block),)))
+
+
+def _release(world: World, block: Block) -> str:
+    return world.apply(c.ReleaseJobs((_lost(world, block),)))
+
+
+def _redrive(world: World, block: Block) -> str:
+    return world.apply(c.RedriveJobs(tuple(c.RedriveItem(one) for one in ids_of(block))))
+
+
+def _open_worker(world: World, block: Block) -> str:
+    name = block.word(0)
+    orders = [world.orders[id_of(job)] for job in block.options.get("running", ()) if job]
+    refs = tuple(AttemptRef(one.job_id, one.attempt, one.fence) for one in orders)
+    incarnation = block.option_number("incarnation", 1)
+    delay_ms = block.option_number("delay", 0)
+    return world.apply(c.OpenWorker(id_of(name), incarnation, name, (">",), 4, refs, delay_ms))
+
+
+def _close_worker(world: World, block: Block) -> str:
+    worker = id_of(block.word(0))
+    known = world.state.workers.get(worker)
+    delay_ms = block.option_number("delay", 0)
+    held = () if known is None else tuple(known.held)
+    lost = tuple(
+        c.LostAttempt(job_id, world.state.jobs[job_id].attempt, delay_ms) for job_id in held
+    )
+    incarnation = block.option_number("incarnation", _incarnation(world, worker))
+    return world.apply(c.CloseWorker(worker, incarnation, lost))
+
+
+def _jobs(world: World, block: Block) -> str:
+    lines = []
+    for record in sorted(world.state.jobs.values(), key=lambda one: one.seq):
+        words = [world.name(record.job_id), record.state.name.lower()]
+        if record.attempt:
+            words.append(f"attempt={record.attempt}")
+        if record.cancel_requested:
+            words.append("asked to stop")
+        lines.append(" ".join(words))
+    for array in sorted(world.state.arrays.values(), key=lambda one: one.seq):
+        lines.append(f"{plain(array.array_id)}: {array.tasks_waiting} tasks wait")
+    return "\n".join(lines) or "(nothing)"
+
+
+def _owed(world: World, block: Block) -> str:
+    results, _ = owed_to_client(world.state, block.word(0), 0, 100)
+    return "\n".join(world.effect_text(result) for result in results) or "(nothing)"
+
+
+def _orders(world: World, block: Block) -> str:
+    orders = owed_to_worker(world.state, id_of(block.word(0)))
+    return "\n".join(world.effect_text(order) for order in orders) or "(nothing)"
+
+
+def _restart(world: World, block: Block) -> str:
+    world.state = decode_snapshot(encode_snapshot(world.state))
+    return f"at {world.state.applied_index}"
+
+
+MACHINE = Machine(
+    World,
+    {
+        "submit": _submit,
+        "array": _array,
+        "task": _task,
+        "assign": _assign,
+        "ack": _ack,
+        "nack": _nack,
+        "lease-lost": _lease_lost,
+        "release": _release,
+        "redrive": _redrive,
+        "expire": lambda world, block: world.apply(c.ExpireJobs(ids_of(block))),
+        "cancel": lambda world, block: world.apply(c.CancelJobs(ids_of(block))),
+        "purge": lambda world, block: world.apply(c.PurgeJobs(ids_of(block))),
+        "forget": lambda world, block: world.apply(c.ForgetJobs(ids_of(block))),
+        "open-worker": _open_worker,
+        "close-worker": _close_worker,
+        "cap": lambda world, block: world.apply(c.OpenClient(block.word(0), block.number(1))),
+        "confirm": lambda world, block: world.apply(
+            c.ConfirmResults(block.word(0), ids_of(block, 1))
+        ),
+        "pause": lambda world, block: world.apply(c.PauseQueue(block.word(0))),
+        "resume": lambda world, block: world.apply(c.ResumeQueue(block.word(0))),
+        "jobs": _jobs,
+        "owed": _owed,
+        "orders": _orders,
+        "restart": _restart,
+    },
+)
