@@ -166,7 +166,8 @@ class RaftNode:
         self._number += 1
         ready = Ready(
             self._number,
-            entries=log.take_unstable(),
+            # A snapshot that is being installed replaces the log with all that is unstable in it.
+            entries=[] if state.installing else log.take_unstable(),
             snapshot_chunks=state.chunks,
             send_now=state.send_now,
             send_after_persist=state.send_after_persist,

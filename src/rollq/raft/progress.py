@@ -132,11 +132,9 @@ class Progress:
         Answers may be late or doubled: one about an index that has since matched, or that is not
         the one being probed, changes nothing.
         """
-        if self.state is ProgressState.SNAPSHOT:
+        if self.state is ProgressState.SNAPSHOT or rejected <= self.match:
             return False
         if self.state is ProgressState.REPLICATE:
-            if rejected <= self.match:
-                return False
             # Whatever else is on its way will be refused too: empty the window.
             self.become_probe()
             return True

@@ -27,7 +27,10 @@ class SnapshotChunk:
     meta: SnapshotMeta
     offset: int
     data: bytes
-    done: bool  # with this piece the file is complete: check digest, fsync, rename, load
+    # With this piece the file is complete: check digest, fsync, rename, load. It replaces the log:
+    # no entry that was on disk before may come back behind it. If the digest is wrong, call
+    # `snapshot_failed` before `advance`.
+    done: bool
 
 
 @dataclass(slots=True)
