@@ -13,6 +13,7 @@ ANY_ROLE = (*SHELL, "roles.service", "roles.redial")
 
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "base": (),
+    "tasks": ("base",),  # the decorator: what an application imports must be light
     "wire": ("base", "raft.types"),  # members exchange raft's messages as frames
     "subjects": ("base",),
     "raft": ("base",),
@@ -24,14 +25,14 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "observe": ("base",),
     "roles": SHELL,
     "roles.member": ANY_ROLE,
-    "roles.worker": ANY_ROLE,
+    "roles.worker": (*ANY_ROLE, "tasks"),
     "roles.client": ANY_ROLE,
     "roles.router": ANY_ROLE,
     "spark": ("base", "history", "roles.client.blocking"),
     "web": ("base", "observe"),
     "cli": (*SHELL, "roles", "spark", "web"),
     "testing": (*SHELL, "roles", "spark", "web", "cli"),
-    "": ("base", "roles.client"),  # rollq/__init__.py: the public API
+    "": ("base", "tasks", "roles.client"),  # rollq/__init__.py: the public API
 }
 
 # These read no clock, no random, no socket and no file: inputs in, values out. So does whatever

@@ -49,6 +49,7 @@ class ErrorCode(enum.IntEnum):
     ID_CONFLICT = 210
     OVERLOADED = 211
     CANCELLED = 212
+    NO_PROGRAM = 213
     # 3xx: consensus and membership
     PROPOSAL_DROPPED = 300
     CONFIG_CHANGE_PENDING = 301

@@ -97,3 +97,16 @@ PEER_REDIAL_MS: Final = 100
 # Reading from sessions pauses while more commands than this wait for their turn.
 PENDING_COMMANDS_PAUSE: Final = 8_192
 STOP_MS_MAX: Final = 2_000
+
+# Worker, continued: executions. Two tails in JSON and their frame must fit INLINE_BYTES_MAX.
+STREAM_BYTES_MAX: Final = 28 * 1024  # kept of stdout, and of stderr: the end of each
+ARCHIVE_RAW_BYTES_MAX: Final = 256 * 1024  # outputs larger than this are not even zipped inline
+ARCHIVE_FILES_MAX: Final = 1_000
+INPUT_PATH_BYTES_MAX: Final = 1_024
+INPUT_PATH_PARTS_MAX: Final = 32
+JOB_ARGS_MAX: Final = 4_096
+NOTE_BYTES_MAX: Final = 1_024  # what the worker remarks on a result
+SLOTS_MAX: Final = 1_024
+AHEAD_MAX: Final = 4_096  # jobs fetched beyond the slots; see docs/worker.md
+RESULT_TABLE_BYTES: Final = 4 * 1024 * 1024  # zero-filled ahead, twice; more only if it must
+APPS_MAX: Final = 64

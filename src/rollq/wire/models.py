@@ -89,6 +89,10 @@ class JobResult(msgspec.Struct, frozen=True, rename="pascal"):
     signal: OptionalInt = UNSET
     run_ms: OptionalInt = UNSET
     peak_bytes: OptionalInt = UNSET
+    user_ms: OptionalInt = UNSET
+    system_ms: OptionalInt = UNSET
+    note: str | UnsetType = UNSET  # the worker's own words: a limit, outputs left out
+    data: bytes | UnsetType = UNSET  # what a function returned, if it was bytes
 
 
 class JobResultHead(msgspec.Struct, frozen=True, gc=False, rename="pascal"):

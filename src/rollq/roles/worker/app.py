@@ -1,0 +1,65 @@
+"""Loading the modules of an application, and calling its functions."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from rollq.base.errors import ErrorCode, LocalError
+from rollq.base.jobs import Status
+from rollq.base.limits import STREAM_BYTES_MAX
+from rollq.roles.worker.outputs import Ending
+from rollq.tasks import TASKS, Task
+
+_encode_json = msgspec.json.Encoder().encode
+
+
+def load_apps(modules: Iterable[str]) -> dict[str, Task]:
+    """Import modules that register functions; returns all that are registered.
+
+    Raises:
+        LocalError: BAD_SETUP, saying which module and why.
+    """
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    for name in modules:
+        try:
+            importlib.import_module(name)
+        except LocalError:
+            raise
+        except Exception as error:
+            raise LocalError(
+                ErrorCode.BAD_SETUP,
+                f"the app {name[:128]!r} cannot be imported: {type(error).__name__}: {error}",
+                "name a module as in `import`, from the current directory or installed",
+            ) from error
+    return TASKS
+
+
+def returned(value: Any) -> Ending:
+    """The ending of a call that returned: text as it is, bytes apart, anything else as JSON."""
+    if value is None:
+        return Ending()
+    if type(value) is str:
+        return Ending(stdout=value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return Ending(data=bytes(value))
+    try:
+        return Ending(stdout=_encode_json(value).decode())
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        return raised(error)
+
+
+def raised(error: BaseException) -> Ending:
+    """The ending of a call that raised."""
+    # The frames of rollq itself tell the author of the function nothing.
+    trace = error.__traceback__.tb_next if error.__traceback__ is not None else None
+    text = "".join(traceback.format_exception(type(error), error, trace))
+    return Ending(Status.FAILED, stderr=text[-STREAM_BYTES_MAX:], exit_code=1, data=UNSET)

@@ -1,0 +1,68 @@
+"""Which file a worker runs for an exec name. A name is looked up in a listing, never joined."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from rollq.base.errors import ErrorCode, StateError
+from rollq.base.names import is_exec_name
+
+
+class ExecDir:
+    """The programs that a worker offers. The listing is read again when the directory changes."""
+
+    def __init__(self, directory: Path | None) -> None:
+        self._directory = None if directory is None else os.path.abspath(directory)
+        self._stamp_ns = -1
+        self._found: dict[str, str] = {}
+
+    def find(self, name: str) -> str:
+        """The path for an exec name: `NAME`, else `NAME.exe`, else `NAME.<suffix>` if one fits.
+
+        Raises:
+            StateError: NO_PROGRAM, saying what is missing.
+        """
+        if self._directory is None:
+            raise _missing(name, "this worker has no exec directory")
+        if not is_exec_name(name):
+            raise _missing(name, "it is not a name that a program can have")
+        stamp_ns = self._stamp()
+        if stamp_ns != self._stamp_ns or (path := self._lookup(name)) is None:
+            self._list(self._directory)  # on a miss too: permissions change without a stamp
+            self._stamp_ns = stamp_ns
+            path = self._lookup(name)
+        if path is None:
+            raise _missing(name, "no executable file has this name in the exec directory")
+        return path
+
+    def _stamp(self) -> int:
+        try:
+            return os.stat(self._directory or "").st_mtime_ns
+        except OSError as error:
+            raise _missing("", f"the exec directory cannot be read: {error.strerror}") from None
+
+    def _list(self, directory: str) -> None:
+        with os.scandir(directory) as entries:
+            self._found = {
+                entry.name: entry.path
+                for entry in entries
+                if entry.is_file() and os.access(entry.path, os.X_OK)
+            }
+
+    def _lookup(self, name: str) -> str | None:
+        return self._found.get(name) or self._found.get(name + ".exe") or self._suffixed(name)
+
+    def _suffixed(self, name: str) -> str | None:
+        fits = [known for known in self._found if known.rpartition(".")[0] == name]
+        if len(fits) > 1:
+            raise _missing(name, f"several programs fit: {', '.join(sorted(fits)[:5])}")
+        return self._found[fits[0]] if fits else None
+
+
+def _missing(name: str, why: str) -> StateError:
+    return StateError(
+        ErrorCode.NO_PROGRAM,
+        f"cannot run {name[:64]!a}: {why}",
+        "put the program there, or narrow the worker's patterns",
+    )

@@ -1,0 +1,198 @@
+"""Runs attempts: at most `slots` at once, as a program, in a warm process, or in the loop.
+
+Whoever runs, the executor hears of its end once and tells the machine. What it is handed beyond
+its slots (jobs fetched ahead) waits here, oldest first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from rollq.base.errors import ErrorCode, RemoteError, StateError
+from rollq.base.jobs import AttemptRef, Status
+from rollq.base.limits import DETAIL_BYTES_MAX
+from rollq.roles.worker.app import load_apps
+from rollq.roles.worker.calls import LoopCall, PooledCall
+from rollq.roles.worker.execs import ExecDir
+from rollq.roles.worker.family import Family
+from rollq.roles.worker.outputs import Ending, encode_result, refusal
+from rollq.roles.worker.paths import remove_tree
+from rollq.roles.worker.programs import ProgramRun, Programs
+from rollq.roles.worker.setup import NodeSetup
+from rollq.roles.worker.signals import Finished, StartFailed
+from rollq.roles.worker.warm import WarmPool
+from rollq.roles.worker.warm_main import Call
+from rollq.tasks import Task
+from rollq.wire.messages import AssignJob
+from rollq.wire.models import JobRequest, decode_if_marked
+
+
+class Run(Protocol):
+    """An execution under way."""
+
+    def kill(self) -> None:
+        """End it; its ending says CANCELLED."""
+
+
+class Executor:
+    """Executions of one worker. `emit` gets `Finished` or `StartFailed`, once for each `run`."""
+
+    def __init__(
+        self, setup: NodeSetup, jobs_dir: str, emit: Callable[[Finished | StartFailed], None]
+    ) -> None:
+        self._setup = setup
+        self._jobs_dir = jobs_dir
+        self._emit = emit
+        self._family = Family()
+        self._tasks: dict[str, Task] = {}
+        self._running: dict[AttemptRef, Run | None] = {}
+        self._waiting: dict[AttemptRef, AssignJob] = {}
+        self._filling = False
+        self._programs: Programs | None = None
+        self._pool: WarmPool | None = None
+
+    async def start(self) -> None:
+        """Load the application, clear old directories away, start the warm processes.
+
+        Raises:
+            LocalError: the application cannot be loaded.
+            OSError: the jobs directory cannot be used.
+        """
+        loop = asyncio.get_running_loop()
+        self._tasks = load_apps(self._setup.apps)
+        jobs_dir = await loop.run_in_executor(None, _make_empty, self._jobs_dir)
+        self._family.open()
+        self._programs = Programs(loop, self._family, ExecDir(self._setup.exec_dir), jobs_dir)
+        if any(not task.in_loop for task in self._tasks.values()):
+            self._pool = WarmPool(loop, self._family, self._setup.apps, self._setup.slots)
+            await self._pool.start()
+
+    async def close(self) -> None:
+        """End everything that runs and wait for it; nothing is emitted any more."""
+        self._emit = _nobody
+        self._waiting.clear()
+        for run in list(self._running.values()):
+            if run is not None:
+                run.kill()
+        if self._pool is not None:
+            self._pool.close()
+        await self._family.wait_empty()
+        self._family.close()
+        if self._programs is not None:
+            self._programs.close()
+
+    def run(self, job: AssignJob, ref: AttemptRef) -> None:
+        """Run an attempt, now or when a slot is free."""
+        if self._waiting or len(self._running) >= self._setup.slots:
+            self._waiting[ref] = job
+        else:
+            self._begin(job, ref)
+
+    def kill(self, ref: AttemptRef) -> None:
+        """End an attempt; it is emitted as CANCELLED unless it ended by itself just before."""
+        if self._waiting.pop(ref, None) is not None:
+            self._emit(Finished(ref, Status.CANCELLED))
+        elif (run := self._running.get(ref)) is not None:
+            run.kill()
+
+    def sample(self) -> None:
+        """Look at what runs: a few times a second."""
+        for run in self._running.values():
+            if isinstance(run, ProgramRun):
+                run.sample()
+
+    def _begin(self, job: AssignJob, ref: AttemptRef) -> None:
+        self._running[ref] = None
+        on_end = partial(self._ended, job, ref)
+        try:
+            request = decode_if_marked(job.body, JobRequest, "JobId")
+            task = self._tasks.get(job.exec_name)
+            if task is not None:
+                run = self._call(task, job, request, on_end)
+            else:
+                assert self._programs is not None, "started"
+                run = ProgramRun(self._programs, job, ref, request, on_end)
+                run.start()
+        except RemoteError as error:
+            on_end(refusal(str(error)))
+        except StateError as error:
+            self._not_started(ref, str(error))
+        except OSError as error:
+            self._not_started(ref, f"no room to run it: {error}")
+        else:
+            if ref in self._running:
+                self._running[ref] = run
+
+    def _call(
+        self,
+        task: Task,
+        job: AssignJob,
+        request: JobRequest | None,
+        on_end: Callable[[Ending], None],
+    ) -> Run:
+        if request is not None and request.files:
+            raise _no_files(job.exec_name)
+        args = None if request is None else request.args or ()
+        call: LoopCall | PooledCall
+        if task.in_loop:
+            call = LoopCall(task, args, job.body, on_end)
+        else:
+            assert self._pool is not None, "started"
+            call = PooledCall(self._pool, Call(task.name, args, job.body), on_end)
+        if job.options is not None:
+            call.set_limits(job.options)
+        return call
+
+    def _ended(self, job: AssignJob, ref: AttemptRef, ending: Ending) -> None:
+        del self._running[ref]
+        result = encode_result(job, ending)
+        self._emit(
+            Finished(
+                ref,
+                ending.status,
+                result,
+                ending.exit_code,
+                ending.signal,
+                ending.run_ms,
+                ending.peak_bytes,
+            )
+        )
+        self._fill()
+
+    def _not_started(self, ref: AttemptRef, detail: str) -> None:
+        del self._running[ref]
+        self._emit(StartFailed(ref, detail[:DETAIL_BYTES_MAX]))
+        self._fill()
+
+    def _fill(self) -> None:
+        if self._filling:
+            return  # one that could not be started: the loop below goes on
+        self._filling = True
+        while self._waiting and len(self._running) < self._setup.slots:
+            ref = next(iter(self._waiting))
+            self._begin(self._waiting.pop(ref), ref)
+        self._filling = False
+
+
+def _make_empty(directory: str) -> str:
+    """Make a directory, without what an earlier life left in it; returns its absolute path."""
+    if os.path.lexists(directory):
+        remove_tree(directory)
+    os.makedirs(directory, mode=0o700)
+    return os.path.abspath(directory)
+
+
+def _no_files(exec_name: str) -> RemoteError:
+    return RemoteError(
+        ErrorCode.BAD_PAYLOAD,
+        f"{exec_name[:64]!a} is a function, which takes no files",
+        "pass what it needs as arguments or as the payload",
+    )
+
+
+def _nobody(event: Finished | StartFailed) -> None:
+    """The worker stops: nobody asks how an execution ended."""

@@ -1,0 +1,383 @@
+"""The worker process: the pure machine with a socket, a disk, a clock and an executor around it.
+
+Everything runs on one loop. Events go through one queue, so that the machine is never entered
+twice. What one turn of the loop produces leaves together: acks and credit in one write, results
+to the table in one sync (on a thread; what ends meanwhile goes with the next).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import signal
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+from rollq.base.errors import DiskError, ErrorCode, LocalError, RollqError
+from rollq.base.ids import guid_to_text
+from rollq.base.jobs import AttemptRef
+from rollq.net.dialer import dial
+from rollq.net.link import Link
+from rollq.roles.worker import signals
+from rollq.roles.worker.cpu import SAMPLE_MS, CpuCap
+from rollq.roles.worker.executor import Executor
+from rollq.roles.worker.machine import Link as LinkState
+from rollq.roles.worker.machine import WorkerMachine, WorkerSetup
+from rollq.roles.worker.results import ResultTable
+from rollq.roles.worker.setup import NodeSetup
+from rollq.wire import messages as wire
+from rollq.wire.compact import Message
+from rollq.wire.handshake import ACCEPTED, COMPACT, LEASE, PATTERNS
+
+log = logging.getLogger("rollq.worker")
+
+FEATURES: Final = (COMPACT, ACCEPTED, LEASE, PATTERNS)
+
+
+class SystemChance:
+    """Chance for backoff."""
+
+    def draw(self, low: int, high: int) -> int:
+        """An integer, low <= x < high."""
+        return low + secrets.randbelow(high - low)
+
+    def draw_id(self) -> bytes:
+        """Sixteen random bytes."""
+        return secrets.token_bytes(16)
+
+
+class WorkerNode:
+    """One running worker.
+
+    `start` returns when it serves (it may still be looking for the leader), `stop` ends what runs
+    and returns when all is closed, `drain` finishes what runs first; each is safe to call twice.
+
+    Attributes:
+        failure: Why it stopped by itself, if it did.
+    """
+
+    def __init__(self, setup: NodeSetup) -> None:
+        setup.check()
+        self.setup = setup
+        self.failure: RollqError | None = None
+        self._table = ResultTable(setup.state_dir)
+        self._machine: WorkerMachine | None = None
+        self._executor: Executor | None = None
+        self._cpu = CpuCap(setup.cpu_cap)
+        self._writer = ThreadPoolExecutor(1, "worker-results")
+        self._events: deque[signals.Event] = deque()
+        self._handling = False
+        self._link: Link | None = None
+        self._dialing: asyncio.Task[None] | None = None
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._credit = 0
+        self._stores: list[signals.StoredResult] = []
+        self._forgets: list[AttemptRef] = []
+        self._flush_due = False
+        self._writing = False
+        self._draining = False
+        self._stopping: asyncio.Task[None] | None = None
+        self._stopped = asyncio.Event()
+
+    @property
+    def machine(self) -> WorkerMachine:
+        """The machine, once started: for looking at."""
+        assert self._machine is not None, "not started"
+        return self._machine
+
+    async def start(self) -> None:
+        """Recover, start the executor and look for the leader.
+
+        Raises:
+            RollqError: it must not or cannot start, and why.
+        """
+        if self._machine is not None:
+            return
+        self._loop = asyncio.get_running_loop()
+        worker_id, incarnation, stored = await self._loop.run_in_executor(
+            self._writer, self._table.open
+        )
+        setup = self.setup
+        jobs_dir = str(setup.jobs_dir / guid_to_text(worker_id))
+        executor = Executor(setup, jobs_dir, self._feed)
+        try:
+            await executor.start()
+        except (RollqError, OSError):
+            await executor.close()
+            self._table.close()
+            raise
+        self._executor = executor
+        who = WorkerSetup(
+            worker_id,
+            setup.addresses,
+            setup.patterns,
+            setup.name,
+            incarnation,
+            setup.slots + setup.ahead,
+            FEATURES,
+        )
+        self._machine = WorkerMachine(who, SystemChance(), stored)
+        log.info(
+            "worker %s starts: %d slots, %d results not taken yet",
+            setup.name or guid_to_text(worker_id),
+            setup.slots,
+            len(stored),
+        )
+        self._tick()
+        self._feed(signals.Started())
+
+    async def stop(self) -> None:
+        """End everything now. Attempts under way are lost to this worker; the grid runs them
+        again."""
+        if self._machine is None:
+            return
+        if self._stopping is None:
+            self._stopping = self._loop.create_task(self._stop())
+        await asyncio.shield(self._stopping)
+
+    def drain(self) -> None:
+        """Take nothing new, finish what runs (up to `drain_ms`), then stop."""
+        if not self._draining and self._machine is not None:
+            self._draining = True
+            log.info("draining: %d attempts under way", self._machine.running_count)
+            self._later("drain", self.setup.drain_ms, self._drain_overdue)
+            self._feed(signals.DrainRequested())
+
+    async def wait(self) -> None:
+        """Return when it has stopped; raises what made it stop, if that was an error."""
+        await self._stopped.wait()
+        if self.failure is not None:
+            raise self.failure
+
+    async def run(self) -> None:
+        """Serve until told to stop: the first SIGTERM or SIGINT drains, the second ends."""
+        await self.start()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, self._signalled)
+        try:
+            await self.wait()
+        finally:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                self._loop.remove_signal_handler(number)
+
+    # --- events in, instructions out
+
+    def _feed(self, event: signals.Event) -> None:
+        """Hand an event to the machine and do what it says, also what that leads to."""
+        events = self._events
+        events.append(event)
+        if self._handling or self._stopping is not None:
+            return
+        self._handling = True
+        handle = self.machine.handle
+        try:
+            while events:
+                for instruction in handle(events.popleft()):
+                    DO[type(instruction)](self, instruction)
+        finally:
+            self._handling = False
+
+    def _do_send(self, instruction: signals.Send) -> None:
+        message = instruction.message
+        if type(message) is wire.Credit:
+            self._credit += message.count  # one frame a turn tells the sum
+            self._flush_soon()
+            return
+        if type(message) is wire.Goodbye:
+            self._credit = 0
+        self._send(message)
+
+    def _send(self, message: Message) -> None:
+        if self._link is None:
+            return
+        try:
+            self._link.send(message)
+        except LocalError as error:
+            log.error("cannot send %s: %s", type(message).__name__, error)
+            self._link.abort("cannot send")
+
+    def _do_start(self, instruction: signals.StartJob) -> None:
+        self._executor.run(instruction.job, instruction.ref)  # type: ignore[union-attr]
+
+    def _do_kill(self, instruction: signals.KillJob) -> None:
+        self._executor.kill(instruction.ref)  # type: ignore[union-attr]
+
+    def _do_store(self, instruction: signals.StoreResult) -> None:
+        self._stores.append(instruction.record)
+        self._flush_soon()
+
+    def _do_forget(self, instruction: signals.ForgetResult) -> None:
+        self._forgets.append(instruction.ref)  # goes with the next batch of results
+
+    def _do_connect(self, instruction: signals.Connect) -> None:
+        self._later("dial", instruction.delay_ms, self._dial, instruction.address)
+
+    def _do_disconnect(self, instruction: signals.Disconnect) -> None:
+        link, self._link = self._link, None
+        self._credit = 0
+        if link is not None:
+            link.close("told to")
+
+    def _do_exit(self, instruction: signals.Exit) -> None:
+        log.info("drained")
+        self._stop_soon()
+
+    # --- the connection
+
+    def _dial(self, address: str) -> None:
+        self._dialing = self._loop.create_task(self._open(address))
+
+    async def _open(self, address: str) -> None:
+        try:
+            link = await dial(address, "", self._messages, self._closed)
+        except RollqError as error:
+            log.warning("%s", error)
+            self._feed(signals.Disconnected())
+            return
+        if not link.is_open:
+            self._feed(signals.Disconnected())
+            return
+        self._link = link
+        self._credit = 0
+        self._feed(signals.Connected())
+
+    def _messages(self, link: Link, messages: list[Message]) -> None:
+        if link is not self._link:
+            return
+        for message in messages:
+            kind = type(message)
+            if kind is wire.Welcome:
+                log.info("member %s took us in", link.address)
+            elif kind is wire.Error:
+                log.error("member %s: %s", link.address, message)
+            self._feed(signals.Received(message))  # type: ignore[arg-type]
+
+    def _closed(self, link: Link, reason: str) -> None:
+        if link is self._link:
+            log.warning("connection to %s lost: %s", link.address, reason)
+            self._link = None
+            self._credit = 0
+            self._feed(signals.Disconnected())
+
+    # --- once a turn
+
+    def _flush_soon(self) -> None:
+        if not self._flush_due:
+            self._flush_due = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flush_due = False
+        if self._stopping is not None:
+            return
+        if self._credit:
+            self._send(wire.Credit(self._credit))
+            self._credit = 0
+        if self._stores and not self._writing:
+            self._write()
+
+    def _write(self) -> None:
+        stores, self._stores = self._stores, []
+        forgets, self._forgets = self._forgets, []
+        self._writing = True
+        commit = self._loop.run_in_executor(self._writer, self._table.commit, stores, forgets)
+        commit.add_done_callback(lambda done: self._written(done, stores))
+
+    def _written(self, done: asyncio.Future[None], stores: list[signals.StoredResult]) -> None:
+        self._writing = False
+        if self._stopping is not None or done.cancelled():
+            return
+        error = done.exception()
+        if error is not None:
+            self._fail(error)
+            return
+        for record in stores:
+            self._feed(signals.Stored(record.ref))
+        if self._stores:
+            self._write()
+
+    def _fail(self, error: BaseException) -> None:
+        """A disk that failed once is not trusted again: what it holds is read at the next start."""
+        if not isinstance(error, RollqError):
+            error = DiskError(ErrorCode.BUG, f"{type(error).__name__}: {error}")
+        log.error("the worker stops: %s", error)
+        self.failure = error
+        self._stop_soon()
+
+    # --- time
+
+    def _tick(self) -> None:
+        self._later("tick", SAMPLE_MS, self._tick)
+        if self._executor is not None:
+            self._executor.sample()
+        news = self._cpu.sample()
+        if news is not None:
+            self._feed(news)
+        self._feed(signals.Tick(time.monotonic_ns() // 1_000_000))
+
+    def _later(self, what: str, delay_ms: int, act: Callable[..., None], *args: Any) -> None:
+        """One timer of each kind at a time."""
+        timer = self._timers.get(what)
+        if timer is not None:
+            timer.cancel()
+        self._timers[what] = self._loop.call_later(delay_ms / 1000, act, *args)
+
+    # --- the end
+
+    def _signalled(self) -> None:
+        if self._draining:
+            self._stop_soon()
+        else:
+            self.drain()
+
+    def _drain_overdue(self) -> None:
+        log.warning("%d attempts did not end in time", self.machine.running_count)
+        self._stop_soon()
+
+    def _stop_soon(self) -> None:
+        if self._stopping is None:
+            self._stopping = self._loop.create_task(self._stop())
+
+    async def _stop(self) -> None:
+        for timer in self._timers.values():
+            timer.cancel()
+        if self._dialing is not None:
+            self._dialing.cancel()
+        link, self._link = self._link, None
+        if link is not None:
+            if self.machine.link is LinkState.OPEN:
+                link.send(wire.Goodbye("stopped"))
+            link.close("stopped")
+        assert self._executor is not None, "started"
+        await self._executor.close()
+        if self.failure is None:
+            await self._write_rest()
+        await self._loop.run_in_executor(None, self._writer.shutdown)
+        self._table.close()
+        log.info("stopped")
+        self._stopped.set()
+
+    async def _write_rest(self) -> None:
+        """What ended just now is offered at the next start; what was taken is not."""
+        commit = self._table.commit
+        try:
+            await self._loop.run_in_executor(self._writer, commit, self._stores, self._forgets)
+        except DiskError as error:
+            log.error("%s", error)
+            self.failure = error
+
+
+DO: dict[type, Callable[[WorkerNode, Any], None]] = {
+    signals.Send: WorkerNode._do_send,
+    signals.StartJob: WorkerNode._do_start,
+    signals.KillJob: WorkerNode._do_kill,
+    signals.StoreResult: WorkerNode._do_store,
+    signals.ForgetResult: WorkerNode._do_forget,
+    signals.Connect: WorkerNode._do_connect,
+    signals.Disconnect: WorkerNode._do_disconnect,
+    signals.Exit: WorkerNode._do_exit,
+}

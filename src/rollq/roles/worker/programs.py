@@ -1,0 +1,302 @@
+"""Programs: one execution from its directory to its result.
+
+The program runs in a directory and a session of its own. Its output comes through pipes, of which
+the end is kept. When it exits, what is left of its tree is ended, then its outputs are collected
+and the directory is removed. Everything happens in the loop; only what could take long (removing
+a deep tree) goes to a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import resource
+import signal
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from rollq.base.errors import ErrorCode, RemoteError, StateError
+from rollq.base.ids import guid_to_text
+from rollq.base.jobs import DEFAULT_OPTIONS, AttemptRef, Status
+from rollq.base.limits import JOB_ARGS_MAX
+from rollq.roles.worker.capture import Tail
+from rollq.roles.worker.execs import ExecDir
+from rollq.roles.worker.exits import watch_exit
+from rollq.roles.worker.family import Family
+from rollq.roles.worker.outputs import Ending, Stamps, collect_outputs, stamp_of
+from rollq.roles.worker.paths import remove_tree, write_input
+from rollq.wire.messages import AssignJob
+from rollq.wire.models import JobRequest
+
+log = logging.getLogger("rollq.worker")
+
+PIPE_READ_BYTES: Final = 64 * 1024
+DRAIN_READS_MAX: Final = 64  # a pipe holds less; more can only come from somebody who escaped
+PAYLOAD_NAME: Final = "payload"
+RSS_UNIT_BYTES: Final = 1024  # of ru_maxrss on Linux
+
+
+class Programs:
+    """What all executions of programs share."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, family: Family, execs: ExecDir, jobs_dir: str
+    ) -> None:
+        self.loop = loop
+        self.family = family
+        self.execs = execs
+        self.jobs_dir = jobs_dir
+        self.null_fd = os.open(os.devnull, os.O_RDONLY)
+
+    def close(self) -> None:
+        """No more executions."""
+        if self.null_fd >= 0:
+            os.close(self.null_fd)
+            self.null_fd = -1
+
+
+class ProgramRun:
+    """One execution. `start` first; `on_end` is called once, unless `start` raised."""
+
+    def __init__(
+        self,
+        programs: Programs,
+        job: AssignJob,
+        ref: AttemptRef,
+        request: JobRequest | None,
+        on_end: Callable[[Ending], None],
+    ) -> None:
+        self._programs = programs
+        self._loop = programs.loop
+        self._job = job
+        self._request = request
+        self._on_end = on_end
+        name = f"{guid_to_text(ref.job_id)}.{ref.attempt}.{ref.fence}"
+        self._directory = f"{programs.jobs_dir}/{name}"
+        self._mark = f"ROLLQ_RUN={name}".encode()
+        self._inputs: Stamps = {}
+        self._tails = (Tail(), Tail())
+        self._pipes = [-1, -1]
+        self._timers: list[asyncio.TimerHandle] = []
+        self._notes: list[str] = []
+        self._pid = 0
+        self._started_s = 0.0
+        self._own_rss = 0
+        self._seen_bytes = 0
+        self._cancelled = False
+
+    def start(self) -> None:
+        """Make the directory and start the program.
+
+        Raises:
+            StateError: this worker cannot run it; another may.
+            RemoteError: nobody can run it as it was asked for.
+        """
+        path = self._programs.execs.find(self._job.exec_name)
+        argv = [os.fsencode(path), *self._arguments()]
+        try:
+            os.mkdir(self._directory, 0o700)
+            stdin = self._write_inputs()
+            try:
+                self._spawn(argv, stdin)
+            finally:
+                if stdin != self._programs.null_fd:
+                    os.close(stdin)
+        except BaseException:
+            self._close_pipes()
+            remove_tree(self._directory)
+            raise
+        self._set_limits()
+
+    def kill(self) -> None:
+        """End it, whatever it does; it is cancelled then."""
+        self._cancelled = True
+        self._programs.family.kill(self._pid)
+
+    def sample(self) -> None:
+        """Look at the memory it uses now: see `_peak_bytes`."""
+        with contextlib.suppress(OSError, ValueError), open(f"/proc/{self._pid}/status") as file:
+            for line in file:
+                if line.startswith("VmHWM:"):
+                    self._seen_bytes = max(self._seen_bytes, int(line.split()[1]) * 1024)
+
+    # --- the way in
+
+    def _arguments(self) -> list[bytes]:
+        args = (self._request.args or ()) if self._request is not None else ()
+        if len(args) > JOB_ARGS_MAX:
+            raise _bad(f"{len(args)} arguments, more than {JOB_ARGS_MAX}")
+        try:
+            encoded = [arg.encode() for arg in args]
+        except UnicodeEncodeError:
+            raise _bad("an argument is not text") from None
+        if any(b"\0" in arg for arg in encoded):
+            raise _bad("an argument holds a NUL")
+        return encoded
+
+    def _write_inputs(self) -> int:
+        """Put the inputs in place; returns what the program reads as stdin."""
+        if self._request is None:
+            path = write_input(self._directory, PAYLOAD_NAME, self._job.body)
+            self._inputs[path] = stamp_of(path)
+            return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        for file in self._request.files or ():
+            if file.content is None:
+                raise _bad(f"the input {file.name[:64]!a} is in a cache, which this worker has not")
+            path = write_input(self._directory, file.name, file.content)
+            self._inputs[path] = stamp_of(path)
+        return self._programs.null_fd
+
+    def _spawn(self, argv: list[bytes], stdin: int) -> None:
+        job = self._job
+        out, out_end = os.pipe()
+        self._pipes[0] = out
+        err, err_end = os.pipe()
+        self._pipes[1] = err
+        env = [
+            self._mark,
+            b"ROLLQ_JOB_ID=%b" % guid_to_text(job.job_id).encode(),
+            b"ROLLQ_ATTEMPT=%d" % job.attempt,
+        ]
+        if job.task_number >= 0:
+            env.append(b"ROLLQ_TASK=%d" % job.task_number)
+        self._own_rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        self._started_s = time.perf_counter()
+        try:
+            self._pid = self._programs.family.spawn(
+                argv, env, os.fsencode(self._directory), (stdin, out_end, err_end)
+            )
+        except OSError as error:
+            raise _cannot_start(job.exec_name, error) from None
+        finally:
+            os.close(out_end)
+            os.close(err_end)
+        watch_exit(self._loop, self._pid, self._exited)
+        for place in (0, 1):
+            os.set_blocking(self._pipes[place], False)
+            self._loop.add_reader(self._pipes[place], self._readable, place)
+
+    def _set_limits(self) -> None:
+        options = self._job.options or DEFAULT_OPTIONS
+        for limit_ms, act in (
+            (options.run_ms_soft, self._end_softly),
+            (options.run_ms_max, self._end_hard),
+        ):
+            if limit_ms:
+                self._timers.append(self._loop.call_later(limit_ms / 1000, act, limit_ms))
+
+    # --- while it runs
+
+    def _readable(self, place: int) -> None:
+        data = os.read(self._pipes[place], PIPE_READ_BYTES)
+        if data:
+            self._tails[place].feed(data)
+        else:
+            self._close_pipe(place)
+
+    def _end_softly(self, limit_ms: int) -> None:
+        self._notes.append(f"told to end after {limit_ms} ms")
+        self._programs.family.signal_group(self._pid, signal.SIGTERM)
+
+    def _end_hard(self, limit_ms: int) -> None:
+        self._notes.append(f"ended by force after {limit_ms} ms")
+        self._programs.family.kill(self._pid)
+
+    # --- the way out
+
+    def _exited(self) -> None:
+        run_ms = int((time.perf_counter() - self._started_s) * 1000)
+        for timer in self._timers:
+            timer.cancel()
+        family = self._programs.family
+        status, usage = family.reap(self._pid)
+        family.sweep(self._mark)
+        self._drain_pipes()
+        ending = self._ending(status, usage, run_ms)
+        try:
+            nested = collect_outputs(self._directory, self._inputs, ending)
+        except OSError as error:
+            ending.notes.append(f"the outputs cannot be read: {error.strerror}")
+            nested = True
+        self._remove_directory(nested)
+        self._on_end(ending)
+
+    def _drain_pipes(self) -> None:
+        for place, fd in enumerate(self._pipes):
+            if fd < 0:
+                continue
+            with contextlib.suppress(BlockingIOError):
+                for _ in range(DRAIN_READS_MAX):
+                    data = os.read(fd, PIPE_READ_BYTES)
+                    if not data:
+                        break
+                    self._tails[place].feed(data)
+            self._close_pipe(place)
+
+    def _ending(self, status: int, usage: Any, run_ms: int) -> Ending:
+        code = os.waitstatus_to_exitcode(status)
+        failed = bool(code or self._notes)
+        ending = Ending(
+            Status.CANCELLED if self._cancelled else Status.FAILED if failed else Status.OK,
+            self._tails[0].text(),
+            self._tails[1].text(),
+            max(code, 0),
+            max(-code, 0),
+            run_ms,
+            int(usage.ru_utime * 1000),
+            int(usage.ru_stime * 1000),
+            self._peak_bytes(usage.ru_maxrss),
+        )
+        ending.notes.extend(self._notes)
+        return ending
+
+    def _peak_bytes(self, max_rss: int) -> int:
+        """The kernel counts our own memory as the program's until the program is loaded, so its
+        figure says something only if it is larger than ours; else what was sampled counts."""
+        return max_rss * RSS_UNIT_BYTES if max_rss > self._own_rss else self._seen_bytes
+
+    def _remove_directory(self, nested: bool) -> None:
+        if not nested:
+            try:
+                with os.scandir(self._directory) as entries:
+                    for entry in entries:
+                        os.unlink(entry.path)
+                os.rmdir(self._directory)
+            except OSError:
+                nested = True
+        if nested:
+            removal = self._loop.run_in_executor(None, remove_tree, self._directory)
+            removal.add_done_callback(partial(_removed, self._directory))
+
+    def _close_pipes(self) -> None:
+        for place in (0, 1):
+            self._close_pipe(place)
+
+    def _close_pipe(self, place: int) -> None:
+        fd = self._pipes[place]
+        if fd >= 0:
+            self._loop.remove_reader(fd)
+            os.close(fd)
+            self._pipes[place] = -1
+
+
+def _removed(directory: str, removal: asyncio.Future[None]) -> None:
+    if not removal.cancelled() and (error := removal.exception()) is not None:
+        log.warning("the job directory %s is left behind: %s", directory, error)
+
+
+def _bad(why: str) -> RemoteError:
+    return RemoteError(ErrorCode.BAD_PAYLOAD, why)
+
+
+def _cannot_start(exec_name: str, error: OSError) -> RemoteError | StateError:
+    if error.errno == errno.E2BIG:
+        return _bad("the arguments are too long for this system")
+    why = error.strerror or str(error)
+    hint = "a script needs a first line with #!" if error.errno == errno.ENOEXEC else ""
+    return StateError(ErrorCode.NO_PROGRAM, f"cannot start {exec_name[:64]!a}: {why}", hint)

@@ -1,0 +1,256 @@
+"""The durable table of results that the grid has not taken, and who this worker is.
+
+Two files take turns. Each is a run of records under one generation number; a record is one batch:
+
+    magic 4 | crc 4 | generation 8 | seq 8 | body_bytes 4 | body            all little-endian
+
+The body is msgpack: [results stored, attempts forgotten]. Record 0 of a generation holds all that
+was alive when it began, so a file is complete by itself, and a turn to the other file is one write
+and one sync. Files are zero-filled once and written over ever after: a sync has no new blocks to
+book. Reading stops at the first record that does not follow: a torn tail was never acknowledged.
+
+Law of change: fields may be appended to the body with a default; a new layout takes a new magic.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import logging
+import os
+import secrets
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+from zlib import crc32
+
+import msgspec
+
+from rollq.base.errors import DiskError, ErrorCode, LocalError
+from rollq.base.ids import GUID_BYTES, WorkerId
+from rollq.base.jobs import AttemptRef
+from rollq.base.limits import RECORD_BYTES_MAX, RESULT_TABLE_BYTES
+from rollq.roles.worker.signals import StoredResult
+
+log = logging.getLogger("rollq.worker")
+
+MAGIC: Final = b"RQT\x01"
+_HEADER: Final = struct.Struct("<4sIQQI")
+_CHECKED_FROM: Final = 8  # the checksum covers everything after itself
+NAMES: Final = ("results.a", "results.b")
+
+
+class Batch(msgspec.Struct, array_like=True, frozen=True):
+    """The body of a record."""
+
+    stored: tuple[StoredResult, ...] = ()
+    forgotten: tuple[AttemptRef, ...] = ()
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """Who this worker is, for as long as its state directory lives."""
+
+    worker_id: str  # hex
+    incarnation: int
+
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder(Batch).decode
+
+
+class ResultTable:
+    """One state directory. Calls block; `commit` belongs on a thread, one call at a time."""
+
+    def __init__(self, directory: Path, table_bytes: int = RESULT_TABLE_BYTES) -> None:
+        self._directory = directory
+        self._table_bytes = table_bytes
+        self._lock_fd = -1
+        self._fds = [-1, -1]
+        self._turn = 0  # which file is written now
+        self._generation = 0
+        self._seq = 0
+        self._offset = 0
+        self._base_bytes = 0
+        self._alive: dict[AttemptRef, StoredResult] = {}
+
+    def open(self) -> tuple[WorkerId, int, tuple[StoredResult, ...]]:
+        """Lock the directory and read it: worker id, this start's incarnation, what is alive.
+
+        Raises:
+            LocalError: BAD_SETUP, if another worker uses the directory.
+            DiskError: it cannot be read or written.
+        """
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            self._lock()
+            identity = self._next_identity()
+            self._fds = [
+                os.open(self._directory / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                for name in NAMES
+            ]
+            self._recover()
+            self._begin_generation()
+        except OSError as error:
+            self.close()
+            raise _disk_failed(self._directory, error) from None
+        except BaseException:
+            self.close()
+            raise
+        return (
+            bytes.fromhex(identity.worker_id),
+            identity.incarnation,
+            tuple(self._alive.values()),
+        )
+
+    def commit(self, stored: Sequence[StoredResult], forgotten: Sequence[AttemptRef]) -> None:
+        """Write a batch; returns when what is stored is durable. What is forgotten may come back.
+
+        Raises:
+            DiskError: nothing of this batch counts, and the table must not be used again.
+        """
+        for record in stored:
+            self._alive[record.ref] = record
+        for ref in forgotten:
+            self._alive.pop(ref, None)
+        try:
+            if self._offset > max(self._table_bytes, 3 * self._base_bytes):
+                self._begin_generation()
+            else:
+                self._append(Batch(tuple(stored), tuple(forgotten)))
+                if stored:
+                    os.fdatasync(self._fds[self._turn])
+        except OSError as error:
+            raise _disk_failed(self._directory, error) from None
+
+    def close(self) -> None:
+        """Give the directory free."""
+        for fd in (*self._fds, self._lock_fd):
+            if fd >= 0:
+                os.close(fd)
+        self._fds = [-1, -1]
+        self._lock_fd = -1
+
+    # --- opening
+
+    def _lock(self) -> None:
+        self._lock_fd = os.open(self._directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+        try:
+            fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LocalError(
+                ErrorCode.BAD_SETUP,
+                f"another worker runs on the state directory {self._directory}",
+                "give each worker a state directory of its own",
+            ) from None
+
+    def _next_identity(self) -> Identity:
+        path = self._directory / "identity.json"
+        try:
+            old = msgspec.json.decode(path.read_bytes(), type=Identity)
+            if len(bytes.fromhex(old.worker_id)) != GUID_BYTES:
+                raise ValueError("not a worker id")
+            identity = Identity(old.worker_id, old.incarnation + 1)
+        except FileNotFoundError:
+            identity = Identity(secrets.token_hex(GUID_BYTES), 1)
+        except ValueError as error:  # msgspec's errors are ValueErrors too
+            raise DiskError(
+                ErrorCode.DISK_CORRUPT,
+                f"{path} cannot be understood: {error}",
+                "if no job of this worker matters any more, remove its state directory",
+            ) from None
+        self._replace(path, msgspec.json.encode(identity))
+        return identity
+
+    def _replace(self, path: Path, data: bytes) -> None:
+        temporary = path.with_suffix(".new")
+        with open(temporary, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(temporary, path)
+        directory = os.open(self._directory, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+    def _recover(self) -> None:
+        """Take the newest generation whose record 0 is whole."""
+        for turn, fd in enumerate(self._fds):
+            generation, batches = _read_run(fd, self._directory / NAMES[turn])
+            if generation > self._generation:
+                self._generation, self._turn = generation, turn
+                self._alive = {}
+                for batch in batches:
+                    self._alive.update((record.ref, record) for record in batch.stored)
+                    for ref in batch.forgotten:
+                        self._alive.pop(ref, None)
+        for fd in self._fds:
+            missing = self._table_bytes - os.fstat(fd).st_size
+            if missing > 0:
+                os.pwrite(fd, bytes(missing), os.fstat(fd).st_size)
+                os.fsync(fd)
+
+    # --- writing
+
+    def _begin_generation(self) -> None:
+        """Write everything that is alive to the other file, and go on there."""
+        self._turn = 1 - self._turn
+        self._generation += 1
+        self._seq = 0
+        self._offset = 0
+        self._append(Batch(tuple(self._alive.values())))
+        self._base_bytes = self._offset
+        os.fdatasync(self._fds[self._turn])
+
+    def _append(self, batch: Batch) -> None:
+        body = _encode(batch)
+        fixed = _HEADER.pack(MAGIC, 0, self._generation, self._seq, len(body))[_CHECKED_FROM:]
+        crc = crc32(body, crc32(fixed))
+        data = b"".join((MAGIC, crc.to_bytes(4, "little"), fixed, body))
+        view = memoryview(data)
+        while view:
+            written = os.pwrite(self._fds[self._turn], view, self._offset)
+            self._offset += written
+            view = view[written:]
+        self._seq += 1
+
+
+def _read_run(fd: int, path: Path) -> tuple[int, list[Batch]]:
+    """The records of one file as far as they follow each other: generation (0: none), batches."""
+    generation, offset = 0, 0
+    batches: list[Batch] = []
+    while True:
+        header = os.pread(fd, _HEADER.size, offset)
+        if len(header) < _HEADER.size:
+            break
+        magic, crc, record_generation, seq, body_bytes = _HEADER.unpack(header)
+        follows = not batches or record_generation == generation
+        if magic != MAGIC or seq != len(batches) or not follows or body_bytes > RECORD_BYTES_MAX:
+            break
+        body = os.pread(fd, body_bytes, offset + _HEADER.size)
+        if crc32(body, crc32(header[_CHECKED_FROM:])) != crc:
+            log.warning("%s: record %d is torn or damaged; it and what follows is void", path, seq)
+            break
+        with contextlib.suppress(msgspec.DecodeError):
+            batches.append(_decode(body))
+            generation = record_generation
+            offset += _HEADER.size + body_bytes
+            continue
+        raise DiskError(
+            ErrorCode.DISK_VERSION,
+            f"{path}: record {seq} was written by another rollq",
+            "start the rollq that wrote it, or a newer one",
+        )
+    return generation, batches
+
+
+def _disk_failed(directory: Path, error: OSError) -> DiskError:
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return DiskError(
+        ErrorCode.DISK_FULL if full else ErrorCode.DISK_FAILED,
+        f"the worker's state directory {directory}: {error.strerror or error}",
+        "make room, then start the worker again" if full else "check the disk and its permissions",
+    )

@@ -1,0 +1,88 @@
+"""What a worker process is told when it starts, and the checks on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from rollq.base.errors import ErrorCode, LocalError
+from rollq.base.limits import (
+    AHEAD_MAX,
+    APPS_MAX,
+    PATTERNS_PER_WORKER_MAX,
+    SLOTS_MAX,
+    WORKER_NAME_BYTES_MAX,
+)
+
+CPU_CAP_MIN: Final = 0.10
+CPU_CAP_MAX: Final = 0.95
+CPU_CAP_OFF: Final = 1.0
+
+
+@dataclass(slots=True, frozen=True)
+class NodeSetup:
+    """Where a worker finds its group, its programs and its own files."""
+
+    addresses: tuple[str, ...]  # members, host:port; one is enough
+    patterns: tuple[str, ...] = ("job.assign.>",)
+    exec_dir: Path | None = None  # programs; None: functions only
+    jobs_dir: Path = Path("jobs")  # a directory a job is made here
+    state_dir: Path = Path("worker")  # identity, and results that the grid has not taken
+    name: str = ""
+    slots: int = 4
+    cpu_cap: float = 0.75  # 0.10 to 0.95; 1: take jobs however busy the machine is
+    apps: tuple[str, ...] = ()  # modules that register functions
+    ahead: int = 0  # jobs fetched beyond the slots: for very short ones
+    drain_ms: int = 30_000  # how long a drain waits for what runs
+
+    def check(self) -> None:
+        """Raises LocalError BAD_SETUP if something cannot be meant so."""
+        name_bytes = len(self.name.encode(errors="replace"))
+        for is_bad, what, hint in (
+            (not self.addresses, "no address of a member", "give host:port"),
+            (not 0 < self.slots <= SLOTS_MAX, f"{self.slots} slots", f"use 1 to {SLOTS_MAX}"),
+            (not 0 <= self.ahead <= AHEAD_MAX, f"{self.ahead} ahead", f"use 0 to {AHEAD_MAX}"),
+            (
+                not (CPU_CAP_MIN <= self.cpu_cap <= CPU_CAP_MAX or self.cpu_cap == CPU_CAP_OFF),
+                f"a CPU cap of {self.cpu_cap}",
+                f"use {CPU_CAP_MIN} to {CPU_CAP_MAX}, or 1 for none",
+            ),
+            (
+                not 0 < len(self.patterns) <= PATTERNS_PER_WORKER_MAX,
+                f"{len(self.patterns)} patterns",
+                f"use 1 to {PATTERNS_PER_WORKER_MAX}",
+            ),
+            (name_bytes > WORKER_NAME_BYTES_MAX, "a very long name", "shorten it"),
+            (len(self.apps) > APPS_MAX, f"{len(self.apps)} apps", f"use up to {APPS_MAX}"),
+            (
+                self.exec_dir is not None and not self.exec_dir.is_dir(),
+                f"the exec directory {self.exec_dir} is not there",
+                "make it, or name another",
+            ),
+        ):
+            if is_bad:
+                raise LocalError(ErrorCode.BAD_SETUP, what, hint)
+
+
+def env_settings(environ: Mapping[str, str]) -> dict[str, Any]:
+    """What the seeds' environment variables say, as fields of `NodeSetup`.
+
+    Raises:
+        LocalError: BAD_SETUP, naming the variable.
+    """
+    settings: dict[str, Any] = {}
+    for variable, field, kind in (
+        ("WORKER_MAX_PAR", "slots", int),
+        ("WORKER_CPU_CAP", "cpu_cap", float),
+    ):
+        text = environ.get(variable, "")
+        if text:
+            try:
+                settings[field] = kind(text)
+            except ValueError:
+                raise LocalError(
+                    ErrorCode.BAD_SETUP, f"{variable}={text[:32]!r} is not a number", "correct it"
+                ) from None
+    return settings

@@ -1,0 +1,129 @@
+"""Starting a program: one call of the C library, because that is most of what a short job costs.
+
+`posix_spawn` shares our memory until the program is loaded, so its cost does not grow with the
+worker; it puts the program into a session of its own and into its directory without a launcher
+in between. Python's own binding cannot change the directory, hence ctypes. Where the C library
+cannot either, `subprocess` does it, slower.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any, Final
+
+SETSIGDEF: Final = 0x04
+SETSIGMASK: Final = 0x08
+SETSID: Final = 0x80
+# The C library's structs are opaque and smaller than these on every Linux we know of.
+ACTIONS_BYTES: Final = 512
+ATTRIBUTES_BYTES: Final = 1_024
+SIGNALS_BYTES: Final = 128
+# Python ignores these; a program must find them as every program expects.
+RESET_SIGNALS: Final = (signal.SIGPIPE, signal.SIGXFSZ)
+
+
+class Spawner:
+    """Starts programs with one environment, to which each adds its own few variables."""
+
+    def __init__(self, environ: Sequence[bytes]) -> None:
+        self._environ = tuple(environ)
+        self._libc = _load_libc()
+        self._attributes = None if self._libc is None else _make_attributes(self._libc)
+
+    def spawn(
+        self,
+        argv: Sequence[bytes],
+        extra_env: Sequence[bytes],
+        cwd: bytes,
+        stdio: tuple[int, int, int],
+    ) -> int:
+        """Start `argv[0]` in a new session; returns its pid.
+
+        Raises:
+            OSError: why it could not be started.
+        """
+        if self._libc is None:
+            return _spawn_by_subprocess(argv, (*self._environ, *extra_env), cwd, stdio)
+        libc = self._libc
+        actions = ctypes.create_string_buffer(ACTIONS_BYTES)
+        _check(libc.posix_spawn_file_actions_init(actions), b"")
+        try:
+            _check(libc.posix_spawn_file_actions_addchdir_np(actions, cwd), cwd)
+            for place, fd in enumerate(stdio):
+                _check(libc.posix_spawn_file_actions_adddup2(actions, fd, place), b"")
+            pid = ctypes.c_int()
+            _check(
+                libc.posix_spawn(
+                    ctypes.byref(pid),
+                    argv[0],
+                    actions,
+                    self._attributes,
+                    (ctypes.c_char_p * (len(argv) + 1))(*argv, None),
+                    (ctypes.c_char_p * (len(self._environ) + len(extra_env) + 1))(
+                        *self._environ, *extra_env, None
+                    ),
+                ),
+                argv[0],
+            )
+        finally:
+            libc.posix_spawn_file_actions_destroy(actions)
+        return pid.value
+
+
+def environ_bytes() -> list[bytes]:
+    """Our own environment as NAME=value."""
+    return [b"%b=%b" % pair for pair in os.environb.items()]
+
+
+def _load_libc() -> Any:
+    if sys.platform != "linux":
+        return None
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "posix_spawn_file_actions_addchdir_np"):
+        return None
+    libc.posix_spawn_file_actions_addchdir_np.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
+    libc.posix_spawn_file_actions_adddup2.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_int]
+    libc.posix_spawnattr_setflags.argtypes = [ctypes.c_char_p, ctypes.c_short]
+    return libc
+
+
+def _make_attributes(libc: Any) -> Any:
+    attributes = ctypes.create_string_buffer(ATTRIBUTES_BYTES)
+    _check(libc.posix_spawnattr_init(attributes), b"")
+    none = ctypes.create_string_buffer(SIGNALS_BYTES)
+    reset = ctypes.create_string_buffer(SIGNALS_BYTES)
+    libc.sigemptyset(none)
+    libc.sigemptyset(reset)
+    for number in RESET_SIGNALS:
+        libc.sigaddset(reset, int(number))
+    _check(libc.posix_spawnattr_setsigmask(attributes, none), b"")
+    _check(libc.posix_spawnattr_setsigdefault(attributes, reset), b"")
+    _check(libc.posix_spawnattr_setflags(attributes, SETSID | SETSIGDEF | SETSIGMASK), b"")
+    return attributes
+
+
+def _check(code: int, path: bytes) -> None:
+    if code:
+        raise OSError(code, os.strerror(code), os.fsdecode(path))
+
+
+def _spawn_by_subprocess(
+    argv: Sequence[bytes], environ: Sequence[bytes], cwd: bytes, stdio: tuple[int, int, int]
+) -> int:
+    env = dict(entry.split(b"=", 1) for entry in environ)
+    process = subprocess.Popen(  # waited for by its pid
+        list(argv),
+        cwd=cwd,
+        env=env,
+        stdin=stdio[0],
+        stdout=stdio[1],
+        stderr=stdio[2],
+        start_new_session=True,
+    )
+    process.returncode = 0  # or it would wait for the pid itself when it is forgotten
+    return process.pid

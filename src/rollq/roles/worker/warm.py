@@ -1,0 +1,221 @@
+"""The pool of warm processes for plain functions: one call at a time in each.
+
+A process that dies, or is ended at a limit or a cancel, fails the call it ran and is replaced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+from msgspec import UNSET
+
+from rollq.base.jobs import Status
+from rollq.base.limits import FRAME_BYTES_MAX
+from rollq.roles.worker import warm_main
+from rollq.roles.worker.exits import watch_exit
+from rollq.roles.worker.family import Family
+from rollq.roles.worker.outputs import Ending
+from rollq.roles.worker.warm_main import LENGTH_BYTES, Call, Reply
+
+log = logging.getLogger("rollq.worker")
+
+RESTART_S: Final = 1.0  # pause before a process that died while it started is tried again
+_decode_reply: Final = msgspec.msgpack.Decoder(Reply).decode
+
+
+class WarmCall:
+    """One call, waiting or running. `on_end` is called once."""
+
+    __slots__ = ("call", "cancelled", "notes", "on_end", "process")
+
+    def __init__(self, call: Call, on_end: Callable[[Ending], None]) -> None:
+        self.call = call
+        self.on_end = on_end
+        self.process: WarmProcess | None = None
+        self.notes: list[str] = []
+        self.cancelled = False
+
+    def end_softly(self, why: str) -> None:
+        """Make the function see TimeoutError."""
+        self.notes.append(why)
+        if self.process is not None:
+            self.process.signal(signal.SIGTERM)
+
+    def end_hard(self, why: str) -> None:
+        """End the process that runs it."""
+        self.notes.append(why)
+        if self.process is not None:
+            self.process.kill()
+
+
+class WarmPool:
+    """As many processes as the worker has slots, started at once and kept."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, family: Family, modules: tuple[str, ...], size: int
+    ) -> None:
+        self.loop = loop
+        self.family = family
+        self.modules = modules
+        self._size = size
+        self._processes: dict[WarmProcess, None] = {}
+        self._idle: list[WarmProcess] = []
+        self._waiting: deque[WarmCall] = deque()  # bounded by the worker's slots
+        self._open = False
+
+    async def start(self) -> None:
+        """Start the processes; they take calls as soon as they are ready."""
+        self._open = True
+        for _ in range(self._size):
+            await self._add()
+
+    def close(self) -> None:
+        """End all; calls that ran are not told of."""
+        self._open = False
+        self._waiting.clear()
+        for process in list(self._processes):
+            process.call = None
+            process.kill()
+
+    def run(self, call: WarmCall) -> None:
+        """Run a call now or when a process is free."""
+        if self._idle:
+            self._idle.pop().run(call)
+        else:
+            self._waiting.append(call)
+
+    def drop(self, call: WarmCall) -> bool:
+        """Take a call back that has not begun."""
+        if call in self._waiting:
+            self._waiting.remove(call)
+            return True
+        return False
+
+    def ready(self, process: WarmProcess) -> None:
+        """A process has nothing to do."""
+        if self._waiting:
+            process.run(self._waiting.popleft())
+        else:
+            self._idle.append(process)
+
+    def died(self, process: WarmProcess) -> None:
+        """A process is gone; its place is filled."""
+        self._processes.pop(process, None)
+        if process in self._idle:
+            self._idle.remove(process)
+        if self._open:
+            self.loop.call_later(0 if process.was_ready else RESTART_S, self._refill)
+
+    def _refill(self) -> None:
+        if self._open:
+            task = self.loop.create_task(self._add())
+            task.add_done_callback(self._refilled)
+
+    def _refilled(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a process for functions cannot be started: %s", error)
+            self.loop.call_later(RESTART_S, self._refill)
+
+    async def _add(self) -> None:
+        ours, theirs = socket.socketpair()
+        process = WarmProcess(self)
+        argv = [sys.executable, "-m", warm_main.__name__, *self.modules]
+        with theirs:
+            # What a function prints is the worker's own log, not a result.
+            process.pid = self.family.spawn(
+                [os.fsencode(arg) for arg in argv],
+                [],
+                os.fsencode(os.getcwd()),
+                (theirs.fileno(), 2, 2),
+            )
+        self._processes[process] = None
+        watch_exit(self.loop, process.pid, process.exited)
+        ours.setblocking(False)
+        await self.loop.create_unix_connection(lambda: process, sock=ours)
+
+
+class WarmProcess(asyncio.Protocol):
+    """Our end of one process."""
+
+    def __init__(self, pool: WarmPool) -> None:
+        self.pid = 0
+        self.was_ready = False
+        self.call: WarmCall | None = None
+        self._pool = pool
+        self._transport: asyncio.BaseTransport | None = None
+        self._buffer = bytearray()
+
+    def run(self, call: WarmCall) -> None:
+        """Hand it a call; it must be idle."""
+        self.call = call
+        call.process = self
+        self._transport.write(warm_main.pack(call.call))  # type: ignore[union-attr]
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self._pool.family.signal_group(self.pid, number)
+
+    def kill(self) -> None:
+        """End it and all that it started."""
+        self._pool.family.kill(self.pid)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The socket is ours to use."""
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Part of a reply, or all of it."""
+        buffer = self._buffer
+        buffer += data
+        if len(buffer) < LENGTH_BYTES:
+            return
+        length = int.from_bytes(buffer[:LENGTH_BYTES], "little")
+        if length > FRAME_BYTES_MAX:
+            self.kill()
+        elif len(buffer) >= LENGTH_BYTES + length:
+            reply = _decode_reply(memoryview(buffer)[LENGTH_BYTES : LENGTH_BYTES + length])
+            self._buffer = bytearray()
+            self._replied(reply)
+
+    def _replied(self, reply: Reply) -> None:
+        self.was_ready = True
+        call, self.call = self.call, None
+        self._pool.ready(self)
+        if call is not None:
+            ending = Ending(
+                Status.FAILED if call.notes else reply.status,
+                reply.stdout,
+                reply.stderr,
+                reply.exit_code,
+                user_ms=reply.user_ms,
+                system_ms=reply.system_ms,
+                data=UNSET if reply.data is None else reply.data,
+            )
+            ending.notes.extend(call.notes)
+            call.on_end(ending)
+
+    def exited(self) -> None:
+        """The process is gone: whatever it ran has failed."""
+        status, _ = self._pool.family.reap(self.pid)
+        if self._transport is not None:
+            self._transport.close()
+        call, self.call = self.call, None
+        self._pool.died(self)
+        if call is not None:
+            code = os.waitstatus_to_exitcode(status)
+            ending = Ending(
+                Status.CANCELLED if call.cancelled else Status.FAILED,
+                exit_code=max(code, 0),
+                signal=max(-code, 0),
+            )
+            ending.notes.extend(call.notes or ["the process that ran the function is gone"])
+            call.on_end(ending)
