@@ -80,12 +80,18 @@ def mend(disk: Disk, walk: Walk, base: Position, segment_bytes: int) -> Recovere
             prune_broken(disk, ".rot")
     elif walk.torn:
         cut_tail(disk, walk.number, walk.offset)
-    # What a process that died wrote may be in the page cache only.
-    disk.sync(segment_name(walk.number))
+    _write_again(disk, segment_name(walk.number), walk.offset)
     walk.hard_state = hard_state
     return Recovered(
         head.identity, hard_state, entries, head.suspect, walk.torn, dict(head.peer_boots)
     )
+
+
+def _write_again(disk: Disk, name: str, length: int) -> None:
+    """Make durable what we read: it may be in the page cache only. A sync that failed before we
+    were started has left those pages clean, so that another sync alone would do nothing."""
+    disk.write(name, 0, disk.read(name, 0, length))
+    disk.sync(name)
 
 
 def _sweep(disk: Disk, walk: Walk) -> None:

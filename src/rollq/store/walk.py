@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import msgspec
+
 from rollq.raft.types import Entry, HardState, Position
 from rollq.store.disk import Disk
 from rollq.store.identity import Head, decode_head
@@ -312,7 +314,10 @@ class _Walker:
             if header.seq <= self.walk.seq:
                 continue
             self.walk.seq = header.seq
-            self.walk.hard_state = header.hard_state
+            # Promises of term and vote hold, but what was committed behind the hole may not be
+            # what the entries before it say: they may have been replaced by those that are lost.
+            commit = self.walk.hard_state.commit
+            self.walk.hard_state = msgspec.structs.replace(header.hard_state, commit=commit)
             if header.kind in HEADS:
                 body = decode_body(header, found.data, found.offset)
                 self.walk.head = (decode_head(body) if body is not None else None) or self.walk.head

@@ -4,7 +4,7 @@ import pytest
 
 from rollq.base.errors import DiskError, ErrorCode, LocalError
 from rollq.base.limits import BROKEN_COPIES_MAX
-from rollq.raft.types import Member, Position, SnapshotMeta
+from rollq.raft.types import Entry, Member, Position, SnapshotMeta
 from rollq.store import wal as wal_module
 from rollq.store.wal import Wal
 from rollq.testing.disk import VirtualDisk
@@ -158,13 +158,45 @@ def test_rot_is_reported_until_it_is_cleared() -> None:
     for _ in range(3):
         wal, found = open_wal(disk)
         assert (found.entries, found.suspect) == ([entry(1)], Position(1, 3))
-        assert found.hard_state.commit == 1  # never beyond what is there
+        assert found.hard_state.commit == 0  # only what the sound part says of itself
     assert disk.names("broken") == ["wal-000000000001.rot"]
     wal.append(hard(1, 2), [entry(2), entry(3)])
     wal.clear_suspect()
     wal.clear_suspect()
     _, found = open_wal(disk)
     assert (found.entries, found.suspect) == ([entry(index) for index in (1, 2, 3)], None)
+
+
+def test_a_commit_behind_the_hole_does_not_commit_what_the_hole_replaced() -> None:
+    disk = VirtualDisk()
+    wal = _filled(disk, 1, 4096)
+    wal.append(hard(1, 1), [Entry(1, 2, data=b"old")])
+    wal.sync()
+    wal.append(hard(2, 1), [Entry(2, 2, data=b"replaces it")])
+    wal.sync()
+    wal.append(hard(2, 2), [])
+    wal.sync()
+    wal.mark()
+    disk.rot(FIRST, disk.read(FIRST, 0, 4096).index(b"replaces it"), 3)
+    _, found = open_wal(disk)
+    assert found.entries == [entry(1), Entry(1, 2, data=b"old")]
+    assert found.suspect == Position(2, 2)
+    assert found.hard_state == hard(2, 1)  # term and vote hold, the commit of index 2 does not
+
+
+def test_what_a_failed_sync_left_in_the_cache_is_durable_once_it_is_read() -> None:
+    disk = VirtualDisk()
+    wal = _filled(disk, 1, 4096)
+    wal.append(hard(1), [entry(2)])
+    disk.fail_next_sync = True
+    with pytest.raises(DiskError):
+        wal.sync()
+    disk.kill()  # the process dies, the page cache lives on
+    _, found = open_wal(disk)
+    assert entry(2) in found.entries
+    disk.crash(Chance(1))
+    _, found = open_wal(disk)
+    assert entry(2) in found.entries
 
 
 def test_rot_below_the_snapshot_harms_nothing() -> None:
