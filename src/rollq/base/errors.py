@@ -50,6 +50,8 @@ class ErrorCode(enum.IntEnum):
     OVERLOADED = 211
     CANCELLED = 212
     NO_PROGRAM = 213
+    JOB_FAILED = 214  # it ended, and not well
+    JOB_DEAD = 215  # no attempt came to an end
     # 3xx: consensus and membership
     PROPOSAL_DROPPED = 300
     CONFIG_CHANGE_PENDING = 301
@@ -122,6 +124,12 @@ class DiskError(RollqError):
 
 class DialError(RollqError):
     """Nobody could be reached."""
+
+    fault = Fault.NOBODY
+
+
+class DeadlineError(RollqError, TimeoutError):
+    """What was waited for did not come in time."""
 
     fault = Fault.NOBODY
 

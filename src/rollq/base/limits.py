@@ -76,6 +76,23 @@ UNTAKEN_RESULTS_MAX: Final = 1_024
 # Client. Requests that wait for an answer, and results remembered as handed over.
 CLIENT_PENDING_MAX: Final = 65_536
 CLIENT_DELIVERED_MAX: Final = 65_536
+# Requests on the way, in bytes: all of them are sent again to a new leader, so well under
+# LINK_OUTBOX_BYTES_MAX. More waits in the client.
+CLIENT_PENDING_BYTES_MAX: Final = 16 * 1024 * 1024
+CLIENT_TICK_MS: Final = 250
+CONFIRM_JOBS_MAX: Final = 8_192  # in one message
+# One message of a bulk submit: large enough to be cheap, small enough to share a log entry.
+BULK_CHUNK_JOBS: Final = 2_000
+BULK_CHUNK_BYTES: Final = 512 * 1024
+BULK_CHUNKS_AHEAD: Final = 16
+# Results that nobody in this process has asked for (yet), in bytes; the oldest give way.
+UNCLAIMED_BYTES_MAX: Final = 16 * 1024 * 1024
+MAP_WINDOW: Final = 1_024
+OUTPUT_BYTES_MAX: Final = 64 * 1024 * 1024  # what the outputs of one job may inflate to
+# A client of several groups gives jobs of a group that is gone to the others after this long.
+MULTI_GRACE_MS: Final = 10_000
+MULTI_COPIES_MAX: Final = 65_536  # copies left behind in a group that is gone, to be cancelled
+ARRAY_POLL_MS: Final = 1_000  # tasks that were cut off before they began send no result
 
 # Workers and clients look for the leader at this pace, ± 20 %.
 REDIAL_MIN_MS: Final = 500

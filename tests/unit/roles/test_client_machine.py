@@ -14,6 +14,7 @@ from rollq.roles.client.signals import (
     Deliver,
     Disconnect,
     Disconnected,
+    GivenUp,
     Instruction,
     Received,
     Send,
@@ -204,3 +205,17 @@ def test_every_request_is_known_by_its_own_id(
 
 def test_messages_of_no_concern_are_ignored() -> None:
     assert welcomed().handle(Received(wire.AckTaken(job(1), 1))) == []
+
+
+def test_what_was_given_up_is_not_sent_again_and_its_answer_is_not_told() -> None:
+    client = welcomed()
+    client.handle(Asked(submit(1)))
+    client.handle(Asked(submit(2)))
+    client.handle(Received(wire.Error(job(2), int(ErrorCode.GRID_FULL), "full", retryable=True)))
+    assert client.handle(GivenUp(job(1))) == []
+    assert client.handle(GivenUp(job(2))) == []
+    assert client.pending_count == 0
+    assert client.handle(Received(wire.Accepted(job(1)))) == []
+    assert client.handle(Tick(RETRY_MS + 1)) == []
+    assert again(client) == []
+    assert client.handle(GivenUp(job(9))) == []

@@ -26,6 +26,7 @@ from rollq.roles.client.signals import (
     Disconnect,
     Disconnected,
     Event,
+    GivenUp,
     Instruction,
     Received,
     Request,
@@ -118,6 +119,10 @@ class ClientMachine:
             self._delivered.pop(request.job_id, None)
         if self._link is Link.OPEN:
             self._out.append(Send(request))
+
+    def _on_given_up(self, event: GivenUp) -> None:
+        self._pending.pop(event.request_id, None)
+        self._put_off.pop(event.request_id, None)
 
     def _on_taken(self, event: Taken) -> None:
         mark = self._untaken.pop(event.job_id, None)
@@ -229,6 +234,7 @@ HANDLERS: dict[type, Callable[[ClientMachine, Any], None]] = {
     Disconnected: ClientMachine._on_disconnected,
     Received: ClientMachine._on_received,
     Asked: ClientMachine._on_asked,
+    GivenUp: ClientMachine._on_given_up,
     Taken: ClientMachine._on_taken,
     Tick: ClientMachine._on_tick,
 }

@@ -56,6 +56,13 @@ class Asked:
 
 
 @dataclass(slots=True, frozen=True)
+class GivenUp:
+    """The application waits no longer for an answer. What was sent may still come about."""
+
+    request_id: MessageId
+
+
+@dataclass(slots=True, frozen=True)
 class Taken:
     """The application has the result that `Deliver` gave it."""
 
@@ -69,7 +76,7 @@ class Tick:
     now_ms: int
 
 
-Event: TypeAlias = Started | Connected | Disconnected | Received | Asked | Taken | Tick
+Event: TypeAlias = Started | Connected | Disconnected | Received | Asked | GivenUp | Taken | Tick
 
 
 # --- instructions
