@@ -42,6 +42,7 @@ class Segments:
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
+        self._scrubbed = ""  # the name that was verified last
         self.damaged: list[str] = []  # names of what did not verify and is now under broken/
 
     def seal(self, first: int, last: int, lines: Iterable[bytes]) -> None:
@@ -129,6 +130,15 @@ class Segments:
         for name in bad:
             self._put_aside(name)
         return bad
+
+    def scrub_next(self) -> None:
+        """Verify one segment, the next in turn: called from time to time it sees them all."""
+        names = self.names()
+        if names:
+            name = self._path(next((each for each in names if each > self._scrubbed), names[0]))
+            self._scrubbed = name.removeprefix(f"{FOLDER}/")
+            if self._footer(name) is None:
+                self._put_aside(name)
 
     def names(self) -> list[str]:
         """File names, in order of their ranges."""

@@ -17,7 +17,7 @@ import msgspec
 
 from rollq.base.ids import NIL_ID, ClientId, JobId, MemberId, MessageId, WorkerId
 from rollq.base.jobs import AttemptRef, BulkItem, JobOptions
-from rollq.raft.types import Member
+from rollq.raft.types import Config, Member
 
 
 class MessageType(enum.IntEnum):
@@ -309,7 +309,7 @@ class LeaderHello(msgspec.Struct, array_like=True, frozen=True, tag=21):
 
 
 class RollAnswer(msgspec.Struct, array_like=True, frozen=True, tag=65):
-    """What I know of you: the highest boot I ever wrote down, and whether I am new myself."""
+    """What I know: of you, the highest boot I ever wrote down; of the group, who belongs to it."""
 
     member_id: MemberId
     address: str
@@ -318,6 +318,9 @@ class RollAnswer(msgspec.Struct, array_like=True, frozen=True, tag=65):
     to_boot: int
     newcomer: bool = False
     roster: tuple[Member, ...] = ()  # the configuration at the cluster's birth
+    config: Config = Config()  # as it holds at `config_index` of my log
+    config_index: int = 0
+    boots: tuple[tuple[MemberId, int], ...] = ()  # what I have written down of everybody's starts
 
 
 class HistoryFetch(msgspec.Struct, array_like=True, frozen=True, tag=66):

@@ -30,10 +30,14 @@ def notes(member: Member, to: RollCall, boot_known: int = 0) -> RollAnswer:
     return RollAnswer(member.id, member.address, CLUSTER, boot_known, to.boot, roster=ROSTER)
 
 
+def is_present(roll: RollCall) -> bool:
+    return roll.phase is Phase.PRESENT
+
+
 def test_a_cluster_is_born_only_when_every_initial_member_is_new() -> None:
     roll = newcomer()
-    assert not roll.take(says_new(B, roll), PEERS, Config())
-    assert roll.take(says_new(C, roll), PEERS, Config())
+    assert not roll.take(says_new(B, roll), PEERS)
+    assert roll.take(says_new(C, roll), PEERS)
     assert roll.roster == ROSTER
     assert roll.cluster_id != NIL_ID
 
@@ -41,16 +45,16 @@ def test_a_cluster_is_born_only_when_every_initial_member_is_new() -> None:
 def test_all_members_give_the_cluster_the_same_name() -> None:
     a, b = newcomer(A), newcomer(B)
     for member in (B, C):
-        a.take(says_new(member, a), PEERS, Config())
+        a.take(says_new(member, a), PEERS)
     for member in (C, A):
-        b.take(says_new(member, b), ("a", "c"), Config())
+        b.take(says_new(member, b), ("a", "c"))
     assert (a.cluster_id, a.roster) == (b.cluster_id, b.roster)
 
 
 def test_one_member_with_a_past_makes_a_newcomer_join_instead() -> None:
     roll = newcomer(Member(9, "a"))
-    roll.take(says_new(B, roll), PEERS, Config())
-    assert roll.take(notes(C, roll), PEERS, Config())
+    roll.take(says_new(B, roll), PEERS)
+    assert roll.take(notes(C, roll), PEERS)
     assert (roll.cluster_id, roll.roster) == (CLUSTER, ROSTER)
 
 
@@ -63,29 +67,29 @@ def test_a_member_alone_founds_its_cluster_at_once() -> None:
 
 def test_it_is_present_when_a_majority_of_voters_noted_its_boot() -> None:
     roll = known()
-    roll.settle(CONFIG)
-    assert roll.phase is Phase.REGISTERING
-    roll.take(notes(B, roll), PEERS, CONFIG)
-    assert roll.phase is Phase.PRESENT
+    roll.settle(CONFIG, 1)
+    assert not is_present(roll)
+    roll.take(notes(B, roll), PEERS)
+    assert is_present(roll)
 
 
 def test_answers_of_learners_and_newcomers_do_not_count() -> None:
     roll = known()
-    roll.take(notes(Member(9, "i"), roll), PEERS, CONFIG)
-    roll.take(says_new(B, roll), PEERS, CONFIG)
+    roll.take(notes(Member(9, "i"), roll), PEERS)
+    roll.take(says_new(B, roll), PEERS)
     assert roll.phase is Phase.REGISTERING
 
 
 def test_the_only_voter_asks_nobody() -> None:
     roll = known()
-    roll.settle(Config((A,)))
+    roll.settle(Config((A,)), 1)
     assert roll.phase is Phase.PRESENT
 
 
 def test_an_older_copy_of_a_disk_learns_of_its_later_life() -> None:
     roll = known(boot=3)
     later = known(boot=4, nonce=1).boot
-    roll.take(notes(B, roll, boot_known=later), PEERS, CONFIG)
+    roll.take(notes(B, roll, boot_known=later), PEERS)
     assert roll.superseded
     assert roll.phase is Phase.REGISTERING
 
@@ -100,15 +104,15 @@ def test_the_same_boot_number_with_another_nonce_is_another_life() -> None:
 def test_an_answer_to_an_earlier_life_is_ignored() -> None:
     roll = known(boot=4)
     answer = RollAnswer(B.id, B.address, CLUSTER, 0, known(boot=3).boot)
-    roll.take(answer, PEERS, CONFIG)
+    roll.take(answer, PEERS)
     assert roll.phase is Phase.REGISTERING
 
 
 def test_members_of_another_cluster_get_no_answer() -> None:
     hello = LeaderHello(B.id, B.address, b"y" * 16, 1, 0)
-    assert known().answer(0, hello) is None
+    assert known().answer(hello, {}, CONFIG, 1) is None
     newcomer_hello = LeaderHello(9, "i", NIL_ID, 1, 0, newcomer=True)
-    answer = known().answer(0, newcomer_hello)
+    answer = known().answer(newcomer_hello, {}, CONFIG, 1)
     assert answer is not None
     assert answer.roster == ROSTER
 
@@ -124,9 +128,9 @@ def test_hellos_go_on_until_everybody_answered() -> None:
         return set()
 
     assert next_hellos() == {"b", "c"}
-    roll.take(notes(B, roll), PEERS, CONFIG)
+    roll.take(notes(B, roll), PEERS)
     assert next_hellos() == {"c"}
-    roll.take(notes(C, roll), PEERS, CONFIG)
+    roll.take(notes(C, roll), PEERS)
     assert next_hellos() == set()
 
 
@@ -134,3 +138,37 @@ def test_a_newcomer_calls_the_addresses_it_was_given() -> None:
     hellos = newcomer().hellos(PEERS, Config(), 0)
     assert set(hellos) == {"b", "c"}
     assert all(hello.newcomer for hello in hellos.values())
+
+
+def test_it_calls_as_a_newcomer_until_it_is_let_in() -> None:
+    late = RollCall(Member(9, "a"), CLUSTER, ROSTER, 1, 7)
+    assert late.hello(CONFIG, last_index=0).newcomer
+    assert not late.hello(CONFIG, last_index=3).newcomer
+    assert not late.hello(Config(ROSTER, (Member(9, "a"),)), last_index=0).newcomer
+    late.joined()
+    for member in ROSTER:
+        late.take(notes(member, late), PEERS)
+    assert set(next(h for _ in range(9) if (h := late.hellos(PEERS, CONFIG, 0)))) == {"b", "c"}
+
+
+def test_the_majority_is_of_the_newest_configuration_that_anybody_knows() -> None:
+    roll = known()
+    replaced = Config((A, Member(22, "b"), Member(33, "c")))
+    old = RollAnswer(22, "b", CLUSTER, 0, roll.boot, config=replaced, config_index=40)
+    roll.take(old, PEERS)
+    assert roll.phase is Phase.PRESENT
+    roll.settle(CONFIG, 1)
+
+
+def test_an_answer_of_a_member_that_was_replaced_does_not_count() -> None:
+    roll = known()
+    replaced = Config((A, Member(22, "b"), Member(33, "c")))
+    roll.take(RollAnswer(B.id, "b", CLUSTER, 0, roll.boot, config=replaced, config_index=9), PEERS)
+    assert roll.phase is Phase.REGISTERING
+
+
+def test_what_others_were_told_of_a_later_life_counts_too() -> None:
+    roll = known(boot=3)
+    later = known(boot=4, nonce=1).boot
+    roll.take(RollAnswer(B.id, "b", CLUSTER, 0, roll.boot, boots=((A.id, later),)), PEERS)
+    assert roll.superseded

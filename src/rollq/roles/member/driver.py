@@ -50,6 +50,7 @@ RAFT_MESSAGES = RaftMessage
 PROMOTE_EVERY_TICKS = 8
 GAPS_EVERY_TICKS = 16
 IDLE_TICKS_BEFORE_MARK = 8
+SCRUB_EVERY_TICKS = 400
 
 
 class Driver:
@@ -84,8 +85,9 @@ class Driver:
         self._snapshot_index = self.replica.state.applied_index
         self._ticks = 0
         self._idle_ticks = 0
+        self._scrub_at = SCRUB_EVERY_TICKS
         self._work: Work | None = None
-        self.roll.settle(self.raft.config)
+        self.roll.settle(self.raft.config, self.state.applied_index)
 
     @property
     def state(self) -> GridState:
@@ -99,7 +101,7 @@ class Driver:
 
     def hello(self) -> LeaderHello:
         """What this member says first on a link to another."""
-        return self.roll.hello(self.raft.last_index)
+        return self.roll.hello(self.raft.config, self.raft.last_index)
 
     def close(self) -> None:
         """Leave the disk in the state that reads back best. Nothing may follow."""
@@ -190,7 +192,7 @@ class Driver:
         self._crash_point("persisted")
         if work.cluster is not None:
             self._join()
-        self._peers.noted(work.boots)
+        self._peers.noted(work.boots, work.boots_told, self.raft, self.replica)
         if work.clear_suspect:
             self._suspect_on_disk = False
         if work.ready is not None:
@@ -223,28 +225,24 @@ class Driver:
             work.cluster = (self.roll.cluster_id, self.roll.roster)
             peers.cluster_found = False
         work.boots, peers.boot_notes = peers.boot_notes, []
+        work.boots_told, peers.boots_told = peers.boots_told, {}
         work.rows, peers.rows = peers.rows, []
         work.clear_suspect = self._suspect_on_disk and self.raft.suspect is None
-        if self.roll.phase is Phase.PRESENT and self.raft.has_ready():
+        # Before roll call is over consensus is not fed: there is only the committed log to apply.
+        if self.roll.phase is not Phase.NEWCOMER and self.raft.has_ready():
             work.ready = self.raft.ready()
             peers.send(self.raft, work.ready.send_now, self._store.snapshots)
         elif self._snapshot_due():
             work.snapshot = self._order_snapshot()
         elif self._idle_ticks == IDLE_TICKS_BEFORE_MARK:
             work.mark = True
-        busy = (
-            work.ready
-            or work.snapshot
-            or work.cluster
-            or work.boots
-            or work.rows
-            or work.clear_suspect
-        )
-        if busy:
-            self._idle_ticks = 0
-        elif work.mark:
             self._idle_ticks += 1
-        return work if busy or work.mark else None
+        elif self._ticks >= self._scrub_at:
+            work.scrub = True
+            self._scrub_at = self._ticks + SCRUB_EVERY_TICKS
+        if work.ready is not None:
+            self._idle_ticks = 0
+        return work if work.is_due else None
 
     # --- finish, in order
 
@@ -264,7 +262,7 @@ class Driver:
         self._crash_point("applied")
         self.raft.advance(ready)
         self._gateway.reads.ready(self.raft, ready.reads)
-        self.roll.settle(self.raft.config)
+        self.roll.settle(self.raft.config, self.state.applied_index)
 
     def _follow_role(self) -> None:
         """Open or close the leader's office as consensus says."""

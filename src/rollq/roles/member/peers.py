@@ -6,7 +6,7 @@ from __future__ import annotations
 import msgspec
 
 from rollq.base.errors import DiskError, ErrorCode
-from rollq.base.ids import MemberId
+from rollq.base.ids import NIL_ID, MemberId
 from rollq.base.stamp import Jitter
 from rollq.raft.node import RaftNode
 from rollq.raft.types import InstallSnapshot, Member, RaftMessage
@@ -33,6 +33,7 @@ class Peers:
     ) -> None:
         self.roll = roll
         self.boot_notes: list[BootNote] = []
+        self.boots_told: dict[MemberId, int] = {}  # starts that others noted and we did not
         self.rows: list[HistoryRows] = []
         self.cluster_found = roll.found_alone(initial)
         self.snapshot_wanted = False  # the one that a peer needs is gone or rotten
@@ -53,9 +54,10 @@ class Peers:
     ) -> None:
         """Take one message that is not consensus'."""
         if isinstance(message, LeaderHello):
-            self._called(address, message, raft, leads)
+            self._called(address, message, raft, replica, leads)
         elif isinstance(message, RollAnswer):
-            self.cluster_found |= self.roll.take(message, self._initial, raft.config)
+            self.cluster_found |= self.roll.take(message, self._initial)
+            self._hear_boots(message)
         elif isinstance(message, HistoryFetch):
             rows = replica.history.rows(message.first, message.last)
             if rows is not None:
@@ -71,11 +73,15 @@ class Peers:
         """Remember where a member can be answered, also one that no configuration names."""
         self._addresses[sender] = address
 
-    def noted(self, notes: list[BootNote]) -> None:
-        """These boots are written down: say so."""
+    def noted(
+        self, notes: list[BootNote], told: dict[MemberId, int], raft: RaftNode, replica: Replica
+    ) -> None:
+        """These boots are written down: say so to whoever called."""
+        self._boots_known.update(told)
         for note in notes:
+            boots = dict(self._boots_known)
             self._boots_known[note.hello.member_id] = note.hello.boot
-            self._answer(note)
+            self._answer(note, boots, raft, replica)
 
     def ask_for_gap(self, raft: RaftNode, replica: Replica) -> None:
         """Ask somebody for the first rows that are missing here."""
@@ -97,13 +103,15 @@ class Peers:
             else:
                 self._outputs.append(ToPeer(address, message))
 
-    def _called(self, address: str, hello: LeaderHello, raft: RaftNode, leads: bool) -> None:
+    def _called(
+        self, address: str, hello: LeaderHello, raft: RaftNode, replica: Replica, leads: bool
+    ) -> None:
         known = self._boots_known.get(hello.member_id, 0)
-        note = BootNote(address, hello, known)
-        if hello.newcomer or hello.cluster_id != self.roll.cluster_id:
-            self._answer(note)
-            if hello.newcomer and leads:
-                membership.admit(raft, Member(hello.member_id, hello.address))
+        note = BootNote(address, hello)
+        if hello.newcomer and leads:
+            membership.admit(raft, Member(hello.member_id, hello.address))
+        if hello.cluster_id != self.roll.cluster_id or hello.cluster_id == NIL_ID:
+            self._answer(note, self._boots_known, raft, replica)
             return
         if self._boots_heard.get(hello.member_id, 0) < hello.boot:
             self._boots_heard[hello.member_id] = hello.boot
@@ -111,10 +119,20 @@ class Peers:
         if hello.boot >> BOOT_NONCE_BITS > known >> BOOT_NONCE_BITS:
             self.boot_notes.append(note)  # answered when it is written down
         else:
-            self._answer(note)
+            self._answer(note, self._boots_known, raft, replica)
 
-    def _answer(self, note: BootNote) -> None:
-        answer = self.roll.answer(note.boot_known, note.hello)
+    def _hear_boots(self, answer: RollAnswer) -> None:
+        if answer.cluster_id != self.roll.cluster_id:
+            return
+        for member_id, boot in answer.boots:
+            if member_id != self.roll.me.id and boot > self._boots_known.get(member_id, 0):
+                self.boots_told[member_id] = boot
+
+    def _answer(
+        self, note: BootNote, boots: dict[MemberId, int], raft: RaftNode, replica: Replica
+    ) -> None:
+        index = replica.state.applied_index
+        answer = self.roll.answer(note.hello, boots, raft.config, index)
         if answer is not None:
             self._outputs.append(ToPeer(note.address, answer))
 

@@ -5,7 +5,8 @@ learner: it can never vote as its old self. An *older copy* of a disk (a restore
 has the right id but has forgotten votes and acknowledgements. So every start raises a boot number
 on disk, and before a member takes part in consensus a majority of the voters must have written
 that number down. A copy announces a number that somebody already knows from a later life: it is
-told so, and stops.
+told so, and stops. Notes are passed on with every answer, so that a member that was away learns
+of the starts it missed.
 
 Phases: NEWCOMER (belongs to no cluster yet), REGISTERING (waits for a majority to note its boot),
 PRESENT (takes part). A cluster is born when every initial member has said that it is new; the
@@ -16,7 +17,6 @@ from __future__ import annotations
 
 import enum
 import hashlib
-from collections.abc import Iterable
 
 import msgspec
 
@@ -48,54 +48,55 @@ class RollCall:
         self.boot = boot << BOOT_NONCE_BITS | nonce
         self.phase = Phase.NEWCOMER if cluster_id == NIL_ID else Phase.REGISTERING
         self.superseded = False  # somebody knows a later life of this disk
-        self._answered: dict[MemberId, int] = {}  # who noted our boot (values unused: a set)
+        self._answered: dict[MemberId, str] = {}  # who noted our boot, and from where
         self._newcomers: dict[str, Member] = {}
+        # The newest configuration that anybody told: ours may be of a time before we were away.
+        self._config = Config(roster)
+        self._config_index = 0
         self._ticks = 0
 
     def hellos(
-        self, peers: Iterable[str], config: Config, last_index: int
+        self, peers: tuple[str, ...], config: Config, last_index: int
     ) -> dict[str, LeaderHello]:
         """Called every tick: the hellos to send now, by address."""
         self._ticks += 1
         if self._ticks % HELLO_EVERY_TICKS != 1:
             return {}
-        hello = self.hello(last_index)
-        if self.phase is Phase.NEWCOMER:
-            return dict.fromkeys(
-                (address for address in peers if address != self.me.address), hello
-            )
-        return {
-            member.address: hello
-            for member in config.voters + config.learners
-            if member.id != self.me.id and member.id not in self._answered
-        }
+        hello = self.hello(config, last_index)
+        members = (*config.voters, *config.learners, *self._config.voters)
+        addresses = [member.address for member in members if member.id not in self._answered]
+        if hello.newcomer or self.phase is not Phase.PRESENT:
+            addresses = [*addresses, *peers, *(member.address for member in members)]
+        return {address: hello for address in addresses if address != self.me.address}
 
-    def hello(self, last_index: int) -> LeaderHello:
-        """Who we are, for whoever we call."""
+    def hello(self, config: Config, last_index: int) -> LeaderHello:
+        """Who we are, for whoever we call. We are new until we have a log or a place in one."""
+        members = (*config.voters, *config.learners)
+        is_new = last_index == 0 and all(member.id != self.me.id for member in members)
         return LeaderHello(
-            self.me.id,
-            self.me.address,
-            self.cluster_id,
-            self.boot,
-            last_index,
-            self.phase is Phase.NEWCOMER,
+            self.me.id, self.me.address, self.cluster_id, self.boot, last_index, is_new
         )
 
-    def answer(self, boot_known: int, hello: LeaderHello) -> RollAnswer | None:
+    def answer(
+        self, hello: LeaderHello, boots: dict[MemberId, int], config: Config, config_index: int
+    ) -> RollAnswer | None:
         """What to tell a member that calls. None: it is of another cluster."""
-        if not hello.newcomer and hello.cluster_id != self.cluster_id:
+        if hello.cluster_id not in (NIL_ID, self.cluster_id):
             return None
         return RollAnswer(
             self.me.id,
             self.me.address,
             self.cluster_id,
-            boot_known,
+            boots.get(hello.member_id, 0),
             hello.boot,
             self.phase is Phase.NEWCOMER,
             self.roster,
+            config,
+            config_index,
+            tuple(boots.items()),
         )
 
-    def take(self, answer: RollAnswer, peers: tuple[str, ...], config: Config) -> bool:
+    def take(self, answer: RollAnswer, peers: tuple[str, ...]) -> bool:
         """Take an answer. True: the cluster was just found or born, and must be written down."""
         if answer.to_boot != self.boot:
             return False
@@ -103,19 +104,23 @@ class RollCall:
             return self._find_cluster(answer, peers)
         if answer.cluster_id != self.cluster_id:
             return False
-        if outlived(self.boot, answer.boot_known):
+        if outlived(self.boot, max(answer.boot_known, dict(answer.boots).get(self.me.id, 0))):
             self.superseded = True
             return False
-        self._answered[answer.member_id] = 1
-        self.settle(config)
+        self._answered[answer.member_id] = answer.address
+        self.settle(answer.config, answer.config_index)
         return False
 
-    def settle(self, config: Config) -> None:
-        """Become PRESENT once a majority of the voters, us included, knows our boot."""
+    def settle(self, config: Config, config_index: int) -> None:
+        """Become PRESENT once a majority of the voters, us included, knows our boot. Voters are
+        those of the newest configuration that we know of."""
         if self.phase is not Phase.REGISTERING:
             return
-        known = sum(1 for v in config.voters if v.id == self.me.id or v.id in self._answered)
-        if known > len(config.voters) // 2 or not config.voters:
+        if config_index >= self._config_index and config.voters:
+            self._config, self._config_index = config, config_index
+        voters = self._config.voters
+        known = sum(1 for v in voters if v.id == self.me.id or v.id in self._answered)
+        if known > len(voters) // 2:
             self.phase = Phase.PRESENT
 
     def joined(self) -> None:

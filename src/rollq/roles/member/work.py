@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from rollq.base.errors import DiskError, ErrorCode
+from rollq.base.ids import MemberId
 from rollq.grid.effects import Applied
 from rollq.history.schema import to_lines
 from rollq.history.segments import Segments
@@ -35,7 +36,6 @@ class BootNote:
 
     address: str
     hello: LeaderHello
-    boot_known: int  # what was written down before
 
 
 @dataclass(slots=True)
@@ -60,13 +60,30 @@ class Work:
     ready: Ready | None = None
     cluster: tuple[bytes, tuple[Member, ...]] | None = None  # found: write it down
     boots: list[BootNote] = field(default_factory=list)  # note, then answer
+    boots_told: dict[MemberId, int] = field(default_factory=dict)  # note
     rows: list[HistoryRows] = field(default_factory=list)  # of peers: seal
     snapshot: SnapshotOrder | None = None
     clear_suspect: bool = False
     mark: bool = False
+    scrub: bool = False
     # results
     loaded: tuple[SnapshotMeta, bytes] | None = None  # a snapshot arrived whole
     rejected: SnapshotMeta | None = None  # one arrived damaged
+
+    @property
+    def is_due(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(
+            self.ready is not None
+            or self.cluster is not None
+            or self.boots
+            or self.boots_told
+            or self.rows
+            or self.snapshot is not None
+            or self.clear_suspect
+            or self.mark
+            or self.scrub
+        )
 
     @property
     def needs_sync(self) -> bool:
@@ -75,7 +92,7 @@ class Work:
         return (
             ready is None
             or ready.must_sync
-            or bool(ready.snapshot_chunks or self.boots or self.rows)
+            or bool(ready.snapshot_chunks or self.boots or self.boots_told or self.rows)
             or self.cluster is not None
             or self.clear_suspect
         )
@@ -84,6 +101,8 @@ class Work:
         """Do it all; raises DiskError if the member must stop."""
         if self.cluster is not None:
             self.store.wal.join_cluster(*self.cluster)
+        for member_id, boot in self.boots_told.items():
+            self.store.wal.note_peer_boot(member_id, boot)
         for note in self.boots:
             self.store.wal.note_peer_boot(note.hello.member_id, note.hello.boot)
         if self.ready is not None:
@@ -96,6 +115,8 @@ class Work:
             self._take(self.snapshot)
         if self.mark:
             self.store.wal.mark()
+        if self.scrub:
+            self.store.segments.scrub_next()
 
     def _persist(self, ready: Ready) -> None:
         for chunk in ready.snapshot_chunks:
