@@ -168,6 +168,8 @@ class Cluster:
                 self._ask_settings()
         if self._healing:
             self._scrub()
+            for worker in self.workers:  # one that drained has left meanwhile
+                worker.start()
             for application in self.applications:
                 if application.paused and not _asks_admin(application.client):
                     application.resume_all()

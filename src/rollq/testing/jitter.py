@@ -1,4 +1,4 @@
-"""Chance from one seed, in separate streams, so that a draw more in one does not move the others."""
+"""Chance from one seed, in separate streams: a draw more in one does not move the others."""
 
 from __future__ import annotations
 

@@ -12,10 +12,12 @@ from zlib import crc32
 
 from rollq.base.ids import ClientId, JobId, WorkerId
 from rollq.grid import events as facts
-from rollq.grid.effects import Applied
+from rollq.grid.command_codec import decode_batch
+from rollq.grid.commands import AckJob
+from rollq.grid.effects import Applied, Done
 from rollq.grid.events import Event
 from rollq.grid.state import GridState
-from rollq.raft.types import Entry
+from rollq.raft.types import Entry, EntryKind
 from rollq.testing.checkers.base import Checker
 from rollq.testing.sim_member import SimMember
 
@@ -98,6 +100,8 @@ class Ledger(Checker):
         index, crc = entry.index, crc32(entry.data)
         if index == len(self.lines) + 1:
             self.lines.append(Line(entry.term, entry.kind, crc, state.log_hash, applied))
+            if entry.kind == EntryKind.NORMAL and entry.data:
+                self._check_acks(entry, applied)
             for event in applied.events:
                 self._follow(index, event)
             return
@@ -113,6 +117,20 @@ class Ledger(Checker):
             self.fail(f"{member.name} has another running hash at {index}")
         if line.applied.events != applied.events:
             self.fail(f"{member.name} made other events of entry {index}")
+
+    def _check_acks(self, entry: Entry, applied: Applied) -> None:
+        """Hold the acks that were taken against the fences that were given, command by command."""
+        given = {e.job_id: e.fence for e in applied.events if e.kind == facts.JOB_ASSIGNED}
+        batch = decode_batch(entry.data)
+        for command, outcome in zip(batch.commands, applied.outcomes, strict=True):
+            if isinstance(command, AckJob) and isinstance(outcome, Done):
+                job = self.jobs.get(command.job_id)
+                fences = (job.fence if job is not None else 0, given.get(command.job_id))
+                if command.fence not in fences:
+                    self.fail(
+                        f"an ack with the stale fence {command.fence} of job "
+                        f"{command.job_id.hex()} was taken at {entry.index}; it is at {fences[0]}"
+                    )
 
     def _follow(self, index: int, event: Event) -> None:
         if event.kind == facts.ARRAY_ENQUEUED:

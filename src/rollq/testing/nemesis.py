@@ -43,6 +43,8 @@ class Nemesis:
         self._chance = cluster.streams.schedule
         self._timeline = cluster.timeline
         self._active = False
+        self._choke_next = False
+        cluster.one_leader.on_elected = self._elected
 
     def start(self) -> None:
         """Begin to strike."""
@@ -95,6 +97,22 @@ class Nemesis:
         pairs = [(leader.address, other) for other in others]
         self._block(pairs, both=self._chance.chance(700))
         return True
+
+    def _choke_leader(self) -> bool:
+        """Whoever is elected next speaks to nobody, or to one member only, from its first word."""
+        self._choke_next = True
+        leader = self._cluster.leader()
+        if leader is not None and self._chance.chance(700):
+            self._isolate_leader()
+        return True
+
+    def _elected(self, member: SimMember) -> None:
+        if not self._active or not self._choke_next:
+            return
+        self._choke_next = False
+        others = self._shuffled([m.address for m in self._cluster.members if m is not member])
+        heard = self._chance.draw(0, 2)
+        self._block([(member.address, other) for other in others[heard:]], both=False)
 
     def _flap(self) -> bool:
         a, b = self._shuffled([member.address for member in self._cluster.members])[:2]
@@ -277,12 +295,24 @@ class Nemesis:
         if member is None:
             return False
         images = [image for image, life in member.images if life < member.present_life]
-        if not images:
+        if not images or member.driver is None or not self._has_witnesses(member):
             return False
         member.damaged = True
+        member.past_id = member.driver.raft.member_id
         member.crash("to go back in time", power=False)
         member.disk.restore(self._chance.pick(images))
         return True
+
+    def _has_witnesses(self, member: SimMember) -> bool:
+        """Whether no majority could form around an older copy without somebody who knows better.
+        The copy itself has forgotten, so it is no witness."""
+        assert member.driver is not None
+        member_id, boot = member.driver.raft.member_id, member.boot
+        witnesses = [
+            other for other in self._cluster.members if other.boot_noted(member_id) == boot
+        ]
+        count = len(self._cluster.members)
+        return len(witnesses) >= count - count // 2
 
     def _may_damage(self) -> SimMember | None:
         """A member whose disk may be damaged now without breaking the atlas."""
@@ -378,6 +408,7 @@ STRIKES: dict[str, Callable[[Nemesis], bool]] = {
     "one_way": Nemesis._one_way,
     "flap": Nemesis._flap,
     "isolate_leader": Nemesis._isolate_leader,
+    "choke_leader": Nemesis._choke_leader,
     "cut_sessions": Nemesis._cut_sessions,
     "shut_out": Nemesis._shut_out,
     "crash_power": Nemesis._crash_power,

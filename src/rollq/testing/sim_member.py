@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rollq.base.errors import DiskError, ErrorCode
+from rollq.base.ids import MemberId
 from rollq.grid.effects import Applied
 from rollq.raft.types import Entry
 from rollq.roles.member.driver import Driver
@@ -57,6 +58,7 @@ class SimMember:
         self.halted = ""  # why the process refused to run on; empty: it did not
         self.stale = False  # its disk is an older copy: the operator must empty it
         self.damaged = False  # its disk lost what it had promised; see `nemesis`
+        self.past_id = 0  # the identity on an older copy of a disk that was put back
         self.rotten_life = -1  # the life in which a bit of its disk was flipped
         self.scrubbed_life = -1
         self.doomed = False  # taken out of the group: the operator will empty its disk
@@ -80,6 +82,12 @@ class SimMember:
     def boot(self) -> int:
         """What it told the others about this life."""
         return self.driver.roll.boot if self.driver is not None else 0
+
+    def boot_noted(self, member_id: MemberId) -> int:
+        """The newest life of another member that this one has written down; 0: none."""
+        if self.driver is None:
+            return 0
+        return self.driver._peers._boots_known.get(member_id, 0)
 
     def receive_peer(self, sender: str, message: Any, boot: int) -> None:
         """A message of another member."""

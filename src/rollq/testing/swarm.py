@@ -14,7 +14,15 @@ from rollq.testing.jitter import SeededJitter
 from rollq.testing.network import NetFaults
 
 # Everything that the nemesis can do, by the name that the statistics use.
-NET_FAULTS: Final = ("partition", "one_way", "flap", "isolate_leader", "cut_sessions", "shut_out")
+NET_FAULTS: Final = (
+    "partition",
+    "one_way",
+    "flap",
+    "isolate_leader",
+    "choke_leader",
+    "cut_sessions",
+    "shut_out",
+)
 PROCESS_FAULTS: Final = (
     "crash_power",
     "crash_kill",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rollq.testing.sim_member import SimMember
 
 
-class Violation(Exception):
+class Violation(Exception):  # noqa: N818 - a verdict, not an error
     """A promise of the product is broken, or it did not do its duty in time."""
 
     def __init__(self, checker: str, what: str) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from rollq.base.ids import MemberId
-from rollq.raft.types import AppendResponse, Role, VoteResponse
+from rollq.raft.types import AppendResponse, EntryKind, Role, VoteResponse
 from rollq.roles.member.driver import Driver
 from rollq.roles.member.outputs import ToPeer
 from rollq.roles.member.work import Work
@@ -23,19 +24,35 @@ class OneLeader(Checker):
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._leaders: dict[int, MemberId] = {}
+        self.on_elected: Callable[[SimMember], None] | None = None
         self.term_count = 0
+
+    def works(self, member: SimMember, driver: Driver, work: Work) -> None:
+        self.turned(member, driver)  # a leader is seen before its first word leaves
 
     def turned(self, member: SimMember, driver: Driver) -> None:
         raft = driver.raft
         if raft.role is not Role.LEADER:
             return
+        self._check_config(member, driver)
         known = self._leaders.get(raft.term)
         if known is None:
             self._leaders[raft.term] = raft.member_id
             self.term_count += 1
             self._check_complete(member, driver)
+            if self.on_elected is not None:
+                self.on_elected(member)
         elif known != raft.member_id:
             self.fail(f"term {raft.term} has two leaders, {known:x} and {raft.member_id:x}")
+
+    def _check_config(self, member: SimMember, driver: Driver) -> None:
+        """A leader votes in its own configuration, and changes it one step at a time."""
+        raft = driver.raft
+        if all(voter.id != raft.member_id for voter in raft.config.voters):
+            self.fail(f"{member.name} leads term {raft.term} and has no vote in it")
+        pending = raft.entry_slice(raft.applied + 1, raft.last_index + 1)
+        if sum(entry.kind == EntryKind.CONFIG for entry in pending) > 1:
+            self.fail(f"{member.name} has two changes of configuration under way")
 
     def _check_complete(self, member: SimMember, driver: Driver) -> None:
         raft = driver.raft
@@ -58,7 +75,8 @@ class Promise:
 
 
 class Promises(Checker):
-    """Terms, votes and acknowledgements that left a member are on its disk when it comes back."""
+    """Terms, votes and acknowledgements that left a member are on its disk when it comes back; and
+    a disk that came back from the past promises nothing any more."""
 
     name = "persisted before sent"
 
@@ -72,13 +90,19 @@ class Promises(Checker):
         message = output.message
         if isinstance(message, VoteResponse):
             if message.granted and not message.pre:
+                self._check_present(member, message.sender)
                 self._vote(member, message)
         elif isinstance(message, AppendResponse) and not message.rejected:
+            self._check_present(member, message.sender)
             promise = self._promises.setdefault(message.sender, Promise())
             promise.term = max(promise.term, message.term)
             entry_term = driver.raft.term_at(message.index)
             if entry_term is not None and message.index >= promise.index:
                 promise.index, promise.entry_term = message.index, entry_term
+
+    def _check_present(self, member: SimMember, member_id: MemberId) -> None:
+        if member.past_id == member_id:
+            self.fail(f"{member.name} takes part although its disk is an older copy")
 
     def _vote(self, member: SimMember, message: VoteResponse) -> None:
         key = (message.sender, message.term)
@@ -106,9 +130,14 @@ class Promises(Checker):
         promise = self._promises.get(raft.member_id)
         if promise is None or member.damaged:
             return
-        if raft.term < promise.term and raft.suspect is None:
+        if raft.suspect is not None:
+            self.fail(f"{member.name} calls its log suspect, but its disk was never damaged")
+        if raft.term < promise.term:
             self.fail(f"{member.name} forgot term {promise.term}; its disk says {raft.term}")
-        if raft.suspect is not None or not promise.index or not promise.entry_term:
+        voted = self._votes.get((raft.member_id, raft.term))
+        if voted is not None and raft.vote != voted:
+            self.fail(f"{member.name} forgot its vote of term {raft.term}")
+        if not promise.index or not promise.entry_term:
             return
         if promise.index < raft.first_index:
             return
