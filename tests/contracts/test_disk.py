@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
+from pathlib import Path
 
 import pytest
 
 from rollq.base.errors import DiskError, ErrorCode
 from rollq.store.disk import Disk
+from rollq.store.real_disk import RealDisk
 from rollq.testing.disk import VirtualDisk
 
 
@@ -104,3 +107,11 @@ CHECKS: tuple[Callable[[Disk], None], ...] = (
 
 def test_the_virtual_disk_keeps_the_contract() -> None:
     check_disk(VirtualDisk)
+
+
+@pytest.mark.parametrize("unsafe_no_fsync", [False, True])
+def test_the_real_disk_keeps_the_contract(tmp_path: Path, unsafe_no_fsync: bool) -> None:
+    numbers = count()
+    check_disk(
+        lambda: RealDisk(tmp_path / str(next(numbers)), unsafe_no_fsync=unsafe_no_fsync),
+    )

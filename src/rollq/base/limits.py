@@ -56,6 +56,7 @@ SNAPSHOT_META_BYTES_MAX: Final = 1024 * 1024
 SPARE_SEGMENTS_MAX: Final = 2  # recycled log files that wait for the next rotation
 PEER_NOTES_MAX: Final = 64  # boots of peers that a disk remembers; a group has at most a few
 BROKEN_COPIES_MAX: Final = 16  # damaged files kept for people to look at, per kind
+OPEN_FILES_MAX: Final = 64  # kept open; those with writes that are not synced come on top
 
 # Worker.
 DEDUP_RECORDS_MAX: Final = 4_096

@@ -1,7 +1,8 @@
 """The disk of a real machine: one state directory, locked against a second member.
 
 Failures keep their meaning: a full disk, a broken one and a forbidden one are told apart, and
-none of them is retried here.
+none of them is retried here. Files stay open, a bounded number of them; one that holds writes
+which were not synced yet is never closed, because a new descriptor may not hear of their failure.
 """
 
 from __future__ import annotations
@@ -10,148 +11,245 @@ import contextlib
 import errno
 import fcntl
 import os
+import threading
+from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from rollq.base.errors import DiskError, ErrorCode
+from rollq.base.limits import OPEN_FILES_MAX
 
-LOCK_NAME = "LOCK"
-FILE_MODE = 0o600
-FOLDER_MODE = 0o700
+LOCK_NAME: Final = "LOCK"
+FILE_MODE: Final = 0o600
+FOLDER_MODE: Final = 0o700
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_FORBIDDEN: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class RealDisk:
     """A `Disk` below one directory. Used by one process at a time, from any of its threads."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, unsafe_no_fsync: bool = False) -> None:
+        """Take hold of the directory, which is made if it is not there.
+
+        Args:
+            root: the state directory.
+            unsafe_no_fsync: leave it to the system when bytes reach the disk. A power cut may then
+                take what was acknowledged, and a member that comes back may break its promises.
+
+        Raises:
+            DiskError: DISK_BUSY if another process uses it, DISK_FAILED if it cannot be written.
+        """
         self._root = root
-        self._fds: dict[str, int] = {}
+        self._syncs = not unsafe_no_fsync
+        self._files: OrderedDict[str, _File] = OrderedDict()  # least recently used first
+        self._mutex = threading.Lock()  # over `_files` and `_users` of each
+        self._folders: dict[str, bool] = {}  # known to be there; True: its name is durable
         with _explained(f"open the state directory {root}"):
-            root.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+            if not root.is_dir():
+                root.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+                self._sync_folder(root.parent)
             self._lock_fd = os.open(root / LOCK_NAME, os.O_RDWR | os.O_CREAT, FILE_MODE)
-        self._lock()
+            try:
+                self._lock()
+                # What a process that died had made may be known to the page cache only.
+                self._sync_folder(root)
+            except BaseException:
+                os.close(self._lock_fd)
+                raise
+
+    # --- the Disk protocol
 
     def names(self, folder: str) -> list[str]:
         """Sorted file names in a folder."""
-        try:
-            return sorted(
-                entry.name for entry in os.scandir(self._root / folder) if entry.is_file()
-            )
-        except FileNotFoundError:
-            return []
+        with _explained(f"list {folder}"):
+            try:
+                with os.scandir(self._path(folder)) as entries:
+                    return sorted(entry.name for entry in entries if entry.is_file())
+            except FileNotFoundError:
+                return []
 
     def size(self, name: str) -> int:
         """Length in bytes; -1 if there is no such file."""
-        try:
-            return os.stat(self._root / name).st_size
-        except FileNotFoundError:
-            return -1
+        with _explained(f"look at {name}"):
+            try:
+                return os.stat(self._path(name)).st_size
+            except FileNotFoundError:
+                return -1
 
     def read(self, name: str, offset: int, length: int) -> bytes:
         """Up to `length` bytes."""
-        with _explained(f"read {name}"):
-            pieces = []
-            fd = self._fd(name)
-            while length > 0:
-                piece = os.pread(fd, length, offset)
-                if not piece:
-                    break
-                pieces.append(piece)
+        with _explained(f"read {name}"), self._held(name) as file:
+            piece = os.pread(file.fd, length, offset)
+            if len(piece) == length or not piece:
+                return piece
+            pieces = [piece]
+            while piece and (length := length - len(piece)):
                 offset += len(piece)
-                length -= len(piece)
+                piece = os.pread(file.fd, length, offset)
+                pieces.append(piece)
             return b"".join(pieces)
 
     def write(self, name: str, offset: int, data: bytes) -> None:
         """Write all of it."""
-        with _explained(f"write {name}"):
-            fd = self._fd(name, create=True)
+        with _explained(f"write {name}"), self._held(name, create=True) as file:
+            file.dirty = True
             view = memoryview(data)
             while view:
-                count = os.pwrite(fd, view, offset)
+                count = os.pwrite(file.fd, view, offset)
                 view = view[count:]
                 offset += count
 
     def truncate(self, name: str, length: int) -> None:
         """Cut or zero-extend."""
-        with _explained(f"truncate {name}"):
-            os.ftruncate(self._fd(name, create=True), length)
+        with _explained(f"truncate {name}"), self._held(name, create=True) as file:
+            file.dirty = True
+            os.ftruncate(file.fd, length)
 
     def sync(self, name: str) -> None:
         """fdatasync."""
-        with _explained(f"sync {name}"):
-            os.fdatasync(self._fd(name))
+        with _explained(f"sync {name}"), self._held(name) as file:
+            if self._syncs:
+                os.fdatasync(file.fd)
+            file.dirty = False
 
     def rename(self, old: str, new: str) -> None:
         """Atomic replace."""
+        if old == new:
+            return
         with _explained(f"rename {old} to {new}"):
-            self._forget(new)
             self._make_folder(new)
-            os.replace(self._root / old, self._root / new)
-            fd = self._fds.pop(old, None)
-            if fd is not None:
-                self._fds[new] = fd
+            with self._mutex:
+                os.replace(self._path(old), self._path(new))
+                self._forget(new)
+                file = self._files.pop(old, None)
+                if file is not None:
+                    self._files[new] = file
 
     def remove(self, name: str) -> None:
         """Delete if it is there."""
-        with _explained(f"remove {name}"):
+        with _explained(f"remove {name}"), self._mutex:
             self._forget(name)
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(self._root / name)
+                os.unlink(self._path(name))
 
     def sync_dir(self, folder: str) -> None:
-        """fsync of the folder, and of the root that holds its name."""
+        """fsync of the folder, and of the root if the folder is new there."""
         with _explained(f"sync the folder {folder}"):
-            path = self._root / folder
-            path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
-            for each in (path, self._root):
-                fd = os.open(each, os.O_RDONLY | os.O_DIRECTORY)
-                try:
-                    os.fsync(fd)
-                finally:
-                    os.close(fd)
+            try:
+                self._sync_folder(self._path(folder))
+            except FileNotFoundError:
+                return  # nothing was ever in it
+            if not self._folders.get(folder):
+                self._sync_folder(self._root)
+                self._folders[folder] = True
+
+    # --- beyond it
+
+    def open_fds(self) -> list[int]:
+        """Descriptors of the files that are open now: those a forked child may go on writing."""
+        return [file.fd for file in self._files.values()]
+
+    def forked(self) -> None:
+        """In a child: only files that were open at the fork can be used, and by one thread."""
+        self._mutex = threading.Lock()  # another thread may have held it at the fork
+        self._folders = {}
+        self._root = Path(os.devnull)
 
     def close(self) -> None:
-        """Close every file and give the directory free."""
-        for fd in self._fds.values():
-            os.close(fd)
-        self._fds.clear()
+        """Close every file and give the directory free. Twice is no error."""
+        with self._mutex:
+            for name in list(self._files):
+                self._forget(name)
         if self._lock_fd >= 0:
             os.close(self._lock_fd)
             self._lock_fd = -1
 
+    # --- helpers
+
     def _lock(self) -> None:
         try:
             fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            holder = os.pread(self._lock_fd, 32, 0).decode(errors="replace").strip() or "another"
-            os.close(self._lock_fd)
-            self._lock_fd = -1
+        except BlockingIOError:
+            holder = os.pread(self._lock_fd, 32, 0).decode(errors="replace").strip()
             raise DiskError(
                 ErrorCode.DISK_BUSY,
-                f"process {holder} uses the state directory {self._root}",
+                f"{f'process {holder}' if holder else 'another process'} uses the state directory "
+                f"{self._root}",
                 "stop it, or give this member a directory of its own",
             ) from None
         os.ftruncate(self._lock_fd, 0)
         os.pwrite(self._lock_fd, f"{os.getpid()}\n".encode(), 0)
 
-    def _fd(self, name: str, *, create: bool = False) -> int:
-        fd = self._fds.get(name)
-        if fd is None:
-            if create:
-                self._make_folder(name)
-            flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-            fd = self._fds[name] = os.open(self._root / name, flags, FILE_MODE)
-        return fd
+    @contextlib.contextmanager
+    def _held(self, name: str, *, create: bool = False) -> Iterator[_File]:
+        """An open file that nobody closes meanwhile."""
+        with self._mutex:
+            file = self._files.get(name)
+            if file is None:
+                file = self._open(name, create=create)
+            else:
+                self._files.move_to_end(name)
+            file.users += 1
+        try:
+            yield file
+        finally:
+            with self._mutex:
+                file.users -= 1
+                if file.gone and not file.users:
+                    os.close(file.fd)
+
+    def _open(self, name: str, *, create: bool) -> _File:
+        if create:
+            self._make_folder(name)
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        file = self._files[name] = _File(os.open(self._path(name), flags, FILE_MODE))
+        if len(self._files) > OPEN_FILES_MAX:
+            idle = [
+                known
+                for known, other in self._files.items()
+                if other is not file and not other.users and not other.dirty
+            ]
+            if idle:
+                self._forget(idle[0])
+        return file
 
     def _forget(self, name: str) -> None:
-        fd = self._fds.pop(name, None)
-        if fd is not None:
-            os.close(fd)
+        file = self._files.pop(name, None)
+        if file is not None:
+            file.gone = True
+            if not file.users:
+                os.close(file.fd)
 
     def _make_folder(self, name: str) -> None:
-        folder = (self._root / name).parent
-        if not folder.is_dir():
-            folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+        folder = name.rpartition("/")[0]
+        if folder and folder not in self._folders:
+            self._path(folder).mkdir(mode=FOLDER_MODE, exist_ok=True)
+            self._folders[folder] = False
+
+    def _path(self, name: str) -> Path:
+        return self._root / name
+
+    def _sync_folder(self, path: Path) -> None:
+        if self._syncs:
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+
+
+class _File:
+    """One open file."""
+
+    __slots__ = ("dirty", "fd", "gone", "users")
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self.users = 0  # calls that are under way
+        self.dirty = False  # written since the last sync
+        self.gone = False  # to be closed by the last user
 
 
 @contextlib.contextmanager
@@ -161,13 +259,12 @@ def _explained(what: str) -> Iterator[None]:
         yield
     except OSError as error:
         reason = f"cannot {what}: {error.strerror or error}"
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise DiskError(
-                ErrorCode.DISK_FULL, reason, "make room and start the member again"
-            ) from None
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        if error.errno in _FULL:
+            code, hint = ErrorCode.DISK_FULL, "make room and start the member again"
+        elif error.errno in _FORBIDDEN:
+            code = ErrorCode.DISK_FAILED
             hint = "give the user that runs rollq the right to write there"
-            raise DiskError(ErrorCode.DISK_FAILED, reason, hint) from None
-        raise DiskError(
-            ErrorCode.DISK_FAILED, reason, "check the disk; the member reads it anew at its start"
-        ) from None
+        else:
+            code = ErrorCode.DISK_FAILED
+            hint = "check the disk; the member reads it anew at its start"
+        raise DiskError(code, reason, hint) from error
