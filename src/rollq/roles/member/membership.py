@@ -29,8 +29,9 @@ def admit(raft: RaftNode, newcomer: Member) -> None:
 
 def promote_caught_up(raft: RaftNode) -> None:
     """Give one learner that holds everything committed its vote."""
+    progress = raft.progress  # empty if leadership was lost within this very tick
     for learner in raft.config.learners:
-        if raft.progress[learner.id].match >= raft.commit:
+        if learner.id in progress and progress[learner.id].match >= raft.commit:
             try_change(raft, ConfigChange((MemberChange(ChangeKind.ADD_VOTER, learner),)))
             return
 
