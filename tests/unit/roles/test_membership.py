@@ -5,14 +5,14 @@ from __future__ import annotations
 from rollq.raft.node import RaftNode, RaftOptions, RaftStart
 from rollq.raft.types import Config, HardState, Member, Role, SnapshotMeta
 from rollq.roles.member.membership import admit, find, promote_caught_up
-from tests.unit.roles.chance import Chance
+from tests.unit.roles.chance import MiddleJitter
 
 A, B = Member(1, "a"), Member(2, "b")
 
 
 def leader_of(config: Config) -> RaftNode:
     start = RaftStart(HardState(), SnapshotMeta(config=config), [])
-    raft = RaftNode(A.id, RaftOptions(pre_vote=False), start, Chance(1))
+    raft = RaftNode(A.id, RaftOptions(pre_vote=False), start, MiddleJitter())
     raft.campaign()
     settle(raft)
     return raft
@@ -46,7 +46,7 @@ def test_a_learner_that_is_behind_is_not_promoted() -> None:
 
 def test_a_member_that_does_not_lead_promotes_nobody() -> None:
     start = RaftStart(HardState(), SnapshotMeta(config=Config((A,), (B,))), [])
-    follower = RaftNode(A.id, RaftOptions(), start, Chance(1))
+    follower = RaftNode(A.id, RaftOptions(), start, MiddleJitter())
     promote_caught_up(follower)
     assert follower.role is Role.FOLLOWER
     assert follower.last_index == 0
