@@ -259,9 +259,8 @@ class Leadership:
 
     def _assign(self, effect: SendAssign) -> None:
         session = self.sessions.worker(effect.worker_id)
-        worker = self.state.workers.get(effect.worker_id)
-        if session is None or worker is None or worker.incarnation != session.incarnation:
-            return  # sent again when the worker is back, or lost with its grace
+        if session is None or not session.opened:
+            return  # sent again when the worker's session opens, or lost with its grace
         ref = AttemptRef(effect.job_id, effect.attempt, effect.fence)
         session.sent[effect.job_id] = ref
         self._send(
@@ -282,7 +281,7 @@ class Leadership:
 
     def _stop(self, effect: SendCancel) -> None:
         session = self.sessions.worker(effect.worker_id)
-        if session is not None:
+        if session is not None and session.opened:
             self._send(
                 session.number, messages.StopJob(effect.job_id, effect.attempt, effect.fence)
             )

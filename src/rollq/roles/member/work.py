@@ -133,12 +133,13 @@ class Work:
                 self.crash_point("snapshot_received")
                 self.store.wal.install(whole)
                 self.loaded = (whole, self.store.snapshots.load(whole))
-        if ready.hard_state is not None or ready.entries:
+        if ready.must_sync:
             self.store.wal.append(ready.hard_state, ready.entries)
             self.crash_point("written_not_synced")
-        if ready.must_sync:
             self.store.wal.sync()
             self.crash_point("synced")
+        elif ready.hard_state is not None:  # only the commit index moved
+            self.store.wal.carry(ready.hard_state.commit)
 
     def _take(self, order: SnapshotOrder) -> None:
         if order.unsealed:
