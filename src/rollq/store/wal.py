@@ -63,6 +63,7 @@ class Wal:
         self._marked_seq = 0  # the marker in the newest record
         self._crc = walk.crc
         self._hard_state = walk.hard_state
+        self._written_state = walk.hard_state  # that of the newest record
         self._head = walk.head
         self._last = walk.log.last
         self._failed = False
@@ -135,6 +136,11 @@ class Wal:
         for batch in split(entries, ENTRIES_BYTES_MAX):
             self._write_entries(batch, hard_state)
 
+    def carry(self, commit: int) -> None:
+        """Let the next record tell how far the log, as it is written, is committed. Needs no write
+        of its own: whoever forgets it learns it again."""
+        self._hard_state = msgspec.structs.replace(self._hard_state, commit=commit)
+
     def sync(self) -> None:
         """Make all that was appended durable. DiskError: the caller must stop."""
         with self._final():
@@ -143,9 +149,10 @@ class Wal:
                 self._synced_seq = self._seq
 
     def mark(self) -> None:
-        """When idle: note durably that the last batch was synced. No-op if that is noted."""
+        """When idle: note durably that the last batch was synced, and how far the log is
+        committed. No-op if that is noted."""
         self.sync()
-        if self._marked_seq < self._content_seq:
+        if self._marked_seq < self._content_seq or self._written_state != self._hard_state:
             content_seq = self._content_seq
             self._write_entries(())
             self._content_seq = content_seq
@@ -246,6 +253,7 @@ class Wal:
         self._seq += 1
         self._content_seq = self._seq
         self._marked_seq = self._synced_seq
+        self._written_state = self._hard_state
         record, self._crc = encode_record(
             kind=kind,
             segment=self._segments[-1].number,
