@@ -104,6 +104,7 @@ REDIAL_ADDRESSES_MAX: Final = 64
 PENDING_COMMANDS_MAX: Final = 65_536
 HELD_MESSAGES_MAX: Final = 65_536
 HISTORY_REPLY_BYTES_MAX: Final = 512 * 1024
+ANSWER_BYTES_MAX: Final = 3 * 1024 * 1024  # a view must fit a frame with room to spare
 
 # Net. A hello comes at once or never; a reader that leaves this much waiting is cut off.
 HELLO_MS_MAX: Final = 5_000

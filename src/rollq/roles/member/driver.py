@@ -201,7 +201,7 @@ class Driver:
             self._snapshot_taken(work.snapshot)
         self._follow_role()
         if self.leading:
-            for session, answer in self._gateway.reads.answers(self.state, self.replica.dispatcher):
+            for session, answer in self._gateway.reads.answers(self.replica, self.raft):
                 self.office.answer(session, answer)
 
     # --- begin, in order

@@ -180,7 +180,7 @@ class Leadership:
         """Say that a request was taken."""
         self._send(number, messages.Accepted(request_id))
 
-    def answer(self, number: int, answer: messages.Answer) -> None:
+    def answer(self, number: int, answer: messages.Answer | messages.Error) -> None:
         """Send the answer to a query."""
         self._send(number, answer)
 

@@ -8,17 +8,18 @@ from collections.abc import Callable
 import msgspec
 
 from rollq.base.errors import ErrorCode, RemoteError, StateError
-from rollq.grid import views
-from rollq.grid.state import GridState
-from rollq.policy.dispatch import Dispatcher
+from rollq.base.limits import ANSWER_BYTES_MAX
+from rollq.grid import pages, views
 from rollq.raft.node import RaftNode
 from rollq.raft.ready import ReadReady
-from rollq.wire.messages import Answer, Query
+from rollq.roles.member.replica import Replica
+from rollq.roles.member.status import cluster_view
+from rollq.wire.messages import Answer, Error, Query
 
 PENDING_READS_MAX = 4_096
 PAGE_MAX = 1_000
-KEY_BYTES_MAX = 256
-TEXT_KEYS = ("queue", "queues", "client")
+KEY_BYTES_MAX = 1_024
+TEXT_KEYS = ("queue", "queues", "client", "clients")
 
 
 class Reads:
@@ -37,9 +38,10 @@ class Reads:
                 f"no view named {query.what[:64]!r}",
                 f"ask for one of: {', '.join(sorted(VIEWS))}",
             )
-        if not 0 < query.limit <= PAGE_MAX or len(query.key) > KEY_BYTES_MAX or not _is_text(query):
+        if not 0 < query.limit <= PAGE_MAX or len(query.key) > KEY_BYTES_MAX or not _is_key(query):
             raise RemoteError(
-                ErrorCode.BAD_PAYLOAD, f"a page has 1 to {PAGE_MAX} rows, a key is an id or a name"
+                ErrorCode.BAD_PAYLOAD,
+                f"a page has 1 to {PAGE_MAX} rows; a key is an id, a name or a filter",
             )
         if len(self._asked) + len(self._waiting) >= PENDING_READS_MAX:
             raise StateError(ErrorCode.OVERLOADED, "too many reads at once", "ask again")
@@ -58,23 +60,14 @@ class Reads:
             else:
                 self.ask(raft, *asked)
 
-    def answers(self, state: GridState, dispatcher: Dispatcher) -> list[tuple[int, Answer]]:
+    def answers(self, replica: Replica, raft: RaftNode) -> list[tuple[int, Answer | Error]]:
         """Everything that can be answered from what is applied now."""
         if not self._waiting:
             return []
-        now = [read for read in self._waiting if read[0] <= state.applied_index]
-        self._waiting = [read for read in self._waiting if read[0] > state.applied_index]
-        return [
-            (
-                session,
-                Answer(
-                    query.request_id,
-                    state.applied_index,
-                    _encode(VIEWS[query.what](state, dispatcher, query)),
-                ),
-            )
-            for _, session, query in now
-        ]
+        applied = replica.state.applied_index
+        now = [read for read in self._waiting if read[0] <= applied]
+        self._waiting = [read for read in self._waiting if read[0] > applied]
+        return [(session, _answer(replica, raft, query)) for _, session, query in now]
 
     def clear(self) -> None:
         """Leadership is lost: whoever asked asks the next leader."""
@@ -82,32 +75,69 @@ class Reads:
         self._waiting.clear()
 
 
-def _is_text(query: Query) -> bool:
-    """Whether a key that must be a name is one."""
-    if query.what not in TEXT_KEYS:
-        return True
+def _is_key(query: Query) -> bool:
+    """Whether a key that must be a name or a filter is one."""
     try:
-        query.key.decode()
-    except UnicodeDecodeError:
+        if query.what in TEXT_KEYS:
+            query.key.decode()
+        elif query.what == "jobs" and query.key:
+            _decode_filter(query.key)
+    except (UnicodeDecodeError, msgspec.MsgspecError):
         return False
     return True
 
 
-def _dead(state: GridState, query: Query) -> views.DeadPage:
-    return views.dead_page(state, int.from_bytes(query.key, "big"), query.limit)
+def _answer(replica: Replica, raft: RaftNode, query: Query) -> Answer | Error:
+    value = _encode(VIEWS[query.what](replica, raft, query))
+    if len(value) > ANSWER_BYTES_MAX:
+        return Error(
+            query.request_id,
+            int(ErrorCode.ANSWER_TOO_LARGE),
+            f"the answer has {len(value)} bytes; at most {ANSWER_BYTES_MAX} fit",
+            "ask for fewer rows",
+        )
+    return Answer(query.request_id, replica.state.applied_index, value)
+
+
+def _dead(replica: Replica, query: Query) -> views.DeadPage:
+    return views.dead_page(replica.state, int.from_bytes(query.key, "big"), query.limit)
+
+
+def _jobs(replica: Replica, query: Query) -> pages.JobPage:
+    wanted = _decode_filter(query.key) if query.key else pages.JobFilter()
+    return pages.job_page(replica.state, wanted, query.limit)
+
+
+def _history(replica: Replica, query: Query) -> tuple[int, int, tuple[bytes, ...]]:
+    """(first index, last index, lines): whole indexes from the key on, as many as fit."""
+    first = max(1, int.from_bytes(query.key, "big"))
+    rows = replica.history.rows(first, replica.state.applied_index)
+    return (first, first - 1, ()) if rows is None else (rows.first, rows.last, rows.lines)
 
 
 _encode = msgspec.msgpack.Encoder().encode
+_decode_filter = msgspec.msgpack.Decoder(pages.JobFilter).decode
 
-# What may be asked, and how it is read. `key` is an id, a name, or (dead) a place to go on from.
-VIEWS: dict[str, Callable[[GridState, Dispatcher, Query], object]] = {
-    "job": lambda state, _, query: views.job_view(state, query.key),
-    "array": lambda state, _, query: views.array_view(state, query.key),
-    "queue": lambda state, _, query: views.queue_view(state, query.key.decode()),
-    "queues": lambda state, _, query: views.queue_page(state, query.key.decode(), query.limit),
-    "client": lambda state, _, query: views.client_view(state, query.key.decode()),
-    "worker": lambda state, _, query: views.worker_view(state, query.key),
-    "dead": lambda state, _, query: _dead(state, query),
-    "counts": lambda state, _, __: views.grid_counts(state),
-    "explain": lambda _, dispatcher, query: dispatcher.explain(query.key),
+# What may be asked, and how it is read. `key` is an id, a name, a filter (jobs), or a place to go
+# on from (queues, workers, clients: the last one seen; dead, history: a number).
+VIEWS: dict[str, Callable[[Replica, RaftNode, Query], object]] = {
+    "job": lambda replica, _, query: views.job_view(replica.state, query.key),
+    "jobs": lambda replica, _, query: _jobs(replica, query),
+    "array": lambda replica, _, query: views.array_view(replica.state, query.key),
+    "queue": lambda replica, _, query: views.queue_view(replica.state, query.key.decode()),
+    "queues": lambda replica, _, query: views.queue_page(
+        replica.state, query.key.decode(), query.limit
+    ),
+    "client": lambda replica, _, query: views.client_view(replica.state, query.key.decode()),
+    "clients": lambda replica, _, query: pages.client_page(
+        replica.state, query.key.decode(), query.limit
+    ),
+    "worker": lambda replica, _, query: views.worker_view(replica.state, query.key),
+    "workers": lambda replica, _, query: pages.worker_page(replica.state, query.key, query.limit),
+    "dead": lambda replica, _, query: _dead(replica, query),
+    "counts": lambda replica, _, __: views.grid_counts(replica.state),
+    "explain": lambda replica, _, query: replica.dispatcher.explain(query.key),
+    "settings": lambda replica, _, __: replica.state.settings,
+    "cluster": lambda replica, raft, _: cluster_view(replica.state, raft),
+    "history": lambda replica, _, query: _history(replica, query),
 }

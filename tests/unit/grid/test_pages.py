@@ -1,0 +1,72 @@
+from collections.abc import Iterator
+
+import pytest
+
+from rollq.grid import pages
+from rollq.grid.commands import OpenClient
+from rollq.grid.pages import JobFilter, client_page, job_page, worker_page
+from tests.unit.grid.kit import Grid, job_id, worker_id
+
+
+def ids(grid: Grid, wanted: JobFilter, limit: int = 100) -> list[bytes]:
+    return [job.job_id for job in job_page(grid.state, wanted, limit).jobs]
+
+
+def test_jobs_are_listed_by_what_they_are() -> None:
+    grid = Grid()
+    grid.start("a", "b")
+    grid.ack("a")
+    grid.submit("c", queue="r")
+    assert ids(grid, JobFilter()) == [job_id("a"), job_id("b"), job_id("c")]
+    assert ids(grid, JobFilter(state="done")) == [job_id("a")]
+    assert ids(grid, JobFilter(state="assigned")) == [job_id("b")]
+    assert ids(grid, JobFilter(queue="r")) == [job_id("c")]
+    assert ids(grid, JobFilter(client_id="nobody")) == []
+    assert ids(grid, JobFilter(exec_name="nothing")) == []
+
+
+def test_a_list_carries_no_results() -> None:
+    grid = Grid()
+    grid.start("a")
+    grid.ack("a", result=b"much")
+    (job,) = job_page(grid.state, JobFilter(), 10).jobs
+    assert job.end is not None
+    assert job.end.result == b""
+
+
+def test_pages_go_on_where_the_last_one_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "LOOKED_AT_MAX", 4)
+    grid = Grid()
+    names = [f"j{number}" for number in range(10)]
+    for number, name in enumerate(names):
+        grid.submit(name, queue="even" if number % 2 == 0 else "odd")
+
+    def walk(limit: int) -> Iterator[list[bytes]]:
+        after = 0
+        while True:
+            page = job_page(grid.state, JobFilter(queue="odd", after=after), limit)
+            yield [job.job_id for job in page.jobs]
+            after = page.after
+            if not after:
+                return
+
+    wanted = [job_id(name) for name in names[1::2]]
+    for limit in (1, 2, 100):
+        found = list(walk(limit))
+        assert [each for page in found for each in page] == wanted
+        assert max(map(len, found)) <= min(limit, 4)
+
+
+def test_workers_and_clients_are_listed_by_id() -> None:
+    grid = Grid()
+    grid.start("a")
+    grid.apply(OpenClient("zoe", 3), OpenClient("bob", 2))
+    (worker,) = worker_page(grid.state, b"", 10)
+    assert (worker.worker_id, worker.held) == (worker_id("w1"), (job_id("a"),))
+    assert worker_page(grid.state, worker_id("w1"), 10) == []
+    names = [client.client_id for client in client_page(grid.state, "", 100)]
+    assert names == sorted(names)
+    assert {"bob", "zoe"} <= set(names)
+    assert [client.client_id for client in client_page(grid.state, "bob", 1)] == [
+        names[names.index("bob") + 1]
+    ]
