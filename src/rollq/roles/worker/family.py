@@ -90,11 +90,14 @@ class Family:
 
     def kill(self, pid: int) -> None:
         """End a program and all its descendants, in its group or not."""
+        children: list[psutil.Process] = []
         with contextlib.suppress(psutil.Error):
-            for child in psutil.Process(pid).children(recursive=True):
-                with contextlib.suppress(psutil.Error):
-                    child.kill()
+            children = psutil.Process(pid).children(recursive=True)
+        # The group first: a parent must not see its children die and go on.
         self.signal_group(pid, signal.SIGKILL)
+        for child in children:
+            with contextlib.suppress(psutil.Error):
+                child.kill()
 
     def reap(self, pid: int) -> tuple[int, object]:
         """Wait for a program that has exited; ends what is left of its group first.

@@ -1,0 +1,116 @@
+"""A scripted member on a real socket: it welcomes workers, assigns what a test says, takes acks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from rollq.base.jobs import JobOptions
+from rollq.net.link import Link
+from rollq.net.listener import Listener
+from rollq.wire import messages as wire
+from rollq.wire.compact import Message
+from rollq.wire.handshake import agree
+from rollq.wire.models import InputFile, JobResult, decode_model, encode_model, job_request
+
+DEADLINE_S = 25
+LEASE_MS = 30_000
+
+
+def job_id(number: int) -> bytes:
+    """The id of the test's job `number`."""
+    return number.to_bytes(16, "big")
+
+
+class FakeMember:
+    """One member that leads, and believes every worker."""
+
+    def __init__(self, *, takes_acks: bool = True) -> None:
+        self.takes_acks = takes_acks
+        self.port = 0
+        self.received: list[Message] = []
+        self.hellos: list[wire.HelloWorker] = []
+        self.acks: dict[bytes, wire.AckJob] = {}
+        self.nacks: dict[bytes, wire.Nack] = {}
+        self.granted = 0
+        self.link: Link | None = None
+        self._listener = Listener("g", self._messages, self._closed)
+        self._news = asyncio.Event()
+
+    @property
+    def address(self) -> str:
+        """Where it listens."""
+        return f"127.0.0.1:{self.port}"
+
+    async def start(self) -> None:
+        """Listen."""
+        self.port = await self._listener.start("127.0.0.1", 0)
+
+    async def stop(self) -> None:
+        """Hang up."""
+        await self._listener.stop("over")
+
+    async def until(self, condition: Callable[[], Any]) -> Any:
+        """Wait until what was received makes it true; returns its value."""
+        async with asyncio.timeout(DEADLINE_S):
+            while not (value := condition()):
+                self._news.clear()
+                await self._news.wait()
+        return value
+
+    def send(self, message: wire.SessionMessage) -> None:
+        """Say something to the worker that came last."""
+        assert self.link is not None, "no worker is here"
+        self.link.send(message)
+
+    def assign(
+        self,
+        number: int,
+        exec_name: str,
+        *args: str,
+        files: dict[str, bytes] | None = None,
+        options: JobOptions | None = None,
+        body: bytes | None = None,
+        attempt: int = 1,
+    ) -> bytes:
+        """Assign a job; `body` instead of arguments and files makes it an opaque one."""
+        one = job_id(number)
+        inputs = tuple(InputFile(name, None, data) for name, data in (files or {}).items())
+        request = job_request(one, "tester", exec_name, args=args, files=inputs)
+        payload = encode_model(request) if body is None else body
+        self.send(
+            wire.AssignJob(
+                one, attempt, number, LEASE_MS, exec_name, exec_name, payload, options, "tester"
+            )
+        )
+        return one
+
+    async def outcome(self, number: int) -> tuple[wire.AckJob, JobResult]:
+        """The ack of a job, and the result in it."""
+        ack: wire.AckJob = await self.until(lambda: self.acks.get(job_id(number)))
+        return ack, decode_model(ack.result, JobResult)
+
+    def _messages(self, link: Link, messages: list[Message]) -> None:
+        for message in messages:
+            self.received.append(message)
+            match message:
+                case wire.HelloWorker():
+                    self.hellos.append(message)
+                    self.link = link
+                    link.send(wire.Welcome("g", 1, agree(message.features)))
+                case wire.Credit():
+                    self.granted += message.count
+                case wire.AckJob():
+                    self.acks[message.job_id] = message
+                    if self.takes_acks:
+                        link.send(wire.AckTaken(message.job_id, message.attempt))
+                case wire.Nack():
+                    self.nacks[message.job_id] = message
+                    link.send(wire.AckTaken(message.job_id, message.attempt))
+        self._news.set()
+
+    def _closed(self, link: Link, reason: str) -> None:
+        if link is self.link:
+            self.link = None
+        self._news.set()

@@ -1,0 +1,92 @@
+"""Functions that the worker's tests run."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+
+from rollq import task
+
+
+@dataclass
+class Order:
+    item: str
+    count: int
+
+
+@task("noop")
+async def noop(payload: bytes = b"") -> None:
+    await asyncio.sleep(0)
+
+
+@task("greet_in_loop")
+async def greet_in_loop(name: str) -> str:
+    await asyncio.sleep(0)
+    return f"hello {name}"
+
+
+@task("wait_in_loop")
+async def wait_in_loop() -> None:
+    await asyncio.Event().wait()
+
+
+@task("exit_in_loop")
+async def exit_in_loop() -> None:
+    await asyncio.sleep(0)
+    sys.exit(3)
+
+
+@task("add")
+def add(left: str, right: str) -> int:
+    return int(left) + int(right)
+
+
+@task()
+def raw(payload: bytes) -> bytes:
+    return payload[::-1]
+
+
+@task("order")
+def order(what: Order) -> dict[str, int]:
+    return {what.item: what.count}
+
+
+@task("fails")
+def fails() -> None:
+    raise ValueError("no such luck")
+
+
+@task("odd")
+def odd() -> object:
+    return object()
+
+
+@task("dies")
+def dies() -> None:
+    os.abort()
+
+
+@task("naps")
+def naps(path: str) -> str:
+    """Says who it is, then waits to be ended; tells in the file if it could clean up."""
+    with open(path, "a") as file:
+        file.write(f"{os.getpid()}\n")
+    try:
+        time.sleep(600)
+    except TimeoutError:
+        with open(path, "a") as file:
+            file.write("cleaned up\n")
+        raise
+    return "slept"
+
+
+@task("parent")
+def parent(path: str) -> None:
+    with subprocess.Popen(["sleep", "600"]) as child, open(path, "w") as file:
+        file.write(f"{child.pid}\n")
+        file.flush()
+        child.wait()

@@ -1,0 +1,204 @@
+"""A worker's life: sessions, restarts, drains, and being killed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from rollq.base.errors import DiskError, ErrorCode, LocalError, RollqError
+from rollq.roles.worker.node import WorkerNode
+from rollq.roles.worker.results import ResultTable
+from rollq.roles.worker.setup import NodeSetup
+from rollq.wire import messages as wire
+from tests.integration import worker_process
+from tests.integration.fake_member import DEADLINE_S, FakeMember, job_id
+from tests.integration.workers import eventually, is_alive, lines_of, running, write_program
+
+
+def test_a_finished_attempt_is_not_run_again_after_a_restart(tmp_path: Path) -> None:
+    write_program(tmp_path, "once", "echo ran >> $1\n")
+
+    async def story() -> None:
+        deaf = FakeMember(takes_acks=False)
+        async with running(tmp_path, deaf) as (_, member):
+            member.assign(1, "once", str(tmp_path / "runs"))
+            await member.outcome(1)
+        (first,) = deaf.hellos
+        async with running(tmp_path) as (node, member):
+            hello = member.hellos[0]
+            assert (hello.worker_id, hello.incarnation) == (first.worker_id, 2)
+            assert [ref.job_id for ref in hello.holding] == [job_id(1)]
+            await member.outcome(1)
+            member.assign(1, "once", str(tmp_path / "runs"))
+            member.assign(2, "once", str(tmp_path / "other"))
+            await member.outcome(2)
+            assert len(lines_of(tmp_path / "runs")) == 1
+            await eventually(lambda: not node.machine.holding)
+        async with running(tmp_path) as (_, member):
+            assert member.hellos[0].holding == ()
+
+    asyncio.run(story())
+
+
+def test_a_lost_leader_ends_nothing_and_a_redirect_is_followed(tmp_path: Path) -> None:
+    write_program(tmp_path, "slow", "echo up > $1; while [ ! -e $2 ]; do sleep 0.02; done; echo ok")
+    up, go = tmp_path / "up", tmp_path / "go"
+
+    async def story() -> None:
+        second = FakeMember()
+        await second.start()
+        async with running(tmp_path) as (node, first):
+            first.assign(1, "slow", str(up), str(go))
+            await eventually(up.exists)
+            first.send(wire.NotLeader(second.address, (first.address, second.address)))
+            hello = (await second.until(lambda: second.hellos))[0]
+            assert [ref.job_id for ref in hello.holding] == [job_id(1)]
+            go.touch()
+            _, result = await second.outcome(1)
+            assert result.stdout == "ok\n"
+            await node.stop()
+            await second.until(lambda: isinstance(second.received[-1], wire.Goodbye))
+        await second.stop()
+
+    asyncio.run(story())
+
+
+def test_credit_follows_the_slots(tmp_path: Path) -> None:
+    write_program(tmp_path, "quick", "")
+
+    async def story() -> None:
+        async with running(tmp_path, slots=2, ahead=3) as (_, member):
+            assert member.granted == 5
+            for number in range(1, 6):
+                member.assign(number, "quick")
+            for number in range(1, 6):
+                await member.outcome(number)
+            await member.until(lambda: member.granted == 10)
+
+    asyncio.run(story())
+
+
+@contextlib.asynccontextmanager
+async def worker_on(
+    member: FakeMember, directory: Path, drain_ms: int
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A worker in a process of its own, welcomed."""
+    await member.start()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", worker_process.__name__),
+        *(member.address, str(directory), str(drain_ms)),
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        await member.until(lambda: member.granted)
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.communicate()
+        await member.stop()
+
+
+async def logged(process: asyncio.subprocess.Process, words: bytes) -> None:
+    """Wait until the process has logged a line with these words."""
+    assert process.stderr is not None
+    async with asyncio.timeout(DEADLINE_S):
+        while words not in (line := await process.stderr.readline()):
+            assert line, "the process ended before it said so"
+
+
+def test_sigterm_drains(tmp_path: Path) -> None:
+    write_program(tmp_path, "slow", "echo up > $1; while [ ! -e $2 ]; do sleep 0.02; done; echo ok")
+    up, go = tmp_path / "up", tmp_path / "go"
+
+    async def story() -> None:
+        member = FakeMember()
+        async with worker_on(member, tmp_path, 60_000) as process:
+            member.assign(1, "slow", str(up), str(go))
+            await eventually(up.exists)
+            process.send_signal(signal.SIGTERM)
+            await logged(process, b"draining")
+            member.assign(2, "slow", str(up), str(go))
+            await member.until(lambda: member.nacks)
+            go.touch()
+            _, result = await member.outcome(1)
+            assert result.stdout == "ok\n"
+            assert await process.wait() == 0
+            assert isinstance(member.received[-1], wire.Goodbye)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("how", ["kill", "two signals", "drain deadline"])
+def test_nothing_outlives_a_worker(tmp_path: Path, how: str) -> None:
+    write_program(
+        tmp_path,
+        "stay",
+        "trap '' TERM; (setsid sh -c 'echo $$; exec sleep 600' >>$1 &); echo $$ >>$1; sleep 600\n",
+    )
+    pids = tmp_path / "pids"
+
+    async def story() -> None:
+        member = FakeMember()
+        drain_ms = 300 if how == "drain deadline" else 60_000
+        async with worker_on(member, tmp_path, drain_ms) as process:
+            member.assign(1, "stay", str(pids))
+            found = [int(line) for line in await eventually(lambda: lines_of(pids, 2))]
+            if how == "kill":
+                process.kill()
+            else:
+                process.terminate()
+                await logged(process, b"draining")
+                if how == "two signals":
+                    process.send_signal(signal.SIGINT)
+            await process.wait()
+            await eventually(lambda: not any(map(is_alive, found)))
+            assert not member.acks, "a job that was cut off is not ended: the grid runs it again"
+
+    asyncio.run(story())
+
+
+def test_a_disk_that_fails_stops_the_worker_and_nothing_is_acked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_program(tmp_path, "quick", "")
+
+    def fail(*_: object) -> None:
+        raise DiskError(ErrorCode.DISK_FULL, "no room")
+
+    async def story() -> None:
+        async with running(tmp_path) as (node, member):
+            monkeypatch.setattr(ResultTable, "commit", fail)
+            member.assign(1, "quick")
+            with pytest.raises(DiskError):
+                await node.wait()
+            assert not member.acks
+
+    asyncio.run(story())
+
+
+def test_it_says_why_it_cannot_start(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with running(tmp_path) as (node, member):
+            twin = WorkerNode(node.setup)
+            with pytest.raises(LocalError, match="another worker"):
+                await twin.start()
+            await twin.stop()
+            broken = NodeSetup((member.address,), state_dir=tmp_path / "s", apps=("no.such.app",))
+            with pytest.raises(LocalError, match=r"no\.such\.app"):
+                await WorkerNode(broken).start()
+            (tmp_path / "file").touch()
+            blocked = NodeSetup((member.address,), state_dir=tmp_path / "file")
+            with pytest.raises(RollqError, match="state directory"):
+                await WorkerNode(blocked).start()
+            await node.start()
+            await node.stop()
+            await node.stop()
+
+    asyncio.run(story())
