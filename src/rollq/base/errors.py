@@ -50,9 +50,9 @@ class ErrorCode(enum.IntEnum):
     OVERLOADED = 211
     CANCELLED = 212
     NO_PROGRAM = 213
-    ANSWER_TOO_LARGE = 214
     JOB_FAILED = 214  # it ended, and not well
     JOB_DEAD = 215  # no attempt came to an end
+    ANSWER_TOO_LARGE = 216
     # 3xx: consensus and membership
     PROPOSAL_DROPPED = 300
     CONFIG_CHANGE_PENDING = 301
