@@ -80,6 +80,17 @@ def test_answers_of_learners_and_newcomers_do_not_count() -> None:
     assert roll.phase is Phase.REGISTERING
 
 
+def test_a_copy_from_before_the_cluster_was_born_registers_too() -> None:
+    roll = newcomer()
+    assert roll.take(notes(C, roll), PEERS)
+    roll.joined()
+    assert roll.phase is Phase.REGISTERING
+    later = known(boot=2).boot
+    copy = newcomer()
+    assert not copy.take(notes(C, copy, boot_known=later), PEERS)
+    assert copy.superseded
+
+
 def test_the_only_voter_asks_nobody() -> None:
     roll = known()
     roll.settle(Config((A,)), 1)
@@ -145,7 +156,6 @@ def test_it_calls_as_a_newcomer_until_it_is_let_in() -> None:
     assert late.hello(CONFIG, last_index=0).newcomer
     assert not late.hello(CONFIG, last_index=3).newcomer
     assert not late.hello(Config(ROSTER, (Member(9, "a"),)), last_index=0).newcomer
-    late.joined()
     for member in ROSTER:
         late.take(notes(member, late), PEERS)
     assert set(next(h for _ in range(9) if (h := late.hellos(PEERS, CONFIG, 0)))) == {"b", "c"}

@@ -100,12 +100,12 @@ class RollCall:
         """Take an answer. True: the cluster was just found or born, and must be written down."""
         if answer.to_boot != self.boot:
             return False
+        if outlived(self.boot, max(answer.boot_known, dict(answer.boots).get(self.me.id, 0))):
+            self.superseded = True
+            return False
         if self.phase is Phase.NEWCOMER:
             return self._find_cluster(answer, peers)
         if answer.cluster_id != self.cluster_id:
-            return False
-        if outlived(self.boot, max(answer.boot_known, dict(answer.boots).get(self.me.id, 0))):
-            self.superseded = True
             return False
         self._answered[answer.member_id] = answer.address
         self.settle(answer.config, answer.config_index)
@@ -124,8 +124,11 @@ class RollCall:
             self.phase = Phase.PRESENT
 
     def joined(self) -> None:
-        """The cluster is written down: take part. A disk that never voted has nothing to forget."""
-        self.phase = Phase.PRESENT
+        """The cluster is written down. We register like everybody: this may be an older copy of a
+        disk, from before it belonged to the cluster."""
+        self.phase = Phase.REGISTERING
+        self._config = Config(self.roster)
+        self.settle(self._config, 0)
 
     def _find_cluster(self, answer: RollAnswer, peers: tuple[str, ...]) -> bool:
         if self.cluster_id != NIL_ID:
