@@ -1,0 +1,90 @@
+"""One case in a process of its own: `python -m bench.case WORK PEER FOLDER full|quick`.
+
+A client library cannot disturb the next case that way, and a case that hangs can be ended with
+all that it started. The outcome is written to a file in the folder.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+
+import msgspec
+import psutil  # type: ignore[import-untyped]
+
+from bench.figures import Outcome, Sample
+from bench.peers import make_peer
+from bench.procs import adopt_orphans, die_with_parent, kill_descendants, python, tail
+from bench.works import FULL, QUICK, Scale
+from bench.works.all import WORKS
+
+OUTCOME = "outcome.json"
+LOG = "case.log"
+
+
+def run_case(work: str, peer: str, folder: Path, is_quick: bool) -> Outcome:
+    """Do a case in a fresh process, and leave nothing of it running."""
+    busy_percent = psutil.cpu_percent(0.2)
+    argv = python("bench.case", work, peer, str(folder), "quick" if is_quick else "full")
+    seconds_max = WORKS[work].case_s_max
+    with (folder / LOG).open("wb") as log:
+        case = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        try:
+            case.wait(seconds_max)
+        except subprocess.TimeoutExpired:
+            why = f"not done after {seconds_max:.0f} s"
+        else:
+            why = f"the case ended with {case.returncode}: {tail(folder / LOG)}"
+        finally:
+            end(case)
+    written = folder / OUTCOME
+    if not written.exists():
+        return Outcome(work, peer, failure=why, busy_percent=busy_percent)
+    outcome = msgspec.json.decode(written.read_bytes(), type=Outcome)
+    return msgspec.structs.replace(outcome, busy_percent=busy_percent)
+
+
+def end(case: subprocess.Popen[bytes]) -> None:
+    """End a case if it still runs, and whatever it left behind."""
+    if case.poll() is None:
+        kill_descendants(case.pid)
+        case.kill()
+        case.wait()
+    kill_descendants(os.getpid())
+
+
+def main() -> None:
+    """The process of a case."""
+    adopt_orphans()
+    die_with_parent()
+    work, peer, folder, size = sys.argv[1:]
+    outcome = measure(work, peer, Path(folder), QUICK if size == "quick" else FULL)
+    (Path(folder) / OUTCOME).write_bytes(msgspec.json.encode(outcome))
+    kill_descendants(os.getpid())
+
+
+def measure(work: str, key: str, folder: Path, scale: Scale) -> Outcome:
+    """Start, measure, stop. What was measured before a failure is kept."""
+    peer = make_peer(key)
+    skipped = peer.available()
+    if skipped:
+        return Outcome(work, key, skipped=skipped)
+    samples: list[Sample] = []
+    version = failure = ""
+    try:
+        version = peer.version()
+        peer.start(folder / "servers")
+        samples.extend(WORKS[work].measure(peer, scale))
+    except Exception as error:  # whatever a peer's library raises is this case's failure
+        traceback.print_exc()
+        failure = f"{type(error).__name__}: {error}"
+    finally:
+        peer.stop()
+    return Outcome(work, key, version, tuple(samples), failure=failure)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""The works that are measured, one file each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from bench.figures import Sample
+from bench.peers.base import Peer
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How much of a work is done."""
+
+    is_quick: bool
+    runs: int
+    noop_s: float
+    cell_s: float  # one cell of a submit table
+    kills: int
+    stops: int
+    execs: int
+    file_execs: int
+    backlog: int
+
+
+FULL = Scale(False, 3, 4.0, 1.0, 20, 5, 3_000, 500, 1_000_000)
+QUICK = Scale(True, 1, 1.5, 0.4, 2, 1, 400, 100, 50_000)
+
+Measure = Callable[[Peer, Scale], Iterator[Sample]]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One work: the peers it is done with, in order, and how."""
+
+    name: str
+    title: str
+    peers: tuple[str, ...]
+    measure: Measure
+    case_s_max: float  # a case that takes longer is ended
+    repeats: bool = True  # whether `runs` applies; else a case repeats within itself

@@ -1,0 +1,21 @@
+"""Durable submits of 200 bytes to three servers on this machine, acknowledged by a majority."""
+
+from __future__ import annotations
+
+from bench.works import Work
+from bench.works.submit import measure
+
+WORK = Work(
+    "replicated",
+    "Submits to three members, 200 B, majority on disk",
+    (
+        "rollq:r3",
+        "nats:r3",
+        "nats:r3-durable",
+        "nats-raw:r3-durable",
+        "etcd:r3",
+        "rabbitmq-raw:r3",
+    ),
+    measure,
+    case_s_max=180,
+)

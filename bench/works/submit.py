@@ -1,0 +1,63 @@
+"""Durable submits of 200 bytes to one server: 1, 64 and 1024 outstanding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol, cast, runtime_checkable
+
+from bench.figures import Sample
+from bench.peers.base import Peer
+from bench.window import Rate
+from bench.works import Scale, Work
+
+PAYLOAD = b"x" * 200
+WINDOWS = (1, 64, 1024)
+
+
+class TakesSubmits(Protocol):
+    """A peer that acknowledges submits."""
+
+    def submit_rates(
+        self, payload: bytes, windows: tuple[int, ...], seconds: float
+    ) -> Iterator[tuple[int, Rate]]:
+        """The rate at each window that its client library can keep."""
+
+
+@runtime_checkable
+class TakesBulk(Protocol):
+    """A peer with a call that submits many jobs at once."""
+
+    def submit_many(self, payload: bytes, count: int) -> float:
+        """Jobs a second accepted."""
+
+
+def measure(peer: Peer, scale: Scale) -> Iterator[Sample]:
+    """Rate and latency by window; bulk where there is a call for it."""
+    rates = cast(TakesSubmits, peer).submit_rates(PAYLOAD, WINDOWS, scale.cell_s)
+    for window, rate in rates:
+        yield from rate.samples(window)
+    if isinstance(peer, TakesBulk):
+        yield Sample("submit_many_per_s", peer.submit_many(PAYLOAD, int(200_000 * scale.cell_s)))
+
+
+WORK = Work(
+    "submit",
+    "Durable submits, 200 B, one server",
+    (
+        "local:overwrite",
+        "local:append",
+        "rollq:r1",
+        "nats:default",
+        "nats:durable",
+        "nats-raw:default",
+        "nats-raw:durable",
+        "redis-list:durable",
+        "rabbitmq-raw:durable",
+        "etcd:r1",
+        "celery:durable",
+        "rq:durable",
+        "dramatiq:durable",
+    ),
+    measure,
+    case_s_max=120,
+)
