@@ -210,6 +210,7 @@ class Welcome(msgspec.Struct, array_like=True, frozen=True, tag=30):
     group: str
     member_id: MemberId
     features: tuple[str, ...] = ()
+    owed: int = 0  # to a worker: so many assignments follow at once and cost no credit
 
 
 class NotLeader(msgspec.Struct, array_like=True, frozen=True, tag=20):

@@ -115,12 +115,16 @@ def test_broken_session_keeps_attempts_and_declares_free_slots_anew() -> None:
     assert worker.handle(Received(wire.Welcome("g", 2))) == [Send(wire.Credit(1))]
 
 
-def test_attempts_sent_again_before_the_welcome_lessen_the_credit() -> None:
+def test_attempts_that_the_welcome_announces_cost_no_credit() -> None:
     worker = welcomed()
     worker.handle(Disconnected())
     worker.handle(Connected())
+    assert worker.handle(Received(wire.Welcome("g", 2, owed=1))) == [Send(wire.Credit(1))]
     assert started(worker.handle(assign(ref(1)))) == [ref(1)]
-    assert worker.handle(Received(wire.Welcome("g", 2))) == [Send(wire.Credit(1))]
+    assert worker.credit == 1
+    worker.handle(CpuBusy())
+    worker.handle(Finished(ref(1), Status.OK, b"r"))
+    assert worker.handle(CpuOk())[-1] == Send(wire.Credit(1))
 
 
 def test_not_leader_closes_and_follows_the_named_leader() -> None:

@@ -121,9 +121,9 @@ class Leadership:
 
     # --- what the gateway uses
 
-    def welcome(self, number: int, offered: tuple[str, ...]) -> None:
+    def welcome(self, number: int, offered: tuple[str, ...], owed: int = 0) -> None:
         """Answer a hello with the features that both sides speak."""
-        self._send(number, messages.Welcome(self._group, self._member_id, agree(offered)))
+        self._send(number, messages.Welcome(self._group, self._member_id, agree(offered), owed))
 
     def error(self, number: int, request_id: MessageId, error: RollqError) -> None:
         """Say what was wrong, to whoever asked."""
@@ -145,9 +145,7 @@ class Leadership:
         if not session.opened:
             session.credit_early = min(CREDIT_MAX, session.credit_early + count)
             return
-        paid = min(count, session.credit_debt)
-        session.credit_debt -= paid
-        self.dispatcher.grant(session.worker_id, count - paid)
+        self.dispatcher.grant(session.worker_id, count)
 
     def owe_results(self, session: ClientSession) -> None:
         """A client is back: what ended while it was away is sent, some every turn."""
@@ -227,13 +225,13 @@ class Leadership:
             self._send(origin.session, messages.Error(b"", int(outcome.code), outcome.message))
             self.close(origin.session, outcome.message)
             return
-        self.welcome(origin.session, session.features)
         # What is sent again takes slots that the worker still counts as free.
-        session.credit_debt = sum(
+        owed = sum(
             1
             for effect in effects
             if type(effect) is SendAssign and effect.worker_id == session.worker_id
         )
+        self.welcome(origin.session, session.features, owed)
         session.opened = True
         record = self.state.workers[session.worker_id]
         self.dispatcher.open_worker(

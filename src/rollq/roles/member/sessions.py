@@ -35,7 +35,6 @@ class WorkerSession:
     features: tuple[str, ...]  # what it offered in its hello
     opened: bool = False  # its OpenWorker is applied: it may be given work
     credit_early: int = 0  # granted before it was opened
-    credit_debt: int = 0  # slots taken by what was sent again, not known to it when it granted
     # What it was sent and has not settled, for acks that name the job alone.
     sent: dict[JobId, AttemptRef] = field(default_factory=dict)
 

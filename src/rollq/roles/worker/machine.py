@@ -88,6 +88,7 @@ class WorkerMachine:
         "_out",
         "_redial",
         "_setup",
+        "_unpaid",
     )
 
     def __init__(
@@ -97,6 +98,7 @@ class WorkerMachine:
         self._setup = setup
         self._redial = Redial(setup.addresses, jitter)
         self._attempts = Attempts(setup.slots)
+        self._unpaid = 0  # assignments that the leader owes us and sends without credit
         self._granted = 0  # credit that the leader has not spent, as far as we know
         self._link = Link.DOWN
         self._now_ms = 0
@@ -176,6 +178,7 @@ class WorkerMachine:
         """Credit belongs to a session: the next leader starts at zero."""
         self._link = Link.DOWN
         self._granted = 0
+        self._unpaid = 0
 
     def _on_received(self, event: Received) -> None:
         on_message = ON_MESSAGE.get(type(event.message))
@@ -184,6 +187,7 @@ class WorkerMachine:
 
     def _on_welcome(self, message: wire.Welcome) -> None:
         self._link = Link.OPEN
+        self._unpaid = message.owed
         self._redial.welcomed()
         self._renew()
         for held in self._attempts:
@@ -213,11 +217,13 @@ class WorkerMachine:
 
     def _on_assign(self, message: wire.AssignJob) -> None:
         ref = AttemptRef(message.job_id, message.attempt, message.fence)
+        paid = not self._unpaid
+        self._unpaid -= not paid
         known = self._attempts.find(ref)
         if known is not None:
             self._report(known)
         elif not self._attempts.is_over(ref):
-            self._granted = max(0, self._granted - 1)  # one sent again was not paid by credit
+            self._granted -= paid and self._granted > 0
             self._supersede(message.job_id)
             held = Held(ref, Phase.WAITING, message.lease_ms, self._now_ms, job=message)
             self._attempts.hold(held)
@@ -363,7 +369,7 @@ class WorkerMachine:
         if self._draining:
             self._maybe_leave()
             return
-        free = self._attempts.free_count - self._granted
+        free = self._attempts.free_count - self._granted - self._unpaid
         if free <= 0 or not self._cpu_ok or self._link is not Link.OPEN:
             return
         if len(self._attempts) < UNTAKEN_RESULTS_MAX:
