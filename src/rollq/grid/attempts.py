@@ -109,7 +109,7 @@ def start_attempt(
             array_id=b"" if record.array is None else record.array.array_id,
         )
     )
-    out.effects.append(assignment_of(record))
+    out.effects.append(assignment_of(state, record))
 
 
 def ack_job(state: GridState, command: AckJob, out: Applied) -> Outcome:
@@ -226,7 +226,7 @@ def expire_leases(state: GridState, command: ExpireLeases, out: Applied) -> Outc
     return Done(count)
 
 
-def assignment_of(record: JobRecord) -> SendAssign:
+def assignment_of(state: GridState, record: JobRecord) -> SendAssign:
     """What to tell the worker of a running attempt."""
     array = record.array
     return SendAssign(
@@ -238,7 +238,7 @@ def assignment_of(record: JobRecord) -> SendAssign:
         record.client.client_id,
         record.queue,
         record.exec_name,
-        record.body,
+        state.bodies.load(record.body),
         record.options,
         -1 if array is None else task_number(array.array_id, record.job_id),
     )

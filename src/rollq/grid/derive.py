@@ -1,7 +1,7 @@
 """Rebuilds what follows from the persisted fields: counts, shelves, what is held.
 
-Two uses: a state read from a snapshot gets its derived fields here, and `invariants` compares a
-live state with what this finds. Orders must come out as they grew: held jobs by fence, open tasks
+A state that is read from a snapshot gets its derived fields here, and `invariants` compares a live
+state with what this finds. Orders must come out as they grew: held jobs by fence, open tasks
 by seq, owed and dead ends by end seq, confirmed ones by confirmed seq.
 """
 
@@ -13,8 +13,13 @@ from rollq.grid.admission import admit_queue
 from rollq.grid.state import ASSIGNED, DEAD, GridState, JobRecord
 
 
-def derive(state: GridState) -> None:
-    """Fill the derived fields of a state that has only its persisted ones."""
+def derive(state: GridState, records: list[JobRecord]) -> None:
+    """Fill the derived fields of a state that has only its persisted ones.
+
+    Args:
+        state: what was read.
+        records: its jobs by seq, but for those of crowds, which are counted already.
+    """
     assigned: list[JobRecord] = []
     ended: list[tuple[int, JobRecord]] = []
     confirmed: list[tuple[int, JobRecord]] = []
@@ -22,7 +27,7 @@ def derive(state: GridState) -> None:
         array.client.record_count += 1
         if array.tasks_waiting:
             admit_queue(state, array.queue).tasks_waiting += array.tasks_waiting
-    for record in sorted(state.jobs.values(), key=attrgetter("seq")):
+    for record in records:
         admit_queue(state, record.queue).counts[record.state] += 1
         record.client.record_count += 1
         if record.array is not None:

@@ -31,7 +31,15 @@ from rollq.grid.events import (
     JOB_RELEASED,
 )
 from rollq.grid.facts import fact
-from rollq.grid.moves import drop_job, end_waiting, move, next_seq, settle, submitted_crc
+from rollq.grid.moves import (
+    drop_job,
+    end_waiting,
+    move,
+    next_seq,
+    replace_body,
+    settle,
+    submitted_crc,
+)
 from rollq.grid.state import (
     ASSIGNED,
     CANCELLED,
@@ -155,8 +163,8 @@ def redrive_job(
     if past is None:
         past = record.past = PastRecord()
     if item.body is not None:
-        past.body_crc = submitted_crc(record)
-        record.body = item.body
+        past.body_crc = submitted_crc(state, record)
+        replace_body(state, record, item.body)
     past.starts_base = record.attempt
     record.end = None
     record.fence = 0

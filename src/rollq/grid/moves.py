@@ -207,27 +207,34 @@ def finish(state: GridState, record: JobRecord, end: EndRecord, out: Applied) ->
     if record.state is DEAD:
         state.dead.add(end.seq, record.job_id)
     else:
-        drop_body(record, end)
+        drop_body(state, record, end)
     record.client.owed.add(end.seq, record.job_id)
     out.effects.append(result_of(record, end))
     if record.array is not None:
         end_task(record.array, record, out)
 
 
-def drop_body(record: JobRecord, end: EndRecord) -> None:
+def drop_body(state: GridState, record: JobRecord, end: EndRecord) -> None:
     """Nobody will run this again: keep only what tells a repeated submit from another job."""
     if record.array is None:
-        end.body_crc = submitted_crc(record)
-    record.body = b""
+        end.body_crc = submitted_crc(state, record)
+    replace_body(state, record, b"")
 
 
-def submitted_crc(record: JobRecord) -> int:
+def replace_body(state: GridState, record: JobRecord, body: bytes) -> None:
+    """Give a job another body; the old one goes, unless it is that of the whole array."""
+    if record.array is None or record.body is not record.array.body:
+        state.bodies.drop(record.body)
+    record.body = state.bodies.keep(body)
+
+
+def submitted_crc(state: GridState, record: JobRecord) -> int:
     """Check sum of the body as it was submitted, which a redrive may have replaced since."""
     if record.end is not None and record.end.body_crc >= 0:
         return record.end.body_crc
     if record.past is not None and record.past.body_crc >= 0:
         return record.past.body_crc
-    return crc32(record.body)
+    return crc32(state.bodies.load(record.body))
 
 
 def drop_job(state: GridState, record: JobRecord, kind: str, out: Applied, by: str = "") -> None:
@@ -236,6 +243,7 @@ def drop_job(state: GridState, record: JobRecord, kind: str, out: Applied, by: s
     if end is None:
         raise LocalError(ErrorCode.BUG, f"a job in {record.state.name} cannot be forgotten")
     settle(state, record, end)
+    replace_body(state, record, b"")
     if record.state is not DEAD and end.confirmed_seq:
         state.confirmed.remove(end.confirmed_seq)
     del state.jobs[record.job_id]

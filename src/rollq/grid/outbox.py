@@ -18,7 +18,7 @@ def owed_to_worker(state: GridState, worker_id: WorkerId) -> list[Effect]:
     orders: list[Effect] = []
     if worker is not None:
         for job_id in worker.held:
-            orders.extend(orders_of(state.jobs[job_id]))
+            orders.extend(orders_of(state, state.jobs[job_id]))
     return orders
 
 

@@ -1,18 +1,19 @@
 """The whole state as canonical bytes, and back.
 
 Canonical: members that applied the same log write the same bytes, whatever order their tables
-grew in and whatever process wrote them; so bytes can be compared. Only persisted fields are
-written; counts, shelves and what workers hold are rebuilt (`derive`).
+grew in, whatever process wrote them, and wherever their bodies were; so bytes can be compared.
+Only persisted fields are written; counts, shelves and what workers hold are rebuilt (`derive`).
 
-One version byte, then a msgpack array. Fields are appended with defaults and raise VERSION; older
-versions stay readable. Jobs go in chunks, so that writing and reading need little more memory than
-the state and the bytes.
+    version 1 | length of the head 8, little-endian | head (msgpack, `snapshot_rows`) | bodies
+
+The bodies of jobs stand behind the head, each where the sizes in the head say, so that a reader
+may leave them where they are and fetch one when it is needed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from operator import attrgetter
 from sys import intern
 from typing import Final
@@ -20,124 +21,57 @@ from typing import Final
 import msgspec
 
 from rollq.base.errors import DiskError, ErrorCode, LocalError
-from rollq.base.ids import ClientId, JobId, WorkerId
-from rollq.base.jobs import DEFAULT_OPTIONS, JobOptions
 from rollq.grid.admission import admit_queue, share_options
-from rollq.grid.commands import Settings
+from rollq.grid.bodies import Adopt, Bodies, Token, slices_of
+from rollq.grid.crowds import admit, crowd_of, gather, is_fresh
 from rollq.grid.derive import derive
+from rollq.grid.snapshot_rows import (
+    ARRAY_BODY,
+    ArrayRow,
+    BatchRow,
+    ClientRow,
+    Head,
+    JobRow,
+    WorkerRow,
+    array_row,
+    job_row,
+)
 from rollq.grid.state import (
     PREFIX_BYTES,
     ArrayRecord,
-    BatchRecord,
     ClientRecord,
-    EndRecord,
     GridState,
     JobRecord,
     JobState,
-    PastRecord,
     WorkerRecord,
 )
 
 VERSION: Final = 1
-_JOBS_PER_CHUNK: Final = 4_096
-
-
-class JobRow(msgspec.Struct, array_like=True, gc=False):
-    """A `JobRecord` with names in place of references."""
-
-    job_id: JobId
-    client_id: ClientId
-    queue: str
-    exec_name: str
-    body: bytes | None  # None: that of the array
-    options: JobOptions | None
-    state: int
-    seq: int
-    stamp_ms: int
-    attempt: int
-    delay_ms: int
-    worker_id: WorkerId
-    fence: int
-    lease_ms: int
-    cancel_requested: bool
-    end: EndRecord | None
-    past: PastRecord | None
-    is_task: bool
-
-
-class ArrayRow(msgspec.Struct, array_like=True):
-    """An `ArrayRecord` with names in place of references."""
-
-    array_id: JobId
-    client_id: ClientId
-    queue: str
-    exec_name: str
-    body: bytes
-    options: JobOptions | None
-    task_count: int
-    running_max: int
-    seq: int
-    stamp_ms: int
-    delayed: bool
-    next_number: int
-    cut_at: int
-    cut_as: int
-    forget_asked: bool
-    chunks: list[tuple[int, bytes]]
-    ended_counts: list[int]
-
-
-class ClientRow(msgspec.Struct, array_like=True, gc=False):
-    """The persisted part of a `ClientRecord`."""
-
-    client_id: ClientId
-    cap: int
-    idle_seq: int
-
-
-class WorkerRow(msgspec.Struct, array_like=True):
-    """The persisted part of a `WorkerRecord`."""
-
-    worker_id: WorkerId
-    incarnation: int
-    name: str
-    patterns: tuple[str, ...]
-    slots: int
-
-
-class BatchRow(msgspec.Struct, array_like=True, gc=False):
-    """A batch key with its `BatchRecord`."""
-
-    client_id: ClientId
-    batch_key: str
-    batch: BatchRecord
-
-
-class SnapshotFile(msgspec.Struct, array_like=True):
-    """Everything, in order."""
-
-    applied_index: int
-    log_hash: bytes
-    last_seq: int
-    last_fence: int
-    settings: Settings
-    paused_queues: list[str]  # sorted
-    clients: list[ClientRow]  # by client_id
-    workers: list[WorkerRow]  # by worker_id
-    batches: list[BatchRow]  # oldest first
-    arrays: list[ArrayRow]  # by seq
-    job_chunks: list[bytes]  # each a list of JobRow, by seq
-
+PREFACE_BYTES: Final = 9  # version and length of the head
+PIECE_BODIES: Final = 1_024  # bodies in one piece
+_ROWS_PER_CHUNK: Final = 4_096
 
 _encoder = msgspec.msgpack.Encoder()
-_file_decoder = msgspec.msgpack.Decoder(SnapshotFile)
+_head_decoder = msgspec.msgpack.Decoder(Head)
 _chunk_decoder = msgspec.msgpack.Decoder(list[JobRow])
 _by_seq = attrgetter("seq")
 
 
 def encode_snapshot(state: GridState) -> bytes:
     """The state as bytes."""
-    file = SnapshotFile(
+    _, pieces = snapshot_pieces(state)
+    return b"".join(pieces)
+
+
+def snapshot_pieces(state: GridState) -> tuple[int, Iterator[bytes]]:
+    """How many bytes a snapshot has, and the bytes piece by piece. The state must not change
+    before the last piece is taken."""
+    bodies = state.bodies
+    records = sorted(state.jobs.values(), key=_by_seq)
+    crowds = gather(record for record in records if is_fresh(record))
+    rows = [record for record in records if not is_fresh(record)]
+    sizes = [_own_bytes(bodies, record) for record in rows]
+    head = Head(
         state.applied_index,
         state.log_hash,
         state.last_seq,
@@ -155,115 +89,116 @@ def encode_snapshot(state: GridState) -> bytes:
             for worker in sorted(state.workers.values(), key=attrgetter("worker_id"))
         ],
         [BatchRow(*key, batch) for key, batch in state.batches.items()],
-        [_array_row(array) for array in sorted(state.arrays.values(), key=_by_seq)],
-        list(_job_chunks(state)),
+        [array_row(array) for array in sorted(state.arrays.values(), key=_by_seq)],
+        [crowd_of(crowd, [bodies.size(record.body) for record in crowd]) for crowd in crowds],
+        list(_row_chunks(zip(rows, sizes, strict=True))),
     )
-    return bytes([VERSION]) + _encoder.encode(file)
+    data = _encoder.encode(head)
+    tokens = [record.body for crowd in crowds for record in crowd]
+    tokens += [row.body for row, size in zip(rows, sizes, strict=True) if size > 0]
+    total = PREFACE_BYTES + len(data) + sum(map(bodies.size, tokens))
+    preface = bytes([VERSION]) + len(data).to_bytes(8, "little")
+    return total, chain((preface, data), _body_pieces(bodies, tokens))
 
 
-def _job_chunks(state: GridState) -> Iterator[bytes]:
-    records = iter(sorted(state.jobs.values(), key=_by_seq))
-    while rows := [_job_row(record) for record in islice(records, _JOBS_PER_CHUNK)]:
-        yield _encoder.encode(rows)
-
-
-def _job_row(record: JobRecord) -> JobRow:
+def _own_bytes(bodies: Bodies, record: JobRecord) -> int:
+    """The length of a job's body, unless it is that of its array."""
+    size = bodies.size(record.body)
     array = record.array
-    return JobRow(
-        record.job_id,
-        record.client.client_id,
-        record.queue,
-        record.exec_name,
-        None if array is not None and record.body == array.body else record.body,
-        _options_or_none(record.options),
-        record.state,
-        record.seq,
-        record.stamp_ms,
-        record.attempt,
-        record.delay_ms,
-        record.worker_id,
-        record.fence,
-        record.lease_ms,
-        record.cancel_requested,
-        record.end,
-        record.past,
-        array is not None,
-    )
+    if array is not None and size == len(array.body) and bodies.load(record.body) == array.body:
+        return ARRAY_BODY
+    return size
 
 
-def _array_row(array: ArrayRecord) -> ArrayRow:
-    return ArrayRow(
-        array.array_id,
-        array.client.client_id,
-        array.queue,
-        array.exec_name,
-        array.body,
-        _options_or_none(array.options),
-        array.task_count,
-        array.running_max,
-        array.seq,
-        array.stamp_ms,
-        array.delayed,
-        array.next_number,
-        array.cut_at,
-        array.cut_as,
-        array.forget_asked,
-        [(number, bytes(array.chunks[number])) for number in sorted(array.chunks)],
-        array.ended_counts,
-    )
+def _row_chunks(rows: Iterator[tuple[JobRecord, int]]) -> Iterator[bytes]:
+    while chunk := [job_row(record, size) for record, size in islice(rows, _ROWS_PER_CHUNK)]:
+        yield _encoder.encode(chunk)
 
 
-def _options_or_none(options: JobOptions) -> JobOptions | None:
-    return None if options == DEFAULT_OPTIONS else options
+def _body_pieces(bodies: Bodies, tokens: Iterable[Token]) -> Iterator[bytes]:
+    left = iter(tokens)
+    while piece := [bodies.load(token) for token in islice(left, PIECE_BODIES)]:
+        yield b"".join(piece)
 
 
-def decode_snapshot(data: bytes) -> GridState:
+def head_bytes(preface: bytes) -> int:
+    """From the first PREFACE_BYTES of a snapshot: how many of them tell all but the bodies.
+
+    Raises:
+        LocalError: UNSUPPORTED_VERSION if a newer version wrote it.
+        DiskError: SNAPSHOT_CORRUPT if it is too short.
+    """
+    if preface[:1] != bytes([VERSION]):
+        raise LocalError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            f"snapshot of version {preface[0] if preface else None}, not {VERSION}",
+            "upgrade this member before it takes part again",
+        )
+    if len(preface) < PREFACE_BYTES:
+        raise _corrupt("it ends in its first line")
+    return PREFACE_BYTES + int.from_bytes(preface[1:PREFACE_BYTES], "little")
+
+
+def decode_snapshot(
+    data: bytes, bodies: Bodies | None = None, adopt: Adopt | None = None
+) -> GridState:
     """The state that was encoded; it goes on exactly as the original would have.
+
+    Args:
+        data: the snapshot; with `adopt` its first `head_bytes` are enough.
+        bodies: what will keep the bodies of this state; memory if it is not given.
+        adopt: gives tokens of `bodies` for what stands behind the head, which is not read then.
 
     Raises:
         LocalError: UNSUPPORTED_VERSION if a newer version wrote it.
         DiskError: SNAPSHOT_CORRUPT if it cannot be read or contradicts itself.
     """
-    if data[:1] != bytes([VERSION]):
-        raise LocalError(
-            ErrorCode.UNSUPPORTED_VERSION,
-            f"snapshot of version {data[0] if data else None}, not {VERSION}",
-            "upgrade this member before it takes part again",
-        )
+    end = head_bytes(data[:PREFACE_BYTES])
     try:
-        file = _file_decoder.decode(memoryview(data)[1:])
-        state = _tables(file)
-        for chunk in file.job_chunks:
-            for row in _chunk_decoder.decode(chunk):
-                _put_row(state, row)
-        derive(state)
-    except (msgspec.DecodeError, KeyError, ValueError) as error:
-        raise DiskError(
-            ErrorCode.SNAPSHOT_CORRUPT, f"snapshot cannot be read: {error!r}"
-        ) from error
+        head = _head_decoder.decode(memoryview(data)[PREFACE_BYTES:end])
+        state = _tables(head, GridState(bodies))
+        end = _jobs(head, state, adopt or slices_of(data), end)
+    except (msgspec.DecodeError, KeyError, ValueError, OverflowError) as error:
+        raise _corrupt(repr(error)) from error
+    if adopt is None and end != len(data):
+        raise _corrupt(f"it has {len(data)} bytes, not {end}")
     return state
 
 
-def _tables(file: SnapshotFile) -> GridState:
-    state = GridState()
-    state.applied_index = file.applied_index
-    state.log_hash = file.log_hash
-    state.last_seq = file.last_seq
-    state.last_fence = file.last_fence
-    state.settings = file.settings
-    for name in file.paused_queues:
+def _jobs(head: Head, state: GridState, adopt: Adopt, offset: int) -> int:
+    """Put the jobs back; returns where the last body ends."""
+    for crowd in head.crowds:
+        offset = admit(state, crowd, adopt, offset)
+    others: list[JobRecord] = []
+    for chunk in head.row_chunks:
+        rows = _chunk_decoder.decode(chunk)
+        sizes = [max(row.body_bytes, 0) for row in rows]
+        for row, token in zip(rows, adopt(offset, sizes), strict=True):
+            others.append(_job(state, row, token))
+        offset += sum(sizes)
+    derive(state, others)
+    return offset
+
+
+def _tables(head: Head, state: GridState) -> GridState:
+    state.applied_index = head.applied_index
+    state.log_hash = head.log_hash
+    state.last_seq = head.last_seq
+    state.last_fence = head.last_fence
+    state.settings = head.settings
+    for name in head.paused_queues:
         admit_queue(state, name).paused = True
-    for client in file.clients:
+    for client in head.clients:
         state.clients[client.client_id] = ClientRecord(
             client.client_id, client.cap, client.idle_seq
         )
-    for worker in file.workers:
+    for worker in head.workers:
         state.workers[worker.worker_id] = WorkerRecord(
             worker.worker_id, worker.incarnation, worker.name, worker.patterns, worker.slots
         )
-    for batch in file.batches:
+    for batch in head.batches:
         state.batches[batch.client_id, batch.batch_key] = batch.batch
-    for row in file.arrays:
+    for row in head.arrays:
         state.arrays[row.array_id[:PREFIX_BYTES]] = _array(state, row)
     return state
 
@@ -290,18 +225,15 @@ def _array(state: GridState, row: ArrayRow) -> ArrayRecord:
     )
 
 
-def _put_row(state: GridState, row: JobRow) -> None:
+def _job(state: GridState, row: JobRow, token: Token) -> JobRecord:
     array = state.arrays[row.job_id[:PREFIX_BYTES]] if row.is_task else None
-    body = row.body
-    if body is None:
-        body = b"" if array is None else array.body
     worker = state.workers.get(row.worker_id)
-    state.jobs[row.job_id] = JobRecord(
+    record = state.jobs[row.job_id] = JobRecord(
         row.job_id,
         state.clients[row.client_id],
         intern(row.queue),
         intern(row.exec_name),
-        body,
+        array.body if array is not None and row.body_bytes == ARRAY_BODY else token,
         share_options(state, row.options),
         JobState(row.state),
         row.seq,
@@ -316,3 +248,8 @@ def _put_row(state: GridState, row: JobRow) -> None:
         row.past,
         array,
     )
+    return record
+
+
+def _corrupt(reason: str) -> DiskError:
+    return DiskError(ErrorCode.SNAPSHOT_CORRUPT, f"snapshot cannot be read: {reason}")

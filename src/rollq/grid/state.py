@@ -17,6 +17,7 @@ import msgspec
 
 from rollq.base.ids import ClientId, JobId, WorkerId
 from rollq.base.jobs import JobOptions
+from rollq.grid.bodies import Bodies, MemoryBodies, Token
 from rollq.grid.commands import NOBODY, Settings
 from rollq.grid.shelf import Shelf
 
@@ -164,7 +165,7 @@ class JobRecord(msgspec.Struct, gc=False, eq=False):
     client: ClientRecord
     queue: str
     exec_name: str
-    body: bytes  # dropped at DONE and CANCELLED; DEAD keeps it for a redrive
+    body: Token  # dropped at DONE and CANCELLED; DEAD keeps it for a redrive
     options: JobOptions
     state: JobState
     seq: int  # order among waiting jobs; kept when a job comes back, new at a redrive
@@ -194,6 +195,7 @@ class GridState:
         "applied_index",
         "arrays",
         "batches",
+        "bodies",
         "clients",
         "confirmed",
         "dead",
@@ -208,7 +210,8 @@ class GridState:
         "workers",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, bodies: Bodies | None = None) -> None:
+        self.bodies: Bodies = MemoryBodies() if bodies is None else bodies
         self.applied_index: int = 0
         self.log_hash: bytes = bytes(HASH_BYTES)  # of every entry applied so far
         self.last_seq: int = 0

@@ -52,7 +52,7 @@ def submit_job(state: GridState, command: SubmitJob, out: Applied) -> Outcome:
     """Accept a new job; answer a repeated one as before, with its result if it has one."""
     record = state.jobs.get(command.job_id)
     if record is not None:
-        return repeat_submit(record, command, out)
+        return repeat_submit(state, record, command, out)
     refusal = refuse_submit(
         state, command.client_id, command.queue, command.exec_name, command.options
     ) or refuse_job(state, command.job_id, command.body)
@@ -66,7 +66,7 @@ def submit_job(state: GridState, command: SubmitJob, out: Applied) -> Outcome:
         admit_client(state, command.client_id),
         admit_queue(state, command.queue).name,
         intern(command.exec_name),
-        command.body,
+        state.bodies.keep(command.body),
         options,
         DELAYED if options.delay_ms else QUEUED,
         next_seq(state),
@@ -74,13 +74,13 @@ def submit_job(state: GridState, command: SubmitJob, out: Applied) -> Outcome:
         0,
         options.delay_ms,
     )
-    accept(state, record, out)
+    accept(state, record, len(command.body), out)
     return DONE_ONE
 
 
-def repeat_submit(record: JobRecord, command: SubmitJob, out: Applied) -> Outcome:
+def repeat_submit(state: GridState, record: JobRecord, command: SubmitJob, out: Applied) -> Outcome:
     """Answer a submit whose id is taken."""
-    if not is_same_job(record, command, command.body):
+    if not is_same_job(state, record, command, command.body):
         return Refused(ErrorCode.JOB_CONFLICT, "the id names another job", command.job_id)
     if record.end is None:
         return KNOWN_OPEN
@@ -88,7 +88,9 @@ def repeat_submit(record: JobRecord, command: SubmitJob, out: Applied) -> Outcom
     return KNOWN_ENDED
 
 
-def is_same_job(record: JobRecord, command: SubmitJob | SubmitBulk, body: bytes) -> bool:
+def is_same_job(
+    state: GridState, record: JobRecord, command: SubmitJob | SubmitBulk, body: bytes
+) -> bool:
     """Whether a submit with the id of this record means this job."""
     return (
         record.array is None
@@ -96,11 +98,11 @@ def is_same_job(record: JobRecord, command: SubmitJob | SubmitBulk, body: bytes)
         and record.queue == command.queue
         and record.exec_name == command.exec_name
         and record.options == (command.options or DEFAULT_OPTIONS)
-        and submitted_crc(record) == crc32(body)
+        and submitted_crc(state, record) == crc32(body)
     )
 
 
-def accept(state: GridState, record: JobRecord, out: Applied) -> None:
+def accept(state: GridState, record: JobRecord, body_bytes: int, out: Applied) -> None:
     """Take a new job, into its queue or aside until its delay is over."""
     put_job(state, record)
     out.events.append(
@@ -112,7 +114,7 @@ def accept(state: GridState, record: JobRecord, out: Applied) -> None:
             record.exec_name,
             priority=record.options.priority,
             delay_ms=record.delay_ms,
-            body_bytes=len(record.body),
+            body_bytes=body_bytes,
         )
     )
 
@@ -160,7 +162,7 @@ def check_bulk(state: GridState, command: SubmitBulk) -> dict[JobId, BulkItem] |
                 return refusal
             same = new.setdefault(item.job_id, item).body == item.body
         else:
-            same = is_same_job(record, command, item.body)
+            same = is_same_job(state, record, command, item.body)
         if not same:
             return Refused(ErrorCode.JOB_CONFLICT, "the id names another job", item.job_id)
     return JOBS_FULL if len(state.jobs) + len(new) > JOBS_MAX else new
@@ -176,13 +178,14 @@ def create_bulk(
     options = share_options(state, command.options)
     delay_ms = options.delay_ms
     entered = DELAYED if delay_ms else QUEUED
+    keep = state.bodies.keep
     for item in items.values():
         record = JobRecord(
             item.job_id,
             client,
             queue,
             exec_name,
-            item.body,
+            keep(item.body),
             options,
             entered,
             next_seq(state),
@@ -190,4 +193,4 @@ def create_bulk(
             0,
             delay_ms,
         )
-        accept(state, record, out)
+        accept(state, record, len(item.body), out)

@@ -123,7 +123,7 @@ def job_view(state: GridState, job_id: JobId) -> JobView | None:
     """A job or task by id, also a task that is no record (yet, or any more)."""
     record = state.jobs.get(job_id)
     if record is not None:
-        return _job_view(record)
+        return _job_view(state, record)
     array = state.arrays.get(job_id[:PREFIX_BYTES])
     if array is None:
         return None
@@ -131,7 +131,7 @@ def job_view(state: GridState, job_id: JobId) -> JobView | None:
     return _task_view(array, number) if number < array.task_count else None
 
 
-def _job_view(record: JobRecord) -> JobView:
+def _job_view(state: GridState, record: JobRecord) -> JobView:
     return JobView(
         record.job_id,
         record.client.client_id,
@@ -140,7 +140,7 @@ def _job_view(record: JobRecord) -> JobView:
         record.state.name.lower(),
         record.attempt,
         record.options,
-        len(record.body),
+        state.bodies.size(record.body),
         record.stamp_ms,
         record.delay_ms,
         record.worker_id,
@@ -267,6 +267,6 @@ def dead_page(state: GridState, after: int, limit: int) -> DeadPage:
     """Up to `limit` dead jobs from a place on; begin with 0, go on with the page's `after`."""
     jobs: list[JobView] = []
     for seq, job_id in state.dead.page(after, limit):
-        jobs.append(_job_view(state.jobs[job_id]))
+        jobs.append(_job_view(state, state.jobs[job_id]))
         after = seq
     return DeadPage(jobs, after)

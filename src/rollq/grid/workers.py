@@ -56,7 +56,7 @@ def open_worker(state: GridState, command: OpenWorker, out: Applied) -> Outcome:
         if restarted:
             lose_attempt(state, record, Cause.WORKER_RESTARTED, command.lost_delay_ms, out)
         else:
-            out.effects.extend(orders_of(record))
+            out.effects.extend(orders_of(state, record))
     return DONE_ONE
 
 
@@ -101,9 +101,9 @@ def adopt(
     return adopted
 
 
-def orders_of(record: JobRecord) -> list[SendAssign | SendCancel]:
+def orders_of(state: GridState, record: JobRecord) -> list[SendAssign | SendCancel]:
     """What a worker must be told that knows nothing of an attempt it holds."""
-    orders: list[SendAssign | SendCancel] = [assignment_of(record)]
+    orders: list[SendAssign | SendCancel] = [assignment_of(state, record)]
     if record.cancel_requested:
         orders.append(SendCancel(record.worker_id, record.job_id, record.attempt, record.fence))
     return orders

@@ -1,4 +1,6 @@
-from typing import TypeVar
+from collections.abc import Callable
+from itertools import accumulate, pairwise
+from typing import Any, TypeVar
 
 import msgspec
 import pytest
@@ -7,6 +9,7 @@ from rollq.base.errors import DiskError, ErrorCode, LocalError
 from rollq.base.ids import task_id
 from rollq.base.jobs import BulkItem
 from rollq.grid.apply import apply_entry
+from rollq.grid.bodies import Token
 from rollq.grid.command_codec import encode_batch
 from rollq.grid.commands import (
     AssignTask,
@@ -22,8 +25,8 @@ from rollq.grid.commands import (
     SubmitBulk,
 )
 from rollq.grid.invariants import check
-from rollq.grid.snapshot import decode_snapshot, encode_snapshot
-from rollq.grid.state import GridState
+from rollq.grid.snapshot import PREFACE_BYTES, decode_snapshot, encode_snapshot, head_bytes
+from rollq.grid.state import GridState, JobState
 from tests.unit.grid.kit import Grid, job_id, worker_id
 
 Key = TypeVar("Key")
@@ -122,12 +125,116 @@ def test_a_damaged_snapshot_is_reported() -> None:
         assert caught.value.code is ErrorCode.SNAPSHOT_CORRUPT
 
 
+def with_head(data: bytes, change: Callable[[list[Any]], None]) -> bytes:
+    """A snapshot whose head was meddled with."""
+    end = head_bytes(data)
+    head = msgspec.msgpack.decode(data[PREFACE_BYTES:end])
+    change(head)
+    changed = msgspec.msgpack.encode(head)
+    return data[:1] + len(changed).to_bytes(8, "little") + changed + data[end:]
+
+
 def test_a_job_in_no_known_state_is_reported() -> None:
     grid = Grid()
-    grid.submit("a")
-    file = msgspec.msgpack.decode(encode_snapshot(grid.state)[1:])
-    rows = msgspec.msgpack.decode(file[-1][0])
-    rows[0][6] = 77
-    file[-1] = [msgspec.msgpack.encode(rows)]
+    grid.submit("a", delay_ms=5)
+
+    def change(head: list[Any]) -> None:
+        rows = msgspec.msgpack.decode(head[-1][0])
+        rows[0][6] = 77
+        head[-1] = [msgspec.msgpack.encode(rows)]
+
     with pytest.raises(DiskError):
-        decode_snapshot(b"\x01" + msgspec.msgpack.encode(file))
+        decode_snapshot(with_head(encode_snapshot(grid.state), change))
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        (0, "eve"),  # nobody's
+        (4, b""),
+        (4, bytes(15)),
+        (4, bytes(32)),  # the same id twice
+        (5, []),
+        (5, [1]),
+        (5, [1, 3]),
+        (5, [-1, 2]),
+        (6, [1, 1]),
+        (6, [1, 1, 1, -1, 1, 2]),
+        (7, [1, 1 << 40]),
+        (7, [1 << 40, 2]),
+        (7, [0, 2]),  # bytes are left over
+    ],
+)
+def test_a_crowd_that_contradicts_itself_is_reported(column: int, value: object) -> None:
+    grid = Grid()
+    grid.submit("a")
+    grid.submit("b")
+
+    def change(head: list[Any]) -> None:
+        head[-2][0][column] = value
+
+    with pytest.raises(DiskError) as caught:
+        decode_snapshot(with_head(encode_snapshot(grid.state), change))
+    assert caught.value.code is ErrorCode.SNAPSHOT_CORRUPT
+
+
+def test_jobs_that_wait_for_their_first_attempt_stand_in_crowds() -> None:
+    grid = Grid()
+    for name in ("aaa", "bbb", "ccc", "ddd"):
+        grid.submit(name, client="ann" if name != "bbb" else "bob")
+    data = encode_snapshot(grid.state)
+    head = msgspec.msgpack.decode(data[PREFACE_BYTES : head_bytes(data)])
+    ann, bob = head[-2]
+    assert (ann[0], bob[0]) == ("ann", "bob")
+    assert ann[4] == job_id("aaa") + job_id("ccc") + job_id("ddd")
+    assert data[head_bytes(data) :] == b"aaacccdddbbb"
+    assert len(ann[5]) == 4  # two runs: bob's job came between
+    assert (ann[7], bob[7]) == ([3, 3], [3, 1])
+    copy = decode_snapshot(data)
+    assert {job.job_id: job.body for job in copy.jobs.values()} == {
+        job_id(name): name.encode() for name in ("aaa", "bbb", "ccc", "ddd")
+    }
+    assert copy.queues["q"].counts[JobState.QUEUED] == 4
+
+
+class Shelved:
+    """Bodies that are numbers: where they stand in a list."""
+
+    def __init__(self) -> None:
+        self.kept: list[bytes | None] = []
+
+    def keep(self, body: bytes) -> Token:
+        """Put it away."""
+        self.kept.append(body)
+        return len(self.kept) - 1
+
+    def load(self, token: Token) -> bytes:
+        """Fetch it."""
+        if isinstance(token, bytes):
+            return token
+        body = self.kept[token]
+        assert body is not None, "dropped before"
+        return body
+
+    def size(self, token: Token) -> int:
+        """Fetch and count it."""
+        return len(self.load(token))
+
+    def drop(self, token: Token) -> None:
+        """Once only."""
+        self.load(token)
+        assert isinstance(token, int)
+        self.kept[token] = None
+
+
+def test_bytes_do_not_depend_on_where_bodies_are() -> None:
+    data = encode_snapshot(busy_grid().state)
+    end = head_bytes(data)
+    shelved = Shelved()
+
+    def adopt(offset: int, sizes: list[int]) -> list[Token]:
+        ends = list(accumulate(sizes, initial=offset))
+        return [shelved.keep(data[a:b]) for a, b in pairwise(ends)]
+
+    state = decode_snapshot(data[:end], shelved, adopt)
+    assert encode_snapshot(state) == data

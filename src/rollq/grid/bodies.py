@@ -1,0 +1,78 @@
+"""Where the bodies of jobs are, as the grid sees it.
+
+A record holds a token. Bytes are a token of their own: a body in memory. A number is somebody
+else's: a body that a `Bodies` of the shell has put away. The grid never looks into a number, and
+nothing that it decides, writes or hashes depends on which of the two a token is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import accumulate, pairwise
+from typing import Protocol, TypeAlias
+
+from rollq.base.errors import ErrorCode, LocalError
+
+Token: TypeAlias = bytes | int
+# Tokens for bodies of these lengths, which stand one behind another from this offset on in the
+# snapshot that is being read.
+Adopt: TypeAlias = Callable[[int, list[int]], list[Token]]
+
+
+class Bodies(Protocol):
+    """Keeps bodies. What `keep` gave is dropped once, or goes with the whole state. Bytes that it
+    did not give (the body of an array) may be loaded too, and are never dropped."""
+
+    def keep(self, body: bytes) -> Token:
+        """Take a body; what comes back stands for it."""
+
+    def load(self, token: Token) -> bytes:
+        """The body again."""
+
+    def size(self, token: Token) -> int:
+        """Its length, without loading it."""
+
+    def drop(self, token: Token) -> None:
+        """Nobody will ask for this body again."""
+
+
+class MemoryBodies:
+    """Everything stays in memory: for tests, for the simulator and for copies of a state."""
+
+    __slots__ = ()
+
+    def keep(self, body: bytes) -> Token:
+        """The body itself."""
+        return body
+
+    def load(self, token: Token) -> bytes:
+        """The token itself."""
+        return _in_memory(token)
+
+    def size(self, token: Token) -> int:
+        """Its length."""
+        return len(_in_memory(token))
+
+    def drop(self, token: Token) -> None:
+        """Nothing to do."""
+
+
+def slices_of(data: bytes) -> Adopt:
+    """For a snapshot that is in memory as a whole.
+
+    What it gives raises ValueError if the snapshot is too short for its bodies.
+    """
+
+    def adopt(offset: int, sizes: list[int]) -> list[Token]:
+        ends = list(accumulate(sizes, initial=offset))
+        if ends[-1] > len(data):
+            raise ValueError("the snapshot ends before its bodies do")
+        return [data[begin:end] for begin, end in pairwise(ends)]
+
+    return adopt
+
+
+def _in_memory(token: Token) -> bytes:
+    if isinstance(token, int):
+        raise LocalError(ErrorCode.BUG, f"body {token} is not in memory")
+    return token

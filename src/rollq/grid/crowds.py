@@ -1,0 +1,127 @@
+"""Waiting jobs by the million, in and out of a snapshot column by column.
+
+A job that waits for its first attempt is told from its neighbours by its id, its place and its
+body alone. Written and read one by one such jobs would cost a member seconds at its start; as
+columns they cost a few calls for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain, groupby, repeat
+from sys import intern
+
+from rollq.base.ids import GUID_BYTES
+from rollq.grid.admission import admit_queue, share_options
+from rollq.grid.bodies import Adopt
+from rollq.grid.snapshot_rows import Crowd, options_or_none
+from rollq.grid.state import QUEUED, GridState, JobRecord
+
+
+def is_fresh(record: JobRecord) -> bool:
+    """Whether a job waits for its first attempt and so can stand in a crowd."""
+    return (
+        record.state is QUEUED
+        and not record.attempt
+        and record.past is None
+        and record.array is None
+    )
+
+
+def gather(records: Iterable[JobRecord]) -> list[list[JobRecord]]:
+    """Fresh jobs, given by seq, in groups that differ in nothing but the columns."""
+    crowds: dict[tuple[object, ...], list[JobRecord]] = {}
+    same: tuple[object, ...] = ()
+    crowd: list[JobRecord] = []
+    for record in records:
+        key = (record.client.client_id, record.queue, record.exec_name, record.options)
+        if key != same:
+            same, crowd = key, crowds.setdefault(key, [])
+        crowd.append(record)
+    return list(crowds.values())
+
+
+def crowd_of(records: Sequence[JobRecord], body_sizes: Iterable[int]) -> Crowd:
+    """The columns of one such group."""
+    first = records[0]
+    return Crowd(
+        first.client.client_id,
+        first.queue,
+        first.exec_name,
+        options_or_none(first.options),
+        b"".join(record.job_id for record in records),
+        _ranges(record.seq for record in records),
+        _runs(record.stamp_ms for record in records),
+        _runs(body_sizes),
+    )
+
+
+def admit(state: GridState, crowd: Crowd, adopt: Adopt, offset: int) -> int:
+    """Put a crowd back into a state, counts included; returns where its bodies end.
+
+    Raises:
+        ValueError: if the columns contradict each other.
+        KeyError: if its client is unknown.
+    """
+    blob = crowd.job_ids
+    count = len(blob) // GUID_BYTES
+    sizes = _spread(crowd.body_sizes, count)
+    job_ids = [blob[at : at + GUID_BYTES] for at in range(0, len(blob), GUID_BYTES)]
+    client = state.clients[crowd.client_id]
+    queue = admit_queue(state, crowd.queue)
+    records = map(
+        JobRecord,
+        job_ids,
+        repeat(client),
+        repeat(queue.name),
+        repeat(intern(crowd.exec_name)),
+        adopt(offset, sizes),
+        repeat(share_options(state, crowd.options)),
+        repeat(QUEUED),
+        _spread_ranges(crowd.seqs, count),
+        _spread(crowd.stamps_ms, count),
+    )
+    before = len(state.jobs)
+    state.jobs.update(zip(job_ids, records, strict=True))
+    if len(state.jobs) - before != count or len(blob) % GUID_BYTES or not count:
+        raise ValueError("a crowd without jobs, or with a job that is known already")
+    queue.counts[QUEUED] += count
+    client.record_count += count
+    return offset + sum(sizes)
+
+
+def _runs(values: Iterable[int]) -> list[int]:
+    runs: list[int] = []
+    for value, same in groupby(values):
+        runs += (value, sum(1 for _ in same))
+    return runs
+
+
+def _ranges(values: Iterable[int]) -> list[int]:
+    ranges: list[int] = []
+    first = last = -2
+    for value in values:
+        if value != last + 1:
+            if first >= 0:
+                ranges += (first, last - first + 1)
+            first = value
+        last = value
+    return [*ranges, first, last - first + 1]
+
+
+def _spread(runs: list[int], count: int) -> list[int]:
+    _check(runs, count)
+    return list(chain.from_iterable(map(repeat, runs[::2], runs[1::2])))
+
+
+def _spread_ranges(ranges: list[int], count: int) -> Iterable[int]:
+    _check(ranges, count)
+    starts = ranges[::2]
+    ends = [first + length for first, length in zip(starts, ranges[1::2], strict=True)]
+    return chain.from_iterable(map(range, starts, ends))
+
+
+def _check(runs: list[int], count: int) -> None:
+    lengths = runs[1::2]
+    if len(runs) % 2 or not runs or min(runs) < 0 or min(lengths) < 1 or sum(lengths) != count:
+        raise ValueError(f"a column that is not one of {count} jobs")

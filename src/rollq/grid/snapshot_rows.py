@@ -1,0 +1,180 @@
+"""The layout of a snapshot's head: rows with names in place of references. No rule lives here.
+
+Law of change: fields are appended with defaults and raise `snapshot.VERSION`; older versions stay
+readable. Bodies of jobs are not in the head: they follow it, in the order of the sizes that are
+told here (crowds first, then rows).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from rollq.base.ids import ClientId, JobId, WorkerId
+from rollq.base.jobs import DEFAULT_OPTIONS, JobOptions
+from rollq.grid.commands import Settings
+from rollq.grid.state import (
+    ArrayRecord,
+    BatchRecord,
+    EndRecord,
+    JobRecord,
+    PastRecord,
+)
+
+ARRAY_BODY = -1  # in place of a size: the job has the body of its array
+
+
+class Crowd(msgspec.Struct, array_like=True, gc=False):
+    """Jobs that wait for their first attempt and differ in nothing but the columns, by seq.
+
+    A column of numbers is a list of runs, each of two numbers: where it begins and how long it is
+    for `seqs`, which are consecutive in a run; what it repeats and how often for the others.
+    """
+
+    client_id: ClientId
+    queue: str
+    exec_name: str
+    options: JobOptions | None
+    job_ids: bytes  # one behind another
+    seqs: list[int]
+    stamps_ms: list[int]
+    body_sizes: list[int]
+
+
+class JobRow(msgspec.Struct, array_like=True, gc=False):
+    """Any other `JobRecord`."""
+
+    job_id: JobId
+    client_id: ClientId
+    queue: str
+    exec_name: str
+    body_bytes: int  # or ARRAY_BODY
+    options: JobOptions | None
+    state: int
+    seq: int
+    stamp_ms: int
+    attempt: int
+    delay_ms: int
+    worker_id: WorkerId
+    fence: int
+    lease_ms: int
+    cancel_requested: bool
+    end: EndRecord | None
+    past: PastRecord | None
+    is_task: bool
+
+
+class ArrayRow(msgspec.Struct, array_like=True):
+    """An `ArrayRecord` with names in place of references."""
+
+    array_id: JobId
+    client_id: ClientId
+    queue: str
+    exec_name: str
+    body: bytes
+    options: JobOptions | None
+    task_count: int
+    running_max: int
+    seq: int
+    stamp_ms: int
+    delayed: bool
+    next_number: int
+    cut_at: int
+    cut_as: int
+    forget_asked: bool
+    chunks: list[tuple[int, bytes]]
+    ended_counts: list[int]
+
+
+class ClientRow(msgspec.Struct, array_like=True, gc=False):
+    """The persisted part of a `ClientRecord`."""
+
+    client_id: ClientId
+    cap: int
+    idle_seq: int
+
+
+class WorkerRow(msgspec.Struct, array_like=True):
+    """The persisted part of a `WorkerRecord`."""
+
+    worker_id: WorkerId
+    incarnation: int
+    name: str
+    patterns: tuple[str, ...]
+    slots: int
+
+
+class BatchRow(msgspec.Struct, array_like=True, gc=False):
+    """A batch key with its `BatchRecord`."""
+
+    client_id: ClientId
+    batch_key: str
+    batch: BatchRecord
+
+
+class Head(msgspec.Struct, array_like=True):
+    """Everything but the bodies, in order."""
+
+    applied_index: int
+    log_hash: bytes
+    last_seq: int
+    last_fence: int
+    settings: Settings
+    paused_queues: list[str]  # sorted
+    clients: list[ClientRow]  # by client_id
+    workers: list[WorkerRow]  # by worker_id
+    batches: list[BatchRow]  # oldest first
+    arrays: list[ArrayRow]  # by seq
+    crowds: list[Crowd]  # by the seq of their first
+    row_chunks: list[bytes]  # each a list of JobRow, by seq
+
+
+def job_row(record: JobRecord, body_bytes: int) -> JobRow:
+    """The row of a job."""
+    return JobRow(
+        record.job_id,
+        record.client.client_id,
+        record.queue,
+        record.exec_name,
+        body_bytes,
+        options_or_none(record.options),
+        record.state,
+        record.seq,
+        record.stamp_ms,
+        record.attempt,
+        record.delay_ms,
+        record.worker_id,
+        record.fence,
+        record.lease_ms,
+        record.cancel_requested,
+        record.end,
+        record.past,
+        record.array is not None,
+    )
+
+
+def array_row(array: ArrayRecord) -> ArrayRow:
+    """The row of an array."""
+    return ArrayRow(
+        array.array_id,
+        array.client.client_id,
+        array.queue,
+        array.exec_name,
+        array.body,
+        options_or_none(array.options),
+        array.task_count,
+        array.running_max,
+        array.seq,
+        array.stamp_ms,
+        array.delayed,
+        array.next_number,
+        array.cut_at,
+        array.cut_as,
+        array.forget_asked,
+        [(number, bytes(array.chunks[number])) for number in sorted(array.chunks)],
+        array.ended_counts,
+    )
+
+
+def options_or_none(options: JobOptions) -> JobOptions | None:
+    """Most jobs ask for nothing special."""
+    return None if options == DEFAULT_OPTIONS else options
