@@ -205,8 +205,14 @@ class Expiry:
         again_ms = now_ms + state.settings.lease_ms
         expired = []
         for key in self._waits.pop_due(now_ms, count_max):
+            if len(key) == PREFIX_BYTES:
+                array = state.arrays.get(key)
+                if array is None or not array.tasks_waiting:
+                    continue  # every task has begun: none of them can wait too long any more
+                expired.append(array.array_id)
+            else:
+                expired.append(key)
             self._waits.set(key, again_ms)
-            expired.append(state.arrays[key].array_id if len(key) == PREFIX_BYTES else key)
         return tuple(expired)
 
     def _forgotten(self, state: GridState, now_ms: int, count_max: int) -> tuple[JobId, ...]:

@@ -1,0 +1,423 @@
+"""The leader's timers: what they propose, when, and what survives a change of leader."""
+
+from __future__ import annotations
+
+import pytest
+
+from rollq.base.ids import task_id
+from rollq.base.jobs import Status
+from rollq.grid.commands import (
+    AckJob,
+    AssignTask,
+    CancelJobs,
+    CloseWorker,
+    Command,
+    ConfirmResults,
+    ExpireJobs,
+    ExpireLeases,
+    ForgetJobs,
+    LostAttempt,
+    PurgeJobs,
+    RedriveItem,
+    RedriveJobs,
+    ReleaseJobs,
+    SetSettings,
+    Settings,
+)
+from rollq.grid.effects import Applied
+from rollq.policy import expiry as expiry_module
+from rollq.policy.expiry import Expiry
+from tests.unit.grid.kit import Grid, job_id, worker_id
+from tests.unit.roles.chance import MiddleJitter
+
+LEASE_MS = 5_000  # what the kit's assignments ask for
+AGAIN_MS = Settings().lease_ms  # when a proposal that came to nothing is made again
+BACKOFF_MS = Settings().retry_base_ms
+
+
+class Leader(Grid):
+    """A grid with timers; time passes only by `at`."""
+
+    def __init__(self) -> None:
+        self.expiry = Expiry()
+        self.now_ms = 0
+        super().__init__()
+        self.expiry.gain(self.state, 0, self.stamp_ms)
+        self.expiry.worker_returned(worker_id("w1"))
+
+    def apply(self, *commands: Command) -> Applied:
+        applied = super().apply(*commands)
+        self.expiry.observe(applied.events, self.state, self.now_ms)
+        return applied
+
+    def at(self, now_ms: int, count_max: int = 1_000) -> list[Command]:
+        """Let time pass; what is due then."""
+        self.now_ms = now_ms
+        return self.expiry.due(self.state, now_ms, MiddleJitter(), count_max)
+
+    def run(self, now_ms: int) -> list[Command]:
+        """Let time pass and apply what is due."""
+        due = self.at(now_ms)
+        if due:
+            self.apply(*due)
+        return due
+
+    def take_over(self, now_ms: int, wall_ms: int) -> None:
+        """Another member becomes the leader, with other clocks."""
+        self.now_ms = now_ms
+        self.expiry = Expiry()
+        self.expiry.gain(self.state, now_ms, wall_ms)
+
+
+def lost(name: str, attempt: int = 1, delay_ms: int = BACKOFF_MS) -> LostAttempt:
+    return LostAttempt(job_id(name), attempt, delay_ms)
+
+
+class TestLeases:
+    def test_an_attempt_that_is_not_heard_of_is_lost_with_a_backoff(self) -> None:
+        leader = Leader()
+        leader.start("a", "b")
+        assert leader.at(LEASE_MS - 1) == []
+        assert leader.expiry.next_due_ms() == LEASE_MS
+        assert leader.run(LEASE_MS) == [ExpireLeases((lost("a"), lost("b")))]
+        assert leader.run(LEASE_MS + BACKOFF_MS) == [
+            ReleaseJobs((LostAttempt(job_id("a"), 1), LostAttempt(job_id("b"), 1)))
+        ]
+
+    def test_backoff_grows_with_the_attempts(self) -> None:
+        leader = Leader()
+        leader.start("a", retry_base_ms=100)
+        leader.run(LEASE_MS)
+        leader.run(2 * LEASE_MS)
+        leader.assign("a")
+        assert leader.run(3 * LEASE_MS) == [ExpireLeases((lost("a", 2, 200),))]
+
+    def test_a_heartbeat_renews_the_lease_of_its_attempt_only(self) -> None:
+        leader = Leader()
+        leader.start("a")
+        leader.expiry.renew(job_id("a"), 1, 3_000)
+        leader.expiry.renew(job_id("a"), 2, 9_000)
+        leader.expiry.renew(job_id("unknown"), 1, 9_000)
+        assert leader.at(LEASE_MS + 2_999) == []
+        assert leader.at(LEASE_MS + 3_000) == [ExpireLeases((lost("a"),))]
+
+    def test_a_proposal_is_repeated_only_after_a_while(self) -> None:
+        leader = Leader()
+        leader.start("a")
+        assert leader.at(LEASE_MS) == [ExpireLeases((lost("a"),))]
+        assert leader.at(LEASE_MS + AGAIN_MS - 1) == []
+        assert leader.at(LEASE_MS + AGAIN_MS) == [ExpireLeases((lost("a"),))]
+
+    def test_what_ended_has_no_lease(self) -> None:
+        leader = Leader()
+        leader.start("a", "b", "c")
+        leader.ack("a")
+        leader.nack("b")
+        leader.apply(CancelJobs((job_id("c"),)))
+        leader.ack("c", Status.CANCELLED)
+        assert leader.at(LEASE_MS) == []
+
+    def test_no_more_than_asked_for_is_due_at_once(self) -> None:
+        leader = Leader()
+        leader.start("a", "b", "c")
+        leader.submit("d", delay_ms=1)
+        assert leader.at(LEASE_MS, 2) == [ExpireLeases((lost("a"), lost("b")))]
+        assert leader.at(LEASE_MS, 2) == [
+            ExpireLeases((lost("c"),)),
+            ReleaseJobs((LostAttempt(job_id("d"), 0),)),
+        ]
+        assert leader.at(LEASE_MS, 0) == []
+
+    def test_a_lease_that_the_state_does_not_know_any_more_is_dropped(self) -> None:
+        leader = Leader()
+        leader.start("a")
+        leader.state.jobs.pop(job_id("a"))
+        assert leader.at(LEASE_MS) == []
+        assert leader.expiry.next_due_ms() is None
+
+
+class TestWaiting:
+    def test_a_delay_ends(self) -> None:
+        leader = Leader()
+        leader.submit("a", delay_ms=100)
+        assert leader.at(99) == []
+        assert leader.run(100) == [ReleaseJobs((LostAttempt(job_id("a"), 0),))]
+        assert leader.expiry.next_due_ms() is None
+
+    def test_patience_ends_for_what_waits(self) -> None:
+        leader = Leader()
+        leader.submit("a", expire_ms=100)
+        leader.submit("b", expire_ms=100, delay_ms=900)
+        assert leader.run(100) == [ExpireJobs((job_id("a"), job_id("b")))]
+        assert leader.job("b").end is not None
+
+    def test_patience_does_not_count_while_it_runs_and_begins_anew_after(self) -> None:
+        leader = Leader()
+        leader.start("a", expire_ms=100)
+        assert leader.at(1_000) == []
+        leader.nack("a")
+        assert leader.at(1_099) == []
+        assert leader.at(1_100) == [ExpireJobs((job_id("a"),))]
+
+    def test_a_cancelled_job_is_not_released(self) -> None:
+        leader = Leader()
+        leader.submit("a", delay_ms=100, expire_ms=200)
+        leader.apply(CancelJobs((job_id("a"),)))
+        assert leader.at(300) == []
+
+    def test_an_array_is_released_and_expires_as_one(self) -> None:
+        leader = Leader()
+        leader.submit_array("arr", 5, delay_ms=100, expire_ms=500)
+        assert leader.run(100) == [ReleaseJobs((LostAttempt(job_id("arr"), 0),))]
+        assert leader.run(500) == [ExpireJobs((job_id("arr"),))]
+        assert leader.array("arr").is_ended
+
+    def test_an_array_whose_tasks_have_all_begun_cannot_expire(self) -> None:
+        leader = Leader()
+        leader.submit_array("arr", 1, expire_ms=500, result_ttl_ms=100)
+        array_id = leader.array("arr").array_id
+        leader.apply(AssignTask(array_id, worker_id("w1"), 1, LEASE_MS))
+        assert leader.at(500) == []
+
+    def test_the_timer_of_an_array_outlives_it_harmlessly(self) -> None:
+        leader = Leader()
+        leader.submit_array("arr", 1, expire_ms=500, result_ttl_ms=100)
+        array_id = leader.array("arr").array_id
+        leader.apply(AssignTask(array_id, worker_id("w1"), 1, LEASE_MS))
+        leader.apply(AckJob(array_id, 1, 1, Status.OK))
+        leader.run(200)
+        leader.run(400)
+        assert not leader.state.arrays
+        assert leader.at(500) == []
+
+    def test_the_first_task_does_not_stop_the_timer_of_its_array(self) -> None:
+        leader = Leader()
+        leader.submit_array("arr", 5, expire_ms=500)
+        leader.assign_task("arr")
+        assert job_id("arr") in leader.state.jobs
+        assert leader.run(500) == [ExpireJobs((job_id("arr"),))]
+        assert leader.array("arr").tasks_waiting == 0
+
+
+class TestKeeping:
+    def test_a_result_is_forgotten_after_its_ttl(self) -> None:
+        leader = Leader()
+        leader.start("own", result_ttl_ms=50)
+        leader.start("cluster")
+        leader.ack("own")
+        leader.ack("cluster")
+        assert leader.run(50) == [ForgetJobs((job_id("own"),))]
+        assert leader.run(Settings().result_ttl_ms) == [ForgetJobs((job_id("cluster"),))]
+        assert leader.expiry.next_due_ms() is None
+
+    def test_a_dead_job_is_kept_for_longer_and_not_after_a_redrive(self) -> None:
+        leader = Leader()
+        leader.submit("a", "b", max_attempts=1)
+        leader.kill("a")
+        leader.kill("b")
+        leader.apply(RedriveJobs((RedriveItem(job_id("b")),)))
+        assert leader.at(Settings().result_ttl_ms) == []
+        assert leader.run(Settings().dead_ttl_ms) == [ForgetJobs((job_id("a"),))]
+
+    def test_what_is_gone_already_is_not_forgotten_again(self) -> None:
+        leader = Leader()
+        leader.apply(SetSettings(Settings(results_kept_max=0)))
+        leader.start("a")
+        leader.ack("a")
+        leader.apply(ConfirmResults("ann", (job_id("a"),)))
+        leader.submit("b", max_attempts=1)
+        leader.kill("b")
+        leader.apply(PurgeJobs((job_id("b"),)))
+        assert leader.expiry.next_due_ms() is None
+
+    def test_new_settings_count_for_what_ends_from_now_on(self) -> None:
+        leader = Leader()
+        leader.start("a")
+        leader.apply(SetSettings(Settings(result_ttl_ms=70)))
+        leader.ack("a")
+        assert leader.at(70) == [ForgetJobs((job_id("a"),))]
+
+    def test_an_array_is_forgotten_once_and_goes_with_its_last_task(self) -> None:
+        leader = Leader()
+        leader.submit_array("arr", 2, result_ttl_ms=100)
+        leader.assign_task("arr")
+        leader.apply(CancelJobs((job_id("arr"),)))
+        record = leader.state.jobs[job_id("arr")]
+        leader.now_ms = 60
+        leader.apply(leader.acknowledgement("arr", Status.CANCELLED))
+        assert record.end is not None
+        due = leader.run(160)
+        assert due == [ForgetJobs((job_id("arr"), job_id("arr")))]
+        assert not leader.state.arrays
+        assert leader.expiry.next_due_ms() is None
+
+    def test_an_array_that_waits_for_its_tasks_is_asked_for_once(self) -> None:
+        leader = Leader()
+        leader.submit_array("arr", 1, result_ttl_ms=100)
+        leader.assign_task("arr")
+        leader.ack("arr")
+        array = leader.array("arr")
+        array.forget_asked = True  # asked, and its task record is still there
+        assert leader.at(100) == [ForgetJobs((job_id("arr"),))]
+        assert leader.at(100 + AGAIN_MS) == [ForgetJobs((job_id("arr"),))]
+
+    def test_a_redriven_task_brings_its_array_back(self) -> None:
+        leader = Leader()
+        leader.submit_array("arr", 1, result_ttl_ms=100, max_attempts=1)
+        leader.assign_task("arr")
+        leader.nack("arr")
+        assert leader.array("arr").is_ended
+        leader.apply(RedriveJobs((RedriveItem(task_id(job_id("arr"), 0)),)))
+        assert leader.at(100) == []
+
+
+class TestWorkers:
+    def test_a_worker_that_does_not_come_back_loses_what_it_holds(self) -> None:
+        leader = Leader()
+        leader.start("a", "b")
+        leader.expiry.worker_vanished(worker_id("w1"), 1, 1_000)
+        grace_ms = Settings().worker_grace_ms
+        leader.expiry.renew(job_id("a"), 1, 9_000)
+        leader.expiry.renew(job_id("b"), 1, 9_000)
+        assert leader.at(999 + grace_ms) == []
+        assert leader.run(1_000 + grace_ms) == [
+            CloseWorker(worker_id("w1"), 1, (lost("a"), lost("b")))
+        ]
+        assert leader.at(1_000 + grace_ms + AGAIN_MS) == [
+            ReleaseJobs((LostAttempt(job_id("a"), 1), LostAttempt(job_id("b"), 1)))
+        ]
+
+    def test_the_close_is_proposed_again_if_it_was_lost(self) -> None:
+        leader = Leader()
+        leader.expiry.worker_vanished(worker_id("w1"), 1, 0)
+        grace_ms = Settings().worker_grace_ms
+        close = CloseWorker(worker_id("w1"), 1)
+        assert leader.at(grace_ms) == [close]
+        assert leader.at(grace_ms + AGAIN_MS - 1) == []
+        assert leader.run(grace_ms + AGAIN_MS) == [close]
+        assert leader.expiry.next_due_ms() is None
+
+    def test_a_worker_that_comes_back_in_time_loses_nothing(self) -> None:
+        leader = Leader()
+        leader.start("a")
+        leader.expiry.worker_vanished(worker_id("w1"), 1, 0)
+        leader.expiry.worker_returned(worker_id("w1"))
+        leader.now_ms = 4_000
+        leader.open_worker("w1", running=("a",))
+        assert leader.at(LEASE_MS + 3_999) == []  # its lease began anew
+        assert leader.at(LEASE_MS + 4_000) == [ExpireLeases((lost("a"),))]
+
+    @pytest.mark.parametrize("name", ["w1", "never opened"])
+    def test_a_grace_for_another_incarnation_is_dropped(self, name: str) -> None:
+        leader = Leader()
+        leader.expiry.worker_vanished(worker_id(name), 7, 0)
+        assert leader.at(Settings().worker_grace_ms) == []
+        assert leader.expiry.next_due_ms() is None
+
+    def test_a_worker_closed_by_other_means_needs_no_close(self) -> None:
+        leader = Leader()
+        leader.expiry.worker_vanished(worker_id("w1"), 1, 0)
+        leader.apply(CloseWorker(worker_id("w1"), 1))
+        assert leader.at(Settings().worker_grace_ms) == []
+
+    def test_a_worker_closed_and_opened_in_one_entry_keeps_its_new_grace(self) -> None:
+        leader = Leader()
+        leader.apply(CloseWorker(worker_id("w1"), 1), *[])
+        leader.open_worker("w1", incarnation=2)
+        leader.expiry.worker_vanished(worker_id("w1"), 2, 0)
+        assert leader.at(Settings().worker_grace_ms) == [CloseWorker(worker_id("w1"), 2)]
+
+
+class TestChangeOfLeader:
+    def test_leases_and_graces_start_anew_in_full(self) -> None:
+        leader = Leader()
+        leader.start("a")
+        leader.take_over(70_000, leader.stamp_ms + 99_999)
+        assert leader.at(70_000 + LEASE_MS - 1) == []
+        assert leader.at(70_000 + LEASE_MS) == [ExpireLeases((lost("a"),))]
+        assert leader.at(70_000 + Settings().worker_grace_ms) == [
+            CloseWorker(worker_id("w1"), 1, (lost("a"),))
+        ]
+
+    def test_delays_and_limits_go_on_from_the_stamps(self) -> None:
+        leader = Leader()
+        leader.submit("delayed", delay_ms=1_000)
+        leader.submit("waiting", expire_ms=2_000)
+        leader.start("done", result_ttl_ms=3_000)
+        leader.ack("done")
+        leader.submit_array("arr", 3, delay_ms=1_500, expire_ms=4_000)
+        for name in ("delayed", "waiting", "done"):
+            leader.job(name).stamp_ms = 10_000
+        leader.array("arr").stamp_ms = 10_000
+        leader.take_over(500, 10_600)
+        leader.expiry.worker_returned(worker_id("w1"))
+        assert leader.at(899) == []
+        assert leader.run(900) == [ReleaseJobs((LostAttempt(job_id("delayed"), 0),))]
+        assert leader.run(1_400) == [ReleaseJobs((LostAttempt(job_id("arr"), 0),))]
+        assert leader.run(1_900) == [ExpireJobs((job_id("waiting"),))]
+        assert leader.run(2_900) == [ForgetJobs((job_id("done"),))]
+        assert leader.run(3_900) == [ExpireJobs((job_id("arr"),))]
+
+    def test_an_ended_array_is_forgotten_by_the_next_leader(self) -> None:
+        leader = Leader()
+        leader.submit_array("arr", 3, result_ttl_ms=100)
+        leader.apply(CancelJobs((job_id("arr"),)))
+        leader.take_over(0, leader.stamp_ms + 40)
+        assert leader.at(60) == [ForgetJobs((job_id("arr"),))]
+
+    def test_a_clock_behind_the_stamps_takes_nothing_off(self) -> None:
+        leader = Leader()
+        leader.submit("a", delay_ms=100)
+        leader.take_over(0, leader.stamp_ms - 1_000_000)
+        assert leader.at(99) == []
+        assert leader.at(100) == [ReleaseJobs((LostAttempt(job_id("a"), 0),))]
+
+    def test_abdication_forgets_every_timer(self) -> None:
+        leader = Leader()
+        leader.start("a")
+        leader.submit("b", delay_ms=1, expire_ms=2)
+        leader.expiry.worker_vanished(worker_id("w1"), 1, 0)
+        leader.expiry.abdicate()
+        assert leader.expiry.next_due_ms() is None
+        assert leader.at(10**9) == []
+
+    def test_a_large_state_is_read_in_pieces(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(expiry_module, "SCAN_RECORDS_MAX", 2)
+        leader = Leader()
+        for number in range(5):
+            leader.submit(f"j{number}", delay_ms=100, expire_ms=900)
+        leader.start("ran")
+        leader.take_over(50, leader.stamp_ms)
+        assert leader.expiry.next_due_ms() == 50
+        leader.ack("ran")  # before its record is read
+        released = [
+            jobs.job_id
+            for _ in range(4)
+            for command in leader.run(150)
+            if isinstance(command, ReleaseJobs)
+            for jobs in command.jobs
+        ]
+        assert sorted(released) == [job_id(f"j{number}") for number in range(5)]
+        assert leader.expiry.next_due_ms() == 890  # the first one's patience, 60 ms of it used
+
+    def test_a_record_read_late_keeps_what_an_event_has_set(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        leader = Leader()
+        leader.submit("a", "b", "c", "d", expire_ms=10_000)
+        leader.submit_array("arr", 1, result_ttl_ms=500)
+        monkeypatch.setattr(expiry_module, "SCAN_RECORDS_MAX", 1)
+        leader.take_over(0, leader.stamp_ms)
+        leader.expiry.worker_returned(worker_id("w1"))
+        leader.now_ms = 300
+        leader.assign("d")
+        leader.start("e")
+        leader.ack("e")
+        leader.apply(AssignTask(job_id("arr"), worker_id("w1"), 1, LEASE_MS))
+        leader.ack("arr")
+        for _ in range(9):
+            assert leader.at(300) == []
+        assert leader.at(799) == []
+        assert leader.at(800) == [ForgetJobs((job_id("arr"), job_id("arr")))]
+        assert leader.at(LEASE_MS + 299) == []
+        assert leader.at(LEASE_MS + 300) == [ExpireLeases((lost("d"),))]
