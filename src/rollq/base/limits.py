@@ -80,7 +80,11 @@ CLIENT_DELIVERED_MAX: Final = 65_536
 # Requests on the way, in bytes: all of them are sent again to a new leader, so well under
 # LINK_OUTBOX_BYTES_MAX. More waits in the client.
 CLIENT_PENDING_BYTES_MAX: Final = 16 * 1024 * 1024
-CLIENT_TICK_MS: Final = 250
+CLIENT_TICK_MS: Final = 100
+# A leader that is asked something and says nothing for this long is taken for gone.
+SILENCE_MS_MIN: Final = 500
+SILENCE_MS_MAX: Final = 8_000
+PROBE_MS: Final = 2_000  # and is asked something after this long, while results are awaited
 CONFIRM_JOBS_MAX: Final = 8_192  # in one message
 # One message of a bulk submit: large enough to be cheap, small enough to share a log entry.
 BULK_CHUNK_JOBS: Final = 2_000
@@ -129,3 +133,5 @@ SLOTS_MAX: Final = 1_024
 AHEAD_MAX: Final = 4_096  # jobs fetched beyond the slots; see docs/worker.md
 RESULT_TABLE_BYTES: Final = 4 * 1024 * 1024  # zero-filled ahead, twice; more only if it must
 APPS_MAX: Final = 64
+# How many of its starts a disk remembers, to know itself from an older copy.
+LIVES_MAX: Final = 64

@@ -8,6 +8,8 @@ copy is the truth. Both structs go to disk: fields may be appended with a defaul
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from rollq.base.errors import DiskError, ErrorCode
@@ -35,6 +37,16 @@ class Head(msgspec.Struct, array_like=True, frozen=True):
     peer_boots: dict[int, int] = {}
     # The log once reached this position, and rot took some of it; None: the log is whole.
     suspect: Position | None = None
+    # The starts of this disk, oldest first: number and nonce of each (`life_of`).
+    lives: tuple[int, ...] = ()
+
+
+NONCE_BITS: Final = 32
+
+
+def life_of(boot: int, nonce: int) -> int:
+    """One start of one disk as a number: ordered by start, and told apart by the nonce."""
+    return boot << NONCE_BITS | nonce
 
 
 def note_boot(peer_boots: dict[int, int], member: MemberId, boot: int) -> dict[int, int]:

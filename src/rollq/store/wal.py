@@ -19,7 +19,7 @@ import msgspec
 
 from rollq.base.errors import DiskError, ErrorCode, LocalError
 from rollq.base.ids import MemberId
-from rollq.base.limits import RECORD_BYTES_MAX, SEGMENT_BYTES, SPARE_SEGMENTS_MAX
+from rollq.base.limits import LIVES_MAX, RECORD_BYTES_MAX, SEGMENT_BYTES, SPARE_SEGMENTS_MAX
 from rollq.raft.types import Entry, HardState, Member, Position, SnapshotMeta
 from rollq.store.disk import BROKEN, Disk, prune_broken
 from rollq.store.identity import (
@@ -28,6 +28,7 @@ from rollq.store.identity import (
     encode_head,
     identity_lost,
     identity_taken,
+    life_of,
     note_boot,
 )
 from rollq.store.record import HEADER_BYTES, Kind, encode_entries, encode_record
@@ -170,13 +171,20 @@ class Wal:
             notes = note_boot(head.peer_boots, member, boot)
             self._change_head(msgspec.structs.replace(head, peer_boots=notes))
 
-    def bump_boot(self) -> int:
-        """Count one more start of this disk; durable when it returns."""
+    def bump_boot(self, nonce: int = 0) -> int:
+        """Count one more start of this disk, told apart from a start of a copy of it by the nonce;
+        durable when it returns."""
         head = self._named()
         boot = head.identity.boot + 1
         identity = msgspec.structs.replace(head.identity, boot=boot)
-        self._change_head(msgspec.structs.replace(head, identity=identity))
+        lives = (*head.lives[1 - LIVES_MAX :], life_of(boot, nonce))
+        self._change_head(msgspec.structs.replace(head, identity=identity, lives=lives))
         return boot
+
+    @property
+    def lives(self) -> tuple[int, ...]:
+        """The last LIVES_MAX starts of this disk, this one last."""
+        return self._named().lives
 
     def join_cluster(self, cluster_id: bytes, roster: tuple[Member, ...]) -> None:
         """The disk belongs to this cluster from now on; durable when it returns."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from rollq.base.ids import NIL_ID
 from rollq.raft.types import Config, Member
-from rollq.roles.member.rollcall import Phase, RollCall, outlived
+from rollq.roles.member.rollcall import Phase, RollCall, is_forgotten
+from rollq.store.identity import life_of
 from rollq.wire.messages import LeaderHello, RollAnswer
 
 A, B, C = Member(1, "a"), Member(2, "b"), Member(3, "c")
@@ -15,11 +16,12 @@ PEERS = ("b", "c")
 
 
 def newcomer(me: Member = A) -> RollCall:
-    return RollCall(me, NIL_ID, (), boot=1, nonce=7)
+    return RollCall(me, NIL_ID, (), (life_of(1, 7),))
 
 
 def known(me: Member = A, boot: int = 3, nonce: int = 7) -> RollCall:
-    return RollCall(me, CLUSTER, ROSTER, boot, nonce)
+    lives = tuple(life_of(number, nonce) for number in range(1, boot + 1))
+    return RollCall(me, CLUSTER, ROSTER, lives)
 
 
 def says_new(member: Member, to: RollCall) -> RollAnswer:
@@ -105,11 +107,13 @@ def test_an_older_copy_of_a_disk_learns_of_its_later_life() -> None:
     assert roll.phase is Phase.REGISTERING
 
 
-def test_the_same_boot_number_with_another_nonce_is_another_life() -> None:
-    mine, other = known(nonce=7).boot, known(nonce=8).boot
-    assert outlived(mine, other)
-    assert not outlived(mine, mine)
-    assert not outlived(mine, known(boot=2, nonce=9).boot)
+def test_a_start_that_the_disk_does_not_remember_makes_it_a_copy() -> None:
+    lives = (life_of(2, 7), life_of(3, 7), life_of(4, 7))
+    assert is_forgotten(lives, life_of(5, 1))
+    assert is_forgotten(lives, life_of(3, 8))  # though it was started again since
+    assert not is_forgotten(lives, life_of(3, 7))
+    assert not is_forgotten(lives, life_of(1, 9))  # before its memory begins
+    assert not is_forgotten(lives, 0)
 
 
 def test_an_answer_to_an_earlier_life_is_ignored() -> None:
@@ -152,7 +156,7 @@ def test_a_newcomer_calls_the_addresses_it_was_given() -> None:
 
 
 def test_it_calls_as_a_newcomer_until_it_is_let_in() -> None:
-    late = RollCall(Member(9, "a"), CLUSTER, ROSTER, 1, 7)
+    late = RollCall(Member(9, "a"), CLUSTER, ROSTER, (life_of(1, 7),))
     assert late.hello(CONFIG, last_index=0).newcomer
     assert not late.hello(CONFIG, last_index=3).newcomer
     assert not late.hello(Config(ROSTER, (Member(9, "a"),)), last_index=0).newcomer

@@ -3,9 +3,10 @@ from __future__ import annotations
 import pytest
 
 from rollq.base.errors import DiskError, ErrorCode, LocalError
-from rollq.base.limits import BROKEN_COPIES_MAX
+from rollq.base.limits import BROKEN_COPIES_MAX, LIVES_MAX
 from rollq.raft.types import Entry, Member, Position, SnapshotMeta
 from rollq.store import wal as wal_module
+from rollq.store.identity import life_of
 from rollq.store.wal import Wal
 from rollq.testing.disk import VirtualDisk
 from tests.unit.store.kit import IDENTITY, Chance, entry, hard, new_wal, open_wal
@@ -408,3 +409,13 @@ def test_an_idle_log_notes_the_commit_once() -> None:
     writes = disk.op_count
     wal.mark()
     assert disk.op_count == writes
+
+
+def test_a_disk_remembers_its_last_starts() -> None:
+    disk = VirtualDisk()
+    wal = new_wal(disk)
+    for nonce in range(LIVES_MAX + 5):
+        wal.bump_boot(nonce)
+    wal, _ = open_wal(disk)
+    assert len(wal.lives) == LIVES_MAX
+    assert wal.lives[-1] == life_of(LIVES_MAX + 5, LIVES_MAX + 4)

@@ -13,7 +13,7 @@ from rollq.raft.types import InstallSnapshot, Member, RaftMessage
 from rollq.roles.member import membership
 from rollq.roles.member.outputs import Output, ToPeer
 from rollq.roles.member.replica import Replica
-from rollq.roles.member.rollcall import BOOT_NONCE_BITS, RollCall
+from rollq.roles.member.rollcall import RollCall
 from rollq.roles.member.work import BootNote
 from rollq.store.snapshots import Snapshots
 from rollq.wire.messages import HistoryFetch, HistoryRows, LeaderHello, PeerMessage, RollAnswer
@@ -116,7 +116,7 @@ class Peers:
         if self._boots_heard.get(hello.member_id, 0) < hello.boot:
             self._boots_heard[hello.member_id] = hello.boot
             raft.member_restarted(hello.member_id, hello.last_index)
-        if hello.boot >> BOOT_NONCE_BITS > known >> BOOT_NONCE_BITS:
+        if hello.boot > known:
             self.boot_notes.append(note)  # answered when it is written down
         else:
             self._answer(note, self._boots_known, raft, replica)

@@ -11,11 +11,11 @@ from rollq.history.segments import Segments
 from rollq.raft.node import RaftNode, RaftStart
 from rollq.raft.types import Config, HardState, Member, SnapshotMeta
 from rollq.roles.member.replica import Replica
-from rollq.roles.member.rollcall import BOOT_NONCE_BITS, RollCall
+from rollq.roles.member.rollcall import RollCall
 from rollq.roles.member.setup import MemberSetup
 from rollq.roles.member.work import Store
 from rollq.store.disk import Disk
-from rollq.store.identity import Identity
+from rollq.store.identity import NONCE_BITS, Identity
 from rollq.store.snapshots import Snapshots
 from rollq.store.wal import Wal
 
@@ -41,7 +41,7 @@ def recover(setup: MemberSetup, disk: Disk, jitter: Jitter) -> Recovery:
     wal, found = Wal.open(disk, newest, segment_bytes=setup.segment_bytes)
     if found.identity is None:
         wal.create_identity(Identity(NIL_ID, _draw_member_id(jitter), setup.address))
-    boot = wal.bump_boot()
+    wal.bump_boot(jitter.draw(0, 1 << NONCE_BITS))
     identity = wal.identity
     assert identity is not None, "a disk has an identity once one is created"
     segments = Segments(disk)
@@ -59,8 +59,7 @@ def recover(setup: MemberSetup, disk: Disk, jitter: Jitter) -> Recovery:
     if found.suspect is not None and alone:
         raise _rotten_alone()
     me = Member(identity.member_id, setup.address)
-    nonce = jitter.draw(0, 1 << BOOT_NONCE_BITS)
-    roll = RollCall(me, identity.cluster_id, identity.roster, boot, nonce)
+    roll = RollCall(me, identity.cluster_id, identity.roster, wal.lives)
     return Recovery(Store(wal, snapshots, segments), replica, raft, roll, dict(found.peer_boots))
 
 

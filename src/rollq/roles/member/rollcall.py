@@ -2,11 +2,11 @@
 
 A member's id is drawn with its disk, so a lost disk means a new id, and the new one joins as a
 learner: it can never vote as its old self. An *older copy* of a disk (a restored machine image)
-has the right id but has forgotten votes and acknowledgements. So every start raises a boot number
-on disk, and before a member takes part in consensus a majority of the voters must have written
-that number down. A copy announces a number that somebody already knows from a later life: it is
-told so, and stops. Notes are passed on with every answer, so that a member that was away learns
-of the starts it missed.
+has the right id but has forgotten votes and acknowledgements. So every start is written on the
+disk (a number and a nonce), and before a member takes part in consensus a majority of the voters
+must have written it down too. Whoever answers says which start it knew last: if the disk does not
+remember that one, it is a copy from before, and stops. Notes are passed on with every answer, so
+that a member that was away learns of the starts it missed.
 
 Phases: NEWCOMER (belongs to no cluster yet), REGISTERING (waits for a majority to note its boot),
 PRESENT (takes part). A cluster is born when every initial member has said that it is new; the
@@ -22,10 +22,10 @@ import msgspec
 
 from rollq.base.ids import GUID_BYTES, NIL_ID, MemberId
 from rollq.raft.types import Config, Member
+from rollq.store.identity import NONCE_BITS
 from rollq.wire.messages import LeaderHello, RollAnswer
 
 HELLO_EVERY_TICKS = 4
-BOOT_NONCE_BITS = 32
 
 
 class Phase(enum.IntEnum):
@@ -40,12 +40,13 @@ class RollCall:
     """The roll call of one life of one member."""
 
     def __init__(
-        self, me: Member, cluster_id: bytes, roster: tuple[Member, ...], boot: int, nonce: int
+        self, me: Member, cluster_id: bytes, roster: tuple[Member, ...], lives: tuple[int, ...]
     ) -> None:
         self.me = me
         self.cluster_id = cluster_id
         self.roster = roster
-        self.boot = boot << BOOT_NONCE_BITS | nonce
+        self.boot = lives[-1]
+        self._lives = lives
         self.phase = Phase.NEWCOMER if cluster_id == NIL_ID else Phase.REGISTERING
         self.superseded = False  # somebody knows a later life of this disk
         self._answered: dict[MemberId, str] = {}  # who noted our boot, and from where
@@ -100,7 +101,8 @@ class RollCall:
         """Take an answer. True: the cluster was just found or born, and must be written down."""
         if answer.to_boot != self.boot:
             return False
-        if outlived(self.boot, max(answer.boot_known, dict(answer.boots).get(self.me.id, 0))):
+        told = (answer.boot_known, dict(answer.boots).get(self.me.id, 0))
+        if any(is_forgotten(self._lives, life) for life in told):
             self.superseded = True
             return False
         if self.phase is Phase.NEWCOMER:
@@ -152,6 +154,7 @@ class RollCall:
         return True
 
 
-def outlived(mine: int, known: int) -> bool:
-    """Whether `known` is the boot of a later life, or of another life with the same number."""
-    return known != mine and known >> BOOT_NONCE_BITS >= mine >> BOOT_NONCE_BITS
+def is_forgotten(lives: tuple[int, ...], life: int) -> bool:
+    """Whether a start that somebody knows of this disk is missing among those that the disk
+    remembers. One from before its memory begins proves nothing."""
+    return life not in lives and life >> NONCE_BITS >= lives[0] >> NONCE_BITS
