@@ -33,14 +33,13 @@ def print_report(figures: Figures, console: Console) -> None:
 
 def work_table(figures: Figures, work: str) -> Table:
     """Peers down, figures across."""
-    places = figures.places(work)
-    columns = list(dict.fromkeys(figure for _, figure in places))
+    columns = WORKS[work].columns
     table = Table(title=WORKS[work].title, title_justify="left")
     table.add_column("peer", no_wrap=True)
-    for column in columns:
-        table.add_column(column.replace("_", " "), justify="right")
-    for peer in dict.fromkeys(peer for peer, _ in places):
-        cells = (figures.get(work, peer, column) for column in columns)
+    for _, heading in columns:
+        table.add_column(heading, justify="right")
+    for peer in dict.fromkeys(peer for peer, _ in figures.places(work)):
+        cells = (figures.get(work, peer, figure) for figure, _ in columns)
         table.add_row(peer, *("—" if cell is None else cell_text(cell) for cell in cells))
     return table
 

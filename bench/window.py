@@ -122,7 +122,11 @@ def drive_calls(submit: Callable[[], object], seconds: float) -> Rate:
 
 
 def keep_busy(
-    submit: Callable[[], None], collect: Callable[[], int], window: int, seconds: float
+    submit: Callable[[], None],
+    collect: Callable[[], int],
+    window: int,
+    seconds: float,
+    has_more: Callable[[], bool] = lambda: True,
 ) -> float:
     """Jobs a second through a whole peer: `window` in flight until time is over, then the rest.
 
@@ -131,13 +135,13 @@ def keep_busy(
         collect: Waits for at least one result; how many came.
         window: Jobs in flight.
         seconds: For how long new jobs are sent.
+        has_more: Whether there is a job left to send.
     """
     started = time.perf_counter()
     end = started + seconds
     sent = done = 0
     while True:
-        may_send = time.perf_counter() < end and sent < COUNT_MAX
-        while may_send and sent - done < window:
+        while sent - done < window and sent < COUNT_MAX and has_more() and time.perf_counter() < end:
             submit()
             sent += 1
         if done == sent:

