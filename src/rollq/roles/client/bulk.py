@@ -1,0 +1,125 @@
+"""Many jobs in few messages. A message a few thousand jobs, a callback a message, and nothing a
+job but its body."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+from rollq.base.errors import ErrorCode, LocalError, RollqError
+from rollq.base.ids import ClientId, task_id
+from rollq.base.jobs import BulkItem
+from rollq.base.limits import BULK_CHUNK_BYTES, BULK_CHUNK_JOBS, BULK_CHUNKS_AHEAD
+from rollq.roles.client.answers import error_of
+from rollq.roles.client.handles import Batch, Progress
+from rollq.roles.client.session import Answer, OnAnswer
+from rollq.roles.client.signals import Request
+from rollq.roles.client.specs import JobSpec, body_of, job_options, subject_of
+from rollq.wire import messages as wire
+
+
+class Door(Protocol):
+    """What a run needs of its client."""
+
+    client_id: ClientId
+
+    def ask(self, request: Request, on_answer: OnAnswer) -> None:
+        """Send a request; the callback gets its answer."""
+
+    def overdue(self, what: str) -> RollqError:
+        """The error for what was not accepted in time."""
+
+
+class BulkRun:
+    """One `submit_many`: messages on the way, and how many jobs were accepted."""
+
+    def __init__(
+        self, door: Door, batch: Batch, patience_s: float, progress: Progress | None
+    ) -> None:
+        self.accepted = 0
+        self._door = door
+        self._batch = batch
+        self._patience_s = patience_s
+        self._progress = progress
+        self._on_the_way = 0
+        self._error: RollqError | None = None
+        self._wake = asyncio.Event()
+
+    async def submit(self, specs: Iterable[JobSpec]) -> None:
+        """Submit all; returns when all are accepted.
+
+        Raises:
+            RollqError: a message was refused, or nothing was accepted for too long.
+        """
+        for chunk in self._chunks(specs):
+            self._door.ask(chunk, self._when_answered(len(chunk.items)))
+            self._on_the_way += 1
+            await asyncio.sleep(0)  # the message leaves while the next one is made
+            await self._until(BULK_CHUNKS_AHEAD - 1)
+        await self._until(0)
+
+    def _chunks(self, specs: Iterable[JobSpec]) -> Iterator[wire.SubmitBulk]:
+        """Messages of jobs that follow one another and ask for the same."""
+        items: list[BulkItem] = []
+        items_bytes = 0
+        first: JobSpec | None = None
+        client_id, first_id = self._door.client_id, self._batch.first_id
+        for number, spec in enumerate(specs):
+            if spec.job_id is not None:
+                raise LocalError(
+                    ErrorCode.BAD_OPTIONS,
+                    "a job with an id of its own in a bulk",
+                    "use `submit` or `map` for those",
+                )
+            job_id = task_id(first_id, number)
+            body = body_of(spec, job_id, client_id)
+            if first is not None and (
+                len(items) >= BULK_CHUNK_JOBS
+                or items_bytes + len(body) > BULK_CHUNK_BYTES
+                or spec.exec_name != first.exec_name
+                or spec.options != first.options
+            ):
+                yield self._message(first, items)
+                first, items, items_bytes = None, [], 0
+            first = first or spec
+            items.append(BulkItem(job_id, body))
+            items_bytes += len(body)
+        if first is not None:
+            yield self._message(first, items)
+
+    def _message(self, first: JobSpec, items: list[BulkItem]) -> wire.SubmitBulk:
+        self._batch.extend(len(items))
+        return wire.SubmitBulk(
+            secrets.token_bytes(16),
+            self._door.client_id,
+            subject_of(first.options),
+            first.exec_name,
+            tuple(items),
+            job_options(first.options),
+        )
+
+    def _when_answered(self, count: int) -> OnAnswer:
+        def on_answer(answer: Answer) -> None:
+            self._on_the_way -= 1
+            if isinstance(answer, wire.Error):
+                self._error = self._error or error_of(answer)
+            else:
+                self.accepted += count
+                if self._progress is not None:
+                    self._progress(self.accepted, None)
+            self._wake.set()
+
+        return on_answer
+
+    async def _until(self, on_the_way_max: int) -> None:
+        while self._error is None and self._on_the_way > on_the_way_max:
+            self._wake.clear()
+            try:
+                async with asyncio.timeout(self._patience_s):
+                    await self._wake.wait()
+            except TimeoutError:
+                raise self._door.overdue(f"{self._on_the_way} messages of many jobs") from None
+        if self._error is not None:
+            raise self._error

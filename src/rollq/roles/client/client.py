@@ -1,0 +1,261 @@
+"""The asyncio client of one group.
+
+    async with Client("127.0.0.1:5000") as client:
+        job = await client.submit("calcA", ["1", "2"])
+        print((await job.result()).raise_for_status().stdout)
+
+It finds the leader, follows it, and comes back after a broken connection without the caller
+noticing: what was asked is asked again under the same ids, and results that came meanwhile are
+sent by whoever leads then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self, Unpack
+
+from rollq.base.errors import ErrorCode, RollqError, StateError
+from rollq.base.ids import JobId, MessageId, guid_to_text
+from rollq.base.limits import UNCLAIMED_BYTES_MAX
+from rollq.grid.views import JobView
+from rollq.roles.client.bulk import BulkRun
+from rollq.roles.client.handles import PREFIX_BYTES, Batch, Job, Progress
+from rollq.roles.client.operator import Operator
+from rollq.roles.client.session import OnAnswer, Session
+from rollq.roles.client.signals import Request
+from rollq.roles.client.specs import (
+    JobSpec,
+    Options,
+    as_id,
+    as_specs,
+    body_of,
+    job_options,
+    subject_of,
+)
+from rollq.roles.client.submitter import Submitter
+from rollq.wire import messages as wire
+
+
+class Client(Operator, Submitter):
+    """A client of one group.
+
+    Args:
+        addresses: Members of the group, `host:port,host:port…`; one is enough to find the rest.
+        client_id: The name that results are owed to. A process that comes back under its name
+            gets what ended meanwhile. Left out, a new name is drawn.
+        desired_parallelism: How many of this client's jobs may run at once; 0: no wish.
+        timeout: How many seconds a call waits for an answer, unless it says otherwise.
+    """
+
+    def __init__(
+        self,
+        addresses: str,
+        *,
+        client_id: str = "",
+        desired_parallelism: int = 0,
+        timeout: float = 30.0,
+    ) -> None:
+        super().__init__(client_id, timeout)
+        self._session = Session(
+            addresses,
+            self.client_id,
+            desired_parallelism=desired_parallelism,
+            on_result=self._on_result,
+            is_awaiting=lambda: bool(self._routes),
+        )
+        # Results of jobs that this process has not asked for: of an earlier one of the same name.
+        self._unclaimed: dict[JobId, wire.Result] = {}
+        self._unclaimed_bytes = 0
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Begin to look for the leader. Calls wait until there is one, or for their timeout."""
+        self._session.start()
+        await asyncio.sleep(0)
+
+    async def stop(self) -> None:
+        """Hang up. Jobs go on; their results wait for whoever comes back under this client id."""
+        await self._session.stop()
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether a leader has welcomed us."""
+        return self._session.is_open
+
+    async def submit_many(
+        self,
+        jobs: str | Iterable[JobSpec],
+        arguments: Iterable[Any] | None = None,
+        *,
+        keep_results: bool = True,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+        **options: Unpack[Options],
+    ) -> Batch:
+        """Submit many jobs in few messages; returns when all are accepted.
+
+        Give specs, or a name and an iterable of arguments (each a string, a sequence of strings,
+        or bytes for a payload). Messages are accepted one by one: if one is refused, the jobs of
+        those before it stay accepted, and the error says how many. `timeout` is how long nothing
+        may be accepted; `progress` is told how many were.
+
+        Raises:
+            RollqError: a message was refused, or not accepted in time.
+        """
+        batch = Batch(self, new_first_id(), keeps=keep_results, is_array=False)
+        prefix = batch.first_id[:PREFIX_BYTES]
+        self._routes[prefix] = batch
+        run = BulkRun(self, batch, self._timeout_s if timeout is None else timeout, progress)
+        try:
+            await run.submit(as_specs(jobs, arguments, options))
+        except RollqError as error:
+            error.add_note(f"{run.accepted} jobs had been accepted before")
+            raise
+        finally:
+            batch.complete()
+            if batch.is_done:
+                self._routes.pop(prefix, None)
+        return batch
+
+    async def submit_array(
+        self,
+        exec_name: str,
+        count: int,
+        args: Sequence[str] = (),
+        *,
+        files: Mapping[str, bytes] | None = None,
+        payload: bytes | None = None,
+        running_max: int = 0,
+        keep_results: bool = True,
+        timeout: float | None = None,
+        **options: Unpack[Options],
+    ) -> Batch:
+        """Submit `count` tasks that share arguments and files and are told apart by their number.
+        However many they are, they cost the grid one record until they run.
+
+        Raises:
+            RollqError: it was refused, or not accepted in time.
+        """
+        first_id = new_first_id()
+        spec = JobSpec(exec_name, args, files or {}, payload, options=options)
+        request = wire.SubmitArray(
+            first_id,
+            self.client_id,
+            subject_of(options),
+            exec_name,
+            body_of(spec, first_id, self.client_id),
+            count,
+            job_options(options),
+            running_max,
+        )
+        batch = Batch(self, first_id, keeps=keep_results, is_array=True)
+        batch.extend(max(0, count))
+        batch.complete()
+        self._routes[first_id[:PREFIX_BYTES]] = batch
+        try:
+            await self._call(request, timeout)
+        except BaseException:
+            self._routes.pop(first_id[:PREFIX_BYTES], None)
+            raise
+        return batch
+
+    async def attach(self, job_id: JobId | str, *, timeout: float | None = None) -> Job:
+        """A handle on a job that another process submitted under this client id.
+
+        Raises:
+            StateError: UNKNOWN_JOB; or WRONG_STATE if it runs for another client, whom its result
+                will go to.
+        """
+        wanted = as_id(job_id)
+        job = self._routes.get(wanted)
+        if isinstance(job, Job):
+            return job
+        view = await self.status(wanted, timeout=timeout)
+        if view is None:
+            raise StateError(ErrorCode.UNKNOWN_JOB, f"no job {guid_to_text(wanted)} is known")
+        job = Job(self, wanted)
+        if view.end is not None:
+            job.deliver(_result_of(view))
+            self._claim(wanted)
+        elif view.client_id != self.client_id:
+            raise StateError(
+                ErrorCode.WRONG_STATE,
+                f"job {job.id} belongs to the client {view.client_id!r}",
+                "attach under that client id, or ask for its status",
+            )
+        else:
+            self._routes[wanted] = job
+        return job
+
+    async def is_array_over(self, array_id: JobId) -> bool:
+        """Whether no task of an array waits or runs."""
+        view = await self.array(array_id)
+        return view is None or not (view.waiting or view.open)
+
+    # --- for the submitter and its helpers
+
+    def ask(self, request: Request, on_answer: OnAnswer) -> None:
+        """Send a request; the callback gets its answer."""
+        self._session.ask(request, on_answer)
+
+    def _give_up(self, request_id: MessageId) -> None:
+        self._session.give_up(request_id)
+
+    async def _cancel(self, job_ids: tuple[JobId, ...]) -> int:
+        answer = await self._call(wire.Cancel(secrets.token_bytes(16), job_ids))
+        return int(answer.count)
+
+    def _leave(self, job_ids: tuple[JobId, ...]) -> None:
+        self._session.ask(wire.Cancel(secrets.token_bytes(16), job_ids), lambda answer: None)
+
+    def _trouble(self) -> str:
+        return "" if self._session.is_open else self._session.last_trouble
+
+    def _on_result(self, result: wire.Result) -> bool:
+        if self._deliver(result):
+            return True
+        self._unclaimed[result.job_id] = result
+        self._unclaimed_bytes += len(result.result)
+        while self._unclaimed_bytes > UNCLAIMED_BYTES_MAX:
+            # Not lost: it is not confirmed, and `attach` asks the grid for it.
+            dropped = self._unclaimed.pop(next(iter(self._unclaimed)))
+            self._unclaimed_bytes -= len(dropped.result)
+        return False
+
+    def _claim(self, job_id: JobId) -> None:
+        held = self._unclaimed.pop(job_id, None)
+        if held is not None:
+            self._unclaimed_bytes -= len(held.result)
+        self._session.taken(job_id)
+
+
+def new_first_id() -> JobId:
+    """The id of an array, or of the first of many jobs: the last bytes count."""
+    return secrets.token_bytes(PREFIX_BYTES) + bytes(4)
+
+
+def _result_of(view: JobView) -> wire.Result:
+    end = view.end
+    assert end is not None
+    return wire.Result(
+        view.job_id,
+        view.state,
+        end.status,
+        end.result,
+        view.exec_name,
+        end.exit_code,
+        end.signal,
+        end.run_ms,
+        view.attempt,
+        end.cause,
+        end.detail,
+        view.client_id,
+    )

@@ -1,0 +1,242 @@
+"""What the application holds: one job, or many jobs that were submitted together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from rollq.base.errors import DeadlineError, ErrorCode
+from rollq.base.ids import JobId, guid_to_text, task_id, task_number
+from rollq.base.limits import ARRAY_POLL_MS
+from rollq.roles.client.results import CANCELLED, DONE, Result
+from rollq.wire import messages as wire
+
+Progress = Callable[[int, int | None], None]  # how many ended, of how many (None: not known)
+PREFIX_BYTES = 12  # what the ids of one batch or array have in common
+
+
+class Sink(Protocol):
+    """Whoever a result is for."""
+
+    def deliver(self, result: wire.Result) -> bool:
+        """Take a result; true if this was the last one to come."""
+
+
+class Asker(Protocol):
+    """What handles need of their client."""
+
+    async def cancel(self, *job_ids: JobId | str) -> int:
+        """End jobs or arrays."""
+
+    async def is_array_over(self, array_id: JobId) -> bool:
+        """Whether no task of an array waits or runs."""
+
+
+class Job:
+    """One accepted job."""
+
+    __slots__ = ("_asker", "_done", "_result", "job_id")
+
+    def __init__(self, asker: Asker, job_id: JobId) -> None:
+        self.job_id = job_id
+        self._asker = asker
+        self._result: Result | None = None
+        self._done: asyncio.Future[None] | None = None
+
+    @property
+    def id(self) -> str:
+        """The id as text."""
+        return guid_to_text(self.job_id)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the result is here."""
+        return self._result is not None
+
+    async def result(self, timeout: float | None = None) -> Result:
+        """Wait for the result, at most `timeout` seconds; it may be asked for again.
+
+        Raises:
+            DeadlineError: TIMED_OUT. The job goes on.
+        """
+        if self._result is None:
+            if self._done is None:
+                self._done = asyncio.get_running_loop().create_future()
+            try:
+                async with asyncio.timeout(timeout):
+                    await asyncio.shield(self._done)
+            except TimeoutError:
+                raise DeadlineError(
+                    ErrorCode.TIMED_OUT,
+                    f"no result of job {self.id} within {timeout} s",
+                    "it goes on: wait again, ask for its status, or cancel it",
+                ) from None
+        assert self._result is not None
+        return self._result
+
+    async def cancel(self) -> bool:
+        """Ask the grid to end it; false if it had ended."""
+        return await self._asker.cancel(self.job_id) > 0
+
+    def deliver(self, result: wire.Result) -> bool:
+        """The result has come."""
+        self._result = Result(result)
+        if self._done is not None and not self._done.done():
+            self._done.set_result(None)
+        return True
+
+    def __repr__(self) -> str:
+        return f"<Job {self.id}{' done' if self._result else ''}>"
+
+
+@dataclass(slots=True)
+class Counts:
+    """How the jobs of a batch ended so far."""
+
+    total: int = 0
+    ok: int = 0
+    failed: int = 0
+    dead: int = 0
+    cancelled: int = 0
+    cut: int = 0  # tasks of an array that were cancelled or expired before they began
+
+    @property
+    def ended(self) -> int:
+        """All that ended."""
+        return self.ok + self.failed + self.dead + self.cancelled + self.cut
+
+
+class Batch:
+    """Many accepted jobs: bulk or array. Their ids follow one another, so it costs little.
+
+    Args:
+        asker: The client.
+        first_id: The id of job 0; for an array, also the array's.
+        keeps: Whether results are kept for `results`, or only counted.
+        is_array: Whether the grid knows it as one array.
+    """
+
+    def __init__(self, asker: Asker, first_id: JobId, *, keeps: bool, is_array: bool) -> None:
+        self.first_id = first_id
+        self.counts = Counts()
+        self._asker = asker
+        self._keeps = keeps
+        self._is_array = is_array
+        self._ended = bytearray()
+        self._kept: deque[wire.Result] = deque()
+        self._wake = asyncio.Event()
+        self._is_complete = False  # nothing will be added any more
+
+    def __len__(self) -> int:
+        return self.counts.total
+
+    @property
+    def id(self) -> str:
+        """The id of the array, or of the first job."""
+        return guid_to_text(self.first_id)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every job has ended."""
+        return self._is_complete and self.counts.ended >= self.counts.total
+
+    def job_ids(self) -> Iterator[JobId]:
+        """The ids, in the order of submission."""
+        return (task_id(self.first_id, number) for number in range(len(self)))
+
+    async def wait(self, timeout: float | None = None, progress: Progress | None = None) -> Counts:
+        """Wait until all have ended.
+
+        Raises:
+            DeadlineError: TIMED_OUT. The jobs go on.
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                while not self.is_done:
+                    await self._next()
+                    if progress is not None:
+                        progress(self.counts.ended, self.counts.total)
+        except DeadlineError:
+            raise
+        except TimeoutError:
+            raise DeadlineError(
+                ErrorCode.TIMED_OUT,
+                f"{self.counts.ended} of {len(self)} jobs ended within {timeout} s",
+                "they go on: wait again, or cancel them",
+            ) from None
+        return self.counts
+
+    async def take(self) -> list[Result]:
+        """The results that came since the last call; waits for one, empty if none is to come."""
+        while not self._kept and not self.is_done:
+            await self._next()
+        taken = [Result(one) for one in self._kept]
+        self._kept.clear()
+        return taken
+
+    async def results(self) -> AsyncIterator[Result]:
+        """Every result once, as they come. Nothing if the batch was told not to keep them."""
+        while taken := await self.take():
+            for one in taken:
+                yield one
+
+    async def cancel(self) -> int:
+        """Ask the grid to end all that has not ended; how many that were."""
+        if self._is_array:
+            return await self._asker.cancel(self.first_id)
+        left = [one for one, ended in zip(self.job_ids(), self._ended, strict=True) if not ended]
+        return await self._asker.cancel(*left) if left else 0
+
+    # --- the client's side
+
+    def extend(self, count: int) -> None:
+        """More jobs belong to it."""
+        self.counts.total += count
+        self._ended.extend(bytes(count))
+
+    def complete(self) -> None:
+        """Nothing more will be added."""
+        self._is_complete = True
+        self._wake.set()
+
+    def deliver(self, result: wire.Result) -> bool:
+        """A result has come."""
+        number = task_number(self.first_id, result.job_id)
+        if number >= len(self._ended) or self._ended[number]:
+            return self.is_done
+        self._ended[number] = 1
+        counts = self.counts
+        if result.outcome == DONE:
+            if result.status == 0:
+                counts.ok += 1
+            else:
+                counts.failed += 1
+        elif result.outcome == CANCELLED:
+            counts.cancelled += 1
+        else:
+            counts.dead += 1
+        if self._keeps:
+            self._kept.append(result)
+        self._wake.set()
+        return self.is_done
+
+    async def _next(self) -> None:
+        """Until something has changed."""
+        self._wake.clear()
+        if not self._is_array:
+            await self._wake.wait()
+            return
+        try:
+            async with asyncio.timeout(ARRAY_POLL_MS / 1000):
+                await self._wake.wait()
+        except TimeoutError:
+            before = self.counts.ended
+            # Results come before the answer on the same link, unless they were owed from before.
+            for _ in range(2):
+                if not await self._asker.is_array_over(self.first_id):
+                    return
+            if self.counts.ended == before:
+                self.counts.cut = self.counts.total - before

@@ -1,0 +1,200 @@
+"""How a job ended, as a person reads it. Decoded only when it is looked at."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from rollq.base.errors import ErrorCode, Fault, RemoteError, RollqError
+from rollq.base.ids import JobId, guid_to_text
+from rollq.base.jobs import Status
+from rollq.base.limits import OUTPUT_BYTES_MAX
+from rollq.grid.commands import Cause
+from rollq.wire import messages as wire
+from rollq.wire.models import STATUS_FAILED, STATUS_OK, JobResult, decode_if_marked
+
+DONE = "done"
+CANCELLED = "cancelled"
+
+
+class JobError(RollqError):
+    """A job did not end well; `result` has everything that is known of it."""
+
+    fault = Fault.STATE
+
+    def __init__(self, code: ErrorCode, message: str, hint: str, result: Result) -> None:
+        super().__init__(code, message, hint)
+        self.result = result
+
+
+class Result:
+    """How a job ended.
+
+    `ok` means that it ran to its end and the program was content: exit code 0, or a function that
+    returned. `status` is OK, FAILED (it ran and failed), DEAD (no attempt came to an end) or
+    CANCELLED.
+    """
+
+    def __init__(self, message: wire.Result) -> None:
+        self._message = message
+
+    @property
+    def job_id(self) -> JobId:
+        """The job's id."""
+        return self._message.job_id
+
+    @property
+    def id(self) -> str:
+        """The job's id as text."""
+        return guid_to_text(self._message.job_id)
+
+    @property
+    def exec_name(self) -> str:
+        """What ran."""
+        return self._message.exec_name
+
+    @property
+    def ok(self) -> bool:
+        """Whether it ended well."""
+        return self._message.outcome == DONE and self._message.status == Status.OK
+
+    @property
+    def status(self) -> str:
+        """OK, FAILED, DEAD or CANCELLED."""
+        if self._message.outcome != DONE:
+            return self._message.outcome.upper()
+        return STATUS_OK if self.ok else STATUS_FAILED
+
+    @property
+    def exit_code(self) -> int:
+        """Of the last attempt."""
+        return self._message.exit_code
+
+    @property
+    def signal(self) -> int:
+        """The signal that ended it; 0 if none did."""
+        return self._message.signal
+
+    @property
+    def run_ms(self) -> int:
+        """How long the last attempt ran."""
+        return self._message.run_ms
+
+    @property
+    def attempts(self) -> int:
+        """How often it was started."""
+        return self._message.attempt
+
+    @property
+    def cause(self) -> str:
+        """Why it is dead, in one word; empty if it is not."""
+        cause = self._message.cause
+        known = cause in Cause.__members__.values()
+        return "" if not cause else Cause(cause).name.lower() if known else f"cause {cause}"
+
+    @property
+    def detail(self) -> str:
+        """The grid's or the worker's words on what went wrong."""
+        return self._message.detail
+
+    @property
+    def raw(self) -> bytes:
+        """What the worker sent, as it came."""
+        return self._message.result
+
+    @property
+    def stdout(self) -> str:
+        """What the program wrote, or what a function returned as text or JSON."""
+        report = self._report
+        return "" if report is None else report.stdout or ""
+
+    @property
+    def stderr(self) -> str:
+        """What the program wrote there, or the traceback of a function."""
+        report = self._report
+        return "" if report is None else report.stderr or ""
+
+    @property
+    def note(self) -> str:
+        """The worker's remark: a limit that was reached, outputs left out."""
+        report = self._report
+        return "" if report is None or report.note is msgspec.UNSET else report.note
+
+    @cached_property
+    def files(self) -> dict[str, bytes]:
+        """The files that the program left, by path.
+
+        Raises:
+            RemoteError: BAD_PAYLOAD, if the archive is broken or inflates beyond measure.
+        """
+        report = self._report
+        if report is None or not report.output_archive:
+            return {}
+        try:
+            with zipfile.ZipFile(io.BytesIO(report.output_archive)) as archive:
+                members = [one for one in archive.infolist() if not one.is_dir()]
+                if sum(one.file_size for one in members) > OUTPUT_BYTES_MAX:
+                    raise RemoteError(
+                        ErrorCode.DECOMPRESSION_BOMB, f"outputs of over {OUTPUT_BYTES_MAX} bytes"
+                    )
+                return {one.filename: archive.read(one) for one in members}
+        except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError) as error:
+            raise RemoteError(ErrorCode.BAD_PAYLOAD, f"the output archive: {error}") from None
+
+    @property
+    def value(self) -> bytes | str:
+        """What a function returned: bytes as they are, anything else as text (see `json`). For a
+        program its stdout; for a worker that sends no report, what it sent."""
+        report = self._report
+        if report is None:
+            return self.raw
+        return report.stdout or "" if report.data is msgspec.UNSET else report.data
+
+    def json(self) -> Any:
+        """The value of a function that returned something other than text or bytes.
+
+        Raises:
+            RemoteError: BAD_PAYLOAD, if it is not JSON.
+        """
+        value = self.value
+        if not value:
+            return None
+        try:
+            return msgspec.json.decode(value)
+        except msgspec.DecodeError as error:
+            raise RemoteError(ErrorCode.BAD_PAYLOAD, f"the value is not JSON: {error}") from None
+
+    def raise_for_status(self) -> Result:
+        """This result if it is ok.
+
+        Raises:
+            JobError: JOB_FAILED, JOB_DEAD or CANCELLED, with the last words of the program.
+        """
+        if self.ok:
+            return self
+        what = f"{self.exec_name or 'job'} {self.id}"
+        if self._message.outcome == CANCELLED:
+            raise JobError(ErrorCode.CANCELLED, f"{what} was cancelled", "", self)
+        last_words = (self.stderr or self.detail).strip().rpartition("\n")[2][:500]
+        if self._message.outcome == DONE:
+            how = f"signal {self.signal}" if self.signal else f"exit code {self.exit_code}"
+            why = " / ".join(text for text in (self.note, last_words) if text)
+            raise JobError(ErrorCode.JOB_FAILED, f"{what} failed with {how}", why, self)
+        why = f"{what} is dead after {self.attempts} attempts: {self.cause}"
+        hint = last_words or "look at the dead jobs, and redrive it when the cause is gone"
+        raise JobError(ErrorCode.JOB_DEAD, why, hint, self)
+
+    @cached_property
+    def _report(self) -> JobResult | None:
+        """The worker's report, if what it sent is one."""
+        try:
+            return decode_if_marked(self._message.result, JobResult, "Status")
+        except RemoteError:
+            return None
+
+    def __repr__(self) -> str:
+        return f"<Result {self.id} {self.status} exit_code={self.exit_code}>"

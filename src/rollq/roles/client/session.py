@@ -1,0 +1,323 @@
+"""The shell of the client's machine: one group, one link at a time, timers and callbacks.
+
+No task and no future a message. Everything that one read brings is handled in one go, and what it
+makes us confirm leaves as one message. Requests over the window wait here, in order, so that all
+that must be sent again to a new leader fits on a link.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections import deque
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from rollq.base.errors import ErrorCode, LocalError, RollqError, StateError
+from rollq.base.ids import NIL_ID, ClientId, JobId, MessageId
+from rollq.base.limits import (
+    CLIENT_PENDING_BYTES_MAX,
+    CLIENT_PENDING_MAX,
+    CLIENT_TICK_MS,
+    CONFIRM_JOBS_MAX,
+)
+from rollq.net.dialer import dial, split_address
+from rollq.net.link import Link
+from rollq.roles.client import signals
+from rollq.roles.client.machine import ClientMachine, ClientSetup, id_of
+from rollq.roles.client.machine import Link as Standing
+from rollq.roles.client.specs import request_bytes
+from rollq.roles.client.watch import Verdict, Watch
+from rollq.wire import messages as wire
+from rollq.wire.compact import Message
+from rollq.wire.handshake import ACCEPTED, COMPACT
+
+log = logging.getLogger("rollq.client")
+
+Answer: TypeAlias = wire.Accepted | wire.Answer | wire.Error
+OnAnswer: TypeAlias = Callable[[Answer], None]
+
+FEATURES = (COMPACT, ACCEPTED)
+
+
+class Session:
+    """The way to one group.
+
+    Args:
+        addresses: Its members, `host:port,host:port…`; one is enough to find the others.
+        client_id: Results are owed to this name, also after a restart.
+        desired_parallelism: How many of this client's jobs may run at once; 0: the group's default.
+        group: Only for the link's own bookkeeping.
+        on_result: Called with every new result; true if it was taken and may be confirmed.
+        is_awaiting: Whether results are still to come.
+        on_standing: Called when a leader welcomed us (True), and when it is lost (False).
+    """
+
+    def __init__(
+        self,
+        addresses: str,
+        client_id: ClientId,
+        *,
+        desired_parallelism: int = 0,
+        group: str = "default",
+        on_result: Callable[[wire.Result], bool],
+        is_awaiting: Callable[[], bool],
+        on_standing: Callable[[bool], None] = lambda is_open: None,
+    ) -> None:
+        setup = ClientSetup(client_id, as_addresses(addresses), desired_parallelism, FEATURES)
+        self.last_trouble = ""  # why there is no leader, for people
+        self._group = group
+        self._machine = ClientMachine(setup, _SystemJitter())
+        self._on_result = on_result
+        self._is_awaiting = is_awaiting
+        self._on_standing = on_standing
+        self._watch = Watch()
+        self._client_id = client_id
+        self._link: Link | None = None
+        self._dialing: asyncio.Task[None] | None = None
+        self._ticker: asyncio.TimerHandle | None = None
+        self._was_open = False
+        self._running = False
+        self._on_answer: dict[MessageId, tuple[OnAnswer, int]] = {}
+        self._sent_bytes = 0
+        self._backlog: deque[signals.Request] = deque()
+        self._confirms: list[JobId] = []
+        self._confirm_due = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a leader has welcomed us."""
+        return self._machine.link is Standing.OPEN
+
+    def start(self) -> None:
+        """Look for the leader."""
+        if self._running:
+            return
+        self._loop = asyncio.get_running_loop()
+        self._running = True
+        self._feed(signals.Started())
+        self._tick()
+
+    async def stop(self) -> None:
+        """Confirm what is taken, hang up, and tell whoever still waits."""
+        if not self._running:
+            return
+        self._flush_confirms()
+        self._running = False
+        if self._ticker is not None:
+            self._ticker.cancel()
+        if self._dialing is not None:
+            self._dialing.cancel()
+            await asyncio.gather(self._dialing, return_exceptions=True)
+        link, self._link = self._link, None
+        if link is not None:
+            link.close("the client stops")
+        waiting, self._on_answer = self._on_answer, {}
+        self._backlog.clear()
+        for request_id, (on_answer, _) in waiting.items():
+            on_answer(wire.Error(request_id, int(ErrorCode.DISCONNECTED), "the client was stopped"))
+
+    def ask(self, request: signals.Request, on_answer: OnAnswer) -> None:
+        """Send a request, now or when there is room and a leader. It is answered once.
+
+        Raises:
+            StateError: ID_CONFLICT, if a request of the same id waits for its answer.
+            LocalError: BAD_SETUP, if the client does not run.
+        """
+        if not self._running:
+            raise LocalError(
+                ErrorCode.BAD_SETUP, "the client is not started", "use `async with`, or start it"
+            )
+        request_id = id_of(request)
+        if request_id in self._on_answer:
+            raise StateError(ErrorCode.ID_CONFLICT, "this id is being submitted already")
+        size_bytes = request_bytes(request)
+        self._on_answer[request_id] = (on_answer, size_bytes)
+        if self._backlog or not self._has_room(size_bytes):
+            self._backlog.append(request)
+        else:
+            if not self._machine.pending_count:
+                self._watch.began(self._now_ms())
+            self._sent_bytes += size_bytes
+            self._feed(signals.Asked(request))
+
+    def give_up(self, request_id: MessageId) -> None:
+        """Wait no longer for an answer, and do not send this again."""
+        if self._forget(request_id) is not None:
+            self._feed(signals.GivenUp(request_id))
+
+    def taken(self, job_id: JobId) -> None:
+        """A result that was not taken at once has reached the application after all."""
+        self._feed(signals.Taken(job_id))
+
+    # --- the window
+
+    def _has_room(self, size_bytes: int) -> bool:
+        return (
+            self._machine.pending_count < CLIENT_PENDING_MAX
+            and self._sent_bytes + size_bytes <= CLIENT_PENDING_BYTES_MAX
+        )
+
+    def _forget(self, request_id: MessageId) -> OnAnswer | None:
+        entry = self._on_answer.pop(request_id, None)
+        if entry is None:
+            return None
+        waits = next((one for one in self._backlog if id_of(one) == request_id), None)
+        if waits is not None:
+            self._backlog.remove(waits)
+        else:
+            self._sent_bytes -= entry[1]
+        return entry[0]
+
+    def _fill_window(self) -> None:
+        while self._backlog:
+            request = self._backlog[0]
+            size_bytes = self._on_answer[id_of(request)][1]
+            if self._machine.pending_count and not self._has_room(size_bytes):
+                return
+            self._backlog.popleft()
+            self._sent_bytes += size_bytes
+            self._feed(signals.Asked(request))
+
+    # --- the link
+
+    def _messages(self, link: Link, messages: list[Message]) -> None:
+        if link is not self._link:
+            return
+        self._watch.heard(self._now_ms())
+        for message in messages:
+            if isinstance(message, wire.Error) and message.request_id == NIL_ID:
+                self.last_trouble = f"{link.address} says: {message.message}"
+            self._feed(signals.Received(message))  # type: ignore[arg-type]
+            if link is not self._link:  # redirected: the rest is of the past
+                return
+        self._fill_window()
+        self._flush_confirms()
+
+    def _closed(self, link: Link, reason: str) -> None:
+        if link is self._link:
+            self._link = None
+            self.last_trouble = f"{link.address or 'a member'} hung up: {reason}"
+            log.info("%s", self.last_trouble)
+            self._feed(signals.Disconnected())
+
+    async def _dial(self, address: str, delay_ms: int) -> None:
+        try:
+            await asyncio.sleep(delay_ms / 1000)
+            link = await dial(address, self._group, self._messages, self._closed)
+        except RollqError as error:
+            self.last_trouble = error.message
+            log.info("%s", error.message)
+            self._feed(signals.Disconnected())
+            return
+        self._link = link
+        self._watch.began(self._now_ms())
+        if link.is_open:
+            self._feed(signals.Connected())
+        else:
+            self._closed(link, "at once")
+
+    def _tick(self) -> None:
+        self._ticker = self._loop.call_later(CLIENT_TICK_MS / 1000, self._tick)
+        now_ms = self._now_ms()
+        self._feed(signals.Tick(now_ms))
+        link = self._link
+        if link is None:
+            return
+        is_asked = self._machine.pending_count > 0 or not self.is_open
+        verdict = self._watch.judge(now_ms, is_asked=is_asked, is_awaiting=self._is_awaiting())
+        if verdict is Verdict.HANG_UP:
+            link.abort("silent for too long")
+            self._closed(link, "silent for too long")
+        elif verdict is Verdict.PROBE:
+            probe = wire.Query(secrets.token_bytes(16), "client", self._client_id.encode())
+            self.ask(probe, lambda answer: None)
+
+    def _now_ms(self) -> int:
+        return int(self._loop.time() * 1000)
+
+    # --- the machine's shell
+
+    def _feed(self, event: signals.Event) -> None:
+        if self._running:
+            for instruction in self._machine.handle(event):
+                DO[type(instruction)](self, instruction)
+            if self.is_open is not self._was_open:
+                self._was_open = not self._was_open
+                self._on_standing(self._was_open)
+
+    def _do_send(self, instruction: signals.Send) -> None:
+        message = instruction.message
+        if isinstance(message, wire.Confirm):
+            self._confirms.extend(message.job_ids)
+            if not self._confirm_due:
+                self._confirm_due = True
+                self._loop.call_soon(self._flush_confirms)
+        elif self._link is not None:
+            self._link.send(message)
+
+    def _flush_confirms(self) -> None:
+        self._confirm_due = False
+        confirms = self._confirms
+        if not confirms:
+            return
+        self._confirms = []
+        if self._link is not None and self.is_open:
+            for first in range(0, len(confirms), CONFIRM_JOBS_MAX):
+                self._link.send(wire.Confirm(tuple(confirms[first : first + CONFIRM_JOBS_MAX])))
+
+    def _do_deliver(self, instruction: signals.Deliver) -> None:
+        if self._on_result(instruction.result):
+            self._feed(signals.Taken(instruction.result.job_id))
+
+    def _do_tell(self, instruction: signals.Tell) -> None:
+        entry = self._on_answer.pop(instruction.request_id, None)
+        if entry is not None:
+            on_answer, size_bytes = entry
+            self._sent_bytes -= size_bytes
+            on_answer(instruction.answer)
+
+    def _do_connect(self, instruction: signals.Connect) -> None:
+        self._confirms.clear()  # another leader sends them again, and is told then
+        self._dialing = self._loop.create_task(
+            self._dial(instruction.address, instruction.delay_ms)
+        )
+
+    def _do_disconnect(self, instruction: signals.Disconnect) -> None:
+        link, self._link = self._link, None
+        if link is not None:
+            link.close("going to the leader")
+
+
+def as_addresses(text: str) -> tuple[str, ...]:
+    """`host:port,host:port…` in parts.
+
+    Raises:
+        LocalError: BAD_ADDRESS.
+    """
+    addresses = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not addresses:
+        raise LocalError(ErrorCode.BAD_ADDRESS, "no address", "give host:port, or several with ,")
+    for address in addresses:
+        split_address(address)
+    return addresses
+
+
+class _SystemJitter:
+    def draw(self, low: int, high: int) -> int:
+        """An integer, low <= x < high."""
+        return low + secrets.randbelow(high - low) if high > low else low
+
+    def draw_id(self) -> bytes:
+        """Sixteen random bytes."""
+        return secrets.token_bytes(16)
+
+
+DO: dict[type, Callable[[Session, Any], None]] = {
+    signals.Send: Session._do_send,
+    signals.Deliver: Session._do_deliver,
+    signals.Tell: Session._do_tell,
+    signals.Connect: Session._do_connect,
+    signals.Disconnect: Session._do_disconnect,
+}

@@ -1,0 +1,205 @@
+"""What a person says of a job, and the bytes and options it becomes. No IO.
+
+Durations are seconds here, because this is Python's side of the fence; everything behind it counts
+in milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypedDict
+
+from rollq.base.errors import ErrorCode, LocalError
+from rollq.base.ids import GUID_BYTES, NIL_ID, ClientId, JobId, guid_from_text
+from rollq.base.jobs import JobOptions
+from rollq.base.limits import INLINE_BYTES_MAX, PRIORITY_MAX
+from rollq.wire.models import InputFile, encode_model, job_request
+
+
+class Options(TypedDict, total=False):
+    """What a job may ask for; durations in seconds. What is left out is the cluster's setting."""
+
+    queue: str  # "default" if none is named
+    priority: int  # 0 to 9, higher first
+    delay: float  # not before this long after acceptance
+    max_attempts: int
+    lease: float  # how long a silent worker is trusted
+    run_limit: float  # the process tree is killed after this
+    run_limit_soft: float  # and asked to end after this
+    expire: float  # dead if still waiting after this
+    result_ttl: float
+    retry_base: float  # the first wait between attempts
+    retry_exit_codes: Sequence[int]
+    worker: str  # only the worker of this name may run it
+
+
+@dataclass(slots=True, frozen=True)
+class JobSpec:
+    """One job to be submitted: a program or function by name, with arguments and files, or with a
+    bare payload instead. A job with an id of your own may be submitted again and runs once."""
+
+    exec_name: str
+    args: Sequence[str] = ()
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    payload: bytes | None = None
+    job_id: JobId | str | None = None
+    options: Options = field(default_factory=Options)
+
+
+def body_of(spec: JobSpec, job_id: JobId, client_id: ClientId) -> bytes:
+    """The body that reaches the worker.
+
+    Raises:
+        LocalError: BAD_OPTIONS, if it does not fit, or what is asked for cannot be meant so.
+    """
+    if spec.payload is not None:
+        if spec.args or spec.files:
+            raise LocalError(
+                ErrorCode.BAD_OPTIONS,
+                "a job has either a payload, or arguments and files",
+                "put the payload into a file of the job",
+            )
+        body = bytes(spec.payload)
+    else:
+        args = _texts(spec.args)
+        files = tuple(InputFile(name, None, bytes(content)) for name, content in spec.files.items())
+        try:
+            request = job_request(job_id, client_id, spec.exec_name, args=args, files=files)
+            body = encode_model(request)
+        except (TypeError, UnicodeEncodeError) as error:
+            raise LocalError(ErrorCode.BAD_OPTIONS, f"cannot be sent: {error}") from None
+    if len(body) > INLINE_BYTES_MAX:
+        raise LocalError(
+            ErrorCode.BAD_OPTIONS,
+            f"arguments and files of {spec.exec_name!r} take {len(body)} bytes in the job "
+            f"(files grow by a third on the way); at most {INLINE_BYTES_MAX} fit",
+            "pass the name of shared data instead of its content",
+        )
+    return body
+
+
+def subject_of(options: Options) -> str:
+    """The subject that names the queue."""
+    queue = options.get("queue", "")
+    return f"job.submit.{queue}" if queue else ""
+
+
+def job_options(options: Options) -> JobOptions | None:
+    """The options as the grid counts them; None if there are none.
+
+    Raises:
+        LocalError: BAD_OPTIONS, naming the option.
+    """
+    if not options:
+        return None
+    values: dict[str, Any] = {}
+    for name, value in options.items():
+        try:
+            field_name, convert = FIELDS[name]
+            if field_name:
+                values[field_name] = convert(value)
+        except KeyError:
+            raise _bad_option(name, value, f"use one of: {', '.join(FIELDS)}") from None
+        except (TypeError, ValueError, OverflowError):
+            raise _bad_option(name, value, WHOLE if convert is _count else SECONDS) from None
+    if not 0 <= values.get("priority", 0) <= PRIORITY_MAX:
+        raise _bad_option("priority", values["priority"], f"use 0 to {PRIORITY_MAX}, higher first")
+    made = JobOptions(**values)
+    return None if made == JobOptions() else made
+
+
+def as_id(given: JobId | str) -> JobId:
+    """An id of either form as bytes.
+
+    Raises:
+        RollqError: BAD_ID.
+    """
+    made = guid_from_text(given) if isinstance(given, str) else bytes(given)
+    if len(made) != GUID_BYTES or made == NIL_ID:
+        raise LocalError(ErrorCode.BAD_ID, "a job id has 16 bytes and is not nil")
+    return made
+
+
+def as_specs(
+    jobs: str | Iterable[JobSpec], arguments: Iterable[Any] | None, options: Options
+) -> Iterable[JobSpec]:
+    """Specs out of a name and many arguments, or specs as they are.
+
+    An element of `arguments` is one job: a string (its only argument), bytes (its payload), or a
+    sequence of strings.
+    """
+    if isinstance(jobs, str):
+        for one in arguments or ():
+            if isinstance(one, bytes | bytearray | memoryview):
+                yield JobSpec(jobs, payload=bytes(one), options=options)
+            else:
+                yield JobSpec(jobs, _texts(one), options=options)
+    elif arguments is not None or options:
+        raise LocalError(
+            ErrorCode.BAD_OPTIONS,
+            "specs carry their own arguments and options",
+            "name a program and give arguments, or give specs alone",
+        )
+    else:
+        yield from jobs
+
+
+def request_bytes(request: Any) -> int:
+    """About what a request takes on the way."""
+    items = getattr(request, "items", None)
+    if items is not None:
+        return sum(len(item.body) + 32 for item in items)
+    return len(getattr(request, "body", b"")) + 128
+
+
+def _texts(args: Any) -> tuple[str, ...]:
+    if isinstance(args, str):
+        return (args,)
+    try:
+        texts = tuple(args)
+    except TypeError:
+        texts = (args,)
+    for one in texts:
+        if not isinstance(one, str):
+            raise LocalError(
+                ErrorCode.BAD_OPTIONS,
+                f"an argument is {type(one).__name__}: {str(one)[:64]!r}",
+                "arguments are strings; send anything else as `payload`",
+            )
+    return texts
+
+
+def _bad_option(name: str, value: Any, hint: str) -> LocalError:
+    return LocalError(ErrorCode.BAD_OPTIONS, f"{name}={str(value)[:64]!r}", hint)
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int):
+        raise TypeError
+    return value
+
+
+def _ms(seconds: Any) -> int:
+    if not seconds >= 0:
+        raise ValueError
+    # A duration that was asked for is not the cluster's default, however short.
+    return max(1, round(seconds * 1000)) if seconds else 0
+
+
+WHOLE: Final = "give a whole number"
+SECONDS: Final = "give seconds, 0 or more"
+FIELDS: Final[dict[str, tuple[str, Any]]] = {
+    "queue": ("", str),
+    "priority": ("priority", _count),
+    "delay": ("delay_ms", _ms),
+    "max_attempts": ("max_attempts", _count),
+    "lease": ("lease_ms", _ms),
+    "run_limit": ("run_ms_max", _ms),
+    "run_limit_soft": ("run_ms_soft", _ms),
+    "expire": ("expire_ms", _ms),
+    "result_ttl": ("result_ttl_ms", _ms),
+    "retry_base": ("retry_base_ms", _ms),
+    "retry_exit_codes": ("retry_exit_codes", lambda codes: tuple(_count(code) for code in codes)),
+    "worker": ("worker_name", str),
+}

@@ -1,0 +1,256 @@
+"""Submitting one job, or one program over many arguments: what every kind of client can do.
+
+Where a request goes, to one group or to one of several, is the subclass's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence, Sized
+from dataclasses import replace
+from typing import Any, Unpack
+
+from rollq.base.errors import DeadlineError, ErrorCode, LocalError, RollqError
+from rollq.base.ids import ClientId, JobId, MessageId
+from rollq.base.limits import CONFIRM_JOBS_MAX, MAP_WINDOW
+from rollq.roles.client.answers import error_of
+from rollq.roles.client.handles import PREFIX_BYTES, Job, Progress, Sink
+from rollq.roles.client.machine import id_of
+from rollq.roles.client.mapping import MapRun
+from rollq.roles.client.results import Result
+from rollq.roles.client.session import Answer, OnAnswer
+from rollq.roles.client.signals import Request
+from rollq.roles.client.specs import (
+    JobSpec,
+    Options,
+    as_id,
+    as_specs,
+    body_of,
+    job_options,
+    subject_of,
+)
+from rollq.wire import messages as wire
+
+
+class Submitter:
+    """The part of a client that makes jobs and hands out their results."""
+
+    def __init__(self, client_id: ClientId, timeout_s: float) -> None:
+        self.client_id = client_id or secrets.token_hex(8)
+        self._timeout_s = timeout_s
+        self._routes: dict[bytes, Sink] = {}  # by job id, or by what the ids of a batch share
+
+    async def submit(
+        self,
+        job: str | JobSpec,
+        args: Sequence[str] = (),
+        *,
+        files: Mapping[str, bytes] | None = None,
+        payload: bytes | None = None,
+        job_id: JobId | str | None = None,
+        timeout: float | None = None,
+        **options: Unpack[Options],
+    ) -> Job:
+        """Submit one job; returns when it is accepted: on the disks of a majority.
+
+        A job with an id of your own may be submitted again, also by another process under the
+        same client id: it runs once, and its result comes to whoever asked last.
+
+        Raises:
+            DeadlineError: nobody accepted it in time. It may have been accepted all the same.
+            RollqError: it was refused; the code and the hint say why.
+        """
+        spec = _one_spec(job, JobSpec("", args, files or {}, payload, job_id, options))
+        request = self._request(spec)
+        handle = Job(self, request.job_id)
+        if self._routes.setdefault(request.job_id, handle) is not handle:
+            raise LocalError(
+                ErrorCode.ID_CONFLICT,
+                f"job {handle.id} was submitted here and has not ended",
+                "use the handle of the first submit",
+            )
+        try:
+            await self._call(request, timeout)
+        except BaseException:
+            self._routes.pop(request.job_id, None)
+            raise
+        return handle
+
+    async def map(
+        self,
+        jobs: str | Iterable[JobSpec],
+        arguments: Iterable[Any] | None = None,
+        *,
+        ordered: bool = False,
+        window: int = MAP_WINDOW,
+        progress: Progress | None = None,
+        **options: Unpack[Options],
+    ) -> AsyncIterator[Result]:
+        """One program over many arguments: results as they come, or in order.
+
+        `arguments` may be endless: at most `window` jobs are on the way. An element is a string,
+        a sequence of strings, or bytes (a payload). Leaving the loop early cancels the rest.
+        """
+        run = self.map_run(
+            jobs, arguments, ordered=ordered, window=window, progress=progress, **options
+        )
+        try:
+            while results := await run.take():
+                for result in results:
+                    yield result
+        finally:
+            run.close()
+
+    def map_run(
+        self,
+        jobs: str | Iterable[JobSpec],
+        arguments: Iterable[Any] | None = None,
+        *,
+        ordered: bool = False,
+        window: int = MAP_WINDOW,
+        progress: Progress | None = None,
+        **options: Unpack[Options],
+    ) -> MapRun:
+        """The same as `map`, to be taken in handfuls and closed by hand."""
+        if window < 1:
+            raise LocalError(ErrorCode.BAD_OPTIONS, f"a window of {window}", "use 1 or more")
+        source = jobs if arguments is None else arguments
+        return MapRun(
+            self,
+            as_specs(jobs, arguments, options),
+            window=window,
+            ordered=ordered,
+            total=len(source) if isinstance(source, Sized) else None,
+            progress=progress,
+            patience_s=self._timeout_s,
+        )
+
+    async def cancel(self, *job_ids: JobId | str) -> int:
+        """End jobs and arrays: what waits at once, what runs as soon as its worker obeys. Returns
+        how many there were to end."""
+        ids = [as_id(one) for one in job_ids]
+        count = 0
+        for first in range(0, len(ids), CONFIRM_JOBS_MAX):
+            count += await self._cancel(tuple(ids[first : first + CONFIRM_JOBS_MAX]))
+        return count
+
+    # --- what a subclass must do
+
+    async def _cancel(self, job_ids: tuple[JobId, ...]) -> int:
+        raise NotImplementedError
+
+    def ask(self, request: Request, on_answer: OnAnswer) -> None:
+        """Send a request; the callback gets its answer."""
+        raise NotImplementedError
+
+    def _give_up(self, request_id: MessageId) -> None:
+        raise NotImplementedError
+
+    def _leave(self, job_ids: tuple[JobId, ...]) -> None:
+        raise NotImplementedError
+
+    def _trouble(self) -> str:
+        raise NotImplementedError
+
+    async def is_array_over(self, array_id: JobId) -> bool:
+        """Whether no task of an array waits or runs."""
+        raise NotImplementedError
+
+    # --- for those who submit without a coroutine a job
+
+    def enter(self, spec: JobSpec, sink: Sink, on_answer: OnAnswer) -> JobId:
+        """Submit a job whose result is for the sink; nobody waits."""
+        request = self._request(spec)
+        if self._routes.setdefault(request.job_id, sink) is not sink:
+            raise LocalError(ErrorCode.ID_CONFLICT, "a job of this id was submitted here already")
+        try:
+            self.ask(request, on_answer)
+        except BaseException:
+            self._routes.pop(request.job_id, None)
+            raise
+        return request.job_id
+
+    def leave(self, job_ids: Iterable[JobId]) -> None:
+        """Nobody wants these results any more: end the jobs, take their results unseen."""
+        ids = list(job_ids)
+        for job_id in ids:
+            self._routes[job_id] = UNWANTED
+            self._give_up(job_id)
+        for first in range(0, len(ids), CONFIRM_JOBS_MAX):
+            self._leave(tuple(ids[first : first + CONFIRM_JOBS_MAX]))
+
+    def overdue(self, what: str) -> RollqError:
+        """The error for what nobody answered in time."""
+        trouble = self._trouble()
+        return DeadlineError(
+            ErrorCode.TIMED_OUT,
+            f"no answer within {self._timeout_s:g} s: {what}"
+            + (f" ({trouble})" if trouble else ""),
+            "check that a majority of the members runs; a job may have been accepted all the same, "
+            "and may be submitted again under the same id",
+        )
+
+    # --- helpers
+
+    def _request(self, spec: JobSpec) -> wire.SubmitJob:
+        job_id = secrets.token_bytes(16) if spec.job_id is None else as_id(spec.job_id)
+        return wire.SubmitJob(
+            job_id,
+            self.client_id,
+            subject_of(spec.options),
+            spec.exec_name,
+            body_of(spec, job_id, self.client_id),
+            job_options(spec.options),
+        )
+
+    async def _call(self, request: Request, timeout: float | None = None) -> Any:
+        """Ask, and wait for the answer. Raises what a refusal means, and DeadlineError."""
+        answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+
+        def on_answer(answer: Answer) -> None:
+            if not answered.done():
+                answered.set_result(answer)
+
+        self.ask(request, on_answer)
+        try:
+            async with asyncio.timeout(self._timeout_s if timeout is None else timeout):
+                answer = await answered
+        except TimeoutError:
+            raise self.overdue(type(request).__name__) from None
+        finally:
+            if not answered.done() or answered.cancelled():
+                self._give_up(id_of(request))
+        if isinstance(answer, wire.Error):
+            raise error_of(answer)
+        return answer
+
+    def _deliver(self, result: wire.Result) -> bool:
+        """Hand a result to whoever waits for it; false if nobody does."""
+        key = result.job_id
+        sink = self._routes.get(key)
+        if sink is None:
+            key = result.job_id[:PREFIX_BYTES]
+            sink = self._routes.get(key)
+            if sink is None:
+                return False
+        if sink.deliver(result):
+            self._routes.pop(key, None)
+        return True
+
+
+class _Unwanted:
+    def deliver(self, result: wire.Result) -> bool:
+        """Nobody looks at it."""
+        return True
+
+
+UNWANTED = _Unwanted()
+
+
+def _one_spec(job: str | JobSpec, said: JobSpec) -> JobSpec:
+    if isinstance(job, str):
+        return replace(said, exec_name=job)
+    if said != JobSpec(""):
+        raise LocalError(ErrorCode.BAD_OPTIONS, "a spec carries its own arguments and options")
+    return job

@@ -1,0 +1,52 @@
+"""Whether a silent leader is still there. Pure: time is handed in.
+
+A leader that was stopped, or cut off by a network that drops packets, keeps its connections. While
+something is asked of it, silence is suspicious; while only results are awaited, it is asked
+something now and then. Every hang-up that helped nothing doubles the patience, so that a slow
+group is not made slower by clients that come again and again.
+"""
+
+from __future__ import annotations
+
+import enum
+
+from rollq.base.limits import PROBE_MS, SILENCE_MS_MAX, SILENCE_MS_MIN
+
+
+class Verdict(enum.Enum):
+    """What to do about the silence."""
+
+    WAIT = "wait"
+    PROBE = "probe"  # ask something, so that silence means something
+    HANG_UP = "hang up"
+
+
+class Watch:
+    """Since when a link is silent, and how much patience is left."""
+
+    __slots__ = ("_patience_ms", "_since_ms")
+
+    def __init__(self) -> None:
+        self._since_ms = 0
+        self._patience_ms = SILENCE_MS_MIN
+
+    def began(self, now_ms: int) -> None:
+        """A new link, or something is asked on a link where nothing was awaited."""
+        self._since_ms = now_ms
+
+    def heard(self, now_ms: int) -> None:
+        """The leader said something."""
+        self._since_ms = now_ms
+        self._patience_ms = SILENCE_MS_MIN
+
+    def judge(self, now_ms: int, *, is_asked: bool, is_awaiting: bool) -> Verdict:
+        """Look at the clock, now and then."""
+        silent_ms = now_ms - self._since_ms
+        if is_asked:
+            if silent_ms < self._patience_ms:
+                return Verdict.WAIT
+            self._patience_ms = min(2 * self._patience_ms, SILENCE_MS_MAX)
+            return Verdict.HANG_UP
+        if is_awaiting and silent_ms >= PROBE_MS:
+            return Verdict.PROBE
+        return Verdict.WAIT
