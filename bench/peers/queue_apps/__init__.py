@@ -1,0 +1,1 @@
+"""The application modules that the workers of Celery and Dramatiq load."""
