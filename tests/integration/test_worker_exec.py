@@ -6,13 +6,14 @@ import asyncio
 import io
 import signal
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from rollq.base.jobs import JobOptions, Status
 from rollq.base.limits import ARCHIVE_RAW_BYTES_MAX, INLINE_BYTES_MAX, STREAM_BYTES_MAX
-from rollq.roles.worker import exits, spawn
+from rollq.roles.worker import spawn
 from rollq.wire import messages as wire
 from rollq.wire.models import InputFile, encode_model, job_request
 from tests.integration.fake_member import job_id
@@ -126,7 +127,7 @@ def test_what_cannot_be_run_here_is_given_back(tmp_path: Path) -> None:
         async with running(tmp_path) as (_, member):
             for number, name in ((1, "absent"), (2, "../exec/broken"), (3, "broken")):
                 one = member.assign(number, name)
-                nack = await member.until(lambda one=one: member.nacks.get(one))
+                nack = await member.until(partial(member.nacks.get, one))
                 assert "no_program" in nack.detail
             assert "#!" in nack.detail
             member.assign(4, "broken", body=encode_model(cached))
@@ -207,7 +208,7 @@ def test_a_soft_limit_lets_a_program_clean_up(tmp_path: Path) -> None:
 def test_the_slow_roads_give_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the C library's spawn and without pidfds: other systems."""
     monkeypatch.setattr(spawn, "_load_libc", lambda: None)
-    monkeypatch.delattr(exits.os, "pidfd_open")
+    monkeypatch.delattr("os.pidfd_open")
     write_program(tmp_path, "calc", "pwd; echo $ROLLQ_ATTEMPT; kill -9 $$\n")
 
     async def story() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -115,7 +116,7 @@ def test_functions_can_be_cancelled_running_or_waiting(tmp_path: Path) -> None:
             (pid,) = [int(line) for line in await eventually(lambda: lines_of(pids))]
             for number in (3, 1):
                 member.send(wire.StopJob(job_id(number), 1, number))
-                ack = await member.until(lambda number=number: member.acks.get(job_id(number)))
+                ack = await member.until(partial(member.acks.get, job_id(number)))
                 assert ack.status == Status.CANCELLED
             await eventually(lambda: not is_alive(pid))
             member.send(wire.StopJob(job_id(2), 1, 2))

@@ -1,4 +1,4 @@
-"""What the worker's integration tests share: programs on disk, a node and a member around a test."""
+"""What the worker's integration tests share: programs on disk, a node, a member around a test."""
 
 from __future__ import annotations
 

@@ -101,6 +101,8 @@ class Executor:
 
     def sample(self) -> None:
         """Look at what runs: a few times a second."""
+        if self._programs is not None:
+            self._programs.sample()
         for run in self._running.values():
             if isinstance(run, ProgramRun):
                 run.sample()
@@ -115,7 +117,7 @@ class Executor:
                 run = self._call(task, job, request, on_end)
             else:
                 assert self._programs is not None, "started"
-                run = ProgramRun(self._programs, job, ref, request, on_end)
+                run = ProgramRun(self._programs, job, request, on_end)
                 run.start()
         except RemoteError as error:
             on_end(refusal(str(error)))

@@ -1,9 +1,9 @@
 """The processes that a worker answers for: who they are, and how all of them are ended.
 
-A program is the leader of a session, so one signal reaches its whole group. What left the group
-is found by the mark in its environment: orphans become our children (we are a subreaper), and at
-an ordinary end they are looked for there; before a kill the tree is walked. A guard process ends
-everything if we are killed ourselves.
+A program leads a process group, so one signal reaches all that stayed in it. What left the group
+is found by a mark in its environment: orphans become our children (we are a subreaper) and are
+looked for a few times a second; before a kill the tree is walked. A guard process ends everything
+if we are killed ourselves. None of this costs a program that behaves anything.
 """
 
 from __future__ import annotations
@@ -11,38 +11,38 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
-import logging
 import os
 import secrets
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import psutil  # type: ignore[import-untyped]
 
 from rollq.roles.worker import guard_main
 from rollq.roles.worker.spawn import Spawner, environ_bytes
 
-log = logging.getLogger("rollq.worker")
-
 PR_SET_CHILD_SUBREAPER: Final = 36
-STAT_SESSION: Final = 3  # of the fields of /proc/PID/stat that follow the name in brackets
+STAT_GROUP: Final = 2  # of the fields of /proc/PID/stat that follow the name in brackets
+RUN: Final = b"ROLLQ_RUN="
 
 
 class Family:
     """Starts, lists and ends processes. `open` before the first start, `close` after the last."""
 
     def __init__(self) -> None:
-        self.mark = secrets.token_hex(8)
-        self._spawner = Spawner([*environ_bytes(), f"ROLLQ_WORKER={self.mark}".encode()])
-        self._pids: dict[int, None] = {}
+        self._mark = f"ROLLQ_WORKER={secrets.token_hex(8)}".encode()
+        self._spawner = Spawner([*environ_bytes(), self._mark])
+        self._pids: dict[int, bytes] = {}  # with the mark of the run
+        self._run_count = 0
         self._emptied: asyncio.Future[None] | None = None
         self._guard_fd = -1
         self._guard_pid = 0
         self._reaps_orphans = False
         self._children_path = f"/proc/self/task/{os.getpid()}/children"
-        self._session = os.getsid(0)
+        self._group = os.getpgrp()
 
     def open(self) -> None:
         """Start the guard and ask for orphans."""
@@ -52,12 +52,13 @@ class Family:
             libc = ctypes.CDLL(None)
             self._reaps_orphans = libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
         reading, self._guard_fd = os.pipe()
-        os.set_blocking(self._guard_fd, False)
-        argv = [sys.executable, "-I", "-S", str(Path(guard_main.__file__)), self.mark]
-        plain = Spawner(environ_bytes())  # the guard must not find itself
+        argv = [sys.executable, "-I", "-S", str(Path(guard_main.__file__))]
         with open(os.devnull, "wb") as null:
             stdio = (reading, null.fileno(), null.fileno())
-            self._guard_pid = plain.spawn([os.fsencode(arg) for arg in argv], (), b"/", stdio)
+            # Without the mark: the guard must not find itself.
+            self._guard_pid = Spawner(environ_bytes()).spawn(
+                [*map(os.fsencode, argv), self._mark], (), b"/", stdio
+            )
         os.close(reading)
 
     async def wait_empty(self) -> None:
@@ -71,16 +72,16 @@ class Family:
         if self._guard_fd >= 0:
             os.close(self._guard_fd)
             self._guard_fd = -1
-            if self._guard_pid:
-                os.waitpid(self._guard_pid, 0)
+            os.waitpid(self._guard_pid, 0)
 
     def spawn(
-        self, argv: list[bytes], extra_env: list[bytes], cwd: bytes, stdio: tuple[int, int, int]
+        self, argv: Sequence[bytes], env: Sequence[bytes], cwd: bytes, stdio: tuple[int, int, int]
     ) -> int:
         """Start a program; raises OSError."""
-        pid = self._spawner.spawn(argv, extra_env, cwd, stdio)
-        self._pids[pid] = None
-        self._tell(b"+%d\n" % pid)
+        self._run_count += 1
+        run = RUN + b"%d" % self._run_count
+        pid = self._spawner.spawn(argv, (run, *env), cwd, stdio)
+        self._pids[pid] = run
         return pid
 
     def signal_group(self, pid: int, number: signal.Signals) -> None:
@@ -99,48 +100,35 @@ class Family:
             with contextlib.suppress(psutil.Error):
                 child.kill()
 
-    def reap(self, pid: int) -> tuple[int, object]:
-        """Wait for a program that has exited; ends what is left of its group first.
+    def reap(self, pid: int) -> tuple[int, Any]:
+        """Wait for a program that has exited: status and usage. Ends the rest of its group first.
 
         The dead leader still holds its number here, so that the signal cannot hit a stranger.
         """
         self.signal_group(pid, signal.SIGKILL)
         del self._pids[pid]
-        self._tell(b"-%d\n" % pid)
         _, status, usage = os.wait4(pid, 0)
         if self._emptied is not None and not self._pids and not self._emptied.done():
             self._emptied.set_result(None)
         return status, usage
 
-    def sweep(self, run_mark: bytes) -> None:
-        """End orphans that carry this mark, and bury those that ended by themselves."""
+    def sweep(self) -> None:
+        """End orphans of runs that are over, and bury those that ended by themselves."""
         if not self._reaps_orphans:
             return
         with open(self._children_path, "rb") as file:
             pids = [int(word) for word in file.read().split()]
-        if len(pids) <= len(self._pids) + 1:
-            return
         for pid in pids:
             if pid not in self._pids and pid != self._guard_pid:
-                self._bury(pid, run_mark)
+                self._sweep_one(pid)
 
-    def _bury(self, pid: int, run_mark: bytes) -> None:
+    def _sweep_one(self, pid: int) -> None:
         """An orphan, or a child that an application's function started: those are left alone."""
-        with contextlib.suppress(OSError):
-            if run_mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
-                os.kill(pid, signal.SIGKILL)
-                os.waitpid(pid, os.WNOHANG)  # if it takes its time, a later sweep buries it
-                return
         with contextlib.suppress(OSError, IndexError):
+            environ = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            runs = [entry for entry in environ if entry.startswith(RUN)]
+            if self._mark in environ and runs and runs[0] not in self._pids.values():
+                os.kill(pid, signal.SIGKILL)
             fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-            if fields[0] == b"Z" and int(fields[STAT_SESSION]) != self._session:
+            if fields[0] == b"Z" and int(fields[STAT_GROUP]) != self._group:
                 os.waitpid(pid, os.WNOHANG)
-
-    def _tell(self, line: bytes) -> None:
-        try:
-            os.write(self._guard_fd, line)
-        except OSError as error:
-            if self._guard_pid:
-                log.warning("the guard is gone (%s): programs may outlive this worker", error)
-                os.waitpid(self._guard_pid, os.WNOHANG)
-                self._guard_pid = 0

@@ -1,8 +1,8 @@
 """The guard: a small process that outlives a killed worker just long enough to clean up.
 
-It reads `+PID` and `-PID` lines from the worker. When the pipe ends (the worker is gone, however
-it went), it ends every process group that is still listed, and every process that carries the
-worker's mark in its environment. Run by path with an isolated interpreter: imports nothing of ours.
+It waits for the end of a pipe that only the worker holds. Then the worker is gone, however it
+went, and every process that carries its mark in the environment is ended, with its whole group.
+Run by path with an isolated interpreter: imports nothing of ours.
 """
 
 from __future__ import annotations
@@ -12,23 +12,21 @@ import os
 import signal
 import sys
 
+ROUNDS_MAX = 20  # what is ended in one round may have started something just before
+
 
 def main(mark: str) -> None:
-    """Follow the worker until it is gone, then end what it left running."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    running: dict[int, None] = {}
-    for line in sys.stdin.buffer:
-        if line[:1] == b"+":
-            running[int(line[1:])] = None
-        else:
-            running.pop(int(line[1:]), None)
-    for pid in running:
-        with contextlib.suppress(OSError):
-            os.killpg(pid, signal.SIGKILL)
-    for pid in marked(f"ROLLQ_WORKER={mark}".encode()):
-        with contextlib.suppress(OSError):
-            os.kill(pid, signal.SIGKILL)
+    """Wait until the worker is gone, then end what it left running."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    while os.read(0, 1):
+        pass
+    for _ in range(ROUNDS_MAX):
+        pids = marked(mark.encode())
+        for pid in pids:
+            end(pid)
+        if not pids:
+            return
 
 
 def marked(entry: bytes) -> list[int]:
@@ -41,6 +39,15 @@ def marked(entry: bytes) -> list[int]:
                     if entry in file.read().split(b"\0"):
                         found.append(int(name))
     return found
+
+
+def end(pid: int) -> None:
+    """End a process and its group, which is never ours: we have one of our own."""
+    with contextlib.suppress(OSError):
+        group = os.getpgid(pid)
+        if group != os.getpgrp():
+            os.killpg(group, signal.SIGKILL)
+        os.kill(pid, signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import stat
+import time
 import zipfile
 from dataclasses import dataclass, field
 from typing import Final
@@ -47,20 +48,26 @@ class Ending:
 Stamps = dict[str, tuple[int, int]]  # path → (size, mtime) of an input as we wrote it
 
 
-def stamp_of(path: str) -> tuple[int, int]:
-    """Size and mtime: an input that still has them was not written to."""
-    status = os.lstat(path)
-    return status.st_size, status.st_mtime_ns
+def stamp_input(path: str, size: int) -> tuple[int, int]:
+    """Size and mtime: an input that still has them was not written to.
+
+    The time is set back, because a clock tick is long enough to write a file twice.
+    """
+    long_ago_ns = time.time_ns() - 1_000_000_000
+    os.utime(path, ns=(long_ago_ns, long_ago_ns))
+    return size, long_ago_ns
 
 
-def collect_outputs(directory: str, inputs: Stamps, ending: Ending) -> bool:
-    """Zip what is new or changed into `ending`; returns whether the directory has more than files.
+def collect_outputs(directory: str, inputs: Stamps, ending: Ending) -> list[str] | None:
+    """Zip what is new or changed into `ending`; returns the plain files that are there, or None if
+    there is more than that.
 
     Links are not followed and nothing but files is taken. Outputs over the bounds are left out
     with a note: the status of the job stays what its exit code says.
     """
     found: list[tuple[str, str, int]] = []
     skipped: list[str] = []
+    files: list[str] = []
     raw_bytes, nested = 0, False
     waiting = [directory]
     while waiting:
@@ -72,12 +79,15 @@ def collect_outputs(directory: str, inputs: Stamps, ending: Ending) -> bool:
                     waiting.append(entry.path)
                 elif not stat.S_ISREG(status.st_mode):
                     skipped.append(entry.name)
-                elif inputs.get(entry.path) != (status.st_size, status.st_mtime_ns):
-                    found.append((entry.path[len(directory) + 1 :], entry.path, status.st_size))
-                    raw_bytes += status.st_size
-        if len(found) + len(skipped) + len(waiting) > ARCHIVE_FILES_MAX:
-            ending.notes.append(f"more than {ARCHIVE_FILES_MAX} output files: none returned")
-            return True
+                else:
+                    files.append(entry.path)
+                    if inputs.get(entry.path) != (status.st_size, status.st_mtime_ns):
+                        name = entry.path[len(directory) + 1 :]
+                        found.append((name, entry.path, status.st_size))
+                        raw_bytes += status.st_size
+                if len(files) + len(skipped) + len(waiting) > ARCHIVE_FILES_MAX:
+                    ending.notes.append(f"more than {ARCHIVE_FILES_MAX} files: none returned")
+                    return None
     if skipped:
         names = ", ".join(sorted(skipped)[:NAMES_SHOWN])
         ending.notes.append(f"not plain files, left out: {names}")
@@ -85,7 +95,7 @@ def collect_outputs(directory: str, inputs: Stamps, ending: Ending) -> bool:
         ending.notes.append(f"{len(found)} output files of {raw_bytes} bytes are too large inline")
     elif found:
         ending.archive = _zip(sorted(found), ending)
-    return nested or bool(skipped)
+    return None if nested or skipped else files
 
 
 def _zip(found: list[tuple[str, str, int]], ending: Ending) -> bytes:

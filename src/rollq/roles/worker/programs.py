@@ -1,8 +1,8 @@
 """Programs: one execution from its directory to its result.
 
-The program runs in a directory and a session of its own. Its output comes through pipes, of which
-the end is kept. When it exits, what is left of its tree is ended, then its outputs are collected
-and the directory is removed. Everything happens in the loop; only what could take long (removing
+A program runs in a directory and a process group of its own. Its output comes through pipes, of
+which the end is kept. When it exits, what is left of its group is ended, its outputs are collected
+and the directory is emptied. Everything happens in the loop; only what could take long (removing
 a deep tree) goes to a thread.
 """
 
@@ -22,13 +22,13 @@ from typing import Any, Final
 
 from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.base.ids import guid_to_text
-from rollq.base.jobs import DEFAULT_OPTIONS, AttemptRef, Status
+from rollq.base.jobs import DEFAULT_OPTIONS, Status
 from rollq.base.limits import JOB_ARGS_MAX
 from rollq.roles.worker.capture import Tail
 from rollq.roles.worker.execs import ExecDir
 from rollq.roles.worker.exits import watch_exit
 from rollq.roles.worker.family import Family
-from rollq.roles.worker.outputs import Ending, Stamps, collect_outputs, stamp_of
+from rollq.roles.worker.outputs import Ending, Stamps, collect_outputs, stamp_input
 from rollq.roles.worker.paths import remove_tree, write_input
 from rollq.wire.messages import AssignJob
 from rollq.wire.models import JobRequest
@@ -42,7 +42,11 @@ RSS_UNIT_BYTES: Final = 1024  # of ru_maxrss on Linux
 
 
 class Programs:
-    """What all executions of programs share."""
+    """What all executions of programs share: the family, the programs, and clean directories.
+
+    A directory that a program left empty of all but plain files is emptied and used again: making
+    and removing one costs as much as starting a program does.
+    """
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, family: Family, execs: ExecDir, jobs_dir: str
@@ -50,14 +54,53 @@ class Programs:
         self.loop = loop
         self.family = family
         self.execs = execs
-        self.jobs_dir = jobs_dir
         self.null_fd = os.open(os.devnull, os.O_RDONLY)
+        self.own_rss = 0  # the most memory this process ever used, in the kernel's unit
+        self._jobs_dir = jobs_dir
+        self._made_count = 0
+        self._clean: list[tuple[str, Nature]] = []  # bounded by the slots
+
+    def take_directory(self) -> tuple[str, Nature]:
+        """An empty directory for a job, and how to know it again."""
+        if self._clean:
+            return self._clean.pop()
+        self._made_count += 1
+        path = f"{self._jobs_dir}/{self._made_count}"
+        os.mkdir(path, 0o700)
+        return path, nature_of(path)
+
+    def give_directory(self, path: str, nature: Nature, files: list[str] | None) -> None:
+        """Done with a directory, in which only these files are; None: who knows what is in it."""
+        if files is not None:
+            try:
+                for file in files:
+                    os.unlink(file)
+                self._clean.append((path, nature))
+                return
+            except OSError:
+                pass
+        removal = self.loop.run_in_executor(None, remove_tree, path)
+        removal.add_done_callback(partial(_removed, path))
+
+    def sample(self) -> None:
+        """Look around: a few times a second."""
+        self.own_rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        self.family.sweep()
 
     def close(self) -> None:
         """No more executions."""
         if self.null_fd >= 0:
             os.close(self.null_fd)
             self.null_fd = -1
+
+
+Nature = tuple[int, int, int]  # device, inode and mode
+
+
+def nature_of(path: str) -> Nature:
+    """What tells whether a directory is still the one that was made, with its permissions."""
+    status = os.lstat(path)
+    return status.st_dev, status.st_ino, status.st_mode
 
 
 class ProgramRun:
@@ -67,7 +110,6 @@ class ProgramRun:
         self,
         programs: Programs,
         job: AssignJob,
-        ref: AttemptRef,
         request: JobRequest | None,
         on_end: Callable[[Ending], None],
     ) -> None:
@@ -76,9 +118,7 @@ class ProgramRun:
         self._job = job
         self._request = request
         self._on_end = on_end
-        name = f"{guid_to_text(ref.job_id)}.{ref.attempt}.{ref.fence}"
-        self._directory = f"{programs.jobs_dir}/{name}"
-        self._mark = f"ROLLQ_RUN={name}".encode()
+        self._directory, self._nature = "", (0, 0, 0)
         self._inputs: Stamps = {}
         self._tails = (Tail(), Tail())
         self._pipes = [-1, -1]
@@ -86,7 +126,6 @@ class ProgramRun:
         self._notes: list[str] = []
         self._pid = 0
         self._started_s = 0.0
-        self._own_rss = 0
         self._seen_bytes = 0
         self._cancelled = False
 
@@ -99,8 +138,8 @@ class ProgramRun:
         """
         path = self._programs.execs.find(self._job.exec_name)
         argv = [os.fsencode(path), *self._arguments()]
+        self._directory, self._nature = self._programs.take_directory()
         try:
-            os.mkdir(self._directory, 0o700)
             stdin = self._write_inputs()
             try:
                 self._spawn(argv, stdin)
@@ -108,7 +147,8 @@ class ProgramRun:
                 if stdin != self._programs.null_fd:
                     os.close(stdin)
         except BaseException:
-            self._close_pipes()
+            self._close_pipe(0)
+            self._close_pipe(1)
             remove_tree(self._directory)
             raise
         self._set_limits()
@@ -143,13 +183,13 @@ class ProgramRun:
         """Put the inputs in place; returns what the program reads as stdin."""
         if self._request is None:
             path = write_input(self._directory, PAYLOAD_NAME, self._job.body)
-            self._inputs[path] = stamp_of(path)
+            self._inputs[path] = stamp_input(path, len(self._job.body))
             return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         for file in self._request.files or ():
             if file.content is None:
                 raise _bad(f"the input {file.name[:64]!a} is in a cache, which this worker has not")
             path = write_input(self._directory, file.name, file.content)
-            self._inputs[path] = stamp_of(path)
+            self._inputs[path] = stamp_input(path, len(file.content))
         return self._programs.null_fd
 
     def _spawn(self, argv: list[bytes], stdin: int) -> None:
@@ -159,13 +199,11 @@ class ProgramRun:
         err, err_end = os.pipe()
         self._pipes[1] = err
         env = [
-            self._mark,
             b"ROLLQ_JOB_ID=%b" % guid_to_text(job.job_id).encode(),
             b"ROLLQ_ATTEMPT=%d" % job.attempt,
         ]
         if job.task_number >= 0:
             env.append(b"ROLLQ_TASK=%d" % job.task_number)
-        self._own_rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         self._started_s = time.perf_counter()
         try:
             self._pid = self._programs.family.spawn(
@@ -213,17 +251,10 @@ class ProgramRun:
         run_ms = int((time.perf_counter() - self._started_s) * 1000)
         for timer in self._timers:
             timer.cancel()
-        family = self._programs.family
-        status, usage = family.reap(self._pid)
-        family.sweep(self._mark)
+        status, usage = self._programs.family.reap(self._pid)
         self._drain_pipes()
         ending = self._ending(status, usage, run_ms)
-        try:
-            nested = collect_outputs(self._directory, self._inputs, ending)
-        except OSError as error:
-            ending.notes.append(f"the outputs cannot be read: {error.strerror}")
-            nested = True
-        self._remove_directory(nested)
+        self._leave_directory(ending)
         self._on_end(ending)
 
     def _drain_pipes(self) -> None:
@@ -258,24 +289,22 @@ class ProgramRun:
     def _peak_bytes(self, max_rss: int) -> int:
         """The kernel counts our own memory as the program's until the program is loaded, so its
         figure says something only if it is larger than ours; else what was sampled counts."""
-        return max_rss * RSS_UNIT_BYTES if max_rss > self._own_rss else self._seen_bytes
+        return max_rss * RSS_UNIT_BYTES if max_rss > self._programs.own_rss else self._seen_bytes
 
-    def _remove_directory(self, nested: bool) -> None:
-        if not nested:
-            try:
-                with os.scandir(self._directory) as entries:
-                    for entry in entries:
-                        os.unlink(entry.path)
-                os.rmdir(self._directory)
-            except OSError:
-                nested = True
-        if nested:
-            removal = self._loop.run_in_executor(None, remove_tree, self._directory)
-            removal.add_done_callback(partial(_removed, self._directory))
-
-    def _close_pipes(self) -> None:
-        for place in (0, 1):
-            self._close_pipe(place)
+    def _leave_directory(self, ending: Ending) -> None:
+        """Collect the outputs, unless the program put something else in the directory's place."""
+        files: list[str] | None = None
+        try:
+            nature = nature_of(self._directory)
+            if nature[:2] != self._nature[:2]:
+                ending.notes.append("the job's directory was replaced: no outputs returned")
+                return
+            files = collect_outputs(self._directory, self._inputs, ending)
+            if nature != self._nature:
+                files = None
+        except OSError as error:
+            ending.notes.append(f"the outputs cannot be read: {error.strerror}")
+        self._programs.give_directory(self._directory, self._nature, files)
 
     def _close_pipe(self, place: int) -> None:
         fd = self._pipes[place]
