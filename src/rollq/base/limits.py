@@ -57,6 +57,10 @@ SPARE_SEGMENTS_MAX: Final = 2  # recycled log files that wait for the next rotat
 PEER_NOTES_MAX: Final = 64  # boots of peers that a disk remembers; a group has at most a few
 BROKEN_COPIES_MAX: Final = 16  # damaged files kept for people to look at, per kind
 OPEN_FILES_MAX: Final = 64  # kept open; those with writes that are not synced come on top
+# Bodies of waiting jobs: in memory up to here, then in scratch files of this size.
+HOT_BODIES_BYTES_MAX: Final = 32 * 1024 * 1024
+SPILL_FILE_BYTES: Final = 64 * 1024 * 1024
+SPILL_BLOCKS_MAX: Final = 64  # of 64 KiB, cached of what is read back
 
 # Worker.
 DEDUP_RECORDS_MAX: Final = 4_096
@@ -135,3 +139,5 @@ RESULT_TABLE_BYTES: Final = 4 * 1024 * 1024  # zero-filled ahead, twice; more on
 APPS_MAX: Final = 64
 # How many of its starts a disk remembers, to know itself from an older copy.
 LIVES_MAX: Final = 64
+# A batch is split when its payload is larger, so that it always fits a frame.
+BATCH_BYTES_MAX: Final = 1024 * 1024

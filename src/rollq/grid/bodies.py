@@ -8,14 +8,15 @@ nothing that it decides, writes or hashes depends on which of the two a token is
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Protocol, TypeAlias
 
 from rollq.base.errors import ErrorCode, LocalError
+from rollq.base.sealed import sealed_bytes
 
 Token: TypeAlias = bytes | int
-# Tokens for bodies of these lengths, which stand one behind another from this offset on in the
-# snapshot that is being read.
+# Tokens for bodies of these lengths, which stand one behind another, each with its checksum
+# (`rollq.base.sealed`), from this offset on in the snapshot that is being read.
 Adopt: TypeAlias = Callable[[int, list[int]], list[Token]]
 
 
@@ -64,10 +65,10 @@ def slices_of(data: bytes) -> Adopt:
     """
 
     def adopt(offset: int, sizes: list[int]) -> list[Token]:
-        ends = list(accumulate(sizes, initial=offset))
-        if ends[-1] > len(data):
+        places = list(accumulate(map(sealed_bytes, sizes), initial=offset))
+        if places[-1] > len(data):
             raise ValueError("the snapshot ends before its bodies do")
-        return [data[begin:end] for begin, end in pairwise(ends)]
+        return [data[at : at + size] for at, size in zip(places, sizes, strict=False)]
 
     return adopt
 

@@ -12,6 +12,7 @@ from itertools import chain, groupby, repeat
 from sys import intern
 
 from rollq.base.ids import GUID_BYTES
+from rollq.base.sealed import sealed_bytes
 from rollq.grid.admission import admit_queue, share_options
 from rollq.grid.bodies import Adopt
 from rollq.grid.snapshot_rows import Crowd, options_or_none
@@ -87,7 +88,7 @@ def admit(state: GridState, crowd: Crowd, adopt: Adopt, offset: int) -> int:
         raise ValueError("a crowd without jobs, or with a job that is known already")
     queue.counts[QUEUED] += count
     client.record_count += count
-    return offset + sum(sizes)
+    return offset + sum(map(sealed_bytes, sizes))
 
 
 def _runs(values: Iterable[int]) -> list[int]:

@@ -6,8 +6,8 @@ Only persisted fields are written; counts, shelves and what workers hold are reb
 
     version 1 | length of the head 8, little-endian | head (msgpack, `snapshot_rows`) | bodies
 
-The bodies of jobs stand behind the head, each where the sizes in the head say, so that a reader
-may leave them where they are and fetch one when it is needed.
+The bodies of jobs stand behind the head, each where the sizes in the head say and with a checksum
+of its own, so that a reader may leave them where they are and fetch one when it is needed.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Final
 import msgspec
 
 from rollq.base.errors import DiskError, ErrorCode, LocalError
+from rollq.base.sealed import seal, sealed_bytes
 from rollq.grid.admission import admit_queue, share_options
 from rollq.grid.bodies import Adopt, Bodies, Token, slices_of
 from rollq.grid.crowds import admit, crowd_of, gather, is_fresh
@@ -96,7 +97,7 @@ def snapshot_pieces(state: GridState) -> tuple[int, Iterator[bytes]]:
     data = _encoder.encode(head)
     tokens = [record.body for crowd in crowds for record in crowd]
     tokens += [row.body for row, size in zip(rows, sizes, strict=True) if size > 0]
-    total = PREFACE_BYTES + len(data) + sum(map(bodies.size, tokens))
+    total = PREFACE_BYTES + len(data) + sum(map(sealed_bytes, map(bodies.size, tokens)))
     preface = bytes([VERSION]) + len(data).to_bytes(8, "little")
     return total, chain((preface, data), _body_pieces(bodies, tokens))
 
@@ -117,7 +118,7 @@ def _row_chunks(rows: Iterator[tuple[JobRecord, int]]) -> Iterator[bytes]:
 
 def _body_pieces(bodies: Bodies, tokens: Iterable[Token]) -> Iterator[bytes]:
     left = iter(tokens)
-    while piece := [bodies.load(token) for token in islice(left, PIECE_BODIES)]:
+    while piece := [seal(bodies.load(token)) for token in islice(left, PIECE_BODIES)]:
         yield b"".join(piece)
 
 
@@ -175,7 +176,7 @@ def _jobs(head: Head, state: GridState, adopt: Adopt, offset: int) -> int:
         sizes = [max(row.body_bytes, 0) for row in rows]
         for row, token in zip(rows, adopt(offset, sizes), strict=True):
             others.append(_job(state, row, token))
-        offset += sum(sizes)
+        offset += sum(map(sealed_bytes, sizes))
     derive(state, others)
     return offset
 

@@ -1,5 +1,5 @@
 from collections.abc import Callable
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any, TypeVar
 
 import msgspec
@@ -8,6 +8,7 @@ import pytest
 from rollq.base.errors import DiskError, ErrorCode, LocalError
 from rollq.base.ids import task_id
 from rollq.base.jobs import BulkItem
+from rollq.base.sealed import seal, sealed_bytes
 from rollq.grid.apply import apply_entry
 from rollq.grid.bodies import Token
 from rollq.grid.command_codec import encode_batch
@@ -187,7 +188,8 @@ def test_jobs_that_wait_for_their_first_attempt_stand_in_crowds() -> None:
     ann, bob = head[-2]
     assert (ann[0], bob[0]) == ("ann", "bob")
     assert ann[4] == job_id("aaa") + job_id("ccc") + job_id("ddd")
-    assert data[head_bytes(data) :] == b"aaacccdddbbb"
+    bodies = b"".join(seal(body) for body in (b"aaa", b"ccc", b"ddd", b"bbb"))
+    assert data[head_bytes(data) :] == bodies
     assert len(ann[5]) == 4  # two runs: bob's job came between
     assert (ann[7], bob[7]) == ([3, 3], [3, 1])
     copy = decode_snapshot(data)
@@ -233,8 +235,8 @@ def test_bytes_do_not_depend_on_where_bodies_are() -> None:
     shelved = Shelved()
 
     def adopt(offset: int, sizes: list[int]) -> list[Token]:
-        ends = list(accumulate(sizes, initial=offset))
-        return [shelved.keep(data[a:b]) for a, b in pairwise(ends)]
+        places = accumulate(map(sealed_bytes, sizes), initial=offset)
+        return [shelved.keep(data[at : at + n]) for at, n in zip(places, sizes, strict=False)]
 
     state = decode_snapshot(data[:end], shelved, adopt)
     assert encode_snapshot(state) == data

@@ -1,0 +1,227 @@
+"""Bodies of waiting jobs that do not fit into memory: scratch files, and the snapshot of the start.
+
+The log and the snapshots are the truth, so nothing here is synced, and the files go when the
+member starts. A body beyond the hot window is appended to a scratch file and a number stands for
+it: where it is, and how long. Bodies that came with a snapshot stay in its file. A file goes as a
+whole when the last of its bodies is dropped.
+
+Jobs leave about in the order in which they came, so reads go through a few cached blocks.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from itertools import accumulate
+from typing import Final
+
+from rollq.base.errors import DiskError, ErrorCode
+from rollq.base.limits import (
+    HOT_BODIES_BYTES_MAX,
+    INLINE_BYTES_MAX,
+    SPILL_BLOCKS_MAX,
+    SPILL_FILE_BYTES,
+)
+from rollq.base.sealed import seal, sealed_bytes, unseal
+from rollq.store.disk import Disk
+
+FOLDER: Final = "spill"
+SIZE_BITS: Final = INLINE_BYTES_MAX.bit_length()
+SIZE_MASK: Final = (1 << SIZE_BITS) - 1
+BLOCK_BYTES: Final = 64 * 1024
+TAIL_BYTES_MAX: Final = 256 * 1024  # gathered before it is written
+
+
+def clear_spill(disk: Disk) -> None:
+    """Remove what an earlier process left behind."""
+    for name in disk.names(FOLDER):
+        disk.remove(f"{FOLDER}/{name}")
+
+
+class Spill:
+    """The bodies of one state (`rollq.grid.bodies.Bodies`). Used by one thread."""
+
+    def __init__(
+        self, disk: Disk, label: str, *, hot_bytes_max: int = HOT_BODIES_BYTES_MAX
+    ) -> None:
+        """Nothing is written before it is needed.
+
+        Args:
+            disk: where the scratch files go.
+            label: in their names; no two spills of a process have the same.
+            hot_bytes_max: how many bytes of bodies stay in memory.
+        """
+        self._disk = disk
+        self._label = label
+        self._hot_bytes_max = hot_bytes_max
+        self._hot_bytes = 0
+        self._places: dict[int, _Place] = {}  # by number: position // SPILL_FILE_BYTES
+        self._base: _Place | None = None
+        self._next_number = 0
+        self._file: _Place | None = None  # that is written to
+        self._written = 0  # position up to which it is written
+        self._tail = bytearray()  # what follows, still in memory
+        self._blocks: OrderedDict[int, bytes] = OrderedDict()  # least recently used first
+
+    # --- the Bodies protocol
+
+    def keep(self, body: bytes) -> bytes | int:
+        """The body itself while there is room in the hot window, else a number."""
+        size = len(body)
+        if self._hot_bytes + size <= self._hot_bytes_max:
+            self._hot_bytes += size
+            return body
+        file = self._file
+        if file is None or self._written + len(self._tail) + sealed_bytes(size) > file.end:
+            self._flush()
+            file = self._begin_file()
+        position = self._written + len(self._tail)
+        self._tail += seal(body)
+        file.live += 1
+        if len(self._tail) >= TAIL_BYTES_MAX:
+            self._flush()
+        return position << SIZE_BITS | size
+
+    def load(self, token: bytes | int) -> bytes:
+        """The body again. Raises DiskError DISK_CORRUPT if it has rotted."""
+        if isinstance(token, bytes):
+            return token
+        position, length = token >> SIZE_BITS, sealed_bytes(token & SIZE_MASK)
+        begin = position - self._written
+        if begin >= 0 and self._file is not None and position < self._file.end:
+            data = bytes(self._tail[begin : begin + length])
+        else:
+            data = self._read(position, length)
+        body = unseal(data)
+        if body is None or len(data) != length:
+            raise _rotten(self._places[position // SPILL_FILE_BYTES].name)
+        return body
+
+    def size(self, token: bytes | int) -> int:
+        """The length of a body."""
+        return len(token) if isinstance(token, bytes) else token & SIZE_MASK
+
+    def drop(self, token: bytes | int) -> None:
+        """Forget a body; with the last one of a file, the file."""
+        if isinstance(token, bytes):
+            self._hot_bytes -= len(token)
+            return
+        place = self._places[(token >> SIZE_BITS) // SPILL_FILE_BYTES]
+        place.live -= 1
+        if not place.live and place is not self._file:
+            self._release(place)
+
+    # --- snapshots
+
+    def attach(self, name: str, start: int, size: int, on_drained: Callable[[], None]) -> None:
+        """Bodies will be adopted from this file, whose snapshot begins at `start`.
+
+        Args:
+            name: the file; it must stay until `on_drained` is called.
+            start: where the snapshot begins in it.
+            size: how long the snapshot is.
+            on_drained: called when the last of its bodies is dropped, or by `close`.
+        """
+        self._base = self._add_place(name, start, size)
+        self._base.on_drained = on_drained
+
+    def adopt(self, offset: int, sizes: list[int]) -> list[bytes | int]:
+        """Tokens for bodies that stand one behind another in the attached snapshot."""
+        base = self._base
+        assert base is not None, "no snapshot is attached"
+        positions = accumulate(map(sealed_bytes, sizes), initial=base.begin + offset)
+        base.live += len(sizes) - sizes.count(0)
+        return [
+            position << SIZE_BITS | size if size else b""
+            for position, size in zip(positions, sizes, strict=False)
+        ]
+
+    def adopted(self) -> None:
+        """The snapshot has been read."""
+        if self._base is not None and not self._base.live:
+            self._release(self._base)
+
+    def close(self) -> None:
+        """The state is gone, and all of its bodies with it."""
+        for place in dict.fromkeys(self._places.values()):
+            self._release(place)
+        self._file = None
+        self._tail.clear()
+
+    # --- helpers
+
+    def _begin_file(self) -> _Place:
+        if self._file is not None and not self._file.live:
+            self._release(self._file)
+        name = f"{FOLDER}/{self._label}-{self._next_number:08d}.tmp"
+        self._file = self._add_place(name, 0, SPILL_FILE_BYTES)
+        self._written = self._file.begin
+        return self._file
+
+    def _add_place(self, name: str, start: int, size: int) -> _Place:
+        begin = self._next_number * SPILL_FILE_BYTES
+        place = _Place(name, begin, begin + size, start)
+        first = self._next_number
+        self._next_number += max(1, -(-size // SPILL_FILE_BYTES))
+        for number in range(first, self._next_number):
+            self._places[number] = place
+        return place
+
+    def _flush(self) -> None:
+        file = self._file
+        if file is not None and self._tail:
+            self._disk.write(file.name, self._written - file.begin, bytes(self._tail))
+            self._written += len(self._tail)
+            self._tail.clear()
+
+    def _read(self, position: int, length: int) -> bytes:
+        """From the blocks if it is within one that is complete, else from the file."""
+        place = self._places[position // SPILL_FILE_BYTES]
+        number, within = divmod(position, BLOCK_BYTES)
+        block_end = (number + 1) * BLOCK_BYTES
+        if within + length > BLOCK_BYTES or (place is self._file and block_end > self._written):
+            return self._disk.read(place.name, place.start + position - place.begin, length)
+        block = self._blocks.get(number)
+        if block is None:
+            at = place.start + number * BLOCK_BYTES - place.begin
+            block = self._blocks[number] = self._disk.read(place.name, at, BLOCK_BYTES)
+            if len(self._blocks) > SPILL_BLOCKS_MAX:
+                self._blocks.popitem(last=False)
+        else:
+            self._blocks.move_to_end(number)
+        return block[within : within + length]
+
+    def _release(self, place: _Place) -> None:
+        for number in range(
+            place.begin // SPILL_FILE_BYTES,
+            max(place.begin + 1, place.end - 1) // SPILL_FILE_BYTES + 1,
+        ):
+            self._places.pop(number, None)
+        if place.on_drained is not None:
+            place.on_drained()
+            self._base = None
+        else:
+            self._disk.remove(place.name)
+
+
+class _Place:
+    """A file that bodies are in. Positions begin..end are its bytes from `start` on."""
+
+    __slots__ = ("begin", "end", "live", "name", "on_drained", "start")
+
+    def __init__(self, name: str, begin: int, end: int, start: int) -> None:
+        self.name = name
+        self.begin = begin
+        self.end = end
+        self.start = start
+        self.live = 0
+        self.on_drained: Callable[[], None] | None = None
+
+
+def _rotten(name: str) -> DiskError:
+    return DiskError(
+        ErrorCode.DISK_CORRUPT,
+        f"the body of a waiting job in {name} does not match its checksum",
+        "start the member again: it reads the job anew from its log or from an older snapshot; "
+        "if this comes again, check the disk",
+    )
