@@ -15,7 +15,7 @@ from rollq.base.jobs import AttemptRef, BulkItem, JobOptions, Status
 from rollq.base.limits import CREDIT_MAX, FRAME_BYTES_MAX
 from rollq.raft import types as raft
 from rollq.wire import messages as m
-from rollq.wire.compact import ID_FIELDS, TYPE_OF, Message
+from rollq.wire.compact import TYPE_OF, Message
 from rollq.wire.compression import METHODS, inflate, shrink
 from rollq.wire.connection import Connection
 from rollq.wire.frame import Frame, FrameDecoder, encode_frame
@@ -48,8 +48,10 @@ BY_NAME: dict[str, st.SearchStrategy[Any]] = {
     "lines": st.lists(BYTES, max_size=3).map(tuple),
     "entries": st.lists(st.builds(raft.Entry, INT, INT, INT, BYTES), max_size=3).map(tuple),
     "roster": st.lists(st.builds(raft.Member, INT, TEXT), max_size=3).map(tuple),
+    "config": CONFIGS,
+    "boots": st.lists(st.tuples(INT, INT), max_size=3).map(tuple),
     "meta": st.builds(raft.SnapshotMeta, INT, INT, CONFIGS, INT, BYTES),
-} | {name: IDS for name in ID_FIELDS if name != "job_ids"}
+} | dict.fromkeys(("job_id", "array_id", "worker_id", "request_id"), IDS)
 BY_TYPE: dict[str, st.SearchStrategy[Any]] = {
     "int": INT,
     "MemberId": INT,

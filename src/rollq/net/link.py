@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import cast
 
 from rollq.base.errors import RollqError
@@ -42,7 +42,7 @@ class Link(asyncio.Protocol):
         self._on_messages = on_messages
         self._on_closed = on_closed
         self._outbox_bytes_max = outbox_bytes_max
-        self._outbox: list[bytes] = []
+        self._outbox: list[Message] = []
         self._flush_due = False
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
@@ -56,19 +56,11 @@ class Link(asyncio.Protocol):
 
     def send(self, message: Message) -> None:
         """Queue a message; it leaves with everything else that this turn of the loop sends."""
-        if not self.is_open:
-            return
-        data = self.connection.send(message)
-        if data:
-            self._outbox.append(data)
+        if self._transport is not None:
+            self._outbox.append(message)
             if not self._flush_due:
                 self._flush_due = True
                 self._loop.call_soon(self._flush)
-
-    def send_all(self, messages: Iterable[Message]) -> None:
-        """Queue several messages."""
-        for message in messages:
-            self.send(message)
 
     def close(self, reason: str) -> None:
         """Send what waits, then hang up."""
@@ -133,12 +125,11 @@ class Link(asyncio.Protocol):
         self._flush_due = False
         if not self._outbox:
             return
-        data = b"".join(self._outbox)
-        self._outbox.clear()
+        outbox, self._outbox = self._outbox, []
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        transport.write(data)
+        transport.write(self.connection.send_all(outbox))
         if transport.get_write_buffer_size() > self._outbox_bytes_max:
             self.abort(f"{self._outbox_bytes_max} bytes wait and the peer does not read")
 

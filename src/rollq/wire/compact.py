@@ -2,7 +2,7 @@
 
 The type byte of the frame tells which struct the array is, so the tag that msgspec would put in
 front is left out. Each struct has an untagged twin that is decoded into, made here from the
-struct's own fields; fields that hold an id are bound to 16 bytes on the way. An array may be
+struct's own fields. A batch is one array of tagged arrays. An array may be
 longer than we know (a newer peer) or shorter by fields with defaults (an older one).
 
 Messages between members name their group in the subject: `cluster.<group>.<area>`.
@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import re
 import typing
-from collections.abc import Callable
-from typing import Annotated, Any, Final, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from rollq.base.errors import ErrorCode, RemoteError
-from rollq.base.ids import GUID_BYTES
+from rollq.base.limits import BATCH_BYTES_MAX
 from rollq.raft import types as raft
 from rollq.wire import messages as m
 from rollq.wire.frame import Frame
@@ -106,6 +106,28 @@ def decode_compact(frame: Frame) -> Message:
     return message
 
 
+def encode_batch(messages: Sequence[Message]) -> list[Frame]:
+    """Frames that carry many messages each: one array of [type, field, …] arrays."""
+    payload = ENCODE(messages)
+    if len(payload) <= BATCH_BYTES_MAX or len(messages) == 1:
+        return [Frame(MessageType.BATCH, payload=payload)]
+    half = len(messages) // 2
+    return encode_batch(messages[:half]) + encode_batch(messages[half:])
+
+
+def decode_batch(frame: Frame) -> list[m.SessionMessage]:
+    """The messages that a batch holds.
+
+    Raises:
+        RemoteError: BAD_PAYLOAD or BAD_ID.
+    """
+    try:
+        return BATCH_DECODER.decode(frame.payload)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        code = ErrorCode.BAD_ID if ID_REFUSED in str(error) else ErrorCode.BAD_PAYLOAD
+        raise RemoteError(code, f"batch: {error}") from None
+
+
 def _bad_payload(build: type[msgspec.Struct], error: Exception) -> RemoteError:
     """Name the field by its name: a peer's author does not count array slots."""
     names = build.__struct_fields__
@@ -119,23 +141,15 @@ def _bad_payload(build: type[msgspec.Struct], error: Exception) -> RemoteError:
     return RemoteError(code, f"{build.__name__}: {text}")
 
 
-Id: TypeAlias = Annotated[bytes, msgspec.Meta(min_length=GUID_BYTES, max_length=GUID_BYTES)]
 ID_REFUSED: Final = "`bytes` of length"  # how msgspec words a breach of `Id`, the only such bound
-ID_FIELDS: Final[dict[str, Any]] = {
-    "job_id": Id,
-    "array_id": Id,
-    "worker_id": Id,
-    "request_id": Id,
-    "job_ids": tuple[Id, ...],
-}
 
 
 def _twin(struct: type[msgspec.Struct]) -> type[msgspec.Struct]:
     """The same fields without the tag, so that the array holds them alone."""
-    hints = typing.get_type_hints(struct)
+    hints = typing.get_type_hints(struct, include_extras=True)
     fields: list[Any] = []
     for field in msgspec.structs.fields(struct):
-        hint = ID_FIELDS.get(field.name, hints[field.name])
+        hint = hints[field.name]
         fields.append((field.name, hint) if field.required else (field.name, hint, field.default))
     return msgspec.defstruct(
         f"{struct.__name__}Fields", fields, array_like=True, frozen=True, gc=False
@@ -143,6 +157,7 @@ def _twin(struct: type[msgspec.Struct]) -> type[msgspec.Struct]:
 
 
 ENCODE: Final = msgspec.msgpack.Encoder().encode
+BATCH_DECODER: Final = msgspec.msgpack.Decoder(list[m.SessionMessage])
 DECODERS: Final[dict[int, tuple[Callable[[bytes], Any], type[Any]]]] = {
     kind: (msgspec.msgpack.Decoder(_twin(struct)).decode, struct)
     for struct, kind in TYPE_OF.items()

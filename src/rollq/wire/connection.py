@@ -10,14 +10,17 @@ at all, so that the caller need not know whom it talks to.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rollq.base.errors import ErrorCode, LocalError, RemoteError
 from rollq.base.ids import NIL_ID
 from rollq.base.limits import FRAME_BYTES_MAX, HELLO_BYTES_MAX
 from rollq.wire import messages as m
-from rollq.wire.compact import AREA_OF, TYPE_OF, Message
+from rollq.wire.checks import check_message
+from rollq.wire.compact import AREA_OF, TYPE_OF, Message, decode_batch, encode_batch
 from rollq.wire.compression import METHODS, inflate, shrink
 from rollq.wire.frame import Frame, FrameDecoder, encode_frame
-from rollq.wire.handshake import COMPACT, HEADER, WAITS, Side, State, is_covered, must_step
+from rollq.wire.handshake import BATCH, COMPACT, HEADER, WAITS, Side, State, is_covered, must_step
 from rollq.wire.header import EMPTY_HEADER, Header, decode_header, encode_header
 from rollq.wire.message_codec import Dialect, decode_message, encode_message
 from rollq.wire.messages import MessageType
@@ -40,6 +43,7 @@ class Connection:
         "_compression",
         "_decoder",
         "_dialect",
+        "_has_batch",
         "_has_header",
         "_peer",
         "_understood",
@@ -63,6 +67,7 @@ class Connection:
         self._understood: frozenset[str] = frozenset()
         self._dialect = Dialect.SEEDS
         self._has_header = False
+        self._has_batch = False
         self._compression = ""
         # Whoever dials us is unknown until its first frame is read.
         first_bytes_max = HELLO_BYTES_MAX if side is Side.ACCEPTER else FRAME_BYTES_MAX
@@ -78,7 +83,10 @@ class Connection:
         try:
             while frames := self._decoder.frames():
                 for frame in frames:
-                    received.append(self._receive(frame))
+                    if frame.type == MessageType.BATCH and self._has_batch:
+                        self._receive_batch(frame, received)
+                    else:
+                        received.append(self._receive(frame))
         except RemoteError as error:
             self.error = error
             self.state = State.CLOSED
@@ -94,13 +102,29 @@ class Connection:
         kind = TYPE_OF[type(message)]
         if not is_covered(kind, self._understood):
             return b""
-        try:
-            after = self._where_to(must_step(self.state, self.side, kind), message)
-        except RemoteError as error:
-            raise LocalError(error.code, error.message, error.hint) from None
+        after = self._must_say(kind, message)
         raw = self._encode(message, header)
         self._enter(after, message)
         return raw
+
+    def send_all(self, messages: Sequence[Message]) -> bytes:
+        """The bytes to send for several messages: few frames if the peer takes batches.
+
+        Raises:
+            LocalError: as `send`.
+        """
+        if not self._has_batch or len(messages) < 2:
+            return b"".join([self.send(message) for message in messages])
+        said: list[Message] = []
+        for message in messages:
+            kind = TYPE_OF[type(message)]
+            if is_covered(kind, self._understood):
+                self._enter(self._must_say(kind, message), message)
+                said.append(message)
+        frames = encode_batch(said) if said else []
+        if self._has_header:
+            frames = [self._wrap(frame, EMPTY_HEADER) for frame in frames]
+        return b"".join(map(encode_frame, frames))
 
     def farewell(self) -> bytes:
         """What to send before hanging up on a peer that broke a rule: why, if it understands."""
@@ -130,6 +154,24 @@ class Connection:
         message = decode_message(self._unwrap(frame) if self._has_header else frame, self._dialect)
         self._enter(self._where_to(after, message), message)
         return message
+
+    def _receive_batch(self, frame: Frame, received: list[Message]) -> None:
+        for message in decode_batch(self._unwrap(frame) if self._has_header else frame):
+            after = must_step(self.state, self._peer, TYPE_OF[type(message)])
+            check_message(message)
+            received.append(message)
+            if self._has_header:
+                self.headers.append(self.headers[-1])
+            if after is not self.state:
+                self._enter(self._where_to(after, message), message)
+        if self._has_header:
+            self.headers.pop()  # the frame's own; every message has its copy
+
+    def _must_say(self, kind: int, message: Message) -> State:
+        try:
+            return self._where_to(must_step(self.state, self.side, kind), message)
+        except RemoteError as error:
+            raise LocalError(error.code, error.message, error.hint) from None
 
     def _unwrap(self, frame: Frame) -> Frame:
         header, body = decode_header(frame.payload)
@@ -161,6 +203,7 @@ class Connection:
             self.features = self._understood = frozenset(message.features)
             self._dialect = Dialect.COMPACT if COMPACT in self.features else Dialect.SEEDS
             self._has_header = HEADER in self.features
+            self._has_batch = BATCH in self.features and self._dialect is Dialect.COMPACT
             if self._has_header:
                 shared = (method for method in METHODS if method in self.features)
                 self._compression = next(shared, "")

@@ -25,8 +25,9 @@ ACCEPTED: Final = "accepted"  # Accepted and Error are sent
 LEASE: Final = "lease"  # the worker renews leases and is told of stops and taken acks
 PATTERNS: Final = "patterns"  # several patterns in a worker's hello
 HEADER: Final = "header"  # payloads begin with the header area
+BATCH: Final = "batch"  # many messages may ride in one frame; needs `compact`
 # A method of compression is a feature too; it needs `header`, which names it.
-FEATURES: Final = (COMPACT, ACCEPTED, LEASE, PATTERNS, HEADER, *METHODS)
+FEATURES: Final = (COMPACT, ACCEPTED, LEASE, PATTERNS, HEADER, BATCH, *METHODS)
 
 
 class Side(enum.Enum):

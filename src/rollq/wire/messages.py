@@ -11,13 +11,19 @@ and nothing else may change.
 from __future__ import annotations
 
 import enum
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
 
-from rollq.base.ids import NIL_ID, ClientId, JobId, MemberId, MessageId, WorkerId
+from rollq.base.ids import GUID_BYTES, NIL_ID, ClientId, MemberId
 from rollq.base.jobs import AttemptRef, BulkItem, JobOptions
 from rollq.raft.types import Config, Member
+
+# Ids of the wrong length are refused while a message is decoded.
+Id: TypeAlias = Annotated[bytes, msgspec.Meta(min_length=GUID_BYTES, max_length=GUID_BYTES)]
+JobId: TypeAlias = Id
+MessageId: TypeAlias = Id
+WorkerId: TypeAlias = Id
 
 
 class MessageType(enum.IntEnum):
@@ -56,6 +62,7 @@ class MessageType(enum.IntEnum):
     HEARTBEAT = 42
     STOP_JOB = 43
     GOODBYE = 44
+    BATCH = 45
     # ours, between members
     RAFT_HEARTBEAT = 60
     RAFT_HEARTBEAT_RESPONSE = 61

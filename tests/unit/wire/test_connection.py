@@ -7,10 +7,20 @@ from rollq.base.ids import NIL_ID
 from rollq.base.limits import HELLO_BYTES_MAX
 from rollq.raft import types as raft
 from rollq.wire import messages as m
-from rollq.wire.compact import TYPE_OF, Message
+from rollq.wire.compact import ENCODE, TYPE_OF, Message
 from rollq.wire.connection import Connection
 from rollq.wire.frame import Frame, FrameDecoder, encode_frame
-from rollq.wire.handshake import FEATURES, TABLE, Side, State, agree, is_covered
+from rollq.wire.handshake import (
+    ACCEPTED,
+    BATCH,
+    COMPACT,
+    FEATURES,
+    TABLE,
+    Side,
+    State,
+    agree,
+    is_covered,
+)
 from rollq.wire.header import Header, decode_header, encode_header
 from rollq.wire.message_codec import Dialect, encode_message
 from rollq.wire.messages import MessageType as T
@@ -257,3 +267,74 @@ def test_raft_on_a_client_connection_is_refused() -> None:
     assert pair.accepter.receive_data(encode_frame(vote)) == []
     assert pair.accepter.error is not None
     assert pair.accepter.error.code == ErrorCode.BAD_HANDSHAKE
+
+
+def _batching() -> tuple[Connection, Connection]:
+    """A client and a member that agreed on batches."""
+    client, member = Connection(Side.DIALER), Connection(Side.ACCEPTER)
+    features = (COMPACT, ACCEPTED, BATCH)
+    member.receive_data(client.send(m.HelloClient("c", 0, features)))
+    client.receive_data(member.send(m.Welcome("g", 1, features)))
+    return client, member
+
+
+def test_many_messages_ride_in_one_frame() -> None:
+    client, member = _batching()
+    jobs = [m.SubmitJob(bytes([n + 1]) * 16, "c", "q", "tool", b"x" * n) for n in range(50)]
+    data = client.send_all([*jobs, m.Confirm((b"j" * 16,))])
+    assert len(frames_of(data)) == 1
+    assert member.receive_data(data) == [*jobs, m.Confirm((b"j" * 16,))]
+    assert member.error is None
+
+
+def test_a_large_batch_is_split_so_that_it_fits_frames() -> None:
+    client, member = _batching()
+    jobs = [m.SubmitJob(bytes([n + 1]) * 16, "c", "q", "tool", b"x" * 60_000) for n in range(99)]
+    data = client.send_all(jobs)
+    assert len(frames_of(data)) > 1
+    assert member.receive_data(data) == jobs
+
+
+def test_a_batch_may_hold_only_what_may_be_said() -> None:
+    client, member = _batching()
+    with pytest.raises(LocalError):
+        client.send_all([m.Confirm(()), m.Credit(1)])
+    payload = ENCODE([m.Confirm(()), m.Credit(1)])
+    assert member.receive_data(encode_frame(Frame(45, payload=payload))) == [m.Confirm(())]
+    assert member.error is not None
+    assert member.error.code is ErrorCode.BAD_HANDSHAKE
+
+
+@pytest.mark.parametrize(
+    ("payload", "code"),
+    [
+        (b"\xc1", ErrorCode.BAD_PAYLOAD),
+        (ENCODE([[99, 1]]), ErrorCode.BAD_PAYLOAD),
+        (ENCODE([m.Confirm((b"short",))]), ErrorCode.BAD_ID),
+        (ENCODE([m.SubmitJob(NIL_ID, "c", "q", "t", b"")]), ErrorCode.BAD_ID),
+    ],
+)
+def test_a_broken_batch_closes_the_connection(payload: bytes, code: ErrorCode) -> None:
+    _, member = _batching()
+    assert member.receive_data(encode_frame(Frame(45, payload=payload))) == []
+    assert member.error is not None
+    assert member.error.code is code
+
+
+def test_nobody_is_sent_a_batch_who_did_not_ask_for_one() -> None:
+    client, member = Connection(Side.DIALER), Connection(Side.ACCEPTER)
+    member.receive_data(client.send(m.HelloClient("c", 0, (COMPACT, ACCEPTED))))
+    client.receive_data(member.send(m.Welcome("g", 1, (COMPACT, ACCEPTED))))
+    answers = [m.Accepted(b"a" * 16), m.Accepted(b"b" * 16)]
+    data = member.send_all(answers)
+    assert len(frames_of(data)) == 2
+    assert client.receive_data(data) == answers
+    batch = encode_frame(Frame(45, payload=ENCODE(answers)))
+    assert client.receive_data(batch) == []
+    assert client.error is not None
+
+
+def frames_of(data: bytes) -> list[Frame]:
+    decoder = FrameDecoder()
+    decoder.feed(data)
+    return decoder.frames()

@@ -31,14 +31,14 @@ from rollq.roles.client.specs import request_bytes
 from rollq.roles.client.watch import Verdict, Watch
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
-from rollq.wire.handshake import ACCEPTED, COMPACT
+from rollq.wire.handshake import ACCEPTED, BATCH, COMPACT
 
 log = logging.getLogger("rollq.client")
 
 Answer: TypeAlias = wire.Accepted | wire.Answer | wire.Error
 OnAnswer: TypeAlias = Callable[[Answer], None]
 
-FEATURES = (COMPACT, ACCEPTED)
+FEATURES = (COMPACT, ACCEPTED, BATCH)
 
 
 class Session:

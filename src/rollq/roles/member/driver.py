@@ -105,6 +105,7 @@ class Driver:
 
     def close(self) -> None:
         """Leave the disk in the state that reads back best. Nothing may follow."""
+        self.replica.history.seal_rest()
         self._store.wal.close()
 
     def take_outputs(self) -> list[Output]:

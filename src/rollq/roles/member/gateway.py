@@ -15,7 +15,7 @@ import msgspec
 
 from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.base.ids import NIL_ID
-from rollq.base.jobs import DEFAULT_OPTIONS, AttemptRef, JobOptions
+from rollq.base.jobs import DEFAULT_OPTIONS, AttemptRef, JobOptions, Status
 from rollq.base.limits import (
     CLIENT_ID_BYTES_MAX,
     CREDIT_MAX,
@@ -232,7 +232,9 @@ class Gateway:
                 message.signal,
                 message.run_ms,
                 message.peak_bytes,
-                office.retry_delay_ms(message.job_id, ref.attempt),
+                office.retry_delay_ms(message.job_id, ref.attempt)
+                if message.status == Status.FAILED
+                else 0,
             ),
             Origin(Waiter.ACK, number, message.job_id, ref.attempt),
         )

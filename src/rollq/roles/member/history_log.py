@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
+from itertools import chain
 
 from rollq.base.errors import DiskError, ErrorCode
 from rollq.base.limits import HISTORY_REPLY_BYTES_MAX
@@ -36,6 +37,21 @@ class HistoryLog:
     def sealed(self, last: int) -> None:
         """Everything up to `last` is in segments."""
         del self._recent[: bisect_left(self._recent, last + 1, key=_index_of)]
+
+    def seal_rest(self) -> None:
+        """Seal what is in memory: a member that stops in good order leaves its history whole. What
+        an earlier stop sealed is applied again at every start, and is not written again."""
+        if not self._recent:
+            return
+        for first, last in self.segments.gaps(self._recent[-1].index):
+            rows = self._recent[
+                bisect_left(self._recent, first, key=_index_of) : bisect_left(
+                    self._recent, last + 1, key=_index_of
+                )
+            ]
+            if rows:
+                lines = (to_lines(row.index, row.stamp_ms, row.events) for row in rows)
+                self.segments.seal(rows[0].index, rows[-1].index, chain.from_iterable(lines))
 
     def gaps(self, applied_index: int) -> list[tuple[int, int]]:
         """Ranges of log indexes that neither a segment nor memory holds."""

@@ -222,7 +222,10 @@ class Leadership:
         if not isinstance(session, WorkerSession):
             return
         if isinstance(outcome, Refused):
-            self._send(origin.session, messages.Error(b"", int(outcome.code), outcome.message))
+            self._send(
+                origin.session,
+                messages.Error(messages.NOT_ASKED, int(outcome.code), outcome.message),
+            )
             self.close(origin.session, outcome.message)
             return
         # What is sent again takes slots that the worker still counts as free.

@@ -109,9 +109,14 @@ def _jobs(replica: Replica, query: Query) -> pages.JobPage:
 
 
 def _history(replica: Replica, query: Query) -> tuple[int, int, tuple[bytes, ...]]:
-    """(first index, last index, lines): whole indexes from the key on, as many as fit."""
+    """(first index, last index, lines): whole indexes from the key on, as many as fit. What this
+    member lacks is passed over; `last` is before `first` if there is nothing from there on."""
+    applied = replica.state.applied_index
     first = max(1, int.from_bytes(query.key, "big"))
-    rows = replica.history.rows(first, replica.state.applied_index)
+    for low, high in replica.history.gaps(applied):
+        if low <= first <= high:
+            first = high + 1
+    rows = replica.history.rows(first, applied)
     return (first, first - 1, ()) if rows is None else (rows.first, rows.last, rows.lines)
 
 

@@ -31,11 +31,11 @@ from rollq.roles.worker.results import ResultTable
 from rollq.roles.worker.setup import NodeSetup
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
-from rollq.wire.handshake import ACCEPTED, COMPACT, LEASE, PATTERNS
+from rollq.wire.handshake import ACCEPTED, BATCH, COMPACT, LEASE, PATTERNS
 
 log = logging.getLogger("rollq.worker")
 
-FEATURES: Final = (COMPACT, ACCEPTED, LEASE, PATTERNS)
+FEATURES: Final = (COMPACT, ACCEPTED, LEASE, PATTERNS, BATCH)
 
 
 class SystemChance:
