@@ -82,8 +82,9 @@ def _payload_type(function: Callable[..., Any]) -> Any:
         return Any
     for parameter in parameters:
         is_plain = parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-        known = is_plain and parameter.annotation is not parameter.empty
-        return parameter.annotation if known else Any
+        annotation = parameter.annotation
+        known = annotation is not parameter.empty and not isinstance(annotation, str)
+        return annotation if is_plain and known else Any
     return Any
 
 

@@ -1,0 +1,180 @@
+"""The small parts of the worker's shell, each by itself."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import UNSET
+
+from rollq.base.errors import LocalError, StateError
+from rollq.base.jobs import Status
+from rollq.base.limits import ARCHIVE_FILES_MAX, INLINE_BYTES_MAX
+from rollq.roles.worker import guard_main
+from rollq.roles.worker.app import load_apps, raised, returned
+from rollq.roles.worker.capture import Tail
+from rollq.roles.worker.cpu import CpuCap
+from rollq.roles.worker.execs import ExecDir
+from rollq.roles.worker.outputs import Ending, collect_outputs, encode_result, stamp_input
+from rollq.roles.worker.setup import NodeSetup, env_settings
+from rollq.roles.worker.signals import CpuBusy, CpuOk
+from rollq.wire.messages import AssignJob
+from rollq.wire.models import JobResult, decode_model
+
+JOB = AssignJob(bytes(15) + b"\x01", 1, 1, 1_000, "q", "calc", b"", None, "me")
+
+
+@given(st.lists(st.binary(max_size=40), max_size=20), st.integers(1, 50))
+def test_a_tail_is_the_end(chunks: list[bytes], bytes_max: int) -> None:
+    tail = Tail(bytes_max)
+    for chunk in chunks:
+        tail.feed(chunk)
+    whole = b"".join(chunks)
+    text = tail.text()
+    if len(whole) > bytes_max:
+        remark, _, text = text.partition("\n")
+        assert remark == f"[{len(whole) - bytes_max} bytes left out]"
+    assert text == whole[-bytes_max:].decode(errors="replace")
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.text(max_size=50),
+    st.text(max_size=100),
+    st.sampled_from([None, b"z" * 60_000, b"z" * 100]),
+    st.sampled_from([UNSET, b"d" * 70_000, b"d" * 30_000]),
+)
+def test_a_result_always_fits(
+    stdout: str, stderr: str, archive: bytes | None, data: object
+) -> None:
+    ending = Ending(stdout=stdout * 3_000, stderr=stderr * 300, archive=archive, data=data)  # type: ignore[arg-type]
+    encoded = encode_result(JOB, ending)
+    assert len(encoded) <= INLINE_BYTES_MAX
+    result = decode_model(encoded, JobResult)
+    assert (stdout * 3_000).endswith(str(result.stdout))
+    assert (result.status == "OK") is (ending.status == Status.OK)
+
+
+def test_many_files_are_not_even_looked_at(tmp_path: Path) -> None:
+    for number in range(ARCHIVE_FILES_MAX + 1):
+        (tmp_path / str(number)).touch()
+    ending = Ending()
+    assert collect_outputs(str(tmp_path), {}, ending) is None
+    assert ending.archive is None
+    assert "more than" in ending.notes[0]
+
+
+def test_an_input_written_anew_is_an_output(tmp_path: Path) -> None:
+    path = str(tmp_path / "a")
+    Path(path).write_bytes(b"1")
+    inputs = {path: stamp_input(path, 1)}
+    ending = Ending()
+    assert collect_outputs(str(tmp_path), inputs, ending) == [path]
+    assert ending.archive is None
+    Path(path).write_bytes(b"2")
+    assert collect_outputs(str(tmp_path), inputs, ending) == [path]
+    assert ending.archive is not None
+
+
+def test_programs_are_found_by_name_then_exe_then_suffix(tmp_path: Path) -> None:
+    def add(name: str, mode: int = 0o755) -> None:
+        (tmp_path / name).touch()
+        (tmp_path / name).chmod(mode)
+
+    execs = ExecDir(tmp_path)
+    for name in ("absent", "..", ".", "a/b", "", "x" * 65, "a b"):
+        with pytest.raises(StateError):
+            execs.find(name)
+    add("calc.py", 0o644)
+    with pytest.raises(StateError):
+        execs.find("calc")
+    (tmp_path / "calc.py").chmod(0o755)
+    assert execs.find("calc") == str(tmp_path / "calc.py")
+    add("calc.sh")
+    with pytest.raises(StateError, match="several"):
+        execs.find("calc")
+    add("calc.exe")
+    assert execs.find("calc") == str(tmp_path / "calc.exe")
+    add("calc")
+    assert execs.find("calc") == str(tmp_path / "calc")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(StateError):
+        execs.find("folder")
+    with pytest.raises(StateError, match="no exec directory"):
+        ExecDir(None).find("calc")
+    with pytest.raises(StateError, match="cannot be read"):
+        ExecDir(tmp_path / "gone").find("calc")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"addresses": ()},
+        {"slots": 0},
+        {"slots": 100_000},
+        {"ahead": -1},
+        {"cpu_cap": 0.05},
+        {"cpu_cap": 0.99},
+        {"patterns": ()},
+        {"name": "x" * 1_000},
+        {"apps": ("a",) * 100},
+        {"exec_dir": Path("no/such/place")},
+    ],
+)
+def test_a_setup_that_cannot_be_meant_is_refused(change: dict[str, object]) -> None:
+    fields: dict[str, object] = {"addresses": ("h:1",)}
+    NodeSetup(**fields).check()  # type: ignore[arg-type]
+    with pytest.raises(LocalError):
+        NodeSetup(**(fields | change)).check()  # type: ignore[arg-type]
+
+
+def test_the_seeds_variables_are_read() -> None:
+    assert env_settings({}) == {}
+    both = {"WORKER_MAX_PAR": "8", "WORKER_CPU_CAP": "0.5"}
+    assert env_settings(both) == {"slots": 8, "cpu_cap": 0.5}
+    with pytest.raises(LocalError, match="WORKER_MAX_PAR"):
+        env_settings({"WORKER_MAX_PAR": "many"})
+
+
+def test_the_cpu_cap_tells_changes_only() -> None:
+    cap = CpuCap(0.75)
+    said = [cap.judge(load) for load in (0.1, 0.76, 0.9, 0.75, 0.2)]
+    assert said == [None, CpuBusy(), None, CpuOk(), None]
+    assert cap.sample() in (None, CpuBusy())
+    assert CpuCap(1.0).sample() is None
+
+
+def test_what_functions_return_and_raise() -> None:
+    assert returned(None) == Ending()
+    assert returned("text").stdout == "text"
+    assert returned(bytearray(b"raw")).data == b"raw"
+    assert returned([1, {"a": None}]).stdout == '[1,{"a":null}]'
+    assert returned(object()).status == Status.FAILED
+    try:
+        raise KeyError("gone")
+    except KeyError as error:
+        ending = raised(error)
+    assert (ending.status, ending.exit_code) == (Status.FAILED, 1)
+    assert "KeyError: 'gone'" in ending.stderr
+
+
+def test_an_app_that_cannot_be_imported_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_app.py").write_text("1 / 0\n")
+    (tmp_path / "bad_name_app.py").write_text("from rollq import task\ntask('a b')(print)\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*os.sys.path])  # type: ignore[attr-defined]
+    with pytest.raises(LocalError, match=r"broken_app.*ZeroDivisionError"):
+        load_apps(["broken_app"])
+    with pytest.raises(LocalError, match="cannot name a task"):
+        load_apps(["bad_name_app"])
+
+
+def test_the_guard_finds_processes_by_their_mark() -> None:
+    own = Path("/proc/self/environ").read_bytes().split(b"\0")[0]
+    assert os.getpid() not in guard_main.marked(own), "it never finds itself"
+    assert guard_main.marked(b"ROLLQ_WORKER=nobody-has-this") == []
