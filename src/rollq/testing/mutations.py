@@ -15,6 +15,7 @@ from rollq.grid import attempts, commands, moves
 from rollq.grid.effects import Applied, Outcome, SendAssign
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
 from rollq.grid.state import ASSIGNED, QUEUED, GridState, JobState
+from rollq.policy import holds
 from rollq.policy.dispatch import Dispatcher
 from rollq.raft import election, membership, node, progress, replication, roles
 from rollq.raft.codec import encode_change
@@ -204,9 +205,10 @@ def _removed_may_lead(old: Any) -> Any:
     "read_without_read_index",
     Reads,
     "ask",
-    faults=("pause", "isolate_leader"),
-    fault_ms_max=600,
-    clients=4,
+    faults=("pause", "pause", "isolate_leader", "shut_out", "client_crash"),
+    fault_ms_max=500,
+    clients=5,
+    jobs_per_client=60,
 )
 def _read_without_index(old: Any) -> Any:
     def ask(self: Any, raft: Any, session: int, query: Any) -> None:
@@ -365,7 +367,7 @@ def _cap_leaks(old: Any) -> Any:
 
 
 @mutant("cap_not_checked", attempts, "refuse_start", cap=1, slots=3)
-def _cap_not_checked(old: Any) -> Any:
+def _cap_not_checked_by_grid(old: Any) -> Any:
     def refuse_start(state: Any, work: Any, array: Any, worker: Any) -> Any:
         cap, work.client.cap = work.client.cap, 0
         refusal = old(state, work, array, worker)
@@ -373,6 +375,11 @@ def _cap_not_checked(old: Any) -> Any:
         return refusal
 
     return refuse_start
+
+
+@mutant("cap_not_checked", holds.Holds, "is_full", cap=1, slots=3)
+def _cap_not_checked_by_policy(old: Any) -> Any:
+    return lambda self, client: False
 
 
 @mutant("dedup_lost_in_snapshot", replica, "encode_snapshot", faults=CRASHES, snapshot_entries=12)
@@ -482,7 +489,8 @@ def _credit_kept(old: Any) -> Any:
     _KEPT_CREDITS.clear()
 
     def close_worker(self: Any, worker_id: bytes) -> None:
-        _KEPT_CREDITS[worker_id] = self.credit(worker_id)
+        if self.credit(worker_id):
+            _KEPT_CREDITS[worker_id] = self.credit(worker_id)
         old(self, worker_id)
 
     return close_worker
