@@ -65,11 +65,15 @@ class Backlog:
 
     def push(self, item: Item) -> None:
         """A job, or an array, may be assigned from now on."""
-        name = item.options.worker_name
-        queue = self._queues.get(item.queue) if not name else self._mailbox(item.queue, name)
-        if queue is None:
-            queue = self._open_queue(item.queue)
+        queue = self._lanes_for(item)
         queue.push(item)
+        if queue.absent:
+            self.offer(queue)
+
+    def push_run(self, items: list[Item]) -> None:
+        """As `push` for each, of several given by seq that are alike in queue, client, options."""
+        queue = self._lanes_for(items[0])
+        queue.push_run(items)
         if queue.absent:
             self.offer(queue)
 
@@ -161,6 +165,11 @@ class Backlog:
         if not pool.is_ready and pool.ring and pool.crew:
             pool.is_ready = True
             (self.line if pool.pattern else self.mail_line).append(pool)
+
+    def _lanes_for(self, item: Item) -> QueueLanes:
+        name = item.options.worker_name
+        queue = self._queues.get(item.queue) if not name else self._mailbox(item.queue, name)
+        return self._open_queue(item.queue) if queue is None else queue
 
     def _open_queue(self, name: str) -> QueueLanes:
         if len(self._queues) > 2 * len(self._state.queues) + IDLE_MIN:

@@ -146,6 +146,24 @@ class QueueLanes:
         else:
             lanes[client] = Lane(lane, item)
 
+    def push_run(self, items: list[Item]) -> None:
+        """As `push` for each, of several given by seq that have one client and equal options."""
+        for item in items[:2]:
+            self.push(item)
+        rest = items[2:]
+        if not rest:
+            return
+        level = self.levels[items[0].options.priority]
+        assert level is not None  # two of them stand there
+        lane = level.lanes[items[0].client]
+        assert isinstance(lane, Lane)
+        if lane[-1] is items[1]:  # and all others are before it
+            lane.extend(rest)
+            self.size += len(rest)
+        else:
+            for item in rest:
+                self.push(item)
+
     def take(self, holds: Holds) -> Item | None:
         """The next job that may start, or array with a task that may; None if there is none now.
 

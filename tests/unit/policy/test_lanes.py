@@ -138,3 +138,19 @@ def test_a_client_returns_to_the_place_of_its_emptied_lane() -> None:
     assert level is not None
     assert len(level.ring) == 2
     assert drain(queue) == [4, 3]
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(1, 5)), max_size=12), st.booleans())
+def test_runs_stand_as_if_pushed_one_by_one(runs: list[tuple[int, int]], backwards: bool) -> None:
+    alike, one_by_one = QueueLanes("q"), QueueLanes("q")
+    seq = 0
+    parts = []
+    for client, length in runs:
+        parts.append([job(seq + n, (ANN, BOB)[client]) for n in range(1, length + 1)])
+        seq += length
+    for part in reversed(parts) if backwards else parts:
+        alike.push_run(list(part))
+        for each in part:
+            one_by_one.push(each)
+    assert alike.size == one_by_one.size == seq
+    assert drain(alike) == drain(one_by_one)
