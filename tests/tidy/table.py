@@ -26,7 +26,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "roles": SHELL,
     "roles.member": ANY_ROLE,
     "roles.worker": (*ANY_ROLE, "tasks"),
-    "roles.client": ANY_ROLE,
+    "roles.client": (*ANY_ROLE, "tasks"),
     "roles.router": ANY_ROLE,
     "spark": ("base", "history", "roles.client.blocking"),
     "web": ("base", "observe"),
@@ -39,7 +39,13 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
 # they import. The driver is among them because the simulator must be able to replay it: its
 # clock, chance and disk are handed in.
 PURE_PACKAGES = CORE
-PURE_MODULES = ("roles.member.driver", "roles.router.table", "history.schema", "store.record")
+PURE_MODULES = (
+    "roles.client.multi_machine",
+    "roles.member.driver",
+    "roles.router.table",
+    "history.schema",
+    "store.record",
+)
 PURE_FILE_NAME = "machine"
 
 IMPURE_IMPORTS = frozenset(

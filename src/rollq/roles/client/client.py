@@ -18,7 +18,7 @@ from typing import Any, Self, Unpack
 
 from rollq.base.errors import ErrorCode, RollqError, StateError
 from rollq.base.ids import JobId, MessageId, guid_to_text
-from rollq.base.limits import UNCLAIMED_BYTES_MAX
+from rollq.base.limits import CLIENT_DELIVERED_MAX, UNCLAIMED_BYTES_MAX
 from rollq.grid.views import JobView
 from rollq.roles.client.bulk import BulkRun
 from rollq.roles.client.handles import PREFIX_BYTES, Batch, Job, Progress
@@ -68,6 +68,7 @@ class Client(Operator, Submitter):
         # Results of jobs that this process has not asked for: of an earlier one of the same name.
         self._unclaimed: dict[JobId, wire.Result] = {}
         self._unclaimed_bytes = 0
+        self._unwanted: dict[JobId, None] = {}  # left early; their results are confirmed unseen
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -214,13 +215,16 @@ class Client(Operator, Submitter):
         return int(answer.count)
 
     def _leave(self, job_ids: tuple[JobId, ...]) -> None:
+        self._unwanted.update(dict.fromkeys(job_ids))
+        while len(self._unwanted) > CLIENT_DELIVERED_MAX:
+            del self._unwanted[next(iter(self._unwanted))]
         self._session.ask(wire.Cancel(secrets.token_bytes(16), job_ids), lambda answer: None)
 
     def _trouble(self) -> str:
         return "" if self._session.is_open else self._session.last_trouble
 
     def _on_result(self, result: wire.Result) -> bool:
-        if self._deliver(result):
+        if self._deliver(result) or self._unwanted.pop(result.job_id, ABSENT) is None:
             return True
         self._unclaimed[result.job_id] = result
         self._unclaimed_bytes += len(result.result)
@@ -235,6 +239,9 @@ class Client(Operator, Submitter):
         if held is not None:
             self._unclaimed_bytes -= len(held.result)
         self._session.taken(job_id)
+
+
+ABSENT = object()
 
 
 def new_first_id() -> JobId:

@@ -171,11 +171,15 @@ class Submitter:
             raise
         return request.job_id
 
+    def drop(self, job_id: JobId) -> None:
+        """A job that was entered has been refused: no result will come."""
+        self._routes.pop(job_id, None)
+
     def leave(self, job_ids: Iterable[JobId]) -> None:
         """Nobody wants these results any more: end the jobs, take their results unseen."""
         ids = list(job_ids)
         for job_id in ids:
-            self._routes[job_id] = UNWANTED
+            self._routes.pop(job_id, None)
             self._give_up(job_id)
         for first in range(0, len(ids), CONFIRM_JOBS_MAX):
             self._leave(tuple(ids[first : first + CONFIRM_JOBS_MAX]))
@@ -237,15 +241,6 @@ class Submitter:
         if sink.deliver(result):
             self._routes.pop(key, None)
         return True
-
-
-class _Unwanted:
-    def deliver(self, result: wire.Result) -> bool:
-        """Nobody looks at it."""
-        return True
-
-
-UNWANTED = _Unwanted()
 
 
 def _one_spec(job: str | JobSpec, said: JobSpec) -> JobSpec:

@@ -1,0 +1,224 @@
+"""The grid as a `concurrent.futures.Executor`: for code that knows only futures."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Executor as BaseExecutor
+from concurrent.futures import Future
+from typing import Any, Unpack
+
+import msgspec
+
+from rollq.base.errors import ErrorCode, LocalError, RollqError
+from rollq.base.ids import JobId
+from rollq.base.limits import CLIENT_PENDING_MAX
+from rollq.roles.client.answers import error_of
+from rollq.roles.client.client import Client
+from rollq.roles.client.loop_thread import LoopThread
+from rollq.roles.client.results import Result
+from rollq.roles.client.session import Answer
+from rollq.roles.client.specs import JobSpec, Options
+from rollq.tasks import TASKS
+from rollq.wire import messages as wire
+
+
+class Executor(BaseExecutor):
+    """Futures for jobs.
+
+    What is submitted is the name of a program or function that workers know, or a function that is
+    registered here with `@task`. Strings are passed as arguments; one value of another kind is
+    passed as the payload: bytes as they are, anything else as JSON. Nothing is pickled.
+
+    A future's result is what `reads` makes of the job's result, once it is ok; the default is
+    `Result.value`. A future whose job did not end well raises JobError. Cancelling a future
+    cancels its job, also while it runs.
+
+    Args:
+        addresses: As for `Client`.
+        client_id: As for `Client`.
+        reads: Makes the future's value out of a result; `Result.json` for functions that return
+            numbers, lists and the like.
+        pending_max: `submit` blocks while so many jobs have not ended.
+        options: For every job.
+    """
+
+    def __init__(
+        self,
+        addresses: str,
+        *,
+        client_id: str = "",
+        reads: Callable[[Result], Any] = lambda result: result.value,
+        pending_max: int = CLIENT_PENDING_MAX,
+        **options: Unpack[Options],
+    ) -> None:
+        self._client = Client(addresses, client_id=client_id)
+        self._thread = LoopThread("rollq-executor")
+        self._reads = reads
+        self._options = options
+        self._room = threading.BoundedSemaphore(pending_max)
+        self._lock = threading.Lock()
+        self._new: deque[_JobFuture] = deque()
+        self._open: dict[_JobFuture, None] = {}
+        self._is_shut = False
+        self._all_ended = threading.Condition(self._lock)
+        self._thread.start()
+        self._thread.run(self._client.start())
+
+    def submit(self, fn: str | Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """A future for one job.
+
+        Raises:
+            LocalError: the function is not registered, or cannot be called with these.
+            RuntimeError: the executor was shut down.
+        """
+        if kwargs:
+            raise LocalError(
+                ErrorCode.BAD_OPTIONS, "a job has no keyword arguments", "pass one JSON object"
+            )
+        future = _JobFuture(self, self._spec(fn, args))
+        self._room.acquire()
+        with self._lock:
+            if self._is_shut:
+                self._room.release()
+                raise RuntimeError("cannot schedule new futures after shutdown")
+            self._open[future] = None
+            self._new.append(future)
+            is_first = len(self._new) == 1
+        if is_first:  # one call into the loop takes all that wait by then
+            self._thread.loop.call_soon_threadsafe(self._enter_new)
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Take no more. With `wait`, return when all have ended and the connection is closed."""
+        with self._lock:
+            was_shut, self._is_shut = self._is_shut, True
+            left = list(self._open)
+        if cancel_futures:
+            for future in left:
+                future.cancel()
+        if not wait:
+            if not was_shut:
+                threading.Thread(target=self._close, daemon=True).start()
+        else:
+            self._close()
+
+    def _close(self) -> None:
+        with self._all_ended:
+            self._all_ended.wait_for(lambda: not self._open)
+        try:
+            self._thread.run(self._client.stop())
+        except LocalError:
+            return  # closed before
+        self._thread.stop()
+
+    def _spec(self, fn: str | Callable[..., Any], args: tuple[Any, ...]) -> JobSpec:
+        name = fn if isinstance(fn, str) else _name_of(fn)
+        if all(isinstance(one, str) for one in args):
+            return JobSpec(name, args, options=self._options)
+        if len(args) > 1:
+            raise LocalError(
+                ErrorCode.BAD_OPTIONS,
+                "several arguments that are not all strings",
+                "pass strings, or one value (a list, an object) that the function takes apart",
+            )
+        value = args[0]
+        try:
+            payload = value if isinstance(value, bytes) else msgspec.json.encode(value)
+        except (TypeError, ValueError) as error:
+            raise LocalError(ErrorCode.BAD_OPTIONS, f"cannot be sent as JSON: {error}") from None
+        return JobSpec(name, payload=payload, options=self._options)
+
+    # --- in the loop's thread
+
+    def _enter_new(self) -> None:
+        with self._lock:
+            new = list(self._new)
+            self._new.clear()
+        for future in new:
+            if future.cancelled():
+                continue
+            try:
+                future.job_id = self._client.enter(future.spec, future, future.on_answer)
+            except RollqError as error:
+                self.end(future, error)
+
+    def withdraw(self, future: _JobFuture) -> None:
+        """A future was cancelled: so is its job."""
+        # While the future counts as open, nobody stops the loop.
+        self._thread.loop.call_soon_threadsafe(self._leave, future)
+        self._forget(future)
+
+    def _leave(self, future: _JobFuture) -> None:
+        if future.job_id is not None:
+            self._client.leave((future.job_id,))
+
+    def refuse(self, future: _JobFuture, error: RollqError) -> None:
+        """The grid did not take a job."""
+        if future.job_id is not None:
+            self._client.drop(future.job_id)
+        self.end(future, error)
+
+    def end(self, future: _JobFuture, ending: Result | RollqError) -> None:
+        """A future has its value."""
+        if future.set_running_or_notify_cancel():
+            try:
+                if isinstance(ending, RollqError):
+                    raise ending
+                value = self._reads(ending.raise_for_status())
+            except BaseException as error:
+                future.set_exception(error)
+            else:
+                future.set_result(value)
+        self._forget(future)
+
+    def _forget(self, future: _JobFuture) -> None:
+        with self._all_ended:
+            if self._open.pop(future, ABSENT) is None:
+                self._room.release()
+                if not self._open:
+                    self._all_ended.notify_all()
+
+
+class _JobFuture(Future[Any]):
+    """A future that stays pending while its job runs, so that it may be cancelled until the end."""
+
+    def __init__(self, executor: Executor, spec: JobSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        self.job_id: JobId | None = None
+        self._executor = executor
+
+    def cancel(self) -> bool:
+        """Cancel the job too."""
+        was_cancelled = self.cancelled()
+        is_cancelled = super().cancel()
+        if is_cancelled and not was_cancelled:
+            self._executor.withdraw(self)
+        return is_cancelled
+
+    def on_answer(self, answer: Answer) -> None:
+        """The grid accepted it, or did not."""
+        if isinstance(answer, wire.Error) and not self.done():
+            self._executor.refuse(self, error_of(answer))
+
+    def deliver(self, result: wire.Result) -> bool:
+        """The result has come."""
+        if not self.done():
+            self._executor.end(self, Result(result))
+        return True
+
+
+def _name_of(fn: Callable[..., Any]) -> str:
+    for name, one in TASKS.items():
+        if one.function is fn:
+            return name
+    raise LocalError(
+        ErrorCode.BAD_OPTIONS,
+        f"{getattr(fn, '__name__', fn)!r} is not registered",
+        "decorate it with @rollq.task, and start workers with its module as --app",
+    )
+
+
+ABSENT = object()

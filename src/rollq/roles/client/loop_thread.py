@@ -1,0 +1,72 @@
+"""An event loop in a thread of its own, for callers that have none."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from rollq.base.errors import ErrorCode, LocalError
+
+Value = TypeVar("Value")
+
+
+class LoopThread:
+    """An event loop in a daemon thread. `start` returns when it runs, `stop` when it ended."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The running loop."""
+        if self._loop is None:
+            raise LocalError(
+                ErrorCode.BAD_SETUP, "the client is not started", "use `with`, or start it"
+            )
+        return self._loop
+
+    def start(self) -> None:
+        """Start the thread."""
+        if self._thread is None:
+            self._loop = _new_loop()
+            self._thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """End the loop and wait for the thread."""
+        thread, self._thread = self._thread, None
+        loop, self._loop = self._loop, None
+        if thread is not None and loop is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
+
+    def run(self, call: Coroutine[Any, Any, Value]) -> Value:
+        """Run a coroutine there and wait for it."""
+        try:
+            future = asyncio.run_coroutine_threadsafe(call, self.loop)
+        except BaseException:
+            call.close()
+            raise
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # also when it is we who were interrupted
+            raise
+
+    def _serve(self) -> None:
+        assert self._loop is not None
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop  # noqa: PLC0415 - not on Windows, where asyncio's own loop serves
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()

@@ -1,0 +1,259 @@
+"""The asyncio client of several groups: a shell around `MultiMachine` and one session a group."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Self
+
+from rollq.base.errors import ErrorCode, LocalError
+from rollq.base.ids import JobId, MessageId
+from rollq.base.limits import CLIENT_TICK_MS
+from rollq.roles.client import multi_machine as machine
+from rollq.roles.client.multi_machine import MultiMachine, Policy
+from rollq.roles.client.results import CANCELLED
+from rollq.roles.client.session import Answer, OnAnswer, Session
+from rollq.roles.client.signals import Request
+from rollq.roles.client.submitter import Submitter
+from rollq.wire import messages as wire
+
+
+class MultiClient(Submitter):
+    """A client that spreads its jobs over several groups.
+
+    Each job is with one group at a time. If a group cannot be reached for 10 s, the jobs it had go
+    to the others under the same ids; the first result counts, and the other copy is cancelled when
+    its group is back. Within a group a job ends exactly once. **Across groups this is
+    at-least-once**: a group that was cut off may have run the job as well.
+
+    Args:
+        groups: The members of each group, as for `Client`.
+        client_id: As for `Client`; the same in every group.
+        desired_parallelism: How many jobs may run at once, split evenly over the groups.
+        policy: `round-robin` or `least-inflight`.
+        timeout: How many seconds a call waits for an answer, unless it says otherwise.
+    """
+
+    def __init__(
+        self,
+        groups: Sequence[str],
+        *,
+        client_id: str = "",
+        desired_parallelism: int = 0,
+        policy: str = Policy.ROUND_ROBIN,
+        timeout: float = 30.0,
+    ) -> None:
+        super().__init__(client_id, timeout)
+        if not groups or isinstance(groups, str):
+            raise LocalError(
+                ErrorCode.BAD_SETUP, "no groups", "give a list with the addresses of each group"
+            )
+        if policy not in list(Policy):
+            raise LocalError(
+                ErrorCode.BAD_SETUP, f"policy {policy!r}", f"use one of: {', '.join(Policy)}"
+            )
+        self._machine = MultiMachine(len(groups), Policy(policy))
+        self._sessions = [
+            Session(
+                addresses,
+                self.client_id,
+                desired_parallelism=machine.share(desired_parallelism, len(groups)),
+                on_result=partial(self._on_result, number),
+                is_awaiting=lambda: bool(self._routes),
+                on_standing=partial(self._on_standing, number),
+            )
+            for number, addresses in enumerate(groups)
+        ]
+        self._requests: dict[JobId, wire.SubmitJob] = {}  # not ended
+        self._on_answers: dict[JobId, OnAnswer] = {}  # not accepted by anybody
+        self._refusal: wire.Error | None = None
+        self._ticker: asyncio.TimerHandle | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Begin to look for the leaders."""
+        if self._ticker is None:
+            self._loop = asyncio.get_running_loop()
+            for session in self._sessions:
+                session.start()
+            self._tick()
+        await asyncio.sleep(0)
+
+    async def stop(self) -> None:
+        """Hang up everywhere. Jobs go on."""
+        if self._ticker is None:
+            return
+        self._ticker.cancel()
+        self._ticker = None
+        self._machine = MultiMachine(len(self._sessions))  # what is said from now on is moot
+        for session in self._sessions:
+            await session.stop()
+        waiting, self._on_answers = self._on_answers, {}
+        for job_id, on_answer in waiting.items():
+            on_answer(wire.Error(job_id, int(ErrorCode.DISCONNECTED), "the client was stopped"))
+
+    @property
+    def inflight(self) -> tuple[int, ...]:
+        """How many jobs each group has."""
+        return tuple(len(group.inflight) for group in self._machine.groups)
+
+    @property
+    def pending(self) -> int:
+        """How many jobs wait for a group."""
+        return self._machine.pending_count
+
+    async def is_array_over(self, array_id: JobId) -> bool:
+        """There are no arrays across groups."""
+        raise LocalError(ErrorCode.BAD_OPTIONS, "arrays belong to one group", "use a Client")
+
+    # --- for the submitter
+
+    def ask(self, request: Request, on_answer: OnAnswer) -> None:
+        """Give a job to a group; the callback is told when one has accepted it."""
+        if self._ticker is None:
+            raise LocalError(
+                ErrorCode.BAD_SETUP, "the client is not started", "use `async with`, or start it"
+            )
+        assert isinstance(request, wire.SubmitJob)
+        self._requests[request.job_id] = request
+        self._on_answers[request.job_id] = on_answer
+        self._feed(machine.Submitted(request.job_id))
+
+    def _give_up(self, request_id: MessageId) -> None:
+        self._on_answers.pop(request_id, None)
+        self._feed(machine.Withdrawn(request_id))
+        self._requests.pop(request_id, None)
+
+    async def _cancel(self, job_ids: tuple[JobId, ...]) -> int:
+        """Jobs that no group can be asked about now are over at once; their copies, if there are
+        any, are cancelled when their group is back."""
+        asked: list[JobId] = []
+        ended = 0
+        for job_id in job_ids:
+            if not self._machine.is_open(job_id) or self._machine.group_of(job_id) is not None:
+                asked.append(job_id)
+                continue
+            self._feed(machine.Withdrawn(job_id))
+            self._end(wire.Result(job_id, CANCELLED))
+            ended += 1
+        return ended + (await self._cancel_in_groups(tuple(asked)) if asked else 0)
+
+    async def _cancel_in_groups(self, job_ids: tuple[JobId, ...]) -> int:
+        loop = asyncio.get_running_loop()
+        answers: list[asyncio.Future[Answer]] = []
+        for session in self._sessions:
+            if session.is_open:
+                answered: asyncio.Future[Answer] = loop.create_future()
+                session.ask(
+                    wire.Cancel(secrets.token_bytes(16), job_ids), partial(_answer, answered)
+                )
+                answers.append(answered)
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                got = await asyncio.gather(*answers)
+        except TimeoutError:
+            raise self.overdue("cancel") from None
+        return sum(answer.count for answer in got if isinstance(answer, wire.Accepted))
+
+    def _leave(self, job_ids: tuple[JobId, ...]) -> None:
+        """Withdrawing has cancelled them, or will when their group is back."""
+
+    def _trouble(self) -> str:
+        troubles = [one.last_trouble for one in self._sessions if not one.is_open]
+        return "; ".join(text for text in troubles if text)
+
+    # --- what the groups say
+
+    def _on_standing(self, number: int, is_open: bool) -> None:
+        now_ms = self._now_ms()
+        self._feed(machine.Up(number) if is_open else machine.Down(number, now_ms))
+
+    def _on_result(self, number: int, result: wire.Result) -> bool:
+        """The first result of a job counts. Others are confirmed, so that nobody owes them."""
+        is_cancelled = result.outcome == CANCELLED
+        if self._feed(machine.Ended(number, result.job_id, is_cancelled)):
+            self._end(result)
+        return True
+
+    def _end(self, result: wire.Result) -> None:
+        self._requests.pop(result.job_id, None)
+        on_answer = self._on_answers.pop(result.job_id, None)
+        if on_answer is not None:  # it ended before we heard that it was accepted
+            on_answer(wire.Accepted(result.job_id))
+        self._deliver(result)
+
+    def _when_answered(self, number: int, job_id: JobId) -> OnAnswer:
+        def on_answer(answer: Answer) -> None:
+            if isinstance(answer, wire.Error):
+                self._refusal = answer
+                self._feed(machine.Refused(number, job_id))
+                self._refusal = None
+                return
+            waiting = self._on_answers.pop(job_id, None)
+            if waiting is not None:
+                waiting(answer)
+
+        return on_answer
+
+    # --- the machine's shell
+
+    def _tick(self) -> None:
+        self._ticker = self._loop.call_later(CLIENT_TICK_MS / 1000, self._tick)
+        self._feed(machine.Tick(self._now_ms()))
+
+    def _now_ms(self) -> int:
+        return int(self._loop.time() * 1000)
+
+    def _feed(self, event: machine.Event) -> bool:
+        """Do as the machine says; true if the result at hand counts."""
+        counts = False
+        for instruction in self._machine.handle(event):
+            if isinstance(instruction, machine.Accept):
+                counts = True
+            else:
+                DO[type(instruction)](self, instruction)
+        return counts
+
+    def _do_place(self, instruction: machine.Place) -> None:
+        number, job_id = instruction.group, instruction.job_id
+        self._sessions[number].ask(self._requests[job_id], self._when_answered(number, job_id))
+
+    def _do_take_back(self, instruction: machine.TakeBack) -> None:
+        self._sessions[instruction.group].give_up(instruction.job_id)
+
+    def _do_cancel(self, instruction: machine.CancelCopies) -> None:
+        self._sessions[instruction.group].ask(
+            wire.Cancel(secrets.token_bytes(16), instruction.job_ids), lambda answer: None
+        )
+
+    def _do_reject(self, instruction: machine.Reject) -> None:
+        self._requests.pop(instruction.job_id, None)
+        on_answer = self._on_answers.pop(instruction.job_id, None)
+        refusal = self._refusal
+        if refusal is None:
+            return
+        if on_answer is not None:
+            on_answer(refusal)
+        else:  # accepted by a group that is gone, refused by the next
+            self._deliver(wire.Result(instruction.job_id, "dead", detail=refusal.message))
+
+
+def _answer(answered: asyncio.Future[Answer], answer: Answer) -> None:
+    if not answered.done():
+        answered.set_result(answer)
+
+
+DO: dict[type, Callable[[MultiClient, Any], None]] = {
+    machine.Place: MultiClient._do_place,
+    machine.TakeBack: MultiClient._do_take_back,
+    machine.CancelCopies: MultiClient._do_cancel,
+    machine.Reject: MultiClient._do_reject,
+}
