@@ -10,6 +10,7 @@ from bench.peers.base import Peer
 # Module and class by name. Imported when it is needed: the others' libraries must not disturb.
 CLASSES: Final = {
     "rollq": ("rollq", "Rollq"),
+    "rollq-raw": ("rollq", "RollqRaw"),
     "nats": ("nats", "Nats"),
     "nats-raw": ("nats", "NatsRaw"),
     "local": ("local", "Local"),

@@ -1,42 +1,41 @@
-"""rollq itself: real member and worker processes, and a client on a blocking socket.
-
-The client speaks through `wire.Connection`, as the product's client does, with as many submits in
-flight as it is told; acks come in the order of the submits because one link is one order.
-"""
+"""rollq as its users run it: members and workers as processes, the client library here."""
 
 from __future__ import annotations
 
-import socket
+import os
+import shutil
+import signal
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from bench.procs import HOST, Process, free_ports, python, stop_all, wait_until
-from bench.window import Rate, pipeline_rates
+import uvloop
+
+from bench.peers.local import INPUT, SCRIPT, TRUE
+from bench.peers.rollq_backlog import STALL_ENTRIES, first_assignment, longest_answer_ms
+from bench.peers.rollq_failover import HELD_JOBS, RollqLoad
+from bench.peers.rollq_wire import RawClient, SubmitPipeline, who_leads
+from bench.procs import HOST, Process, disk_bytes, free_ports, python, stop_all, wait_until
+from bench.window import Rate, drive_async, pipeline_rates
 from rollq import __version__
-from rollq.base.jobs import BulkItem
-from rollq.wire import messages as m
-from rollq.wire.compact import Message
-from rollq.wire.connection import Connection
-from rollq.wire.handshake import FEATURES, Side
+from rollq.roles.client.client import Client
+from rollq.roles.client.specs import JobSpec
 
-RECV_BYTES: Final = 1 << 18
-SOCKET_S_MAX: Final = 20.0
-GROUP: Final = "default"
-EXEC: Final = "noop"
-BULK_JOBS: Final = 1_000
-SUBJECT: Final = "job.submit.noop"
+COMMAND: Final = "bench.rollq_proc"
+SLOTS: Final = 2
+AHEAD: Final = 126  # the other peers' two workers fetch 64 each
+EXEC_WINDOW: Final = 64
 
 
-class Rollq:
-    """One member or three, each on its own state directory."""
+class RollqServers:
+    """Modes: `r1` is one member, `r3` three, each on its own state directory."""
 
     def __init__(self, mode: str) -> None:
         self._count = 3 if mode == "r3" else 1
-        self.members: dict[str, Process] = {}
+        self.members: dict[str, Process] = {}  # by address
         self.folder = Path()
-        self._others: list[Process] = []
+        self._workers: list[Process] = []
 
     def available(self) -> str:
         """It is here."""
@@ -47,20 +46,21 @@ class Rollq:
         return f"rollq {__version__}"
 
     def start(self, folder: Path) -> None:
-        """Start the members; returns when there is a leader."""
+        """Start the members; returns when one leads."""
+        folder.mkdir(parents=True)
         self.folder = folder
         addresses = [f"{HOST}:{port}" for port in free_ports(self._count)]
         for address in addresses:
             self.start_member(address, addresses)
         self.leader()
 
-    def start_member(self, address: str, addresses: Iterable[str] = ()) -> Process:
-        """Start one member, or start it again on the disk it had."""
+    def start_member(
+        self, address: str, addresses: Iterable[str] = (), extra: tuple[str, ...] = ()
+    ) -> Process:
+        """Start one member, or start it again on the disk it had; returns when it listens."""
         port = address.rpartition(":")[2]
         peers = ",".join(other for other in addresses or self.members if other != address)
-        argv = python(
-            "bench.rollq_proc", "member", port, "--state", str(self.state_of(address))
-        )
+        argv = python(COMMAND, "leader", port, "--state", str(self.state_of(address)), *extra)
         if peers:
             argv += ["--peers", peers]
         process = Process(argv, self.folder / f"member-{port}.log")
@@ -72,181 +72,202 @@ class Rollq:
         """A member's state directory."""
         return self.folder / f"state-{address.rpartition(':')[2]}"
 
-    def start_worker(self) -> Process:
-        """Start a no-op worker with two slots; returns when it is connected."""
-        port = self.leader().rpartition(":")[2]
-        argv = python("bench.rollq_proc", "worker", port)
-        worker = Process(argv, self.folder / "worker.log")
-        self._others.append(worker)
-        worker.wait_for_text("worker ready")
+    def start_worker(
+        self, name: str, pattern: str, *, slots: int = SLOTS, ahead: int = 0, programs: Path | None = None
+    ) -> Process:
+        """Start a worker: of the bench's functions, or of the programs of a folder."""
+        host, _, port = next(iter(self.members)).rpartition(":")
+        argv = python(COMMAND, "worker", host, port, pattern, "--servers", self.servers)
+        argv += ["--slots", str(slots), "--ahead", str(ahead), "--cpu-cap", "1", "--name", name]
+        argv += ["--jobs-dir", str(self.folder / "jobs"), "--state", str(self.folder / name)]
+        argv += ["--exec-dir", str(programs)] if programs else ["--app", "bench.rollq_app"]
+        worker = Process(argv, self.folder / f"{name}.log")
+        self._workers.append(worker)
+        worker.wait_for_text("rollq worker")
         return worker
 
     def stop(self) -> None:
         """End workers, then members."""
-        stop_all(self._others)
+        stop_all(self._workers)
         stop_all(self.members.values())
-        self._others.clear()
+        self._workers.clear()
         self.members.clear()
 
+    @property
+    def servers(self) -> str:
+        """Every member's address."""
+        return ",".join(self.members)
+
+    def client(self, name: str) -> Client:
+        """A client that knows every member."""
+        return Client(self.servers, client_id=name)
+
     def leader(self) -> str:
-        """The leader's address; waits until there is one."""
+        """The address of the member that leads; waits until there is one."""
         found = ""
 
         def look() -> bool:
             nonlocal found
-            found = next((one for one in self.members if who_leads(one) == one), "")
+            running = [one for one, process in self.members.items() if process.is_running]
+            found = next((one for one in running if who_leads(one) == one), "")
             return bool(found)
 
         wait_until(look, "a leader")
         return found
 
-    # --- works
+
+class Rollq(RollqServers):
+    """The product's own client."""
 
     def noop(self, payload: bytes, window: int, seconds: float) -> float:
-        """No-op jobs a second, results back and confirmed."""
-        self.start_worker()
-        with RawClient(self.leader(), "noop") as client:
-            client.run_jobs(payload, window, 0.3)
-            return client.run_jobs(payload, window, seconds)
+        """No-op jobs a second, through a function in the worker's loop."""
+        self.start_worker("noop", "job.assign.>", ahead=AHEAD)
+        return uvloop.run(self._noop(payload, window, seconds))
 
     def submit_rates(
         self, payload: bytes, windows: tuple[int, ...], seconds: float
     ) -> Iterator[tuple[int, Rate]]:
-        """One by one, acked by Accepted."""
+        """One coroutine for each outstanding submit; there is no worker, so jobs wait."""
+        for window in windows:
+            yield window, uvloop.run(self._submit(payload, window, seconds))
+
+    def submit_many(self, payload: bytes, count: int) -> float:
+        """Jobs a second accepted through `submit_many`."""
+        return uvloop.run(self._submit_many(payload, count))
+
+    def run_true(self, count: int) -> float:
+        """/bin/true through the worker's executor."""
+        self._start_executor()
+        return uvloop.run(self._run_specs([JobSpec("true") for _ in range(count)]))
+
+    def run_files(self, count: int) -> float:
+        """A script with an input file that comes with the job."""
+        self._start_executor()
+        files = {"input": INPUT}
+        specs = [JobSpec("catjob", files=files) for _ in range(count)]
+        return uvloop.run(self._run_specs(specs, b"done\n"))
+
+    # --- fail-over
+
+    def kill(self, name: str) -> None:
+        """kill -9 of a member."""
+        self.members[name].kill()
+
+    def revive(self, name: str) -> None:
+        """Start it again; it follows when it can say who leads."""
+        self.start_member(name)
+        wait_until(lambda: who_leads(name) not in ("", name), "a member to follow")
+
+    def freeze(self, name: str) -> None:
+        """SIGSTOP."""
+        self.members[name].signal(signal.SIGSTOP)
+
+    def thaw(self, name: str) -> None:
+        """SIGCONT."""
+        self.members[name].signal(signal.SIGCONT)
+        wait_until(lambda: who_leads(name) not in ("", name), "a member to follow")
+
+    def load(self, payload: bytes) -> RollqLoad:
+        """A client, with workers for its jobs."""
+        self.start_worker("noop", "job.assign.noop", ahead=AHEAD)
+        self.start_worker("hold", "job.assign.hold", slots=HELD_JOBS)
+        states = [self.state_of(address) for address in self.members]
+        return RollqLoad(self.client("failover"), payload, self.folder / "runs", states)
+
+    # --- backlog
+
+    def fill(self, payload: bytes, count: int) -> float:
+        """Let jobs wait; seconds until all are accepted."""
+        return count / self.submit_many(payload, count)
+
+    def rss_mb(self) -> float:
+        """Memory of the member."""
+        return next(iter(self.members.values())).rss_mb()
+
+    def disk_bytes(self) -> int:
+        """What its state directory takes."""
+        return disk_bytes(self.state_of(next(iter(self.members))))
+
+    def restart(self, with_kill: bool) -> float:
+        """End the member and start it; seconds from its start to the first job at a worker."""
+        ((address, process),) = self.members.items()
+        if with_kill:
+            process.kill()
+        else:
+            process.stop()
+        started = time.perf_counter()
+        self.start_member(address)
+        first_assignment(address)
+        return time.perf_counter() - started
+
+    def longest_stall_ms(self, payload: bytes) -> float | None:
+        """The slowest answer to a read while a snapshot is taken; None if none was."""
+        ((address, process),) = self.members.items()
+        process.stop()
+        self.start_member(address, extra=("--snapshot-entries", str(STALL_ENTRIES)))
+        return longest_answer_ms(address, self.state_of(address) / "snapshots", payload)
+
+    # --- helpers
+
+    async def _noop(self, payload: bytes, window: int, seconds: float) -> float:
+        async with self.client("noop") as client:
+            await self._map(client, payload, window, 0.3)
+            return await self._map(client, payload, window, seconds)
+
+    async def _map(self, client: Client, payload: bytes, window: int, seconds: float) -> float:
+        started = time.perf_counter()
+        end = started + seconds
+        done = 0
+        async for result in client.map("noop", payloads_until(end, payload), window=window):
+            if not result.ok:
+                raise RuntimeError(f"a job failed: {result.status}")
+            done += 1
+        return done / (time.perf_counter() - started)
+
+    async def _submit(self, payload: bytes, window: int, seconds: float) -> Rate:
+        async with self.client(f"submit{window}") as client:
+            await client.submit("noop", payload=payload)
+            return await drive_async(lambda: client.submit("noop", payload=payload), window, seconds)
+
+    async def _submit_many(self, payload: bytes, count: int) -> float:
+        async with self.client("bulk") as client:
+            await client.submit("noop", payload=payload)
+            started = time.perf_counter()
+            await client.submit_many("noop", (payload for _ in range(count)), keep_results=False)
+            return count / (time.perf_counter() - started)
+
+    def _start_executor(self) -> None:
+        if self._workers:
+            return
+        programs = self.folder / "programs"
+        programs.mkdir()
+        shutil.copy(TRUE, programs / "true")
+        script = programs / "catjob"
+        script.write_text(f"#!/bin/sh\n{SCRIPT}\n")
+        os.chmod(script, 0o755)
+        self.start_worker("execs", "job.assign.>", programs=programs)
+
+    async def _run_specs(self, specs: list[JobSpec], ending: bytes = b"") -> float:
+        async with self.client("execs") as client:
+            started = time.perf_counter()
+            async for result in client.map(specs, window=EXEC_WINDOW):
+                if not result.ok or not result.stdout.endswith(ending.decode()):
+                    raise RuntimeError(f"a job failed: {result.status} {result.stderr!r}")
+            return len(specs) / (time.perf_counter() - started)
+
+
+class RollqRaw(RollqServers):
+    """The same members with a client that pipelines."""
+
+    def submit_rates(
+        self, payload: bytes, windows: tuple[int, ...], seconds: float
+    ) -> Iterator[tuple[int, Rate]]:
+        """Submits without a coroutine each."""
         with RawClient(self.leader(), "submit") as client:
             yield from pipeline_rates(SubmitPipeline(client, payload), windows, seconds)
 
-    def submit_many(self, payload: bytes, count: int) -> float:
-        """Jobs a second accepted in bulk messages, two in flight."""
-        chunk = BULK_JOBS
-        with RawClient(self.leader(), "bulk") as client:
-            started = time.perf_counter()
-            left, waiting = count, 0
-            while left or waiting:
-                while left and waiting < 2:
-                    items = tuple(BulkItem(client.next_id(), payload) for _ in range(chunk))
-                    client.send(m.SubmitBulk(client.next_id(), "bulk", SUBJECT, EXEC, items))
-                    left -= min(chunk, left)
-                    waiting += 1
-                client.flush()
-                waiting -= sum(type(message) is m.Accepted for message in client.receive())
-            return count / (time.perf_counter() - started)
 
-
-class RawClient:
-    """A blocking client: messages in batches both ways."""
-
-    def __init__(self, address: str, client_id: str) -> None:
-        self.client_id = client_id
-        self._connection = Connection(Side.DIALER, GROUP)
-        host, _, port = address.rpartition(":")
-        self._socket = socket.create_connection((host, int(port)), SOCKET_S_MAX)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._outbox: list[bytes] = []
-        self._last_id = time.time_ns() << 32
-        self.send(m.HelloClient(client_id, 0, FEATURES))
-        self.flush()
-        self.first = self.receive()
-
-    def __enter__(self) -> RawClient:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Hang up."""
-        self._socket.close()
-
-    def next_id(self) -> bytes:
-        """A job id that was not used before."""
-        self._last_id += 1
-        return self._last_id.to_bytes(16, "big")
-
-    def send(self, message: Message) -> None:
-        """Queue a message until `flush`."""
-        self._outbox.append(self._connection.send(message))
-
-    def submit(self, payload: bytes, subject: str = SUBJECT, exec_name: str = EXEC) -> bytes:
-        """Queue a submit; its id."""
-        job_id = self.next_id()
-        self.send(m.SubmitJob(job_id, self.client_id, subject, exec_name, payload))
-        return job_id
-
-    def flush(self) -> None:
-        """Send what is queued."""
-        if self._outbox:
-            self._socket.sendall(b"".join(self._outbox))
-            self._outbox.clear()
-
-    def receive(self) -> list[Message]:
-        """Wait for messages: all that one read gives.
-
-        Raises:
-            ConnectionError: the member is gone or hung up.
-        """
-        while True:
-            data = self._socket.recv(RECV_BYTES)
-            if not data:
-                raise ConnectionError("the member hung up")
-            messages = self._connection.receive_data(data)
-            if self._connection.error is not None:
-                raise self._connection.error
-            if messages:
-                return messages
-
-    def run_jobs(self, payload: bytes, window: int, seconds: float) -> float:
-        """Jobs a second from submit to confirmed result, `window` in flight."""
-        started = time.perf_counter()
-        end = started + seconds
-        sent = done = 0
-        while True:
-            if time.perf_counter() < end:
-                for _ in range(window - (sent - done)):
-                    self.submit(payload)
-                sent = done + window
-            self.flush()
-            if done >= sent:
-                return done / (time.perf_counter() - started)
-            ended = [one.job_id for one in self.receive() if type(one) is m.Result]
-            if ended:
-                done += len(ended)
-                self.send(m.Confirm(tuple(ended)))
-
-
-class SubmitPipeline:
-    """Submits in flight on one link."""
-
-    def __init__(self, client: RawClient, payload: bytes) -> None:
-        self._client = client
-        self._payload = payload
-
-    def send(self, count: int) -> None:
-        """Send so many more."""
-        for _ in range(count):
-            self._client.submit(self._payload)
-        self._client.flush()
-
-    def acked(self) -> int:
-        """How many were accepted since."""
-        while True:
-            count = 0
-            for message in self._client.receive():
-                if type(message) is m.Accepted:
-                    count += 1
-                elif type(message) is m.Error:
-                    raise RuntimeError(f"refused: {message.message}")
-            if count:
-                return count
-
-
-def who_leads(address: str) -> str:
-    """Whom a member takes for the leader; empty if it knows nobody or does not answer."""
-    try:
-        with RawClient(address, "probe") as client:
-            answer = client.first[0]
-    except OSError:
-        return ""
-    if isinstance(answer, m.NotLeader):
-        return answer.leader
-    return address if isinstance(answer, m.Welcome) else ""
+def payloads_until(end: float, payload: bytes) -> Iterator[bytes]:
+    """One payload after the other until time is over."""
+    while time.perf_counter() < end:
+        yield payload

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.works import Work, execs, noop, replicated, submit
+from bench.works import Work, backlog, execs, failover, noop, replicated, submit
 
 WORKS: dict[str, Work] = {
     one.name: one
@@ -10,6 +10,8 @@ WORKS: dict[str, Work] = {
         noop.WORK,
         submit.WORK,
         replicated.WORK,
+        failover.WORK,
         execs.WORK,
+        backlog.WORK,
     )
 }

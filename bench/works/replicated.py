@@ -10,6 +10,7 @@ WORK = Work(
     "Submits to three members, 200 B, majority on disk",
     (
         "rollq:r3",
+        "rollq-raw:r3",
         "nats:r3",
         "nats:r3-durable",
         "nats-raw:r3-durable",

@@ -56,6 +56,7 @@ WORK = Work(
         "local:overwrite",
         "local:append",
         "rollq:r1",
+        "rollq-raw:r1",
         "nats:default",
         "nats:durable",
         "nats-raw:default",

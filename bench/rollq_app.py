@@ -1,0 +1,23 @@
+"""The functions that rollq's workers run in the works."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from rollq import task
+
+
+@task("noop")
+async def noop(_payload: bytes) -> bytes:
+    """Do nothing."""
+    return b"ok"
+
+
+@task("hold")
+async def hold(runs: str, name: str, seconds: str) -> str:
+    """Write down that this job began, then take a while: a second begin would show."""
+    with Path(runs).open("a") as file:
+        file.write(f"{name}\n")
+    await asyncio.sleep(float(seconds))
+    return name
