@@ -25,11 +25,15 @@ class Sink(Protocol):
         """Take a result; true if this was the last one to come."""
 
 
-class Asker(Protocol):
-    """What handles need of their client."""
+class Canceller(Protocol):
+    """What a job needs of its client."""
 
     async def cancel(self, *job_ids: JobId | str) -> int:
         """End jobs or arrays."""
+
+
+class Asker(Canceller, Protocol):
+    """What a batch needs of its client."""
 
     async def is_array_over(self, array_id: JobId) -> bool:
         """Whether no task of an array waits or runs."""
@@ -38,11 +42,11 @@ class Asker(Protocol):
 class Job:
     """One accepted job."""
 
-    __slots__ = ("_asker", "_done", "_result", "job_id")
+    __slots__ = ("_client", "_done", "_result", "job_id")
 
-    def __init__(self, asker: Asker, job_id: JobId) -> None:
+    def __init__(self, client: Canceller, job_id: JobId) -> None:
         self.job_id = job_id
-        self._asker = asker
+        self._client = client
         self._result: Result | None = None
         self._done: asyncio.Future[None] | None = None
 
@@ -79,7 +83,7 @@ class Job:
 
     async def cancel(self) -> bool:
         """Ask the grid to end it; false if it had ended."""
-        return await self._asker.cancel(self.job_id) > 0
+        return await self._client.cancel(self.job_id) > 0
 
     def deliver(self, result: wire.Result) -> bool:
         """The result has come."""

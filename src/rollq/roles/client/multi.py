@@ -110,10 +110,6 @@ class MultiClient(Submitter):
         """How many jobs wait for a group."""
         return self._machine.pending_count
 
-    async def is_array_over(self, array_id: JobId) -> bool:
-        """There are no arrays across groups."""
-        raise LocalError(ErrorCode.BAD_OPTIONS, "arrays belong to one group", "use a Client")
-
     # --- for the submitter
 
     def ask(self, request: Request, on_answer: OnAnswer) -> None:
@@ -164,7 +160,7 @@ class MultiClient(Submitter):
         return sum(answer.count for answer in got if isinstance(answer, wire.Accepted))
 
     def _leave(self, job_ids: tuple[JobId, ...]) -> None:
-        """Withdrawing has cancelled them, or will when their group is back."""
+        """Nothing to do: withdrawing has cancelled them, or will when their group is back."""
 
     def _trouble(self) -> str:
         troubles = [one.last_trouble for one in self._sessions if not one.is_open]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence, Sized
 from dataclasses import replace
 from typing import Any, Unpack
@@ -33,7 +34,7 @@ from rollq.roles.client.specs import (
 from rollq.wire import messages as wire
 
 
-class Submitter:
+class Submitter(ABC):
     """The part of a client that makes jobs and hands out their results."""
 
     def __init__(self, client_id: ClientId, timeout_s: float) -> None:
@@ -137,25 +138,25 @@ class Submitter:
 
     # --- what a subclass must do
 
-    async def _cancel(self, job_ids: tuple[JobId, ...]) -> int:
-        raise NotImplementedError
-
+    @abstractmethod
     def ask(self, request: Request, on_answer: OnAnswer) -> None:
         """Send a request; the callback gets its answer."""
-        raise NotImplementedError
 
+    @abstractmethod
+    async def _cancel(self, job_ids: tuple[JobId, ...]) -> int:
+        """End jobs; how many there were to end."""
+
+    @abstractmethod
     def _give_up(self, request_id: MessageId) -> None:
-        raise NotImplementedError
+        """Nobody waits for the answer any more."""
 
+    @abstractmethod
     def _leave(self, job_ids: tuple[JobId, ...]) -> None:
-        raise NotImplementedError
+        """End jobs that were given up, and confirm their results unseen."""
 
+    @abstractmethod
     def _trouble(self) -> str:
-        raise NotImplementedError
-
-    async def is_array_over(self, array_id: JobId) -> bool:
-        """Whether no task of an array waits or runs."""
-        raise NotImplementedError
+        """Why nobody answers, if that is known."""
 
     # --- for those who submit without a coroutine a job
 
