@@ -14,6 +14,7 @@ from rollq.base.errors import LocalError, StateError
 from rollq.base.jobs import Status
 from rollq.base.limits import ARCHIVE_FILES_MAX, INLINE_BYTES_MAX
 from rollq.roles.worker import guard_main
+from rollq.roles.worker.ahead import Lookahead
 from rollq.roles.worker.app import load_apps, raised, returned
 from rollq.roles.worker.capture import Tail
 from rollq.roles.worker.cpu import CpuCap
@@ -56,6 +57,27 @@ def test_a_result_always_fits(
     result = decode_model(encoded, JobResult)
     assert (stdout * 3_000).endswith(str(result.stdout))
     assert (result.status == "OK") is (ending.status == Status.OK)
+
+
+def test_the_lookahead_holds_a_few_milliseconds_of_work() -> None:
+    ahead = Lookahead(2, 64)
+    assert ahead.room(0, 0) == 2
+    for _ in range(200):
+        ahead.ran(1.0)
+    assert ahead.room(0, 0) == 2 + 39 or ahead.room(0, 0) == 2 + 40
+    assert ahead.room(10, 32) <= 0
+    for _ in range(200):
+        ahead.ran(0.0)
+    assert ahead.room(0, 0) == 2 + 64
+    ahead.stuck = True
+    assert ahead.room(1, 1) == 0
+    ahead.stuck = False
+    for _ in range(100):
+        ahead.ran(60_000.0)
+    assert ahead.room(0, 0) == 2
+    never = Lookahead(2, 0)
+    never.ran(0.0)
+    assert never.room(0, 1) == 1
 
 
 def test_many_files_are_not_even_looked_at(tmp_path: Path) -> None:

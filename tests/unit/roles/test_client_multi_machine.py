@@ -1,0 +1,250 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollq.base.limits import MULTI_GRACE_MS
+from rollq.roles.client import multi_machine
+from rollq.roles.client.multi_machine import (
+    Accept,
+    CancelCopies,
+    Down,
+    Ended,
+    Event,
+    Instruction,
+    MultiMachine,
+    Place,
+    Policy,
+    Refused,
+    Reject,
+    Submitted,
+    TakeBack,
+    Tick,
+    Up,
+    Withdrawn,
+    share,
+)
+
+
+def job(number: int) -> bytes:
+    return number.to_bytes(16, "big")
+
+
+J, K, L = job(1), job(2), job(3)
+
+
+def up(count: int, policy: Policy = Policy.ROUND_ROBIN) -> MultiMachine:
+    machine = MultiMachine(count, policy)
+    for group in range(count):
+        machine.handle(Up(group))
+    return machine
+
+
+def feed(machine: MultiMachine, *events: Event) -> list[Instruction]:
+    return [instruction for event in events for instruction in machine.handle(event)]
+
+
+def test_round_robin_takes_turns_over_groups_that_are_up() -> None:
+    machine = up(3)
+    machine.handle(Down(1, 0))
+    placed = feed(machine, *(Submitted(job(n)) for n in range(1, 5)))
+    assert placed == [Place(job(1), 0), Place(job(2), 2), Place(job(3), 0), Place(job(4), 2)]
+
+
+def test_least_inflight_prefers_the_idle_group() -> None:
+    machine = up(2, Policy.LEAST_INFLIGHT)
+    assert feed(machine, Submitted(J), Submitted(K)) == [Place(J, 0), Place(K, 1)]
+    machine.handle(Ended(1, K))
+    assert machine.handle(Submitted(L)) == [Place(L, 1)]
+
+
+def test_jobs_wait_while_no_group_is_up_and_go_in_order() -> None:
+    machine = MultiMachine(2)
+    assert feed(machine, Submitted(J), Submitted(K)) == []
+    assert machine.pending_count == 2
+    assert machine.handle(Up(1)) == [Place(J, 1), Place(K, 1)]
+    assert machine.pending_count == 0
+
+
+def test_a_group_that_is_back_within_the_grace_keeps_its_jobs() -> None:
+    machine = up(2)
+    machine.handle(Submitted(J))
+    machine.handle(Down(0, 1_000))
+    assert machine.handle(Tick(1_000 + MULTI_GRACE_MS - 1)) == []
+    assert machine.handle(Up(0)) == []
+    assert machine.handle(Tick(1_000 + 2 * MULTI_GRACE_MS)) == []
+    assert machine.handle(Ended(0, J)) == [Accept(J)]
+
+
+def test_after_the_grace_jobs_go_elsewhere_under_the_same_id_and_the_copy_is_cancelled() -> None:
+    machine = up(2)
+    machine.handle(Submitted(J))
+    machine.handle(Down(0, 0))
+    assert machine.handle(Tick(MULTI_GRACE_MS)) == [TakeBack(J, 0), Place(J, 1)]
+    assert machine.handle(Up(0)) == [CancelCopies((J,), 0)]
+    assert machine.handle(Ended(0, J, is_cancelled=True)) == []
+    assert machine.handle(Ended(1, J)) == [Accept(J)]
+    assert not machine.is_open(J)
+
+
+def test_reclaimed_jobs_go_before_those_that_came_later() -> None:
+    machine = up(1)
+    machine.handle(Submitted(J))
+    machine.handle(Down(0, 0))
+    machine.handle(Submitted(K))
+    machine.handle(Tick(MULTI_GRACE_MS))
+    assert machine.handle(Up(0)) == [Place(J, 0), Place(K, 0)]
+
+
+def test_the_first_result_counts_and_the_other_copy_is_cancelled() -> None:
+    machine = up(2)
+    machine.handle(Submitted(J))
+    machine.handle(Down(0, 0))
+    machine.handle(Tick(MULTI_GRACE_MS))
+    machine.handle(Up(0))
+    # The old group had finished it before the cancel came.
+    assert machine.handle(Ended(0, J)) == [Accept(J), TakeBack(J, 1), CancelCopies((J,), 1)]
+    assert machine.handle(Ended(1, J)) == []
+
+
+def test_a_copy_in_a_group_that_is_gone_is_cancelled_when_it_is_back() -> None:
+    machine = up(3)
+    machine.handle(Submitted(J))
+    machine.handle(Down(0, 0))
+    machine.handle(Tick(MULTI_GRACE_MS))
+    machine.handle(Ended(1, J))
+    assert machine.handle(Up(0)) == [CancelCopies((J,), 0)]
+    assert machine.handle(Up(0)) == []
+
+
+def test_a_job_never_returns_to_a_group_that_cancelled_its_copy() -> None:
+    machine = up(2)
+    machine.handle(Submitted(J))
+    machine.handle(Down(0, 0))
+    machine.handle(Tick(MULTI_GRACE_MS))  # J is with 1
+    machine.handle(Up(0))  # and cancelled in 0
+    machine.handle(Down(1, MULTI_GRACE_MS))
+    assert machine.handle(Tick(2 * MULTI_GRACE_MS)) == [TakeBack(J, 1)]
+    assert machine.pending_count == 1
+    assert machine.handle(Up(1)) == [Place(J, 1)]
+
+
+def test_a_refusal_counts_only_from_the_group_that_has_the_job() -> None:
+    machine = up(2)
+    machine.handle(Submitted(J))
+    assert machine.handle(Refused(1, J)) == []
+    assert machine.handle(Refused(0, J)) == [Reject(J)]
+    assert machine.handle(Refused(0, J)) == []
+
+
+def test_withdrawn_jobs_are_cancelled_where_they_are() -> None:
+    machine = up(1)
+    machine.handle(Submitted(J))
+    machine.handle(Submitted(K))
+    assert machine.group_of(J) is machine.groups[0]
+    assert machine.handle(Withdrawn(J)) == [TakeBack(J, 0), CancelCopies((J,), 0)]
+    machine.handle(Down(0, 0))
+    assert machine.group_of(K) is None
+    assert machine.handle(Withdrawn(K)) == [TakeBack(K, 0)]
+    assert machine.handle(Withdrawn(L)) == []
+    assert machine.handle(Up(0)) == [CancelCopies((K,), 0)]
+
+
+def test_copies_left_behind_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(multi_machine, "MULTI_COPIES_MAX", 2)
+    machine = up(2)
+    machine.handle(Down(1, 0))
+    feed(machine, Submitted(J), Submitted(K), Submitted(L))
+    machine.handle(Up(1))
+    machine.handle(Down(0, 0))
+    machine.handle(Tick(MULTI_GRACE_MS))
+    assert machine.handle(Up(0)) == [CancelCopies((K, L), 0)]
+
+
+@pytest.mark.parametrize(
+    ("total", "groups", "each"), [(0, 3, 0), (-1, 3, 0), (9, 3, 3), (10, 3, 3), (2, 3, 1)]
+)
+def test_a_total_cap_is_split_evenly(total: int, groups: int, each: int) -> None:
+    assert share(total, groups) == each
+
+
+GROUPS = 3
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("submit"), st.integers(0, 9)),
+        st.tuples(st.just("flip"), st.integers(0, GROUPS - 1)),
+        st.tuples(st.just("wait"), st.integers(1, 2)),
+        st.tuples(st.just("end"), st.integers(0, 9)),
+        st.tuples(st.just("withdraw"), st.integers(0, 9)),
+    ),
+    max_size=60,
+)
+
+
+class World:
+    """Groups that do what they are told, and what the application saw."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.machine = MultiMachine(GROUPS, policy)
+        self.now_ms = 0
+        self.is_up = [False] * GROUPS
+        self.live: list[dict[bytes, None]] = [{} for _ in range(GROUPS)]
+        self.cancelled: list[dict[bytes, None]] = [{} for _ in range(GROUPS)]
+        self.submitted: dict[bytes, None] = {}
+        self.closed: dict[bytes, None] = {}  # ended or withdrawn
+
+    def feed(self, event: Event) -> None:
+        for instruction in self.machine.handle(event):
+            if isinstance(instruction, Place):
+                group, job_id = instruction.group, instruction.job_id
+                assert self.is_up[group]
+                assert job_id in self.submitted
+                assert job_id not in self.closed
+                assert job_id not in self.cancelled[group], "it would come back cancelled"
+                self.live[group][job_id] = None
+            elif isinstance(instruction, CancelCopies):
+                assert self.is_up[instruction.group]
+                for job_id in instruction.job_ids:
+                    self.live[instruction.group].pop(job_id, None)
+                    self.cancelled[instruction.group][job_id] = None
+            elif isinstance(instruction, Accept):
+                assert instruction.job_id not in self.closed, "ended twice"
+                self.closed[instruction.job_id] = None
+
+    def step(self, word: str, number: int) -> None:
+        job_id = job(number + 1)
+        if word == "submit" and job_id not in self.submitted:
+            self.submitted[job_id] = None
+            self.feed(Submitted(job_id))
+        elif word == "flip":
+            self.is_up[number] = not self.is_up[number]
+            self.feed(Up(number) if self.is_up[number] else Down(number, self.now_ms))
+        elif word == "wait":
+            self.now_ms += number * MULTI_GRACE_MS
+            self.feed(Tick(self.now_ms))
+        elif word == "end":
+            for group in range(GROUPS):
+                if self.is_up[group] and self.live[group].pop(job_id, True) is None:
+                    self.feed(Ended(group, job_id))
+        elif word == "withdraw" and job_id in self.submitted:
+            self.closed[job_id] = None
+            self.feed(Withdrawn(job_id))
+
+
+@given(steps, st.sampled_from(Policy))
+def test_every_job_ends_once_and_no_copy_stays(
+    script: list[tuple[str, int]], policy: Policy
+) -> None:
+    world = World(policy)
+    for word, number in script:
+        world.step(word, number)
+    for group in range(GROUPS):
+        if not world.is_up[group]:
+            world.step("flip", group)
+    for number in range(10):
+        world.step("end", number)
+    assert world.closed == {**world.closed, **world.submitted}
+    assert world.machine.pending_count == 0
+    assert all(not group.inflight and not group.copies for group in world.machine.groups)
+    assert all(not live for live in world.live)

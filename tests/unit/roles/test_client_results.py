@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import io
+import zipfile
+from typing import Any
+
+import msgspec
+import pytest
+
+from rollq.base.errors import ErrorCode, RemoteError
+from rollq.grid.commands import Cause
+from rollq.roles.client import results
+from rollq.roles.client.results import JobError, Result
+from rollq.wire import messages as wire
+from rollq.wire.models import JobResult, encode_model
+
+ID = bytes(range(16))
+
+
+def report(**fields: Any) -> bytes:
+    return encode_model(JobResult("id", "me", "calc", "OK", **fields))
+
+
+def zipped(**files: bytes) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.mkdir("empty")
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return packed.getvalue()
+
+
+def test_a_report_is_read() -> None:
+    raw = report(stdout="out", stderr="err", output_archive=zipped(a=b"1", b=b""), note="n")
+    result = Result(wire.Result(ID, "done", 0, raw, "calc", attempt=2, run_ms=7))
+    assert result.ok
+    assert result.status == "OK"
+    assert (result.stdout, result.stderr, result.note) == ("out", "err", "n")
+    assert result.files == {"a": b"1", "b": b""}
+    assert (result.attempts, result.run_ms, result.exec_name, result.cause) == (2, 7, "calc", "")
+    assert result.value == "out"
+    assert result.raw == raw
+    assert result.raise_for_status() is result
+    assert "OK" in repr(result)
+
+
+def test_what_is_no_report_is_raw() -> None:
+    for raw in (b"\x00\xff", b"", b"{}", b'{"Status": 1}'):
+        result = Result(wire.Result(ID, "done", 0, raw))
+        assert (result.stdout, result.stderr, result.note, result.files) == ("", "", "", {})
+        assert result.value == raw
+
+
+def test_values_of_functions() -> None:
+    assert Result(wire.Result(ID, "done", 0, report(data=b"\x00"))).value == b"\x00"
+    assert Result(wire.Result(ID, "done", 0, report(stdout="[1,2]"))).json() == [1, 2]
+    assert Result(wire.Result(ID, "done", 0, report())).json() is None
+    with pytest.raises(RemoteError):
+        Result(wire.Result(ID, "done", 0, report(stdout="words"))).json()
+
+
+def test_a_failure_says_how_and_its_last_words() -> None:
+    raw = report(stderr="Traceback\nValueError: no\n", note="outputs left out")
+    failed = Result(wire.Result(ID, "done", 1, raw, "calc", exit_code=3))
+    assert failed.status == "FAILED"
+    with pytest.raises(JobError) as caught:
+        failed.raise_for_status()
+    assert caught.value.code is ErrorCode.JOB_FAILED
+    assert "exit code 3" in caught.value.message
+    assert caught.value.hint == "outputs left out / ValueError: no"
+    assert caught.value.result is failed
+    with pytest.raises(JobError, match="signal 9"):
+        Result(wire.Result(ID, "done", 1, signal=9)).raise_for_status()
+
+
+def test_the_dead_and_the_cancelled() -> None:
+    dead = Result(wire.Result(ID, "dead", cause=Cause.LEASE_LOST, attempt=5, detail="gone"))
+    assert (dead.ok, dead.status, dead.cause, dead.detail) == (False, "DEAD", "lease_lost", "gone")
+    with pytest.raises(JobError) as caught:
+        dead.raise_for_status()
+    assert caught.value.code is ErrorCode.JOB_DEAD
+    assert "5 attempts: lease_lost" in caught.value.message
+    assert Result(wire.Result(ID, "dead", cause=99)).cause == "cause 99"
+    cancelled = Result(wire.Result(ID, "cancelled"))
+    assert cancelled.status == "CANCELLED"
+    with pytest.raises(JobError) as caught:
+        cancelled.raise_for_status()
+    assert caught.value.code is ErrorCode.CANCELLED
+
+
+def test_a_broken_archive_is_an_error_of_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = Result(wire.Result(ID, "done", 0, report(output_archive=b"no zip")))
+    with pytest.raises(RemoteError) as caught:
+        _ = broken.files
+    assert caught.value.code is ErrorCode.BAD_PAYLOAD
+    monkeypatch.setattr(results, "OUTPUT_BYTES_MAX", 3)
+    bomb = Result(wire.Result(ID, "done", 0, report(output_archive=zipped(a=b"1234"))))
+    with pytest.raises(RemoteError) as caught:
+        _ = bomb.files
+    assert caught.value.code is ErrorCode.DECOMPRESSION_BOMB
+
+
+def test_a_report_with_unknown_fields_is_read() -> None:
+    raw = msgspec.json.encode(
+        {"JobId": "x", "ClientId": None, "ExecName": "e", "Status": "OK", "New": 1, "Stdout": "s"}
+    )
+    assert Result(wire.Result(ID, "done", 0, raw)).stdout == "s"

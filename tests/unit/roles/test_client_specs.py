@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rollq.base.errors import DeadlineError, ErrorCode, LocalError, RollqError, StateError
+from rollq.base.ids import NIL_ID, guid_to_text
+from rollq.base.jobs import JobOptions
+from rollq.base.limits import INLINE_BYTES_MAX
+from rollq.roles.client.answers import error_of
+from rollq.roles.client.session import as_addresses
+from rollq.roles.client.specs import (
+    JobSpec,
+    as_id,
+    as_specs,
+    body_of,
+    job_options,
+    subject_of,
+)
+from rollq.wire import messages as wire
+from rollq.wire.models import InputFile, JobRequest, decode_model
+
+ID = bytes(range(16))
+
+
+def test_the_body_is_a_job_request() -> None:
+    spec = JobSpec("calc", ["a", "b"], {"in/x": b"\x00\xff"})
+    request = decode_model(body_of(spec, ID, "me"), JobRequest)
+    assert request == JobRequest(
+        guid_to_text(ID), "me", "calc", ("a", "b"), (InputFile("in/x", None, b"\x00\xff"),)
+    )
+
+
+def test_a_payload_is_the_body_as_it_is() -> None:
+    assert body_of(JobSpec("calc", payload=b"\x00x"), ID, "me") == b"\x00x"
+    with pytest.raises(LocalError) as caught:
+        body_of(JobSpec("calc", ["a"], payload=b"x"), ID, "me")
+    assert caught.value.code is ErrorCode.BAD_OPTIONS
+
+
+def test_what_does_not_fit_inline_is_refused_with_figures() -> None:
+    with pytest.raises(LocalError) as caught:
+        body_of(JobSpec("calc", files={"x": bytes(INLINE_BYTES_MAX)}), ID, "me")
+    assert str(INLINE_BYTES_MAX) in caught.value.message
+    assert caught.value.hint
+    body_of(JobSpec("calc", files={"x": bytes(INLINE_BYTES_MAX // 2)}), ID, "me")
+
+
+@pytest.mark.parametrize("args", [[1], ["a", b"b"], 7, [None]])
+def test_arguments_are_strings(args: Any) -> None:
+    with pytest.raises(LocalError) as caught:
+        body_of(JobSpec("calc", args), ID, "me")
+    assert "payload" in caught.value.hint
+
+
+def test_one_string_is_one_argument() -> None:
+    assert decode_model(body_of(JobSpec("calc", "abc"), ID, "me"), JobRequest).args == ("abc",)
+
+
+def test_options_are_counted_in_milliseconds() -> None:
+    made = job_options(
+        {
+            "queue": "q",
+            "priority": 3,
+            "delay": 1.5,
+            "max_attempts": 2,
+            "lease": 10,
+            "run_limit": 0.0001,
+            "run_limit_soft": 4,
+            "expire": 5,
+            "result_ttl": 6,
+            "retry_base": 0.25,
+            "retry_exit_codes": [7, 8],
+            "worker": "w",
+        }
+    )
+    assert made == JobOptions(3, 1_500, 2, 10_000, 4_000, 1, 5_000, 6_000, 250, (7, 8), "w")
+
+
+def test_no_options_are_none() -> None:
+    assert job_options({}) is None
+    assert job_options({"queue": "q", "delay": 0}) is None
+    assert subject_of({}) == ""
+    assert subject_of({"queue": "a.b"}) == "job.submit.a.b"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"priority": 10},
+        {"priority": "high"},
+        {"delay": -1},
+        {"delay": "1s"},
+        {"delay": float("nan")},
+        {"expire": float("inf")},
+        {"retry_exit_codes": ["1"]},
+        {"colour": "red"},
+    ],
+)
+def test_bad_options_are_named(options: Any) -> None:
+    with pytest.raises(LocalError) as caught:
+        job_options(options)
+    assert caught.value.code is ErrorCode.BAD_OPTIONS
+    assert next(iter(options)) in caught.value.message
+    assert caught.value.hint
+
+
+def test_ids_of_either_form() -> None:
+    assert as_id(ID) == as_id(guid_to_text(ID)) == ID
+    for bad in (NIL_ID, b"short", "no guid"):
+        with pytest.raises(RollqError):
+            as_id(bad)
+
+
+def test_many_by_name_or_by_spec() -> None:
+    named = list(as_specs("calc", ["a", ("b", "c"), b"d"], {"queue": "q"}))
+    assert [(one.args, one.payload) for one in named] == [
+        (("a",), None),
+        (("b", "c"), None),
+        ((), b"d"),
+    ]
+    assert all(one.options == {"queue": "q"} for one in named)
+    specs = [JobSpec("x"), JobSpec("y")]
+    assert list(as_specs(specs, None, {})) == specs
+    with pytest.raises(LocalError):
+        list(as_specs(specs, ["a"], {}))
+
+
+@pytest.mark.parametrize("bad", ["", " , ", "host", "host:0", "host:port"])
+def test_addresses_are_checked(bad: str) -> None:
+    with pytest.raises(LocalError) as caught:
+        as_addresses(bad)
+    assert caught.value.code is ErrorCode.BAD_ADDRESS
+
+
+def test_addresses_may_be_several() -> None:
+    assert as_addresses("a:1, b:2,[::1]:3") == ("a:1", "b:2", "[::1]:3")
+
+
+def test_refusals_become_errors_of_their_kind() -> None:
+    ours = error_of(wire.Error(ID, int(ErrorCode.BAD_OPTIONS), "no", "do"))
+    assert isinstance(ours, LocalError)
+    assert (ours.code, ours.message, ours.hint) == (ErrorCode.BAD_OPTIONS, "no", "do")
+    assert isinstance(error_of(wire.Error(ID, int(ErrorCode.JOB_CONFLICT), "")), StateError)
+    unknown = error_of(wire.Error(ID, 9_999, "words"))
+    assert isinstance(unknown, StateError)
+    assert "9999" in unknown.message
+    assert "words" in unknown.message
+
+
+def test_a_deadline_is_a_timeout_for_those_who_catch_that() -> None:
+    error = DeadlineError(ErrorCode.TIMED_OUT, "late", "wait")
+    assert isinstance(error, TimeoutError)
+    assert str(error) == "timed_out (602): late; wait"
+    assert error.retryable
