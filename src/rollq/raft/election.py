@@ -212,8 +212,7 @@ def _hears_majority(state: RaftState) -> bool:
 
 def _may_campaign(state: RaftState) -> bool:
     # A committed change of configuration that is not applied yet may have changed who votes.
-    log = state.log
-    change_due = bool(log.config_indexes) and log.config_indexes[0] <= log.commit
+    change_due = state.log.holds_change(state.log.commit)
     return state.role is not Role.LEADER and promotable(state) and not change_due
 
 

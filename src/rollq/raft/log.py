@@ -155,6 +155,10 @@ class RaftLog:
         self.applying += len(entries)
         return entries
 
+    def holds_change(self, index: int) -> bool:
+        """Whether a change of configuration that is not applied yet lies at or before `index`."""
+        return bool(self.config_indexes) and self.config_indexes[0] <= index
+
     def applied_to(self, index: int) -> None:
         """The state machine has applied everything up to `index`."""
         self.applied = index

@@ -190,6 +190,11 @@ class RaftNode:
             or hard_state.vote != old.vote
             or (ready.snapshot_chunks and ready.snapshot_chunks[-1].done)
         )
+        if ready.committed and log.holds_change(ready.committed[-1].index):
+            # Who has applied a configuration must still know it after a power cut: members of the
+            # one before may be gone by then, so that nobody could be elected by it.
+            ready.hard_state = hard_state
+            ready.must_sync = True
         self._out = ready
         return ready
 
