@@ -16,7 +16,7 @@ from rollq.roles.worker.node import WorkerNode
 from rollq.roles.worker.results import ResultTable
 from rollq.roles.worker.setup import NodeSetup
 from rollq.wire import messages as wire
-from tests.integration import worker_process
+from tests.integration import sample_app, worker_process
 from tests.integration.fake_member import DEADLINE_S, FakeMember, job_id
 from tests.integration.workers import eventually, is_alive, lines_of, running, write_program
 
@@ -69,17 +69,24 @@ def test_a_lost_leader_ends_nothing_and_a_redirect_is_followed(tmp_path: Path) -
     asyncio.run(story())
 
 
-def test_credit_follows_the_slots(tmp_path: Path) -> None:
-    write_program(tmp_path, "quick", "")
-
+@pytest.mark.parametrize(("ahead", "most"), [(0, 2), (3, 5)])
+def test_credit_follows_the_slots_and_looks_ahead_for_short_jobs(
+    tmp_path: Path, ahead: int, most: int
+) -> None:
     async def story() -> None:
-        async with running(tmp_path, slots=2, ahead=3) as (_, member):
-            assert member.granted == 5
-            for number in range(1, 6):
-                member.assign(number, "quick")
-            for number in range(1, 6):
-                await member.outcome(number)
-            await member.until(lambda: member.granted == 10)
+        async with running(tmp_path, slots=2, ahead=ahead, apps=(sample_app.__name__,)) as (
+            _,
+            member,
+        ):
+            assert member.granted == 2, "nothing is known of the jobs yet"
+            number = 0
+            async with asyncio.timeout(DEADLINE_S):
+                while number < 100 or member.granted - number < most:
+                    await member.until(lambda: member.granted > len(member.acks))
+                    assert member.granted - number <= most
+                    number += 1
+                    member.assign(number, "noop")
+                    await member.outcome(number)
 
     asyncio.run(story())
 

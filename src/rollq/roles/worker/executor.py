@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Protocol
@@ -15,6 +16,7 @@ from typing import Protocol
 from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.base.jobs import AttemptRef, Status
 from rollq.base.limits import DETAIL_BYTES_MAX
+from rollq.roles.worker.ahead import AHEAD_MS, Lookahead
 from rollq.roles.worker.app import load_apps
 from rollq.roles.worker.calls import LoopCall, PooledCall
 from rollq.roles.worker.execs import ExecDir
@@ -47,9 +49,11 @@ class Executor:
         self._setup = setup
         self._jobs_dir = jobs_dir
         self._emit = emit
+        self.lookahead = Lookahead(setup.slots, setup.ahead)
         self._family = Family()
         self._tasks: dict[str, Task] = {}
         self._running: dict[AttemptRef, Run | None] = {}
+        self._begun_s: dict[AttemptRef, float] = {}  # of those that run
         self._waiting: dict[AttemptRef, AssignJob] = {}
         self._filling = False
         self._programs: Programs | None = None
@@ -85,6 +89,11 @@ class Executor:
         if self._programs is not None:
             self._programs.close()
 
+    @property
+    def load(self) -> int:
+        """Attempts that run or wait here."""
+        return len(self._running) + len(self._waiting)
+
     def run(self, job: AssignJob, ref: AttemptRef) -> None:
         """Run an attempt, now or when a slot is free."""
         if self._waiting or len(self._running) >= self._setup.slots:
@@ -106,9 +115,12 @@ class Executor:
         for run in self._running.values():
             if isinstance(run, ProgramRun):
                 run.sample()
+        oldest_s = min(self._begun_s.values(), default=0.0)
+        self.lookahead.stuck = oldest_s > 0 and time.perf_counter() - oldest_s > AHEAD_MS / 1000
 
     def _begin(self, job: AssignJob, ref: AttemptRef) -> None:
         self._running[ref] = None
+        self._begun_s[ref] = time.perf_counter()
         on_end = partial(self._ended, job, ref)
         try:
             request = decode_if_marked(job.body, JobRequest, "JobId")
@@ -151,6 +163,7 @@ class Executor:
 
     def _ended(self, job: AssignJob, ref: AttemptRef, ending: Ending) -> None:
         del self._running[ref]
+        self.lookahead.ran((time.perf_counter() - self._begun_s.pop(ref)) * 1000)
         result = encode_result(job, ending)
         self._emit(
             Finished(
@@ -167,6 +180,7 @@ class Executor:
 
     def _not_started(self, ref: AttemptRef, detail: str) -> None:
         del self._running[ref]
+        del self._begun_s[ref]
         self._emit(StartFailed(ref, detail[:DETAIL_BYTES_MAX]))
         self._fill()
 

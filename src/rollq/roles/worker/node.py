@@ -8,16 +8,16 @@ to the table in one sync (on a thread; what ends meanwhile goes with the next).
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import secrets
 import signal
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-from rollq.base.errors import DiskError, ErrorCode, LocalError, RollqError
+from rollq.base.errors import LocalError, RollqError
 from rollq.base.ids import guid_to_text
 from rollq.base.jobs import AttemptRef
 from rollq.net.dialer import dial
@@ -29,6 +29,7 @@ from rollq.roles.worker.machine import Link as LinkState
 from rollq.roles.worker.machine import WorkerMachine, WorkerSetup
 from rollq.roles.worker.results import ResultTable
 from rollq.roles.worker.setup import NodeSetup
+from rollq.roles.worker.writer import ResultWriter
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
 from rollq.wire.handshake import ACCEPTED, BATCH, COMPACT, LEASE, PATTERNS
@@ -64,21 +65,17 @@ class WorkerNode:
         setup.check()
         self.setup = setup
         self.failure: RollqError | None = None
-        self._table = ResultTable(setup.state_dir)
+        self._writer = ResultWriter(ResultTable(setup.state_dir), self._stored, self._fail)
         self._machine: WorkerMachine | None = None
         self._executor: Executor | None = None
         self._cpu = CpuCap(setup.cpu_cap)
-        self._writer = ThreadPoolExecutor(1, "worker-results")
         self._events: deque[signals.Event] = deque()
         self._handling = False
         self._link: Link | None = None
         self._dialing: asyncio.Task[None] | None = None
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._credit = 0
-        self._stores: list[signals.StoredResult] = []
-        self._forgets: list[AttemptRef] = []
         self._flush_due = False
-        self._writing = False
         self._draining = False
         self._stopping: asyncio.Task[None] | None = None
         self._stopped = asyncio.Event()
@@ -98,9 +95,7 @@ class WorkerNode:
         if self._machine is not None:
             return
         self._loop = asyncio.get_running_loop()
-        worker_id, incarnation, stored = await self._loop.run_in_executor(
-            self._writer, self._table.open
-        )
+        worker_id, incarnation, stored = await self._writer.open()
         setup = self.setup
         jobs_dir = str(setup.jobs_dir / guid_to_text(worker_id))
         executor = Executor(setup, jobs_dir, self._feed)
@@ -108,7 +103,7 @@ class WorkerNode:
             await executor.start()
         except (RollqError, OSError):
             await executor.close()
-            self._table.close()
+            await self._writer.close()
             raise
         self._executor = executor
         who = WorkerSetup(
@@ -156,6 +151,8 @@ class WorkerNode:
     async def run(self) -> None:
         """Serve until told to stop: the first SIGTERM or SIGINT drains, the second ends."""
         await self.start()
+        gc.collect()
+        gc.freeze()  # what is loaded stays: later collections need not look at it
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._signalled)
         try:
@@ -184,7 +181,7 @@ class WorkerNode:
     def _do_send(self, instruction: signals.Send) -> None:
         message = instruction.message
         if type(message) is wire.Credit:
-            self._credit += message.count  # one frame a turn tells the sum
+            self._credit += message.count  # given once a turn
             self._flush_soon()
             return
         if type(message) is wire.Goodbye:
@@ -207,11 +204,11 @@ class WorkerNode:
         self._executor.kill(instruction.ref)  # type: ignore[union-attr]
 
     def _do_store(self, instruction: signals.StoreResult) -> None:
-        self._stores.append(instruction.record)
+        self._writer.store(instruction.record)
         self._flush_soon()
 
     def _do_forget(self, instruction: signals.ForgetResult) -> None:
-        self._forgets.append(instruction.ref)  # goes with the next batch of results
+        self._writer.forget(instruction.ref)
 
     def _do_connect(self, instruction: signals.Connect) -> None:
         self._later("dial", instruction.delay_ms, self._dial, instruction.address)
@@ -275,35 +272,23 @@ class WorkerNode:
         if self._stopping is not None:
             return
         if self._credit:
-            self._send(wire.Credit(self._credit))
-            self._credit = 0
-        if self._stores and not self._writing:
-            self._write()
+            self._grant()
+        self._writer.flush()
 
-    def _write(self) -> None:
-        stores, self._stores = self._stores, []
-        forgets, self._forgets = self._forgets, []
-        self._writing = True
-        commit = self._loop.run_in_executor(self._writer, self._table.commit, stores, forgets)
-        commit.add_done_callback(lambda done: self._written(done, stores))
+    def _grant(self) -> None:
+        """Pass on the machine's credit: all of it, or what may be fetched ahead just now."""
+        executor = self._executor
+        assert executor is not None, "started"
+        unspent = self.machine.credit - self._credit
+        count = min(self._credit, executor.lookahead.room(unspent, executor.load))
+        if count > 0:
+            self._send(wire.Credit(count))
+            self._credit -= count
 
-    def _written(self, done: asyncio.Future[None], stores: list[signals.StoredResult]) -> None:
-        self._writing = False
-        if self._stopping is not None or done.cancelled():
-            return
-        error = done.exception()
-        if error is not None:
-            self._fail(error)
-            return
-        for record in stores:
-            self._feed(signals.Stored(record.ref))
-        if self._stores:
-            self._write()
+    def _stored(self, ref: AttemptRef) -> None:
+        self._feed(signals.Stored(ref))
 
-    def _fail(self, error: BaseException) -> None:
-        """A disk that failed once is not trusted again: what it holds is read at the next start."""
-        if not isinstance(error, RollqError):
-            error = DiskError(ErrorCode.BUG, f"{type(error).__name__}: {error}")
+    def _fail(self, error: RollqError) -> None:
         log.error("the worker stops: %s", error)
         self.failure = error
         self._stop_soon()
@@ -314,6 +299,8 @@ class WorkerNode:
         self._later("tick", SAMPLE_MS, self._tick)
         if self._executor is not None:
             self._executor.sample()
+        if self._credit:
+            self._flush_soon()
         news = self._cpu.sample()
         if news is not None:
             self._feed(news)
@@ -354,21 +341,9 @@ class WorkerNode:
             link.close("stopped")
         assert self._executor is not None, "started"
         await self._executor.close()
-        if self.failure is None:
-            await self._write_rest()
-        await self._loop.run_in_executor(None, self._writer.shutdown)
-        self._table.close()
+        await self._writer.close()
         log.info("stopped")
         self._stopped.set()
-
-    async def _write_rest(self) -> None:
-        """What ended just now is offered at the next start; what was taken is not."""
-        commit = self._table.commit
-        try:
-            await self._loop.run_in_executor(self._writer, commit, self._stores, self._forgets)
-        except DiskError as error:
-            log.error("%s", error)
-            self.failure = error
 
 
 DO: dict[type, Callable[[WorkerNode, Any], None]] = {

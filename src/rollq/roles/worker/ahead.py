@@ -1,0 +1,35 @@
+"""How many jobs to fetch beyond the free slots, so that a slot does not wait for the network.
+
+Fetching ahead hides jobs behind others, so it is bounded by time: by the mean of recent runs,
+what waits here is done within AHEAD_MS. While something runs for longer than that, nothing more is
+fetched ahead at all. Pure: run times in, numbers out.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+AHEAD_MS: Final = 20
+WEIGHT: Final = 0.1  # of the newest run in the mean
+
+
+class Lookahead:
+    """The window of one worker: 0 until runs are known to be short."""
+
+    def __init__(self, slots: int, ahead_max: int) -> None:
+        self._slots = slots
+        self._ahead_max = ahead_max
+        self._mean_ms = float(2 * AHEAD_MS * slots)  # no window before the first runs
+        self.stuck = False  # something runs for longer than AHEAD_MS
+
+    def ran(self, run_ms: float) -> None:
+        """A run took so long."""
+        self._mean_ms += (run_ms - self._mean_ms) * WEIGHT
+
+    def room(self, unspent: int, load: int) -> int:
+        """Credit that may be given now, with so much unspent and so many running or waiting."""
+        window = 0
+        if self._ahead_max and not self.stuck:
+            mean_ms = max(self._mean_ms, 0.01)
+            window = min(self._ahead_max, int(self._slots * AHEAD_MS / mean_ms))
+        return self._slots + window - unspent - load

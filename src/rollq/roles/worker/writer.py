@@ -1,0 +1,91 @@
+"""Results on their way to the disk: one batch at a time on a thread, the next gathers meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from rollq.base.errors import DiskError, ErrorCode, RollqError
+from rollq.base.ids import WorkerId
+from rollq.base.jobs import AttemptRef
+from rollq.roles.worker.results import ResultTable
+from rollq.roles.worker.signals import StoredResult
+
+
+class ResultWriter:
+    """The table, written without blocking the loop.
+
+    Args:
+        table: Owned from now on.
+        on_stored: Called with each attempt whose result is durable.
+        on_failed: Called at most once; nothing is written after it.
+    """
+
+    def __init__(
+        self,
+        table: ResultTable,
+        on_stored: Callable[[AttemptRef], None],
+        on_failed: Callable[[RollqError], None],
+    ) -> None:
+        self._table = table
+        self._on_stored = on_stored
+        self._on_failed = on_failed
+        self._thread = ThreadPoolExecutor(1, "worker-results")
+        self._stores: list[StoredResult] = []
+        self._forgets: list[AttemptRef] = []  # go with the next results: nobody waits for them
+        self._writing = False
+        self._usable = False
+
+    async def open(self) -> tuple[WorkerId, int, tuple[StoredResult, ...]]:
+        """See `ResultTable.open`."""
+        opened = await asyncio.get_running_loop().run_in_executor(self._thread, self._table.open)
+        self._usable = True
+        return opened
+
+    def store(self, record: StoredResult) -> None:
+        """Make this durable with the next `flush`."""
+        self._stores.append(record)
+
+    def forget(self, ref: AttemptRef) -> None:
+        """This may go."""
+        self._forgets.append(ref)
+
+    def flush(self) -> None:
+        """Write what has gathered, unless a write is under way: it is followed by another."""
+        if not self._stores or self._writing or not self._usable:
+            return
+        stores, self._stores = self._stores, []
+        forgets, self._forgets = self._forgets, []
+        self._writing = True
+        loop = asyncio.get_running_loop()
+        commit = loop.run_in_executor(self._thread, self._table.commit, stores, forgets)
+        commit.add_done_callback(lambda done: self._written(done, stores))
+
+    async def close(self) -> None:
+        """Write the rest and close. What ended just now is offered at the next start."""
+        if self._usable:
+            self._usable = False
+            loop = asyncio.get_running_loop()
+            try:
+                await loop.run_in_executor(
+                    self._thread, self._table.commit, self._stores, self._forgets
+                )
+            except DiskError as error:
+                self._on_failed(error)
+        self._thread.shutdown()
+        self._table.close()
+
+    def _written(self, done: asyncio.Future[None], stores: list[StoredResult]) -> None:
+        self._writing = False
+        error = done.exception()
+        if error is None:
+            for record in stores:
+                self._on_stored(record.ref)
+            self.flush()
+        elif self._usable:
+            # A disk that failed once is not trusted again: the next start reads what it holds.
+            self._usable = False
+            if not isinstance(error, RollqError):
+                error = DiskError(ErrorCode.BUG, f"{type(error).__name__}: {error}")
+            self._on_failed(error)
