@@ -57,6 +57,11 @@ SPARE_SEGMENTS_MAX: Final = 2  # recycled log files that wait for the next rotat
 PEER_NOTES_MAX: Final = 64  # boots of peers that a disk remembers; a group has at most a few
 BROKEN_COPIES_MAX: Final = 16  # damaged files kept for people to look at, per kind
 OPEN_FILES_MAX: Final = 64  # kept open; those with writes that are not synced come on top
+# A snapshot is worth it after this much log and history; sooner when there is nothing else to do.
+SNAPSHOT_LOG_BYTES_MIN: Final = 32 * 1024 * 1024
+IDLE_SNAPSHOT_LOG_BYTES_MIN: Final = 1024 * 1024
+SEALED_PACKED_BYTES_MAX: Final = 4 * 1024 * 1024  # of one history segment; five times as JSON
+LOG_TAIL_BYTES: Final = 8 * 1024 * 1024  # of the log in memory before a snapshot, for slow peers
 # Bodies of waiting jobs: in memory up to here, then in scratch files of this size.
 HOT_BODIES_BYTES_MAX: Final = 32 * 1024 * 1024
 SPILL_FILE_BYTES: Final = 64 * 1024 * 1024
@@ -106,6 +111,9 @@ ARRAY_POLL_MS: Final = 1_000  # tasks that were cut off before they began send n
 # Workers and clients look for the leader at this pace, ± 20 %.
 REDIAL_MIN_MS: Final = 500
 REDIAL_MAX_MS: Final = 30_000
+# A leader that was lost is looked for quickly at first: after 20, 40, 60… ms, so many times.
+REDIAL_QUICK_MS: Final = 20
+REDIAL_QUICK_TRIES: Final = 5
 REDIAL_ADDRESSES_MAX: Final = 64
 
 # Member, continued. Commands and hellos that wait for a turn or for a new leader to be ready.

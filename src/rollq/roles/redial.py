@@ -1,7 +1,8 @@
 """Whom to dial next: shared by the machines of workers and clients. Pure.
 
 Knows the addresses of the group's members, follows a redirect at once, and waits longer and longer
-while nobody welcomes us. Two members that name each other as leader must not make us spin, so only
+while nobody welcomes us. After a session was lost the first tries come quickly: an election takes
+less time than the first long wait. Two members that name each other as leader must not make us spin, so only
 the first redirect after a welcome (or after a wait) is free.
 """
 
@@ -9,7 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rollq.base.limits import REDIAL_ADDRESSES_MAX, REDIAL_MAX_MS, REDIAL_MIN_MS
+from rollq.base.limits import (
+    REDIAL_ADDRESSES_MAX,
+    REDIAL_MAX_MS,
+    REDIAL_MIN_MS,
+    REDIAL_QUICK_MS,
+    REDIAL_QUICK_TRIES,
+)
 from rollq.base.stamp import Jitter
 from rollq.policy.retry import backoff_ms
 
@@ -17,7 +24,7 @@ from rollq.policy.retry import backoff_ms
 class Redial:
     """The address book and the backoff."""
 
-    __slots__ = ("_addresses", "_at", "_failures", "_jitter", "_redirected")
+    __slots__ = ("_addresses", "_at", "_failures", "_jitter", "_quick_left", "_redirected")
 
     def __init__(self, addresses: Iterable[str], jitter: Jitter) -> None:
         self._addresses = list(dict.fromkeys(addresses))
@@ -26,6 +33,7 @@ class Redial:
         self._jitter = jitter
         self._at = 0
         self._failures = 0
+        self._quick_left = 0
         self._redirected = False
 
     @property
@@ -36,6 +44,7 @@ class Redial:
     def welcomed(self) -> None:
         """Somebody took our hello: the next search starts with short waits."""
         self._failures = 0
+        self._quick_left = REDIAL_QUICK_TRIES
         self._redirected = False
 
     def failed(self) -> tuple[str, int]:
@@ -65,6 +74,10 @@ class Redial:
                 self._addresses.append(address)
 
     def _wait_ms(self) -> int:
-        self._failures += 1
         self._redirected = False
+        if self._quick_left:
+            wait_ms = REDIAL_QUICK_MS * (1 + REDIAL_QUICK_TRIES - self._quick_left)
+            self._quick_left -= 1
+            return backoff_ms(1, wait_ms, wait_ms, self._jitter)
+        self._failures += 1
         return backoff_ms(self._failures, REDIAL_MIN_MS, REDIAL_MAX_MS, self._jitter)

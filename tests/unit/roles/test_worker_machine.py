@@ -106,7 +106,7 @@ def test_start_dials_and_hello_declares_everything_held() -> None:
 def test_broken_session_keeps_attempts_and_declares_free_slots_anew() -> None:
     worker = welcomed()
     worker.handle(assign(ref(1)))
-    assert worker.handle(Disconnected()) == [Connect("m2", 500)]
+    assert worker.handle(Disconnected()) == [Connect("m2", 20)]
     assert worker.credit == 0
     hello = worker.handle(Connected())[0]
     assert isinstance(hello, Send)

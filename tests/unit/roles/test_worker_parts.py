@@ -61,23 +61,25 @@ def test_a_result_always_fits(
 
 def test_the_lookahead_holds_a_few_milliseconds_of_work() -> None:
     ahead = Lookahead(2, 64)
-    assert ahead.room(0, 0) == 2
+    assert ahead.grant(99, 0, 0) == 2
     for _ in range(200):
         ahead.ran(1.0)
-    assert ahead.room(0, 0) == 2 + 39 or ahead.room(0, 0) == 2 + 40
-    assert ahead.room(10, 32) <= 0
+    assert ahead.grant(99, 0, 0) in (2 + 39, 2 + 40)
+    assert ahead.grant(99, 10, 33) == 0
+    assert ahead.grant(99, 1, 38) == 0, "small change is kept back"
+    assert ahead.grant(2, 0, 2) == 2, "but not from somebody who may run dry"
     for _ in range(200):
         ahead.ran(0.0)
-    assert ahead.room(0, 0) == 2 + 64
+    assert ahead.grant(99, 0, 0) == 2 + 64
     ahead.stuck = True
-    assert ahead.room(1, 1) == 0
+    assert ahead.grant(99, 1, 0) == 1
     ahead.stuck = False
     for _ in range(100):
         ahead.ran(60_000.0)
-    assert ahead.room(0, 0) == 2
+    assert ahead.grant(99, 0, 0) == 2
     never = Lookahead(2, 0)
     never.ran(0.0)
-    assert never.room(0, 1) == 1
+    assert never.grant(2, 0, 1) == 1
 
 
 def test_many_files_are_not_even_looked_at(tmp_path: Path) -> None:

@@ -1,0 +1,219 @@
+"""Members on virtual disks whose turns are made by hand: no loop, no socket, no clock of its own.
+
+A `Group` carries messages between its members at once and in order, and keeps what each session
+was told. A test breaks what it wants to break: isolates a member, kills it, damages its disk.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, TypeVar
+
+from rollq.raft.node import RaftOptions
+from rollq.raft.types import RaftMessage
+from rollq.roles.member.driver import Driver
+from rollq.roles.member.outputs import ClosePeer, CloseSession, ToPeer, ToSession
+from rollq.roles.member.setup import MemberSetup
+from rollq.testing.disk import VirtualDisk
+from rollq.testing.jitter import SeededJitter
+from rollq.wire import messages as wire
+
+OURS = ("compact", "accepted", "lease", "patterns")
+TICK_MS = 25
+TICKS_MAX = 400
+
+M = TypeVar("M", bound=wire.SessionMessage)
+
+
+def job(number: int) -> bytes:
+    """The id of a test's job."""
+    return number.to_bytes(16, "big")
+
+
+def submit(number: int, subject: str = "calc", **fields: Any) -> wire.SubmitJob:
+    """A small job."""
+    values: dict[str, Any] = {"exec_name": "calc", "body": b"{}", "client_id": "ann"} | fields
+    return wire.SubmitJob(job(number), subject=subject, **values)
+
+
+class Clock:
+    """Moves when the group ticks, or when a test moves it."""
+
+    def __init__(self) -> None:
+        self.ms = 1_000_000
+
+    def now_ms(self) -> int:
+        """Monotonic milliseconds."""
+        return self.ms
+
+    def wall_ms(self) -> int:
+        """The same, as if the world began with the test."""
+        return self.ms
+
+
+class Group:
+    """Some members, and everything that was said to their sessions."""
+
+    def __init__(self, *addresses: str, **settings: Any) -> None:
+        self.clock = Clock()
+        self.disks: dict[str, VirtualDisk] = {}
+        self.members: dict[str, Driver] = {}
+        self.isolated: dict[str, None] = {}
+        self.closed: dict[int, str] = {}
+        self.cut: list[ClosePeer] = []
+        self.points: list[str] = []  # crash points that were passed
+        self.letters: list[tuple[str, str, object]] = []  # from, to, message: all of them
+        self._said: dict[int, list[Any]] = {}
+        self._homes: dict[int, str] = {}
+        self._mail: deque[tuple[str, str, RaftMessage | wire.PeerMessage, int]] = deque()
+        self._initial = addresses or ("a",)
+        self._settings = settings
+        self._lives = 0
+        for address in self._initial:
+            self.start(address)
+
+    # --- members
+
+    def start(self, address: str, disk: VirtualDisk | None = None) -> Driver:
+        """Start a member on its disk, or on another one."""
+        if disk is not None or address not in self.disks:
+            self.disks[address] = disk or VirtualDisk()
+        peers = tuple(other for other in self._initial if other != address)
+        options = RaftOptions(fixed_leader=self._initial == (address,))
+        settings = {"raft": options, "segment_bytes": 64 * 1024} | self._settings
+        self._lives += 1
+        driver = Driver(
+            MemberSetup(address, peers, **settings),
+            self.disks[address],
+            self.clock,
+            SeededJitter(f"{address}{self._lives}"),
+            self.points.append,
+        )
+        self.members[address] = driver
+        return driver
+
+    def kill(self, address: str) -> None:
+        """The process dies; its disk stays as it is."""
+        del self.members[address]
+        self.disks[address].kill()
+        for other in self.members.values():
+            other.peer_lost(address)
+
+    @property
+    def leader(self) -> Driver:
+        """The member whose office is open."""
+        leading = [driver for driver in self.members.values() if driver.leading]
+        return max(leading, key=lambda driver: driver.raft.term)
+
+    def address_of(self, driver: Driver) -> str:
+        """Under which address a member was started."""
+        return next(address for address, one in self.members.items() if one is driver)
+
+    def follower(self) -> str:
+        """The address of a member that does not lead."""
+        return next(address for address, one in self.members.items() if not one.leading)
+
+    # --- time and messages
+
+    def elect(self) -> Driver:
+        """Time passes until somebody that can be reached leads."""
+        for _ in range(TICKS_MAX):
+            for address, driver in self.members.items():
+                if driver.leading and address not in self.isolated:
+                    return driver
+            self.run()
+        raise AssertionError("nobody was elected")
+
+    def run(self, ticks: int = 1) -> None:
+        """Time passes, and everything that can arrive does."""
+        for _ in range(ticks):
+            self.clock.ms += TICK_MS
+            for driver in list(self.members.values()):
+                driver.tick()
+            self.settle()
+
+    def settle(self) -> None:
+        """Turns and messages until there is nothing to do."""
+        for address in list(self.members):
+            self.turn(address)
+        while self._mail:
+            sender, to, message, boot = self._mail.popleft()
+            if to in self.members and not {sender, to} & self.isolated.keys():
+                self.members[to].peer_message(sender, message, boot)
+                self.turn(to)
+
+    def turn(self, address: str) -> None:
+        """All turns that a member has to make now."""
+        driver = self.members[address]
+        self.collect(address)
+        while (work := driver.begin()) is not None:
+            self.collect(address)
+            work.run()
+            driver.finish(work)
+            self.collect(address)
+        self.collect(address)
+
+    def collect(self, address: str) -> None:
+        """Take what a member hands out to where it belongs."""
+        driver = self.members[address]
+        for output in driver.take_outputs():
+            if isinstance(output, ToPeer):
+                self.letters.append((address, output.address, output.message))
+                self._mail.append((address, output.address, output.message, driver.roll.boot))
+            elif isinstance(output, ToSession):
+                self._said.setdefault(output.session, []).append(output.message)
+            elif isinstance(output, CloseSession):
+                self.closed.setdefault(output.session, output.reason)
+            else:
+                self.cut.append(output)
+
+    # --- sessions
+
+    def tell(self, session: int, *messages: wire.SessionMessage, to: str = "") -> None:
+        """A session says something; no turn is made. It lives with the leader unless `to` says."""
+        home = self._homes.get(session) or to or self.address_of(self.leader)
+        self._homes[session] = home
+        for message in messages:
+            self.members[home].session_message(session, message)
+
+    def say(self, session: int, *messages: wire.SessionMessage, to: str = "") -> list[Any]:
+        """A session says something; what it is told until everything has settled."""
+        self.tell(session, *messages, to=to)
+        self.settle()
+        return self.hear(session)
+
+    def hang_up(self, session: int) -> None:
+        """The connection of a session breaks."""
+        self.members[self._homes.pop(session)].session_closed(session)
+        self.settle()
+
+    def hear(self, session: int) -> list[Any]:
+        """What a session was told since it was asked last."""
+        return self._said.pop(session, [])
+
+    def heard(self, session: int, kind: type[M]) -> list[M]:
+        """Of what a session was told, the messages of one kind."""
+        return [message for message in self.hear(session) if isinstance(message, kind)]
+
+    def client(self, session: int, name: str = "ann", features: tuple[str, ...] = OURS) -> None:
+        """A client says hello to the leader."""
+        self.say(session, wire.HelloClient(name, 0, features))
+
+    def worker(
+        self,
+        session: int,
+        credit: int = 0,
+        features: tuple[str, ...] = OURS,
+        **fields: Any,
+    ) -> list[Any]:
+        """A worker says hello to the leader and grants credit; what it is told."""
+        values: dict[str, Any] = {"worker_id": worker(session), "patterns": ("",)} | fields
+        told = self.say(session, wire.HelloWorker(features=features, **values))
+        if credit:
+            told += self.say(session, wire.Credit(credit))
+        return told
+
+
+def worker(number: int) -> bytes:
+    """The id of a test's worker."""
+    return bytes([number]) * 16
