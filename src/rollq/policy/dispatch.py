@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from operator import attrgetter
 from typing import Final
 
@@ -28,6 +29,9 @@ from rollq.policy.holds import Holds
 from rollq.policy.lanes import Item
 from rollq.policy.pools import Pool, Session
 from rollq.policy.waiting import why_waiting
+
+_seq = attrgetter("seq")
+_likeness = attrgetter("__class__", "queue", "client", "options")
 
 
 class Dispatcher:
@@ -47,9 +51,13 @@ class Dispatcher:
         self._sessions: dict[WorkerId, Session] = {}
         waiting: list[Item] = [job for job in state.jobs.values() if job.state is QUEUED]
         waiting.extend(state.arrays.values())
-        waiting.sort(key=attrgetter("seq"))
-        for item in waiting:
-            self._give_back(item)
+        waiting.sort(key=_seq)
+        for kind, run in groupby(waiting, _likeness):  # a backlog of a million is mostly alike
+            if kind[0] is JobRecord:
+                self._backlog.push_run(list(run))
+            else:
+                for item in run:
+                    self._give_back(item)
 
     # --- every member, after every applied entry
 
@@ -125,7 +133,7 @@ class Dispatcher:
             array = self._state.array_of(array_id)
             if array is not None:
                 decided.append(array)
-            self._release_task(array_id, session.worker_id)
+            self._holds.release_task(array_id, session.worker_id)
         for job_id in list(self._holds.jobs):
             self._holds.release_job(job_id)
         self._holds.room_made_for_all()
@@ -155,7 +163,7 @@ class Dispatcher:
     def refused(self, command: AssignJob | AssignTask) -> None:
         """The group refused a decision: credit and job go back."""
         if isinstance(command, AssignTask):
-            session = self._release_task(command.array_id, command.worker_id)
+            session = self._holds.release_task(command.array_id, command.worker_id)
             item: Item | None = self._state.array_of(command.array_id)
         else:
             decided = self._holds.release_job(command.job_id)
@@ -235,12 +243,6 @@ class Dispatcher:
             self._lay(item)
             self._let_rest_try(item)
 
-    def _release_task(self, array_id: JobId, worker_id: WorkerId) -> Session | None:
-        array = self._state.array_of(array_id)
-        if array is None:
-            return None  # cancelled and forgotten meanwhile
-        return self._holds.release_task(array_id, array.client.client_id, worker_id)
-
     def _lay(self, array: ArrayRecord) -> None:
         if array.tasks_waiting and not array.delayed and self._holds.lay(array):
             self._backlog.push(array)
@@ -278,25 +280,31 @@ class Dispatcher:
             decided.session.reserved -= 1
             return
         if event.array_id and event.attempt == 1:  # a task that was no record before
-            session = self._release_task(event.array_id, event.worker_id)
+            session = self._holds.release_task(event.array_id, event.worker_id)
             if session is not None:
                 session.reserved -= 1
                 return
             array = self._state.array_of(event.array_id)
             if array is not None and not array.tasks_waiting:
-                self._backlog.went_stale(array)
+                self._array_gone(array)
             return
         self._on_gone(event)  # another leader's decision: here the job still stands in its lane
 
     def _on_gone(self, event: Event) -> None:
         """A job, or the rest of an array, waited here and waits no more."""
-        item: Item | None
         if event.job_id:
-            item = self._state.jobs.get(event.job_id)
+            record = self._state.jobs.get(event.job_id)
+            if record is not None:
+                self._backlog.went_stale(record)
         else:
-            item = self._state.array_of(event.array_id)
-        if item is not None:
-            self._backlog.went_stale(item)
+            array = self._state.array_of(event.array_id)
+            if array is not None and not array.tasks_waiting:
+                self._array_gone(array)
+
+    def _array_gone(self, array: ArrayRecord) -> None:
+        """An array has no tasks left to assign."""
+        self._holds.unlay(array)
+        self._backlog.went_stale(array)
 
     def _on_attempt_over(self, event: Event) -> None:
         """An attempt ended: its worker has less to do, its client and array have room."""

@@ -41,7 +41,7 @@ from rollq.grid.state import (
     GridState,
     JobRecord,
 )
-from rollq.policy.retry import backoff_ms
+from rollq.policy.retry import lost_attempt
 from rollq.policy.timers import Timers
 
 SCAN_RECORDS_MAX: Final = 10_000  # records read in one call after a change of leader
@@ -175,7 +175,7 @@ class Expiry:
         self._graces.set(worker_id, now_ms + state.settings.lease_ms)
         held = [state.jobs[job_id] for job_id in worker.held]
         return CloseWorker(
-            worker_id, incarnation, tuple(_lost_attempt(state, job, jitter) for job in held)
+            worker_id, incarnation, tuple(lost_attempt(state, job, jitter) for job in held)
         )
 
     def _lost(
@@ -187,18 +187,21 @@ class Expiry:
             job = state.jobs.get(job_id)
             if job is not None and job.state is ASSIGNED:
                 self._leases.set(job_id, again_ms)
-                lost.append(_lost_attempt(state, job, jitter))
+                lost.append(lost_attempt(state, job, jitter))
         return tuple(lost)
 
     def _released(self, state: GridState, now_ms: int, count_max: int) -> tuple[LostAttempt, ...]:
         again_ms = now_ms + state.settings.lease_ms
         released = []
         for key in self._delays.pop_due(now_ms, count_max):
-            self._delays.set(key, again_ms)
-            if len(key) == PREFIX_BYTES:
-                released.append(LostAttempt(state.arrays[key].array_id, 0))
+            array, job = state.arrays.get(key), state.jobs.get(key)
+            if array is not None and array.delayed:
+                released.append(LostAttempt(array.array_id, 0))
+            elif job is not None and job.state is DELAYED:
+                released.append(LostAttempt(key, job.attempt))
             else:
-                released.append(LostAttempt(key, state.jobs[key].attempt))
+                continue
+            self._delays.set(key, again_ms)
         return tuple(released)
 
     def _expired(self, state: GridState, now_ms: int, count_max: int) -> tuple[JobId, ...]:
@@ -219,13 +222,13 @@ class Expiry:
         again_ms = now_ms + state.settings.lease_ms
         forgotten = []
         for key in self._keeps.pop_due(now_ms, count_max):
-            if len(key) == PREFIX_BYTES:
-                array = state.arrays[key]
-                if array.forget_asked:
-                    continue  # it goes with the last of its tasks
+            array = state.arrays.get(key)
+            if array is not None and not array.forget_asked:  # else it goes with its last task
                 forgotten.append(array.array_id)
-            else:
+            elif key in state.jobs:
                 forgotten.append(key)
+            else:
+                continue
             self._keeps.set(key, again_ms)
         return tuple(forgotten)
 
@@ -388,12 +391,3 @@ HANDLERS: Final[dict[str, Callable[[Expiry, Event, GridState, int], None]]] = {
 def _key(event: Event) -> bytes:
     """What a timer goes by: the job, or the array if the event is of one."""
     return event.job_id or event.array_id[:PREFIX_BYTES]
-
-
-def _lost_attempt(state: GridState, job: JobRecord, jitter: Jitter) -> LostAttempt:
-    """The running attempt of a job as given up, with the wait before the next."""
-    settings = state.settings
-    starts = job.attempt - (job.past.starts_base if job.past is not None else 0)
-    base_ms = job.options.retry_base_ms or settings.retry_base_ms
-    delay_ms = backoff_ms(starts, base_ms, settings.retry_max_ms, jitter)
-    return LostAttempt(job.job_id, job.attempt, delay_ms)

@@ -26,20 +26,18 @@ class Decision(NamedTuple):
 
     record: JobRecord
     session: Session
-    is_counted: bool  # against a cap; clients without one are not counted
 
 
 class ArrayHold:
     """Decisions under way for one array, and what rests because of its limit."""
 
-    __slots__ = ("reserved", "resting", "tasks", "tasks_reserved")
+    __slots__ = ("client", "reserved", "resting", "tasks", "tasks_reserved")
 
-    def __init__(self) -> None:
+    def __init__(self, client: ClientRecord) -> None:
+        self.client = client  # the array may be gone before what was decided is refused
         self.reserved = 0  # starts decided: new tasks and further attempts of old ones
         self.tasks_reserved = 0  # of these, new tasks
-        self.tasks: dict[
-            WorkerId, list[tuple[Session, bool]]
-        ] = {}  # who was given new tasks, in order
+        self.tasks: dict[WorkerId, list[Session]] = {}  # who was given new tasks, in order
         self.resting: deque[Item] = deque()
 
     @property
@@ -56,7 +54,7 @@ class Holds:
     def __init__(self, state: GridState) -> None:
         self._state = state
         self.jobs: dict[JobId, Decision] = {}
-        self._clients_reserved: dict[ClientId, int] = {}
+        self._clients_reserved: dict[ClientRecord, int] = {}
         self._arrays: dict[JobId, ArrayHold] = {}
         self._laid: dict[JobId, None] = {}  # arrays that stand in a lane
         self._parked: dict[ClientId, deque[tuple[ClientRecord, QueueLanes, int]]] = {}
@@ -69,7 +67,7 @@ class Holds:
         cap = client.cap or self._state.settings.client_cap
         if not cap:
             return False
-        return client.in_flight + self._clients_reserved.get(client.client_id, 0) >= cap
+        return client.in_flight + self._clients_reserved.get(client, 0) >= cap
 
     def judge(self, item: Item) -> int:
         """Whether the first of a lane may start; what must rest is kept here from now on."""
@@ -90,7 +88,7 @@ class Holds:
         else:
             verdict = START_AND_STAY if left > 1 else START
         if verdict != START_AND_STAY:
-            del self._laid[item.array_id]
+            self.unlay(item)
         return verdict
 
     def lay(self, array: ArrayRecord) -> bool:
@@ -100,49 +98,50 @@ class Holds:
         self._laid[array.array_id] = None
         return True
 
+    def unlay(self, array: ArrayRecord) -> None:
+        """An array stands in no lane any more, or has nothing left to give."""
+        self._laid.pop(array.array_id, None)
+
     # --- decisions
 
     def reserve_job(self, record: JobRecord, session: Session) -> None:
         """A job was given to a session."""
-        self.jobs[record.job_id] = Decision(record, session, self._count(record.client))
+        self.jobs[record.job_id] = Decision(record, session)
+        self._count(record.client)
         if record.array is not None:
-            self._hold(record.array.array_id).reserved += 1
+            self._hold(record.array).reserved += 1
 
     def release_job(self, job_id: JobId) -> Decision | None:
         """The decision on a job is applied or refused; None if there was none."""
         decision = self.jobs.pop(job_id, None)
         if decision is not None:
             record = decision.record
-            if decision.is_counted:
-                self._uncount(record.client.client_id)
+            self._uncount(record.client)
             if record.array is not None:
-                self._hold(record.array.array_id).reserved -= 1
+                self._hold(record.array).reserved -= 1
                 self._maybe_forget(record.array.array_id)
         return decision
 
     def reserve_task(self, array: ArrayRecord, session: Session) -> None:
         """The next task of an array was given to a session."""
-        hold = self._hold(array.array_id)
+        hold = self._hold(array)
         hold.reserved += 1
         hold.tasks_reserved += 1
-        given = (session, self._count(array.client))
-        hold.tasks.setdefault(session.worker_id, []).append(given)
+        hold.tasks.setdefault(session.worker_id, []).append(session)
+        self._count(array.client)
 
-    def release_task(
-        self, array_id: JobId, client_id: ClientId, worker_id: WorkerId
-    ) -> Session | None:
+    def release_task(self, array_id: JobId, worker_id: WorkerId) -> Session | None:
         """A decision on a task is applied or refused; None if there was none."""
         hold = self._arrays.get(array_id)
         if hold is None or worker_id not in hold.tasks:
             return None
-        given = hold.tasks[worker_id]
-        session, is_counted = given.pop(0)
-        if not given:
+        sessions = hold.tasks[worker_id]
+        session = sessions.pop(0)
+        if not sessions:
             del hold.tasks[worker_id]
         hold.reserved -= 1
         hold.tasks_reserved -= 1
-        if is_counted:
-            self._uncount(client_id)
+        self._uncount(hold.client)
         self._maybe_forget(array_id)
         return session
 
@@ -151,14 +150,9 @@ class Holds:
         return [
             (array_id, session)
             for array_id, hold in self._arrays.items()
-            for given in hold.tasks.values()
-            for session, _ in given
+            for sessions in hold.tasks.values()
+            for session in sessions
         ]
-
-    def tasks_reserved(self, array_id: JobId) -> int:
-        """How many new tasks of an array are decided but not applied."""
-        hold = self._arrays.get(array_id)
-        return hold.tasks_reserved if hold is not None else 0
 
     # --- limits
 
@@ -219,7 +213,7 @@ class Holds:
     def _rests(self, array: ArrayRecord, item: Item) -> bool:
         if not array.running_max:
             return False
-        hold = self._hold(array.array_id)
+        hold = self._hold(array)
         if array.running + hold.reserved < array.running_max:
             return False
         hold.resting.append(item)
@@ -230,27 +224,23 @@ class Holds:
         cap = self._state.cap_of(client) if client is not None else 0
         if client is None or not cap:
             return wanted
-        return max(0, cap - client.in_flight - self._clients_reserved.get(client_id, 0))
+        return max(0, cap - client.in_flight - self._clients_reserved.get(client, 0))
 
-    def _count(self, client: ClientRecord) -> bool:
-        """Count a decision against its client's cap; False if it has none."""
-        if not self._state.cap_of(client):
-            return False
+    def _count(self, client: ClientRecord) -> None:
         reserved = self._clients_reserved
-        reserved[client.client_id] = reserved.get(client.client_id, 0) + 1
-        return True
+        reserved[client] = reserved.get(client, 0) + 1
 
-    def _uncount(self, client_id: ClientId) -> None:
-        left = self._clients_reserved[client_id] - 1
+    def _uncount(self, client: ClientRecord) -> None:
+        left = self._clients_reserved[client] - 1
         if left:
-            self._clients_reserved[client_id] = left
+            self._clients_reserved[client] = left
         else:
-            del self._clients_reserved[client_id]
+            del self._clients_reserved[client]
 
-    def _hold(self, array_id: JobId) -> ArrayHold:
-        hold = self._arrays.get(array_id)
+    def _hold(self, array: ArrayRecord) -> ArrayHold:
+        hold = self._arrays.get(array.array_id)
         if hold is None:
-            hold = self._arrays[array_id] = ArrayHold()
+            hold = self._arrays[array.array_id] = ArrayHold(array.client)
         return hold
 
     def _maybe_forget(self, array_id: JobId) -> None:

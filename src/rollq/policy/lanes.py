@@ -133,18 +133,21 @@ class QueueLanes:
         level = self.levels[priority]
         if level is None:
             level = self.levels[priority] = Level()
-        self.size += 1
         lanes = level.lanes
+        client_count = len(lanes)
         lane = lanes.setdefault(client, item)
-        if lane is item:
+        if len(lanes) > client_count:
             level.ring.append(client)
             self.mask |= 1 << priority
+        elif lane is item:
+            return  # it went and came back within one entry
         elif lane is None:
             lanes[client] = item
         elif isinstance(lane, Lane):
             lane.add(item)
         else:
             lanes[client] = Lane(lane, item)
+        self.size += 1
 
     def push_run(self, items: list[Item]) -> None:
         """As `push` for each, of several given by seq that have one client and equal options."""
