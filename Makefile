@@ -19,7 +19,7 @@ PURE_FILES := $(subst $(empty) ,$(comma),$(PURE:%=src/rollq/%/*))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env test check lint types tidy unit sim sim-mutants bench-core coverage clean
+.PHONY: help env test check lint types tidy unit sim sim-mutants bench-core demo coverage clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ sim-mutants: $(READY) ## Switch on each deliberate bug; the simulator must find 
 
 bench-core: $(READY) ## Speed and memory of the core, without disk or network.
 	$(PY) -m bench.core
+
+demo: $(READY) ## Three members, a thousand jobs, kill -9 of the leader; the history is checked.
+	$(PY) -m rollq demo
 
 coverage: $(READY) ## Line coverage of the pure packages; fails under 95 %.
 	$(PY) -m coverage run -m pytest --ignore=tests/tidy

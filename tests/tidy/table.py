@@ -31,6 +31,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "spark": ("base", "history", "roles.client.blocking"),
     "web": ("base", "observe"),
     "cli": (*SHELL, "roles", "spark", "web"),
+    "__main__": ("cli",),
     "testing": (*SHELL, "roles", "spark", "web", "cli"),
     "": ("base", "tasks", "roles.client"),  # rollq/__init__.py: the public API
 }

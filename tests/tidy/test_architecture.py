@@ -87,6 +87,7 @@ def test_every_module_is_used() -> None:
         if target != module.name
     }
     used.update(re.findall(r"-m (rollq[\w.]*)", (ROOT / "Makefile").read_text(encoding="utf-8")))
+    used.update(f"{name}.__main__" for name in tuple(used))  # a package that is run
     complain(
         f"{module.path}: imported by nothing"
         for module in modules("src")

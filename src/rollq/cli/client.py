@@ -1,0 +1,69 @@
+"""`rollq client`: the seeds' sample client of one group."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rollq.cli.options import DEFAULT_TIMEOUT_S, Json, Timeout
+
+EPILOG = """\b
+Examples:
+  rollq client 127.0.0.1 5000 clientA 8
+  rollq client 127.0.0.1 5000 clientA --exec resize --count 10
+"""
+Exec = Annotated[str, typer.Option("--exec", help="Program or task to run.")]
+Count = Annotated[int, typer.Option(min=1, help="How many jobs; job n gets the argument n.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=EPILOG)(client)
+
+
+def client(
+    host: Annotated[str, typer.Argument(help="Host of a member.")],
+    port: Annotated[int, typer.Argument(min=1, max=65_535, help="Port of that member.")],
+    client_id: Annotated[str, typer.Argument(metavar="CLIENTID", help="Name of this client.")],
+    desired: Annotated[
+        int,
+        typer.Argument(envvar="CLIENT_DESIRED_PAR", min=0, help="Jobs of this client at once."),
+    ] = 4,
+    exec_name: Exec = "calcA",
+    count: Count = 3,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    as_json: Json = False,
+) -> None:
+    """Submit a few jobs under a name, and show their results.
+
+    The sample client of the first designs; `rollq submit` does more. Exit code 1 if a job did not
+    end well.
+    """
+    from rollq.cli.service import run
+
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    if not run(_run(address, client_id, desired, exec_name, count, timeout, as_json)):
+        raise typer.Exit(1)
+
+
+async def _run(
+    address: str,
+    client_id: str,
+    desired: int,
+    exec_name: str,
+    count: int,
+    timeout_s: float,
+    as_json: bool,
+) -> bool:
+    from rollq.cli.results import write_result
+    from rollq.roles.client.client import Client
+
+    ok = True
+    async with Client(
+        address, client_id=client_id, desired_parallelism=desired, timeout=timeout_s
+    ) as grid:
+        async for result in grid.map(exec_name, [str(number) for number in range(1, count + 1)]):
+            write_result(result, as_json=as_json)
+            ok &= result.ok
+    return ok

@@ -1,0 +1,217 @@
+"""`rollq cluster`: who belongs to the group, and changes of that."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rollq.base.errors import DialError, ErrorCode, LocalError
+from rollq.cli.options import DEFAULT_SERVERS, DEFAULT_TIMEOUT_S, Json, Servers, Timeout
+
+if TYPE_CHECKING:
+    from rollq.roles.client.client import Client
+    from rollq.roles.member.status import ClusterView, MemberView
+
+EPILOG = """\b
+Examples:
+  rollq cluster status
+  rollq cluster add 127.0.0.1:5004
+  rollq cluster remove 127.0.0.1:5003
+  rollq cluster transfer 127.0.0.1:5002
+"""
+app = typer.Typer(
+    name="cluster",
+    help="Look at the members of the group, and change who belongs to it.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+POLL_S = 0.1
+Who = Annotated[str, typer.Argument(metavar="MEMBER", help="Address or id of a member.")]
+LongTimeout = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        envvar="ROLLQ_TIMEOUT",
+        min=0.1,
+        metavar="SECONDS",
+        help="How long to wait until it is so.",
+    ),
+]
+
+
+@app.command(epilog="Example: rollq cluster status --json | jq -r .leader")
+def status(
+    servers: Servers = DEFAULT_SERVERS,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    as_json: Json = False,
+) -> None:
+    """Show members with role, term, commit index and how far behind each one is."""
+    _run(_look(servers, timeout), as_json=as_json)
+
+
+@app.command(epilog="Example: rollq cluster add 127.0.0.1:5004")
+def add(
+    address: Annotated[str, typer.Argument(metavar="HOST:PORT", help="The new member.")],
+    servers: Servers = DEFAULT_SERVERS,
+    timeout: LongTimeout = 60.0,
+    as_json: Json = False,
+) -> None:
+    """Wait until a new member has caught up and votes.
+
+    Start it first, on an empty state directory, with the members of the group as its --peers: it
+    asks to be let in, gets everything that was ever accepted, and then votes.
+    """
+    from rollq.net.dialer import split_address
+
+    split_address(address)
+    _run(_add(servers, timeout, address), as_json=as_json)
+
+
+@app.command(epilog="Example: rollq cluster remove 127.0.0.1:5003")
+def remove(
+    member: Who,
+    servers: Servers = DEFAULT_SERVERS,
+    timeout: LongTimeout = 30.0,
+    as_json: Json = False,
+) -> None:
+    """Take a member out of the group. Stop its process afterwards."""
+    _run(_remove(servers, timeout, member), as_json=as_json)
+
+
+@app.command(epilog="Example: rollq cluster transfer 127.0.0.1:5002")
+def transfer(
+    member: Annotated[
+        str, typer.Argument(metavar="[MEMBER]", help="Who shall lead; else the most advanced.")
+    ] = "",
+    servers: Servers = DEFAULT_SERVERS,
+    timeout: LongTimeout = 30.0,
+    as_json: Json = False,
+) -> None:
+    """Let another member lead, without an election timeout."""
+    _run(_transfer(servers, timeout, member), as_json=as_json)
+
+
+def show_cluster(document: dict[str, Any]) -> None:
+    """The group for people."""
+    from rollq.cli.output import write_line, write_table
+
+    write_line(
+        f"leader {document['leader']}, term {document['term']}, "
+        f"commit {document['commit']}, applied {document['applied']}"
+    )
+    columns = ("address", "role", "match", "lag", "active", "state", "id")
+    write_table(columns, [[one[name] for name in columns] for one in document["members"]])
+
+
+def _run(main: Any, *, as_json: bool) -> None:
+    from rollq.cli.documents import cluster_document
+    from rollq.cli.output import write_json
+    from rollq.cli.service import run
+
+    document = cluster_document(run(main))
+    if as_json:
+        write_json(document)
+    else:
+        show_cluster(document)
+
+
+async def _look(servers: str, timeout_s: float) -> ClusterView:
+    from rollq.cli.grid import connected
+
+    async with connected(servers, timeout_s) as client:
+        return await _view(client)
+
+
+async def _add(servers: str, timeout_s: float, address: str) -> ClusterView:
+    from rollq.cli.grid import connected
+
+    def votes(view: ClusterView) -> bool:
+        return any(one.address == address and one.role != "learner" for one in view.members)
+
+    async with connected(servers, timeout_s) as client:
+        view = await _view(client)
+        names = ",".join(one.address for one in view.members)
+        return await _until(
+            client,
+            timeout_s,
+            votes,
+            f"{address} does not vote yet",
+            f"start it on an empty state directory with --peers {names}, and look at its log",
+        )
+
+
+async def _remove(servers: str, timeout_s: float, named: str) -> ClusterView:
+    from rollq.cli.grid import connected
+
+    async with connected(servers, timeout_s) as client:
+        member = _find(await _view(client), named)
+        await client.remove_member(member.member_id)
+        return await _until(
+            client,
+            timeout_s,
+            lambda view: all(one.member_id != member.member_id for one in view.members),
+            f"{named} still belongs to the group",
+            "look at `rollq cluster status`",
+        )
+
+
+async def _transfer(servers: str, timeout_s: float, named: str) -> ClusterView:
+    from rollq.cli.grid import connected
+
+    async with connected(servers, timeout_s) as client:
+        view = await _view(client)
+        if named:
+            member = _find(view, named)
+        else:
+            followers = [one for one in view.members if one.role == "follower" and one.active]
+            if not followers:
+                raise LocalError(
+                    ErrorCode.BAD_OPTIONS, "nobody else could lead", "start another voter first"
+                )
+            member = max(followers, key=lambda one: one.match)
+        await client.transfer(member.member_id)
+        return await _until(
+            client,
+            timeout_s,
+            lambda view: view.leader_id == member.member_id,
+            f"{member.address} does not lead yet",
+            "look at `rollq cluster status`; a member that lags cannot take over",
+        )
+
+
+async def _view(client: Client) -> ClusterView:
+    from rollq.cli.grid import ask
+    from rollq.roles.member.status import ClusterView
+
+    return await ask(client, ClusterView, "cluster")
+
+
+def _find(view: ClusterView, named: str) -> MemberView:
+    for member in view.members:
+        if named in (member.address, str(member.member_id)):
+            return member
+    known = ", ".join(member.address for member in view.members)
+    raise LocalError(ErrorCode.BAD_OPTIONS, f"no member {named[:128]!r}", f"there are: {known}")
+
+
+async def _until(
+    client: Client,
+    timeout_s: float,
+    condition: Callable[[ClusterView], bool],
+    otherwise: str,
+    hint: str,
+) -> ClusterView:
+    """The group once it is as wanted."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            while True:
+                view = await _view(client)
+                if condition(view):
+                    return view
+                await asyncio.sleep(POLL_S)
+    except TimeoutError:
+        raise DialError(ErrorCode.TIMED_OUT, f"after {timeout_s:g} s {otherwise}", hint) from None

@@ -1,0 +1,92 @@
+"""Defaults from a TOML file. A key at the top is a default of every command that has such an
+option; a table is named by a command: `[worker]`, `[dlq.list]`. Arguments and environment win."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from rollq.base.errors import ErrorCode, LocalError
+
+
+def load_config(ctx: typer.Context, named: Path | None) -> None:
+    """Make the file's values the defaults of the commands below this context.
+
+    Raises:
+        LocalError: BAD_SETUP, if the file cannot be read or names what does not exist.
+    """
+    path = named or _default_path()
+    if named is None and not path.is_file():
+        return
+    values = _read(path)
+    common = {_key(name): value for name, value in values.items() if not isinstance(value, dict)}
+    tables = {name: value for name, value in values.items() if isinstance(value, dict)}
+    used: dict[str, None] = {}
+    ctx.default_map = _defaults(ctx.command, common, tables, path, used)
+    unknown = [name for name in common if name not in used]
+    if unknown:
+        raise _bad(path, f"no command has an option named {unknown[0]!r}")
+
+
+def _default_path() -> Path:
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    return (Path(base) if base else Path.home() / ".config") / "rollq" / "rollq.toml"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise _bad(path, f"cannot be read: {error.strerror or error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise _bad(path, f"is not TOML: {error}") from None
+
+
+def _defaults(
+    command: Any, common: dict[str, Any], tables: dict[str, Any], path: Path, used: dict[str, None]
+) -> dict[str, Any]:
+    """What the file says for one command and, if it is a group, for those below it."""
+    below = getattr(command, "commands", {})
+    made: dict[str, Any] = {}
+    for name, child in below.items():
+        table = tables.get(name, {})
+        own = {_key(key): value for key, value in table.items() if not isinstance(value, dict)}
+        nested = {key: value for key, value in table.items() if isinstance(value, dict)}
+        made[name] = _defaults(child, common, nested, path, used)
+        params = _params(child)
+        for key, value in common.items():
+            if key in params:
+                used[key] = None
+                made[name][params[key]] = value
+        for key, value in own.items():
+            if key not in params:
+                raise _bad(path, f"[{name}] has no option named {key!r}")
+            made[name][params[key]] = value
+    for name in tables:
+        if name not in below:
+            raise _bad(path, f"there is no command named {name!r}")
+    return made
+
+
+def _params(command: Any) -> dict[str, str]:
+    """Parameters of a command, by every name that a person would write."""
+    names: dict[str, str] = {}
+    for param in command.params:
+        for spelled in (param.name, *param.opts):
+            names[_key(spelled.lstrip("-"))] = param.name
+    return names
+
+
+def _key(name: str) -> str:
+    return name.replace("-", "_")
+
+
+def _bad(path: Path, what: str) -> LocalError:
+    return LocalError(
+        ErrorCode.BAD_SETUP, f"{path}: {what}", "correct the file, or name another with --config"
+    )

@@ -1,0 +1,186 @@
+"""`rollq dlq`: jobs that are dead, and what to do with them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rollq.base.errors import ErrorCode, LocalError
+from rollq.cli.options import (
+    DEFAULT_SERVERS,
+    DEFAULT_TIMEOUT_S,
+    JobIdArgument,
+    Json,
+    Limit,
+    Servers,
+    Timeout,
+)
+
+if TYPE_CHECKING:
+    from rollq.grid.views import JobView
+    from rollq.roles.client.client import Client
+
+EPILOG = """\b
+Examples:
+  rollq dlq list
+  rollq dlq show 6f9619ff-8b86-d011-b42d-00c04fc964ff
+  rollq dlq redrive --all --queue render
+  rollq dlq purge 6f9619ff-8b86-d011-b42d-00c04fc964ff
+"""
+app = typer.Typer(
+    name="dlq",
+    help="Look at dead jobs; run them again, or forget them.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+Ids = Annotated[list[str] | None, typer.Argument(metavar="[ID]…", help="Ids of dead jobs.")]
+All = Annotated[bool, typer.Option("--all", help="All dead jobs instead of those named.")]
+Queue = Annotated[str, typer.Option(help="With --all: only jobs of this queue.")]
+ORDER_ROWS = 500  # jobs in one order: one log entry
+
+
+@app.command("list", epilog="Example: rollq dlq list --json | jq -r '.id + \" \" + .end.cause'")
+def list_(
+    queue: Annotated[str, typer.Option(help="Only jobs of this queue.")] = "",
+    limit: Limit = 100,
+    servers: Servers = DEFAULT_SERVERS,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    as_json: Json = False,
+) -> None:
+    """List dead jobs, oldest first, and why they died."""
+    from rollq.cli.documents import job_document
+    from rollq.cli.output import write_json, write_table
+    from rollq.cli.service import run
+
+    found = [job_document(view) for view in run(_collect(servers, timeout, queue, limit))]
+    if as_json:
+        for document in found:
+            write_json(document)
+        return
+    write_table(
+        ["id", "exec", "queue", "attempts", "cause", "detail", "since"],
+        [
+            [
+                *(one["id"], one["exec"], one["queue"], one["attempt"]),
+                *(one["end"].get("cause", ""), one["end"].get("detail", ""), one["changed"]),
+            ]
+            for one in found
+        ],
+    )
+
+
+@app.command(epilog="Example: rollq dlq show 6f9619ff-8b86-d011-b42d-00c04fc964ff")
+def show(
+    job_id: JobIdArgument,
+    servers: Servers = DEFAULT_SERVERS,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    as_json: Json = False,
+) -> None:
+    """Show one dead job with every attempt."""
+    from rollq.cli.job import job
+
+    job(job_id, servers, timeout, as_json)
+
+
+@app.command(epilog="Example: rollq dlq redrive --all --queue render")
+def redrive(
+    job_id: Ids = None,
+    every: All = False,
+    queue: Queue = "",
+    servers: Servers = DEFAULT_SERVERS,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    as_json: Json = False,
+) -> None:
+    """Run dead jobs again, with their attempts counted anew."""
+    _order("redrive", job_id, every, queue, servers, timeout, as_json)
+
+
+@app.command(epilog="Example: rollq dlq purge --all --yes")
+def purge(
+    job_id: Ids = None,
+    every: All = False,
+    queue: Queue = "",
+    yes: Annotated[bool, typer.Option("--yes", help="With --all: do not ask.")] = False,
+    servers: Servers = DEFAULT_SERVERS,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    as_json: Json = False,
+) -> None:
+    """Forget dead jobs for good: they and their output cannot be had back."""
+    if every and not yes:
+        if as_json:
+            raise LocalError(ErrorCode.BAD_OPTIONS, "purge --all wants --yes", "add it")
+        typer.confirm("Forget all these dead jobs for good?", abort=True)
+    _order("purge", job_id, every, queue, servers, timeout, as_json)
+
+
+def _order(
+    action: str,
+    ids: list[str] | None,
+    every: bool,
+    queue: str,
+    servers: str,
+    timeout_s: float,
+    as_json: bool,
+) -> None:
+    from rollq.cli.grid import job_ids
+    from rollq.cli.output import write_json, write_line
+    from rollq.cli.service import run
+
+    if bool(ids) is every or (queue and not every):
+        raise LocalError(
+            ErrorCode.BAD_OPTIONS,
+            "it is not clear which jobs are meant",
+            "name their ids, or use --all (with --queue, if only one queue is meant)",
+        )
+    named = job_ids(ids or [])
+    count = run(_order_all(action, named, queue, servers, timeout_s))
+    if as_json:
+        write_json({action: count})
+    else:
+        write_line(f"{count} jobs {'back in their queues' if action == 'redrive' else 'forgotten'}")
+
+
+async def _order_all(
+    action: str, named: list[bytes], queue: str, servers: str, timeout_s: float
+) -> int:
+    from rollq.cli.grid import connected
+
+    async with connected(servers, timeout_s) as client:
+        ids = named or [view.job_id async for view in _dead(client, queue)]
+        act = client.redrive if action == "redrive" else client.purge
+        count = 0
+        for first in range(0, len(ids), ORDER_ROWS):
+            count += await act(*ids[first : first + ORDER_ROWS])
+    return count
+
+
+async def _collect(servers: str, timeout_s: float, queue: str, limit: int) -> list[JobView]:
+    from rollq.cli.grid import connected
+
+    found: list[JobView] = []
+    async with connected(servers, timeout_s) as client:
+        async for view in _dead(client, queue):
+            found.append(view)
+            if len(found) == limit:
+                break
+    return found
+
+
+async def _dead(client: Client, queue: str) -> AsyncIterator[JobView]:
+    """Every dead job of a queue (empty: of all), oldest first."""
+    from rollq.cli.grid import PAGE_ROWS, ask_pages
+    from rollq.grid.views import DeadPage
+
+    after = 0
+    while True:
+        key = after.to_bytes(8, "big")
+        page, rows = await ask_pages(client, DeadPage, "dead", key, PAGE_ROWS)
+        for view in page.jobs:
+            if queue in ("", view.queue):
+                yield view
+        if len(page.jobs) < rows:
+            return
+        after = page.after

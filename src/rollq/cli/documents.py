@@ -1,0 +1,187 @@
+"""Views of the grid as documents: ids in text, names in snake case, results opened. The JSON that
+`--json` prints is a promise: fields may be added, none is removed or changes its meaning."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from rollq.base.ids import guid_to_text
+from rollq.base.jobs import DEFAULT_OPTIONS, JobOptions
+from rollq.grid.commands import Cause
+from rollq.grid.views import ArrayView, EndView, JobView, QueueView, WorkerView
+from rollq.roles.client.results import Result
+from rollq.roles.member.status import ClusterView
+from rollq.wire import messages as wire
+
+
+def job_document(view: JobView) -> dict[str, Any]:
+    """One job."""
+    document: dict[str, Any] = {
+        "id": guid_to_text(view.job_id),
+        "state": view.state,
+        "exec": view.exec_name,
+        "queue": view.queue,
+        "client": view.client_id,
+        "attempt": view.attempt,
+        "changed": when(view.stamp_ms),
+        "changed_ms": view.stamp_ms,
+        "body_bytes": view.body_bytes,
+        "options": _options(view.options),
+    }
+    if view.state == "assigned":
+        document |= {
+            "worker": guid_to_text(view.worker_id),
+            "fence": view.fence,
+            "lease_ms": view.lease_ms,
+        }
+    if view.delay_ms:
+        document["delay_ms"] = view.delay_ms
+    if view.cancel_requested:
+        document["cancel_requested"] = True
+    if view.array_id:
+        document["array"] = guid_to_text(view.array_id)
+    if view.end is not None:
+        document["end"] = _end(view, view.end)
+    if view.attempts:
+        document["attempts"] = [
+            {"attempt": one.attempt, "cause": cause_name(one.cause), "detail": one.detail}
+            for one in view.attempts
+        ]
+    return document
+
+
+def result_document(result: Result) -> dict[str, Any]:
+    """How a job ended, as its client got it."""
+    document = {
+        "id": result.id,
+        "exec": result.exec_name,
+        "status": result.status,
+        "exit_code": result.exit_code,
+        "signal": result.signal,
+        "run_ms": result.run_ms,
+        "attempts": result.attempts,
+        "stdout": result.stdout,
+        "stderr": result.stderr,
+    }
+    more = {
+        "cause": result.cause,
+        "detail": result.detail,
+        "note": result.note,
+        "files": sorted(result.files),
+    }
+    return document | {name: value for name, value in more.items() if value}
+
+
+def array_document(view: ArrayView) -> dict[str, Any]:
+    """One array."""
+    return {
+        "id": guid_to_text(view.array_id),
+        "exec": view.exec_name,
+        "queue": view.queue,
+        "client": view.client_id,
+        "tasks": view.task_count,
+        "running_max": view.running_max,
+        "delayed": view.delayed,
+        "waiting": view.waiting,
+        "open": view.open,
+        "running": view.running,
+        "done": view.done,
+        "dead": view.dead,
+        "cancelled": view.cancelled,
+    }
+
+
+def queue_document(view: QueueView) -> dict[str, Any]:
+    """One queue, or the sum of all (without a name)."""
+    document: dict[str, Any] = {"name": view.name, "paused": view.paused} if view.name else {}
+    return document | {
+        "queued": view.queued,
+        "delayed": view.delayed,
+        "running": view.assigned,
+        "done": view.done,
+        "dead": view.dead,
+        "cancelled": view.cancelled,
+    }
+
+
+def worker_document(view: WorkerView) -> dict[str, Any]:
+    """One worker."""
+    return {
+        "id": guid_to_text(view.worker_id),
+        "name": view.name,
+        "slots": view.slots,
+        "running": len(view.held),
+        "patterns": list(view.patterns),
+        "jobs": [guid_to_text(job_id) for job_id in view.held],
+    }
+
+
+def cluster_document(view: ClusterView) -> dict[str, Any]:
+    """The group. Member ids are text: they do not fit a number of JavaScript."""
+    return {
+        "leader": view.leader,
+        "leader_id": str(view.leader_id),
+        "term": view.term,
+        "commit": view.commit,
+        "applied": view.applied,
+        "last_index": view.last_index,
+        "log_hash": view.log_hash.hex(),
+        "members": [
+            {
+                "id": str(member.member_id),
+                "address": member.address,
+                "role": member.role,
+                "match": member.match,
+                "lag": member.lag,
+                "active": member.active,
+                "state": member.state,
+            }
+            for member in view.members
+        ],
+    }
+
+
+def cause_name(cause: int) -> str:
+    """A cause in a word."""
+    try:
+        return Cause(cause).name.lower()
+    except ValueError:
+        return f"cause {cause}"
+
+
+def when(stamp_ms: int) -> str:
+    """A stamp as people read it, in local time."""
+    if not stamp_ms:
+        return ""
+    clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(stamp_ms / 1000))
+    return f"{clock}.{stamp_ms % 1000:03d}"
+
+
+def _options(options: JobOptions) -> dict[str, Any]:
+    """What was asked for, without what was not."""
+    return {
+        name: getattr(options, name)
+        for name in JobOptions.__struct_fields__
+        if getattr(options, name) != getattr(DEFAULT_OPTIONS, name)
+    }
+
+
+def _end(view: JobView, end: EndView) -> dict[str, Any]:
+    message = wire.Result(
+        view.job_id,
+        view.state,
+        end.status,
+        end.result,
+        view.exec_name,
+        end.exit_code,
+        end.signal,
+        end.run_ms,
+        view.attempt,
+        end.cause,
+        end.detail,
+        view.client_id,
+    )
+    document = result_document(Result(message))
+    del document["id"], document["exec"]
+    return document | {"peak_bytes": end.peak_bytes, "confirmed": end.confirmed}

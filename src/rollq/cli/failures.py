@@ -1,0 +1,94 @@
+"""From errors to words and exit codes. A person sees what happened, why, and what to do; a
+traceback means a bug of ours."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Final
+
+import typer
+from typer.core import TyperGroup
+
+from rollq.base.errors import ErrorCode, Fault, RollqError
+
+EXIT_OK: Final = 0
+EXIT_FOUND: Final = 1  # the job failed, or a check found something
+EXIT_USAGE: Final = 2
+EXIT_UNREACHABLE: Final = 3
+EXIT_REFUSED: Final = 4
+EXIT_INTERRUPTED: Final = 130
+
+_USAGE: Final = (ErrorCode.BAD_ADDRESS, ErrorCode.BAD_SETUP, ErrorCode.BAD_OPTIONS)
+_UNREACHABLE: Final = (
+    ErrorCode.UNREACHABLE,
+    ErrorCode.DISCONNECTED,
+    ErrorCode.TIMED_OUT,
+    ErrorCode.NOT_LEADER,
+    ErrorCode.NOT_READY,
+)
+_FOUND: Final = (ErrorCode.JOB_FAILED, ErrorCode.JOB_DEAD, ErrorCode.CANCELLED, ErrorCode.BUG)
+_JSON: Final = "rollq.json"
+
+
+class Commands(TyperGroup):
+    """The root of the tree: errors of rollq end here."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; an error becomes words on stderr and an exit code."""
+        try:
+            return super().invoke(ctx)
+        except RollqError as error:
+            report(error, as_json=bool(ctx.meta.get(_JSON)))
+            raise typer.Exit(exit_code_of(error)) from None
+        except KeyboardInterrupt:
+            raise typer.Exit(EXIT_INTERRUPTED) from None
+        except BrokenPipeError:
+            # Whoever read our output has seen enough; nothing more may be flushed into it.
+            sys.stdout = None
+            raise typer.Exit(EXIT_OK) from None
+
+
+def remember_json(ctx: typer.Context, value: bool) -> bool:
+    """Callback of `--json`: errors are told in the same form."""
+    if value:
+        ctx.meta[_JSON] = True
+    return value
+
+
+def exit_code_of(error: RollqError) -> int:
+    """The exit code that says what kind of failure it was."""
+    code = error.code
+    if code in _USAGE:
+        return EXIT_USAGE
+    if code in _UNREACHABLE:
+        return EXIT_UNREACHABLE
+    if code in _FOUND or 400 <= code < 600:
+        return EXIT_FOUND
+    return EXIT_REFUSED
+
+
+def report(error: RollqError, *, as_json: bool) -> None:
+    """Tell an error on stderr."""
+    notes = list(getattr(error, "__notes__", ()))
+    if as_json:
+        import msgspec
+
+        document = {
+            "error": {
+                "code": int(error.code),
+                "name": error.code.name.lower(),
+                "fault": str(error.fault),
+                "message": error.message,
+                "hint": error.hint,
+                "notes": notes,
+                "retryable": error.retryable,
+            }
+        }
+        text = msgspec.json.encode(document).decode()
+    else:
+        hint = "".join(f"\n  {line}" for line in (*notes, error.hint) if line)
+        where = " (our bug: please report it)" if error.code is ErrorCode.BUG else ""
+        text = f"rollq: {error.message} [{error.code.name.lower()}]{where}{hint}"
+        if error.fault is Fault.PEER and not hint:
+            text += "\n  sending the same again will not help"
+    sys.stderr.write(text + "\n")

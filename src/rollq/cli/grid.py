@@ -1,0 +1,75 @@
+"""The commands' way to a group: one client for one command, and typed answers to its questions."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import TypeVar
+
+from rollq.base.errors import ErrorCode, LocalError, RemoteError, RollqError, StateError
+from rollq.base.ids import JobId, guid_from_text, guid_to_text
+from rollq.roles.client.client import Client
+from rollq.roles.client.operator import decode_as
+
+Value = TypeVar("Value")
+ADMIN_CLIENT_ID = "rollq-cli"
+PAGE_ROWS = 500
+
+
+@contextlib.asynccontextmanager
+async def connected(servers: str, timeout_s: float, client_id: str = "") -> AsyncIterator[Client]:
+    """A client of the group. Commands that only look or order share one client id, so that they
+    leave no trail of clients in the grid."""
+    async with Client(servers, client_id=client_id or ADMIN_CLIENT_ID, timeout=timeout_s) as client:
+        yield client
+
+
+async def ask(
+    client: Client, kind: type[Value], what: str, key: bytes = b"", limit: int = 100
+) -> Value:
+    """Read a view."""
+    return decode_as(await client.query(what, key, limit), kind)
+
+
+async def ask_pages(
+    client: Client, kind: type[Value], what: str, key: bytes, limit: int
+) -> tuple[Value, int]:
+    """Read one page of a view whose rows may be large: fewer rows if they do not fit. Returns the
+    page and how many rows were asked for."""
+    limit = min(limit, PAGE_ROWS)
+    while True:
+        try:
+            return await ask(client, kind, what, key, limit), limit
+        except RollqError as error:
+            if error.code is not ErrorCode.ANSWER_TOO_LARGE or limit == 1:
+                raise
+            limit = max(1, limit // 8)
+
+
+def job_ids(texts: list[str]) -> list[JobId]:
+    """Ids as given on the command line.
+
+    Raises:
+        LocalError: BAD_OPTIONS, naming the one that is none.
+    """
+    made = []
+    for text in texts:
+        try:
+            made.append(guid_from_text(text))
+        except RemoteError:
+            raise LocalError(
+                ErrorCode.BAD_OPTIONS,
+                f"{text[:64]!r} is no job id",
+                "an id looks like 6f9619ff-8b86-d011-b42d-00c04fc964ff; `rollq jobs` lists some",
+            ) from None
+    return made
+
+
+def unknown_job(job_id: JobId) -> StateError:
+    """Nobody knows this job."""
+    return StateError(
+        ErrorCode.UNKNOWN_JOB,
+        f"the grid knows no job or array {guid_to_text(job_id)}",
+        "it was never accepted here, or it ended so long ago that it is forgotten: "
+        "look into `rollq history tail`",
+    )

@@ -1,0 +1,153 @@
+"""`rollq history`: everything that happened."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rollq.cli.options import (
+    DEFAULT_SERVERS,
+    DEFAULT_TIMEOUT_S,
+    Json,
+    Servers,
+    Timeout,
+)
+
+if TYPE_CHECKING:
+    from rollq.roles.client.client import Client
+
+EPILOG = """\b
+Examples:
+  rollq history tail
+  rollq history tail --follow --type dlq
+"""
+app = typer.Typer(
+    name="history",
+    help="Read what happened, in the order in which it happened.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+POLL_S = 0.25
+LEFT_OUT = ("index", "ordinal", "ts", "type", "jobId")
+
+
+@app.callback()
+def history() -> None:
+    """Read what happened, in the order in which it happened."""
+
+
+@app.command(
+    epilog="""\b
+Examples:
+  rollq history tail -n 50
+  rollq history tail --follow --json | jq -r 'select(.type == "ack") | .runMs'
+  rollq history tail --from 1 --job 6f9619ff-8b86-d011-b42d-00c04fc964ff
+"""
+)
+def tail(
+    rows: Annotated[int, typer.Option("--rows", "-n", min=0, help="The last so many rows.")] = 20,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")] = False,
+    first: Annotated[
+        int, typer.Option("--from", min=0, help="All rows from this log index on; 0: the last.")
+    ] = 0,
+    kind: Annotated[str, typer.Option("--type", help="Only rows of this type.")] = "",
+    job: Annotated[str, typer.Option(help="Only rows of this job or array.")] = "",
+    servers: Servers = DEFAULT_SERVERS,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    as_json: Json = False,
+) -> None:
+    """Show the last rows of the history.
+
+    With --json: the rows as they are stored, one JSON object a line.
+    """
+    from rollq.cli.service import run
+
+    shown = _Shown(kind, job, as_json=as_json)
+    run(_tail(servers, timeout, first, rows, shown, follow=follow))
+
+
+class _Shown:
+    """Which rows are wanted, and how they are written."""
+
+    def __init__(self, kind: str, job: str, *, as_json: bool) -> None:
+        from rollq.base.ids import guid_to_text
+        from rollq.cli.grid import job_ids
+
+        self._kind = kind
+        self._job = guid_to_text(job_ids([job])[0]) if job else ""
+        self._as_json = as_json
+
+    def wants(self, line: bytes) -> bool:
+        """Whether a row is to be shown."""
+        from rollq.history.schema import from_line
+
+        row = from_line(line)
+        return self._kind in ("", row.type) and self._job in ("", row.jobId, row.arrayId)
+
+    def write(self, line: bytes) -> None:
+        """Show a row."""
+        from rollq.cli.documents import when
+        from rollq.cli.output import write_line
+
+        if self._as_json:
+            write_line(line.decode())
+            return
+        import msgspec
+
+        row = msgspec.json.decode(line)
+        rest = " ".join(f"{name}={row[name]}" for name in row if name not in LEFT_OUT)
+        place = f"{row['index']}.{row['ordinal']}"
+        what = f"{row['type']:<15} {row.get('jobId', '')} {rest}"
+        write_line(f"{place:>10}  {when(row['ts'])}  {what}".rstrip())
+
+
+async def _tail(
+    servers: str, timeout_s: float, first: int, rows: int, shown: _Shown, *, follow: bool
+) -> None:
+    from rollq.cli.grid import connected
+
+    async with connected(servers, timeout_s) as client:
+        place, lines = await _last(client, first, rows, shown)
+        for line in lines:
+            shown.write(line)
+        while follow:
+            begin, last, fresh = await _page(client, place)
+            for line in filter(shown.wants, fresh):
+                shown.write(line)
+            place = max(begin, last + 1)
+            if not fresh:
+                await asyncio.sleep(POLL_S)
+
+
+async def _last(client: Client, first: int, rows: int, shown: _Shown) -> tuple[int, list[bytes]]:
+    """The last rows that are wanted (all of them from `first` on, if it is given), and the index
+    after them. Looks back further and further until there are enough."""
+    from rollq.cli.grid import ask
+    from rollq.roles.member.status import ClusterView
+
+    applied = (await ask(client, ClusterView, "cluster")).applied
+    back = max(rows, 1)
+    while True:
+        start = first or max(1, applied - back + 1)
+        found: deque[bytes] = deque(maxlen=None if first else rows)
+        place = start
+        while True:
+            begin, last, lines = await _page(client, place)
+            found.extend(filter(shown.wants, lines))
+            if last < begin or last >= applied:
+                place = max(begin, last + 1)
+                break
+            place = last + 1
+        if first or start == 1 or len(found) >= rows:
+            return place, list(found)
+        back *= 8
+
+
+async def _page(client: Client, place: int) -> tuple[int, int, list[bytes]]:
+    from rollq.cli.grid import ask
+
+    return await ask(client, tuple[int, int, list[bytes]], "history", place.to_bytes(8, "big"))

@@ -1,0 +1,98 @@
+"""Reading many jobs from a file: JSON lines or CSV, one job a line."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rollq.base.errors import ErrorCode, LocalError
+from rollq.roles.client.specs import FIELDS, JobSpec, Options
+
+FORMS = (".jsonl", ".ndjson", ".csv")
+
+
+class Line(msgspec.Struct, forbid_unknown_fields=True):
+    """One job in a file of JSON lines. Options have the names of the client's."""
+
+    exec: str = ""
+    args: list[str | int | float] = []
+    files: dict[str, str] = {}  # name in the job's directory: path here
+    options: dict[str, Any] = {}
+
+
+def read_jobs(path: Path, exec_name: str, options: Options, *, header: bool) -> Iterator[JobSpec]:
+    """The jobs of a file, as they are needed: it may be long.
+
+    Args:
+        path: `.jsonl` (objects, or lists of arguments), or `.csv` (a row of arguments a job).
+        exec_name: the program; empty: a line names its own (CSV: in its first column).
+        options: for all of them; a line's own win.
+        header: whether the first row of a CSV file is no job.
+
+    Raises:
+        LocalError: BAD_OPTIONS, naming the line.
+    """
+    if path.suffix not in FORMS:
+        raise LocalError(
+            ErrorCode.BAD_OPTIONS,
+            f"{path}: not known what kind of file that is",
+            f"name it {' or '.join(FORMS)}",
+        )
+    read = _csv if path.suffix == ".csv" else _jsonl
+    try:
+        with path.open(encoding="utf-8", newline="") as lines:
+            for number, line in read(lines, exec_name, header=header):
+                if not line.exec:
+                    raise _bad(path, number, "names no program", "add it, or give EXEC")
+                yield _spec(path, number, line, options)
+    except OSError as error:
+        raise LocalError(
+            ErrorCode.BAD_OPTIONS, f"{path}: {error.strerror or error}", "check the name"
+        ) from None
+    except (msgspec.MsgspecError, UnicodeDecodeError, csv.Error) as error:
+        raise LocalError(ErrorCode.BAD_OPTIONS, f"{path}: {error}", "correct the file") from None
+
+
+def _jsonl(lines: Any, exec_name: str, *, header: bool) -> Iterator[tuple[int, Line]]:
+    decoder = msgspec.json.Decoder(Line | list[str | int | float])
+    for number, text in enumerate(lines, 1):
+        if not text.strip():
+            continue
+        try:
+            row: Any = decoder.decode(text)
+        except msgspec.MsgspecError as error:
+            raise msgspec.MsgspecError(f"line {number}: {error}") from None
+        line = row if isinstance(row, Line) else Line(args=row)
+        line.exec = line.exec or exec_name
+        yield number, line
+
+
+def _csv(lines: Any, exec_name: str, *, header: bool) -> Iterator[tuple[int, Line]]:
+    for number, row in enumerate(csv.reader(lines), 1):
+        if not row or (header and number == 1):
+            continue
+        yield number, Line(exec_name, list(row)) if exec_name else Line(row[0], list(row[1:]))
+
+
+def _spec(path: Path, number: int, line: Line, options: Options) -> JobSpec:
+    unknown = [name for name in line.options if name not in FIELDS]
+    if unknown:
+        raise _bad(
+            path, number, f"has no option {unknown[0]!r}", f"use one of: {', '.join(FIELDS)}"
+        )
+    files = {}
+    for name, place in line.files.items():
+        try:
+            files[name] = (path.parent / place).read_bytes()
+        except OSError as error:
+            raise _bad(path, number, f"{place}: {error.strerror or error}", "check it") from None
+    own: Any = {**options, **line.options}
+    return JobSpec(line.exec, [str(one) for one in line.args], files, options=own)
+
+
+def _bad(path: Path, number: int, what: str, hint: str) -> LocalError:
+    return LocalError(ErrorCode.BAD_OPTIONS, f"{path}, line {number}: {what}", hint)

@@ -1,0 +1,86 @@
+"""`rollq jobs`: a list of jobs."""
+
+from __future__ import annotations
+
+import enum
+from typing import Annotated, Any
+
+import typer
+
+from rollq.cli.options import DEFAULT_SERVERS, DEFAULT_TIMEOUT_S, Json, Limit, Servers, Timeout
+
+EPILOG = """\b
+Examples:
+  rollq jobs --state running
+  rollq jobs --queue render --limit 1000 --json | jq -r .id
+"""
+
+
+class State(enum.StrEnum):
+    """Where a job stands; running is what the grid calls assigned."""
+
+    QUEUED = "queued"
+    DELAYED = "delayed"
+    RUNNING = "running"
+    DONE = "done"
+    DEAD = "dead"
+    CANCELLED = "cancelled"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=EPILOG)(jobs)
+
+
+def jobs(
+    state: Annotated[
+        State | None, typer.Option(help="Only jobs in this state.", show_default=False)
+    ] = None,
+    queue: Annotated[str, typer.Option(help="Only jobs of this queue.")] = "",
+    client: Annotated[str, typer.Option(help="Only jobs of this client.")] = "",
+    exec_name: Annotated[str, typer.Option("--exec", help="Only jobs of this program.")] = "",
+    limit: Limit = 100,
+    servers: Servers = DEFAULT_SERVERS,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    as_json: Json = False,
+) -> None:
+    """List jobs, in the order in which they were accepted.
+
+    Tasks of an array are listed once they have started. With --json: one JSON object a line.
+    """
+    from rollq.cli.output import write_json, write_table
+    from rollq.cli.service import run
+    from rollq.grid.pages import JobFilter
+
+    wanted = "assigned" if state is State.RUNNING else state.value if state else ""
+    found = run(_look(servers, timeout, JobFilter(wanted, queue, client, exec_name), limit))
+    if as_json:
+        for document in found:
+            write_json(document)
+        return
+    write_table(
+        ["id", "state", "exec", "queue", "client", "attempt", "changed"],
+        [
+            [one[name] for name in ("id", "state", "exec", "queue", "client", "attempt", "changed")]
+            for one in found
+        ],
+    )
+
+
+async def _look(servers: str, timeout_s: float, wanted: Any, limit: int) -> list[dict[str, Any]]:
+    import msgspec
+
+    from rollq.cli.documents import job_document
+    from rollq.cli.grid import ask_pages, connected
+    from rollq.grid.pages import JobPage
+
+    found: list[dict[str, Any]] = []
+    async with connected(servers, timeout_s) as grid:
+        while len(found) < limit:
+            key = msgspec.msgpack.encode(wanted)
+            page, _ = await ask_pages(grid, JobPage, "jobs", key, limit - len(found))
+            found += map(job_document, page.jobs)
+            if not page.after:
+                break
+            wanted = msgspec.structs.replace(wanted, after=page.after)
+    return found

@@ -1,0 +1,228 @@
+"""`rollq leader`: run one member of a group."""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from rollq.base.errors import ErrorCode, LocalError
+from rollq.cli.options import Json
+
+if TYPE_CHECKING:
+    from rollq.roles.member.setup import MemberSetup
+
+EPILOG = """\b
+Examples:
+  rollq leader 5000
+  rollq leader 5001 --group g1 --peers 127.0.0.1:5002,127.0.0.1:5003
+"""
+TICK_MS: Final = 25
+WILDCARDS: Final = ("0.0.0.0", "::", "")
+
+
+class Role(enum.StrEnum):
+    """How a member comes to lead."""
+
+    AUTO = "auto"
+    LEADER = "leader"
+
+
+class Level(enum.StrEnum):
+    """How much is logged."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+
+
+Peers = Annotated[
+    str,
+    typer.Option(
+        envvar="ROLLQ_PEERS", metavar="HOST:PORT,…", help="The other members.", show_default=""
+    ),
+]
+Host = Annotated[str, typer.Option(envvar="ROLLQ_HOST", help="Address to listen on.")]
+Advertise = Annotated[
+    str,
+    typer.Option(
+        envvar="ROLLQ_ADVERTISE",
+        metavar="HOST[:PORT]",
+        help="How others reach this member, if not by --host.",
+    ),
+]
+MemberState = Annotated[
+    Path | None,
+    typer.Option(
+        envvar="ROLLQ_STATE",
+        metavar="DIR",
+        help="State directory, of this member alone.",
+        show_default="./state/PORT",
+    ),
+]
+ElectionMs = Annotated[
+    int,
+    typer.Option(min=100, max=60_000, help="Silence before an election; up to twice as long."),
+]
+HeartbeatMs = Annotated[
+    int, typer.Option(min=TICK_MS, max=30_000, help="Pace of the leader's heartbeats.")
+]
+LogLevel = Annotated[
+    Level, typer.Option(envvar="ROLLQ_LOG_LEVEL", help="How much to log, on stderr.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=EPILOG)(leader)
+
+
+def leader(
+    port: Annotated[int, typer.Argument(min=0, max=65_535, help="Port; 0 takes a free one.")],
+    role: Annotated[
+        Role, typer.Option(help="auto: be elected; leader: lead alone, without an election.")
+    ] = Role.AUTO,
+    group: Annotated[
+        str, typer.Option(envvar="ROLLQ_GROUP", help="Name of the group.")
+    ] = "default",
+    peers: Peers = "",
+    host: Host = "127.0.0.1",
+    advertise: Advertise = "",
+    state: MemberState = None,
+    election_ms: ElectionMs = 250,
+    heartbeat_ms: HeartbeatMs = 100,
+    snapshot_entries: Annotated[
+        int, typer.Option(min=10, help="Log entries between two snapshots.")
+    ] = 10_000,
+    log_level: LogLevel = Level.INFO,
+    as_json: Json = False,
+) -> None:
+    """Run one member of a group.
+
+    Alone it is a group of one. With --peers it is elected together with them; start each with the
+    others as peers. SIGTERM hands leadership over and stops; a second signal ends it at once.
+    Exit code 1: the disk failed or says that this member must not start.
+    """
+    from rollq.cli.logs import set_up_logs
+    from rollq.cli.service import run
+
+    if port == 0:
+        port = _free_port(host)
+    setup = _setup(
+        address=_address(host, port, advertise, has_peers=bool(peers)),
+        role=role,
+        group=group,
+        peers=peers,
+        election_ms=election_ms,
+        heartbeat_ms=heartbeat_ms,
+        snapshot_entries=snapshot_entries,
+    )
+    set_up_logs(log_level.value, as_json=as_json)
+    run(_serve(setup, host, port, state or Path("state") / str(port), as_json=as_json))
+
+
+def _setup(
+    *,
+    address: str,
+    role: Role,
+    group: str,
+    peers: str,
+    election_ms: int,
+    heartbeat_ms: int,
+    snapshot_entries: int,
+) -> MemberSetup:
+    from rollq.net.dialer import split_address
+    from rollq.raft.node import RaftOptions
+    from rollq.roles.member.setup import MemberSetup
+
+    named = tuple(part.strip() for part in peers.split(",") if part.strip())
+    others = tuple(dict.fromkeys(peer for peer in named if peer != address))
+    for peer in others:
+        split_address(peer)
+    if role is Role.LEADER and others:
+        raise LocalError(
+            ErrorCode.BAD_SETUP,
+            "--role leader is for a group of one, and --peers names others",
+            "leave out one of the two; members with peers elect their leader",
+        )
+    election = max(2, election_ms // TICK_MS)
+    options = RaftOptions(
+        election_ticks_min=election,
+        election_ticks_max=2 * election,
+        heartbeat_ticks=max(1, heartbeat_ms // TICK_MS),
+        fixed_leader=not others,
+    )
+    options.check()
+    return MemberSetup(
+        address,
+        others,
+        group,
+        tick_ms=TICK_MS,
+        raft=options,
+        snapshot_entries=snapshot_entries,
+    )
+
+
+def _address(host: str, port: int, advertise: str, *, has_peers: bool) -> str:
+    if advertise:
+        is_whole = advertise.rpartition(":")[2].isdecimal() and not advertise.endswith("]")
+        return advertise if is_whole else f"{advertise}:{port}"
+    if host in WILDCARDS:
+        if has_peers:
+            raise LocalError(
+                ErrorCode.BAD_SETUP,
+                f"others cannot reach this member as {host or 'nothing'}:{port}",
+                "add --advertise with the name or address by which they can",
+            )
+        host = "127.0.0.1"
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+async def _serve(
+    setup: MemberSetup, host: str, port: int, state_dir: Path, *, as_json: bool
+) -> None:
+    from rollq.cli.output import write_json, write_line
+    from rollq.cli.service import on_signals
+    from rollq.roles.member.node import MemberNode
+
+    node = MemberNode(setup, host, port, state_dir)
+    await node.start()
+    member = node.driver.raft.member_id
+    if as_json:
+        write_json(
+            {
+                "event": "serving",
+                "member": str(member),
+                "group": setup.group,
+                "address": setup.address,
+                "state": str(state_dir),
+            }
+        )
+    else:
+        write_line(f"rollq member {member} of group {setup.group} serves on {setup.address}")
+    asked = asyncio.Event()
+    with on_signals(asked.set):
+        waits = [asyncio.ensure_future(node.wait()), asyncio.ensure_future(asked.wait())]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for one in waits:
+            one.cancel()
+        await node.stop()
+    if node.failure is not None:
+        raise node.failure
+
+
+def _free_port(host: str) -> int:
+    import socket
+
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        try:
+            probe.bind((host, 0))
+        except OSError as error:
+            raise LocalError(
+                ErrorCode.CANNOT_LISTEN, f"cannot listen on {host}: {error.strerror}", "use --host"
+            ) from None
+        return int(probe.getsockname()[1])

@@ -1,0 +1,95 @@
+"""The tree of commands and its door. Only light modules are imported here: `--help` must be quick,
+so a command imports what it runs on when it runs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rollq.cli import (
+    cancel,
+    client,
+    clientx,
+    cluster,
+    demo,
+    demo3,
+    dlq,
+    explain,
+    history,
+    job,
+    jobs,
+    leader,
+    queue,
+    settings,
+    status,
+    submit,
+    worker,
+)
+from rollq.cli.config import load_config
+from rollq.cli.failures import EXIT_USAGE, Commands
+
+EPILOG = """\b
+Exit codes:
+  0  it went well
+  1  the job failed, or a check found something
+  2  wrong usage
+  3  no leader could be reached in time
+  4  the grid refused
+\b
+Defaults come from arguments, then ROLLQ_… environment variables, then the
+file ~/.config/rollq/rollq.toml (or --config FILE), in this order.
+"""
+
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=EPILOG,
+)
+
+
+def main() -> None:
+    """Run the command that the arguments name."""
+    if not __debug__:
+        sys.stderr.write(
+            "rollq does not run under python -O: its checks on itself would be off.\n"
+            "Start it without -O and without PYTHONOPTIMIZE.\n"
+        )
+        sys.exit(EXIT_USAGE)
+    app(prog_name="rollq")
+
+
+@app.callback()
+def rollq(
+    ctx: typer.Context,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="ROLLQ_CONFIG", help="TOML file of defaults.", show_default=False, metavar="FILE"
+        ),
+    ] = None,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", is_eager=True)
+    ] = False,
+) -> None:
+    """A durable, replicated job grid."""
+    if version:
+        from importlib.metadata import version as version_of
+
+        sys.stdout.write(f"rollq {version_of('rollq')}\n")
+        raise typer.Exit
+    load_config(ctx, config)
+
+
+for module in (
+    *(leader, worker, submit, status, job, jobs, cancel, explain),
+    *(client, clientx, demo3, demo),
+):
+    module.register(app)
+for group in (dlq, queue, cluster, settings, history):
+    app.add_typer(group.app)

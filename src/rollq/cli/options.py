@@ -1,0 +1,50 @@
+"""Options that many commands share, so that they have one name and one meaning."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from rollq.cli.failures import remember_json
+
+DEFAULT_SERVERS: Final = "127.0.0.1:5000"
+DEFAULT_TIMEOUT_S: Final = 10.0
+
+Servers = Annotated[
+    str,
+    typer.Option(
+        "--servers",
+        "-s",
+        envvar="ROLLQ_SERVERS",
+        metavar="HOST:PORT,…",
+        help="Members of the group; one is enough to find the others.",
+    ),
+]
+Timeout = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        envvar="ROLLQ_TIMEOUT",
+        min=0.1,
+        metavar="SECONDS",
+        help="How long to look for a leader and wait for its answer.",
+    ),
+]
+Json = Annotated[
+    bool,
+    typer.Option(
+        "--json",
+        envvar="ROLLQ_JSON",
+        callback=remember_json,
+        help="JSON on stdout and nothing else.",
+    ),
+]
+JobIdArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of a job.")]
+JobIdsArgument = Annotated[list[str], typer.Argument(metavar="ID…", help="Ids of jobs.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many rows.")]
+StateDir = Annotated[
+    Path | None,
+    typer.Option("--state", metavar="DIR", help="A state directory.", show_default=False),
+]

@@ -1,0 +1,61 @@
+"""What commands write: JSON for programs, tables and lines for people. Results go to stdout,
+progress and remarks to stderr."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+
+def write_json(value: Any) -> None:
+    """One JSON document on a line of its own."""
+    sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
+    sys.stdout.flush()
+
+
+def write_line(text: str = "") -> None:
+    """One line for people, at once: it may be what somebody waits for."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def remark(text: str) -> None:
+    """A word beside the result."""
+    sys.stderr.write(text + "\n")
+
+
+def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """A table, never folded, so that a line is a row also for `grep`. Columns whose cells are all
+    numbers are aligned to the right."""
+    cells = [list(row) for row in rows]
+    texts = [list(columns), *([_cell(one) for one in row] for row in cells)]
+    widths = [max(len(row[place]) for row in texts) for place in range(len(columns))]
+    right = [
+        bool(cells) and all(type(row[place]) in (int, float) for row in cells)
+        for place in range(len(columns))
+    ]
+    for row in texts:
+        aligned = (
+            text.rjust(width) if is_right else text.ljust(width)
+            for text, width, is_right in zip(row, widths, right, strict=True)
+        )
+        sys.stdout.write("  ".join(aligned).rstrip() + "\n")
+    sys.stdout.flush()
+
+
+def write_fields(fields: dict[str, Any]) -> None:
+    """Names and values, one a line; what says nothing is left out."""
+    shown = {name: value for name, value in fields.items() if value not in (None, "", [], {})}
+    width = max(map(len, shown), default=0)
+    for name, value in shown.items():
+        write_line(f"{name:<{width}}  {value}")
+
+
+def _cell(value: Any) -> str:
+    """A value on one line."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "" if value is None else " ".join(str(value).split())

@@ -1,0 +1,62 @@
+"""Progress of long work, on stderr: a bar on a terminal, a line every tenth elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+Advance: TypeAlias = Callable[[int, int | None], None]  # so many, of so many (None: not known)
+STEPS = 10
+
+
+@contextlib.contextmanager
+def progress_bar(title: str, *, is_quiet: bool = False) -> Iterator[Advance]:
+    """Hands out the function to call when something has got on."""
+    if is_quiet:
+        yield lambda done, total: None
+    elif sys.stderr.isatty():
+        with _bar(title) as advance:
+            yield advance
+    else:
+        yield _Lines(title).advance
+
+
+@contextlib.contextmanager
+def _bar(title: str) -> Iterator[Advance]:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+class _Lines:
+    """A line whenever another tenth is done."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._step = 0
+
+    def advance(self, done: int, total: int | None) -> None:
+        """So many are done."""
+        step = STEPS * done // total if total else 0
+        if step > self._step:
+            self._step = step
+            sys.stderr.write(f"{self._title}: {done} of {total}\n")

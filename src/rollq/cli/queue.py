@@ -1,0 +1,101 @@
+"""`rollq queue`: list, pause and resume queues."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from rollq.cli.options import DEFAULT_SERVERS, DEFAULT_TIMEOUT_S, Json, Limit, Servers, Timeout
+
+EPILOG = """\b
+Examples:
+  rollq queue list
+  rollq queue pause render
+  rollq queue resume render
+"""
+app = typer.Typer(
+    name="queue",
+    help="List, pause and resume queues.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+Name = Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the queue.")]
+
+
+@app.command("list", epilog="Example: rollq queue list --json | jq -r .name")
+def list_(
+    limit: Limit = 100,
+    servers: Servers = DEFAULT_SERVERS,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    as_json: Json = False,
+) -> None:
+    """List queues by name, and how many of their jobs stand where."""
+    from rollq.cli.output import write_json, write_table
+    from rollq.cli.service import run
+
+    found = run(_list(servers, timeout, limit))
+    if as_json:
+        for document in found:
+            write_json(document)
+    else:
+        columns = ("name", "paused", "queued", "delayed", "running", "done", "dead", "cancelled")
+        write_table(columns, [[one[name] for name in columns] for one in found])
+
+
+@app.command(epilog="Example: rollq queue pause render")
+def pause(
+    name: Name,
+    servers: Servers = DEFAULT_SERVERS,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    as_json: Json = False,
+) -> None:
+    """Assign nothing of a queue any more; what runs goes on, submits are still accepted."""
+    _order("pause", name, servers, timeout, as_json=as_json)
+
+
+@app.command(epilog="Example: rollq queue resume render")
+def resume(
+    name: Name,
+    servers: Servers = DEFAULT_SERVERS,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    as_json: Json = False,
+) -> None:
+    """Assign jobs of a paused queue again."""
+    _order("resume", name, servers, timeout, as_json=as_json)
+
+
+def _order(action: str, name: str, servers: str, timeout_s: float, *, as_json: bool) -> None:
+    from rollq.cli.output import write_json, write_line
+    from rollq.cli.service import run
+
+    run(_change(action, name, servers, timeout_s))
+    if as_json:
+        write_json({"queue": name, "paused": action == "pause"})
+    else:
+        write_line(f"queue {name}: {action}d")
+
+
+async def _change(action: str, name: str, servers: str, timeout_s: float) -> None:
+    from rollq.cli.grid import connected
+
+    async with connected(servers, timeout_s) as client:
+        await client.change(action, queue=name)
+
+
+async def _list(servers: str, timeout_s: float, limit: int) -> list[dict[str, Any]]:
+    from rollq.cli.documents import queue_document
+    from rollq.cli.grid import ask, connected
+    from rollq.grid.views import QueueView
+
+    found: list[QueueView] = []
+    async with connected(servers, timeout_s) as client:
+        while len(found) < limit:
+            after = found[-1].name.encode() if found else b""
+            rows = min(limit - len(found), 1000)
+            page = await ask(client, list[QueueView], "queues", after, rows)
+            found += page
+            if len(page) < rows:
+                break
+    return [queue_document(queue) for queue in found]

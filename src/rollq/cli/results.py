@@ -1,0 +1,16 @@
+"""Results as lines."""
+
+from __future__ import annotations
+
+from rollq.cli.documents import result_document
+from rollq.cli.output import write_json, write_line
+from rollq.roles.client.results import Result
+
+
+def write_result(result: Result, *, as_json: bool) -> None:
+    """One result on one line."""
+    if as_json:
+        write_json(result_document(result))
+        return
+    said = (result.stdout or result.stderr or result.detail).strip().partition("\n")[0]
+    write_line(f"{result.id} {result.status:<9} {result.run_ms} ms  {said}".rstrip())

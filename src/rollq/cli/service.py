@@ -1,0 +1,63 @@
+"""Running something until a signal ends it: the loop, and the rule for signals."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, Final, TypeVar
+
+from rollq.cli.failures import EXIT_INTERRUPTED
+
+Value = TypeVar("Value")
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
+
+
+def run(main: Coroutine[Any, Any, Value]) -> Value:
+    """Run a coroutine on the fastest loop there is."""
+    factory: Callable[[], asyncio.AbstractEventLoop] | None = None
+    with contextlib.suppress(ImportError):
+        import uvloop
+
+        factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        return runner.run(main)
+
+
+@contextlib.contextmanager
+def on_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """The first SIGTERM or SIGINT calls `stop`; the second ends the process at once."""
+    loop = asyncio.get_running_loop()
+    seen: list[int] = []
+
+    def signalled(number: int) -> None:
+        if seen:
+            os._exit(EXIT_INTERRUPTED)
+        seen.append(number)
+        stop()
+
+    for number in SIGNALS:
+        loop.add_signal_handler(number, signalled, number)
+    try:
+        yield
+    finally:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)
+
+
+@contextlib.contextmanager
+def interrupted_by_signals() -> Iterator[None]:
+    """Outside a loop: SIGTERM and SIGHUP are taken as Ctrl-C, so that whoever cleans up can."""
+
+    def interrupt(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,81 @@
+"""`rollq status`: the grid at a glance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from rollq.cli.options import DEFAULT_SERVERS, DEFAULT_TIMEOUT_S, Json, Servers, Timeout
+
+EPILOG = """\b
+Examples:
+  rollq status
+  rollq status --servers 127.0.0.1:5001 --json | jq .jobs.dead
+"""
+ROWS_MAX = 200
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=EPILOG)(status)
+
+
+def status(
+    servers: Servers = DEFAULT_SERVERS,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    as_json: Json = False,
+) -> None:
+    """Show members, queues, workers and how many jobs stand where."""
+    from rollq.cli.output import write_json
+    from rollq.cli.service import run
+
+    document = run(_look(servers, timeout))
+    if as_json:
+        write_json(document)
+    else:
+        _show(document)
+
+
+async def _look(servers: str, timeout_s: float) -> dict[str, Any]:
+    from rollq.cli import documents
+    from rollq.cli.grid import ask, connected
+    from rollq.grid.views import QueueView, WorkerView
+    from rollq.roles.member.status import ClusterView
+
+    async with connected(servers, timeout_s) as client:
+        cluster = await ask(client, ClusterView, "cluster")
+        counts = await ask(client, QueueView, "counts")
+        queues = await ask(client, list[QueueView], "queues", b"", ROWS_MAX)
+        workers = await ask(client, list[WorkerView], "workers", b"", ROWS_MAX)
+    return {
+        "cluster": documents.cluster_document(cluster),
+        "jobs": documents.queue_document(counts),
+        "queues": [documents.queue_document(queue) for queue in queues],
+        "workers": [documents.worker_document(worker) for worker in workers],
+    }
+
+
+def _show(document: dict[str, Any]) -> None:
+    from rollq.cli.cluster import show_cluster
+    from rollq.cli.output import write_line, write_table
+
+    show_cluster(document["cluster"])
+    write_line()
+    states = list(document["jobs"])
+    rows = [
+        [queue["name"] + (" (paused)" if queue["paused"] else ""), *map(queue.get, states)]
+        for queue in document["queues"]
+    ]
+    write_table(["queue", *states], [*rows, ["all", *document["jobs"].values()]])
+    write_line()
+    if not document["workers"]:
+        write_line("no workers: start one with `rollq worker HOST PORT --exec-dir DIR`")
+        return
+    write_table(
+        ["worker", "name", "running", "slots", "patterns"],
+        [
+            [one["id"], one["name"], one["running"], one["slots"], " ".join(one["patterns"])]
+            for one in document["workers"]
+        ],
+    )

@@ -1,0 +1,193 @@
+"""`rollq submit`: one job, an array of tasks, or a file of jobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from rollq.base.errors import ErrorCode, LocalError
+from rollq.cli.options import DEFAULT_SERVERS, DEFAULT_TIMEOUT_S, Json, Servers, Timeout
+
+if TYPE_CHECKING:
+    from rollq.roles.client.specs import Options
+
+EPILOG = """\b
+Examples:
+  rollq submit calcA 1 2 --wait
+  rollq submit resize --file photo.png --wait --out ./results -- -s 50
+  rollq submit simulate --array 10000 --running-max 64 --wait
+  rollq submit calcA --from-file jobs.csv --wait
+\b
+A line of a .jsonl file is a list of arguments, or an object:
+  {"exec": "calcA", "args": ["1"], "files": {"in.txt": "data/1.txt"},
+   "options": {"queue": "night", "priority": 5, "run_limit": 60}}
+"""
+
+
+@dataclass(slots=True)
+class Order:
+    """What was asked for on the command line."""
+
+    exec_name: str
+    args: list[str]
+    files: dict[str, bytes]
+    payload: bytes | None
+    job_id: str
+    count: int
+    running_max: int
+    source: Path | None
+    header: bool
+    options: Options
+    servers: str
+    client_id: str
+    timeout_s: float
+    wait: bool
+    wait_s: float | None
+    out: Path | None
+    as_json: bool
+
+
+Files = Annotated[
+    list[str] | None,
+    typer.Option("--file", "-f", metavar="[NAME=]PATH", help="Input file; may be repeated."),
+]
+Payload = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Bare payload instead of arguments; - is stdin."),
+]
+Array = Annotated[int, typer.Option(min=0, help="Run so many tasks of it.")]
+RunningMax = Annotated[int, typer.Option(min=0, help="Tasks at once; 0: no limit.")]
+FromFile = Annotated[Path | None, typer.Option(metavar="FILE", help="Many jobs: .jsonl or .csv.")]
+Queue = Annotated[str, typer.Option(help="Queue.", show_default="default")]
+Priority = Annotated[int, typer.Option(min=0, max=9, help="9 goes first.")]
+Delay = Annotated[float, typer.Option(min=0, help="Seconds to wait before it may start.")]
+MaxAttempts = Annotated[int, typer.Option(min=0, help="0: the grid's setting.")]
+RunLimit = Annotated[float, typer.Option(min=0, help="Seconds until it is killed.")]
+Expire = Annotated[float, typer.Option(min=0, help="Dead if not started by then.")]
+ClientId = Annotated[str, typer.Option(envvar="ROLLQ_CLIENT_ID", help="Whom results are owed to.")]
+WaitTimeout = Annotated[
+    float, typer.Option(min=0, help="Seconds to wait for results; 0: for ever.")
+]
+Out = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="With --wait: put output files here.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=EPILOG)(submit)
+
+
+def submit(
+    exec_name: Annotated[str, typer.Argument(metavar="[EXEC]", help="Program or task.")] = "",
+    args: Annotated[list[str] | None, typer.Argument(help="Its arguments.")] = None,
+    file: Files = None,
+    payload: Payload = None,
+    array: Array = 0,
+    running_max: RunningMax = 0,
+    from_file: FromFile = None,
+    header: Annotated[bool, typer.Option("--header", help="Skip the first CSV row.")] = False,
+    queue: Queue = "",
+    priority: Priority = 0,
+    delay: Delay = 0,
+    max_attempts: MaxAttempts = 0,
+    run_limit: RunLimit = 0,
+    expire: Expire = 0,
+    worker: Annotated[str, typer.Option(help="Only the worker of this name.")] = "",
+    job_id: Annotated[str, typer.Option("--id", help="Id of your own: runs once.")] = "",
+    client_id: ClientId = "",
+    wait: Annotated[bool, typer.Option("--wait", "-w", help="Wait for the result.")] = False,
+    wait_timeout: WaitTimeout = 0,
+    out: Out = None,
+    servers: Servers = DEFAULT_SERVERS,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    as_json: Json = False,
+) -> None:
+    """Submit one job, an array of tasks, or a file of jobs.
+
+    Returns when all are accepted: on the disks of a majority. Without --wait it prints the id.
+    With --wait it prints what the program wrote, and exit code 1 means that a job did not end
+    well. With --json: one document, or one line a result for arrays and files.
+    """
+    from rollq.cli.service import run
+    from rollq.cli.submitting import carry_out
+
+    _check(
+        exec_name, from_file, has_input=bool(args or file or payload), array=array, job_id=job_id
+    )
+    wanted = {
+        "queue": queue,
+        "priority": priority,
+        "delay": delay,
+        "max_attempts": max_attempts,
+        "run_limit": run_limit,
+        "expire": expire,
+        "worker": worker,
+    }
+    order = Order(
+        exec_name=exec_name,
+        args=args or [],
+        files=_read_files(file or []),
+        payload=_read_payload(payload),
+        job_id=job_id,
+        count=array,
+        running_max=running_max,
+        source=from_file,
+        header=header,
+        options=cast("Options", {name: value for name, value in wanted.items() if value}),
+        servers=servers,
+        client_id=client_id,
+        timeout_s=timeout,
+        wait=wait,
+        wait_s=wait_timeout or None,
+        out=out,
+        as_json=as_json,
+    )
+    if not run(carry_out(order)):
+        raise typer.Exit(1)
+
+
+def _check(
+    exec_name: str, source: Path | None, *, has_input: bool, array: int, job_id: str
+) -> None:
+    """Refuse what cannot be meant together."""
+    if not exec_name and source is None:
+        raise LocalError(ErrorCode.BAD_OPTIONS, "nothing to run", "name a program: EXEC")
+    if sum((source is not None, array > 0, bool(job_id))) > 1:
+        raise LocalError(
+            ErrorCode.BAD_OPTIONS, "--from-file, --array and --id exclude each other", "choose one"
+        )
+    if source is not None and has_input:
+        raise LocalError(
+            ErrorCode.BAD_OPTIONS, "--from-file brings its own arguments", "leave the others out"
+        )
+
+
+def _read_files(named: list[str]) -> dict[str, bytes]:
+    files = {}
+    for one in named:
+        name, equals, path = one.partition("=")
+        place = Path(path if equals else one)
+        try:
+            files[name if equals else place.name] = place.read_bytes()
+        except OSError as error:
+            raise LocalError(
+                ErrorCode.BAD_OPTIONS, f"{place}: {error.strerror or error}", "check --file"
+            ) from None
+    return files
+
+
+def _read_payload(path: Path | None) -> bytes | None:
+    if path is None:
+        return None
+    try:
+        if str(path) == "-":
+            return typer.get_binary_stream("stdin").read()
+        return path.read_bytes()
+    except OSError as error:
+        raise LocalError(
+            ErrorCode.BAD_OPTIONS, f"{path}: {error.strerror or error}", "check --payload"
+        ) from None

@@ -1,0 +1,162 @@
+"""`rollq worker`: run jobs of a group."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rollq.base.errors import ErrorCode, LocalError
+from rollq.cli.leader import Level, LogLevel
+from rollq.cli.options import Json
+
+if TYPE_CHECKING:
+    from rollq.roles.worker.setup import NodeSetup
+
+EPILOG = """\b
+Examples:
+  rollq worker 127.0.0.1 5000 --exec-dir ./bin
+  rollq worker 127.0.0.1 5000 'job.assign.render.*' --exec-dir ./bin --slots 8
+  rollq worker 127.0.0.1 5000 --app mytasks
+"""
+
+
+ExecDir = Annotated[
+    Path | None,
+    typer.Option(
+        envvar="ROLLQ_EXEC_DIR",
+        metavar="DIR",
+        help="Programs that jobs may name.",
+        show_default="./exec if it is there",
+    ),
+]
+JobsDir = Annotated[
+    Path,
+    typer.Option(envvar="ROLLQ_JOBS_DIR", metavar="DIR", help="A directory a job goes here."),
+]
+Apps = Annotated[
+    list[str] | None,
+    typer.Option(metavar="MODULE", help="Module with @task functions; may be repeated."),
+]
+Name = Annotated[str, typer.Option(envvar="ROLLQ_WORKER_NAME", help="Name of the worker.")]
+Slots = Annotated[
+    int,
+    typer.Option(envvar=["ROLLQ_SLOTS", "WORKER_MAX_PAR"], min=1, help="Jobs at once."),
+]
+CpuCap = Annotated[
+    float,
+    typer.Option(
+        envvar=["ROLLQ_CPU_CAP", "WORKER_CPU_CAP"],
+        help="Take no more while the CPU is busier: 0.10 to 0.95, or 1 for no cap.",
+    ),
+]
+Ahead = Annotated[
+    int, typer.Option(min=0, help="Jobs fetched beyond the slots; for very short ones.")
+]
+Drain = Annotated[
+    float, typer.Option("--drain", min=0, metavar="SECONDS", help="How long a stop waits.")
+]
+MoreServers = Annotated[
+    str,
+    typer.Option(
+        "--servers",
+        "-s",
+        envvar="ROLLQ_SERVERS",
+        metavar="HOST:PORT,…",
+        help="More members to try.",
+        show_default=False,
+    ),
+]
+WorkerState = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="State of this worker alone.",
+        show_default="./state/worker-NAME or ./state/worker",
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=EPILOG)(worker)
+
+
+def worker(
+    host: Annotated[str, typer.Argument(help="Host of a member.")],
+    port: Annotated[int, typer.Argument(min=1, max=65_535, help="Port of that member.")],
+    pattern: Annotated[
+        str, typer.Argument(help="Queues to serve; several with commas.", metavar="[PATTERN]")
+    ] = "job.assign.>",
+    exec_dir: ExecDir = None,
+    jobs_dir: JobsDir = Path("jobs"),
+    app: Apps = None,
+    name: Name = "",
+    slots: Slots = 4,
+    cpu_cap: CpuCap = 0.75,
+    ahead: Ahead = 0,
+    drain_s: Drain = 30.0,
+    servers: MoreServers = "",
+    state: WorkerState = None,
+    log_level: LogLevel = Level.INFO,
+    as_json: Json = False,
+) -> None:
+    """Run jobs of a group: programs of a directory, and Python functions.
+
+    The first SIGTERM drains (takes nothing new, finishes what runs), the second ends what runs.
+    """
+    from rollq.cli.logs import set_up_logs
+    from rollq.cli.service import run
+    from rollq.roles.worker.setup import NodeSetup
+
+    if exec_dir is None and Path("exec").is_dir():
+        exec_dir = Path("exec")
+    if exec_dir is None and not app:
+        raise LocalError(
+            ErrorCode.BAD_SETUP,
+            "there is nothing that this worker could run",
+            "give --exec-dir with programs, or --app with a module of @task functions",
+        )
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    more = [part.strip() for part in servers.split(",") if part.strip()]
+    setup = NodeSetup(
+        addresses=tuple(dict.fromkeys([address, *more])),
+        patterns=tuple(part.strip() for part in pattern.split(",") if part.strip()),
+        exec_dir=exec_dir.resolve() if exec_dir is not None else None,
+        jobs_dir=jobs_dir.resolve(),
+        state_dir=(state or Path("state") / (f"worker-{name}" if name else "worker")).resolve(),
+        name=name,
+        slots=slots,
+        cpu_cap=cpu_cap,
+        apps=tuple(app or ()),
+        ahead=ahead,
+        drain_ms=int(drain_s * 1000),
+    )
+    setup.check()
+    set_up_logs(log_level.value, as_json=as_json)
+    run(_serve(setup, as_json=as_json))
+
+
+async def _serve(setup: NodeSetup, *, as_json: bool) -> None:
+    from rollq.cli.output import write_json, write_line
+    from rollq.roles.worker.node import WorkerNode
+
+    node = WorkerNode(setup)
+    await node.start()
+    if as_json:
+        write_json(
+            {
+                "event": "working",
+                "name": setup.name,
+                "slots": setup.slots,
+                "patterns": list(setup.patterns),
+                "servers": list(setup.addresses),
+            }
+        )
+    else:
+        write_line(
+            f"rollq worker {setup.name or '(no name)'} works for {','.join(setup.addresses)}, "
+            f"{setup.slots} slots"
+        )
+    await node.run()
