@@ -26,10 +26,14 @@ class Lookahead:
         """A run took so long."""
         self._mean_ms += (run_ms - self._mean_ms) * WEIGHT
 
-    def room(self, unspent: int, load: int) -> int:
-        """Credit that may be given now, with so much unspent and so many running or waiting."""
+    def grant(self, banked: int, unspent: int, load: int) -> int:
+        """How much of the banked credit to give now, with so much unspent, and so many running or
+        waiting. Small change is kept back while there is enough to do: a frame costs more."""
         window = 0
         if self._ahead_max and not self.stuck:
             mean_ms = max(self._mean_ms, 0.01)
             window = min(self._ahead_max, int(self._slots * AHEAD_MS / mean_ms))
-        return self._slots + window - unspent - load
+        in_hand = unspent + load
+        count = min(banked, self._slots + window - in_hand)
+        is_change = count < window // 4 and in_hand > self._slots + window // 2
+        return 0 if is_change else max(count, 0)

@@ -280,8 +280,8 @@ class WorkerNode:
         executor = self._executor
         assert executor is not None, "started"
         unspent = self.machine.credit - self._credit
-        count = min(self._credit, executor.lookahead.room(unspent, executor.load))
-        if count > 0:
+        count = executor.lookahead.grant(self._credit, unspent, executor.load)
+        if count:
             self._send(wire.Credit(count))
             self._credit -= count
 
