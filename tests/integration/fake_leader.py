@@ -1,0 +1,91 @@
+"""A scripted member for clients, on a real socket: it welcomes, and answers as a test says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from rollq.net.link import Link
+from rollq.net.listener import Listener
+from rollq.wire import messages as wire
+from rollq.wire.compact import Message
+from rollq.wire.handshake import agree
+
+DEADLINE_S = 25
+Reply = Callable[["FakeLeader", Link, Message], None]
+
+
+def accept(leader: FakeLeader, link: Link, message: Message) -> None:
+    """Accept everything, run nothing."""
+    if isinstance(message, wire.SubmitJob):
+        link.send(wire.Accepted(message.job_id))
+    elif isinstance(message, wire.SubmitBulk):
+        link.send(wire.Accepted(message.request_id, len(message.items)))
+    elif isinstance(message, wire.Cancel):
+        link.send(wire.Accepted(message.request_id, len(message.job_ids)))
+
+
+def run(leader: FakeLeader, link: Link, message: Message) -> None:
+    """Accept everything, and every job ends at once."""
+    accept(leader, link, message)
+    if isinstance(message, wire.SubmitJob):
+        link.send(done(message.job_id, message.body))
+
+
+def done(job_id: bytes, result: bytes = b"") -> wire.Result:
+    """A result of a job that went well."""
+    return wire.Result(job_id, "done", 0, result, "exec", attempt=1)
+
+
+class FakeLeader:
+    """One member; `reply` is what it does with each message after the hello."""
+
+    def __init__(self, reply: Reply = run) -> None:
+        self.reply = reply
+        self.port = 0
+        self.greets = True
+        self.received: list[Message] = []
+        self.links: list[Link] = []
+        self._listener = Listener("default", self._messages, self._closed)
+        self._news = asyncio.Event()
+
+    @property
+    def address(self) -> str:
+        """Where it listens."""
+        return f"127.0.0.1:{self.port}"
+
+    async def start(self) -> FakeLeader:
+        """Listen, on the same port as before if there was one."""
+        self.port = await self._listener.start("127.0.0.1", self.port)
+        return self
+
+    async def stop(self) -> None:
+        """Hang up."""
+        await self._listener.stop("over")
+
+    def of(self, kind: type[Any]) -> list[Any]:
+        """What was received of one kind."""
+        return [message for message in self.received if isinstance(message, kind)]
+
+    async def until(self, condition: Callable[[], Any]) -> Any:
+        """Wait until what was received makes it true; returns its value."""
+        async with asyncio.timeout(DEADLINE_S):
+            while not (value := condition()):
+                self._news.clear()
+                await self._news.wait()
+        return value
+
+    def _messages(self, link: Link, messages: list[Message]) -> None:
+        for message in messages:
+            self.received.append(message)
+            if isinstance(message, wire.HelloClient):
+                self.links.append(link)
+                if self.greets:
+                    link.send(wire.Welcome("default", 1, agree(message.features)))
+            else:
+                self.reply(self, link, message)
+        self._news.set()
+
+    def _closed(self, link: Link, reason: str) -> None:
+        self._news.set()

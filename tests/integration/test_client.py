@@ -1,0 +1,372 @@
+"""The client against a scripted member: reconnects, redirects, deadlines, confirms."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from rollq import Client, DeadlineError, ErrorCode, JobSpec, LocalError, MultiClient, RollqError
+from rollq.net.link import Link
+from rollq.roles.client import multi_machine
+from rollq.wire import messages as wire
+from rollq.wire.compact import Message
+from tests.integration.fake_leader import DEADLINE_S, FakeLeader, accept, done, run
+
+ID = bytes(range(1, 17))
+
+
+def play(story: Coroutine[Any, Any, None]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(DEADLINE_S):
+            await story
+
+    asyncio.run(bounded())
+
+
+def test_a_job_is_accepted_ends_and_is_confirmed() -> None:
+    async def story() -> None:
+        leader = await FakeLeader().start()
+        async with Client(leader.address, client_id="me", desired_parallelism=7) as client:
+            job = await client.submit("calc", payload=b"x", queue="q", priority=3)
+            assert (await job.result()).value == b"x"
+            assert job.is_done
+            await leader.until(lambda: leader.of(wire.Confirm))
+        (hello,) = leader.of(wire.HelloClient)
+        assert (hello.client_id, hello.desired_parallelism) == ("me", 7)
+        (submit,) = leader.of(wire.SubmitJob)
+        assert submit.subject == "job.submit.q"
+        assert submit.options is not None
+        assert submit.options.priority == 3
+        assert leader.of(wire.Confirm) == [wire.Confirm((job.job_id,))]
+        await leader.stop()
+
+    play(story())
+
+
+def test_results_are_confirmed_in_batches() -> None:
+    async def story() -> None:
+        leader = await FakeLeader(accept).start()
+        async with Client(leader.address) as client:
+            jobs = [await client.submit("calc") for _ in range(50)]
+            for job in jobs:
+                leader.links[0].send(done(job.job_id))
+            for job in jobs:
+                await job.result()
+            await leader.until(
+                lambda: sum(len(one.job_ids) for one in leader.of(wire.Confirm)) == 50
+            )
+            assert len(leader.of(wire.Confirm)) < 10
+        await leader.stop()
+
+    play(story())
+
+
+def test_a_redirect_is_followed_and_the_submit_goes_with_it() -> None:
+    async def story() -> None:
+        second = await FakeLeader().start()
+
+        def redirect(leader: FakeLeader, link: Link, message: Message) -> None:
+            link.send(wire.NotLeader(second.address, (leader.address, second.address)))
+
+        first = await FakeLeader(redirect).start()
+        async with Client(first.address) as client:
+            job = await client.submit("calc", payload=b"x", job_id=ID)
+            assert (await job.result()).value == b"x"
+        assert [one.job_id for one in second.of(wire.SubmitJob)] == [ID]
+        await first.stop()
+        await second.stop()
+
+    play(story())
+
+
+def test_a_broken_connection_is_not_noticed_by_the_caller() -> None:
+    async def story() -> None:
+        def hang_up(leader: FakeLeader, link: Link, message: Message) -> None:
+            if isinstance(message, wire.SubmitJob):
+                link.abort("gone")
+                leader.reply = run
+
+        leader = await FakeLeader(hang_up).start()
+        async with Client(leader.address) as client:
+            job = await client.submit("calc", payload=b"x", job_id=ID)
+            assert (await job.result()).ok
+        assert [one.job_id for one in leader.of(wire.SubmitJob)] == [ID, ID]
+        await leader.stop()
+
+    play(story())
+
+
+def test_a_result_that_was_owed_comes_after_the_reconnect_and_once() -> None:
+    async def story() -> None:
+        leader = await FakeLeader(accept).start()
+        async with Client(leader.address) as client:
+            job = await client.submit("calc")
+            leader.links[0].abort("gone")
+            await leader.until(lambda: len(leader.links) == 2)
+            leader.links[1].send(done(job.job_id, b"late"))
+            leader.links[1].send(done(job.job_id, b"late"))
+            assert (await job.result()).value == b"late"
+            await leader.until(
+                lambda: sum(len(one.job_ids) for one in leader.of(wire.Confirm)) == 2
+            )
+        await leader.stop()
+
+    play(story())
+
+
+def test_a_silent_leader_is_left() -> None:
+    async def story() -> None:
+        def be_silent(leader: FakeLeader, link: Link, message: Message) -> None:
+            if len(leader.links) > 1:
+                run(leader, link, message)
+
+        leader = await FakeLeader(be_silent).start()
+        async with Client(leader.address) as client:
+            job = await client.submit("calc", payload=b"x")
+            assert (await job.result()).ok
+        assert len(leader.of(wire.SubmitJob)) == 2
+        await leader.stop()
+
+    play(story())
+
+
+def test_a_leader_that_dies_quietly_while_results_are_awaited_is_left() -> None:
+    async def story() -> None:
+        leader = await FakeLeader(accept).start()
+        async with Client(leader.address) as client:
+            job = await client.submit("calc")
+            # No word any more on the first link, not even to the probe.
+            await leader.until(lambda: leader.of(wire.Query))
+            await leader.until(lambda: len(leader.links) == 2)
+            leader.links[1].send(done(job.job_id))
+            assert (await job.result()).ok
+        await leader.stop()
+
+    play(story())
+
+
+def test_nobody_there_is_an_error_with_code_reason_and_hint() -> None:
+    async def story() -> None:
+        leader = await FakeLeader().start()
+        address = leader.address
+        await leader.stop()
+        async with Client(address, timeout=0.3) as client:
+            with pytest.raises(DeadlineError) as caught:
+                await client.submit("calc")
+            assert caught.value.code is ErrorCode.TIMED_OUT
+            assert address in caught.value.message
+            assert "majority" in caught.value.hint
+            with pytest.raises(TimeoutError):
+                await client.submit_many("calc", ["a"])
+            with pytest.raises(TimeoutError):
+                async for _ in client.map("calc", ["a"]):
+                    pass
+
+    play(story())
+
+
+def test_what_was_given_up_is_not_sent_later() -> None:
+    async def story() -> None:
+        leader = FakeLeader()
+        await leader.start()
+        await leader.stop()
+        async with Client(leader.address, timeout=0.2) as client:
+            with pytest.raises(DeadlineError):
+                await client.submit("calc", payload=b"old")
+            await leader.start()
+            await client.submit("calc", payload=b"new", timeout=DEADLINE_S)
+        assert [one.body for one in leader.of(wire.SubmitJob)] == [b"new"]
+        await leader.stop()
+
+    play(story())
+
+
+def test_a_refusal_is_raised_and_a_passing_one_is_tried_again() -> None:
+    async def story() -> None:
+        def refuse(leader: FakeLeader, link: Link, message: Message) -> None:
+            if isinstance(message, wire.SubmitJob):
+                is_first = len(leader.of(wire.SubmitJob)) == 1
+                code = ErrorCode.GRID_FULL if is_first else ErrorCode.JOB_CONFLICT
+                link.send(wire.Error(message.job_id, int(code), "no", "hint", is_first))
+
+        leader = await FakeLeader(refuse).start()
+        async with Client(leader.address) as client:
+            with pytest.raises(RollqError) as caught:
+                await client.submit("calc")
+            assert caught.value.code is ErrorCode.JOB_CONFLICT
+            assert len(leader.of(wire.SubmitJob)) == 2
+        await leader.stop()
+
+    play(story())
+
+
+def test_bulk_is_cut_by_what_is_asked_for_and_ids_are_new() -> None:
+    async def story() -> None:
+        leader = await FakeLeader(accept).start()
+        told: list[int] = []
+        async with Client(leader.address) as client:
+            batch = await client.submit_many(
+                [JobSpec("a"), JobSpec("a"), JobSpec("b"), JobSpec("b", options={"priority": 1})],
+                progress=lambda count, total: told.append(count),
+            )
+            assert len(batch) == 4
+            bulks = leader.of(wire.SubmitBulk)
+            assert [(one.exec_name, len(one.items)) for one in bulks] == [
+                ("a", 2),
+                ("b", 1),
+                ("b", 1),
+            ]
+            assert told == [2, 3, 4]
+            ids = list(batch.job_ids())
+            assert [item.job_id for one in bulks for item in one.items] == ids
+            for job_id in ids[:3]:
+                leader.links[0].send(done(job_id))
+            leader.links[0].send(wire.Result(ids[3], "dead"))
+            counts = await batch.wait()
+            assert (counts.total, counts.ok, counts.dead) == (4, 3, 1)
+            assert [one.job_id async for one in batch.results()] == ids
+            with pytest.raises(LocalError):
+                await client.submit_many([JobSpec("a", job_id=ID)])
+        await leader.stop()
+
+    play(story())
+
+
+def test_map_keeps_its_window_and_leaving_it_cancels_the_rest() -> None:
+    async def story() -> None:
+        leader = await FakeLeader(accept).start()
+        taken: list[int] = []
+
+        def endless() -> Any:
+            while True:
+                taken.append(1)
+                yield str(len(taken))
+
+        async with Client(leader.address) as client:
+            results = client.map("calc", endless(), window=8)
+            first = asyncio.ensure_future(anext(results))
+            jobs = await leader.until(lambda: len(leader.of(wire.SubmitJob)) == 8) and leader.of(
+                wire.SubmitJob
+            )
+            leader.links[0].send(done(jobs[3].job_id))
+            assert (await first).job_id == jobs[3].job_id
+            assert len(taken) == 8
+            await results.aclose()  # type: ignore[attr-defined]
+            (cancel,) = await leader.until(lambda: leader.of(wire.Cancel))
+            assert set(cancel.job_ids) == {one.job_id for one in jobs} - {jobs[3].job_id}
+            leader.links[0].send(wire.Result(jobs[0].job_id, "cancelled"))
+            await leader.until(lambda: len(leader.of(wire.Confirm)) == 2)
+        await leader.stop()
+
+    play(story())
+
+
+def test_map_in_order_with_progress() -> None:
+    async def story() -> None:
+        leader = await FakeLeader(accept).start()
+        told: list[tuple[int, int | None]] = []
+        async with Client(leader.address) as client:
+
+            async def collect() -> list[bytes]:
+                return [
+                    one.job_id
+                    async for one in client.map(
+                        "calc", ["a", "b", "c"], ordered=True, progress=lambda *at: told.append(at)
+                    )
+                ]
+
+            collected = asyncio.ensure_future(collect())
+            await leader.until(lambda: len(leader.of(wire.SubmitJob)) == 3)
+            ids = [one.job_id for one in leader.of(wire.SubmitJob)]
+            for job_id in reversed(ids):
+                leader.links[0].send(done(job_id))
+            assert await collected == ids
+            assert told == [(1, 3), (2, 3), (3, 3)]
+        await leader.stop()
+
+    play(story())
+
+
+def test_stopping_tells_whoever_waits_and_twice_is_once() -> None:
+    async def story() -> None:
+        leader = await FakeLeader(lambda *_: None).start()
+        client = Client(leader.address)
+        with pytest.raises(LocalError):
+            await client.submit("calc")
+        await client.start()
+        await client.start()
+        waiting = asyncio.ensure_future(client.submit("calc"))
+        await leader.until(lambda: leader.of(wire.SubmitJob))
+        await client.stop()
+        await client.stop()
+        with pytest.raises(RollqError) as caught:
+            await waiting
+        assert caught.value.code is ErrorCode.DISCONNECTED
+        await leader.stop()
+
+    play(story())
+
+
+def test_a_client_of_two_groups_moves_jobs_of_a_dead_one_under_the_same_id(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(multi_machine, "MULTI_GRACE_MS", 300)
+
+    async def story() -> None:
+        first, second = await FakeLeader(accept).start(), await FakeLeader(accept).start()
+        async with MultiClient([first.address, second.address], desired_parallelism=8) as client:
+            await first.until(lambda: first.of(wire.HelloClient))
+            await second.until(lambda: second.of(wire.HelloClient))
+            assert first.of(wire.HelloClient)[0].desired_parallelism == 4
+            one, two = await client.submit("calc"), await client.submit("calc")
+            assert client.inflight == (1, 1)
+            await first.stop()
+            moved = await second.until(
+                lambda: (
+                    {sent.job_id for sent in second.of(wire.SubmitJob)} == {one.job_id, two.job_id}
+                )
+            )
+            assert moved
+            second.links[0].send(done(one.job_id, b"second"))
+            assert (await one.result()).value == b"second"
+            await first.start()
+            (cancel,) = await first.until(lambda: first.of(wire.Cancel))
+            assert cancel.job_ids in {(one.job_id,), (two.job_id,)}
+            assert await two.cancel()
+        await first.stop()
+        await second.stop()
+
+    play(story())
+
+
+def test_a_client_of_two_groups_maps_and_cancels_what_waits() -> None:
+    async def story() -> None:
+        leader = FakeLeader()
+        await leader.start()
+        await leader.stop()
+        async with MultiClient([leader.address], policy="least-inflight") as client:
+            submitted = asyncio.ensure_future(client.submit("calc", job_id=ID))
+            await asyncio.sleep(0)
+            assert client.pending == 1
+            assert await client.cancel(ID) == 1
+            assert (await (await submitted).result()).status == "CANCELLED"
+            await leader.start()
+            results = [one async for one in client.map("calc", [b"1", b"2"])]
+            assert sorted(one.raw for one in results) == [b"1", b"2"]
+        await leader.stop()
+
+    play(story())
+
+
+def test_bad_setups_are_refused() -> None:
+    for make in (
+        lambda: Client("nowhere"),
+        lambda: MultiClient([]),
+        lambda: MultiClient("a:1"),
+        lambda: MultiClient(["a:1"], policy="best"),
+    ):
+        with pytest.raises(LocalError):
+            make()
