@@ -80,7 +80,7 @@ class Group:
             self.disks[address] = disk or VirtualDisk()
         peers = tuple(other for other in self._initial if other != address)
         options = RaftOptions(fixed_leader=self._initial == (address,))
-        settings = {"raft": options, "segment_bytes": 64 * 1024} | self._settings
+        settings: dict[str, Any] = {"raft": options, "segment_bytes": 64 * 1024} | self._settings
         self._lives += 1
         driver = Driver(
             MemberSetup(address, peers, **settings),

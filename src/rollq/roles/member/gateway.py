@@ -33,7 +33,7 @@ from rollq.roles.member.leadership import Leadership
 from rollq.roles.member.proposals import Origin, Waiter
 from rollq.roles.member.reads import Reads
 from rollq.roles.member.sessions import ClientSession, WorkerSession
-from rollq.subjects.grammar import parse_pattern
+from rollq.subjects.grammar import fold, parse_pattern
 from rollq.subjects.queues import queue_of, worker_pattern
 from rollq.wire import messages
 from rollq.wire.handshake import ACCEPTED
@@ -58,7 +58,7 @@ class Gateway:
             handler(self, number, message)
         except RemoteError as error:
             self._office.error(number, _request_of(message), error)
-            if error.code in CLOSING_CODES:
+            if error.code in CLOSING_CODES or isinstance(message, HELLOS):
                 self._office.close(number, str(error))
         except StateError as error:
             self._office.error(number, _request_of(message), error)
@@ -94,7 +94,7 @@ class Gateway:
         for pattern in patterns:
             parse_pattern(pattern)
         office = self._office
-        name = _bounded("worker name", hello.name, CLIENT_ID_BYTES_MAX, may_be_empty=True)
+        name = _bounded("worker name", fold(hello.name), CLIENT_ID_BYTES_MAX, may_be_empty=True)
         session = WorkerSession(
             number,
             hello.worker_id,
@@ -300,12 +300,15 @@ class Gateway:
         return session
 
     def _address(self, subject: str, options: JobOptions | None) -> tuple[str, JobOptions | None]:
-        """The queue that a subject names, and the worker if its last token names a known one."""
+        """The queue that a subject names, and the worker if its last token names a known one.
+        Workers are named as queues are: without regard to case."""
         queue = _bounded("queue", queue_of(subject), QUEUE_NAME_BYTES_MAX)
         group, dot, last = queue.rpartition(".")
         if dot and self._office.is_worker_name(last):
             chosen = msgspec.structs.replace(options or DEFAULT_OPTIONS, worker_name=last)
             return group, chosen
+        if options is not None and options.worker_name:
+            options = msgspec.structs.replace(options, worker_name=fold(options.worker_name))
         return queue, options
 
 
@@ -348,7 +351,9 @@ def _request_of(message: Any) -> bytes:
     return NIL_ID
 
 
-# Errors after which a session cannot go on: its state is not what the peer believes.
+# Errors after which a session cannot go on: its state is not what the peer believes. After a hello
+# that was refused there is no session.
+HELLOS = messages.HelloClient | messages.HelloWorker
 CLOSING_CODES = frozenset(
     {ErrorCode.BAD_HANDSHAKE, ErrorCode.UNKNOWN_MESSAGE, ErrorCode.BAD_CREDIT}
 )

@@ -152,13 +152,13 @@ class Leadership:
         self.sessions.owing[session.number] = session
 
     def close_worker(self, worker_id: WorkerId, incarnation: int) -> None:
-        """A worker left for good: its attempts are lost now, not at the end of a grace."""
+        """A worker left for good: its attempts are lost now, not at the end of a grace. Its opening
+        may be on its way into the log still, so this follows whether it is known or not."""
         record = self.state.workers.get(worker_id)
-        if record is None or record.incarnation != incarnation:
-            return
+        held = record.held if record is not None and record.incarnation == incarnation else ()
         lost = tuple(
             commands.LostAttempt(job_id, job.attempt, self.retry_delay_ms(job_id, job.attempt))
-            for job_id in record.held
+            for job_id in held
             if (job := self.state.jobs[job_id])
         )
         self.proposals.add(commands.CloseWorker(worker_id, incarnation, lost))
@@ -319,10 +319,10 @@ class Leadership:
 
     def _follow_names(self, events: list[Event]) -> None:
         for event in events:
-            if event.kind == WORKER_OPENED:
-                self._names.set(event.worker_id, self.state.workers[event.worker_id].name)
-            elif event.kind == WORKER_CLOSED:
-                self._names.set(event.worker_id, "")
+            if event.kind in (WORKER_OPENED, WORKER_CLOSED):
+                # As it is after the whole entry, which may have opened and closed it.
+                record = self.state.workers.get(event.worker_id)
+                self._names.set(event.worker_id, record.name if record is not None else "")
 
     def _send(self, number: int, message: messages.MemberMessage) -> None:
         self._outputs.append(ToSession(number, message))
