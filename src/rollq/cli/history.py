@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rollq.base.errors import ErrorCode, LocalError
 from rollq.cli.options import (
     DEFAULT_SERVERS,
     DEFAULT_TIMEOUT_S,
     Json,
     Servers,
+    StateDir,
     Timeout,
 )
 
@@ -46,6 +49,7 @@ Examples:
   rollq history tail -n 50
   rollq history tail --follow --json | jq -r 'select(.type == "ack") | .runMs'
   rollq history tail --from 1 --job 6f9619ff-8b86-d011-b42d-00c04fc964ff
+  rollq history tail --state ./state/5000 --from 1
 """
 )
 def tail(
@@ -56,17 +60,26 @@ def tail(
     ] = 0,
     kind: Annotated[str, typer.Option("--type", help="Only rows of this type.")] = "",
     job: Annotated[str, typer.Option(help="Only rows of this job or array.")] = "",
+    state: StateDir = None,
     servers: Servers = DEFAULT_SERVERS,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Show the last rows of the history.
+    """Show the last rows of the history, of a running group or of a state directory.
 
-    With --json: the rows as they are stored, one JSON object a line.
+    With --state only sealed segments are read: a member seals when it takes a snapshot and when
+    it stops. With --json: the rows as they are stored, one JSON object a line.
     """
     from rollq.cli.service import run
 
     shown = _Shown(kind, job, as_json=as_json)
+    if state is not None:
+        if follow:
+            raise LocalError(
+                ErrorCode.BAD_OPTIONS, "--follow asks a running group", "leave out --state"
+            )
+        _tail_sealed(state, first, rows, shown)
+        return
     run(_tail(servers, timeout, first, rows, shown, follow=follow))
 
 
@@ -103,6 +116,15 @@ class _Shown:
         place = f"{row['index']}.{row['ordinal']}"
         what = f"{row['type']:<15} {row.get('jobId', '')} {rest}"
         write_line(f"{place:>10}  {when(row['ts'])}  {what}".rstrip())
+
+
+def _tail_sealed(state: Path, first: int, rows: int, shown: _Shown) -> None:
+    from rollq.history.segments import Segments
+    from rollq.store.look import LookDisk
+
+    lines = filter(shown.wants, Segments(LookDisk(state)).read(first or 1, 2**63))
+    for line in lines if first else deque(lines, maxlen=rows):
+        shown.write(line)
 
 
 async def _tail(

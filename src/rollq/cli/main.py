@@ -17,6 +17,7 @@ from rollq.cli import (
     demo,
     demo3,
     dlq,
+    doctor,
     explain,
     history,
     job,
@@ -26,6 +27,7 @@ from rollq.cli import (
     settings,
     status,
     submit,
+    wal,
     worker,
 )
 from rollq.cli.config import load_config
@@ -88,8 +90,8 @@ def rollq(
 
 for module in (
     *(leader, worker, submit, status, job, jobs, cancel, explain),
-    *(client, clientx, demo3, demo),
+    *(client, clientx, demo3, demo, doctor),
 ):
     module.register(app)
-for group in (dlq, queue, cluster, settings, history):
+for group in (dlq, queue, cluster, settings, history, wal):
     app.add_typer(group.app)

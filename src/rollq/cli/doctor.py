@@ -1,0 +1,88 @@
+"""`rollq doctor`: what is wrong, in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rollq.cli.options import DEFAULT_SERVERS, DEFAULT_TIMEOUT_S, Json, StateDir, Timeout
+
+if TYPE_CHECKING:
+    from rollq.store.check import Finding
+
+EPILOG = """\b
+Examples:
+  rollq doctor
+  rollq doctor --state ./state/5000
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=EPILOG)(doctor)
+
+
+def doctor(
+    state: StateDir = None,
+    servers: Annotated[
+        str,
+        typer.Option(
+            "--servers",
+            "-s",
+            envvar="ROLLQ_SERVERS",
+            metavar="HOST:PORT,…",
+            help="Members of a running group.",
+            show_default=f"{DEFAULT_SERVERS}, without --state",
+        ),
+    ] = "",
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    as_json: Json = False,
+) -> None:
+    """Check a running group, or the state directory of a member, and say what is wrong.
+
+    Changes nothing. Exit code 1 if there is a problem; notes alone are none.
+    """
+    from rollq.cli.output import write_json, write_line
+    from rollq.cli.service import run
+    from rollq.store.check import PROBLEM
+
+    findings: list[Finding] = []
+    if state is not None:
+        findings += _state_findings(state)
+    if servers or state is None:
+        from rollq.cli.health import group_findings
+
+        findings += run(group_findings(servers or DEFAULT_SERVERS, timeout))
+    problems = sum(finding.severity == PROBLEM for finding in findings)
+    if as_json:
+        rows = [{"severity": one.severity, "what": one.what, "todo": one.todo} for one in findings]
+        write_json({"ok": not problems, "findings": rows})
+    else:
+        for one in findings:
+            write_line(f"{one.severity}: {one.what}")
+            if one.todo:
+                write_line(f"  {one.todo}")
+        write_line(f"{problems} problems" if problems else "no problems")
+    if problems:
+        raise typer.Exit(1)
+
+
+def _state_findings(state: Path) -> list[Finding]:
+    from rollq.cli.health import history_findings, room_findings
+    from rollq.store.check import NOTE, Finding, check
+    from rollq.store.look import LookDisk
+
+    disk = LookDisk(state)
+    holder = disk.holder()
+    findings = []
+    if holder:
+        findings.append(
+            Finding(
+                NOTE,
+                f"process {holder} uses the directory",
+                "what it is just writing may look torn or damaged here",
+            )
+        )
+    return [*findings, *check(disk), *history_findings(disk), *room_findings(state)]

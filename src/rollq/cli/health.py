@@ -1,0 +1,161 @@
+"""What `rollq doctor` looks at beside log and snapshots: history, room on the disk, a running
+group."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Final
+
+from rollq.base.errors import RollqError
+from rollq.cli.grid import ask, connected
+from rollq.grid.views import QueueView, WorkerView
+from rollq.history.segments import Segments
+from rollq.net.dialer import dial
+from rollq.roles.member.status import ClusterView
+from rollq.store.check import NOTE, PROBLEM, Finding
+from rollq.store.disk import Disk
+
+ROOM_BYTES_MIN: Final = 1024**3
+LAG_MAX: Final = 10_000
+ROWS_MAX: Final = 1_000
+
+
+def history_findings(disk: Disk) -> list[Finding]:
+    """Segments that do not verify, and ranges that no segment covers."""
+    segments = Segments(disk)
+    findings = [
+        Finding(
+            PROBLEM,
+            f"the history segment {name} is damaged",
+            "start the member with its peers: it fetches those rows again",
+        )
+        for name in segments.scrub()
+    ]
+    last = max((last for _, last in map(_range, segments.names())), default=0)
+    for low, high in segments.gaps(last):
+        findings.append(
+            Finding(
+                NOTE,
+                f"the history of {low} to {high} is not here",
+                "the member fetches it from its peers when it runs, unless it was removed for age",
+            )
+        )
+    return findings
+
+
+def room_findings(state: Path) -> list[Finding]:
+    """Whether the disk has room: a member stops when it is full."""
+    room = shutil.disk_usage(state)
+    if room.free >= ROOM_BYTES_MIN:
+        return []
+    return [
+        Finding(
+            PROBLEM,
+            f"{room.free // 1024**2} MiB are free on the disk of {state}",
+            "make room: a member whose disk is full stops",
+        )
+    ]
+
+
+async def group_findings(servers: str, timeout_s: float) -> list[Finding]:
+    """How a running group is.
+
+    Raises:
+        RollqError: no leader answers, which is the worst finding of all.
+    """
+    async with connected(servers, timeout_s) as client:
+        cluster = await ask(client, ClusterView, "cluster")
+        counts = await ask(client, QueueView, "counts")
+        queues = await ask(client, list[QueueView], "queues", b"", ROWS_MAX)
+        workers = await ask(client, list[WorkerView], "workers", b"", ROWS_MAX)
+    findings = [
+        Finding(
+            NOTE,
+            f"{cluster.leader} leads {len(cluster.members)} members in term {cluster.term}, "
+            f"commit {cluster.commit}",
+        )
+    ]
+    findings += await _members(cluster)
+    findings += _jobs(counts, queues, workers)
+    return findings
+
+
+async def _members(cluster: ClusterView) -> list[Finding]:
+    findings = []
+    for member in cluster.members:
+        trouble = await _trouble(member.address)
+        if trouble or not member.active:
+            findings.append(
+                Finding(
+                    PROBLEM,
+                    f"member {member.address} is away: {trouble or 'the leader hears nothing'}",
+                    "start it again, or take it out: rollq cluster remove",
+                )
+            )
+        elif member.lag > LAG_MAX:
+            findings.append(
+                Finding(
+                    PROBLEM,
+                    f"member {member.address} is {member.lag} entries behind",
+                    "if that does not shrink, look at its disk and its network",
+                )
+            )
+        if member.role == "learner":
+            findings.append(Finding(NOTE, f"member {member.address} catches up, and has no vote"))
+    voters = sum(member.role != "learner" for member in cluster.members)
+    if voters == 1:
+        findings.append(
+            Finding(NOTE, "one voter: what its disk loses is lost", "run three members")
+        )
+    elif voters % 2 == 0:
+        findings.append(
+            Finding(
+                NOTE,
+                f"{voters} voters bear the loss of no more than {voters - 1} would",
+                "add one, or take one out",
+            )
+        )
+    return findings
+
+
+async def _trouble(address: str) -> str:
+    """Why a member cannot be reached from here; empty if it can."""
+    try:
+        link = await dial(address, "", lambda *_: None, lambda *_: None)
+    except RollqError as error:
+        return error.message
+    link.close("only looking")
+    return ""
+
+
+def _jobs(counts: QueueView, queues: list[QueueView], workers: list[WorkerView]) -> list[Finding]:
+    findings = []
+    if not workers:
+        severity = PROBLEM if counts.queued else NOTE
+        findings.append(
+            Finding(severity, "there are no workers", "start some: rollq worker HOST PORT")
+        )
+    for queue in queues:
+        if queue.paused and queue.queued:
+            findings.append(
+                Finding(
+                    NOTE,
+                    f"queue {queue.name} is paused, and {queue.queued} jobs wait in it",
+                    f"rollq queue resume {queue.name}",
+                )
+            )
+    if counts.dead:
+        findings.append(
+            Finding(
+                PROBLEM,
+                f"{counts.dead} jobs are dead",
+                "see why with `rollq dlq list`; then redrive or purge them",
+            )
+        )
+    return findings
+
+
+def _range(name: str) -> tuple[int, int]:
+    first, _, last = name.partition(".")[0].partition("-")
+    return int(first), int(last)

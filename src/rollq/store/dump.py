@@ -1,0 +1,81 @@
+"""The log of a state directory, record by record, as it lies there: also what is damaged, and also
+what a rewritten log has superseded. Entries are opaque here; whoever knows commands opens them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from rollq.raft.types import Entry
+from rollq.store.disk import Disk
+from rollq.store.identity import Head, decode_head
+from rollq.store.record import (
+    HEADS,
+    Header,
+    Kind,
+    decode_body,
+    decode_entries,
+    decode_header,
+    find_headers,
+)
+from rollq.store.walk import segment_name, segment_numbers
+
+
+@dataclass(slots=True)
+class Dumped:
+    """One place in a segment: a record, or (header None) bytes that are none."""
+
+    segment: int
+    offset: int
+    size_bytes: int
+    header: Header | None = None
+    is_sound: bool = False  # header and body
+    head: Head | None = None
+    entries: list[Entry] = field(default_factory=list)
+
+    @property
+    def kind(self) -> str:
+        """In a word."""
+        return "damage" if self.header is None else Kind(self.header.kind).name.lower()
+
+
+def dump(disk: Disk) -> Iterator[Dumped]:
+    """Everything in all segments, in order of place. Zeros after the last record are no news."""
+    for number in segment_numbers(disk):
+        name = segment_name(number)
+        yield from _dump_segment(disk.read(name, 0, max(disk.size(name), 0)), number)
+
+
+def _dump_segment(data: bytes, number: int) -> Iterator[Dumped]:
+    offset = 0
+    seq = 0
+    while offset < len(data):
+        header = decode_header(data, offset, number)
+        if header is not None and header.seq > seq:
+            yield _record(data, offset, number, header)
+            seq = header.seq
+            offset += header.record_bytes
+            continue
+        # A recycled file holds old records behind the newest: they are of lower batches.
+        later = ((at, found) for at, found in find_headers(data, offset, number) if found.seq > seq)
+        end = next((at for at, _ in later), len(data))
+        if end < len(data) or data[offset : offset + 1].strip(b"\0"):
+            yield Dumped(number, offset, end - offset)
+        offset = end
+
+
+def _record(data: bytes, offset: int, number: int, header: Header) -> Dumped:
+    record = Dumped(number, offset, header.record_bytes, header)
+    body = decode_body(header, data, offset)
+    if body is None:
+        return record
+    if header.kind in HEADS:
+        record.head = decode_head(body)
+        record.is_sound = record.head is not None
+    elif header.kind == Kind.ENTRIES:
+        entries = decode_entries(header, body)
+        record.entries = entries or []
+        record.is_sound = entries is not None
+    else:
+        record.is_sound = True
+    return record

@@ -1,0 +1,107 @@
+"""A state directory to be looked at and never changed, also while a member uses it.
+
+Code that puts damaged files aside may run on it: a file that is moved or removed is gone from this
+view, and stays on the disk as it is. Nothing can be written.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from rollq.base.errors import DiskError, ErrorCode
+from rollq.store.real_disk import LOCK_NAME
+
+
+class LookDisk:
+    """A `Disk` for reading."""
+
+    def __init__(self, root: Path) -> None:
+        """Raises DiskError if there is no such directory, or it may not be read."""
+        self._root = root
+        self._hidden: dict[str, None] = {}
+        if not root.is_dir():
+            raise DiskError(
+                ErrorCode.DISK_FAILED,
+                f"there is no state directory {root}",
+                "name the one that a member was started with: --state, or state/PORT",
+            )
+        self.names("wal")
+
+    def holder(self) -> str:
+        """The process that uses the directory; empty if none does."""
+        try:
+            fd = os.open(self._root / LOCK_NAME, os.O_RDONLY)
+        except OSError:
+            return ""
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return os.pread(fd, 32, 0).decode(errors="replace").strip() or "unknown"
+        finally:
+            os.close(fd)
+        return ""
+
+    def names(self, folder: str) -> list[str]:
+        """Sorted file names in a folder."""
+        try:
+            with os.scandir(self._root / folder) as entries:
+                found = [entry.name for entry in entries if entry.is_file()]
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise _unreadable(self._root / folder, error) from error
+        return sorted(name for name in found if f"{folder}/{name}" not in self._hidden)
+
+    def size(self, name: str) -> int:
+        """Length in bytes; -1 if there is no such file."""
+        try:
+            return -1 if name in self._hidden else (self._root / name).stat().st_size
+        except FileNotFoundError:
+            return -1
+        except OSError as error:
+            raise _unreadable(self._root / name, error) from error
+
+    def read(self, name: str, offset: int, length: int) -> bytes:
+        """Up to `length` bytes."""
+        try:
+            with (self._root / name).open("rb") as file:
+                file.seek(offset)
+                return file.read(length)
+        except OSError as error:
+            raise _unreadable(self._root / name, error) from error
+
+    def write(self, name: str, offset: int, data: bytes) -> None:
+        """Refused."""
+        raise _only_looking(name)
+
+    def truncate(self, name: str, length: int) -> None:
+        """Refused."""
+        raise _only_looking(name)
+
+    def sync(self, name: str) -> None:
+        """Nothing was written."""
+
+    def rename(self, old: str, new: str) -> None:
+        """The old name is not seen any more."""
+        self._hidden[old] = None
+
+    def remove(self, name: str) -> None:
+        """The name is not seen any more."""
+        self._hidden[name] = None
+
+    def sync_dir(self, folder: str) -> None:
+        """Nothing was changed."""
+
+
+def _only_looking(name: str) -> DiskError:
+    return DiskError(ErrorCode.BUG, f"{name} is only looked at, and somebody wants to write it")
+
+
+def _unreadable(path: Path, error: OSError) -> DiskError:
+    return DiskError(
+        ErrorCode.DISK_FAILED,
+        f"cannot read {path}: {error.strerror or error}",
+        "look as the user that runs the member; if that is so, check the disk",
+    )
