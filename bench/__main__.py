@@ -48,10 +48,16 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures and ratios")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="write bars as SVG")
     parser.add_argument("--only", default=",".join(WORKS), help=f"works: {','.join(WORKS)}")
-    parser.add_argument("--peers", default="", help="only peers whose name:mode starts so, by commas")
-    parser.add_argument("--quick", action="store_true", help="once and briefly, to see that it runs")
+    parser.add_argument(
+        "--peers", default="", help="only peers whose name:mode starts so, by commas"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="once and briefly, to see that it runs"
+    )
     parser.add_argument("--runs", type=int, default=0, help="how often each case is repeated")
-    parser.add_argument("--dir", default=tempfile.gettempdir(), help="where servers keep their data")
+    parser.add_argument(
+        "--dir", default=tempfile.gettempdir(), help="where servers keep their data"
+    )
     options = parser.parse_args(arguments)
     options.only = [name for name in options.only.split(",") if name]
     for name in options.only:

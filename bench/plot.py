@@ -46,9 +46,8 @@ def write_plot(figures: Figures, path: Path) -> None:
             top = panel(parts, bars, top + 26) + 18
     path.write_text(
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{top}" '
-        f'font-family="sans-serif" font-size="12">\n<rect width="100%" height="100%" fill="white"/>\n'
-        + "\n".join(parts)
-        + "\n</svg>\n"
+        f'font-family="sans-serif" font-size="12">\n'
+        '<rect width="100%" height="100%" fill="white"/>\n' + "\n".join(parts) + "\n</svg>\n"
     )
 
 

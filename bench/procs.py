@@ -1,4 +1,4 @@
-"""Processes of a case: started on free ports, waited for with a deadline, ended with their trees."""
+"""Processes of a case: started on free ports, awaited with a deadline, ended with their trees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which figures are compared, and what is wanted of each. The keys are part of the JSON's format."""
+"""Which figures are compared, and what is wanted of each. The keys are part of the format."""
 
 from __future__ import annotations
 
@@ -59,7 +59,9 @@ def _exec(kind: str, key: str, peer: str, wanted: float | None = None) -> Ratio:
     return Ratio(f"exec_{kind}_vs_{key}", "execs", (R1, figure), (peer, figure), wanted)
 
 
-def _at_most(key: str, work: str, ours: tuple[str, str], wanted: float, worst: bool = False) -> Ratio:
+def _at_most(
+    key: str, work: str, ours: tuple[str, str], wanted: float, worst: bool = False
+) -> Ratio:
     return Ratio(key, work, ours, None, wanted, at_least=False, worst=worst)
 
 

@@ -61,7 +61,9 @@ def ratio_table(figures: Figures) -> Table:
         value = ratio.value(figures)
         if value is not None:
             style = "" if ratio.is_met(value) else "red"
-            table.add_row(ratio.key, number(value), wanted(ratio), *sides(figures, ratio), style=style)
+            table.add_row(
+                ratio.key, number(value), wanted(ratio), *sides(figures, ratio), style=style
+            )
     return table
 
 

@@ -17,7 +17,12 @@ async def noop(_payload: bytes) -> bytes:
 @task("hold")
 async def hold(runs: str, name: str, seconds: str) -> str:
     """Write down that this job began, then take a while: a second begin would show."""
-    with Path(runs).open("a") as file:
-        file.write(f"{name}\n")
+    write_down(Path(runs), name)
     await asyncio.sleep(float(seconds))
     return name
+
+
+def write_down(runs: Path, name: str) -> None:
+    """Add a line."""
+    with runs.open("a") as file:
+        file.write(f"{name}\n")

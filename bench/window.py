@@ -141,7 +141,9 @@ def keep_busy(
     end = started + seconds
     sent = done = 0
     while True:
-        while sent - done < window and sent < COUNT_MAX and has_more() and time.perf_counter() < end:
+        while (
+            sent - done < window and sent < COUNT_MAX and has_more() and time.perf_counter() < end
+        ):
             submit()
             sent += 1
         if done == sent:

@@ -45,7 +45,9 @@ class Dask:
         scheduler.wait_for_port(port)
         address = f"tcp://{HOST}:{port}"
         for number in range(WORKERS):
-            argv = python("distributed.cli.dask_worker", address, "--nthreads", "1", "--no-nanny", *quiet)
+            argv = python(
+                "distributed.cli.dask_worker", address, "--nthreads", "1", "--no-nanny", *quiet
+            )
             self._processes.append(Process(argv, folder / f"worker-{number}.log"))
         self._client = Client(address)
         self._client.wait_for_workers(WORKERS, timeout=60)
@@ -72,7 +74,12 @@ class Dask:
         return self._run(pool_tasks.run_files, bytes(self._folder), WINDOW, 120, count)
 
     def _run(
-        self, function: Callable[[bytes], bytes], argument: bytes, window: int, seconds: float, count: int
+        self,
+        function: Callable[[bytes], bytes],
+        argument: bytes,
+        window: int,
+        seconds: float,
+        count: int,
     ) -> float:
         from distributed import as_completed  # noqa: PLC0415
 

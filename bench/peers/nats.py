@@ -8,6 +8,7 @@ stream and acked before the job's own ack; `r3` and `r3-durable` are three serve
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
 from collections.abc import Iterator
 from importlib.metadata import version as version_of
@@ -16,10 +17,12 @@ from typing import Any, Final
 
 import uvloop
 
-from bench.peers.nats_wire import NatsSocket, PublishPipeline
+from bench.peers.nats_failover import ASK_S_MAX, JOBS, SUBJECT, NatsLoad, is_current, stream_info
+from bench.peers.nats_wire import NatsSocket, PublishPipeline, publish
 from bench.procs import (
     HOST,
     Process,
+    disk_bytes,
     free_ports,
     missing_module,
     missing_program,
@@ -31,11 +34,9 @@ from bench.procs import (
 )
 from bench.window import IDLE_S_MAX, Rate, drive_async, pipeline_rates
 
-JOBS: Final = "JOBS"
 RESULTS: Final = "RESULTS"
-SUBJECT: Final = "jobs.noop"
 WORKERS: Final = 2
-ASK_S_MAX: Final = 1.0  # a cluster that is not ready yet does not answer
+FILL_WINDOW: Final = 2_048
 
 
 class Nats:
@@ -71,7 +72,9 @@ class Nats:
             name = f"n{number}"
             self.ports[name] = ports[number]
             config = folder / f"{name}.conf"
-            config.write_text(self._config(name, ports[number], ports[self._count + number], routes))
+            config.write_text(
+                self._config(name, ports[number], ports[self._count + number], routes)
+            )
             self._configs[name] = config
             self.start_server(name)
         if self.mode != "core":
@@ -165,6 +168,46 @@ class Nats:
         await client.close()
         return rate.per_s
 
+    # --- fail-over
+
+    def leader(self) -> str:
+        """The server that leads the jobs' stream; waits until there is one."""
+        found = ""
+
+        def look() -> bool:
+            nonlocal found
+            found = stream_info(self.running_ports()).get("cluster", {}).get("leader", "")
+            return bool(found)
+
+        wait_until(look, "a leader of the stream")
+        return found
+
+    def kill(self, name: str) -> None:
+        """kill -9 of a server."""
+        self.servers[name].kill()
+
+    def revive(self, name: str) -> None:
+        """Start it again; returns when the stream's leader counts it as current."""
+        self.start_server(name)
+        wait_until(lambda: is_current(self.running_ports(), name), "a server to follow")
+
+    def freeze(self, name: str) -> None:
+        """SIGSTOP."""
+        self.servers[name].signal(signal.SIGSTOP)
+
+    def thaw(self, name: str) -> None:
+        """SIGCONT."""
+        self.servers[name].signal(signal.SIGCONT)
+        wait_until(lambda: is_current(self.running_ports(), name), "a server to follow")
+
+    def load(self, payload: bytes) -> NatsLoad:
+        """nats-py, told to come back at once."""
+        return NatsLoad(list(self.ports.values()), payload)
+
+    def running_ports(self) -> list[int]:
+        """Servers that may be asked."""
+        return [self.ports[name] for name, server in self.servers.items() if server.is_running]
+
     # --- helpers
 
     def _config(self, name: str, port: int, route_port: int, routes: list[str]) -> str:
@@ -187,7 +230,8 @@ class Nats:
             return False
         try:
             return all(
-                "error" not in link.ask(f"$JS.API.STREAM.CREATE.{name}", self._stream(name, subject))
+                "error"
+                not in link.ask(f"$JS.API.STREAM.CREATE.{name}", self._stream(name, subject))
                 for name, subject in ((JOBS, "jobs.>"), (RESULTS, "results.>"))
             )
         except OSError:
@@ -223,34 +267,58 @@ class NatsRaw(Nats):
         yield from pipeline_rates(PublishPipeline(link, SUBJECT, payload), windows, seconds)
         link.close()
 
-    # --- fail-over
+    # --- backlog
 
-    def leader_of_stream(self) -> str:
-        """The name of the server that leads the jobs' stream; empty if nobody does."""
-        for name, server in self.servers.items():
-            if not server.is_running:
-                continue
-            try:
-                link = NatsSocket(self.ports[name], ASK_S_MAX)
-                answer = link.ask(f"$JS.API.STREAM.INFO.{JOBS}", {})
-                link.close()
-            except OSError:
-                continue
-            return str(answer.get("cluster", {}).get("leader", ""))
-        return ""
+    def fill(self, payload: bytes, count: int) -> float:
+        """Put jobs into the stream; seconds until all are stored."""
+        link = NatsSocket(self.port)
+        pipeline = PublishPipeline(link, SUBJECT, payload)
+        started = time.perf_counter()
+        sent = stored = 0
+        while stored < count:
+            more = min(count - sent, FILL_WINDOW - (sent - stored))
+            if more:
+                pipeline.send(more)
+                sent += more
+            stored += pipeline.acked()
+        link.close()
+        return time.perf_counter() - started
 
+    def rss_mb(self) -> float:
+        """Memory of the server."""
+        return next(iter(self.servers.values())).rss_mb()
 
-def fill(peer: Nats, payload: bytes, count: int) -> float:
-    """Put many jobs into the stream; seconds until all are stored."""
-    link = NatsSocket(peer.port)
-    pipeline = PublishPipeline(link, SUBJECT, payload)
-    started = time.perf_counter()
-    sent = stored = 0
-    while stored < count:
-        more = min(count - sent, 2_048 - (sent - stored))
-        if more:
-            pipeline.send(more)
-            sent += more
-        stored += pipeline.acked()
-    link.close()
-    return time.perf_counter() - started
+    def disk_bytes(self) -> int:
+        """What its files take."""
+        return disk_bytes(self.folder)
+
+    def restart(self, with_kill: bool) -> float:
+        """End the server and start it; seconds until a pull consumer has the first job."""
+        ((name, server),) = self.servers.items()
+        if with_kill:
+            server.kill()
+        else:
+            server.stop()
+        started = time.perf_counter()
+        self.start_server(name)
+        wait_until(self._takes_one, "a job")
+        return time.perf_counter() - started
+
+    def longest_stall_ms(self, payload: bytes) -> float | None:
+        """It takes no snapshots."""
+        return None
+
+    def _takes_one(self) -> bool:
+        try:
+            link = NatsSocket(self.port, ASK_S_MAX)
+            config = {"durable_name": "first", "ack_policy": "explicit"}
+            wish = {"stream_name": JOBS, "config": config}
+            answer = link.ask(f"$JS.API.CONSUMER.DURABLE.CREATE.{JOBS}.first", wish)
+            if "error" in answer:
+                return False
+            link.send(publish(f"$JS.API.CONSUMER.MSG.NEXT.{JOBS}.first", b"1"))
+            job = link.receive()[0]
+            link.close()
+        except OSError:
+            return False
+        return job != b"{}"

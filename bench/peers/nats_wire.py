@@ -52,7 +52,7 @@ class NatsSocket:
         return payloads
 
     def _next(self) -> bytes | None:
-        """The payload of the next complete message; empty for other lines, None if there is none."""
+        """The payload of the next whole message; empty for other lines, None if there is none."""
         head, found, rest = self._buffer.partition(b"\r\n")
         if not found:
             return None

@@ -66,7 +66,12 @@ class Ray:
         return self._run(pool_tasks.run_files, bytes(self._folder), WINDOW, 120, count)
 
     def _run(
-        self, function: Callable[[bytes], bytes], argument: bytes, window: int, seconds: float, count: int
+        self,
+        function: Callable[[bytes], bytes],
+        argument: bytes,
+        window: int,
+        seconds: float,
+        count: int,
     ) -> float:
         import ray  # noqa: PLC0415
 
@@ -81,7 +86,9 @@ class Ray:
 
         def collect() -> int:
             ready, others = ray.wait(waiting, num_returns=1)
-            more, others = ray.wait(others, num_returns=len(others), timeout=0) if others else ([], [])
+            more, others = (
+                ray.wait(others, num_returns=len(others), timeout=0) if others else ([], [])
+            )
             waiting[:] = others
             return len(ray.get(ready + more))
 

@@ -16,7 +16,16 @@ from bench.peers.local import INPUT, SCRIPT, TRUE
 from bench.peers.rollq_backlog import STALL_ENTRIES, first_assignment, longest_answer_ms
 from bench.peers.rollq_failover import HELD_JOBS, RollqLoad
 from bench.peers.rollq_wire import RawClient, SubmitPipeline, who_leads
-from bench.procs import HOST, Process, disk_bytes, free_ports, python, stop_all, wait_until
+from bench.procs import (
+    HOST,
+    READY_S_MAX,
+    Process,
+    disk_bytes,
+    free_ports,
+    python,
+    stop_all,
+    wait_until,
+)
 from bench.window import Rate, drive_async, pipeline_rates
 from rollq import __version__
 from rollq.roles.client.client import Client
@@ -73,7 +82,13 @@ class RollqServers:
         return self.folder / f"state-{address.rpartition(':')[2]}"
 
     def start_worker(
-        self, name: str, pattern: str, *, slots: int = SLOTS, ahead: int = 0, programs: Path | None = None
+        self,
+        name: str,
+        pattern: str,
+        *,
+        slots: int = SLOTS,
+        ahead: int = 0,
+        programs: Path | None = None,
     ) -> Process:
         """Start a worker: of the bench's functions, or of the programs of a folder."""
         host, _, port = next(iter(self.members)).rpartition(":")
@@ -176,6 +191,16 @@ class Rollq(RollqServers):
 
     # --- backlog
 
+    def first_result_s(self, payload: bytes) -> float:
+        """From starting a member, a worker and a client to the first result."""
+        self.stop()
+        (port,) = free_ports(1)
+        started = time.perf_counter()
+        self.start_member(f"{HOST}:{port}")
+        self.start_worker("first", "job.assign.>")
+        uvloop.run(self._first(payload))
+        return time.perf_counter() - started
+
     def fill(self, payload: bytes, count: int) -> float:
         """Let jobs wait; seconds until all are accepted."""
         return count / self.submit_many(payload, count)
@@ -205,9 +230,15 @@ class Rollq(RollqServers):
         ((address, process),) = self.members.items()
         process.stop()
         self.start_member(address, extra=("--snapshot-entries", str(STALL_ENTRIES)))
+        self.leader()
         return longest_answer_ms(address, self.state_of(address) / "snapshots", payload)
 
     # --- helpers
+
+    async def _first(self, payload: bytes) -> None:
+        async with self.client("first") as client:
+            job = await client.submit("noop", payload=payload)
+            (await job.result(READY_S_MAX)).raise_for_status()
 
     async def _noop(self, payload: bytes, window: int, seconds: float) -> float:
         async with self.client("noop") as client:
@@ -227,7 +258,9 @@ class Rollq(RollqServers):
     async def _submit(self, payload: bytes, window: int, seconds: float) -> Rate:
         async with self.client(f"submit{window}") as client:
             await client.submit("noop", payload=payload)
-            return await drive_async(lambda: client.submit("noop", payload=payload), window, seconds)
+            return await drive_async(
+                lambda: client.submit("noop", payload=payload), window, seconds
+            )
 
     async def _submit_many(self, payload: bytes, count: int) -> float:
         async with self.client("bulk") as client:

@@ -57,7 +57,9 @@ def longest_answer_ms(address: str, snapshots: Path, payload: bytes) -> float | 
             client.flush()
             _wait_for(client, m.Answer)
             longest = max(longest, time.perf_counter() - asked)
-            if not is_taken and any(one.suffix != ".tmp" for one in set(snapshots.glob("*")) - before):
+            if not is_taken and any(
+                one.suffix != ".tmp" for one in set(snapshots.glob("*")) - before
+            ):
                 is_taken = True
                 end = min(end, time.monotonic() + AFTER_SNAPSHOT_S)
     return longest * 1e3 if is_taken else None

@@ -1,4 +1,4 @@
-"""A client of rollq on a blocking socket, pipelining: what the members give without the client library.
+"""A client of rollq on a blocking socket: what members give without the client library.
 
 It speaks through `wire.Connection`, as the product's client does. Acks come in the order of the
 submits because one link is one order.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Protocol, cast
+from typing import Protocol, cast, runtime_checkable
 
 from bench.figures import Sample
 from bench.peers.base import Peer
@@ -33,6 +33,14 @@ class HoldsBacklog(Protocol):
         """The slowest answer while it tidies up; None if it does no such thing."""
 
 
+@runtime_checkable
+class StartsFresh(Protocol):
+    """A peer whose start to first result is measured."""
+
+    def first_result_s(self, payload: bytes) -> float:
+        """Seconds from starting an empty server, a worker and a client to the first result."""
+
+
 def measure(peer: Peer, scale: Scale) -> Iterator[Sample]:
     """Fill, look, restart twice."""
     holder = cast(HoldsBacklog, peer)
@@ -52,6 +60,9 @@ def measure(peer: Peer, scale: Scale) -> Iterator[Sample]:
     stall_ms = holder.longest_stall_ms(PAYLOAD)
     if stall_ms is not None:
         yield Sample("stall_ms", stall_ms)
+    if isinstance(peer, StartsFresh):
+        for _ in range(scale.runs):
+            yield Sample("first_result_s", peer.first_result_s(PAYLOAD))
 
 
 WORK = Work(
@@ -70,6 +81,7 @@ WORK = Work(
         ("restart_term_s", "restart after TERM s"),
         ("restart_kill_s", "after kill -9 s"),
         ("stall_ms", "longest stall ms"),
+        ("first_result_s", "start to first result s"),
     ),
     repeats=False,
 )

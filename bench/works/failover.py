@@ -23,7 +23,7 @@ WINDOW: Final = 64
 PAYLOAD: Final = b"x" * 200
 STEADY_S: Final = 1.0  # undisturbed load before each fault
 WATCH_S: Final = 2.0  # a gap may begin a little after the fault
-GAP_S_MAX: Final = 30.0
+GAP_S_MAX: Final = 60.0
 ALIVE_S: Final = 0.2
 LOOK_S: Final = 0.01
 

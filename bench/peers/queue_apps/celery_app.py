@@ -18,7 +18,9 @@ def noop(_payload: str) -> str:
 def make(url: str) -> Any:
     """The task of an application on this redis."""
     app = Celery("bench", broker=url, backend=url)
-    app.conf.update(task_acks_late=True, worker_prefetch_multiplier=64, broker_connection_retry=True)
+    app.conf.update(
+        task_acks_late=True, worker_prefetch_multiplier=64, broker_connection_retry=True
+    )
     return app.task(noop, name="bench.noop")
 
 
