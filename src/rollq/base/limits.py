@@ -149,3 +149,6 @@ APPS_MAX: Final = 64
 LIVES_MAX: Final = 64
 # A batch is split when its payload is larger, so that it always fits a frame.
 BATCH_BYTES_MAX: Final = 1024 * 1024
+# The same in bytes; beyond the second, a request is refused for now.
+PENDING_BYTES_PAUSE: Final = 32 * 1024 * 1024
+PENDING_BYTES_MAX: Final = 128 * 1024 * 1024

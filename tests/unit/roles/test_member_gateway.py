@@ -10,7 +10,7 @@ from rollq.base.errors import ErrorCode
 from rollq.base.jobs import AttemptRef, BulkItem, JobOptions, Status
 from rollq.base.limits import INLINE_BYTES_MAX, PATTERNS_PER_WORKER_MAX
 from rollq.grid.state import ASSIGNED, DELAYED, QUEUED
-from rollq.roles.member import gateway
+from rollq.roles.member import proposals
 from rollq.wire import messages as wire
 from tests.unit.roles.members import Group, job, submit, worker
 
@@ -98,7 +98,7 @@ def test_a_job_is_cancelled_and_its_client_told(group: Group) -> None:
 
 
 def test_more_than_fits_is_refused_for_now(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gateway, "PENDING_COMMANDS_MAX", 1)
+    monkeypatch.setattr(proposals, "PENDING_COMMANDS_MAX", 1)
     group.tell(CLIENT, submit(1), submit(2))
     group.settle()
     told = group.hear(CLIENT)

@@ -19,10 +19,10 @@ from rollq.base.jobs import DEFAULT_OPTIONS, AttemptRef, JobOptions, Status
 from rollq.base.limits import (
     CLIENT_ID_BYTES_MAX,
     CREDIT_MAX,
+    ENTRY_BYTES_MAX,
     EXEC_NAME_BYTES_MAX,
     INLINE_BYTES_MAX,
     PATTERNS_PER_WORKER_MAX,
-    PENDING_COMMANDS_MAX,
     QUEUE_NAME_BYTES_MAX,
 )
 from rollq.grid import commands
@@ -30,7 +30,7 @@ from rollq.policy.retry import backoff_ms
 from rollq.raft.node import RaftNode
 from rollq.roles.member.admin import MEMBERSHIP_ACTIONS, command_for
 from rollq.roles.member.leadership import Leadership
-from rollq.roles.member.proposals import Origin, Waiter
+from rollq.roles.member.proposals import Origin, Waiter, size_bytes_of
 from rollq.roles.member.reads import Reads
 from rollq.roles.member.sessions import ClientSession, WorkerSession
 from rollq.subjects.grammar import fold, parse_pattern
@@ -152,17 +152,15 @@ class Gateway:
         self._must_have_room()
         for item in message.items:
             _body(item.body)
-        self._office.proposals.add(
-            commands.SubmitBulk(
-                client.client_id,
-                queue,
-                _exec_name(message.exec_name),
-                message.items,
-                options,
-                message.batch_key,
-            ),
-            Origin(Waiter.REQUEST, number, message.request_id),
+        command = commands.SubmitBulk(
+            client.client_id,
+            queue,
+            _exec_name(message.exec_name),
+            message.items,
+            options,
+            message.batch_key,
         )
+        self._request(command, number, message.request_id)
 
     def _submit_array(self, number: int, message: messages.SubmitArray) -> None:
         client = self._client(number)
@@ -184,14 +182,13 @@ class Gateway:
 
     def _cancel(self, number: int, message: messages.Cancel) -> None:
         client = self._client(number)
-        self._office.proposals.add(
-            commands.CancelJobs(message.job_ids, client.client_id),
-            Origin(Waiter.REQUEST, number, message.request_id),
-        )
+        command = commands.CancelJobs(message.job_ids, client.client_id)
+        self._request(command, number, message.request_id)
 
     def _confirm(self, number: int, message: messages.Confirm) -> None:
         client = self._client(number)
-        self._office.proposals.add(commands.ConfirmResults(client.client_id, message.job_ids))
+        command = commands.ConfirmResults(client.client_id, message.job_ids)
+        self._office.proposals.add(_fitting(command))
 
     def _query(self, number: int, message: messages.Query) -> None:
         self._client(number)
@@ -204,10 +201,8 @@ class Gateway:
             change(self.raft, message.arguments)
             self._office.accept(number, message.request_id)
             return
-        self._office.proposals.add(
-            command_for(message.action, message.arguments, client.client_id),
-            Origin(Waiter.REQUEST, number, message.request_id),
-        )
+        command = command_for(message.action, message.arguments, client.client_id)
+        self._request(command, number, message.request_id)
 
     # --- what workers say
 
@@ -267,6 +262,9 @@ class Gateway:
 
     # --- helpers
 
+    def _request(self, command: commands.Command, number: int, request_id: bytes) -> None:
+        self._office.proposals.add(_fitting(command), Origin(Waiter.REQUEST, number, request_id))
+
     def _worker_gone(self, session: WorkerSession, *, for_good: bool) -> None:
         office = self._office
         office.dispatcher.close_worker(session.worker_id)
@@ -282,7 +280,7 @@ class Gateway:
             raise RemoteError(ErrorCode.BAD_HANDSHAKE, "a session says hello once")
 
     def _must_have_room(self) -> None:
-        if len(self._office.proposals) >= PENDING_COMMANDS_MAX:
+        if self._office.proposals.is_full:
             raise StateError(
                 ErrorCode.OVERLOADED, "more is waiting to be agreed on than fits", "send it again"
             )
@@ -340,6 +338,15 @@ def _body(body: bytes) -> bytes:
             "send the data as files",
         )
     return body
+
+
+def _fitting(command: commands.Command) -> commands.Command:
+    """A command that is larger than an entry may be would fit no frame between members."""
+    if size_bytes_of(command) > ENTRY_BYTES_MAX:
+        raise RemoteError(
+            ErrorCode.BAD_PAYLOAD, "more than the group agrees on at once", "send it in parts"
+        )
+    return command
 
 
 def _request_of(message: Any) -> bytes:

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from rollq.base.errors import DiskError, RollqError
-from rollq.base.limits import PENDING_COMMANDS_PAUSE, STOP_MS_MAX
+from rollq.base.limits import STOP_MS_MAX
 from rollq.net.link import Link
 from rollq.net.listener import Listener
 from rollq.raft.types import Role
@@ -116,7 +116,7 @@ class MemberNode:
                     driver.peer_message(hello.address, message, hello.boot)
             else:
                 driver.session_message(self._number_of(link), message)  # type: ignore[arg-type]
-        if not self._paused and len(driver.office.proposals) > PENDING_COMMANDS_PAUSE:
+        if not self._paused and driver.office.proposals.is_busy():
             self._pause_sessions()
         self._wake()
 
@@ -173,7 +173,7 @@ class MemberNode:
             return
         if driver.raft.role is not Role.LEADER:
             self._deposed.set()
-        if self._paused and len(driver.office.proposals) < PENDING_COMMANDS_PAUSE // 2:
+        if self._paused and not driver.office.proposals.is_busy(2):
             self._resume_sessions()
 
     def _when_done(self, work: Work) -> Callable[[asyncio.Future[None]], None]:

@@ -13,17 +13,29 @@ from collections.abc import Iterator
 import msgspec
 
 from rollq.base.ids import NIL_ID, MessageId
-from rollq.base.limits import ENTRY_BYTES_MAX, TURN_COMMANDS_MAX
+from rollq.base.limits import (
+    ENTRY_BYTES_MAX,
+    PENDING_BYTES_MAX,
+    PENDING_BYTES_PAUSE,
+    PENDING_COMMANDS_MAX,
+    PENDING_COMMANDS_PAUSE,
+    TURN_COMMANDS_MAX,
+)
 from rollq.grid.commands import (
     AckJob,
+    CancelJobs,
     Command,
+    ConfirmResults,
+    OpenWorker,
+    PurgeJobs,
     RedriveJobs,
     SubmitArray,
     SubmitBulk,
     SubmitJob,
 )
 
-COMMAND_BYTES_GUESS = 128  # what a command costs beside its payload
+COMMAND_BYTES_GUESS = 128  # what a command costs beside its payload; in the history it costs twice
+ID_BYTES = 20  # an id, or a number beside it, as the log holds it
 
 
 class Waiter(enum.IntEnum):
@@ -52,14 +64,28 @@ class Proposals:
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[Command, Origin]] = deque()
+        self._waiting_bytes = 0
         self._proposed: dict[int, list[tuple[Command, Origin]]] = {}
 
     def __len__(self) -> int:
         return len(self._waiting)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether what clients ask for must be refused for now."""
+        return len(self) >= PENDING_COMMANDS_MAX or self._waiting_bytes >= PENDING_BYTES_MAX
+
+    def is_busy(self, share: int = 1) -> bool:
+        """Whether more waits than (a share of) what may wait while sessions are read."""
+        return (
+            len(self) > PENDING_COMMANDS_PAUSE // share
+            or self._waiting_bytes > PENDING_BYTES_PAUSE // share
+        )
+
     def add(self, command: Command, origin: Origin = SILENT) -> None:
         """Queue a command for the next turn."""
         self._waiting.append((command, origin))
+        self._waiting_bytes += size_bytes_of(command)
 
     def batches(self) -> Iterator[list[tuple[Command, Origin]]]:
         """Everything that waits, in entries of bounded count and size, in order."""
@@ -67,15 +93,18 @@ class Proposals:
             batch: list[tuple[Command, Origin]] = []
             size_bytes = 0
             while self._waiting and len(batch) < TURN_COMMANDS_MAX:
-                size_bytes += _size_bytes(self._waiting[0][0])
-                if batch and size_bytes > ENTRY_BYTES_MAX:
+                one_bytes = size_bytes_of(self._waiting[0][0])
+                if batch and size_bytes + one_bytes > ENTRY_BYTES_MAX:
                     break
+                size_bytes += one_bytes
                 batch.append(self._waiting.popleft())
+            self._waiting_bytes -= size_bytes
             yield batch
 
     def put_back(self, batch: list[tuple[Command, Origin]]) -> None:
         """Consensus had no room for it now: it goes first next time."""
         self._waiting.extendleft(reversed(batch))
+        self._waiting_bytes += sum(size_bytes_of(command) for command, _ in batch)
 
     def proposed(self, index: int, batch: list[tuple[Command, Origin]]) -> None:
         """The batch is the entry at this index."""
@@ -88,10 +117,13 @@ class Proposals:
     def clear(self) -> None:
         """Leadership is lost: whoever waits will ask again, with the same ids."""
         self._waiting.clear()
+        self._waiting_bytes = 0
         self._proposed.clear()
 
 
-def _size_bytes(command: Command) -> int:
+def size_bytes_of(command: Command) -> int:
+    """About what a command adds to its entry, and never much less: an entry that is larger than a
+    frame could not be sent to the other members."""
     if isinstance(command, SubmitJob | SubmitArray):
         return COMMAND_BYTES_GUESS + len(command.body)
     if isinstance(command, AckJob):
@@ -100,4 +132,11 @@ def _size_bytes(command: Command) -> int:
         return sum(COMMAND_BYTES_GUESS + len(item.body) for item in command.items)
     if isinstance(command, RedriveJobs):
         return sum(COMMAND_BYTES_GUESS + len(item.body or b"") for item in command.items)
+    if isinstance(command, CancelJobs | PurgeJobs):
+        return COMMAND_BYTES_GUESS * (1 + len(command.job_ids))
+    if isinstance(command, ConfirmResults):
+        return COMMAND_BYTES_GUESS + ID_BYTES * len(command.job_ids)
+    if isinstance(command, OpenWorker):
+        names_bytes = sum(map(len, command.patterns))
+        return COMMAND_BYTES_GUESS + names_bytes + 2 * ID_BYTES * len(command.running)
     return COMMAND_BYTES_GUESS
