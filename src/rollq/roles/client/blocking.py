@@ -137,6 +137,11 @@ class BlockingClient:
         """Whether a leader has welcomed us."""
         return self._client.is_connected
 
+    @property
+    def leader(self) -> str:
+        """The address of the member that welcomed us; empty if none has."""
+        return self._client.leader
+
     # --- jobs
 
     def submit(

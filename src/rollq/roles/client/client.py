@@ -91,6 +91,11 @@ class Client(Operator, Submitter):
         """Whether a leader has welcomed us."""
         return self._session.is_open
 
+    @property
+    def leader(self) -> str:
+        """The address of the member that welcomed us; empty if none has."""
+        return self._session.leader
+
     async def submit_many(
         self,
         jobs: str | Iterable[JobSpec],

@@ -67,6 +67,7 @@ class Session:
     ) -> None:
         setup = ClientSetup(client_id, as_addresses(addresses), desired_parallelism, FEATURES)
         self.last_trouble = ""  # why there is no leader, for people
+        self._dialed = ""
         self._group = group
         self._machine = ClientMachine(setup, _SystemJitter())
         self._on_result = on_result
@@ -89,6 +90,11 @@ class Session:
     def is_open(self) -> bool:
         """Whether a leader has welcomed us."""
         return self._machine.link is Standing.OPEN
+
+    @property
+    def leader(self) -> str:
+        """The address of the member that welcomed us; empty if none has."""
+        return self._dialed if self.is_open else ""
 
     def start(self) -> None:
         """Look for the leader."""
@@ -212,6 +218,7 @@ class Session:
             self._feed(signals.Disconnected())
             return
         self._link = link
+        self._dialed = address
         self._watch.began(self._now_ms())
         if link.is_open:
             self._feed(signals.Connected())
