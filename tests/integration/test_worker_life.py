@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from rollq.base.errors import DiskError, ErrorCode, LocalError, RollqError
+from rollq.base.jobs import JobOptions
 from rollq.roles.worker.node import WorkerNode
 from rollq.roles.worker.results import ResultTable
 from rollq.roles.worker.setup import NodeSetup
@@ -87,6 +88,25 @@ def test_credit_follows_the_slots_and_looks_ahead_for_short_jobs(
                     number += 1
                     member.assign(number, "noop")
                     await member.outcome(number)
+
+    asyncio.run(story())
+
+
+def test_what_waits_behind_a_long_job_is_given_back(tmp_path: Path) -> None:
+    write_program(tmp_path, "long", "sleep 600\n")
+    once = JobOptions(max_attempts=1)
+
+    async def story() -> None:
+        async with running(tmp_path, slots=1, ahead=4) as (node, member):
+            member.assign(1, "long")
+            member.assign(2, "long")
+            member.assign(3, "long", options=once)
+            member.assign(4, "long", attempt=2)
+            nack = await member.until(lambda: member.nacks.get(job_id(2)))
+            assert "no slot came free" in nack.detail
+            await eventually(lambda: len(node.machine.holding) == 3)
+            assert list(member.nacks) == [job_id(2)]
+            assert not member.acks
 
     asyncio.run(story())
 

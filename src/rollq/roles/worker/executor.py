@@ -16,7 +16,7 @@ from typing import Protocol
 from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.base.jobs import AttemptRef, Status
 from rollq.base.limits import DETAIL_BYTES_MAX
-from rollq.roles.worker.ahead import AHEAD_MS, Lookahead
+from rollq.roles.worker.ahead import AHEAD_MS, GIVE_BACK_MS, Lookahead
 from rollq.roles.worker.app import load_apps
 from rollq.roles.worker.calls import LoopCall, PooledCall
 from rollq.roles.worker.execs import ExecDir
@@ -54,7 +54,7 @@ class Executor:
         self._tasks: dict[str, Task] = {}
         self._running: dict[AttemptRef, Run | None] = {}
         self._begun_s: dict[AttemptRef, float] = {}  # of those that run
-        self._waiting: dict[AttemptRef, AssignJob] = {}
+        self._waiting: dict[AttemptRef, tuple[AssignJob, float]] = {}  # with when it came
         self._filling = False
         self._programs: Programs | None = None
         self._pool: WarmPool | None = None
@@ -97,7 +97,7 @@ class Executor:
     def run(self, job: AssignJob, ref: AttemptRef) -> None:
         """Run an attempt, now or when a slot is free."""
         if self._waiting or len(self._running) >= self._setup.slots:
-            self._waiting[ref] = job
+            self._waiting[ref] = (job, time.perf_counter())
         else:
             self._begin(job, ref)
 
@@ -115,8 +115,27 @@ class Executor:
         for run in self._running.values():
             if isinstance(run, ProgramRun):
                 run.sample()
-        oldest_s = min(self._begun_s.values(), default=0.0)
-        self.lookahead.stuck = oldest_s > 0 and time.perf_counter() - oldest_s > AHEAD_MS / 1000
+        now_s = time.perf_counter()
+        oldest_s = min(self._begun_s.values(), default=now_s)
+        self.lookahead.stuck = now_s - oldest_s > AHEAD_MS / 1000
+        self._give_back(now_s - GIVE_BACK_MS / 1000)
+
+    def _give_back(self, before_s: float) -> None:
+        """Let others have what was fetched ahead and waits behind something long.
+
+        Giving back costs the job an attempt, so each is given back once, and never one that was
+        allowed a single attempt.
+        """
+        late = [
+            ref
+            for ref, (job, came_s) in self._waiting.items()
+            if came_s < before_s
+            and job.attempt == 1
+            and (job.options is None or job.options.max_attempts != 1)
+        ]
+        for ref in late:
+            del self._waiting[ref]
+            self._emit(StartFailed(ref, "fetched ahead, and no slot came free"))
 
     def _begin(self, job: AssignJob, ref: AttemptRef) -> None:
         self._running[ref] = None
@@ -190,7 +209,7 @@ class Executor:
         self._filling = True
         while self._waiting and len(self._running) < self._setup.slots:
             ref = next(iter(self._waiting))
-            self._begin(self._waiting.pop(ref), ref)
+            self._begin(self._waiting.pop(ref)[0], ref)
         self._filling = False
 
 

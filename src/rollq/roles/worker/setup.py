@@ -34,7 +34,7 @@ class NodeSetup:
     slots: int = 4
     cpu_cap: float = 0.75  # 0.10 to 0.95; 1: take jobs however busy the machine is
     apps: tuple[str, ...] = ()  # modules that register functions
-    ahead: int = 0  # jobs fetched beyond the slots: for very short ones
+    ahead: int = 256  # most jobs fetched beyond the slots while runs are short; 0: none
     drain_ms: int = 30_000  # how long a drain waits for what runs
 
     def check(self) -> None:
