@@ -200,7 +200,11 @@ class Holds:
         if hold is None or array is None:
             return []
         room = array.running_max - array.running - hold.reserved
-        back = [hold.resting.popleft() for _ in range(min(room, len(hold.resting)))]
+        back: list[Item] = []
+        while hold.resting and len(back) < room:
+            item = hold.resting.popleft()
+            if self._still_waits(item):  # else its turn is another's, or that one rests for ever
+                back.append(item)
         self._maybe_forget(array_id)
         return back
 
@@ -218,6 +222,11 @@ class Holds:
             return False
         hold.resting.append(item)
         return True
+
+    def _still_waits(self, item: Item) -> bool:
+        if isinstance(item, JobRecord):
+            return item.state is QUEUED and self._state.jobs.get(item.job_id) is item
+        return item.tasks_waiting > 0
 
     def _room(self, client_id: ClientId, wanted: int) -> int:
         client = self._state.clients.get(client_id)

@@ -7,6 +7,7 @@ from rollq.grid.commands import (
     AckJob,
     AssignTask,
     CancelJobs,
+    ExpireJobs,
     LostAttempt,
     NackJob,
     OpenClient,
@@ -119,6 +120,25 @@ def test_a_task_at_rest_that_is_cancelled_makes_room_for_the_next() -> None:
     # task 0 has the id of the array, so all of it is cancelled
     assert desk.run() == []
     assert desk.array("arr").is_ended
+
+
+def test_an_array_at_rest_that_expired_does_not_take_the_turn_of_its_tasks() -> None:
+    desk = Desk()
+    desk.submit_array("arr", 4, running_max=1, expire_ms=500)
+    desk.worker("w", 9)
+    desk.run()
+    ack_task(desk, "arr", 0)
+    desk.run()
+    task = desk.state.jobs[task_id(job_id("arr"), 1)]
+    desk.apply(NackJob(task.job_id, task.attempt, task.fence, delay_ms=50))
+    assert desk.run() == ["arr@w"]  # the third; the array rests
+    desk.apply(ReleaseJobs((LostAttempt(task.job_id, 1),)))
+    assert desk.run() == []  # the second rests behind the array
+    desk.apply(ExpireJobs((job_id("arr"),)))
+    assert desk.array("arr").tasks_waiting == 0
+    ack_task(desk, "arr", 2)
+    assert len(desk.run()) == 1
+    assert task.attempt == 2
 
 
 def test_a_delayed_array_waits_for_its_release() -> None:
