@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from rollq.base.jobs import JobOptions, Status
+from rollq.base.jobs import DEFAULT_OPTIONS, JobOptions, Status
 from rollq.roles.worker.app import raised, returned
 from rollq.roles.worker.outputs import Ending
 from rollq.roles.worker.warm import WarmCall, WarmPool
@@ -34,6 +34,7 @@ class LoopCall:
         function: Task,
         args: tuple[str, ...] | None,
         body: bytes,
+        options: JobOptions,
         on_end: Callable[[Ending], None],
     ) -> None:
         self._function = function
@@ -45,6 +46,8 @@ class LoopCall:
         self._note = ""
         self._timer: asyncio.TimerHandle | None = None
         self._task = asyncio.get_running_loop().create_task(self._run())
+        if options is not DEFAULT_OPTIONS:
+            self._set_limits(options)
 
     def kill(self) -> None:
         """Cancel it."""
@@ -52,7 +55,7 @@ class LoopCall:
         if self._begun:
             self._task.cancel()
 
-    def set_limits(self, options: JobOptions) -> None:
+    def _set_limits(self, options: JobOptions) -> None:
         """Cancel it when the first of its limits is reached."""
         limits = [ms for ms in (options.run_ms_soft, options.run_ms_max) if ms]
         if limits:
@@ -88,16 +91,23 @@ class LoopCall:
 
 
 class PooledCall:
-    """A plain function in a warm process."""
+    """A plain function in a warm process. Its time counts from when a process takes it."""
 
-    __slots__ = ("_call", "_on_end", "_pool", "_started_s", "_timers")
+    __slots__ = ("_call", "_on_end", "_options", "_pool", "_started_s", "_timers")
 
-    def __init__(self, pool: WarmPool, call: Call, on_end: Callable[[Ending], None]) -> None:
+    def __init__(
+        self,
+        pool: WarmPool,
+        call: Call,
+        options: JobOptions,
+        on_end: Callable[[Ending], None],
+    ) -> None:
         self._pool = pool
+        self._options = options
         self._on_end = on_end
         self._timers: list[asyncio.TimerHandle] = []
         self._started_s = time.perf_counter()
-        self._call = WarmCall(call, self._ended)
+        self._call = WarmCall(call, self._begun, self._ended)
         pool.run(self._call)
 
     def kill(self) -> None:
@@ -108,12 +118,13 @@ class PooledCall:
             self._call.cancelled = True
             self._call.end_hard("cancelled")
 
-    def set_limits(self, options: JobOptions) -> None:
+    def _begun(self) -> None:
         """TimeoutError inside the function at the soft limit, the end of its process at the hard
         one."""
+        self._started_s = time.perf_counter()
         for limit_ms, act, what in (
-            (options.run_ms_soft, self._call.end_softly, "told to end"),
-            (options.run_ms_max, self._call.end_hard, "ended by force"),
+            (self._options.run_ms_soft, self._call.end_softly, "told to end"),
+            (self._options.run_ms_max, self._call.end_hard, "ended by force"),
         ):
             if limit_ms:
                 why = f"{what} after {limit_ms} ms"

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Protocol
 
 from rollq.base.errors import ErrorCode, RemoteError, StateError
-from rollq.base.jobs import AttemptRef, Status
+from rollq.base.jobs import DEFAULT_OPTIONS, AttemptRef, Status
 from rollq.base.limits import DETAIL_BYTES_MAX
 from rollq.roles.worker.ahead import AHEAD_MS, GIVE_BACK_MS, Lookahead
 from rollq.roles.worker.app import load_apps
@@ -170,15 +170,11 @@ class Executor:
         if request is not None and request.files:
             raise _no_files(job.exec_name)
         args = None if request is None else request.args or ()
-        call: LoopCall | PooledCall
+        options = job.options or DEFAULT_OPTIONS
         if task.in_loop:
-            call = LoopCall(task, args, job.body, on_end)
-        else:
-            assert self._pool is not None, "started"
-            call = PooledCall(self._pool, Call(task.name, args, job.body), on_end)
-        if job.options is not None:
-            call.set_limits(job.options)
-        return call
+            return LoopCall(task, args, job.body, options, on_end)
+        assert self._pool is not None, "started"
+        return PooledCall(self._pool, Call(task.name, args, job.body), options, on_end)
 
     def _ended(self, job: AssignJob, ref: AttemptRef, ending: Ending) -> None:
         del self._running[ref]

@@ -33,12 +33,15 @@ _decode_reply: Final = msgspec.msgpack.Decoder(Reply).decode
 
 
 class WarmCall:
-    """One call, waiting or running. `on_end` is called once."""
+    """One call, waiting or running. `on_begin` is called when a process takes it, `on_end` once."""
 
-    __slots__ = ("call", "cancelled", "notes", "on_end", "process")
+    __slots__ = ("call", "cancelled", "notes", "on_begin", "on_end", "process")
 
-    def __init__(self, call: Call, on_end: Callable[[Ending], None]) -> None:
+    def __init__(
+        self, call: Call, on_begin: Callable[[], None], on_end: Callable[[Ending], None]
+    ) -> None:
         self.call = call
+        self.on_begin = on_begin
         self.on_end = on_end
         self.process: WarmProcess | None = None
         self.notes: list[str] = []
@@ -113,6 +116,8 @@ class WarmPool:
         if process in self._idle:
             self._idle.remove(process)
         if self._open:
+            if not process.was_ready:
+                log.error("a process for functions ended before it was ready: see its output above")
             self.loop.call_later(0 if process.was_ready else RESTART_S, self._refill)
 
     def _refill(self) -> None:
@@ -158,6 +163,7 @@ class WarmProcess(asyncio.Protocol):
         """Hand it a call; it must be idle."""
         self.call = call
         call.process = self
+        call.on_begin()
         self._transport.write(warm_main.pack(call.call))  # type: ignore[union-attr]
 
     def signal(self, number: signal.Signals) -> None:
