@@ -72,7 +72,6 @@ RATIOS = (
     _noop("celery", "celery:durable"),
     _noop("rq", "rq:durable"),
     _noop("dramatiq", "dramatiq:durable"),
-    _noop("rabbitmq_quorum_raw", "rabbitmq-raw:durable"),
     _noop("dask", "dask:default"),
     _noop("ray", "ray:default"),
     _submit(64, "jetstream_always", "nats:durable", 8),

@@ -37,7 +37,6 @@ WORK = Work(
         "celery:durable",
         "rq:durable",
         "dramatiq:durable",
-        "rabbitmq-raw:durable",
         "dask:default",
         "ray:default",
     ),
