@@ -39,6 +39,8 @@ class Head(msgspec.Struct, array_like=True, frozen=True):
     suspect: Position | None = None
     # The starts of this disk, oldest first: number and nonce of each (`life_of`).
     lives: tuple[int, ...] = ()
+    # An applied configuration has named this member once: from then on it is in, or was taken out.
+    admitted: bool = False
 
 
 NONCE_BITS: Final = 32

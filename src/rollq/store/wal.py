@@ -181,6 +181,17 @@ class Wal:
         self._change_head(msgspec.structs.replace(head, identity=identity, lives=lives))
         return boot
 
+    def note_admitted(self) -> None:
+        """The group has let this member in; durable when it returns."""
+        head = self._named()
+        if not head.admitted:
+            self._change_head(msgspec.structs.replace(head, admitted=True))
+
+    @property
+    def admitted(self) -> bool:
+        """Whether the group ever let this member in."""
+        return self._named().admitted
+
     @property
     def lives(self) -> tuple[int, ...]:
         """The last LIVES_MAX starts of this disk, this one last."""

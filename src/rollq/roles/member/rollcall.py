@@ -40,13 +40,19 @@ class RollCall:
     """The roll call of one life of one member."""
 
     def __init__(
-        self, me: Member, cluster_id: bytes, roster: tuple[Member, ...], lives: tuple[int, ...]
+        self,
+        me: Member,
+        cluster_id: bytes,
+        roster: tuple[Member, ...],
+        lives: tuple[int, ...],
+        admitted: bool = False,
     ) -> None:
         self.me = me
         self.cluster_id = cluster_id
         self.roster = roster
         self.boot = lives[-1]
         self._lives = lives
+        self.admitted = admitted  # an applied configuration named us once
         self.phase = Phase.NEWCOMER if cluster_id == NIL_ID else Phase.REGISTERING
         self.superseded = False  # somebody knows a later life of this disk
         self._answered: dict[MemberId, str] = {}  # who noted our boot, and from where
@@ -71,12 +77,22 @@ class RollCall:
         return {address: hello for address in addresses if address != self.me.address}
 
     def hello(self, config: Config, last_index: int) -> LeaderHello:
-        """Who we are, for whoever we call. We are new until we have a log or a place in one."""
-        members = (*config.voters, *config.learners)
-        is_new = last_index == 0 and all(member.id != self.me.id for member in members)
+        """Who we are, for whoever we call. We ask to be let in until that was done once: whoever
+        was taken out since is not to come back by itself."""
+        is_new = not self.admitted and not self._is_in(config)
         return LeaderHello(
             self.me.id, self.me.address, self.cluster_id, self.boot, last_index, is_new
         )
+
+    def note_config(self, config: Config) -> bool:
+        """A configuration is applied. True: it names us for the first time; write that down."""
+        if self.admitted or not self._is_in(config):
+            return False
+        self.admitted = True
+        return True
+
+    def _is_in(self, config: Config) -> bool:
+        return any(m.id == self.me.id for m in (*config.voters, *config.learners))
 
     def answer(
         self, hello: LeaderHello, boots: dict[MemberId, int], config: Config, config_index: int
