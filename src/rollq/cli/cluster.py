@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -206,6 +205,8 @@ async def _until(
     hint: str,
 ) -> ClusterView:
     """The group once it is as wanted."""
+    import asyncio
+
     try:
         async with asyncio.timeout(timeout_s):
             while True:

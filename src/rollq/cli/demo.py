@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import tempfile
 import time
@@ -15,6 +14,8 @@ import typer
 from rollq.cli.options import Json
 
 if TYPE_CHECKING:
+    import asyncio
+
     from rollq.cli.audit import Audit
     from rollq.cli.fleet import Fleet
     from rollq.roles.client.client import Client
@@ -96,6 +97,8 @@ def demo(
 
 async def _run(fleet: Fleet, report: Report, *, as_json: bool) -> None:
     """All jobs, the kill in the middle, and the return of the killed member."""
+    import asyncio
+
     from rollq.cli.progress import progress_bar
     from rollq.roles.client.client import Client
 
@@ -129,7 +132,8 @@ async def _run(fleet: Fleet, report: Report, *, as_json: bool) -> None:
 async def _kill_leader(
     fleet: Fleet, operator: Client, report: Report, half: asyncio.Event, *, as_json: bool
 ) -> None:
-    view = await _view(operator)
+    import asyncio
+
     await half.wait()
     view = await _view(operator)
     report.killed = view.leader
@@ -148,6 +152,8 @@ async def _kill_leader(
 
 async def _settle(operator: Client, count: int) -> None:
     """Until every member holds everything."""
+    import asyncio
+
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(PATIENCE_S):
             while True:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -130,6 +129,8 @@ def _tail_sealed(state: Path, first: int, rows: int, shown: _Shown) -> None:
 async def _tail(
     servers: str, timeout_s: float, first: int, rows: int, shown: _Shown, *, follow: bool
 ) -> None:
+    import asyncio
+
     from rollq.cli.grid import connected
 
     async with connected(servers, timeout_s) as client:

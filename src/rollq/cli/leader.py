@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -184,6 +183,8 @@ def _address(host: str, port: int, advertise: str, *, has_peers: bool) -> str:
 async def _serve(
     setup: MemberSetup, host: str, port: int, state_dir: Path, *, as_json: bool
 ) -> None:
+    import asyncio
+
     from rollq.cli.output import write_json, write_line
     from rollq.cli.service import on_signals
     from rollq.roles.member.node import MemberNode

@@ -1,0 +1,226 @@
+"""What the command line takes and refuses, without a grid."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from rollq.base.errors import DialError, ErrorCode, LocalError, RollqError, StateError
+from rollq.cli import leader, worker
+from rollq.cli.failures import exit_code_of
+from rollq.cli.main import app
+from rollq.roles.worker.setup import NodeSetup
+
+runner = CliRunner()
+NOWHERE = "127.0.0.1:1"
+ID = "6f9619ff-8b86-d011-b42d-00c04fc964ff"
+
+
+@pytest.fixture(autouse=True)
+def _no_config(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
+    monkeypatch.chdir(tmp_path)
+
+
+def commands() -> Iterator[tuple[list[str], Any]]:
+    def walk(path: list[str], command: Any) -> Iterator[tuple[list[str], Any]]:
+        yield path, command
+        for name, child in getattr(command, "commands", {}).items():
+            yield from walk([*path, name], child)
+
+    yield from walk([], typer.main.get_command(app))
+
+
+PATHS = [pytest.param(path, id=" ".join(path) or "rollq") for path, _ in commands()]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_command_explains_itself_with_an_example(path: list[str]) -> None:
+    result = runner.invoke(app, [*path, "--help"])
+    assert result.exit_code == 0
+    if path:
+        assert f"rollq {path[0]}" in result.output.partition("Example")[2]
+
+
+def test_every_command_that_ends_speaks_json() -> None:
+    leaves = {" ".join(path): command for path, command in commands() if path}
+    silent = [
+        name
+        for name, command in leaves.items()
+        if not hasattr(command, "commands")
+        and not any("--json" in param.opts for param in command.params)
+    ]
+    assert silent == []
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (LocalError(ErrorCode.BAD_OPTIONS, ""), 2),
+        (LocalError(ErrorCode.BAD_ADDRESS, ""), 2),
+        (DialError(ErrorCode.UNREACHABLE, ""), 3),
+        (DialError(ErrorCode.TIMED_OUT, ""), 3),
+        (StateError(ErrorCode.UNKNOWN_JOB, ""), 4),
+        (StateError(ErrorCode.GRID_FULL, ""), 4),
+        (StateError(ErrorCode.BAD_CONFIG_CHANGE, ""), 4),
+        (StateError(ErrorCode.JOB_FAILED, ""), 1),
+        (LocalError(ErrorCode.DISK_FULL, ""), 1),
+        (LocalError(ErrorCode.CANNOT_LISTEN, ""), 1),
+    ],
+)
+def test_exit_codes_mean_something(error: RollqError, code: int) -> None:
+    assert exit_code_of(error) == code
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["frob"],
+        ["leader"],
+        ["leader", "70000"],
+        ["leader", "5000", "--role", "king"],
+        ["leader", "5000", "--role", "leader", "--peers", "a:1"],
+        ["leader", "5000", "--peers", "nonsense"],
+        ["leader", "5000", "--host", "0.0.0.0", "--peers", "a:1"],
+        ["leader", "5000", "--election-ms", "100", "--heartbeat-ms", "100"],
+        ["worker", "127.0.0.1", "5000"],
+        ["worker", "127.0.0.1", "5000", "--exec-dir", "nowhere"],
+        ["worker", "127.0.0.1", "5000", "--app", "json", "--cpu-cap", "7"],
+        ["submit"],
+        ["submit", "calcA", "--array", "3", "--id", ID],
+        ["submit", "calcA", "1", "--from-file", "jobs.csv"],
+        ["submit", "calcA", "--file", "nowhere"],
+        ["submit", "calcA", "--payload", "nowhere"],
+        ["submit", "calcA", "-s", "no-port"],
+        ["submit", "calcA", "-s", NOWHERE, "--from-file", "jobs.doc"],
+        ["submit", "calcA", "-s", NOWHERE, "--from-file", "none.csv"],
+        ["job", "no-id"],
+        ["cancel", ID, "no-id"],
+        ["explain", "no-id"],
+        ["jobs", "--state", "asleep"],
+        ["dlq", "redrive"],
+        ["dlq", "redrive", ID, "--all"],
+        ["dlq", "purge", "--all", "--json"],
+        ["settings", "set", "nonsense=1"],
+        ["settings", "set", "lease_ms=soon"],
+        ["cluster", "add", "no-port"],
+        ["clientx", "me", "no-port"],
+        ["history", "tail", "--job", "no-id"],
+        ["history", "tail", "--state", ".", "--follow"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_is_told_and_has_code_2(arguments: list[str]) -> None:
+    result = runner.invoke(app, arguments)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [["status"], ["submit", "calcA"], ["job", ID], ["doctor"]])
+def test_nobody_there_is_code_3_and_says_who_was_asked(arguments: list[str]) -> None:
+    result = runner.invoke(app, [*arguments, "-s", NOWHERE, "--timeout", "0.2"])
+    assert result.exit_code == 3
+    assert NOWHERE in result.stderr
+    result = runner.invoke(app, [*arguments, "-s", NOWHERE, "--timeout", "0.2", "--json"])
+    assert (result.exit_code, result.stdout) == (3, "")
+    error = json.loads(result.stderr)["error"]
+    assert error["name"] == "timed_out"
+    assert error["hint"]
+
+
+def test_arguments_win_over_the_environment_and_that_over_the_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    config = tmp_path / "rollq.toml"
+    config.write_text('servers = "127.0.0.1:3"\ntimeout = 0.1\n[dlq.list]\nservers = "127.0.0.1:4"')
+    base = ["--config", str(config)]
+    assert "127.0.0.1:3" in runner.invoke(app, [*base, "status"]).stderr
+    assert "127.0.0.1:4" in runner.invoke(app, [*base, "dlq", "list"]).stderr
+    monkeypatch.setenv("ROLLQ_SERVERS", "127.0.0.1:2")
+    assert "127.0.0.1:2" in runner.invoke(app, [*base, "status"]).stderr
+    assert NOWHERE in runner.invoke(app, [*base, "status", "-s", NOWHERE]).stderr
+
+
+def test_the_file_in_the_home_of_the_user_is_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "rollq").mkdir()
+    (tmp_path / "rollq" / "rollq.toml").write_text('servers = "127.0.0.1:3"\ntimeout = 0.1')
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert "127.0.0.1:3" in runner.invoke(app, ["status"]).stderr
+
+
+@pytest.mark.parametrize(
+    "text", ["nonsense = 1", "[frob]\nx = 1", "[leader]\nfrob = 1", "not toml", "[dlq.frob]\nx = 1"]
+)
+def test_a_wrong_file_is_named(tmp_path: Path, text: str) -> None:
+    config = tmp_path / "bad.toml"
+    config.write_text(text)
+    result = runner.invoke(app, ["--config", str(config), "status"])
+    assert result.exit_code == 2
+    assert "bad.toml" in result.stderr
+    missing = runner.invoke(app, ["--config", str(tmp_path / "none.toml"), "status"])
+    assert missing.exit_code == 2
+
+
+def test_the_seeds_variables_reach_a_worker(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    seen: list[NodeSetup] = []
+
+    async def serve(setup: NodeSetup, *, as_json: bool) -> None:
+        seen.append(setup)
+
+    monkeypatch.setattr(worker, "_serve", serve)
+    monkeypatch.setenv("WORKER_MAX_PAR", "7")
+    monkeypatch.setenv("WORKER_CPU_CAP", "0.5")
+    (tmp_path / "exec").mkdir()
+    plain = ["worker", "127.0.0.1", "5000", "a.*,b.*", "-s", "127.0.0.1:5001,127.0.0.1:5000"]
+    assert runner.invoke(app, plain).exit_code == 0
+    assert runner.invoke(app, [*plain, "--slots", "2", "--name", "w"]).exit_code == 0
+    first, second = seen
+    assert (first.slots, first.cpu_cap, second.slots) == (7, 0.5, 2)
+    assert first.patterns == ("a.*", "b.*")
+    assert first.addresses == ("127.0.0.1:5000", "127.0.0.1:5001")
+    assert first.exec_dir == tmp_path / "exec"
+    assert (first.state_dir.name, second.state_dir.name) == ("worker", "worker-w")
+
+
+def test_a_member_knows_how_others_reach_it() -> None:
+    address = leader._address
+    assert address("127.0.0.1", 5, "", has_peers=True) == "127.0.0.1:5"
+    assert address("::1", 5, "", has_peers=True) == "[::1]:5"
+    assert address("0.0.0.0", 5, "here", has_peers=True) == "here:5"
+    assert address("0.0.0.0", 5, "here:9", has_peers=True) == "here:9"
+    assert address("0.0.0.0", 5, "", has_peers=False) == "127.0.0.1:5"
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; sys.argv = ['rollq', '--help']\n"
+        "import rollq.cli.main as m\n"
+        "try: m.main()\n"
+        "except SystemExit: pass\n"
+        "print([n for n in ('asyncio', 'uvloop', 'rich', 'rollq.roles', 'rollq.grid') "
+        "if n in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_optimised_python_is_refused() -> None:
+    done = subprocess.run(
+        [sys.executable, "-O", "-m", "rollq", "--help"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "-O" in done.stderr

@@ -1,0 +1,171 @@
+"""Documents, tables, logs and job files."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+from rollq.base.errors import LocalError
+from rollq.base.jobs import JobOptions
+from rollq.cli.documents import job_document, queue_document, result_document
+from rollq.cli.joblist import read_jobs
+from rollq.cli.logs import JsonLines, Lines
+from rollq.cli.output import write_fields, write_table
+from rollq.cli.progress import progress_bar
+from rollq.cli.submitting import save_files
+from rollq.grid.state import AttemptOutcome
+from rollq.grid.views import EndView, JobView, QueueView
+from rollq.roles.client.results import Result
+from rollq.roles.client.specs import JobSpec, Options
+from rollq.wire import messages as wire
+from rollq.wire.models import JobResult, encode_model
+
+JOB = bytes(range(16))
+TEXT = "03020100-0504-0706-0809-0a0b0c0d0e0f"
+
+
+def view(**fields: object) -> JobView:
+    known: dict[str, object] = {
+        "job_id": JOB,
+        "client_id": "ann",
+        "queue": "q",
+        "exec_name": "calc",
+        "state": "queued",
+        "attempt": 0,
+        "options": JobOptions(priority=3),
+        "body_bytes": 7,
+        "stamp_ms": 1_700_000_000_123,
+    }
+    return JobView(**(known | fields))  # type: ignore[arg-type]
+
+
+def test_a_waiting_job_says_little() -> None:
+    document = job_document(view())
+    assert document["id"] == TEXT
+    assert document["options"] == {"priority": 3}
+    assert document["changed"].endswith(".123")
+    assert not {"end", "worker", "attempts", "array"} & set(document)
+
+
+def test_a_running_job_names_its_worker() -> None:
+    document = job_document(
+        view(state="assigned", worker_id=JOB, fence=4, lease_ms=9, cancel_requested=True)
+    )
+    assert (document["worker"], document["fence"]) == (TEXT, 4)
+    assert document["cancel_requested"] is True
+
+
+def test_a_dead_job_tells_how_it_died() -> None:
+    end = EndView(0, b"", 0, 0, 5, 6, 3, "no such exec", False)
+    lost = AttemptOutcome(1, JOB, 3, 0, "no such exec", 0)
+    document = job_document(view(state="dead", attempt=1, end=end, attempts=(lost,)))
+    assert document["end"]["status"] == "DEAD"
+    assert document["end"]["cause"] == "nacked"
+    assert document["attempts"] == [{"attempt": 1, "cause": "nacked", "detail": "no such exec"}]
+    assert json.dumps(document)
+
+
+def test_a_result_opens_what_the_worker_sent() -> None:
+    report = encode_model(JobResult(TEXT, "ann", "calc", "OK", "out", "err"))
+    document = result_document(Result(wire.Result(JOB, "done", 0, report, "calc")))
+    assert (document["status"], document["stdout"], document["stderr"]) == ("OK", "out", "err")
+    assert "files" not in document
+
+
+def test_the_sum_of_queues_has_no_name() -> None:
+    assert "name" not in queue_document(QueueView("", False, 1, 2, 3, 4, 5, 6))
+    assert queue_document(QueueView("a", True, 1, 2, 3, 4, 5, 6))["running"] == 3
+
+
+def test_tables_keep_a_row_on_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    write_table(["name", "count", "on"], [["a\nb", 1, True], ["c" * 200, 10, False]])
+    head, first, second = capsys.readouterr().out.splitlines()
+    assert head.split() == ["name", "count", "on"]
+    assert first.split() == ["a", "b", "1", "yes"]
+    assert second.startswith("c" * 200 + "     10")
+    write_table(["name"], [])
+    assert capsys.readouterr().out == "name\n"
+
+
+def test_fields_that_say_nothing_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    write_fields({"a": 0, "bb": "", "ccc": None, "d": "x"})
+    assert capsys.readouterr().out == "a  0\nd  x\n"
+
+
+def test_progress_without_a_terminal_is_ten_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress_bar("done") as advance:
+        for count in range(101):
+            advance(count, 100)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 10
+    assert lines[-1] == "done: 100 of 100"
+    with progress_bar("done", is_quiet=True) as advance:
+        advance(1, 1)
+    assert capsys.readouterr().err == ""
+
+
+def test_log_lines_for_people_and_programs() -> None:
+    record = logging.LogRecord("rollq.member", logging.WARNING, "", 0, "lost %s", ("x",), None)
+    assert Lines().format(record).endswith("member  WARNING: lost x")
+    row = json.loads(JsonLines().format(record))
+    assert (row["level"], row["logger"], row["message"]) == ("warning", "rollq.member", "lost x")
+
+
+def read(path: Path, text: str, exec_name: str = "", *, header: bool = False) -> list[JobSpec]:
+    path.write_text(text, encoding="utf-8")
+    return list(read_jobs(path, exec_name, Options(queue="q"), header=header))
+
+
+def test_csv_rows_are_arguments(tmp_path: Path) -> None:
+    specs = read(tmp_path / "a.csv", "a,b\n1,two words\n\n2,x\n", "calc", header=True)
+    assert [(spec.exec_name, spec.args) for spec in specs] == [
+        ("calc", ["1", "two words"]),
+        ("calc", ["2", "x"]),
+    ]
+    (spec,) = read(tmp_path / "a.csv", "calc,1\n")
+    assert (spec.exec_name, spec.args, spec.options) == ("calc", ["1"], {"queue": "q"})
+
+
+def test_json_lines_are_objects_or_lists(tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("data")
+    text = (
+        '["1", 2]\n'
+        '{"exec": "other", "files": {"x": "in.txt"}, "options": {"queue": "z", "delay": 1.5}}\n'
+    )
+    first, second = read(tmp_path / "a.jsonl", text, "calc")
+    assert (first.exec_name, first.args, first.options) == ("calc", ["1", "2"], {"queue": "q"})
+    assert (second.exec_name, second.files) == ("other", {"x": b"data"})
+    assert second.options == {"queue": "z", "delay": 1.5}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '["1"]',
+        "{",
+        "7",
+        '{"exec": "a", "frob": 1}',
+        '{"exec": "a", "options": {"frob": 1}}',
+        '{"exec": "a", "files": {"x": "none"}}',
+    ],
+)
+def test_a_bad_line_is_named(tmp_path: Path, line: str) -> None:
+    with pytest.raises(LocalError) as caught:
+        read(tmp_path / "a.jsonl", f'{{"exec": "a"}}\n{line}\n')
+    assert "line 2" in caught.value.message
+    assert "a.jsonl" in caught.value.message
+
+
+def test_output_files_stay_in_their_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = Result(wire.Result(JOB, "done"))
+    result.__dict__["files"] = {"a/b.txt": b"1", "../evil": b"2"}
+    save_files(tmp_path / "out", result, apart=True)
+    assert (tmp_path / "out" / TEXT / "a" / "b.txt").read_bytes() == b"1"
+    assert list(tmp_path.rglob("evil")) == []
+    assert "evil" in capsys.readouterr().err
+    save_files(None, result, apart=True)
