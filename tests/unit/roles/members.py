@@ -7,6 +7,7 @@ was told. A test breaks what it wants to break: isolates a member, kills it, dam
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from rollq.raft.node import RaftOptions
@@ -59,6 +60,7 @@ class Group:
         self.disks: dict[str, VirtualDisk] = {}
         self.members: dict[str, Driver] = {}
         self.isolated: dict[str, None] = {}
+        self.lost: tuple[type, ...] = ()  # kinds of messages that do not arrive
         self.closed: dict[int, str] = {}
         self.cut: list[ClosePeer] = []
         self.points: list[str] = []  # crash points that were passed
@@ -124,6 +126,14 @@ class Group:
             self.run()
         raise AssertionError("nobody was elected")
 
+    def until(self, condition: Callable[[], object]) -> None:
+        """Time passes until something has come about."""
+        for _ in range(TICKS_MAX):
+            if condition():
+                return
+            self.run()
+        raise AssertionError("it did not come about")
+
     def run(self, ticks: int = 1) -> None:
         """Time passes, and everything that can arrive does."""
         for _ in range(ticks):
@@ -138,7 +148,8 @@ class Group:
             self.turn(address)
         while self._mail:
             sender, to, message, boot = self._mail.popleft()
-            if to in self.members and not {sender, to} & self.isolated.keys():
+            arrives = to in self.members and not isinstance(message, self.lost)
+            if arrives and not {sender, to} & self.isolated.keys():
                 self.members[to].peer_message(sender, message, boot)
                 self.turn(to)
 

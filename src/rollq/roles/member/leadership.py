@@ -254,7 +254,8 @@ class Leadership:
             self._assign(effect)
         elif isinstance(effect, SendResult):
             for client in self.sessions.clients(effect.client_id):
-                self._deliver(client, effect)
+                if client.number not in self.sessions.owing:  # else it comes with the rest
+                    self._deliver(client, effect)
         else:
             self._stop(effect)
 

@@ -1,0 +1,390 @@
+"""The leader's office: credits, adoption, owed results, peers of the seeds, and its end."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from rollq.base.errors import ErrorCode
+from rollq.base.jobs import AttemptRef
+from rollq.base.limits import CREDIT_MAX, OWED_RESULTS_PER_TURN_MAX
+from rollq.grid.state import ASSIGNED, DELAYED
+from rollq.raft.types import AppendResponse, Heartbeat, Role
+from rollq.roles.member import driver as driver_module
+from rollq.wire import messages as wire
+from tests.unit.roles.members import OURS, Group, job, submit, worker
+
+CLIENT, WORKER, REQUEST = 1, 2, b"r" * 16
+
+
+def one_member() -> Group:
+    group = Group()
+    group.elect()
+    group.client(CLIENT)
+    return group
+
+
+def three_members() -> Group:
+    group = Group("a", "b", "c")
+    group.elect()
+    group.client(CLIENT)
+    return group
+
+
+def depose(group: Group) -> str:
+    """Cut the leader off until another one leads, then let it hear of that; its address."""
+    old = group.address_of(group.leader)
+    group.isolated[old] = None
+    for _ in range(400):
+        group.run()
+        if group.leader is not group.members[old]:
+            break
+    group.isolated.clear()
+    group.run(8)
+    assert not group.members[old].leading
+    return old
+
+
+# --- credits
+
+
+def test_a_worker_is_given_as_much_as_it_granted_and_no_more() -> None:
+    group = one_member()
+    group.say(CLIENT, *(submit(number) for number in range(1, 8)))
+    told = group.worker(WORKER, credit=3)
+    assert [one.job_id for one in told[1:]] == [job(1), job(2), job(3)]
+    assert [one.job_id for one in group.say(WORKER, wire.Credit(2))] == [job(4), job(5)]
+    assert group.say(WORKER, wire.Credit(0)) == []
+
+
+def test_credit_that_came_before_the_worker_was_opened_counts() -> None:
+    group = one_member()
+    group.say(CLIENT, submit(1), submit(2), submit(3))
+    hello = wire.HelloWorker(worker(WORKER), ("",))
+    told = group.say(WORKER, hello, wire.Credit(1), wire.Credit(1))
+    assert [type(one) for one in told] == [wire.Welcome, wire.AssignJob, wire.AssignJob]
+
+
+def test_more_credit_than_anybody_has_ends_the_session() -> None:
+    for counts in ((CREDIT_MAX + 1,), (-1,), (CREDIT_MAX, 1)):
+        group = one_member()
+        group.worker(WORKER)
+        (error,) = group.say(WORKER, *map(wire.Credit, counts))
+        assert error.code == ErrorCode.BAD_CREDIT
+        assert list(group.closed) == [WORKER]
+
+
+def test_credit_of_a_session_dies_with_it() -> None:
+    group = one_member()
+    group.worker(WORKER, credit=5)
+    group.hang_up(WORKER)
+    group.say(CLIENT, submit(1))
+    told = group.worker(3, worker_id=worker(WORKER))
+    assert [type(one) for one in told] == [wire.Welcome]
+    assert group.leader.office.dispatcher.credit(worker(WORKER)) == 0
+
+
+def test_what_a_worker_holds_and_did_not_announce_is_sent_again_for_no_credit() -> None:
+    group = one_member()
+    group.say(CLIENT, *(submit(number) for number in range(1, 6)))
+    group.worker(WORKER, credit=3)
+    group.hang_up(WORKER)
+    holding = (AttemptRef(job(2), 1, group.leader.state.jobs[job(2)].fence),)
+    told = group.worker(3, worker_id=worker(WORKER), holding=holding)
+    welcome, *assigns = told
+    assert (welcome.owed, [one.job_id for one in assigns]) == (2, [job(1), job(3)])
+    assert [one.job_id for one in group.say(3, wire.Credit(1))] == [job(4)]
+
+
+def test_a_restarted_worker_is_owed_nothing_and_its_old_attempts_are_lost() -> None:
+    group = one_member()
+    group.say(CLIENT, submit(1))
+    group.worker(WORKER, credit=1, incarnation=1)
+    (welcome,) = group.worker(3, worker_id=worker(WORKER), incarnation=2)
+    assert welcome.owed == 0
+    assert group.leader.state.jobs[job(1)].state is DELAYED
+
+
+# --- a change of leader
+
+
+def test_everybody_is_told_who_leads_now() -> None:
+    group = three_members()
+    group.worker(WORKER)
+    group.hear(CLIENT)
+    old = depose(group)
+    new = group.address_of(group.leader)
+    for session in (CLIENT, WORKER):
+        (told,) = group.hear(session)
+        assert isinstance(told, wire.NotLeader)
+        assert sorted(told.members) == ["a", "b", "c"]
+        assert told.leader in ("", new)
+    assert sorted(group.closed) == [CLIENT, WORKER]
+    (told, *_) = group.say(9, wire.HelloClient("bob"), to=old)
+    assert told == wire.NotLeader(new, told.members)
+    assert group.closed[9] == "not the leader"
+
+
+def test_a_client_asks_the_next_leader_again_and_nothing_happens_twice() -> None:
+    group = three_members()
+    group.say(CLIENT, submit(1))
+    depose(group)
+    group.say(11, wire.HelloClient("ann"))
+    assert group.say(11, submit(1), submit(2)) == [
+        wire.Accepted(job(1), known=True),
+        wire.Accepted(job(2)),
+    ]
+    assert len(group.leader.state.jobs) == 2
+
+
+def test_what_an_old_leader_could_not_commit_is_not_accepted() -> None:
+    group = three_members()
+    old = group.address_of(group.leader)
+    group.isolated[old] = None
+    assert group.say(CLIENT, submit(1)) == []
+    assert group.members[old].state.jobs == {}
+    depose(group)
+    assert [type(one) for one in group.hear(CLIENT)] == [wire.NotLeader]
+    assert group.leader.state.jobs == {}
+
+
+def test_running_attempts_are_adopted_by_the_next_leader() -> None:
+    group = three_members()
+    group.say(CLIENT, submit(1), submit(2))
+    group.worker(WORKER, credit=2)
+    depose(group)
+    record = group.leader.state.jobs[job(1)]
+    ref = AttemptRef(job(1), 1, record.fence)
+    group.say(11, wire.HelloClient("ann"))
+    welcome, again = group.worker(12, worker_id=worker(WORKER), holding=(ref,))
+    assert welcome.owed == 1
+    assert (again.job_id, again.attempt) == (job(2), 1)
+    assert record.state is ASSIGNED
+    assert record.attempt == 1
+    told = group.say(12, wire.AckJob(job(1), 1, record.fence, 0, b"out"))
+    assert told == [wire.AckTaken(job(1), 1)]
+    assert [one.result for one in group.heard(11, wire.Result)] == [b"out"]
+
+
+def test_a_worker_that_does_not_find_the_next_leader_loses_its_attempts_after_its_grace() -> None:
+    group = three_members()
+    group.say(CLIENT, submit(1))
+    group.worker(WORKER, credit=1)
+    depose(group)
+    assert group.leader.state.jobs[job(1)].state is ASSIGNED
+    group.run(410)
+    assert group.leader.state.jobs[job(1)].state is not ASSIGNED
+
+
+def test_names_of_workers_are_known_to_the_next_leader() -> None:
+    group = three_members()
+    group.worker(WORKER, name="blue")
+    depose(group)
+    group.say(11, wire.HelloClient("ann"))
+    group.say(11, submit(1, subject="calc.blue"))
+    assert group.leader.state.jobs[job(1)].options.worker_name == "blue"
+
+
+# --- a leader that is not ready yet
+
+
+def not_ready(group: Group) -> str:
+    """A member that was elected, and cannot commit the first entry of its term yet."""
+    group.kill(group.address_of(group.leader))
+    group.lost = (AppendResponse,)
+    group.until(lambda: any(one.raft.role is Role.LEADER for one in group.members.values()))
+    (address,) = (a for a, one in group.members.items() if one.raft.role is Role.LEADER)
+    assert not group.members[address].leading
+    return address
+
+
+def test_what_is_said_to_a_leader_that_is_not_ready_is_held() -> None:
+    group = three_members()
+    address = not_ready(group)
+    assert group.say(11, wire.HelloClient("ann"), submit(1), to=address) == []
+    assert group.say(12, wire.HelloClient("bob"), submit(2), to=address) == []
+    group.members[address].session_closed(12)
+    group.lost = ()
+    group.until(lambda: group.members[address].leading)
+    group.settle()
+    assert group.heard(11, wire.Accepted) == [wire.Accepted(job(1))]
+    assert sorted(group.leader.state.jobs) == [job(1), job(2)]
+    assert group.leader.office.sessions.numbers() == [11]
+
+
+def test_what_is_held_is_sent_away_if_leadership_is_lost_before_it_began() -> None:
+    group = three_members()
+    address = not_ready(group)
+    driver = group.members[address]
+    group.tell(11, wire.HelloClient("ann"), submit(1), to=address)
+    driver.session_closed(13)
+    (rival,) = (one.raft.member_id for one in group.members.values() if one is not driver)
+    driver.peer_message("x", Heartbeat(driver.raft.member_id, rival, driver.raft.term + 1, 0))
+    group.turn(address)
+    assert {type(one) for one in group.hear(11)} == {wire.NotLeader}
+    assert group.closed == {11: "not the leader"}
+
+
+def test_more_than_can_be_held_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver_module, "HELD_MESSAGES_MAX", 2)
+    group = three_members()
+    address = not_ready(group)
+    group.tell(11, wire.HelloClient("ann"), submit(1), to=address)
+    (told,) = group.say(12, wire.HelloClient("bob"), to=address)
+    assert isinstance(told, wire.NotLeader)
+    assert told.leader == ""
+    assert list(group.closed) == [12]
+
+
+# --- results that are owed
+
+
+def finish(group: Group, count: int, first: int = 1, session: int = WORKER) -> None:
+    """Let jobs be submitted, run and end."""
+    numbers = range(first, first + count)
+    group.say(CLIENT, *(submit(number) for number in numbers))
+    group.worker(session, credit=count)
+    state = group.leader.state
+    group.say(
+        session, *(wire.AckJob(job(n), 1, state.jobs[job(n)].fence, 0, b"%d" % n) for n in numbers)
+    )
+
+
+def test_results_that_were_not_confirmed_come_again_in_pages() -> None:
+    group = one_member()
+    count = OWED_RESULTS_PER_TURN_MAX + 50
+    finish(group, count)
+    group.hang_up(CLIENT)
+    group.hear(CLIENT)
+    group.tell(11, wire.HelloClient("ann", 0, OURS))
+    work = group.leader.begin()
+    assert work is None
+    group.collect("a")
+    first = group.heard(11, wire.Result)
+    assert [one.job_id for one in first] == [job(n) for n in range(1, len(first) + 1)]
+    assert len(first) == OWED_RESULTS_PER_TURN_MAX
+    group.run()
+    rest = group.heard(11, wire.Result)
+    assert len(first) + len(rest) == count
+    group.run()
+    assert group.hear(11) == []
+
+
+def test_a_result_that_comes_while_pages_are_sent_is_sent_once_and_in_its_place() -> None:
+    group = one_member()
+    count = 2 * OWED_RESULTS_PER_TURN_MAX + 1
+    finish(group, count)
+    group.say(CLIENT, submit(2_000))
+    group.hang_up(CLIENT)
+    told = group.say(11, wire.HelloClient("ann", 0, OURS))
+    told += group.say(11, wire.Cancel(REQUEST, (job(2_000),)))
+    group.run(3)
+    told += group.hear(11)
+    ids = [one.job_id for one in told if isinstance(one, wire.Result)]
+    assert ids == [job(number) for number in (*range(1, count + 1), 2_000)]
+
+
+def test_confirmed_results_are_owed_no_more() -> None:
+    group = one_member()
+    finish(group, 3)
+    group.say(CLIENT, wire.Confirm((job(1), job(3))))
+    group.hang_up(CLIENT)
+    told = group.say(11, wire.HelloClient("ann", 0, OURS))
+    assert [one.job_id for one in told if isinstance(one, wire.Result)] == [job(2)]
+
+
+def test_every_session_of_a_client_is_told_its_results() -> None:
+    group = one_member()
+    group.client(11)
+    finish(group, 1)
+    for session in (CLIENT, 11):
+        assert [one.job_id for one in group.heard(session, wire.Result)] == [job(1)]
+
+
+def test_a_job_that_has_ended_is_known_as_such() -> None:
+    group = one_member()
+    finish(group, 1)
+    group.hear(CLIENT)
+    told = group.say(CLIENT, submit(1))
+    assert wire.Accepted(job(1), known=True, ended=True) in told
+
+
+def test_a_client_that_declares_another_cap_changes_it() -> None:
+    group = one_member()
+    group.say(11, wire.HelloClient("ann", 2))
+    group.say(12, wire.HelloClient("bob", -5))
+    clients = group.leader.state.clients
+    assert (clients["ann"].cap, clients["bob"].cap) == (2, 0)
+    index = group.leader.state.applied_index
+    group.say(13, wire.HelloClient("bob"))
+    assert group.leader.state.applied_index == index
+
+
+# --- peers that were written from the seeds
+
+
+def test_a_client_of_the_seeds_confirms_by_being_sent_its_result() -> None:
+    group = one_member()
+    group.hang_up(CLIENT)
+    group.client(CLIENT, features=())
+    finish(group, 2)
+    assert [one.job_id for one in group.heard(CLIENT, wire.Result)] == [job(1), job(2)]
+    group.settle()
+    assert not list(group.leader.state.clients["ann"].owed.items())
+    group.hang_up(CLIENT)
+    told = group.say(11, wire.HelloClient("ann"))
+    assert [type(one) for one in told] == [wire.Welcome]
+
+
+def test_a_worker_of_the_seeds_acks_the_job_alone() -> None:
+    group = one_member()
+    group.say(CLIENT, submit(1))
+    group.worker(WORKER, credit=1, features=())
+    assert group.say(WORKER, wire.AckJob(job(1), result=b"out")) == [wire.AckTaken(job(1), 1)]
+    assert [one.result for one in group.heard(CLIENT, wire.Result)] == [b"out"]
+
+
+def test_a_worker_of_the_seeds_may_not_ack_what_it_was_not_sent() -> None:
+    group = one_member()
+    group.say(CLIENT, submit(1))
+    group.worker(WORKER, credit=1, features=())
+    group.worker(3, features=())
+    (error,) = group.say(3, wire.AckJob(job(1), result=b"mine"))
+    assert (error.request_id, error.code) == (job(1), ErrorCode.UNKNOWN_JOB)
+    assert 3 not in group.closed
+    assert group.leader.state.jobs[job(1)].state is ASSIGNED
+
+
+def test_a_second_ack_of_the_same_job_is_refused_by_name() -> None:
+    group = one_member()
+    group.say(CLIENT, submit(1))
+    group.worker(WORKER, credit=1, features=())
+    group.say(WORKER, wire.AckJob(job(1), result=b"out"))
+    (error,) = group.say(WORKER, wire.AckJob(job(1), result=b"again"))
+    assert error.code == ErrorCode.UNKNOWN_JOB
+
+
+def test_the_attempts_of_a_worker_of_the_seeds_are_lost_with_its_connection() -> None:
+    group = one_member()
+    group.say(CLIENT, submit(1))
+    group.worker(WORKER, credit=1, features=())
+    group.hang_up(WORKER)
+    assert group.leader.state.jobs[job(1)].state is DELAYED
+    assert not group.leader.state.workers
+
+
+# --- credit and refusals of the group
+
+
+def test_a_decision_that_the_group_refused_gives_the_credit_back() -> None:
+    group = one_member()
+    group.worker(WORKER, credit=1)
+    pause = wire.Admin(REQUEST, "pause", msgspec.msgpack.encode({"queue": "calc"}))
+    group.say(CLIENT, submit(1))
+    (assign,) = group.heard(WORKER, wire.AssignJob)
+    group.say(WORKER, wire.AckJob(job(1), 1, assign.fence, 0, b""), wire.Credit(1))
+    # In one turn: the job waits before its queue is paused, and its assignment follows after.
+    group.say(CLIENT, submit(2), pause)
+    assert group.heard(WORKER, wire.AssignJob) == []
+    group.say(CLIENT, submit(3, subject="other"))
+    assert [one.job_id for one in group.heard(WORKER, wire.AssignJob)] == [job(3)]
