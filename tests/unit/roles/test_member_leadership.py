@@ -272,7 +272,7 @@ def test_results_that_were_not_confirmed_come_again_in_pages() -> None:
 
 def test_a_result_that_comes_while_pages_are_sent_is_sent_once_and_in_its_place() -> None:
     group = one_member()
-    count = 2 * OWED_RESULTS_PER_TURN_MAX + 1
+    count = 4 * OWED_RESULTS_PER_TURN_MAX + 1
     finish(group, count)
     group.say(CLIENT, submit(2_000))
     group.hang_up(CLIENT)
