@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rollq.base.errors import ErrorCode, LocalError
+from rollq.cli.failures import EXIT_FOUND
 from rollq.cli.options import (
     DEFAULT_SERVERS,
     DEFAULT_TIMEOUT_S,
@@ -94,7 +95,10 @@ def redrive(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Run dead jobs again, with their attempts counted anew."""
+    """Run dead jobs again, with their attempts counted anew.
+
+    Exit code 1 or 4 if one that was named is not dead.
+    """
     _order("redrive", job_id, every, queue, servers, timeout, as_json)
 
 
@@ -108,7 +112,10 @@ def purge(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Forget dead jobs for good: they and their output cannot be had back."""
+    """Forget dead jobs for good: they and their output cannot be had back.
+
+    Exit code 1 if one that was named is not dead.
+    """
     if every and not yes:
         if as_json:
             raise LocalError(ErrorCode.BAD_OPTIONS, "purge --all wants --yes", "add it")
@@ -141,6 +148,8 @@ def _order(
         write_json({action: count})
     else:
         write_line(f"{count} jobs {'back in their queues' if action == 'redrive' else 'forgotten'}")
+    if count < len(named):
+        raise typer.Exit(EXIT_FOUND)
 
 
 async def _order_all(

@@ -1,0 +1,236 @@
+"""The command line against real members and workers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from rollq.cli.fleet import Fleet, free_ports, write_program
+from rollq.cli.main import app
+
+DEADLINE_S = 30.0
+GONE = "6f9619ff-8b86-d011-b42d-00c04fc964ff"
+
+
+class Grid:
+    """A fleet, and commands run against it."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet = fleet
+        self._runner = CliRunner()
+
+    def run(self, *arguments: str, code: int = 0) -> str:
+        """Stdout of a command that must end with this exit code."""
+        result = self._runner.invoke(app, arguments, env={"ROLLQ_SERVERS": self.fleet.servers})
+        assert result.exit_code == code, f"{arguments}: {result.exit_code}\n{result.output}"
+        return result.stdout
+
+    def json(self, *arguments: str, code: int = 0) -> Any:
+        """The one document that a command writes."""
+        return json.loads(self.run(*arguments, "--json", code=code))
+
+    def lines(self, *arguments: str, code: int = 0) -> list[Any]:
+        """The documents that a command writes, one a line."""
+        return [json.loads(line) for line in self.run(*arguments, "--json", code=code).splitlines()]
+
+    def until(self, condition: Callable[[], Any]) -> Any:
+        """Wait for what no command waits for."""
+        deadline = time.monotonic() + DEADLINE_S
+        while not (value := condition()):
+            assert time.monotonic() < deadline, "it did not come about in time"
+            time.sleep(0.02)
+        return value
+
+
+@pytest.fixture(scope="module")
+def grid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Grid]:
+    """One member and one worker for all tests that break neither."""
+    root = tmp_path_factory.mktemp("grid")
+    write_program(root / "exec", "calcA", 'echo "got $*"\necho made > made.txt\n[ "$1" != bad ]')
+    write_program(root / "exec", "forever", "sleep 600")
+    with Fleet(root) as fleet:
+        fleet.start_members(free_ports(1))
+        fleet.start_worker("w1", "--exec-dir", str(root / "exec"), "--cpu-cap", "1")
+        yield Grid(fleet)
+
+
+def test_a_job_is_submitted_awaited_and_looked_at(grid: Grid, tmp_path: Path) -> None:
+    assert grid.run("submit", "calcA", "1", "2", "--wait", "--out", str(tmp_path)) == "got 1 2\n"
+    assert (tmp_path / "made.txt").read_text() == "made\n"
+    result = grid.json("submit", "calcA", "7", "--wait")
+    assert (result["status"], result["stdout"], result["files"]) == ("OK", "got 7\n", ["made.txt"])
+    document = grid.json("job", result["id"])
+    assert (document["state"], document["end"]["stdout"]) == ("done", "got 7\n")
+    assert "got 7" in grid.run("job", result["id"])
+    assert result["id"] in [job["id"] for job in grid.lines("jobs", "--state", "done")]
+    assert result["id"] in grid.run("jobs", "--limit", "1000")
+    assert grid.json("explain", result["id"])["why"] == "it has ended: done"
+
+
+def test_a_failed_job_is_exit_code_1_and_an_unknown_one_4(grid: Grid) -> None:
+    assert grid.run("submit", "calcA", "bad", "--wait", code=1) == "got bad\n"
+    assert grid.json("submit", "calcA", "bad", "--wait", code=1)["exit_code"] == 1
+    grid.run("job", GONE, code=4)
+    grid.run("explain", GONE, code=4)
+    assert grid.json("cancel", GONE, code=1) == {"cancelled": 0}
+
+
+def test_an_id_of_ones_own_runs_once(grid: Grid) -> None:
+    own = "11111111-2222-3333-4444-555555555555"
+    first = grid.json("submit", "calcA", "x", "--id", own, "--client-id", "me", "--wait")
+    again = grid.json("submit", "calcA", "x", "--id", own, "--client-id", "me", "--wait")
+    assert first == again
+    assert len(grid.lines("history", "tail", "--from", "1", "--job", own, "--type", "assign")) == 1
+
+
+def test_arrays_and_files_of_jobs(grid: Grid, tmp_path: Path) -> None:
+    assert "5 ok" in grid.run("submit", "calcA", "n", "--array", "5", "--wait")
+    results = grid.lines("submit", "calcA", "--array", "3", "--wait")
+    assert [result["status"] for result in results] == ["OK"] * 3
+    array = grid.json("submit", "calcA", "--array", "4")
+    grid.until(lambda: grid.json("job", array["id"])["array"]["done"] == 4)
+    rows = tmp_path / "jobs.csv"
+    rows.write_text("1,2\nbad,3\n4,5\n")
+    assert "2 ok, 1 failed" in grid.run(
+        "submit", "calcA", "--from-file", str(rows), "--wait", code=1
+    )
+    lines = tmp_path / "jobs.jsonl"
+    lines.write_text('{"exec": "calcA", "args": ["a"]}\n{"exec": "calcA", "args": ["b"]}\n')
+    found = grid.lines("submit", "--from-file", str(lines), "--wait")
+    assert sorted(result["stdout"] for result in found) == ["got a\n", "got b\n"]
+    assert grid.json("submit", "--from-file", str(lines))["accepted"] == 2
+    empty = tmp_path / "none.jsonl"
+    empty.write_text("\n")
+    grid.run("submit", "--from-file", str(empty), code=2)
+
+
+def test_a_running_job_is_listed_and_cancelled(grid: Grid) -> None:
+    job_id = grid.run("submit", "forever").strip()
+    grid.until(lambda: [job["id"] for job in grid.lines("jobs", "--state", "running")] == [job_id])
+    (worker,) = grid.json("status")["workers"]
+    assert worker["jobs"] == [job_id]
+    assert grid.json("cancel", job_id) == {"cancelled": 1}
+    grid.until(lambda: grid.json("job", job_id)["state"] == "cancelled")
+
+
+def test_a_paused_queue_explains_itself(grid: Grid) -> None:
+    assert grid.json("queue", "pause", "night") == {"queue": "night", "paused": True}
+    job_id = grid.run("submit", "calcA", "--queue", "night").strip()
+    assert "paused" in grid.run("explain", job_id)
+    assert "night" in grid.run("doctor")
+    (queue,) = [one for one in grid.lines("queue", "list") if one["name"] == "night"]
+    assert (queue["paused"], queue["queued"]) == (True, 1)
+    grid.run("queue", "resume", "night")
+    grid.until(lambda: grid.json("job", job_id)["state"] == "done")
+
+
+def test_dead_jobs_are_listed_redriven_and_purged(grid: Grid) -> None:
+    grid.run("submit", "missing", "--max-attempts", "1", "--wait", code=1)
+    (dead,) = grid.lines("dlq", "list")
+    assert dead["end"]["cause"] == "nacked"
+    assert "missing" in grid.run("dlq", "show", dead["id"])
+    assert "dead" in grid.run("doctor", code=1)
+    assert grid.json("dlq", "redrive", dead["id"]) == {"redrive": 1}
+    grid.until(lambda: grid.lines("dlq", "list"))
+    assert grid.json("dlq", "redrive", "--all", "--queue", "other") == {"redrive": 0}
+    assert grid.json("dlq", "purge", "--all", "--yes") == {"purge": 1}
+    assert grid.run("dlq", "list", "--json") == ""
+    grid.run("dlq", "purge", dead["id"], code=1)
+    grid.run("dlq", "redrive", dead["id"], code=4)
+
+
+def test_settings_are_shown_and_changed(grid: Grid) -> None:
+    before = grid.json("settings", "show")
+    after = grid.json("settings", "set", "max_attempts=4", "client_cap=100")
+    assert after == before | {"max_attempts": 4, "client_cap": 100}
+    assert grid.json("settings", "show") == after
+    assert "max_attempts" in grid.run("settings", "show")
+
+
+def test_the_sample_clients(grid: Grid) -> None:
+    host, _, port = grid.fleet.addresses[0].partition(":")
+    results = grid.lines("client", host, port, "clientA", "8", "--count", "4")
+    assert sorted(one["stdout"] for one in results) == [f"got {n}\n" for n in range(1, 5)]
+    assert "OK" in grid.run("clientx", "clientB", grid.fleet.addresses[0], "12")
+    grid.run("client", host, port, "clientA", "--exec", "calcA", "--count", "1")
+
+
+def test_history_is_followed(grid: Grid) -> None:
+    command = [sys.executable, "-m", "rollq", "history", "tail", "-n", "1", "--follow", "--json"]
+    with subprocess.Popen(
+        [*command, "-s", grid.fleet.servers], stdout=subprocess.PIPE, text=True
+    ) as follower:
+        assert follower.stdout is not None
+        json.loads(follower.stdout.readline())
+        job_id = grid.json("submit", "calcA", "--wait")["id"]
+        seen = []
+        while "ack" not in seen:
+            row = json.loads(follower.stdout.readline())
+            if row.get("jobId") == job_id:
+                seen.append(row["type"])
+        follower.terminate()
+    assert seen == ["enqueue", "assign", "ack"]
+
+
+def test_the_log_of_a_running_member_can_be_read(grid: Grid) -> None:
+    grid.run("submit", "calcA", "--wait")
+    state = str(grid.fleet.state_of(grid.fleet.addresses[0]))
+    records = [
+        json.loads(line)
+        for line in CliRunner().invoke(app, ["wal", "dump", state, "--json"]).stdout.splitlines()
+    ]
+    assert records[0]["kind"] == "head"
+    commands = [name for one in records for e in one.get("entries", ()) for name in e["commands"]]
+    assert "SubmitJob" in commands
+    findings = grid.json("doctor", "--state", state)
+    assert any("uses the directory" in one["what"] for one in findings["findings"])
+
+
+def start(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """A command that ends by itself."""
+    return subprocess.run(
+        [sys.executable, "-m", "rollq", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=DEADLINE_S,
+    )
+
+
+def test_a_member_that_must_not_start_says_why(grid: Grid, tmp_path: Path) -> None:
+    address = grid.fleet.addresses[0]
+    busy = start("leader", "0", "--state", str(grid.fleet.state_of(address)), "--json")
+    assert (busy.returncode, busy.stdout) == (1, "")
+    assert json.loads(busy.stderr)["error"]["name"] == "disk_busy"
+    taken = start("leader", address.rpartition(":")[2], "--state", str(tmp_path / "state"))
+    assert taken.returncode == 1
+    assert "cannot listen" in taken.stderr
+    assert "Traceback" not in busy.stderr + taken.stderr
+
+
+def test_a_member_stops_when_told_and_remembers(tmp_path: Path) -> None:
+    with Fleet(tmp_path / "grid") as fleet:
+        fleet.start_members(free_ports(1))
+        grid = Grid(fleet)
+        job_id = grid.run("submit", "calcA").strip()
+        assert "no workers" in grid.run("doctor", code=1)
+        os.kill(fleet.pid_of(fleet.addresses[0]), signal.SIGTERM)
+        fleet.stop()
+        state = fleet.state_of(fleet.addresses[0])
+        rows = grid.lines("history", "tail", "--state", str(state))
+        assert job_id in [row.get("jobId") for row in rows]
+        assert "no problems" in start("doctor", "--state", str(state)).stdout
+        fleet.start_member(fleet.addresses[0])
+        fleet.await_line(fleet.addresses[0], "serves on")
+        assert grid.json("job", job_id)["state"] == "queued"
+    assert not (tmp_path / "grid").exists()
