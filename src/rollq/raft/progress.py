@@ -146,9 +146,12 @@ class Progress:
         return True
 
     def restarted(self, last_index: int) -> None:
-        """It came back with a log that may be shorter than what it acknowledged."""
-        self.match = min(self.match, last_index)
+        """It came back with a log that ends at `last_index`. Nothing that it acknowledged counts
+        any more: where rot took a record, older entries may stand in place of ours."""
+        probed = min(self.next, last_index + 1)
+        self.match = 0
         self.become_probe()
+        self.next = max(probed, 1)
 
     def wants_commit(self, commit: int) -> bool:
         """Whether telling it `commit` now could move its own commit index."""

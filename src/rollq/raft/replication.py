@@ -147,8 +147,10 @@ def take_entries(state: RaftState, message: AppendEntries) -> None:
 
 
 def take_heartbeat(state: RaftState, message: Heartbeat) -> None:
-    """Follower: learn how far the leader has committed of what we share, and answer."""
-    if not state.installing:
+    """Follower: learn how far the leader has committed of what we share, and answer. What we share
+    is what we acknowledged; a suspect log has lost some of that, and may hold others in its place.
+    """
+    if not state.installing and state.suspect is None:
         state.log.commit_to(message.commit)
     state.send_after_persist.append(
         HeartbeatResponse(

@@ -301,6 +301,20 @@ def test_a_member_that_lost_its_tail_is_brought_back() -> None:
     assert net.logs()[3] == net.logs()[1]
 
 
+def test_nothing_counts_that_a_member_acknowledged_before_it_came_back() -> None:
+    net = Network(1, 2, 3)
+    leader = net.elect(1)
+    for at in range(5):
+        leader.propose(b"%d" % at)
+    net.settle()
+    assert leader.commit == leader.progress[3].match == 6
+    leader.member_restarted(3, 5)  # its entries up to 5 may be others than ours
+    view = leader.progress[3]
+    assert (view.match, view.next, view.state) == (0, 6, ProgressState.PROBE)
+    net.settle()
+    assert leader.progress[3].match == 6
+
+
 def test_followers_report_no_progress() -> None:
     net = Network(1, 2, 3)
     net.elect(1)

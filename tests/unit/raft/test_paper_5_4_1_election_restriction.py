@@ -6,6 +6,7 @@ import pytest
 
 from rollq.raft.types import (
     AppendEntries,
+    Heartbeat,
     Position,
     RequestVote,
     Role,
@@ -95,6 +96,13 @@ def test_a_suspect_log_votes_only_for_one_that_reaches_what_it_lost(
     node.step(RequestVote(1, 2, 9, last_index=last_index, last_term=last_term, pre=pre))
     (answer,) = of_kind(run_ready(node), VoteResponse)
     assert answer.granted is granted
+
+
+def test_a_suspect_log_learns_no_commit_from_heartbeats() -> None:
+    for suspect, commit in ((SUSPECT, 0), (None, 1)):
+        node = make_node(1, 1, term=2, suspect=suspect)
+        node.step(Heartbeat(1, 2, 2, commit=1))
+        assert node.commit == commit
 
 
 def test_a_log_is_whole_again_when_a_leaders_entries_are_on_disk() -> None:
