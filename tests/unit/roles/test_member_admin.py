@@ -1,0 +1,150 @@
+"""What an operator may ask of a leader."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from rollq.base.errors import ErrorCode
+from rollq.base.jobs import JobOptions
+from rollq.grid.commands import Settings
+from rollq.grid.state import DEAD, QUEUED
+from rollq.roles.member.driver import Driver
+from rollq.testing.disk import VirtualDisk
+from rollq.wire import messages as wire
+from tests.unit.roles.members import Group, job, submit
+
+CLIENT, WORKER, REQUEST = 1, 2, b"r" * 16
+
+
+def admin(action: str, **arguments: Any) -> wire.Admin:
+    return wire.Admin(REQUEST, action, msgspec.msgpack.encode(arguments))
+
+
+def one_member() -> Group:
+    group = Group()
+    group.elect()
+    group.client(CLIENT)
+    return group
+
+
+@pytest.fixture
+def group() -> Group:
+    made = Group("a", "b", "c")
+    made.elect()
+    made.client(CLIENT)
+    return made
+
+
+def voters(driver: Driver) -> list[str]:
+    return sorted(member.address for member in driver.raft.config.voters)
+
+
+# --- the grid
+
+
+def test_a_queue_is_paused_and_resumed() -> None:
+    group = one_member()
+    group.worker(WORKER, credit=1)
+    assert group.say(CLIENT, admin("pause", queue="calc")) == [wire.Accepted(REQUEST)]
+    group.say(CLIENT, submit(1))
+    assert group.hear(WORKER) == []
+    assert group.say(CLIENT, admin("resume", queue="calc")) == [wire.Accepted(REQUEST)]
+    assert [one.job_id for one in group.heard(WORKER, wire.AssignJob)] == [job(1)]
+
+
+def test_dead_jobs_are_redriven_and_purged() -> None:
+    group = one_member()
+    once = JobOptions(max_attempts=1)
+    group.say(CLIENT, submit(1, options=once), submit(2, options=once))
+    group.worker(WORKER, credit=2)
+    jobs = group.leader.state.jobs
+    group.say(WORKER, *(wire.Nack(job(n), 1, jobs[job(n)].fence, "no") for n in (1, 2)))
+    assert [jobs[job(n)].state for n in (1, 2)] == [DEAD, DEAD]
+    assert wire.Accepted(REQUEST) in group.say(CLIENT, admin("redrive", items=[[job(1), b"new"]]))
+    assert jobs[job(1)].state is QUEUED
+    assert wire.Accepted(REQUEST) in group.say(CLIENT, admin("purge", job_ids=[job(2)]))
+    assert job(2) not in jobs
+
+
+def test_settings_are_replaced() -> None:
+    group = one_member()
+    wanted = Settings(lease_ms=7_000)
+    assert group.say(CLIENT, admin("settings", settings=wanted)) == [wire.Accepted(REQUEST)]
+    assert group.leader.state.settings == wanted
+
+
+@pytest.mark.parametrize("action", ["pause", "redrive", "purge", "settings", "add_member"])
+@pytest.mark.parametrize("arguments", [b"", b"\xc1", msgspec.msgpack.encode({"x": 1}), b"\x90"])
+def test_bad_arguments_are_refused(action: str, arguments: bytes) -> None:
+    group = one_member()
+    (error,) = group.say(CLIENT, wire.Admin(REQUEST, action, arguments))
+    assert (error.request_id, error.code) == (REQUEST, ErrorCode.BAD_PAYLOAD)
+    assert not group.closed
+
+
+# --- membership
+
+
+def test_a_member_is_added_as_a_learner_and_promoted_when_it_has_caught_up(group: Group) -> None:
+    group.say(CLIENT, submit(1))
+    newcomer = group.start("d", VirtualDisk())
+    group.until(lambda: "d" in voters(group.leader))
+    group.run(4)
+    assert newcomer.state.log_hash == group.leader.state.log_hash
+    assert job(1) in newcomer.state.jobs
+
+
+def test_a_member_may_be_named_before_it_comes(group: Group) -> None:
+    assert group.say(CLIENT, admin("add_member", member_id=77, address="z")) == [
+        wire.Accepted(REQUEST)
+    ]
+    group.run(20)
+    config = group.leader.raft.config
+    assert [member.address for member in config.learners] == ["z"]
+    assert voters(group.leader) == ["a", "b", "c"]
+
+
+def test_a_member_is_removed(group: Group) -> None:
+    address = group.follower()
+    member_id = group.members[address].raft.member_id
+    told = group.say(CLIENT, admin("remove_member", member_id=member_id))
+    assert told == [wire.Accepted(REQUEST)]
+    group.run(4)
+    assert address not in voters(group.leader)
+    assert len(voters(group.leader)) == 2
+
+
+def test_leadership_is_handed_over(group: Group) -> None:
+    address = group.follower()
+    member_id = group.members[address].raft.member_id
+    told = group.say(CLIENT, admin("transfer", member_id=member_id))
+    assert told[0] == wire.Accepted(REQUEST)
+    group.until(lambda: group.members[address].leading)
+    assert isinstance((told + group.hear(CLIENT))[-1], wire.NotLeader)
+
+
+def test_one_change_at_a_time(group: Group) -> None:
+    messages = [admin("add_member", member_id=n, address=f"z{n}") for n in (77, 78)]
+    told = group.say(CLIENT, *messages)
+    assert told[0] == wire.Accepted(REQUEST)
+    assert (told[1].code, told[1].retryable) == (ErrorCode.CONFIG_CHANGE_PENDING, True)
+
+
+@pytest.mark.parametrize("action", ["remove_member", "transfer"])
+def test_nobody_knows_a_member_that_is_not_in_the_group(group: Group, action: str) -> None:
+    (error,) = group.say(CLIENT, admin(action, member_id=12345))
+    assert (error.request_id, error.code) == (REQUEST, ErrorCode.BAD_CONFIG_CHANGE)
+
+
+def test_work_goes_on_while_leadership_is_handed_to_somebody_who_is_away(group: Group) -> None:
+    address = group.follower()
+    member_id = group.members[address].raft.member_id
+    group.isolated[address] = None
+    group.say(CLIENT, admin("transfer", member_id=member_id))
+    assert group.say(CLIENT, submit(5)) == []
+    group.until(lambda: group.leader.raft.transferee == 0)
+    group.run(4)
+    assert wire.Accepted(job(5)) in group.hear(CLIENT)
