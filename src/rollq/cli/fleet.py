@@ -68,6 +68,18 @@ class Fleet:
         """The process of a member."""
         return self._children[address].process.pid
 
+    def is_alive(self, name: str) -> bool:
+        """Whether a member or worker runs."""
+        return self._children[name].is_alive
+
+    def exit_code_of(self, name: str) -> int | None:
+        """How a member or worker ended; None if it runs."""
+        return self._children[name].process.poll()
+
+    def log_of(self, name: str) -> str:
+        """What a member or worker has logged."""
+        return self._children[name].log.read_text(encoding="utf-8", errors="replace")
+
     def start_members(self, ports: list[int], *options: str) -> None:
         """Start members that are each other's peers; returns when all listen."""
         self.addresses = [f"127.0.0.1:{port}" for port in ports]
@@ -106,7 +118,7 @@ class Fleet:
         deadline = time.monotonic() + READY_S_MAX
         while text not in child.out.read_text(encoding="utf-8", errors="replace"):
             if not child.is_alive or time.monotonic() > deadline:
-                last = child.log.read_text(encoding="utf-8", errors="replace").strip()[-2000:]
+                last = self.log_of(name).strip()[-2000:]
                 raise DialError(ErrorCode.UNREACHABLE, f"{name} did not start: {last or 'silent'}")
             time.sleep(POLL_S)
 
