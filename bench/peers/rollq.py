@@ -13,7 +13,7 @@ from typing import Final
 import uvloop
 
 from bench.peers.local import INPUT, SCRIPT, TRUE
-from bench.peers.rollq_backlog import STALL_ENTRIES, first_assignment, longest_answer_ms
+from bench.peers.rollq_backlog import first_assignment, longest_answer_ms
 from bench.peers.rollq_failover import HELD_JOBS, RollqLoad
 from bench.peers.rollq_wire import RawClient, SubmitPipeline, who_leads
 from bench.procs import (
@@ -31,9 +31,8 @@ from rollq import __version__
 from rollq.roles.client.client import Client
 from rollq.roles.client.specs import JobSpec
 
-COMMAND: Final = "bench.rollq_proc"
 SLOTS: Final = 2
-AHEAD: Final = 126  # the other peers' two workers fetch 64 each
+AHEAD: Final = 256  # at most; the other peers' two workers fetch 64 each
 EXEC_WINDOW: Final = 64
 
 
@@ -63,13 +62,11 @@ class RollqServers:
             self.start_member(address, addresses)
         self.leader()
 
-    def start_member(
-        self, address: str, addresses: Iterable[str] = (), extra: tuple[str, ...] = ()
-    ) -> Process:
+    def start_member(self, address: str, addresses: Iterable[str] = ()) -> Process:
         """Start one member, or start it again on the disk it had; returns when it listens."""
         port = address.rpartition(":")[2]
         peers = ",".join(other for other in addresses or self.members if other != address)
-        argv = python(COMMAND, "leader", port, "--state", str(self.state_of(address)), *extra)
+        argv = python("rollq", "leader", port, "--state", str(self.state_of(address)))
         if peers:
             argv += ["--peers", peers]
         process = Process(argv, self.folder / f"member-{port}.log")
@@ -92,7 +89,7 @@ class RollqServers:
     ) -> Process:
         """Start a worker: of the bench's functions, or of the programs of a folder."""
         host, _, port = next(iter(self.members)).rpartition(":")
-        argv = python(COMMAND, "worker", host, port, pattern, "--servers", self.servers)
+        argv = python("rollq", "worker", host, port, pattern, "--servers", self.servers)
         argv += ["--slots", str(slots), "--ahead", str(ahead), "--cpu-cap", "1", "--name", name]
         argv += ["--jobs-dir", str(self.folder / "jobs"), "--state", str(self.folder / name)]
         argv += ["--exec-dir", str(programs)] if programs else ["--app", "bench.rollq_app"]
@@ -227,10 +224,7 @@ class Rollq(RollqServers):
 
     def longest_stall_ms(self, payload: bytes) -> float | None:
         """The slowest answer to a read while a snapshot is taken; None if none was."""
-        ((address, process),) = self.members.items()
-        process.stop()
-        self.start_member(address, extra=("--snapshot-entries", str(STALL_ENTRIES)))
-        self.leader()
+        address = self.leader()
         return longest_answer_ms(address, self.state_of(address) / "snapshots", payload)
 
     # --- helpers
@@ -278,7 +272,7 @@ class Rollq(RollqServers):
         script = programs / "catjob"
         script.write_text(f"#!/bin/sh\n{SCRIPT}\n")
         os.chmod(script, 0o755)
-        self.start_worker("execs", "job.assign.>", programs=programs)
+        self.start_worker("execs", "job.assign.>", ahead=AHEAD, programs=programs)
 
     async def _run_specs(self, specs: list[JobSpec], ending: bytes = b"") -> float:
         async with self.client("execs") as client:

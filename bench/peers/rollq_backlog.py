@@ -13,7 +13,7 @@ from rollq.wire import messages as m
 from rollq.wire.handshake import LEASE, PATTERNS
 
 ASSIGN_S_MAX: Final = 120.0
-STALL_ENTRIES: Final = 100
+STALL_WINDOW: Final = 64
 STALL_S_MAX: Final = 60.0
 AFTER_SNAPSHOT_S: Final = 1.0
 
@@ -42,29 +42,33 @@ def first_assignment(address: str) -> None:
 
 
 def longest_answer_ms(address: str, snapshots: Path, payload: bytes) -> float | None:
-    """Submit one by one until a snapshot has been taken, asking for the counts all the time."""
+    """Submit at a moderate pace until a snapshot has been taken, asking for the counts meanwhile.
+
+    The answer to a read waits for the turn of the loop that runs, and for its sync: so this is a
+    little more than the stall itself.
+    """
     before = set(snapshots.glob("*"))
     longest = 0.0
     end = time.monotonic() + STALL_S_MAX
     is_taken = False
-    with RawClient(address, "stall") as client:
+    with RawClient(address, "stall") as client, RawClient(address, "asks") as asker:
         while time.monotonic() < end:
-            client.submit(payload)
+            for _ in range(STALL_WINDOW):
+                client.submit(payload)
             client.flush()
-            _wait_for(client, m.Accepted)
             asked = time.perf_counter()
-            client.send(m.Query(secrets.token_bytes(16), "counts"))
-            client.flush()
-            _wait_for(client, m.Answer)
+            asker.send(m.Query(secrets.token_bytes(16), "counts"))
+            asker.flush()
+            _wait_for(asker, m.Answer, 1)
             longest = max(longest, time.perf_counter() - asked)
-            if not is_taken and any(
-                one.suffix != ".tmp" for one in set(snapshots.glob("*")) - before
-            ):
+            _wait_for(client, m.Accepted, STALL_WINDOW)
+            new = set(snapshots.glob("*")) - before
+            if not is_taken and any(one.suffix != ".tmp" for one in new):
                 is_taken = True
                 end = min(end, time.monotonic() + AFTER_SNAPSHOT_S)
     return longest * 1e3 if is_taken else None
 
 
-def _wait_for(client: RawClient, kind: type[m.Accepted] | type[m.Answer]) -> None:
-    while not any(type(one) is kind for one in client.receive()):
-        pass
+def _wait_for(client: RawClient, kind: type[m.Accepted] | type[m.Answer], count: int) -> None:
+    while count > 0:
+        count -= sum(type(one) is kind for one in client.receive())
