@@ -93,6 +93,7 @@ CLIENT_TICK_MS: Final = 100
 # A leader that is asked something and says nothing for this long is taken for gone.
 SILENCE_MS_MIN: Final = 500
 SILENCE_MS_MAX: Final = 8_000
+SILENCE_BYTES_PER_MS: Final = 8 * 1024  # what it is asked at once gives it more time
 PROBE_MS: Final = 2_000  # and is asked something after this long, while results are awaited
 CONFIRM_JOBS_MAX: Final = 8_192  # in one message
 # One message of a bulk submit: large enough to be cheap, small enough to share a log entry.

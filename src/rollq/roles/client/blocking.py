@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self, TypeVar, Unpack
 
 from rollq.base.errors import LocalError
@@ -235,6 +236,10 @@ class BlockingClient:
             self._thread, self._thread.run(self._client.attach(job_id, timeout=timeout))
         )
 
+    def unclaimed(self) -> list[Result]:
+        """Results that have come so far of jobs of an earlier process; see `Client.unclaimed`."""
+        return self._thread.run(_call(self._client.unclaimed))
+
     def cancel(self, *job_ids: JobId | str) -> int:
         """End jobs and arrays; returns how many there were to end."""
         return self._thread.run(self._client.cancel(*job_ids))
@@ -319,6 +324,11 @@ class BlockingClient:
 
 
 END = object()
+
+
+async def _call(function: Callable[[], Value]) -> Value:
+    await asyncio.sleep(0)  # in the loop's own time
+    return function()
 
 
 async def _next(pages: AsyncIterator[Value]) -> Value | object:

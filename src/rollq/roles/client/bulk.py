@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from rollq.base.errors import ErrorCode, LocalError, RollqError
-from rollq.base.ids import ClientId, task_id
+from rollq.base.ids import ClientId, MessageId, task_id
 from rollq.base.jobs import BulkItem
 from rollq.base.limits import BULK_CHUNK_BYTES, BULK_CHUNK_JOBS, BULK_CHUNKS_AHEAD
 from rollq.roles.client.answers import error_of
@@ -28,6 +28,9 @@ class Door(Protocol):
     def ask(self, request: Request, on_answer: OnAnswer) -> None:
         """Send a request; the callback gets its answer."""
 
+    def give_up(self, request_id: MessageId) -> None:
+        """Wait no longer for an answer."""
+
     def overdue(self, what: str) -> RollqError:
         """The error for what was not accepted in time."""
 
@@ -43,7 +46,7 @@ class BulkRun:
         self._batch = batch
         self._patience_s = patience_s
         self._progress = progress
-        self._on_the_way = 0
+        self._on_the_way: dict[MessageId, tuple[int, int]] = {}  # first job, how many
         self._error: RollqError | None = None
         self._wake = asyncio.Event()
 
@@ -54,11 +57,19 @@ class BulkRun:
             RollqError: a message was refused, or nothing was accepted for too long.
         """
         for chunk in self._chunks(specs):
-            self._door.ask(chunk, self._when_answered(len(chunk.items)))
-            self._on_the_way += 1
+            count = len(chunk.items)
+            self._door.ask(chunk, self._on_answer)
+            self._on_the_way[chunk.request_id] = (len(self._batch) - count, count)
             await asyncio.sleep(0)  # the message leaves while the next one is made
             await self._until(BULK_CHUNKS_AHEAD - 1)
         await self._until(0)
+
+    def close(self) -> None:
+        """What is not answered by now is not sent again, and does not count as submitted."""
+        for request_id, (first, count) in self._on_the_way.items():
+            self._door.give_up(request_id)
+            self._batch.cut(first, count)
+        self._on_the_way.clear()
 
     def _chunks(self, specs: Iterable[JobSpec]) -> Iterator[wire.SubmitBulk]:
         """Messages of jobs that follow one another and ask for the same."""
@@ -100,26 +111,24 @@ class BulkRun:
             job_options(first.options),
         )
 
-    def _when_answered(self, count: int) -> OnAnswer:
-        def on_answer(answer: Answer) -> None:
-            self._on_the_way -= 1
-            if isinstance(answer, wire.Error):
-                self._error = self._error or error_of(answer)
-            else:
-                self.accepted += count
-                if self._progress is not None:
-                    self._progress(self.accepted, None)
-            self._wake.set()
-
-        return on_answer
+    def _on_answer(self, answer: Answer) -> None:
+        first, count = self._on_the_way.pop(answer.request_id)
+        if isinstance(answer, wire.Error):
+            self._batch.cut(first, count)
+            self._error = self._error or error_of(answer)
+        else:
+            self.accepted += count
+            if self._progress is not None:
+                self._progress(self.accepted, None)
+        self._wake.set()
 
     async def _until(self, on_the_way_max: int) -> None:
-        while self._error is None and self._on_the_way > on_the_way_max:
+        while self._error is None and len(self._on_the_way) > on_the_way_max:
             self._wake.clear()
             try:
                 async with asyncio.timeout(self._patience_s):
                     await self._wake.wait()
             except TimeoutError:
-                raise self._door.overdue(f"{self._on_the_way} messages of many jobs") from None
+                raise self._door.overdue(f"{len(self._on_the_way)} messages of many jobs") from None
         if self._error is not None:
             raise self._error

@@ -23,6 +23,7 @@ from rollq.grid.views import JobView
 from rollq.roles.client.bulk import BulkRun
 from rollq.roles.client.handles import PREFIX_BYTES, Batch, Job, Progress
 from rollq.roles.client.operator import Operator
+from rollq.roles.client.results import Result
 from rollq.roles.client.session import OnAnswer, Session
 from rollq.roles.client.signals import Request
 from rollq.roles.client.specs import (
@@ -85,6 +86,7 @@ class Client(Operator, Submitter):
     async def stop(self) -> None:
         """Hang up. Jobs go on; their results wait for whoever comes back under this client id."""
         await self._session.stop()
+        self._fail_all()
 
     @property
     def is_connected(self) -> bool:
@@ -126,6 +128,7 @@ class Client(Operator, Submitter):
             error.add_note(f"{run.accepted} jobs had been accepted before")
             raise
         finally:
+            run.close()
             batch.complete()
             if batch.is_done:
                 self._routes.pop(prefix, None)
@@ -201,6 +204,14 @@ class Client(Operator, Submitter):
             self._routes[wanted] = job
         return job
 
+    def unclaimed(self) -> list[Result]:
+        """Results that have come so far of jobs that this process has not submitted: those of an
+        earlier one under this client id. They are confirmed by this call."""
+        held = list(self._unclaimed.values())
+        for one in held:
+            self._claim(one.job_id)
+        return [Result(one) for one in held]
+
     async def is_array_over(self, array_id: JobId) -> bool:
         """Whether no task of an array waits or runs."""
         view = await self.array(array_id)
@@ -212,7 +223,8 @@ class Client(Operator, Submitter):
         """Send a request; the callback gets its answer."""
         self._session.ask(request, on_answer)
 
-    def _give_up(self, request_id: MessageId) -> None:
+    def give_up(self, request_id: MessageId) -> None:
+        """Wait no longer for an answer, and do not send this again."""
         self._session.give_up(request_id)
 
     async def _cancel(self, job_ids: tuple[JobId, ...]) -> int:

@@ -203,6 +203,11 @@ class _JobFuture(Future[Any]):
         if isinstance(answer, wire.Error) and not self.done():
             self._executor.refuse(self, error_of(answer))
 
+    def fail(self, error: RollqError) -> None:
+        """The client stops."""
+        if not self.done():
+            self._executor.end(self, error)
+
     def deliver(self, result: wire.Result) -> bool:
         """The result has come."""
         if not self.done():

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from rollq.base.errors import DeadlineError, ErrorCode
+from rollq.base.errors import DeadlineError, ErrorCode, RollqError
 from rollq.base.ids import JobId, guid_to_text, task_id, task_number
 from rollq.base.limits import ARRAY_POLL_MS
 from rollq.roles.client.results import CANCELLED, DONE, Result
@@ -23,6 +23,9 @@ class Sink(Protocol):
 
     def deliver(self, result: wire.Result) -> bool:
         """Take a result; true if this was the last one to come."""
+
+    def fail(self, error: RollqError) -> None:
+        """No result will come here: the client stops."""
 
 
 class Canceller(Protocol):
@@ -42,12 +45,13 @@ class Asker(Canceller, Protocol):
 class Job:
     """One accepted job."""
 
-    __slots__ = ("_client", "_done", "_result", "job_id")
+    __slots__ = ("_client", "_done", "_error", "_result", "job_id")
 
     def __init__(self, client: Canceller, job_id: JobId) -> None:
         self.job_id = job_id
         self._client = client
         self._result: Result | None = None
+        self._error: RollqError | None = None
         self._done: asyncio.Future[None] | None = None
 
     @property
@@ -65,8 +69,9 @@ class Job:
 
         Raises:
             DeadlineError: TIMED_OUT. The job goes on.
+            RollqError: DISCONNECTED, if the client was stopped. The job goes on.
         """
-        if self._result is None:
+        if self._result is None and self._error is None:
             if self._done is None:
                 self._done = asyncio.get_running_loop().create_future()
             try:
@@ -78,7 +83,9 @@ class Job:
                     f"no result of job {self.id} within {timeout} s",
                     "it goes on: wait again, ask for its status, or cancel it",
                 ) from None
-        assert self._result is not None
+        if self._result is None:
+            assert self._error is not None
+            raise self._error
         return self._result
 
     async def cancel(self) -> bool:
@@ -88,9 +95,17 @@ class Job:
     def deliver(self, result: wire.Result) -> bool:
         """The result has come."""
         self._result = Result(result)
+        self._wake()
+        return True
+
+    def fail(self, error: RollqError) -> None:
+        """The client stops."""
+        self._error = error
+        self._wake()
+
+    def _wake(self) -> None:
         if self._done is not None and not self._done.done():
             self._done.set_result(None)
-        return True
 
     def __repr__(self) -> str:
         return f"<Job {self.id}{' done' if self._result else ''}>"
@@ -105,7 +120,7 @@ class Counts:
     failed: int = 0
     dead: int = 0
     cancelled: int = 0
-    cut: int = 0  # tasks of an array that were cancelled or expired before they began
+    cut: int = 0  # refused, or tasks of an array that were cancelled or expired before they began
 
     @property
     def ended(self) -> int:
@@ -133,6 +148,7 @@ class Batch:
         self._kept: deque[wire.Result] = deque()
         self._wake = asyncio.Event()
         self._is_complete = False  # nothing will be added any more
+        self._error: RollqError | None = None
 
     def __len__(self) -> int:
         return self.counts.total
@@ -201,6 +217,18 @@ class Batch:
         self.counts.total += count
         self._ended.extend(bytes(count))
 
+    def cut(self, first: int, count: int) -> None:
+        """These were not accepted."""
+        for number in range(first, first + count):
+            if not self._ended[number]:
+                self._ended[number] = 1
+                self.counts.cut += 1
+
+    def fail(self, error: RollqError) -> None:
+        """The client stops."""
+        self._error = error
+        self._wake.set()
+
     def complete(self) -> None:
         """Nothing more will be added."""
         self._is_complete = True
@@ -229,6 +257,8 @@ class Batch:
 
     async def _next(self) -> None:
         """Until something has changed."""
+        if self._error is not None:
+            raise self._error
         self._wake.clear()
         if not self._is_array:
             await self._wake.wait()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine
+from concurrent.futures import CancelledError
 from typing import Any, TypeVar
 
-from rollq.base.errors import ErrorCode, LocalError
+from rollq.base.errors import DialError, ErrorCode, LocalError
 
 Value = TypeVar("Value")
 
@@ -41,12 +42,17 @@ class LoopThread:
         thread, self._thread = self._thread, None
         loop, self._loop = self._loop, None
         if thread is not None and loop is not None:
+            asyncio.run_coroutine_threadsafe(_cancel_others(), loop).result()
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
             loop.close()
 
     def run(self, call: Coroutine[Any, Any, Value]) -> Value:
-        """Run a coroutine there and wait for it."""
+        """Run a coroutine there and wait for it.
+
+        Raises:
+            DialError: DISCONNECTED, if the loop is stopped meanwhile.
+        """
         try:
             future = asyncio.run_coroutine_threadsafe(call, self.loop)
         except BaseException:
@@ -54,6 +60,8 @@ class LoopThread:
             raise
         try:
             return future.result()
+        except CancelledError:
+            raise DialError(ErrorCode.DISCONNECTED, "the client was stopped") from None
         except BaseException:
             future.cancel()  # also when it is we who were interrupted
             raise
@@ -62,6 +70,14 @@ class LoopThread:
         assert self._loop is not None
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
+
+
+async def _cancel_others() -> None:
+    """Whoever waits in another thread must not wait for ever."""
+    others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

@@ -115,6 +115,12 @@ class MapRun:
         self._wake.set()
         return True
 
+    def fail(self, error: RollqError) -> None:
+        """The client stops."""
+        self._numbers.clear()
+        self._error = error
+        self._wake.set()
+
     def _fill(self) -> None:
         while not self._is_exhausted and self._entered - self._handed_out < self._window:
             spec = next(self._specs, None)

@@ -96,6 +96,7 @@ class MultiClient(Submitter):
         self._machine = MultiMachine(len(self._sessions))  # what is said from now on is moot
         for session in self._sessions:
             await session.stop()
+        self._fail_all()
         waiting, self._on_answers = self._on_answers, {}
         for job_id, on_answer in waiting.items():
             on_answer(wire.Error(job_id, int(ErrorCode.DISCONNECTED), "the client was stopped"))
@@ -123,7 +124,8 @@ class MultiClient(Submitter):
         self._on_answers[request.job_id] = on_answer
         self._feed(machine.Submitted(request.job_id))
 
-    def _give_up(self, request_id: MessageId) -> None:
+    def give_up(self, request_id: MessageId) -> None:
+        """The job is not wanted any more."""
         self._on_answers.pop(request_id, None)
         self._feed(machine.Withdrawn(request_id))
         self._requests.pop(request_id, None)

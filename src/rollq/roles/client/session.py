@@ -68,6 +68,7 @@ class Session:
         setup = ClientSetup(client_id, as_addresses(addresses), desired_parallelism, FEATURES)
         self.last_trouble = ""  # why there is no leader, for people
         self._dialed = ""
+        self._complaint = ""  # what a member found wrong with us
         self._group = group
         self._machine = ClientMachine(setup, _SystemJitter())
         self._on_result = on_result
@@ -191,10 +192,11 @@ class Session:
     def _messages(self, link: Link, messages: list[Message]) -> None:
         if link is not self._link:
             return
-        self._watch.heard(self._now_ms())
+        is_answer = not isinstance(messages[-1], wire.Welcome | wire.NotLeader)
+        self._watch.heard(self._now_ms(), is_answer=is_answer)
         for message in messages:
             if isinstance(message, wire.Error) and message.request_id == NIL_ID:
-                self.last_trouble = f"{link.address} says: {message.message}"
+                self._complaint = f"{link.address} says: {message.message}"
             self._feed(signals.Received(message))  # type: ignore[arg-type]
             if link is not self._link:  # redirected: the rest is of the past
                 return
@@ -204,7 +206,7 @@ class Session:
     def _closed(self, link: Link, reason: str) -> None:
         if link is self._link:
             self._link = None
-            self.last_trouble = f"{link.address or 'a member'} hung up: {reason}"
+            self.last_trouble = self._complaint or f"{self._dialed} hung up: {reason}"
             log.info("%s", self.last_trouble)
             self._feed(signals.Disconnected())
 
@@ -219,6 +221,7 @@ class Session:
             return
         self._link = link
         self._dialed = address
+        self._complaint = ""
         self._watch.began(self._now_ms())
         if link.is_open:
             self._feed(signals.Connected())
@@ -228,12 +231,18 @@ class Session:
     def _tick(self) -> None:
         self._ticker = self._loop.call_later(CLIENT_TICK_MS / 1000, self._tick)
         now_ms = self._now_ms()
-        self._feed(signals.Tick(now_ms))
+        if self._feed(signals.Tick(now_ms)):
+            self._watch.began(now_ms)  # what was put off is asked only now
         link = self._link
         if link is None:
             return
         is_asked = self._machine.pending_count > 0 or not self.is_open
-        verdict = self._watch.judge(now_ms, is_asked=is_asked, is_awaiting=self._is_awaiting())
+        verdict = self._watch.judge(
+            now_ms,
+            is_asked=is_asked,
+            is_awaiting=self._is_awaiting(),
+            asked_bytes=self._sent_bytes,
+        )
         if verdict is Verdict.HANG_UP:
             link.abort("silent for too long")
             self._closed(link, "silent for too long")
@@ -246,13 +255,17 @@ class Session:
 
     # --- the machine's shell
 
-    def _feed(self, event: signals.Event) -> None:
-        if self._running:
-            for instruction in self._machine.handle(event):
-                DO[type(instruction)](self, instruction)
-            if self.is_open is not self._was_open:
-                self._was_open = not self._was_open
-                self._on_standing(self._was_open)
+    def _feed(self, event: signals.Event) -> bool:
+        """Do as the machine says; whether that was anything."""
+        if not self._running:
+            return False
+        instructions = self._machine.handle(event)
+        for instruction in instructions:
+            DO[type(instruction)](self, instruction)
+        if self.is_open is not self._was_open:
+            self._was_open = not self._was_open
+            self._on_standing(self._was_open)
+        return bool(instructions)
 
     def _do_send(self, instruction: signals.Send) -> None:
         message = instruction.message

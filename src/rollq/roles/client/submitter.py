@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence, Sized
 from dataclasses import replace
 from typing import Any, Unpack
 
-from rollq.base.errors import DeadlineError, ErrorCode, LocalError, RollqError
+from rollq.base.errors import DeadlineError, DialError, ErrorCode, LocalError, RollqError
 from rollq.base.ids import ClientId, JobId, MessageId
 from rollq.base.limits import CONFIRM_JOBS_MAX, MAP_WINDOW
 from rollq.roles.client.answers import error_of
@@ -147,7 +147,7 @@ class Submitter(ABC):
         """End jobs; how many there were to end."""
 
     @abstractmethod
-    def _give_up(self, request_id: MessageId) -> None:
+    def give_up(self, request_id: MessageId) -> None:
         """Nobody waits for the answer any more."""
 
     @abstractmethod
@@ -181,7 +181,7 @@ class Submitter(ABC):
         ids = list(job_ids)
         for job_id in ids:
             self._routes.pop(job_id, None)
-            self._give_up(job_id)
+            self.give_up(job_id)
         for first in range(0, len(ids), CONFIRM_JOBS_MAX):
             self._leave(tuple(ids[first : first + CONFIRM_JOBS_MAX]))
 
@@ -225,10 +225,21 @@ class Submitter(ABC):
             raise self.overdue(type(request).__name__) from None
         finally:
             if not answered.done() or answered.cancelled():
-                self._give_up(id_of(request))
+                self.give_up(id_of(request))
         if isinstance(answer, wire.Error):
             raise error_of(answer)
         return answer
+
+    def _fail_all(self) -> None:
+        """Nobody will be told a result any more."""
+        routes, self._routes = self._routes, {}
+        error = DialError(
+            ErrorCode.DISCONNECTED,
+            "the client was stopped",
+            "jobs go on; come back under the same client id for their results",
+        )
+        for sink in dict.fromkeys(routes.values()):
+            sink.fail(error)
 
     def _deliver(self, result: wire.Result) -> bool:
         """Hand a result to whoever waits for it; false if nobody does."""

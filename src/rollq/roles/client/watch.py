@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 
-from rollq.base.limits import PROBE_MS, SILENCE_MS_MAX, SILENCE_MS_MIN
+from rollq.base.limits import PROBE_MS, SILENCE_BYTES_PER_MS, SILENCE_MS_MAX, SILENCE_MS_MIN
 
 
 class Verdict(enum.Enum):
@@ -34,16 +34,19 @@ class Watch:
         """A new link, or something is asked on a link where nothing was awaited."""
         self._since_ms = now_ms
 
-    def heard(self, now_ms: int) -> None:
-        """The leader said something."""
+    def heard(self, now_ms: int, *, is_answer: bool) -> None:
+        """Somebody said something; a greeting or a redirect is not yet an answer."""
         self._since_ms = now_ms
-        self._patience_ms = SILENCE_MS_MIN
+        if is_answer:
+            self._patience_ms = SILENCE_MS_MIN
 
-    def judge(self, now_ms: int, *, is_asked: bool, is_awaiting: bool) -> Verdict:
-        """Look at the clock, now and then."""
+    def judge(
+        self, now_ms: int, *, is_asked: bool, is_awaiting: bool, asked_bytes: int = 0
+    ) -> Verdict:
+        """Look at the clock, now and then. Much that is asked may take its time."""
         silent_ms = now_ms - self._since_ms
         if is_asked:
-            if silent_ms < self._patience_ms:
+            if silent_ms < self._patience_ms + asked_bytes // SILENCE_BYTES_PER_MS:
                 return Verdict.WAIT
             self._patience_ms = min(2 * self._patience_ms, SILENCE_MS_MAX)
             return Verdict.HANG_UP
