@@ -92,6 +92,44 @@ def test_credit_follows_the_slots_and_looks_ahead_for_short_jobs(
     asyncio.run(story())
 
 
+def test_a_busy_computer_gets_no_more_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    load = [0.0]
+    monkeypatch.setattr("psutil.cpu_percent", lambda interval: load[0])
+    apps = (sample_app.__name__,)
+
+    async def story() -> None:
+        async with running(tmp_path, cpu_cap=0.5, ahead=64, apps=apps) as (node, member):
+            load[0] = 100.0
+            await eventually(lambda: node._cpu.busy)
+            for number in (1, 2):
+                member.assign(number, "noop")
+                await member.outcome(number)
+            assert member.granted == 2
+            load[0] = 0.0
+            await member.until(lambda: member.granted > 2)
+
+    asyncio.run(story())
+
+
+def test_a_drain_gives_no_more_credit(tmp_path: Path) -> None:
+    write_program(tmp_path, "slow", "echo up > $1; while [ ! -e $2 ]; do sleep 0.02; done")
+    up, go = tmp_path / "up", tmp_path / "go"
+
+    async def story() -> None:
+        async with running(tmp_path, ahead=64) as (node, member):
+            member.assign(1, "slow", str(up), str(go))
+            await eventually(up.exists)
+            granted = member.granted
+            node.drain()
+            go.touch()
+            await node.wait()
+            await member.until(lambda: isinstance(member.received[-1], wire.Goodbye))
+            assert job_id(1) in member.acks
+            assert member.granted == granted
+
+    asyncio.run(story())
+
+
 def test_what_waits_behind_a_long_job_is_given_back(tmp_path: Path) -> None:
     write_program(tmp_path, "long", "sleep 600\n")
     once = JobOptions(max_attempts=1)

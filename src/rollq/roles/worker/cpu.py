@@ -13,11 +13,15 @@ SAMPLE_MS: Final = 250
 
 
 class CpuCap:
-    """Turns samples of the whole machine's CPU into the machine's events, on change only."""
+    """Turns samples of the whole computer's CPU into the machine's events, on change only.
+
+    Attributes:
+        busy: What the last sample said.
+    """
 
     def __init__(self, cap: float) -> None:
         self._cap = cap
-        self._busy = False
+        self.busy = False
         if cap < CPU_CAP_OFF:
             psutil.cpu_percent(None)  # the first call only sets the start of the first interval
 
@@ -30,7 +34,7 @@ class CpuCap:
     def judge(self, load: float) -> CpuOk | CpuBusy | None:
         """Compare a load (0 to 1) with the cap."""
         busy = load > self._cap
-        if busy is self._busy:
+        if busy is self.busy:
             return None
-        self._busy = busy
+        self.busy = busy
         return CpuBusy() if busy else CpuOk()

@@ -276,7 +276,13 @@ class WorkerNode:
         self._writer.flush()
 
     def _grant(self) -> None:
-        """Pass on the machine's credit: all of it, or what may be fetched ahead just now."""
+        """Pass on the machine's credit: all of it, or what may be fetched ahead just now.
+
+        What is banked here was granted earlier, so the machine's reasons to grant nothing more
+        must hold for it too.
+        """
+        if self._cpu.busy or self._draining:
+            return
         executor = self._executor
         assert executor is not None, "started"
         unspent = self.machine.credit - self._credit
