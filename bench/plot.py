@@ -53,8 +53,8 @@ def write_plot(figures: Figures, path: Path) -> None:
 
 def panel(parts: list[str], bars: list[tuple[str, Spread]], top: int) -> int:
     """Draw the bars below each other, with a line from the lowest to the highest run."""
-    low = min(spread.low for _, spread in bars if spread.low > 0) if bars else 1
-    high = max(spread.high for _, spread in bars)
+    low = min((spread.low for _, spread in bars if spread.low > 0), default=1.0)
+    high = max(low, *(spread.high for _, spread in bars))
     floor = math.log10(low) - 0.5
     span = max(math.log10(high) - floor, 0.1)
 

@@ -1,0 +1,87 @@
+"""Load generators: how many are outstanding, and that they end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+import pytest
+
+from bench import window
+from bench.window import drive, drive_async, drive_calls, keep_busy
+
+
+class Echo:
+    """Acks everything that was sent, some at a time."""
+
+    def __init__(self, at_once: int) -> None:
+        self._at_once = at_once
+        self.waiting = 0
+        self.most = 0
+
+    def send(self, count: int) -> None:
+        self.waiting += count
+        self.most = max(self.most, self.waiting)
+
+    def acked(self) -> int:
+        count = min(self._at_once, self.waiting)
+        self.waiting -= count
+        return count
+
+
+def test_a_pipeline_keeps_its_window_and_ends_empty() -> None:
+    echo = Echo(at_once=3)
+    rate = drive(echo, window=10, seconds=0)
+    assert (echo.most, echo.waiting) == (10, 0)
+    assert rate.count == len(rate.latencies_s) >= 40
+    assert rate.per_s > 0
+    assert [sample.figure for sample in rate.samples(10)] == [
+        "submit10_per_s",
+        "submit10_p50_ms",
+        "submit10_p99_ms",
+    ]
+
+
+def test_a_pipeline_is_bounded_in_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window, "COUNT_MAX", 25)
+    assert 25 <= drive(Echo(at_once=2), window=10, seconds=60).count <= 27
+
+
+def test_coroutines_keep_their_window() -> None:
+    outstanding = most = 0
+
+    async def submit() -> None:
+        nonlocal outstanding, most
+        outstanding += 1
+        most = max(most, outstanding)
+        await asyncio.sleep(0)
+        outstanding -= 1
+
+    rate = asyncio.run(drive_async(submit, 5, 0))
+    assert (most, outstanding) == (5, 0)
+    assert rate.count == 20
+
+
+def test_calls_come_one_after_the_other() -> None:
+    calls: list[int] = []
+    rate = drive_calls(lambda: calls.append(1), 0.001)
+    assert rate.count == len(calls) > 0
+
+
+def test_a_busy_peer_gets_all_its_jobs_and_no_more_than_its_window() -> None:
+    waiting: deque[int] = deque()
+    left = 30
+    most = 0
+
+    def submit() -> None:
+        nonlocal left, most
+        left -= 1
+        waiting.append(left)
+        most = max(most, len(waiting))
+
+    def collect() -> int:
+        waiting.popleft()
+        return 1
+
+    assert keep_busy(submit, collect, 7, 60, lambda: left > 0) > 0
+    assert (left, len(waiting), most) == (0, 0, 7)
