@@ -1,0 +1,179 @@
+"""From a disk to a member that can start, or must not."""
+
+from __future__ import annotations
+
+import pytest
+
+from rollq.base.errors import DiskError, ErrorCode
+from rollq.roles.member.rollcall import Phase
+from rollq.testing.disk import VirtualDisk
+from rollq.wire import messages as wire
+from tests.unit.roles.members import Group, job, submit
+
+CLIENT = 1
+
+
+def with_jobs(*addresses: str, count: int = 30, **settings: object) -> Group:
+    group = Group(*addresses, **settings)
+    group.elect()
+    group.client(CLIENT)
+    for number in range(1, count + 1):
+        group.say(CLIENT, submit(number))
+    group.run(20)  # idle: what is synced is marked so
+    return group
+
+
+def rot_log(disk: VirtualDisk, number: int) -> None:
+    """Flip a bit in the record that holds a job's id."""
+    for name in disk.names("wal"):
+        data = disk.read(f"wal/{name}", 0, disk.size(f"wal/{name}"))
+        place = data.find(job(number))
+        if place >= 0:
+            disk.rot(f"wal/{name}", place, 5)
+            return
+    raise AssertionError("no record holds that job")
+
+
+def test_an_empty_disk_gets_an_identity_that_it_keeps() -> None:
+    group = Group()
+    first = group.members["a"].raft.member_id
+    assert first > 0
+    group.elect()
+    group.kill("a")
+    again = group.start("a")
+    assert again.raft.member_id == first
+    assert group.start("b", VirtualDisk()).raft.member_id != first
+
+
+def test_everything_accepted_is_there_after_a_restart() -> None:
+    group = with_jobs()
+    before = group.leader.state.log_hash
+    applied = group.leader.state.applied_index
+    group.kill("a")
+    group.start("a")
+    group.until(lambda: group.members["a"].leading)
+    state = group.leader.state
+    assert sorted(state.jobs) == [job(number) for number in range(1, 31)]
+    assert state.applied_index > applied
+    assert state.log_hash != before
+
+
+def test_a_restart_goes_on_from_the_newest_snapshot() -> None:
+    group = with_jobs(snapshot_entries=10)
+    assert group.leader.raft.snapshot.index > 0
+    assert group.leader.raft.first_index > 1
+    assert "log_compacted" in group.points
+    hashed = (group.leader.state.applied_index, group.leader.state.log_hash)
+    group.kill("a")
+    again = group.start("a")
+    assert 0 < again.state.applied_index <= hashed[0]
+    group.until(lambda: again.leading)
+    assert sorted(again.state.jobs) == [job(number) for number in range(1, 31)]
+
+
+def test_history_is_sealed_before_the_log_shrinks() -> None:
+    group = with_jobs(snapshot_entries=10)
+    points = [point for point in group.points if point.startswith(("history", "snapshot_s", "log"))]
+    assert points[:3] == ["history_sealed", "snapshot_saved", "log_compacted"]
+    rows = group.leader.replica.history.rows(1, 10_000)
+    assert rows is not None
+    assert rows.last == group.leader.state.applied_index
+
+
+def test_rot_where_accepted_jobs_may_be_keeps_a_lonely_member_from_starting() -> None:
+    group = with_jobs()
+    group.kill("a")
+    rot_log(group.disks["a"], 10)
+    with pytest.raises(DiskError) as caught:
+        group.start("a")
+    assert caught.value.code is ErrorCode.DISK_CORRUPT
+    assert "backup" in caught.value.hint
+
+
+def test_rot_is_healed_by_the_others() -> None:
+    group = with_jobs("a", "b", "c")
+    victim = group.follower()
+    group.kill(victim)
+    rot_log(group.disks[victim], 10)
+    healed = group.start(victim)
+    assert healed.raft.suspect is not None
+    group.until(lambda: healed.raft.suspect is None and len(healed.state.jobs) == 30)
+    group.run(4)
+    assert healed.state.log_hash == group.leader.state.log_hash
+    group.kill(victim)
+    assert group.start(victim).raft.suspect is None
+
+
+def test_a_disk_that_fails_while_it_is_written_stops_the_member() -> None:
+    group = with_jobs(count=1)
+    group.disks["a"].fail_next_sync = True
+    with pytest.raises(DiskError) as caught:
+        group.say(CLIENT, submit(2))
+    assert caught.value.code is ErrorCode.DISK_FAILED
+    group.members["a"].take_outputs()
+    assert group.heard(CLIENT, wire.Accepted) == []
+
+
+def test_a_full_disk_stops_the_member_and_loses_nothing_that_was_accepted() -> None:
+    group = with_jobs(count=5)
+    disk = group.disks["a"]
+    disk.bytes_max = disk.used_bytes + 10_000
+    accepted = list(range(1, 6))
+
+    def fill() -> None:
+        for number in range(6, 500):
+            told = group.say(CLIENT, submit(number, body=bytes(5_000)))
+            accepted.extend(number for one in told if isinstance(one, wire.Accepted))
+
+    with pytest.raises(DiskError) as caught:
+        fill()
+    assert caught.value.code is ErrorCode.DISK_FULL
+    group.kill("a")
+    disk.bytes_max = -1
+    again = group.start("a")
+    group.until(lambda: again.leading)
+    assert all(job(number) in again.state.jobs for number in accepted)
+
+
+def test_a_member_registers_with_the_others_before_it_takes_part() -> None:
+    group = with_jobs("a", "b", "c", count=2)
+    victim = group.follower()
+    group.kill(victim)
+    group.isolated[victim] = None
+    back = group.start(victim)
+    group.run(40)
+    assert back.roll.phase is Phase.REGISTERING
+    assert back.raft.term == group.leader.raft.term
+    group.isolated.clear()
+    group.until(lambda: len(back.state.jobs) == 2)
+    assert back.roll.phase.name == "PRESENT"
+
+
+def test_an_older_copy_of_a_disk_refuses_to_go_on() -> None:
+    group = with_jobs("a", "b", "c", count=2)
+    victim = group.follower()
+    image = group.disks[victim].snapshot()
+    for _ in range(2):
+        group.kill(victim)
+        again = group.start(victim)
+        group.until(lambda: again.roll.phase is Phase.PRESENT)  # noqa: B023
+    group.kill(victim)
+    group.disks[victim].restore(image)
+    group.start(victim)
+    with pytest.raises(DiskError) as caught:
+        group.run(40)
+    assert caught.value.code is ErrorCode.WRONG_IDENTITY
+    assert "move the state directory away" in caught.value.hint
+
+
+def test_a_member_that_lost_its_disk_joins_anew_and_catches_up() -> None:
+    group = with_jobs("a", "b", "c", count=5, snapshot_entries=4)
+    victim = group.follower()
+    old_id = group.members[victim].raft.member_id
+    group.kill(victim)
+    back = group.start(victim, VirtualDisk())
+    assert back.raft.member_id != old_id
+    group.until(lambda: back.raft.member_id in [v.id for v in group.leader.raft.config.voters])
+    group.run(4)
+    assert old_id not in [voter.id for voter in group.leader.raft.config.voters]
+    assert back.state.log_hash == group.leader.state.log_hash
