@@ -20,10 +20,6 @@ Examples:
   rollq submit resize --file photo.png --wait --out ./results -- -s 50
   rollq submit simulate --array 10000 --running-max 64 --wait
   rollq submit calcA --from-file jobs.csv --wait
-\b
-A line of a .jsonl file is a list of arguments, or an object:
-  {"exec": "calcA", "args": ["1"], "files": {"in.txt": "data/1.txt"},
-   "options": {"queue": "night", "priority": 5, "run_limit": 60}}
 """
 
 
