@@ -19,7 +19,7 @@ from rich.console import Console
 from bench.case import run_case
 from bench.figures import Figures, Outcome, number
 from bench.plot import write_plot
-from bench.procs import adopt_orphans
+from bench.procs import adopt_orphans, end_politely
 from bench.report import print_report, write_json
 from bench.works import FULL, QUICK
 from bench.works.all import WORKS
@@ -32,6 +32,7 @@ def main() -> int:
     options = parse(sys.argv[1:])
     warn_of_memory_disk(options.dir)
     adopt_orphans()
+    end_politely()
     outcomes = measure(options)
     figures = Figures(outcomes)
     print_report(figures, Console())

@@ -17,7 +17,14 @@ import psutil  # type: ignore[import-untyped]
 
 from bench.figures import Outcome, Sample
 from bench.peers import make_peer
-from bench.procs import adopt_orphans, die_with_parent, kill_descendants, python, tail
+from bench.procs import (
+    adopt_orphans,
+    die_with_parent,
+    end_politely,
+    kill_descendants,
+    python,
+    tail,
+)
 from bench.works import FULL, QUICK, Scale
 from bench.works.all import WORKS
 
@@ -57,13 +64,16 @@ def end(case: subprocess.Popen[bytes]) -> None:
 
 
 def main() -> None:
-    """The process of a case."""
+    """The process of a case. Told to end, it still stops what it started."""
     adopt_orphans()
+    end_politely()
     die_with_parent()
     work, peer, folder, size = sys.argv[1:]
-    outcome = measure(work, peer, Path(folder), QUICK if size == "quick" else FULL)
-    (Path(folder) / OUTCOME).write_bytes(msgspec.json.encode(outcome))
-    kill_descendants(os.getpid())
+    try:
+        outcome = measure(work, peer, Path(folder), QUICK if size == "quick" else FULL)
+        (Path(folder) / OUTCOME).write_bytes(msgspec.json.encode(outcome))
+    finally:
+        kill_descendants(os.getpid())
 
 
 def measure(work: str, key: str, folder: Path, scale: Scale) -> Outcome:

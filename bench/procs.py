@@ -209,6 +209,15 @@ def die_with_parent() -> None:
     _prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
+def end_politely() -> None:
+    """Leave by an exception when told to end, so that what was started is stopped."""
+    signal.signal(signal.SIGTERM, _leave)
+
+
+def _leave(_signal: int, _frame: object) -> None:
+    raise SystemExit(1)
+
+
 def kill_descendants(pid: int) -> None:
     """kill -9 everything below a process that is not reaped yet, until there is nothing."""
     root = psutil.Process(pid)

@@ -1,0 +1,82 @@
+"""The benchmark as a command: it measures, writes what it found, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil  # type: ignore[import-untyped]
+
+ROOT = Path(__file__).resolve().parents[2]
+WAIT_S_MAX = 60
+
+
+def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    argv = [sys.executable, "-m", "bench", "--quick", "--dir", str(folder), *arguments]
+    return subprocess.Popen(
+        argv, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+
+
+def wait_until(is_so: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + WAIT_S_MAX
+    while not is_so():
+        assert time.monotonic() < deadline, f"waited for {what}"
+        time.sleep(0.02)
+
+
+def living(folder: Path) -> list[str]:
+    """Command lines of processes that name the folder, without the benchmark's own."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "status"]):
+        line = " ".join(process.info["cmdline"] or [])
+        is_dead = process.info["status"] == psutil.STATUS_ZOMBIE
+        if f"{folder}/rollq-bench-" in line and not is_dead:
+            found.append(line)
+    return found
+
+
+def test_it_measures_and_cleans_up(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    report, plot = tmp_path / "report.json", tmp_path / "plot.svg"
+    peers = "local:overwrite,rollq:r1"
+    bench = start(
+        data, "--only", "submit", "--peers", peers, "--json", str(report), "--plot", str(plot)
+    )
+    assert bench.wait(WAIT_S_MAX) == 0
+    document = json.loads(report.read_text())
+    assert set(document["ratios"]) == {"submit_many_per_s", "submit1_p50_vs_fdatasync"}
+    assert document["versions"]["rollq:r1"].startswith("rollq ")
+    assert plot.read_text().startswith("<svg")
+    assert list(data.iterdir()) == []
+    assert living(data) == []
+
+
+def test_told_to_end_it_stops_what_it_started(tmp_path: Path) -> None:
+    bench = start(tmp_path, "--only", "noop", "--peers", "rollq:r1")
+    try:
+        wait_until(lambda: any(" leader " in line for line in living(tmp_path)), "a member")
+        bench.send_signal(signal.SIGTERM)
+        assert bench.wait(WAIT_S_MAX) == 1
+        wait_until(lambda: living(tmp_path) == [], "all to end")
+        assert list(tmp_path.iterdir()) == []
+    finally:
+        bench.kill()
+
+
+def test_an_unknown_work_is_refused() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", "--only", "nothing"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "noop" in done.stderr
