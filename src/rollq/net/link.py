@@ -129,6 +129,8 @@ class Link(asyncio.Protocol):
         transport = self._transport
         if transport is None or transport.is_closing():
             return
+        if self.connection.state is State.CLOSED:
+            return  # the peer ended the conversation while this waited
         transport.write(self.connection.send_all(outbox))
         if transport.get_write_buffer_size() > self._outbox_bytes_max:
             self.abort(f"{self._outbox_bytes_max} bytes wait and the peer does not read")

@@ -1,0 +1,59 @@
+"""A link when the conversation ends while words of ours still wait to leave."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from rollq.net.dialer import dial
+from rollq.net.link import Link
+from rollq.net.listener import Listener
+from rollq.wire import messages as wire
+from rollq.wire.compact import Message
+from rollq.wire.handshake import agree
+
+DEADLINE_S = 25
+SUBMIT = wire.SubmitJob(bytes(range(16)), "c", "", "exec", b"")
+
+
+async def end_while_words_wait(end: Callable[[Link], None]) -> list[str]:
+    """Both ends talk until the accepter ends it; why each end was closed, and no exception."""
+    over: list[str] = []
+    both = asyncio.Event()
+    failed: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: failed.append(context))
+
+    def closed(link: Link, reason: str) -> None:
+        over.append(reason)
+        if len(over) == 2:
+            both.set()
+
+    def member(link: Link, messages: list[Message]) -> None:
+        for message in messages:
+            if isinstance(message, wire.HelloClient):
+                link.send(wire.Welcome("g", 1, agree(message.features)))
+            else:
+                end(link)
+
+    def client(link: Link, messages: list[Message]) -> None:
+        for message in messages:
+            link.send(SUBMIT)
+            if isinstance(message, wire.NotLeader):
+                link.close("redirected")
+
+    listener = Listener("g", member, closed)
+    port = await listener.start("127.0.0.1", 0)
+    link = await dial(f"127.0.0.1:{port}", "g", client, closed)
+    link.send(wire.HelloClient("c", 0, ("compact", "accepted", "batch")))
+    async with asyncio.timeout(DEADLINE_S):
+        await both.wait()
+    await listener.stop("over")
+    assert not failed
+    return over
+
+
+def test_a_redirect_that_crosses_our_words_closes_the_link_in_good_order() -> None:
+    def redirect(link: Link) -> None:
+        link.send(wire.NotLeader("elsewhere:1"))
+
+    assert "redirected" in asyncio.run(end_while_words_wait(redirect))
