@@ -114,7 +114,7 @@ REDIAL_MIN_MS: Final = 500
 REDIAL_MAX_MS: Final = 30_000
 # A leader that was lost is looked for quickly at first: after 20, 40, 60… ms, so many times.
 REDIAL_QUICK_MS: Final = 20
-REDIAL_QUICK_TRIES: Final = 5
+REDIAL_QUICK_TRIES: Final = 12
 REDIAL_ADDRESSES_MAX: Final = 64
 
 # Member, continued. Commands and hellos that wait for a turn or for a new leader to be ready.

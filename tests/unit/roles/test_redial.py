@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rollq.base.limits import REDIAL_ADDRESSES_MAX
+from rollq.base.limits import REDIAL_ADDRESSES_MAX, REDIAL_QUICK_TRIES
 from rollq.roles.redial import Redial
 from tests.unit.roles.chance import MiddleJitter
 
@@ -26,9 +26,9 @@ def test_welcome_makes_the_waits_short_again() -> None:
     redial.failed()
     redial.failed()
     redial.welcomed()
-    tries = [redial.failed() for _ in range(7)]
-    assert tries[0] == ("b", 20)
-    assert [wait for _, wait in tries] == [20, 40, 60, 80, 100, 500, 1_000]
+    tries = [redial.failed() for _ in range(REDIAL_QUICK_TRIES + 2)]
+    assert tries[:3] == [("b", 20), ("a", 40), ("b", 60)]
+    assert [wait for _, wait in tries[-3:]] == [20 * REDIAL_QUICK_TRIES, 500, 1_000]
 
 
 def test_first_redirect_is_followed_at_once_even_to_a_stranger() -> None:
