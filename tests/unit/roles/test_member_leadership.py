@@ -378,13 +378,10 @@ def test_the_attempts_of_a_worker_of_the_seeds_are_lost_with_its_connection() ->
 
 def test_a_decision_that_the_group_refused_gives_the_credit_back() -> None:
     group = one_member()
-    group.worker(WORKER, credit=1)
-    pause = wire.Admin(REQUEST, "pause", msgspec.msgpack.encode({"queue": "calc"}))
+    group.worker(WORKER)
     group.say(CLIENT, submit(1))
-    (assign,) = group.heard(WORKER, wire.AssignJob)
-    group.say(WORKER, wire.AckJob(job(1), 1, assign.fence, 0, b""), wire.Credit(1))
-    # In one turn: the job waits before its queue is paused, and its assignment follows after.
-    group.say(CLIENT, submit(2), pause)
-    assert group.heard(WORKER, wire.AssignJob) == []
-    group.say(CLIENT, submit(3, subject="other"))
-    assert [one.job_id for one in group.heard(WORKER, wire.AssignJob)] == [job(3)]
+    # In one turn: the queue is paused, and its job is assigned to the new credit after that.
+    group.tell(CLIENT, wire.Admin(REQUEST, "pause", msgspec.msgpack.encode({"queue": "calc"})))
+    assert group.say(WORKER, wire.Credit(1)) == []
+    group.say(CLIENT, submit(2, subject="other"))
+    assert [one.job_id for one in group.heard(WORKER, wire.AssignJob)] == [job(2)]

@@ -9,7 +9,7 @@ import pytest
 from rollq.base.errors import DiskError, ErrorCode
 from rollq.base.ids import NIL_ID
 from rollq.history.segments import Segments
-from rollq.raft.types import AppendResponse, Heartbeat, InstallSnapshot, Member
+from rollq.raft.types import AppendResponse, Heartbeat, InstallSnapshot, Member, SnapshotMeta
 from rollq.roles.member.driver import Driver
 from rollq.store.snapshots import Snapshots
 from rollq.testing.disk import VirtualDisk
@@ -237,16 +237,15 @@ def test_a_member_alone_asks_nobody_for_its_gaps() -> None:
 # --- snapshots
 
 
-def reads_of(monkeypatch: pytest.MonkeyPatch, broken: Callable[[int], bytes | None]) -> None:
-    """Let the n-th read of a snapshot chunk give something else."""
+def reads_of(monkeypatch: pytest.MonkeyPatch, broken: Callable[[int, bytes], bytes]) -> None:
+    """Let something happen to the n-th chunk of a snapshot that is read to be sent."""
     real = Snapshots.read
     count = 0
 
-    def read(self: Snapshots, meta: object, offset: int, length: int) -> bytes:
+    def read(self: Snapshots, meta: SnapshotMeta, offset: int, length: int) -> bytes:
         nonlocal count
         count += 1
-        other = broken(count)
-        return real(self, meta, offset, length) if other is None else other  # type: ignore[arg-type]
+        return broken(count, real(self, meta, offset, length))
 
     monkeypatch.setattr(Snapshots, "read", read)
 
@@ -255,7 +254,7 @@ def test_a_snapshot_that_arrives_damaged_is_refused_and_sent_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     group = three(snapshot_entries=5)
-    reads_of(monkeypatch, lambda count: b"damaged on its way" if count == 1 else None)
+    reads_of(monkeypatch, lambda count, data: bytes(len(data)) if count == 1 else data)
     address = lagging(group)
     assert len(letters(group, InstallSnapshot)) > 1
     group.run(4)
@@ -267,10 +266,10 @@ def test_a_snapshot_that_rotted_at_the_leader_is_taken_anew(
 ) -> None:
     group = three(snapshot_entries=5)
 
-    def rotten(count: int) -> bytes | None:
+    def rotten(count: int, data: bytes) -> bytes:
         if count == 1:
             raise DiskError(ErrorCode.SNAPSHOT_CORRUPT, "rotten")
-        return None
+        return data
 
     reads_of(monkeypatch, rotten)
     before = group.leader.raft.snapshot.index
@@ -285,7 +284,7 @@ def test_a_disk_that_fails_under_a_snapshot_stops_the_leader(
 ) -> None:
     group = three(snapshot_entries=5)
 
-    def failing(count: int) -> bytes | None:
+    def failing(count: int, data: bytes) -> bytes:
         raise DiskError(ErrorCode.DISK_FAILED, f"read {count} failed")
 
     reads_of(monkeypatch, failing)
