@@ -1,0 +1,1 @@
+"""Whole clusters from seeds: slower than unit tests, still seconds."""

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from rollq.testing import sim
+from rollq.testing.mutants import hunt
+from rollq.testing.mutations import MUTANTS, applied_mutant
+from rollq.testing.nemesis import STRIKES
+from rollq.testing.sim import run_seed
+from rollq.testing.swarm import ALL_FAULTS, Swarm
+
+FINGERPRINT = """
+from rollq.testing.cluster import Cluster
+from rollq.testing.jitter import Streams
+from rollq.testing.swarm import draw_swarm
+cluster = Cluster({seed}, draw_swarm(Streams({seed}).swarm))
+cluster.run()
+print(cluster.timeline.event_count, cluster.ledger.lines[-1].log_hash.hex())
+"""
+
+
+@pytest.mark.parametrize("seed", range(900_000, 900_006))
+def test_a_seed_runs_clean(seed: int) -> None:
+    outcome = run_seed(seed)
+    assert not outcome.failure
+    assert outcome.report.ended_count > 0
+    assert outcome.report.virtual_us > 6_000_000
+
+
+def test_a_calm_world_needs_one_term_and_delivers_every_result() -> None:
+    report = run_seed(1, Swarm()).report
+    assert report.term_count == 1
+    assert report.result_count >= report.ended_count > 0
+
+
+def test_the_same_seed_gives_the_same_run_whatever_the_hash_seed() -> None:
+    prints = {
+        subprocess.run(
+            [sys.executable, "-c", FINGERPRINT.format(seed=7)],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("0", "1", "2")
+    }
+    assert len(prints) == 1
+
+
+def test_every_fault_of_the_swarm_can_strike() -> None:
+    assert set(STRIKES) == set(ALL_FAULTS)
+
+
+@pytest.mark.parametrize("name", ["ack_before_fsync", "fence_not_checked", "credit_counted_twice"])
+def test_a_mutant_is_killed_and_leaves_no_trace(name: str) -> None:
+    found = hunt(name, 20)
+    assert found.seed >= 0
+    assert found.violation
+    assert not run_seed(found.seed, Swarm()).failure
+
+
+def test_a_mutant_is_gone_after_its_block() -> None:
+    for bug in MUTANTS.values():
+        before = [_current(owner, attribute) for owner, attribute, _ in bug.swaps]
+        with applied_mutant(bug):
+            during = [_current(owner, attribute) for owner, attribute, _ in bug.swaps]
+            assert all(new is not old for new, old in zip(during, before, strict=True))
+        assert [_current(owner, attribute) for owner, attribute, _ in bug.swaps] == before
+
+
+def _current(owner: object, attribute: str) -> object:
+    if isinstance(owner, dict):
+        return next(value for kind, value in owner.items() if kind.__name__ == attribute)
+    return vars(owner)[attribute]
+
+
+def test_the_command_prints_figures_and_says_how_to_replay(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert sim.main(["--seeds", "2", "--start", "900000"]) == 0
+    out = capsys.readouterr().out
+    assert "seeds run          2" in out
+    assert "violations         0" in out
+    with applied_mutant(MUTANTS["credit_counted_twice"]):
+        assert sim.main(["--seeds", "20", "--start", "0"]) == 1
+    out = capsys.readouterr().out
+    assert "credit: " in out
+    assert "replay: python -m rollq.testing.sim --seed " in out
