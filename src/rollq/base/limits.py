@@ -153,3 +153,5 @@ BATCH_BYTES_MAX: Final = 1024 * 1024
 # The same in bytes; beyond the second, a request is refused for now.
 PENDING_BYTES_PAUSE: Final = 32 * 1024 * 1024
 PENDING_BYTES_MAX: Final = 128 * 1024 * 1024
+# Descriptors that connections leave for the log, snapshots, peers and whatever else a process has.
+DESCRIPTORS_KEPT: Final = 256

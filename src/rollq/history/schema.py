@@ -72,8 +72,8 @@ def _row(index: int, ordinal: int, stamp_ms: int, event: Event) -> Row:
         event.priority,
         event.delay_ms,
         event.lease_ms,
-        event.status,
-        event.cause,
+        int(event.status),  # an enum of 0 would be written out, a plain 0 is not
+        int(event.cause),
         event.exit_code,
         event.signal,
         event.run_ms,

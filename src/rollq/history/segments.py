@@ -20,7 +20,8 @@ from rollq.store.disk import BROKEN, Disk, prune_broken
 
 FOLDER: Final = "history"
 SUFFIX: Final = ".jsonl"
-SEALING: Final = f"{FOLDER}/sealing.tmp"
+TEMPORARY: Final = ".tmp"
+SEALING: Final = f"{FOLDER}/sealing{TEMPORARY}"
 VERSION: Final = 1
 PIECE_BYTES: Final = 256 * 1024
 FOOTER_BYTES_MAX: Final = 256
@@ -54,15 +55,52 @@ class Segments:
             lines: JSON objects without a line end, in order of index, each starting with
                 `{"index":N`.
         """
-        name = name_of(first, last)
-        if self._disk.size(name) >= 0:
-            if self._footer(name) is not None:
-                return
-            self._put_aside(name)
-        self._write(first, last, lines)
-        self._disk.sync(SEALING)
-        self._disk.rename(SEALING, name)
+        if self._is_sealed(first, last):
+            return
+        self.begin(SEALING)
+        self.write(SEALING, first, last, lines)
+        self.publish(SEALING, first, last)
+
+    def begin(self, temporary: str) -> None:
+        """Make an empty file for the first of three steps to a segment: begin, write, publish."""
+        self._disk.remove(temporary)
+        self._disk.write(temporary, 0, b"")
+
+    def write(self, temporary: str, first: int, last: int, lines: Iterable[bytes]) -> None:
+        """Write the lines of a range, as for `seal`, and sync them."""
+        offset, count, crc, seen = 0, 0, 0, first
+        piece = bytearray()
+        for line in lines:
+            index = index_of(line)
+            if not seen <= index <= last or b"\n" in line:
+                raise LocalError(
+                    ErrorCode.BUG, f"history line {index} does not belong into {first}..{last}"
+                )
+            seen = index
+            count += 1
+            piece += line
+            piece += b"\n"
+            if len(piece) >= PIECE_BYTES:
+                offset, crc = self._put(temporary, offset, crc, piece)
+        offset, crc = self._put(temporary, offset, crc, piece)
+        crc = _footer_crc(VERSION, first, last, count, crc)
+        footer = msgspec.json.encode(Footer(VERSION, first, last, count, crc))
+        self._disk.write(temporary, offset, footer + b"\n")
+        self._disk.sync(temporary)
+
+    def publish(self, temporary: str, first: int, last: int) -> None:
+        """Give what was written its name; durable when it returns."""
+        if self._is_sealed(first, last):
+            self._disk.remove(temporary)
+            return
+        self._disk.rename(temporary, name_of(first, last))
         self._disk.sync_dir(FOLDER)
+
+    def clear_temporaries(self) -> None:
+        """Remove what an earlier process began to write and did not publish."""
+        for name in self._disk.names(FOLDER):
+            if name.endswith(TEMPORARY):
+                self._disk.remove(f"{FOLDER}/{name}")
 
     def gaps(self, upto: int) -> list[tuple[int, int]]:
         """Ranges within 1..upto that no segment covers."""
@@ -152,30 +190,18 @@ class Segments:
         ranges = (_range_of(name) for name in self._disk.names(FOLDER))
         return [each for each in ranges if each is not None]
 
-    def _write(self, first: int, last: int, lines: Iterable[bytes]) -> None:
-        self._disk.remove(SEALING)
-        offset, count, crc, seen = 0, 0, 0, first
-        piece = bytearray()
-        for line in lines:
-            index = index_of(line)
-            if not seen <= index <= last or b"\n" in line:
-                raise LocalError(
-                    ErrorCode.BUG, f"history line {index} does not belong into {first}..{last}"
-                )
-            seen = index
-            count += 1
-            piece += line
-            piece += b"\n"
-            if len(piece) >= PIECE_BYTES:
-                offset, crc = self._put(offset, crc, piece)
-        offset, crc = self._put(offset, crc, piece)
-        crc = _footer_crc(VERSION, first, last, count, crc)
-        footer = msgspec.json.encode(Footer(VERSION, first, last, count, crc))
-        self._disk.write(SEALING, offset, footer + b"\n")
+    def _is_sealed(self, first: int, last: int) -> bool:
+        name = name_of(first, last)
+        if self._disk.size(name) < 0:
+            return False
+        if self._footer(name) is not None:
+            return True
+        self._put_aside(name)
+        return False
 
-    def _put(self, offset: int, crc: int, piece: bytearray) -> tuple[int, int]:
+    def _put(self, name: str, offset: int, crc: int, piece: bytearray) -> tuple[int, int]:
         """Write a piece and empty it; returns where the next goes and the checksum so far."""
-        self._disk.write(SEALING, offset, bytes(piece))
+        self._disk.write(name, offset, bytes(piece))
         offset, crc = offset + len(piece), crc32(piece, crc)
         piece.clear()
         return offset, crc

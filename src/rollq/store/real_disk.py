@@ -43,6 +43,7 @@ class RealDisk:
         """
         self._root = root
         self._syncs = not unsafe_no_fsync
+        self._is_child = False
         self._files: OrderedDict[str, _File] = OrderedDict()  # least recently used first
         self._mutex = threading.Lock()  # over `_files` and `_users` of each
         self._folders: dict[str, bool] = {}  # known to be there; True: its name is durable
@@ -152,10 +153,10 @@ class RealDisk:
         return [file.fd for file in self._files.values()]
 
     def forked(self) -> None:
-        """In a child: only files that were open at the fork can be used, and by one thread."""
+        """In a child: used by one thread, to write to files that were open at the fork and to read
+        others. The parent may be dead by now, and its successor at work on files of these names."""
         self._mutex = threading.Lock()  # another thread may have held it at the fork
-        self._folders = {}
-        self._root = Path(os.devnull)
+        self._is_child = True
 
     def close(self) -> None:
         """Close every file and give the directory free. Twice is no error."""
@@ -202,8 +203,10 @@ class RealDisk:
 
     def _open(self, name: str, *, create: bool) -> _File:
         if create:
+            if self._is_child:
+                raise OSError(errno.EPERM, "a child makes no files")
             self._make_folder(name)
-        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        flags = (os.O_RDONLY if self._is_child else os.O_RDWR) | (os.O_CREAT if create else 0)
         file = self._files[name] = _File(os.open(self._path(name), flags, FILE_MODE))
         if len(self._files) > OPEN_FILES_MAX:
             idle = [

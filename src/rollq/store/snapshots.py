@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from collections.abc import Iterable
 from typing import Final
 from zlib import crc32
 
@@ -36,6 +37,8 @@ INCOMING: Final = f"{FOLDER}/incoming.tmp"
 MAGIC: Final = b"RQS\x01"
 VERSION: Final = 1
 READ_BYTES: Final = 1024 * 1024
+READ_FIRST_BYTES: Final = 4096  # nearly every header fits
+NO_DIGEST: Final = bytes(hashlib.sha256().digest_size)
 
 _FIXED: Final = struct.Struct("<4sHHI")
 _CRC: Final = struct.Struct("<I")
@@ -50,6 +53,7 @@ class Snapshots:
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
+        self._pinned: dict[str, int] = {}
         self.corrupt: list[str] = []  # names of what did not verify and is now under broken/
 
     def newest(self) -> SnapshotMeta | None:
@@ -71,15 +75,57 @@ class Snapshots:
         files = self._files()
         return _index_of(files[-SNAPSHOTS_KEPT]) if len(files) >= SNAPSHOTS_KEPT else 0
 
-    def save(self, index: int, term: int, config: Config, body: bytes) -> SnapshotMeta:
-        """Store a snapshot; durable when it returns. Older generations go."""
-        meta = SnapshotMeta(index, term, config, len(body), hashlib.sha256(body).digest())
+    def begin(self) -> None:
+        """Make an empty file for the first of three steps to a snapshot: begin, write, publish.
+        Only the second takes long; it may be done by a forked child."""
         self._disk.remove(SAVING)
-        header = encode_header(meta)
-        self._disk.write(SAVING, 0, header)
-        self._disk.write(SAVING, len(header), body)
-        self._publish(SAVING, meta)
+        self._disk.write(SAVING, 0, b"")
+
+    def write(self, meta: SnapshotMeta, pieces: Iterable[bytes]) -> SnapshotMeta:
+        """Write a body of `meta.size_bytes` and sync it; returns the meta with its digest."""
+        offset = len(encode_header(meta))  # a digest has one length, so the header has
+        end = offset + meta.size_bytes
+        digest = hashlib.sha256()
+        for piece in pieces:
+            self._disk.write(SAVING, offset, piece)
+            digest.update(piece)
+            offset += len(piece)
+        if offset != end:
+            raise LocalError(ErrorCode.BUG, f"a snapshot is {offset - end} bytes longer than told")
+        meta = msgspec.structs.replace(meta, sha256=digest.digest())
+        self._disk.write(SAVING, 0, encode_header(meta))
+        self._disk.sync(SAVING)
         return meta
+
+    def publish(self, meta: SnapshotMeta) -> None:
+        """Give what was written its name; durable when it returns. Older generations go."""
+        self._publish(SAVING, meta)
+
+    def save(self, index: int, term: int, config: Config, body: bytes) -> SnapshotMeta:
+        """Store a snapshot that is at hand; durable when it returns."""
+        self.begin()
+        meta = self.write(SnapshotMeta(index, term, config, len(body), NO_DIGEST), (body,))
+        self.publish(meta)
+        return meta
+
+    def pin(self, meta: SnapshotMeta) -> tuple[str, int]:
+        """Keep the file of a snapshot, whatever its age, until `unpin`: bodies are read from it.
+
+        Returns:
+            Its name, and where the body starts.
+        """
+        name = name_of(meta)
+        stored, start = self._header(name)
+        if stored != meta:
+            raise _corrupt(name, "it is gone, or another one has its name")
+        self._pinned[name] = self._pinned.get(name, 0) + 1
+        return name, start
+
+    def unpin(self, name: str) -> None:
+        """Nobody reads from it any more; it goes with the next snapshot if it is old."""
+        self._pinned[name] -= 1
+        if not self._pinned[name]:
+            del self._pinned[name]
 
     def load(self, meta: SnapshotMeta) -> bytes:
         """The whole body, verified. Raises DiskError SNAPSHOT_CORRUPT."""
@@ -97,7 +143,12 @@ class Snapshots:
         if stored != meta:
             raise _corrupt(name, "it is gone, or another one has its name")
         length = min(length, SNAPSHOT_CHUNK_BYTES_MAX, max(meta.size_bytes - offset, 0))
-        return self._disk.read(name, start + offset, length)
+        try:
+            return self._disk.read(name, start + offset, length)
+        except DiskError:
+            if self._disk.size(name) >= 0:
+                raise
+            raise _corrupt(name, "a newer one has just taken its place") from None
 
     def received(self, meta: SnapshotMeta) -> int:
         """How many bytes of this body already came in: where a cut transfer may go on."""
@@ -150,7 +201,10 @@ class Snapshots:
         """The meta, or None, and where the body starts."""
         if self._disk.size(name) < HEADER_BYTES:
             return None, 0
-        return decode_header(self._disk.read(name, 0, HEADER_BYTES + SNAPSHOT_META_BYTES_MAX), name)
+        data = self._disk.read(name, 0, READ_FIRST_BYTES)
+        if len(data) == READ_FIRST_BYTES and needed_bytes(data) > READ_FIRST_BYTES:
+            data = self._disk.read(name, 0, HEADER_BYTES + SNAPSHOT_META_BYTES_MAX)
+        return decode_header(data, name)
 
     def _publish(self, temporary: str, meta: SnapshotMeta) -> None:
         self._disk.sync(temporary)
@@ -158,7 +212,8 @@ class Snapshots:
         self._disk.sync_dir(FOLDER)
         # Only now: until the new name is durable the old generations are all there is.
         for name in self._files()[:-SNAPSHOTS_KEPT]:
-            self._disk.remove(name)
+            if name not in self._pinned:
+                self._disk.remove(name)
         self._disk.sync_dir(FOLDER)
 
     def _put_aside(self, name: str) -> None:
@@ -184,6 +239,11 @@ def encode_header(meta: SnapshotMeta) -> bytes:
     body = _encoder.encode(meta)
     fixed = _FIXED.pack(MAGIC, VERSION, 0, len(body))
     return fixed + _CRC.pack(crc32(body, crc32(fixed))) + body
+
+
+def needed_bytes(data: bytes) -> int:
+    """How long the header is that begins like this, if it is one."""
+    return HEADER_BYTES + int(_FIXED.unpack_from(data)[3])
 
 
 def decode_header(data: bytes, name: str) -> tuple[SnapshotMeta | None, int]:

@@ -115,6 +115,7 @@ class Cluster:
             swarm.raft,
             snapshot_entries=swarm.snapshot_entries,
             segment_bytes=swarm.segment_bytes,
+            hot_bytes_max=swarm.hot_bytes_max,
         )
         member = SimMember(self.world, setup, number)
         clock = self.streams.clock

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from rollq.base.errors import DiskError
+from rollq.base.limits import SNAPSHOTS_KEPT
 from rollq.grid import apply as grid_apply
 from rollq.grid import attempts, commands, moves
 from rollq.grid.effects import Applied, Outcome, SendAssign
@@ -22,12 +23,12 @@ from rollq.raft.codec import encode_change
 from rollq.raft.quorum import committed_index
 from rollq.raft.state import RaftOptions
 from rollq.raft.types import EntryKind, HardState
-from rollq.roles.member import gateway, replica, rollcall
+from rollq.roles.member import gateway, replica, rollcall, snapshot_order
 from rollq.roles.member.driver import Driver
 from rollq.roles.member.leadership import Leadership
 from rollq.roles.member.reads import Reads
-from rollq.roles.member.work import Work
 from rollq.store import snapshots, wal, walk
+from rollq.store.record import HEADER_BYTES
 from rollq.testing.network import NetFaults
 from rollq.wire import messages as wire
 
@@ -220,12 +221,12 @@ def _read_without_index(old: Any) -> Any:
 @mutant(
     "old_disk_takes_part",
     rollcall,
-    "outlived",
+    "is_forgotten",
     faults=("old_disk", "crash_kill", "crash_power"),
     fault_ms_max=600,
 )
 def _old_disk(old: Any) -> Any:
-    return lambda mine, known: False
+    return lambda lives, life: False
 
 
 # --- the store
@@ -234,7 +235,7 @@ def _old_disk(old: Any) -> Any:
 @mutant("crc_not_checked", walk, "decode_body", faults=("rot", *CRASHES), fault_ms_max=400)
 def _crc_not_checked(old: Any) -> Any:
     def decode_body(header: Any, data: bytes, offset: int) -> bytes | None:
-        begin = offset + walk.HEADER_BYTES
+        begin = offset + HEADER_BYTES
         body = data[begin : begin + header.body_bytes]
         return body if len(body) == header.body_bytes else None
 
@@ -283,7 +284,7 @@ def _no_dir_sync(old: Any) -> Any:
     def publish(self: Any, temporary: str, meta: Any) -> None:
         self._disk.sync(temporary)
         self._disk.rename(temporary, snapshots.name_of(meta))
-        for name in self._files()[: -snapshots.SNAPSHOTS_KEPT]:
+        for name in self._files()[:-SNAPSHOTS_KEPT]:
             self._disk.remove(name)
 
     return publish
@@ -292,15 +293,15 @@ def _no_dir_sync(old: Any) -> Any:
 @mutant(
     "snapshot_without_position",
     snapshots.Snapshots,
-    "save",
+    "write",
     faults=CRASHES,
     snapshot_entries=12,
 )
 def _snapshot_without_position(old: Any) -> Any:
-    def save(self: Any, index: int, term: int, config: Any, body: bytes) -> Any:
-        return old(self, index - 1, term, config, body)
+    def write(self: Any, meta: Any, pieces: Any) -> Any:
+        return old(self, msgspec.structs.replace(meta, index=meta.index - 1), pieces)
 
-    return save
+    return write
 
 
 @mutant(
@@ -317,13 +318,9 @@ def _chunk_off_by_one(old: Any) -> Any:
     return read
 
 
-@mutant("history_not_sealed", Work, "_take", faults=CRASHES, snapshot_entries=12)
+@mutant("history_not_sealed", snapshot_order, "_split", faults=CRASHES, snapshot_entries=12)
 def _history_not_sealed(old: Any) -> Any:
-    def take(self: Any, order: Any) -> None:
-        order.unsealed = []
-        old(self, order)
-
-    return take
+    return lambda unsealed: []
 
 
 # --- the grid
@@ -382,14 +379,20 @@ def _cap_not_checked_by_policy(old: Any) -> Any:
     return lambda self, client: False
 
 
-@mutant("dedup_lost_in_snapshot", replica, "encode_snapshot", faults=CRASHES, snapshot_entries=12)
+@mutant(
+    "dedup_lost_in_snapshot",
+    snapshot_order,
+    "snapshot_pieces",
+    faults=CRASHES,
+    snapshot_entries=12,
+)
 def _dedup_lost(old: Any) -> Any:
-    def encode(state: GridState) -> bytes:
+    def pieces(state: GridState) -> Any:
         copy = decode_snapshot(encode_snapshot(state))
         copy.batches.clear()
-        return encode_snapshot(copy)
+        return old(copy)
 
-    return encode
+    return pieces
 
 
 @mutant("apply_differs_by_member", replica, "apply_entry", faults=())
@@ -471,7 +474,7 @@ def _early_assignment(state: GridState, command: commands.AssignJob, fence: int)
         job.client.client_id,
         job.queue,
         job.exec_name,
-        job.body,
+        state.bodies.load(job.body),
         job.options,
     )
 

@@ -26,6 +26,7 @@ CRASH_POINTS = (
     "persisted",
     "sent_after_persist",
     "applied",
+    "snapshot_written",
     "history_sealed",
     "snapshot_saved",
     "log_compacted",

@@ -19,6 +19,7 @@ from rollq.roles.member.driver import Driver
 from rollq.roles.member.outputs import ClosePeer, CloseSession, ToPeer, ToSession
 from rollq.roles.member.rollcall import Phase
 from rollq.roles.member.setup import MemberSetup
+from rollq.roles.member.snapshot_order import SnapshotOrder
 from rollq.roles.member.work import Work
 from rollq.testing.checkers.base import Checker
 from rollq.testing.clock import MS, Timeline, VirtualClock
@@ -27,6 +28,8 @@ from rollq.testing.faults import SimulatedCrash
 from rollq.testing.jitter import SeededJitter, Streams
 from rollq.testing.network import Network
 from rollq.testing.trace import Trace
+
+SNAPSHOT_MS_MAX = 400  # from the order of a snapshot to its last byte
 
 
 @dataclass(slots=True)
@@ -224,6 +227,7 @@ class SimMember:
                 for checker in self.world.checkers:
                     checker.works(self, driver, work)
             self._flush(driver)
+            self._maybe_snapshot(driver)
             if work is None:
                 return
             self._busy = True
@@ -250,6 +254,44 @@ class SimMember:
             self.crash("at a crash point", power=True)
         except DiskError as error:
             self._halt(error)
+
+    def _maybe_snapshot(self, driver: Driver) -> None:
+        """A child would write it from the memory of this moment; its end comes much later."""
+        order = driver.begin_snapshot()
+        if order is None:
+            return
+        chance = self.world.streams.disk
+        if chance.draw(0, 16) == 0:  # the child is killed before it is done
+            self.world.count("snapshot_child_killed")
+            written = None
+        else:
+            written = order.write()
+        delay_us = chance.draw(100, SNAPSHOT_MS_MAX * MS)
+        self.world.timeline.after(delay_us, self._publish, self.life, driver, order, written)
+
+    def _publish(
+        self, life: int, driver: Driver, order: SnapshotOrder, written: bytes | None
+    ) -> None:
+        if self.life != life:
+            return
+        if self._paused:
+            self._backlog.append((self._late_publish, (life, order, written)))
+            return
+        try:
+            if written is not None:
+                order.publish(written)
+            driver.finish_snapshot(order)
+            for checker in self.world.checkers:
+                checker.turned(self, driver)
+        except SimulatedCrash:
+            self.crash("at a crash point", power=True)
+        except DiskError as error:
+            self._halt(error)
+
+    def _late_publish(
+        self, driver: Driver, life: int, order: SnapshotOrder, written: bytes | None
+    ) -> None:
+        self._publish(life, driver, order, written)
 
     def _late_run(self, driver: Driver, life: int, work: Work) -> None:
         self._run(life, driver, work)

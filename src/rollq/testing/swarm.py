@@ -71,6 +71,7 @@ class Swarm:
     faults: tuple[str, ...] = ()
     net: NetFaults = field(default_factory=NetFaults)
     snapshot_entries: int = 40
+    hot_bytes_max: int = 256  # bodies of waiting jobs in memory
     segment_bytes: int = 8 * 1024
     tick_ms: int = 50
     raft: RaftOptions = field(default_factory=RaftOptions)
@@ -117,6 +118,7 @@ def draw_swarm(chance: SeededJitter, **overrides: Any) -> Swarm:
         faults=faults,
         net=net,
         snapshot_entries=chance.pick((12, 25, 60, 200)),
+        hot_bytes_max=chance.pick((0, 256, 1 << 20)),
         segment_bytes=chance.pick((4, 8, 16)) * 1024,
         raft=raft,
         settings=settings,

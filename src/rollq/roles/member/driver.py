@@ -9,6 +9,8 @@ A turn, whatever woke it:
 4. `finish`: what had to wait for the disk is sent, committed entries are applied, their outcomes
    and effects become messages, and consensus is told to advance.
 
+Beside the turns, at most one snapshot is under way (`begin_snapshot`, `finish_snapshot`).
+
 Nothing that a client, a worker or a peer can see leaves before its entry is committed and, here,
 on disk. Each boundary is a named crash point for the simulator; in production it does nothing.
 """
@@ -19,7 +21,7 @@ from collections import deque
 from collections.abc import Callable
 
 from rollq.base.errors import DiskError, ErrorCode, RemoteError, StateError
-from rollq.base.limits import HELD_MESSAGES_MAX
+from rollq.base.limits import HELD_MESSAGES_MAX, LOG_TAIL_BYTES
 from rollq.base.stamp import Clock, Jitter
 from rollq.grid.command_codec import encode_batch
 from rollq.grid.state import GridState
@@ -33,7 +35,8 @@ from rollq.roles.member.peers import Peers
 from rollq.roles.member.recovery import recover, start_of_cluster
 from rollq.roles.member.rollcall import Phase
 from rollq.roles.member.setup import MemberSetup
-from rollq.roles.member.work import SnapshotOrder, Work
+from rollq.roles.member.snapshot_order import SnapshotOrder
+from rollq.roles.member.work import Work
 from rollq.store.disk import Disk
 from rollq.wire.messages import (
     HistoryFetch,
@@ -50,6 +53,7 @@ RAFT_MESSAGES = RaftMessage
 PROMOTE_EVERY_TICKS = 8
 GAPS_EVERY_TICKS = 16
 IDLE_TICKS_BEFORE_MARK = 8
+IDLE_TICKS_BEFORE_SNAPSHOT = 40
 SCRUB_EVERY_TICKS = 400
 
 
@@ -84,8 +88,12 @@ class Driver:
         self._held: deque[tuple[int, SessionMessage | None]] = deque()
         self._snapshot_index = self.replica.state.applied_index
         self._ticks = 0
+        self._applied_tick = 0  # when an entry was last applied
+        self._order: SnapshotOrder | None = None
+        self._order_over = False  # it is published, or failed
         self._idle_ticks = 0
         self._scrub_at = SCRUB_EVERY_TICKS
+        self._admitted = False  # the group has just let us in
         self._work: Work | None = None
         self.roll.settle(self.raft.config, self.state.applied_index)
 
@@ -198,12 +206,36 @@ class Driver:
             self._suspect_on_disk = False
         if work.ready is not None:
             self._after_persist(work, work.ready)
-        if work.snapshot is not None:
-            self._snapshot_taken(work.snapshot)
+        self._maybe_settle_snapshot()
         self._follow_role()
         if self.leading:
             for session, answer in self._gateway.reads.answers(self.replica, self.raft):
                 self.office.answer(session, answer)
+
+    def begin_snapshot(self) -> SnapshotOrder | None:
+        """Order a snapshot if one is due and none is under way. The caller has it written before
+        anything else changes, published on the persist thread, and hands it to
+        `finish_snapshot`; turns go on meanwhile."""
+        if self._order is not None or not self._snapshot_due():
+            return None
+        state, raft = self.state, self.raft
+        self._snapshot_index = state.applied_index
+        self._peers.snapshot_wanted = False
+        self.replica.pace.ordered()
+        self._order = SnapshotOrder(
+            self._store,
+            self._crash_point,
+            state,
+            (raft.term_at(state.applied_index) or 0, raft.config),
+            self.replica.history.unsealed(state.applied_index),
+        )
+        return self._order
+
+    def finish_snapshot(self, order: SnapshotOrder) -> None:
+        """A snapshot is published, or came to nothing; then the next one will be later."""
+        assert order is self._order, "not the snapshot that was ordered"
+        self._order_over = True
+        self._maybe_settle_snapshot()
 
     # --- begin, in order
 
@@ -229,12 +261,11 @@ class Driver:
         work.boots_told, peers.boots_told = peers.boots_told, {}
         work.rows, peers.rows = peers.rows, []
         work.clear_suspect = self._suspect_on_disk and self.raft.suspect is None
+        work.admitted, self._admitted = self._admitted, False
         # Before roll call is over consensus is not fed: there is only the committed log to apply.
         if self.roll.phase is not Phase.NEWCOMER and self.raft.has_ready():
             work.ready = self.raft.ready()
             peers.send(self.raft, work.ready.send_now, self._store.snapshots)
-        elif self._snapshot_due():
-            work.snapshot = self._order_snapshot()
         elif self._idle_ticks == IDLE_TICKS_BEFORE_MARK:
             work.mark = True
             self._idle_ticks += 1
@@ -253,9 +284,11 @@ class Driver:
         self._peers.send(self.raft, ready.send_after_persist, self._store.snapshots)
         self._crash_point("sent_after_persist")
         if work.loaded is not None:
-            meta, body = work.loaded
-            self.replica.load(body)
-            self._snapshot_index = meta.index
+            self._store.states.retire(self.replica.state)
+            self.replica.replace(work.loaded)
+            self._snapshot_index = work.loaded.applied_index
+        if ready.committed:
+            self._applied_tick = self._ticks
         for entry in ready.committed:
             applied = self.replica.apply(entry)
             if self.leading:
@@ -264,6 +297,7 @@ class Driver:
         self.raft.advance(ready)
         self._gateway.reads.ready(self.raft, ready.reads)
         self.roll.settle(self.raft.config, self.state.applied_index)
+        self._admitted |= self.roll.note_config(self.raft.config)
 
     def _follow_role(self) -> None:
         """Open or close the leader's office as consensus says."""
@@ -287,30 +321,33 @@ class Driver:
                 else:
                     self._gateway.message(session, message)
 
-    def _snapshot_taken(self, order: SnapshotOrder) -> None:
-        if order.taken is not None:
-            self.replica.history.sealed(order.index)
-            self.raft.snapshot_taken(order.taken, order.compact_to)
-
     # --- snapshots
 
     def _snapshot_due(self) -> bool:
-        behind = self.state.applied_index - self._snapshot_index
-        return behind >= self._setup.snapshot_entries or (
-            self._peers.snapshot_wanted and behind > 0
-        )
+        idle = self._ticks - self._applied_tick >= IDLE_TICKS_BEFORE_SNAPSHOT
+        behind = self.state.applied_index > self._snapshot_index
+        return behind and (self._peers.snapshot_wanted or self.replica.pace.is_due(idle=idle))
 
-    def _order_snapshot(self) -> SnapshotOrder:
-        index = self.state.applied_index
-        self._snapshot_index = index
-        self._peers.snapshot_wanted = False
-        return SnapshotOrder(
-            index,
-            self.raft.term_at(index) or 0,
-            self.raft.config,
-            self.replica.snapshot(),
-            self.replica.history.unsealed(index),
-        )
+    def _maybe_settle_snapshot(self) -> None:
+        """Let memory follow a snapshot that is on disk; not while a `Ready` is out."""
+        order = self._order
+        if order is None or not self._order_over or self._work is not None:
+            return
+        self._order, self._order_over = None, False
+        if order.taken is not None:
+            self.replica.history.sealed(order.index)
+            self.replica.pace.taken(order.taken.size_bytes)
+            self.raft.snapshot_taken(order.taken, self._forget_to(order))
+
+    def _forget_to(self, order: SnapshotOrder) -> int:
+        """How far the log in memory may go: as the one on disk, and further if it is large."""
+        raft, tail_bytes = self.raft, 0
+        entries = raft.entry_slice(raft.first_index, order.index + 1)
+        for entry in reversed(entries):
+            tail_bytes += len(entry.data)
+            if tail_bytes > LOG_TAIL_BYTES:
+                return max(entry.index, min(order.compact_to, order.index))
+        return min(order.compact_to, order.index)
 
     def _join(self) -> None:
         """The cluster is written down: consensus starts from its roster."""

@@ -2,7 +2,7 @@
 
 Apply is deterministic, so every member makes the same rows. A member that installed a snapshot
 never applied what the snapshot covers: it asks its peers for those rows. Events are turned into
-lines only when they are sealed or sent, which happens on the persist thread or rarely.
+lines only when they are sealed or sent, which happens beside the loop or rarely.
 """
 
 from __future__ import annotations
@@ -11,12 +11,31 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import chain
 
+import msgspec
+
 from rollq.base.errors import DiskError, ErrorCode
 from rollq.base.limits import HISTORY_REPLY_BYTES_MAX
 from rollq.grid.effects import Applied
+from rollq.grid.events import Event
 from rollq.history.schema import to_lines
 from rollq.history.segments import Segments, index_of
 from rollq.wire.messages import HistoryRows
+
+
+class Recent(msgspec.Struct, frozen=True, gc=False):
+    """The events of one index, packed: they wait by the hundred thousand."""
+
+    index: int
+    stamp_ms: int
+    packed: bytes
+
+    def lines(self) -> list[bytes]:
+        """As they are sealed."""
+        return to_lines(self.index, self.stamp_ms, _unpack(self.packed)) if self.packed else []
+
+
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder(list[Event]).decode
 
 
 class HistoryLog:
@@ -24,14 +43,16 @@ class HistoryLog:
 
     def __init__(self, segments: Segments) -> None:
         self.segments = segments
-        self._recent: list[Applied] = []  # ascending by index, not sealed yet
+        self._recent: list[Recent] = []  # ascending by index, not sealed yet
 
-    def add(self, applied: Applied) -> None:
-        """An entry was applied."""
-        self._recent.append(applied)
+    def add(self, applied: Applied) -> int:
+        """An entry was applied; returns how many bytes it takes here until it is sealed."""
+        packed = _pack(applied.events) if applied.events else b""
+        self._recent.append(Recent(applied.index, applied.stamp_ms, packed))
+        return len(packed)
 
-    def unsealed(self, last: int) -> list[Applied]:
-        """Everything up to `last` that no segment holds: the next one to seal."""
+    def unsealed(self, last: int) -> list[Recent]:
+        """Everything up to `last` that no segment holds: what to seal next."""
         return self._recent[: bisect_left(self._recent, last + 1, key=_index_of)]
 
     def sealed(self, last: int) -> None:
@@ -50,8 +71,8 @@ class HistoryLog:
                 )
             ]
             if rows:
-                lines = (to_lines(row.index, row.stamp_ms, row.events) for row in rows)
-                self.segments.seal(rows[0].index, rows[-1].index, chain.from_iterable(lines))
+                lines = chain.from_iterable(row.lines() for row in rows)
+                self.segments.seal(rows[0].index, rows[-1].index, lines)
 
     def gaps(self, applied_index: int) -> list[tuple[int, int]]:
         """Ranges of log indexes that neither a segment nor memory holds."""
@@ -91,11 +112,11 @@ class HistoryLog:
     def _chunks(self, first: int, last: int) -> Iterator[tuple[int, list[bytes]]]:
         """Lines by index. Segments hold every index of their range, also those without rows."""
         yield from self.segments.chunks(first, last)
-        for applied in self._recent[bisect_left(self._recent, first, key=_index_of) :]:
-            if applied.index > last:
+        for recent in self._recent[bisect_left(self._recent, first, key=_index_of) :]:
+            if recent.index > last:
                 return
-            yield applied.index, to_lines(applied.index, applied.stamp_ms, applied.events)
+            yield recent.index, recent.lines()
 
 
-def _index_of(applied: Applied) -> int:
-    return applied.index
+def _index_of(recent: Recent) -> int:
+    return recent.index

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import secrets
 import time
@@ -25,6 +26,7 @@ from rollq.roles.member.driver import PEER_MESSAGES, RAFT_MESSAGES, Driver
 from rollq.roles.member.outputs import CloseSession, ToPeer, ToSession
 from rollq.roles.member.peer_links import PeerLinks
 from rollq.roles.member.setup import MemberSetup
+from rollq.roles.member.snapshot_runner import SnapshotRunner
 from rollq.roles.member.work import Work
 from rollq.store.real_disk import RealDisk
 from rollq.wire.compact import Message
@@ -76,6 +78,9 @@ class MemberNode:
             await self._listener.stop("cannot start")
             self._disk.close()
             raise
+        self._snapshots = SnapshotRunner(
+            self._driver, self._disk, self._persist, self._snapshot_over
+        )
         self._tick_at = self._loop.time()
         self._tick()
         log.info(
@@ -168,6 +173,7 @@ class MemberNode:
                 work.run()
                 driver.finish(work)
             self._send()
+            self._snapshots.maybe_begin()
         except RollqError as error:
             self._fail(error)
             return
@@ -185,10 +191,21 @@ class MemberNode:
                 return
             if error is not None:
                 raise error
-            self.driver.finish(work)
+            try:
+                self.driver.finish(work)
+                self._snapshots.maybe_begin()
+            except RollqError as failed:
+                self._fail(failed)
+                return
             self._turn()
 
         return done
+
+    def _snapshot_over(self, error: RollqError | None) -> None:
+        if error is not None:
+            self._fail(error)
+        else:
+            self._wake()
 
     def _send(self) -> None:
         for output in self.driver.take_outputs():
@@ -209,7 +226,14 @@ class MemberNode:
 
     def _recover(self) -> Driver:
         assert self._disk is not None
-        return Driver(self.setup, self._disk, SystemClock(), SystemJitter(), _no_crash)
+        # Nothing of what is read is garbage, and nothing of it ever has to be looked at again by
+        # the collector, which would stand in the way of the loop for as long as the state is large.
+        gc.disable()
+        try:
+            return Driver(self.setup, self._disk, SystemClock(), SystemJitter(), _no_crash)
+        finally:
+            gc.freeze()
+            gc.enable()
 
     def _hello(self) -> LeaderHello:
         return self.driver.hello()
@@ -259,6 +283,7 @@ class MemberNode:
         self._stopped.set()
         if self._ticker is not None:
             self._ticker.cancel()
+        self._snapshots.stop()
         await self._peers.stop(reason)
         await self._listener.stop(reason)
         await self._loop.run_in_executor(self._persist, self._close_disk)

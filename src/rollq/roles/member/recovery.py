@@ -10,9 +10,12 @@ from rollq.base.stamp import Jitter
 from rollq.history.segments import Segments
 from rollq.raft.node import RaftNode, RaftStart
 from rollq.raft.types import Config, HardState, Member, SnapshotMeta
+from rollq.roles.member.history_log import HistoryLog
 from rollq.roles.member.replica import Replica
 from rollq.roles.member.rollcall import RollCall
 from rollq.roles.member.setup import MemberSetup
+from rollq.roles.member.snapshot_order import SnapshotPace
+from rollq.roles.member.states import States
 from rollq.roles.member.work import Store
 from rollq.store.disk import Disk
 from rollq.store.identity import NONCE_BITS, Identity
@@ -45,9 +48,14 @@ def recover(setup: MemberSetup, disk: Disk, jitter: Jitter) -> Recovery:
     identity = wal.identity
     assert identity is not None, "a disk has an identity once one is created"
     segments = Segments(disk)
-    replica = Replica(segments, setup.placement)
-    if newest is not None:
-        replica.load(snapshots.load(newest))
+    segments.clear_temporaries()
+    states = States(disk, snapshots, setup.hot_bytes_max)
+    replica = Replica(
+        states.empty() if newest is None else states.load(newest),
+        HistoryLog(segments),
+        SnapshotPace(setup.snapshot_entries, newest.size_bytes if newest is not None else 0),
+        setup.placement,
+    )
     start = RaftStart(
         found.hard_state,
         newest or SnapshotMeta(config=Config(voters=identity.roster)),
@@ -59,8 +67,10 @@ def recover(setup: MemberSetup, disk: Disk, jitter: Jitter) -> Recovery:
     if found.suspect is not None and alone:
         raise _rotten_alone()
     me = Member(identity.member_id, setup.address)
-    roll = RollCall(me, identity.cluster_id, identity.roster, wal.lives)
-    return Recovery(Store(wal, snapshots, segments), replica, raft, roll, dict(found.peer_boots))
+    roll = RollCall(me, identity.cluster_id, identity.roster, wal.lives, wal.admitted)
+    return Recovery(
+        Store(wal, snapshots, segments, states), replica, raft, roll, dict(found.peer_boots)
+    )
 
 
 def start_of_cluster(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rollq.base.limits import SEGMENT_BYTES
+from rollq.base.limits import HOT_BODIES_BYTES_MAX, SEGMENT_BYTES
 from rollq.raft.node import RaftOptions
 
 
@@ -18,5 +18,6 @@ class MemberSetup:
     tick_ms: int = 25
     raft: RaftOptions = field(default_factory=RaftOptions)
     placement: str = "least-load"
-    snapshot_entries: int = 10_000  # a snapshot after this many applied entries
+    snapshot_entries: int = 10_000  # a snapshot after so many, or if they are large
     segment_bytes: int = SEGMENT_BYTES
+    hot_bytes_max: int = HOT_BODIES_BYTES_MAX  # bodies of waiting jobs beyond it are on disk

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 from rollq.base.errors import DiskError, ErrorCode
 from rollq.base.ids import MemberId
-from rollq.grid.effects import Applied
-from rollq.history.schema import to_lines
+from rollq.grid.state import GridState
 from rollq.history.segments import Segments
 from rollq.raft.ready import Ready
-from rollq.raft.types import Config, Member, SnapshotMeta
+from rollq.raft.types import Member, SnapshotMeta
+from rollq.roles.member.states import States
 from rollq.store.snapshots import Snapshots
 from rollq.store.wal import Wal
 from rollq.wire.messages import HistoryRows, LeaderHello
@@ -23,11 +23,12 @@ from rollq.wire.messages import HistoryRows, LeaderHello
 
 @dataclass(slots=True)
 class Store:
-    """The three things on a member's disk."""
+    """What is on a member's disk, and where states come from."""
 
     wal: Wal
     snapshots: Snapshots
     segments: Segments
+    states: States
 
 
 @dataclass(slots=True)
@@ -36,19 +37,6 @@ class BootNote:
 
     address: str
     hello: LeaderHello
-
-
-@dataclass(slots=True)
-class SnapshotOrder:
-    """A snapshot to take: history first, then state, then the log may shrink."""
-
-    index: int
-    term: int
-    config: Config
-    body: bytes
-    unsealed: list[Applied]
-    taken: SnapshotMeta | None = None
-    compact_to: int = 0
 
 
 @dataclass(slots=True)
@@ -62,12 +50,12 @@ class Work:
     boots: list[BootNote] = field(default_factory=list)  # note, then answer
     boots_told: dict[MemberId, int] = field(default_factory=dict)  # note
     rows: list[HistoryRows] = field(default_factory=list)  # of peers: seal
-    snapshot: SnapshotOrder | None = None
     clear_suspect: bool = False
+    admitted: bool = False  # the group has let us in: write it down
     mark: bool = False
     scrub: bool = False
     # results
-    loaded: tuple[SnapshotMeta, bytes] | None = None  # a snapshot arrived whole
+    loaded: GridState | None = None  # a snapshot arrived whole: its state
     rejected: SnapshotMeta | None = None  # one arrived damaged
 
     @property
@@ -79,8 +67,8 @@ class Work:
             or self.boots
             or self.boots_told
             or self.rows
-            or self.snapshot is not None
             or self.clear_suspect
+            or self.admitted
             or self.mark
             or self.scrub
         )
@@ -95,6 +83,7 @@ class Work:
             or bool(ready.snapshot_chunks or self.boots or self.boots_told or self.rows)
             or self.cluster is not None
             or self.clear_suspect
+            or self.admitted
         )
 
     def run(self) -> None:
@@ -109,10 +98,10 @@ class Work:
             self._persist(self.ready)
         if self.clear_suspect:
             self.store.wal.clear_suspect()
+        if self.admitted:
+            self.store.wal.note_admitted()
         for rows in self.rows:
             self.store.segments.seal(rows.first, rows.last, rows.lines)
-        if self.snapshot is not None:
-            self._take(self.snapshot)
         if self.mark:
             self.store.wal.mark()
         if self.scrub:
@@ -132,7 +121,7 @@ class Work:
             if whole is not None:
                 self.crash_point("snapshot_received")
                 self.store.wal.install(whole)
-                self.loaded = (whole, self.store.snapshots.load(whole))
+                self.loaded = self.store.states.load(whole)
         if ready.must_sync:
             self.store.wal.append(ready.hard_state, ready.entries)
             self.crash_point("written_not_synced")
@@ -140,18 +129,3 @@ class Work:
             self.crash_point("synced")
         elif ready.hard_state is not None:  # only the commit index moved
             self.store.wal.carry(ready.hard_state.commit)
-
-    def _take(self, order: SnapshotOrder) -> None:
-        if order.unsealed:
-            lines = [
-                line
-                for applied in order.unsealed
-                for line in to_lines(applied.index, applied.stamp_ms, applied.events)
-            ]
-            self.store.segments.seal(order.unsealed[0].index, order.unsealed[-1].index, lines)
-            self.crash_point("history_sealed")
-        order.taken = self.store.snapshots.save(order.index, order.term, order.config, order.body)
-        self.crash_point("snapshot_saved")
-        order.compact_to = self.store.snapshots.oldest_index()
-        self.store.wal.compact(order.compact_to)
-        self.crash_point("log_compacted")
