@@ -9,15 +9,31 @@ time is too.
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import cast
 
 from rollq.base.errors import RollqError
-from rollq.base.limits import HELLO_MS_MAX, LINK_OUTBOX_BYTES_MAX
+from rollq.base.limits import HELLO_MS_MAX, LINK_OUTBOX_BYTES_MAX, LINKS_MAX
 from rollq.wire.compact import Message
 from rollq.wire.connection import Connection
 from rollq.wire.handshake import Side, State
+
+log = logging.getLogger("rollq.net")
+
+
+@dataclass(slots=True, frozen=True)
+class LinkLimits:
+    """How much patience there is with whoever connects."""
+
+    hello_ms_max: int = HELLO_MS_MAX
+    outbox_bytes_max: int = LINK_OUTBOX_BYTES_MAX
+    links_max: int = LINKS_MAX
+
+
+DEFAULT_LIMITS = LinkLimits()
 
 
 class Link(asyncio.Protocol):
@@ -27,7 +43,7 @@ class Link(asyncio.Protocol):
         connection: Frames, handshake and dialect of this link.
         on_messages: Called with everything that one read completed; never with an empty list.
         on_closed: Called exactly once, with why the link is gone.
-        outbox_bytes_max: What may wait for a slow reader before it is cut off.
+        limits: When a slow reader, or one that says nothing, is cut off.
     """
 
     def __init__(
@@ -35,13 +51,13 @@ class Link(asyncio.Protocol):
         connection: Connection,
         on_messages: Callable[[Link, list[Message]], None],
         on_closed: Callable[[Link, str], None],
-        outbox_bytes_max: int = LINK_OUTBOX_BYTES_MAX,
+        limits: LinkLimits = DEFAULT_LIMITS,
     ) -> None:
         self.connection = connection
         self.address = ""
         self._on_messages = on_messages
         self._on_closed = on_closed
-        self._outbox_bytes_max = outbox_bytes_max
+        self._limits = limits
         self._outbox: list[Message] = []
         self._flush_due = False
         self._loop = asyncio.get_running_loop()
@@ -70,9 +86,11 @@ class Link(asyncio.Protocol):
             cast(asyncio.Transport, self._transport).close()
 
     def abort(self, reason: str) -> None:
-        """Hang up at once."""
+        """Hang up at once, or as soon as there is a socket."""
+        if not self._reason:
+            self._reason = reason
+            log.warning("%s is cut off: %s", self.address or "a connection", reason)
         if self._transport is not None:
-            self._reason = self._reason or reason
             self._transport.abort()
 
     def pause(self) -> None:
@@ -96,8 +114,12 @@ class Link(asyncio.Protocol):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         name = transport.get_extra_info("peername")
         self.address = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name)
-        if self.connection.side is Side.ACCEPTER:
-            self._hello_timer = self._loop.call_later(HELLO_MS_MAX / 1000, self._hello_overdue)
+        if self._reason:
+            self._transport.abort()
+        elif self.connection.side is Side.ACCEPTER:
+            self._hello_timer = self._loop.call_later(
+                self._limits.hello_ms_max / 1000, self._hello_overdue
+            )
 
     def data_received(self, data: bytes) -> None:
         """Bytes came."""
@@ -131,9 +153,15 @@ class Link(asyncio.Protocol):
             return
         if self.connection.state is State.CLOSED:
             return  # the peer ended the conversation while this waited
-        transport.write(self.connection.send_all(outbox))
-        if transport.get_write_buffer_size() > self._outbox_bytes_max:
-            self.abort(f"{self._outbox_bytes_max} bytes wait and the peer does not read")
+        try:
+            data = self.connection.send_all(outbox)
+        except RollqError as error:  # what cannot be said would be missed for ever: start anew
+            self.abort(str(error))
+            return
+        transport.write(data)
+        if transport.get_write_buffer_size() > self._limits.outbox_bytes_max:
+            bytes_max = self._limits.outbox_bytes_max
+            self.abort(f"more than {bytes_max} bytes wait and the peer does not read")
 
     def _hang_up(self, error: RollqError) -> None:
         transport = self._transport
@@ -141,8 +169,9 @@ class Link(asyncio.Protocol):
             self._flush()
             transport.write(self.connection.farewell())
             self._reason = str(error)
+            log.warning("%s is cut off: %s", self.address, error)
             transport.close()
 
     def _hello_overdue(self) -> None:
         if self.connection.state is State.NEW:
-            self.abort(f"no hello within {HELLO_MS_MAX} ms")
+            self.abort(f"no hello within {self._limits.hello_ms_max} ms")

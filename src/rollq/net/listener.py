@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import resource
 from collections.abc import Callable
 
 from rollq.base.errors import ErrorCode, LocalError
-from rollq.base.limits import LINKS_MAX, LISTEN_BACKLOG
-from rollq.net.link import Link
+from rollq.base.limits import DESCRIPTORS_KEPT, LINKS_MAX, LISTEN_BACKLOG
+from rollq.net.link import DEFAULT_LIMITS, Link, LinkLimits
 from rollq.wire.compact import Message
 from rollq.wire.connection import Connection
 from rollq.wire.handshake import Side
@@ -21,17 +23,21 @@ class Listener:
         group: str,
         on_messages: Callable[[Link, list[Message]], None],
         on_closed: Callable[[Link, str], None],
+        limits: LinkLimits = DEFAULT_LIMITS,
     ) -> None:
         self._group = group
+        self._limits = limits
+        self._links_max = limits.links_max
         self._on_messages = on_messages
         self._on_closed = on_closed
         self._links: dict[Link, None] = {}
         self._server: asyncio.Server | None = None
-        self.refused_count = 0  # connections over LINKS_MAX
+        self.refused_count = 0  # connections over the bound
 
     async def start(self, host: str, port: int) -> int:
         """Listen; returns the port (which is new if 0 was asked for)."""
         loop = asyncio.get_running_loop()
+        self._links_max = min(self._limits.links_max, descriptors_max() - DESCRIPTORS_KEPT)
         try:
             self._server = await loop.create_server(
                 self._accept, host, port, backlog=LISTEN_BACKLOG
@@ -54,11 +60,12 @@ class Listener:
         self._server = None
 
     def _accept(self) -> Link:
-        link = Link(Connection(Side.ACCEPTER, self._group), self._messages, self._closed)
+        connection = Connection(Side.ACCEPTER, self._group)
+        link = Link(connection, self._messages, self._closed, self._limits)
         self._links[link] = None
-        if len(self._links) > LINKS_MAX:
+        if len(self._links) > self._links_max:
             self.refused_count += 1
-            asyncio.get_running_loop().call_soon(link.abort, f"more than {LINKS_MAX} connections")
+            link.abort(f"more than {self._links_max} connections")
         return link
 
     def _messages(self, link: Link, messages: list[Message]) -> None:
@@ -67,3 +74,14 @@ class Listener:
     def _closed(self, link: Link, reason: str) -> None:
         self._links.pop(link, None)
         self._on_closed(link, reason)
+
+
+def descriptors_max() -> int:
+    """How many descriptors this process may have, once it has asked for all that it may ask for:
+    if connections could use them up, the log could not open its next file."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(OSError, ValueError):  # some systems allow less than they say
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+            soft = hard
+    return LINKS_MAX + DESCRIPTORS_KEPT if soft == resource.RLIM_INFINITY else soft
