@@ -18,6 +18,7 @@ import psutil  # type: ignore[import-untyped]
 from bench.figures import Outcome, Sample
 from bench.peers import make_peer
 from bench.procs import (
+    OUR_TREE,
     adopt_orphans,
     die_with_parent,
     end_politely,
@@ -38,7 +39,13 @@ def run_case(work: str, peer: str, folder: Path, is_quick: bool) -> Outcome:
     argv = python("bench.case", work, peer, str(folder), "quick" if is_quick else "full")
     seconds_max = WORKS[work].case_s_max
     with (folder / LOG).open("wb") as log:
-        case = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        case = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env={**os.environ, **OUR_TREE},
+        )
         try:
             case.wait(seconds_max)
         except subprocess.TimeoutExpired:

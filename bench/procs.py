@@ -23,6 +23,8 @@ READY_S_MAX: Final = 60.0
 STOP_S_MAX: Final = 20.0
 POLL_S: Final = 0.005
 ROOT: Final = Path(__file__).resolve().parent.parent
+# What is measured is the tree that this file is in, whatever is installed.
+OUR_TREE: Final = {"PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "src")))}
 PR_SET_PDEATHSIG: Final = 1
 PR_SET_CHILD_SUBREAPER: Final = 36
 
@@ -46,7 +48,7 @@ class Process:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})},
+                env={**os.environ, **OUR_TREE, **(env or {})},
                 cwd=log.parent,
             )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.peers import pool_tasks
-from bench.procs import HOST, ROOT, missing_module
+from bench.procs import HOST, OUR_TREE, missing_module
 from bench.window import keep_busy
 
 SLOTS: Final = 2
@@ -37,7 +37,7 @@ class Ray:
         folder.mkdir(parents=True)
         self._folder = folder
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-        os.environ["PYTHONPATH"] = str(ROOT)
+        os.environ.update(OUR_TREE)
         ray.init(
             num_cpus=SLOTS,
             include_dashboard=False,

@@ -65,15 +65,18 @@ class FailsOver(Protocol):
 
 def measure(peer: Peer, scale: Scale) -> Iterator[Sample]:
     """A gap for each fault, then what the client lost."""
-    yield from uvloop.run(_measure(cast(FailsOver, peer), scale))
+    samples: list[Sample] = []
+    try:
+        uvloop.run(_measure(cast(FailsOver, peer), scale, samples))
+    finally:
+        yield from samples  # the gaps before a failure are worth having
 
 
-async def _measure(peer: FailsOver, scale: Scale) -> list[Sample]:
+async def _measure(peer: FailsOver, scale: Scale, samples: list[Sample]) -> None:
     load = peer.load(PAYLOAD)
     await load.open()
     acks = Acks()
     tasks = [asyncio.create_task(_submit_for_ever(load, acks)) for _ in range(WINDOW)]
-    samples = []
     for number in range(scale.kills + scale.stops):
         is_kill = number < scale.kills
         await asyncio.sleep(STEADY_S)
@@ -88,7 +91,8 @@ async def _measure(peer: FailsOver, scale: Scale) -> list[Sample]:
     await asyncio.sleep(STEADY_S)
     acks.is_over = True
     await asyncio.gather(*tasks)
-    return [*samples, Sample("acked", acks.count), *await load.close()]
+    samples.append(Sample("acked", acks.count))
+    samples.extend(await load.close())
 
 
 class Acks:
