@@ -218,6 +218,21 @@ def test_a_member_that_must_not_start_says_why(grid: Grid, tmp_path: Path) -> No
     assert "Traceback" not in busy.stderr + taken.stderr
 
 
+def test_a_member_whose_disk_fails_ends_with_words(tmp_path: Path) -> None:
+    limited = f"ulimit -f 64; exec {sys.executable} -m rollq leader 0 --state {tmp_path / 'state'}"
+    done = subprocess.run(
+        ["/bin/bash", "-c", limited],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=DEADLINE_S,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "disk_full" in done.stderr
+    assert "make room" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_a_member_stops_when_told_and_remembers(tmp_path: Path) -> None:
     with Fleet(tmp_path / "grid") as fleet:
         fleet.start_members(free_ports(1))

@@ -138,8 +138,8 @@ async def _kill_leader(
     view = await _view(operator)
     report.killed = view.leader
     _say(as_json, f"half way: kill -9 of the leader {view.leader} (term {view.term})")
-    fleet.kill(view.leader)
     began = time.monotonic()
+    fleet.kill(view.leader)
     # Nobody answers until somebody leads: this takes as long as the fail-over.
     view = await _view(operator)
     report.failover_s = time.monotonic() - began
@@ -209,8 +209,8 @@ def _show(document: dict[str, Any]) -> None:
         f"fail-over in {document['failover_s']} s"
     )
     write_line(
-        f"at the kill {document['adopted']} running attempts were adopted by the new leader, "
-        f"{document['run_again']} had to run again"
+        f"{document['adopted']} attempts that workers held at the kill were adopted by the new "
+        f"leader, {document['run_again']} had to run again"
     )
     write_line(
         f"histories of {document['history_members']} members compared, "

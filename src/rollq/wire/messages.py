@@ -135,8 +135,8 @@ class Confirm(msgspec.Struct, array_like=True, frozen=True, tag=36):
 
 
 class Query(msgspec.Struct, array_like=True, frozen=True, tag=37):
-    """How is it? `what` names a view (job, array, queue, queues, client, worker, dead, counts,
-    explain), `key` whose."""
+    """How is it? `what` names a view (job, jobs, array, queue, queues, client, clients, worker,
+    workers, dead, counts, explain, settings, cluster, history), `key` whose."""
 
     request_id: MessageId
     what: str
