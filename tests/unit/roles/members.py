@@ -163,11 +163,6 @@ class Group:
             driver.finish(work)
             self.collect(address)
         self.collect(address)
-        self._snapshot(driver)
-
-    def _snapshot(self, driver: Any) -> None:
-        if not hasattr(driver, "begin_snapshot"):
-            return
         order = driver.begin_snapshot()
         if order is not None:
             order.publish(order.write())

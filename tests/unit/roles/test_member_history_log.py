@@ -106,6 +106,7 @@ def test_only_rows_that_are_lacking_are_taken_from_a_peer(disk: VirtualDisk) -> 
     assert not log.accepts(rows(4, 10), 10)
     assert not log.accepts(HistoryRows(6, 4, ()), 10)
     assert not log.accepts(HistoryRows(4, 5, tuple(lines(6))), 10)
+    assert not log.accepts(HistoryRows(4, 5, (b"no json",)), 10)
 
 
 def test_what_an_earlier_stop_sealed_is_not_sealed_again(log: HistoryLog) -> None:

@@ -13,7 +13,7 @@ from itertools import chain
 
 import msgspec
 
-from rollq.base.errors import DiskError, ErrorCode
+from rollq.base.errors import DiskError, ErrorCode, LocalError
 from rollq.base.limits import HISTORY_REPLY_BYTES_MAX
 from rollq.grid.effects import Applied
 from rollq.grid.events import Event
@@ -84,7 +84,10 @@ class HistoryLog:
         wanted = any(
             first <= rows.first <= rows.last <= last for first, last in self.gaps(applied_index)
         )
-        return wanted and all(rows.first <= index_of(line) <= rows.last for line in rows.lines)
+        try:
+            return wanted and all(rows.first <= index_of(line) <= rows.last for line in rows.lines)
+        except LocalError:
+            return False  # not a line of any history
 
     def rows(self, first: int, last: int) -> HistoryRows | None:
         """As many whole indexes from `first` on as fit an answer; None if we lack the first."""

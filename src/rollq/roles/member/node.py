@@ -17,9 +17,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from rollq.base.errors import DiskError, RollqError
+from rollq.base.errors import DiskError, ErrorCode, LocalError, RollqError
 from rollq.base.limits import STOP_MS_MAX
-from rollq.net.link import Link
+from rollq.net.link import DEFAULT_LIMITS, Link, LinkLimits
 from rollq.net.listener import Listener
 from rollq.raft.types import Role
 from rollq.roles.member.driver import PEER_MESSAGES, RAFT_MESSAGES, Driver
@@ -38,7 +38,14 @@ log = logging.getLogger("rollq.member")
 class MemberNode:
     """One running member. `start` returns when it listens; `wait` when it stopped or failed."""
 
-    def __init__(self, setup: MemberSetup, host: str, port: int, state_dir: Path) -> None:
+    def __init__(
+        self,
+        setup: MemberSetup,
+        host: str,
+        port: int,
+        state_dir: Path,
+        limits: LinkLimits = DEFAULT_LIMITS,
+    ) -> None:
         self.setup = setup
         self.port = port
         self.failure: RollqError | None = None
@@ -46,7 +53,7 @@ class MemberNode:
         self._state_dir = state_dir
         self._disk: RealDisk | None = None
         self._driver: Driver | None = None
-        self._listener = Listener(setup.group, self._messages, self._link_closed)
+        self._listener = Listener(setup.group, self._messages, self._link_closed, limits)
         self._peers = PeerLinks(setup.group, self._hello)
         self._persist = ThreadPoolExecutor(1, "persist")
         self._sessions: dict[int, Link] = {}
@@ -57,7 +64,9 @@ class MemberNode:
         self._working = False
         self._paused = False
         self._ticker: asyncio.TimerHandle | None = None
+        self._ending: asyncio.Task[None] | None = None  # held, or it might be collected
         self._tick_at = 0.0
+        self._stopping = False
         self._stopped = asyncio.Event()
         self._deposed = asyncio.Event()
 
@@ -69,6 +78,8 @@ class MemberNode:
 
     async def start(self) -> None:
         """Recover from disk and serve. Raises RollqError if it must not, and says why."""
+        if self._driver is not None:
+            return
         self._loop = asyncio.get_running_loop()
         self._disk = RealDisk(self._state_dir)
         try:
@@ -77,6 +88,7 @@ class MemberNode:
         except RollqError:
             await self._listener.stop("cannot start")
             self._disk.close()
+            self._persist.shutdown()
             raise
         self._snapshots = SnapshotRunner(
             self._driver, self._disk, self._persist, self._snapshot_over
@@ -98,9 +110,9 @@ class MemberNode:
 
     async def stop(self) -> None:
         """Hand leadership over if we have it, finish what is being written, and close."""
-        if self._stopped.is_set() or self._driver is None:
+        if self._driver is None:
             return
-        if self.failure is None:
+        if not self._stopping and self.failure is None:
             await self._hand_over()
         await self._shut("the member stops")
 
@@ -108,7 +120,7 @@ class MemberNode:
 
     def _messages(self, link: Link, messages: list[Message]) -> None:
         driver = self._driver
-        if driver is None or self._stopped.is_set():
+        if driver is None or self._stopping:
             link.close("not serving yet")
             return
         hello = self._members.get(link)
@@ -140,7 +152,7 @@ class MemberNode:
         self._wake()
 
     def _tick(self) -> None:
-        if self._stopped.is_set():
+        if self._stopping:
             return
         self.driver.tick()
         self._wake()
@@ -158,7 +170,7 @@ class MemberNode:
     def _turn(self) -> None:
         """Turns until there is nothing to do, or one needs the disk."""
         self._turn_due = False
-        if self._working or self._stopped.is_set():
+        if self._working or self._stopping:
             return
         driver = self.driver
         try:
@@ -174,7 +186,7 @@ class MemberNode:
                 driver.finish(work)
             self._send()
             self._snapshots.maybe_begin()
-        except RollqError as error:
+        except Exception as error:
             self._fail(error)
             return
         if driver.raft.role is not Role.LEADER:
@@ -185,17 +197,12 @@ class MemberNode:
     def _when_done(self, work: Work) -> Callable[[asyncio.Future[None]], None]:
         def done(future: asyncio.Future[None]) -> None:
             self._working = False
-            error = future.exception()
-            if isinstance(error, RollqError):
-                self._fail(error)
-                return
-            if error is not None:
-                raise error
             try:
+                future.result()
                 self.driver.finish(work)
                 self._snapshots.maybe_begin()
-            except RollqError as failed:
-                self._fail(failed)
+            except Exception as error:
+                self._fail(error)
                 return
             self._turn()
 
@@ -271,16 +278,24 @@ class MemberNode:
             async with asyncio.timeout(STOP_MS_MAX / 1000):
                 await self._deposed.wait()
 
-    def _fail(self, error: RollqError) -> None:
-        """The disk failed or says that we must not go on: stop, acknowledge nothing more."""
-        log.error("the member stops: %s", error)
-        self.failure = error
-        self._loop.create_task(self._shut(str(error)))
+    def _fail(self, error: Exception) -> None:
+        """The disk failed or says that we must not go on, or a turn was left half done by a bug:
+        stop, acknowledge nothing more. The disk holds everything that was promised."""
+        if self.failure is not None:
+            return
+        if isinstance(error, RollqError):
+            log.error("the member stops: %s", error)
+            self.failure = error
+        else:
+            log.error("the member stops", exc_info=error)
+            self.failure = LocalError(ErrorCode.BUG, f"a turn failed: {error!r}", "report the log")
+        self._ending = self._loop.create_task(self._shut(str(self.failure)))
 
     async def _shut(self, reason: str) -> None:
-        if self._stopped.is_set():
+        if self._stopping:
+            await self._stopped.wait()
             return
-        self._stopped.set()
+        self._stopping = True
         if self._ticker is not None:
             self._ticker.cancel()
         self._snapshots.stop()
@@ -288,6 +303,7 @@ class MemberNode:
         await self._listener.stop(reason)
         await self._loop.run_in_executor(self._persist, self._close_disk)
         self._persist.shutdown()
+        self._stopped.set()
 
     def _close_disk(self) -> None:
         if self._driver is not None and self.failure is None:
