@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from rollq.net.link import Link
@@ -36,6 +36,16 @@ def run(leader: FakeLeader, link: Link, message: Message) -> None:
 def done(job_id: bytes, result: bytes = b"") -> wire.Result:
     """A result of a job that went well."""
     return wire.Result(job_id, "done", 0, result, "exec", attempt=1)
+
+
+def play(story: Coroutine[Any, Any, None]) -> None:
+    """Run a story, bounded in time."""
+
+    async def bounded() -> None:
+        async with asyncio.timeout(DEADLINE_S):
+            await story
+
+    asyncio.run(bounded())
 
 
 class FakeLeader:

@@ -3,36 +3,51 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from functools import partial
 from typing import Any
 
 import pytest
 
 from rollq import (
-    BlockingClient,
     Client,
     DeadlineError,
     ErrorCode,
     JobSpec,
     LocalError,
-    MultiClient,
     RollqError,
 )
 from rollq.net.link import Link
-from rollq.roles.client import multi_machine
+from rollq.roles.client import session
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
-from tests.integration.fake_leader import DEADLINE_S, FakeLeader, accept, done, run
+from tests.integration.fake_leader import DEADLINE_S, FakeLeader, accept, done, play, run
 
 ID = bytes(range(1, 17))
 
 
-def play(story: Coroutine[Any, Any, None]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(DEADLINE_S):
-            await story
+def submits(leader: FakeLeader, count: int) -> list[wire.SubmitJob]:
+    sent = leader.of(wire.SubmitJob)
+    return sent if len(sent) >= count else []
 
-    asyncio.run(bounded())
+
+def test_requests_over_the_window_wait_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "CLIENT_PENDING_MAX", 4)
+
+    async def story() -> None:
+        leader = await FakeLeader(lambda *_: None).start()
+        async with Client(leader.address) as client:
+            bodies = [str(number).encode() for number in range(10)]
+            waits = [asyncio.ensure_future(client.submit("calc", payload=one)) for one in bodies]
+            await leader.until(lambda: len(leader.of(wire.SubmitJob)) == 4)
+            waits[9].cancel()  # it never leaves
+            for count in range(1, 10):
+                sent = await leader.until(partial(submits, leader, count))
+                leader.links[0].send(wire.Accepted(sent[count - 1].job_id))
+            await asyncio.gather(*waits[:9])
+            assert [one.body for one in leader.of(wire.SubmitJob)] == bodies[:9]
+        await leader.stop()
+
+    play(story())
 
 
 def test_a_job_is_accepted_ends_and_is_confirmed() -> None:
@@ -294,191 +309,6 @@ def test_map_in_order_with_progress() -> None:
                 leader.links[0].send(done(job_id))
             assert await collected == ids
             assert told == [(1, 3), (2, 3), (3, 3)]
-        await leader.stop()
-
-    play(story())
-
-
-def test_stopping_tells_whoever_waits_and_twice_is_once() -> None:
-    async def story() -> None:
-        leader = await FakeLeader(lambda *_: None).start()
-        client = Client(leader.address)
-        with pytest.raises(LocalError):
-            await client.submit("calc")
-        await client.start()
-        await client.start()
-        waiting = asyncio.ensure_future(client.submit("calc"))
-        await leader.until(lambda: leader.of(wire.SubmitJob))
-        await client.stop()
-        await client.stop()
-        with pytest.raises(RollqError) as caught:
-            await waiting
-        assert caught.value.code is ErrorCode.DISCONNECTED
-        await leader.stop()
-
-    play(story())
-
-
-def test_a_client_of_two_groups_moves_jobs_of_a_dead_one_under_the_same_id(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(multi_machine, "MULTI_GRACE_MS", 300)
-
-    async def story() -> None:
-        first, second = await FakeLeader(accept).start(), await FakeLeader(accept).start()
-        async with MultiClient([first.address, second.address], desired_parallelism=8) as client:
-            await first.until(lambda: first.of(wire.HelloClient))
-            await second.until(lambda: second.of(wire.HelloClient))
-            assert first.of(wire.HelloClient)[0].desired_parallelism == 4
-            one, two = await client.submit("calc"), await client.submit("calc")
-            assert client.inflight == (1, 1)
-            await first.stop()
-            moved = await second.until(
-                lambda: (
-                    {sent.job_id for sent in second.of(wire.SubmitJob)} == {one.job_id, two.job_id}
-                )
-            )
-            assert moved
-            second.links[0].send(done(one.job_id, b"second"))
-            assert (await one.result()).value == b"second"
-            await first.start()
-            (cancel,) = await first.until(lambda: first.of(wire.Cancel))
-            assert cancel.job_ids in {(one.job_id,), (two.job_id,)}
-            assert await two.cancel()
-        await first.stop()
-        await second.stop()
-
-    play(story())
-
-
-def test_a_client_of_two_groups_maps_and_cancels_what_waits() -> None:
-    async def story() -> None:
-        leader = FakeLeader()
-        await leader.start()
-        await leader.stop()
-        async with MultiClient([leader.address], policy="least-inflight") as client:
-            submitted = asyncio.ensure_future(client.submit("calc", job_id=ID))
-            await asyncio.sleep(0)
-            assert client.pending == 1
-            assert await client.cancel(ID) == 1
-            assert (await (await submitted).result()).status == "CANCELLED"
-            await leader.start()
-            results = [one async for one in client.map("calc", [b"1", b"2"])]
-            assert sorted(one.raw for one in results) == [b"1", b"2"]
-        await leader.stop()
-
-    play(story())
-
-
-def test_bad_setups_are_refused() -> None:
-    for make in (
-        lambda: Client("nowhere"),
-        lambda: MultiClient([]),
-        lambda: MultiClient("a:1"),
-        lambda: MultiClient(["a:1"], policy="best"),
-    ):
-        with pytest.raises(LocalError):
-            make()
-
-
-def test_stopping_ends_every_wait_for_a_result() -> None:
-    async def story() -> None:
-        leader = await FakeLeader(accept).start()
-        client = Client(leader.address)
-        await client.start()
-        job = await client.submit("calc")
-        batch = await client.submit_many("calc", ["a"])
-        results = client.map("calc", ["b"])
-        waits = [
-            asyncio.ensure_future(job.result()),
-            asyncio.ensure_future(batch.wait()),
-            asyncio.ensure_future(anext(results)),
-        ]
-        await leader.until(lambda: len(leader.of(wire.SubmitJob)) == 2)
-        await client.stop()
-        for wait in waits:
-            with pytest.raises(RollqError) as caught:
-                await wait
-            assert caught.value.code is ErrorCode.DISCONNECTED
-        await leader.stop()
-
-    play(story())
-
-
-def test_stopping_wakes_threads_that_wait() -> None:
-    async def serve() -> None:
-        leader = await FakeLeader(accept).start()
-        client = BlockingClient(leader.address)
-        await asyncio.to_thread(client.start)
-        job = await asyncio.to_thread(client.submit, "calc")
-        waiting = asyncio.ensure_future(asyncio.to_thread(job.result))
-        await asyncio.to_thread(client.stop)
-        with pytest.raises(RollqError) as caught:
-            await waiting
-        assert caught.value.code in (ErrorCode.DISCONNECTED, ErrorCode.BAD_SETUP)
-        client.stop()
-        with pytest.raises(LocalError):
-            client.submit("calc")
-        await leader.stop()
-
-    play(serve())
-
-
-def test_a_bulk_that_is_refused_half_way_says_how_many_were_accepted() -> None:
-    async def story() -> None:
-        def refuse_b(leader: FakeLeader, link: Link, message: Message) -> None:
-            if isinstance(message, wire.SubmitBulk) and message.exec_name == "b":
-                link.send(wire.Error(message.request_id, int(ErrorCode.BAD_PAYLOAD), "no b"))
-            else:
-                accept(leader, link, message)
-
-        leader = await FakeLeader(refuse_b).start()
-        async with Client(leader.address) as client:
-            with pytest.raises(LocalError, match="no b") as caught:
-                await client.submit_many([JobSpec("a"), JobSpec("a"), JobSpec("b")])
-            assert caught.value.__notes__ == ["2 jobs had been accepted before"]
-            # Results of those before it are taken all the same.
-            for item in leader.of(wire.SubmitBulk)[0].items:
-                leader.links[0].send(done(item.job_id))
-            await leader.until(
-                lambda: sum(len(one.job_ids) for one in leader.of(wire.Confirm)) == 2
-            )
-        await leader.stop()
-
-    play(story())
-
-
-def test_results_of_an_earlier_process_can_be_claimed() -> None:
-    async def story() -> None:
-        leader = await FakeLeader().start()
-        async with Client(leader.address) as client:
-            await client.submit("calc")
-            leader.links[0].send(done(ID, b"old"))
-            job = await client.submit("calc")  # answered after what came before it
-            await job.result()
-            assert [one.value for one in client.unclaimed()] == [b"old"]
-            assert client.unclaimed() == []
-            await leader.until(lambda: any(ID in one.job_ids for one in leader.of(wire.Confirm)))
-        await leader.stop()
-
-    play(story())
-
-
-def test_what_a_member_finds_wrong_is_in_the_error() -> None:
-    async def story() -> None:
-        leader = FakeLeader()
-        leader.greets = False
-
-        def complain(link: Link) -> None:
-            link.send(wire.Error(bytes(16), int(ErrorCode.BAD_PAYLOAD), "a strange client id"))
-            link.close("no")
-
-        await leader.start()
-        async with Client(leader.address, timeout=0.5) as client:
-            await leader.until(lambda: leader.links)
-            complain(leader.links[0])
-            with pytest.raises(DeadlineError, match="a strange client id"):
-                await client.submit("calc")
         await leader.stop()
 
     play(story())

@@ -307,7 +307,7 @@ class Session:
     def _do_disconnect(self, instruction: signals.Disconnect) -> None:
         link, self._link = self._link, None
         if link is not None:
-            link.abort("going to the leader")
+            link.close("going to the leader")
 
 
 def as_addresses(text: str) -> tuple[str, ...]:

@@ -1,0 +1,177 @@
+"""How a client ends: stops, refusals, complaints, and what is left for the next process."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from rollq import (
+    BlockingClient,
+    Client,
+    DeadlineError,
+    ErrorCode,
+    Executor,
+    JobSpec,
+    LocalError,
+    MultiClient,
+    RollqError,
+)
+from rollq.net.link import Link
+from rollq.wire import messages as wire
+from rollq.wire.compact import Message
+from tests.integration.fake_leader import DEADLINE_S, FakeLeader, accept, done, play
+
+ID = bytes(range(1, 17))
+
+
+def test_a_refused_future_has_its_error() -> None:
+    async def story() -> None:
+        def refuse(leader: FakeLeader, link: Link, message: Message) -> None:
+            if isinstance(message, wire.SubmitJob):
+                link.send(wire.Error(message.job_id, int(ErrorCode.JOB_CONFLICT), "no"))
+
+        leader = await FakeLeader(refuse).start()
+        pool = await asyncio.to_thread(Executor, leader.address)
+        refused, unsendable = pool.submit("calc", "a"), pool.submit("calc", "x" * 100_000)
+        for future in (refused, unsendable):
+            error = await asyncio.to_thread(future.exception, DEADLINE_S)
+            assert isinstance(error, RollqError)
+        await asyncio.to_thread(pool.shutdown)
+        await leader.stop()
+
+    play(story())
+
+
+def test_stopping_tells_whoever_waits_and_twice_is_once() -> None:
+    async def story() -> None:
+        leader = await FakeLeader(lambda *_: None).start()
+        client = Client(leader.address)
+        with pytest.raises(LocalError):
+            await client.submit("calc")
+        await client.start()
+        await client.start()
+        waiting = asyncio.ensure_future(client.submit("calc"))
+        await leader.until(lambda: leader.of(wire.SubmitJob))
+        await client.stop()
+        await client.stop()
+        with pytest.raises(RollqError) as caught:
+            await waiting
+        assert caught.value.code is ErrorCode.DISCONNECTED
+        await leader.stop()
+
+    play(story())
+
+
+def test_bad_setups_are_refused() -> None:
+    for make in (
+        lambda: Client("nowhere"),
+        lambda: MultiClient([]),
+        lambda: MultiClient("a:1"),
+        lambda: MultiClient(["a:1"], policy="best"),
+    ):
+        with pytest.raises(LocalError):
+            make()
+
+
+def test_stopping_ends_every_wait_for_a_result() -> None:
+    async def story() -> None:
+        leader = await FakeLeader(accept).start()
+        client = Client(leader.address)
+        await client.start()
+        job = await client.submit("calc")
+        batch = await client.submit_many("calc", ["a"])
+        results = client.map("calc", ["b"])
+        waits = [
+            asyncio.ensure_future(job.result()),
+            asyncio.ensure_future(batch.wait()),
+            asyncio.ensure_future(anext(results)),
+        ]
+        await leader.until(lambda: len(leader.of(wire.SubmitJob)) == 2)
+        await client.stop()
+        for wait in waits:
+            with pytest.raises(RollqError) as caught:
+                await wait
+            assert caught.value.code is ErrorCode.DISCONNECTED
+        await leader.stop()
+
+    play(story())
+
+
+def test_stopping_wakes_threads_that_wait() -> None:
+    async def serve() -> None:
+        leader = await FakeLeader(accept).start()
+        client = BlockingClient(leader.address)
+        await asyncio.to_thread(client.start)
+        job = await asyncio.to_thread(client.submit, "calc")
+        waiting = asyncio.ensure_future(asyncio.to_thread(job.result))
+        await asyncio.to_thread(client.stop)
+        with pytest.raises(RollqError) as caught:
+            await waiting
+        assert caught.value.code in (ErrorCode.DISCONNECTED, ErrorCode.BAD_SETUP)
+        client.stop()
+        with pytest.raises(LocalError):
+            client.submit("calc")
+        await leader.stop()
+
+    play(serve())
+
+
+def test_a_bulk_that_is_refused_half_way_says_how_many_were_accepted() -> None:
+    async def story() -> None:
+        def refuse_b(leader: FakeLeader, link: Link, message: Message) -> None:
+            if isinstance(message, wire.SubmitBulk) and message.exec_name == "b":
+                link.send(wire.Error(message.request_id, int(ErrorCode.BAD_PAYLOAD), "no b"))
+            else:
+                accept(leader, link, message)
+
+        leader = await FakeLeader(refuse_b).start()
+        async with Client(leader.address) as client:
+            with pytest.raises(LocalError, match="no b") as caught:
+                await client.submit_many([JobSpec("a"), JobSpec("a"), JobSpec("b")])
+            assert caught.value.__notes__ == ["2 jobs had been accepted before"]
+            # Results of those before it are taken all the same.
+            for item in leader.of(wire.SubmitBulk)[0].items:
+                leader.links[0].send(done(item.job_id))
+            await leader.until(
+                lambda: sum(len(one.job_ids) for one in leader.of(wire.Confirm)) == 2
+            )
+        await leader.stop()
+
+    play(story())
+
+
+def test_results_of_an_earlier_process_can_be_claimed() -> None:
+    async def story() -> None:
+        leader = await FakeLeader().start()
+        async with Client(leader.address) as client:
+            await client.submit("calc")
+            leader.links[0].send(done(ID, b"old"))
+            job = await client.submit("calc")  # answered after what came before it
+            await job.result()
+            assert [one.value for one in client.unclaimed()] == [b"old"]
+            assert client.unclaimed() == []
+            await leader.until(lambda: any(ID in one.job_ids for one in leader.of(wire.Confirm)))
+        await leader.stop()
+
+    play(story())
+
+
+def test_what_a_member_finds_wrong_is_in_the_error() -> None:
+    async def story() -> None:
+        leader = FakeLeader()
+        leader.greets = False
+
+        def complain(link: Link) -> None:
+            link.send(wire.Error(bytes(16), int(ErrorCode.BAD_PAYLOAD), "a strange client id"))
+            link.close("no")
+
+        await leader.start()
+        async with Client(leader.address, timeout=0.5) as client:
+            await leader.until(lambda: leader.links)
+            complain(leader.links[0])
+            with pytest.raises(DeadlineError, match="a strange client id"):
+                await client.submit("calc")
+        await leader.stop()
+
+    play(story())
