@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from rollq.testing import sim
+from rollq.testing.bugs.registry import MUTANTS, applied_mutant
 from rollq.testing.mutants import hunt
-from rollq.testing.mutations import MUTANTS, applied_mutant
 from rollq.testing.nemesis import STRIKES
 from rollq.testing.sim import run_seed
 from rollq.testing.swarm import ALL_FAULTS, Swarm

@@ -16,11 +16,15 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
+from typing import Final
 
+from rollq.testing.bugs import consensus, grid, office, storage
+from rollq.testing.bugs.registry import MUTANTS, applied_mutant
 from rollq.testing.jitter import Streams
-from rollq.testing.mutations import MUTANTS, applied_mutant
 from rollq.testing.sim import run_seed
 from rollq.testing.swarm import draw_swarm
+
+ROOMS: Final = (consensus, storage, grid, office)  # importing a room registers its bugs
 
 
 @dataclass(slots=True, frozen=True)
@@ -51,7 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m rollq.testing.mutants", description=__doc__)
     parser.add_argument("--seeds", type=int, default=1000, help="how many seeds a mutant has")
     parser.add_argument("--start", type=int, default=0, help="the first seed")
-    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--only", action="append", choices=sorted(MUTANTS), help="this one")
     options = parser.parse_args(arguments)
     names = options.only or list(MUTANTS)

@@ -1,0 +1,1 @@
+"""Deliberate bugs by the room they are in; `mutations` gathers them."""

@@ -1,0 +1,151 @@
+"""Bugs of consensus and of the roll call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from rollq.raft import election, membership, node, progress, replication, roles
+from rollq.raft.codec import encode_change
+from rollq.raft.quorum import committed_index
+from rollq.raft.state import RaftOptions
+from rollq.raft.types import EntryKind, HardState
+from rollq.roles.member import rollcall
+from rollq.roles.member.driver import Driver
+from rollq.roles.member.reads import Reads
+from rollq.store import wal
+from rollq.testing.bugs.registry import CRASHES, LOSSY, SPLITS, mutant
+
+
+@mutant("vote_not_persisted", wal.Wal, "append", faults=(*CRASHES, *SPLITS))
+def _vote_not_persisted(old: Any) -> Any:
+    def append(self: Any, hard_state: HardState | None, entries: Any) -> None:
+        if hard_state is not None:
+            hard_state = msgspec.structs.replace(hard_state, vote=0)
+        old(self, hard_state, entries)
+
+    return append
+
+
+@mutant("term_not_persisted", wal.Wal, "append", faults=(*CRASHES, *SPLITS))
+def _term_not_persisted(old: Any) -> Any:
+    def append(self: Any, hard_state: HardState | None, entries: Any) -> None:
+        if hard_state is not None:
+            hard_state = msgspec.structs.replace(hard_state, term=0)
+        old(self, hard_state, entries)
+
+    return append
+
+
+@mutant(
+    "commit_counts_old_terms",
+    replication,
+    "commit_by_counting",
+    faults=("choke_leader", "choke_leader", "choke_leader", "isolate_leader", "crash_kill"),
+    members=5,
+    fault_ms_max=500,
+    chaos_ms=16_000,
+    raft=RaftOptions(heartbeat_ticks=3, append_bytes_max=1, inflight_appends_max=1),
+)
+def _commit_counts_old_terms(old: Any) -> Any:
+    def commit_by_counting(state: Any) -> bool:
+        held = {member_id: progress.match for member_id, progress in state.progress.items()}
+        held[state.id] = state.log.stable
+        moved: bool = state.log.commit_to(committed_index(state.voters, held))
+        return moved
+
+    return commit_by_counting
+
+
+@mutant("ack_before_fsync", Driver, "_collect", faults=CRASHES)
+def _ack_before_fsync(old: Any) -> Any:
+    def collect(self: Any) -> Any:
+        work = old(self)
+        if work is not None and work.ready is not None:
+            self._peers.send(self.raft, work.ready.send_after_persist, self._store.snapshots)
+            work.ready.send_after_persist = []
+        return work
+
+    return collect
+
+
+@mutant("no_noop_at_term_start", roles, "become_leader", faults=(*CRASHES, *SPLITS))
+def _no_noop(old: Any) -> Any:
+    def become_leader(state: Any) -> None:
+        append = replication.append
+        if state.log.last_index:
+            replication.append = lambda state, kind, data: state.log.last_index
+        try:
+            old(state)
+        finally:
+            replication.append = append
+
+    return become_leader
+
+
+@mutant("window_not_reset_on_reject", progress.Progress, "refuse", net=LOSSY, faults=SPLITS)
+def _window_not_reset(old: Any) -> Any:
+    def refuse(self: Any, rejected: int, hint: int) -> bool:
+        if self.state is progress.ProgressState.REPLICATE:
+            return False
+        refused: bool = old(self, rejected, hint)
+        return refused
+
+    return refuse
+
+
+@mutant(
+    "two_membership_changes_at_once",
+    node.RaftNode,
+    "propose_config",
+    faults=("empty_disk", "remove_member", "disk_slow"),
+)
+def _two_changes(old: Any) -> Any:
+    def propose_config(self: Any, change: Any) -> int:
+        self._check_leads()
+        membership.apply_change(self._state.config, change)
+        return replication.append(self._state, int(EntryKind.CONFIG), encode_change(change))
+
+    return propose_config
+
+
+@mutant(
+    "removed_member_may_lead",
+    election,
+    "promotable",
+    faults=("remove_member", "crash_kill", "isolate_leader", "transfer", "pause"),
+    fault_ms_max=600,
+)
+def _removed_may_lead(old: Any) -> Any:
+    def promotable(state: Any) -> bool:
+        return not state.installing and state.suspect is None
+
+    return promotable
+
+
+@mutant(
+    "read_without_read_index",
+    Reads,
+    "ask",
+    faults=("pause", "pause", "isolate_leader", "shut_out", "client_crash"),
+    fault_ms_max=500,
+    clients=5,
+    jobs_per_client=60,
+)
+def _read_without_index(old: Any) -> Any:
+    def ask(self: Any, raft: Any, session: int, query: Any) -> None:
+        self._waiting.append((0, session, query))
+
+    return ask
+
+
+@mutant(
+    "old_disk_takes_part",
+    rollcall,
+    "is_forgotten",
+    faults=("old_disk", "crash_kill", "crash_power"),
+    fault_ms_max=600,
+)
+def _old_disk(old: Any) -> Any:
+    return lambda lives, life: False

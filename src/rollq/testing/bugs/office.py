@@ -1,0 +1,110 @@
+"""Bugs of the leader's office: what it sends, owes and counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rollq.grid import commands
+from rollq.grid.effects import SendAssign
+from rollq.grid.state import GridState
+from rollq.policy.dispatch import Dispatcher
+from rollq.roles.member import gateway
+from rollq.roles.member.leadership import Leadership
+from rollq.testing.bugs.registry import mutant
+from rollq.wire import messages as wire
+
+
+@mutant("result_dropped_on_client_death", Leadership, "owe_results", faults=("client_crash",))
+def _result_dropped(old: Any) -> Any:
+    return lambda self, session: None
+
+
+@mutant("accepted_before_commit", gateway.HANDLERS, "SubmitJob", faults=("isolate_leader",))
+def _accepted_early(old: Any) -> Any:
+    def submit(self: Any, number: int, message: wire.SubmitJob) -> None:
+        old(self, number, message)
+        self._office._send(number, wire.Accepted(message.job_id))
+
+    return submit
+
+
+@mutant("assigned_before_commit", Leadership, "propose_own", faults=("isolate_leader", "pause"))
+def _assigned_early(old: Any) -> Any:
+    def propose_own(self: Any) -> None:
+        decide = self.dispatcher.decide
+        fence = self.state.last_fence
+
+        def early(count_max: int) -> Any:
+            nonlocal fence
+            decided = decide(count_max)
+            for command in decided:
+                if isinstance(command, commands.AssignJob):
+                    fence += 1
+                    self._assign(_early_assignment(self.state, command, fence))
+            return decided
+
+        replica_of = self._replica
+        known, replica_of.dispatcher = replica_of.dispatcher, _Early(replica_of.dispatcher, early)
+        try:
+            old(self)
+        finally:
+            replica_of.dispatcher = known
+
+    return propose_own
+
+
+class _Early:
+    """The dispatcher with another `decide`."""
+
+    def __init__(self, dispatcher: Dispatcher, decide: Callable[[int], Any]) -> None:
+        self._dispatcher = dispatcher
+        self.decide = decide
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._dispatcher, name)
+
+
+def _early_assignment(state: GridState, command: commands.AssignJob, fence: int) -> SendAssign:
+    job = state.jobs[command.job_id]
+    return SendAssign(
+        command.worker_id,
+        command.job_id,
+        command.attempt,
+        fence,
+        command.lease_ms,
+        job.client.client_id,
+        job.queue,
+        job.exec_name,
+        state.bodies.load(job.body),
+        job.options,
+    )
+
+
+@mutant("credit_counted_twice", Dispatcher, "grant", slots=1, workers=2)
+def _credit_twice(old: Any) -> Any:
+    return lambda self, worker_id, credits: old(self, worker_id, 2 * credits)
+
+
+_KEPT_CREDITS: dict[bytes, int] = {}
+
+
+@mutant("credit_survives_the_session", Dispatcher, "close_worker", faults=("cut_sessions",))
+def _credit_kept(old: Any) -> Any:
+    _KEPT_CREDITS.clear()
+
+    def close_worker(self: Any, worker_id: bytes) -> None:
+        if self.credit(worker_id):
+            _KEPT_CREDITS[worker_id] = self.credit(worker_id)
+        old(self, worker_id)
+
+    return close_worker
+
+
+@mutant("credit_survives_the_session", Dispatcher, "open_worker", faults=("cut_sessions",))
+def _credit_given_back(old: Any) -> Any:
+    def open_worker(self: Any, worker_id: bytes, *arguments: Any, **named: Any) -> None:
+        old(self, worker_id, *arguments, **named)
+        self.grant(worker_id, _KEPT_CREDITS.pop(worker_id, 0))
+
+    return open_worker

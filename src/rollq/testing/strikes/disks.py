@@ -1,0 +1,115 @@
+"""Faults of disks: failures that stop a member, and damage that the fault atlas must allow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rollq.testing.sim_member import SimMember
+
+if TYPE_CHECKING:
+    from rollq.testing.nemesis import Nemesis
+
+FULL_MARGIN_BYTES = 2_000
+ROT_FOLDERS = ("wal", "wal", "snapshots", "history")
+
+
+def sync_fails(nemesis: Nemesis) -> bool:
+    """The next sync of a disk fails, and its pages are gone."""
+    member = nemesis.some_up()
+    if member is not None:
+        member.disk.fail_next_sync = True
+    return member is not None
+
+
+def write_fails(nemesis: Nemesis) -> bool:
+    """The next write to a disk fails."""
+    member = nemesis.some_up()
+    if member is not None:
+        member.disk.fail_next_write = True
+    return member is not None
+
+
+def disk_full(nemesis: Nemesis) -> bool:
+    """A disk is full for a while."""
+    member = nemesis.some_up()
+    if member is None:
+        return False
+    margin = nemesis.chance.draw(0, FULL_MARGIN_BYTES)
+    member.disk.bytes_max = member.disk.used_bytes + margin
+
+    def make_room() -> None:
+        member.disk.bytes_max = -1
+
+    nemesis.later(500, 4_000, make_room)
+    return True
+
+
+def disk_slow(nemesis: Nemesis) -> bool:
+    """A disk is slow for a while."""
+    member = nemesis.chance.pick(nemesis.cluster.members)
+    member.disk_ms_max = nemesis.chance.pick((50, 300, 1_000))
+
+    def fast() -> None:
+        member.disk_ms_max = 2
+
+    nemesis.later(500, 5_000, fast)
+    return True
+
+
+def rot(nemesis: Nemesis) -> bool:
+    """A bit of a disk flips."""
+    member = nemesis.may_damage()
+    if member is None:
+        return False
+    disk, chance = member.disk, nemesis.cluster.streams.disk
+    folder = chance.pick(ROT_FOLDERS)
+    names = disk.names(folder)
+    if not names:
+        return False
+    name = f"{folder}/{chance.pick(names)}"
+    data = disk.read(name, 0, disk.size(name))
+    places = [place for place, byte in enumerate(data) if byte] or [0]
+    if not data:
+        return False
+    member.damaged = True
+    member.rotten_life = member.life
+    disk.rot(name, chance.pick(places), chance.draw(0, 8))
+    nemesis.cluster.trace.note(member.name, "rot", name)
+    if chance.chance(700) and member.driver is not None:
+        member.crash("rotten", power=True)
+    return True
+
+
+def empty_disk(nemesis: Nemesis) -> bool:
+    """A disk is lost."""
+    member = nemesis.may_damage()
+    if member is None:
+        return False
+    member.damaged = True
+    member.replace_disk()
+    return True
+
+
+def old_disk(nemesis: Nemesis) -> bool:
+    """A machine is restored from an image of an earlier life."""
+    member = nemesis.may_damage()
+    if member is None:
+        return False
+    images = [image for image, life in member.images if life < member.present_life]
+    if not images or member.driver is None or not has_witnesses(nemesis, member):
+        return False
+    member.damaged = True
+    member.past_id = member.driver.raft.member_id
+    member.crash("to go back in time", power=False)
+    member.disk.restore(nemesis.chance.pick(images))
+    return True
+
+
+def has_witnesses(nemesis: Nemesis, member: SimMember) -> bool:
+    """Whether no majority could form around an older copy without somebody who knows better.
+    The copy itself has forgotten, so it is no witness."""
+    assert member.driver is not None
+    member_id, boot = member.driver.raft.member_id, member.boot
+    witnesses = [other for other in nemesis.cluster.members if other.boot_noted(member_id) == boot]
+    count = len(nemesis.cluster.members)
+    return len(witnesses) >= count - count // 2

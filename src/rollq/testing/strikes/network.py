@@ -1,0 +1,114 @@
+"""Faults of the network: partitions of every shape, and sessions that break."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rollq.testing.clock import MS
+from rollq.testing.sim_member import SimMember
+
+if TYPE_CHECKING:
+    from rollq.testing.nemesis import Nemesis
+
+
+def partition(nemesis: Nemesis) -> bool:
+    """Two sides that do not hear each other."""
+    addresses = nemesis.shuffled([member.address for member in nemesis.cluster.members])
+    cut = nemesis.chance.draw(1, len(addresses))
+    block(nemesis, [(a, b) for a in addresses[:cut] for b in addresses[cut:]], both=True)
+    return True
+
+
+def one_way(nemesis: Nemesis) -> bool:
+    """One member is not heard by anybody, but hears."""
+    addresses = nemesis.shuffled([member.address for member in nemesis.cluster.members])
+    block(nemesis, [(addresses[0], other) for other in addresses[1:]], both=False)
+    return True
+
+
+def isolate_leader(nemesis: Nemesis) -> bool:
+    """The leader alone, as often as not still hearing."""
+    leader = nemesis.cluster.leader()
+    if leader is None:
+        return False
+    others = [m.address for m in nemesis.cluster.members if m is not leader]
+    pairs = [(leader.address, other) for other in others]
+    block(nemesis, pairs, both=nemesis.chance.chance(700))
+    return True
+
+
+def choke_leader(nemesis: Nemesis) -> bool:
+    """Whoever is elected next speaks to nobody, or to one member only, from its first word."""
+    nemesis.choke_next = True
+    leader = nemesis.cluster.leader()
+    if leader is not None and nemesis.chance.chance(700):
+        isolate_leader(nemesis)
+    return True
+
+
+def elected(nemesis: Nemesis, member: SimMember) -> None:
+    """Somebody was just elected, and has not said a word yet."""
+    if not nemesis.active or not nemesis.choke_next:
+        return
+    nemesis.choke_next = False
+    others = nemesis.shuffled([m.address for m in nemesis.cluster.members if m is not member])
+    heard = nemesis.chance.draw(0, 2)
+    block(nemesis, [(member.address, other) for other in others[heard:]], both=False)
+
+
+def flap(nemesis: Nemesis) -> bool:
+    """One link that comes and goes."""
+    a, b = nemesis.shuffled([member.address for member in nemesis.cluster.members])[:2]
+    for time in range(nemesis.chance.draw(2, 6)):
+        nemesis.timeline.after(time * 300 * MS, nemesis.if_active, lambda: toggle(nemesis, a, b))
+    return True
+
+
+def toggle(nemesis: Nemesis, a: str, b: str) -> None:
+    """Cut a link, or mend it."""
+    blocked = nemesis.cluster.network.blocked
+    for pair in ((a, b), (b, a)):
+        if pair in blocked:
+            del blocked[pair]
+        else:
+            blocked[pair] = None
+
+
+def block(nemesis: Nemesis, pairs: list[tuple[str, str]], *, both: bool) -> None:
+    """Cut directed links for a while."""
+    pairs = pairs + [(b, a) for a, b in pairs] if both else pairs
+    blocked = nemesis.cluster.network.blocked
+    for pair in pairs:
+        blocked[pair] = None
+        if nemesis.chance.chance(300):  # some connections notice at once
+            nemesis.cluster.by_address[pair[1]].link_broke(pair[0])
+
+    def unblock() -> None:
+        for pair in pairs:
+            blocked.pop(pair, None)
+
+    nemesis.later(200, 4_000, unblock)
+
+
+def cut_sessions(nemesis: Nemesis) -> bool:
+    """Half of all sessions break."""
+    links = list(nemesis.cluster.network.links.values())
+    for link in links:
+        if nemesis.chance.chance(500):
+            nemesis.cluster.network.cut(link)
+    return bool(links)
+
+
+def shut_out(nemesis: Nemesis) -> bool:
+    """No client and no worker reaches this member for a while."""
+    network = nemesis.cluster.network
+    address = nemesis.chance.pick(nemesis.cluster.members).address
+    network.shut[address] = None
+    for link in [link for link in network.links.values() if link.member.address == address]:
+        network.cut(link)
+
+    def let_in() -> None:
+        network.shut.pop(address, None)
+
+    nemesis.later(300, 3_000, let_in)
+    return True

@@ -1,0 +1,103 @@
+"""Faults of processes and their clocks: death at any point, sleep, and time that jumps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rollq.testing.clock import MS
+from rollq.testing.sim_member import SimMember
+
+if TYPE_CHECKING:
+    from rollq.testing.nemesis import Nemesis
+
+CRASH_POINTS = (
+    "turn_begun",
+    "ready_taken",
+    "written_not_synced",
+    "synced",
+    "persisted",
+    "sent_after_persist",
+    "applied",
+    "snapshot_written",
+    "history_sealed",
+    "snapshot_saved",
+    "log_compacted",
+    "snapshot_received",
+)
+
+
+def crash_power(nemesis: Nemesis) -> bool:
+    """A machine dies."""
+    return crash(nemesis, nemesis.some_up(), power=True)
+
+
+def crash_kill(nemesis: Nemesis) -> bool:
+    """A process dies; its machine lives on."""
+    return crash(nemesis, nemesis.some_up(), power=False)
+
+
+def crash(nemesis: Nemesis, member: SimMember | None, *, power: bool) -> bool:
+    """A member dies now."""
+    if member is None:
+        return False
+    member.crash("by the nemesis", power=power)
+    tell_links(nemesis, member)
+    return True
+
+
+def tell_links(nemesis: Nemesis, dead: SimMember) -> None:
+    """A process that ends closes its connections; a machine that ends does not."""
+    for member in nemesis.cluster.members:
+        if member is not dead and nemesis.chance.chance(500):
+            member.link_broke(dead.address)
+
+
+def crash_point(nemesis: Nemesis) -> bool:
+    """A member will die at a named point of its loop."""
+    member = nemesis.some_up()
+    if member is not None:
+        member.armed_point = nemesis.chance.pick(CRASH_POINTS)
+    return False  # counted when it strikes, by the name of the point
+
+
+def crash_disk_op(nemesis: Nemesis) -> bool:
+    """A machine will die at some disk call."""
+    member = nemesis.some_up()
+    if member is None:
+        return False
+    member.disk.crash_at(member.disk.op_count + nemesis.chance.draw(1, 40))
+    return True
+
+
+def crash_all(nemesis: Nemesis) -> bool:
+    """Everybody dies at once."""
+    power = nemesis.chance.chance(700)
+    for member in nemesis.cluster.members:
+        if member.driver is not None:
+            member.crash("all at once", power=power)
+    return True
+
+
+def pause(nemesis: Nemesis) -> bool:
+    """A process is suspended for a while."""
+    member = nemesis.some_up()
+    if member is None:
+        return False
+    member.pause()
+    life = member.life
+    nemesis.timeline.after(nemesis.chance.draw(100, 5_000) * MS, lambda: member.resume(life))
+    return True
+
+
+def clock_jump(nemesis: Nemesis) -> bool:
+    """Somebody sets a wall clock."""
+    chance = nemesis.cluster.streams.clock
+    chance.pick(nemesis.cluster.members).clock.jump(chance.pick((-3_600_000, 3_600_000, -500)))
+    return True
+
+
+def clock_stall(nemesis: Nemesis) -> bool:
+    """A machine sleeps: its monotonic clock leaps."""
+    chance = nemesis.cluster.streams.clock
+    chance.pick(nemesis.cluster.members).clock.stall(chance.draw(100, 5_000))
+    return True
