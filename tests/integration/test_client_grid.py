@@ -145,7 +145,11 @@ def test_views_and_changes(client: BlockingClient) -> None:
     assert client.counts().done >= 1
     assert client.status(bytes(15) + b"\x01") is None
     assert client.array(bytes(15) + b"\x01") is None
+    client.set_settings(Settings(client_cap=77))
+    assert client.settings().client_cap == 77
     client.set_settings(Settings())
+    (member,) = client.cluster()["members"]
+    assert member["address"] == client.leader
     with pytest.raises(LocalError) as caught:
         client.query("weather")
     assert "job" in caught.value.hint

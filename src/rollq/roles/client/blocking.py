@@ -278,6 +278,14 @@ class BlockingClient:
         """Every dead job, oldest first."""
         return self._iterate(self._client.dead())
 
+    def settings(self) -> Settings:
+        """The cluster's settings."""
+        return self._thread.run(self._client.settings())
+
+    def cluster(self) -> dict[str, Any]:
+        """The members of the group: who leads, who lags."""
+        return self._thread.run(self._client.cluster())
+
     def query(
         self, what: str, key: bytes = b"", limit: int = 100, *, timeout: float | None = None
     ) -> bytes:

@@ -74,6 +74,14 @@ class Operator(Submitter):
                 return
             after = page.after
 
+    async def settings(self) -> Settings:
+        """The cluster's settings."""
+        return decode_as(await self.query("settings"), Settings)
+
+    async def cluster(self) -> dict[str, Any]:
+        """The members of the group: who leads, who lags."""
+        return decode_as(await self.query("cluster"), dict[str, Any])
+
     async def query(
         self, what: str, key: bytes = b"", limit: int = 100, *, timeout: float | None = None
     ) -> bytes:
