@@ -63,7 +63,7 @@ IDLE_SNAPSHOT_LOG_BYTES_MIN: Final = 1024 * 1024
 SEALED_PACKED_BYTES_MAX: Final = 4 * 1024 * 1024  # of one history segment; five times as JSON
 LOG_TAIL_BYTES: Final = 8 * 1024 * 1024  # of the log in memory before a snapshot, for slow peers
 # Bodies of waiting jobs: in memory up to here, then in scratch files of this size.
-HOT_BODIES_BYTES_MAX: Final = 32 * 1024 * 1024
+HOT_BODIES_BYTES_MAX: Final = 16 * 1024 * 1024
 SPILL_FILE_BYTES: Final = 64 * 1024 * 1024
 SPILL_BLOCKS_MAX: Final = 64  # of 64 KiB, cached of what is read back
 
@@ -155,3 +155,5 @@ PENDING_BYTES_PAUSE: Final = 32 * 1024 * 1024
 PENDING_BYTES_MAX: Final = 128 * 1024 * 1024
 # Descriptors that connections leave for the log, snapshots, peers and whatever else a process has.
 DESCRIPTORS_KEPT: Final = 256
+# How long a member that stops lets its last words be read.
+HANG_UP_MS_MAX: Final = 500

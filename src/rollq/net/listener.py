@@ -8,7 +8,7 @@ import resource
 from collections.abc import Callable
 
 from rollq.base.errors import ErrorCode, LocalError
-from rollq.base.limits import DESCRIPTORS_KEPT, LINKS_MAX, LISTEN_BACKLOG
+from rollq.base.limits import DESCRIPTORS_KEPT, HANG_UP_MS_MAX, LINKS_MAX, LISTEN_BACKLOG
 from rollq.net.link import DEFAULT_LIMITS, Link, LinkLimits
 from rollq.wire.compact import Message
 from rollq.wire.connection import Connection
@@ -54,10 +54,16 @@ class Listener:
         """Take no more, and hang up on everybody."""
         if self._server is None:
             return
-        self._server.close()
+        server, self._server = self._server, None
+        server.close()
         for link in list(self._links):
             link.close(reason)
-        self._server = None
+        try:
+            async with asyncio.timeout(HANG_UP_MS_MAX / 1000):
+                await server.wait_closed()
+        except TimeoutError:  # somebody does not read what is left for it
+            for link in list(self._links):
+                link.abort(reason)
 
     def _accept(self) -> Link:
         connection = Connection(Side.ACCEPTER, self._group)

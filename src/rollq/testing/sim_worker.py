@@ -8,7 +8,8 @@ from typing import Any
 from rollq.base.ids import WorkerId
 from rollq.base.jobs import AttemptRef, Status
 from rollq.roles.worker import signals
-from rollq.roles.worker.machine import WorkerMachine, WorkerSetup
+from rollq.roles.worker.machine import WorkerMachine
+from rollq.roles.worker.session import WorkerSetup
 from rollq.testing.clock import MS
 from rollq.testing.network import SessionLink
 from rollq.testing.sim_member import World

@@ -1,11 +1,13 @@
+"""The worker's machine: its session, one attempt, and newer attempts."""
+
 from __future__ import annotations
 
 import pytest
 
-from rollq.base.jobs import AttemptRef, Status
-from rollq.base.limits import DEDUP_RECORDS_MAX, UNTAKEN_RESULTS_MAX
+from rollq.base.jobs import Status
 from rollq.roles.worker.attempts import Phase
-from rollq.roles.worker.machine import IDLE_HEARTBEAT_MS, Link, WorkerMachine, WorkerSetup
+from rollq.roles.worker.machine import WorkerMachine
+from rollq.roles.worker.session import IDLE_HEARTBEAT_MS, Link, WorkerSetup
 from rollq.roles.worker.signals import (
     Connect,
     Connected,
@@ -13,17 +15,13 @@ from rollq.roles.worker.signals import (
     CpuOk,
     Disconnect,
     Disconnected,
-    DrainRequested,
-    Exit,
     Finished,
     ForgetResult,
-    Instruction,
     KillJob,
     Received,
     Send,
     Started,
     StartFailed,
-    StartJob,
     Stored,
     StoredResult,
     StoreResult,
@@ -31,62 +29,21 @@ from rollq.roles.worker.signals import (
 )
 from rollq.wire import messages as wire
 from tests.unit.roles.chance import MiddleJitter
-
-WORKER = b"w" * 16
-LEASE_MS = 3_000
-
-
-def job(number: int) -> bytes:
-    return number.to_bytes(16, "big")
-
-
-def ref(number: int, attempt: int = 1, fence: int = 0) -> AttemptRef:
-    return AttemptRef(job(number), attempt, fence or 10 * number + attempt)
-
-
-def assign(of: AttemptRef) -> Received:
-    message = wire.AssignJob(of.job_id, of.attempt, of.fence, LEASE_MS, "q", "exec", b"body")
-    return Received(message)
-
-
-def stop(of: AttemptRef) -> Received:
-    return Received(wire.StopJob(of.job_id, of.attempt, of.fence))
-
-
-def taken(of: AttemptRef) -> Received:
-    return Received(wire.AckTaken(of.job_id, of.attempt))
-
-
-def ack(of: AttemptRef, status: int = Status.OK, result: bytes = b"") -> Send:
-    return Send(wire.AckJob(of.job_id, of.attempt, of.fence, status, result))
-
-
-def machine(slots: int = 2, stored: tuple[StoredResult, ...] = ()) -> WorkerMachine:
-    setup = WorkerSetup(WORKER, ("m1", "m2"), ("q",), "box", 7, slots, ("compact",))
-    return WorkerMachine(setup, MiddleJitter(), stored)
-
-
-def welcomed(slots: int = 2, stored: tuple[StoredResult, ...] = ()) -> WorkerMachine:
-    worker = machine(slots, stored)
-    worker.handle(Started())
-    worker.handle(Connected())
-    worker.handle(Received(wire.Welcome("g", 1)))
-    return worker
-
-
-def of_type(out: list[Instruction], kind: type) -> list[Instruction]:
-    return [instruction for instruction in out if isinstance(instruction, kind)]
-
-
-def started(out: list[Instruction]) -> list[AttemptRef]:
-    return [i.ref for i in out if isinstance(i, StartJob)]
-
-
-def run_to_offer(worker: WorkerMachine, of: AttemptRef) -> None:
-    worker.handle(assign(of))
-    worker.handle(Finished(of, Status.OK, b"r"))
-    worker.handle(Stored(of))
-
+from tests.unit.roles.worker_machines import (
+    LEASE_MS,
+    WORKER,
+    ack,
+    assign,
+    job,
+    machine,
+    of_type,
+    ref,
+    run_to_offer,
+    started,
+    stop,
+    taken,
+    welcomed,
+)
 
 # --- session
 
@@ -293,120 +250,12 @@ def test_older_attempt_delivered_late_is_ignored() -> None:
     assert worker.handle(stop(ref(1, attempt=1))) == []
 
 
-# --- stopping
-
-
-def test_stop_kills_and_acks_what_the_execution_says() -> None:
-    worker = welcomed()
-    worker.handle(assign(ref(1)))
-    assert worker.handle(stop(ref(1))) == [KillJob(ref(1))]
-    assert worker.handle(stop(ref(1))) == []
-    worker.handle(Finished(ref(1), Status.CANCELLED))
-    assert worker.handle(Stored(ref(1))) == [ack(ref(1), Status.CANCELLED)]
-    assert worker.handle(stop(ref(1))) == [ack(ref(1), Status.CANCELLED)]
-
-
-def test_stop_of_a_waiting_attempt_never_starts_it() -> None:
-    worker = welcomed(slots=1)
-    worker.handle(assign(ref(1)))
-    worker.handle(assign(ref(2)))
-    out = worker.handle(stop(ref(2)))
-    assert out == [StoreResult(StoredResult(ref(2), LEASE_MS, Status.CANCELLED))]
-    assert started(worker.handle(Finished(ref(1)))) == []
-
-
-def test_stop_of_an_attempt_that_never_came_is_answered_and_it_never_runs() -> None:
-    worker = welcomed()
-    out = worker.handle(stop(ref(1)))
-    assert [type(i) for i in out] == [StoreResult]
-    assert worker.handle(assign(ref(1))) == []
-    assert worker.handle(Stored(ref(1))) == [ack(ref(1), Status.CANCELLED)]
-    worker.handle(taken(ref(1)))
-    assert worker.handle(stop(ref(1))) == []
-
-
-def test_stop_of_a_newer_attempt_that_never_came_ends_the_older() -> None:
-    worker = welcomed()
-    worker.handle(assign(ref(1)))
-    out = worker.handle(stop(ref(1, attempt=2)))
-    assert out[0] == KillJob(ref(1))
-
-
-# --- room
-
-
-def test_more_than_fits_waits_and_earns_no_credit_until_it_fits() -> None:
-    worker = welcomed(slots=1)
-    assert started(worker.handle(assign(ref(1)))) == [ref(1)]
-    assert worker.handle(assign(ref(2))) == []
-    out = worker.handle(Finished(ref(1)))
-    assert started(out) == [ref(2)]
-    assert of_type(out, Send) == []
-    assert Send(wire.Credit(1)) in worker.handle(Finished(ref(2)))
-
-
-def test_busy_cpu_keeps_credit_back() -> None:
-    worker = welcomed()
-    worker.handle(CpuBusy())
-    worker.handle(assign(ref(1)))
-    assert of_type(worker.handle(Finished(ref(1))), Send) == []
-    assert worker.handle(CpuOk()) == [Send(wire.Credit(1))]
-
-
-def test_results_that_nobody_takes_stop_the_credit_and_then_the_work() -> None:
-    worker = welcomed(slots=1)
-    number = 0
-    while worker.credit:
-        number += 1
-        run_to_offer(worker, ref(number))
-    assert number == UNTAKEN_RESULTS_MAX
-    assert started(worker.handle(assign(ref(number + 1)))) == [ref(number + 1)]
-    out = worker.handle(assign(ref(number + 2)))
-    assert [type(i.message) for i in out if isinstance(i, Send)] == [wire.Nack]
-
-
-def test_dedup_is_bounded() -> None:
-    worker = welcomed(slots=1)
-    for number in range(1, DEDUP_RECORDS_MAX + 2):
-        run_to_offer(worker, ref(number))
-        worker.handle(taken(ref(number)))
-    assert worker.handle(assign(ref(2))) == []
-    assert started(worker.handle(assign(ref(1)))) == [ref(1)]
-
-
-# --- leaving
-
-
-def test_drain_finishes_what_runs_refuses_the_rest_and_leaves() -> None:
-    worker = welcomed()
-    worker.handle(assign(ref(1)))
-    assert worker.handle(DrainRequested()) == []
-    out = worker.handle(assign(ref(2)))
-    assert [type(i.message) for i in out if isinstance(i, Send)] == [wire.Nack]
-    worker.handle(taken(ref(2)))
-    worker.handle(Finished(ref(1)))
-    worker.handle(Stored(ref(1)))
-    out = worker.handle(taken(ref(1)))
-    assert out == [
-        ForgetResult(ref(1)),
-        Send(wire.Goodbye("drained")),
-        Disconnect(),
-        Exit(),
-    ]
-    assert worker.handle(assign(ref(3))) == []
-
-
-def test_drain_without_a_session_or_work_leaves_at_once() -> None:
-    assert machine().handle(DrainRequested()) == [Exit()]
-    greeting = machine()
-    greeting.handle(Connected())
-    assert greeting.handle(DrainRequested()) == [Disconnect(), Exit()]
-
-
-def test_end_of_an_unknown_execution_changes_nothing() -> None:
-    worker = welcomed()
-    assert worker.handle(Finished(ref(1))) == []
-    assert worker.handle(StartFailed(ref(1))) == []
-    run_to_offer(worker, ref(1))
-    assert worker.handle(Finished(ref(1))) == []
-    assert worker.handle(Stored(ref(1))) == []
+def test_what_may_wait_ahead_is_credit_but_no_slot() -> None:
+    setup = WorkerSetup(WORKER, ("m1",), ("q",), "box", 7, 1, (), ahead=2)
+    worker = WorkerMachine(setup, MiddleJitter())
+    worker.handle(Started())
+    hello = worker.handle(Connected())[0]
+    assert isinstance(hello, Send)
+    assert isinstance(hello.message, wire.HelloWorker)
+    assert hello.message.slots == 1
+    assert worker.handle(Received(wire.Welcome("g", 1))) == [Send(wire.Credit(3))]

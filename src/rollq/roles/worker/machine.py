@@ -12,17 +12,16 @@ Laws kept here:
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
-from rollq.base.ids import JobId, WorkerId
+from rollq.base.ids import JobId
 from rollq.base.jobs import AttemptRef, Status
 from rollq.base.limits import UNTAKEN_RESULTS_MAX
 from rollq.base.stamp import Jitter
 from rollq.roles.redial import Redial
 from rollq.roles.worker.attempts import Attempts, Held, Phase
+from rollq.roles.worker.session import IDLE_HEARTBEAT_MS, Link, WorkerSetup
 from rollq.roles.worker.signals import (
     Connect,
     Connected,
@@ -49,30 +48,6 @@ from rollq.roles.worker.signals import (
 )
 from rollq.wire import messages as wire
 
-IDLE_HEARTBEAT_MS: Final = 10_000
-
-
-@dataclass(slots=True, frozen=True)
-class WorkerSetup:
-    """Who this worker is. `incarnation` is larger at each start of the process."""
-
-    worker_id: WorkerId
-    addresses: tuple[str, ...]
-    patterns: tuple[str, ...]
-    name: str = ""
-    incarnation: int = 1
-    slots: int = 1
-    features: tuple[str, ...] = ()
-
-
-class Link(enum.IntEnum):
-    """Where the session with a member stands."""
-
-    DOWN = 0
-    GREETING = 1
-    OPEN = 2
-    LEFT = 3  # drained; nothing follows
-
 
 class WorkerMachine:
     """Attempts, results not yet taken, credit and the session. `handle` is the only mutator."""
@@ -97,7 +72,7 @@ class WorkerMachine:
         """Start from the results that the durable table still holds, oldest first."""
         self._setup = setup
         self._redial = Redial(setup.addresses, jitter)
-        self._attempts = Attempts(setup.slots)
+        self._attempts = Attempts(setup.slots + setup.ahead)
         self._unpaid = 0  # assignments that the leader owes us and sends without credit
         self._granted = 0  # credit that the leader has not spent, as far as we know
         self._link = Link.DOWN
@@ -229,7 +204,7 @@ class WorkerMachine:
             self._attempts.hold(held)
             if self._draining:
                 self._refuse(held, "draining")
-            elif len(self._attempts) > UNTAKEN_RESULTS_MAX + self._setup.slots:
+            elif len(self._attempts) > UNTAKEN_RESULTS_MAX + self._setup.slots + self._setup.ahead:
                 self._refuse(held, "no room")
 
     def _supersede(self, job_id: JobId) -> None:

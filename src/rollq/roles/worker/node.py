@@ -25,9 +25,10 @@ from rollq.net.link import Link
 from rollq.roles.worker import signals
 from rollq.roles.worker.cpu import SAMPLE_MS, CpuCap
 from rollq.roles.worker.executor import Executor
-from rollq.roles.worker.machine import Link as LinkState
-from rollq.roles.worker.machine import WorkerMachine, WorkerSetup
+from rollq.roles.worker.machine import WorkerMachine
 from rollq.roles.worker.results import ResultTable
+from rollq.roles.worker.session import Link as LinkState
+from rollq.roles.worker.session import WorkerSetup
 from rollq.roles.worker.setup import NodeSetup
 from rollq.roles.worker.writer import ResultWriter
 from rollq.wire import messages as wire
@@ -112,8 +113,9 @@ class WorkerNode:
             setup.patterns,
             setup.name,
             incarnation,
-            setup.slots + setup.ahead,
+            setup.slots,
             FEATURES,
+            setup.ahead,
         )
         self._machine = WorkerMachine(who, SystemChance(), stored)
         log.info(
