@@ -32,13 +32,20 @@ def is_fresh(record: JobRecord) -> bool:
 def gather(records: Iterable[JobRecord]) -> list[list[JobRecord]]:
     """Fresh jobs, given by seq, in groups that differ in nothing but the columns."""
     crowds: dict[tuple[object, ...], list[JobRecord]] = {}
-    same: tuple[object, ...] = ()
+    last: JobRecord | None = None
     crowd: list[JobRecord] = []
     for record in records:
-        key = (record.client.client_id, record.queue, record.exec_name, record.options)
-        if key != same:
-            same, crowd = key, crowds.setdefault(key, [])
+        if (
+            last is None
+            or record.client is not last.client
+            or record.queue is not last.queue
+            or record.exec_name is not last.exec_name
+            or record.options is not last.options
+        ):
+            key = (record.client.client_id, record.queue, record.exec_name, record.options)
+            crowd = crowds.setdefault(key, [])
         crowd.append(record)
+        last = record
     return list(crowds.values())
 
 
@@ -94,7 +101,7 @@ def admit(state: GridState, crowd: Crowd, adopt: Adopt, offset: int) -> int:
 def _runs(values: Iterable[int]) -> list[int]:
     runs: list[int] = []
     for value, same in groupby(values):
-        runs += (value, sum(1 for _ in same))
+        runs += (value, len(list(same)))
     return runs
 
 

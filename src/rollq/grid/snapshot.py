@@ -68,9 +68,12 @@ def snapshot_pieces(state: GridState) -> tuple[int, Iterator[bytes]]:
     """How many bytes a snapshot has, and the bytes piece by piece. The state must not change
     before the last piece is taken."""
     bodies = state.bodies
-    records = sorted(state.jobs.values(), key=_by_seq)
-    crowds = gather(record for record in records if is_fresh(record))
-    rows = [record for record in records if not is_fresh(record)]
+    fresh: list[JobRecord] = []
+    rows: list[JobRecord] = []
+    for record in sorted(state.jobs.values(), key=_by_seq):
+        (fresh if is_fresh(record) else rows).append(record)
+    crowds = gather(fresh)
+    crowd_sizes = [[bodies.size(record.body) for record in crowd] for crowd in crowds]
     sizes = [_own_bytes(bodies, record) for record in rows]
     head = Head(
         state.applied_index,
@@ -91,13 +94,14 @@ def snapshot_pieces(state: GridState) -> tuple[int, Iterator[bytes]]:
         ],
         [BatchRow(*key, batch) for key, batch in state.batches.items()],
         [array_row(array) for array in sorted(state.arrays.values(), key=_by_seq)],
-        [crowd_of(crowd, [bodies.size(record.body) for record in crowd]) for crowd in crowds],
+        list(map(crowd_of, crowds, crowd_sizes)),
         list(_row_chunks(zip(rows, sizes, strict=True))),
     )
     data = _encoder.encode(head)
     tokens = [record.body for crowd in crowds for record in crowd]
     tokens += [row.body for row, size in zip(rows, sizes, strict=True) if size > 0]
-    total = PREFACE_BYTES + len(data) + sum(map(sealed_bytes, map(bodies.size, tokens)))
+    bodies_bytes = sum(map(sealed_bytes, chain(*crowd_sizes, (s for s in sizes if s > 0))))
+    total = PREFACE_BYTES + len(data) + bodies_bytes
     preface = bytes([VERSION]) + len(data).to_bytes(8, "little")
     return total, chain((preface, data), _body_pieces(bodies, tokens))
 

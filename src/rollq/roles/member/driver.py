@@ -53,7 +53,7 @@ RAFT_MESSAGES = RaftMessage
 PROMOTE_EVERY_TICKS = 8
 GAPS_EVERY_TICKS = 16
 IDLE_TICKS_BEFORE_MARK = 8
-IDLE_TICKS_BEFORE_SNAPSHOT = 40
+IDLE_TICKS_BEFORE_SNAPSHOT = 20
 SCRUB_EVERY_TICKS = 400
 
 
@@ -106,6 +106,14 @@ class Driver:
     def leading(self) -> bool:
         """Whether the office is open: elected, and everything committed is applied."""
         return self._leading_term != 0
+
+    @property
+    def _will_lead(self) -> bool:
+        """Whether it leads or is about to: nobody else can tell a client more. A member that is
+        the whole group is about to from its start."""
+        voters = self.raft.config.voters
+        alone = all(voter.id == self.raft.member_id for voter in voters)
+        return self.raft.role is Role.LEADER or (alone and self._setup.raft.fixed_leader)
 
     def hello(self) -> LeaderHello:
         """What this member says first on a link to another."""
@@ -165,7 +173,7 @@ class Driver:
         """A client or worker said something; its first word must be a hello."""
         if self.leading:
             self._gateway.message(session, message)
-        elif self.raft.role is Role.LEADER and len(self._held) < HELD_MESSAGES_MAX:
+        elif self._will_lead and len(self._held) < HELD_MESSAGES_MAX:
             self._held.append((session, message))
         else:
             self._send_away(session)
@@ -306,12 +314,16 @@ class Driver:
             self._leading_term = 0
             self._gateway.reads.clear()
             self.office.lose(raft.leader_address, raft.config)
-        if raft.role is not Role.LEADER:
+        if not self._will_lead:
             while self._held:
                 session, message = self._held.popleft()
                 if message is not None:
                     self._send_away(session)
-        elif not self._leading_term and raft.term_at(self.state.applied_index) == raft.term:
+        elif (
+            raft.role is Role.LEADER
+            and not self._leading_term
+            and raft.term_at(self.state.applied_index) == raft.term
+        ):
             self._leading_term = raft.term
             self.office.gain(raft.member_id)
             while self._held:

@@ -15,6 +15,7 @@ import gc
 import logging
 import os
 import signal
+import time
 from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Final, NoReturn
@@ -71,6 +72,7 @@ class SnapshotRunner:
         self._loop = asyncio.get_running_loop()
         self._order: SnapshotOrder | None = None
         self._child = 0
+        self._fork_ms = 0
         self._pipe = -1
         self._answer = bytearray()
 
@@ -97,12 +99,14 @@ class SnapshotRunner:
         self._pipe, answer_to = os.pipe()
         # No handler of ours may run in the child, not even between two of its first steps.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        begun_ns = time.perf_counter_ns()
         try:
             self._child = os.fork()
             if not self._child:
                 _write_in_child(order, self._disk, answer_to)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        self._fork_ms = (time.perf_counter_ns() - begun_ns) // 1_000_000
         os.close(answer_to)
         os.set_blocking(self._pipe, False)
         self._answer.clear()
@@ -138,6 +142,7 @@ class SnapshotRunner:
             if error is not None and not isinstance(error, RollqError):
                 raise error
             self._over(order, error)
+            self._persist.submit(_trim)
 
         self._loop.run_in_executor(self._persist, order.publish, written).add_done_callback(
             published
@@ -149,10 +154,11 @@ class SnapshotRunner:
             self._driver.finish_snapshot(order)
             if order.taken is not None:
                 log.info(
-                    "snapshot at %d, %d bytes; the log begins after %d",
+                    "snapshot at %d, %d bytes; the log begins after %d; the fork took %d ms",
                     order.index,
                     order.taken.size_bytes,
                     order.compact_to,
+                    self._fork_ms,
                 )
         self._done(error)
 
@@ -172,6 +178,12 @@ def _write_in_child(order: SnapshotOrder, disk: RealDisk, answer_to: int) -> NoR
     with contextlib.suppress(OSError):
         os.write(answer_to, _encode(answer))
     os._exit(0)
+
+
+def _trim() -> None:
+    """Give freed memory back: the log and the history that the snapshot stands for were large."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _leave_parent(files: list[int], answer_to: int) -> None:
