@@ -123,6 +123,19 @@ def test_a_running_job_is_listed_and_cancelled(grid: Grid) -> None:
     grid.until(lambda: grid.json("job", job_id)["state"] == "cancelled")
 
 
+def test_waiting_ends_before_the_jobs_do(grid: Grid) -> None:
+    grid.run("submit", "forever", "--wait", "--wait-timeout", "0.2", code=3)
+    grid.run("submit", "forever", "--array", "2", "--wait", "--wait-timeout", "0.2", code=3)
+    grid.run("submit", "forever", "--array", "1", "--wait", "--wait-timeout=0.2", "--json", code=3)
+
+    def running() -> list[str]:
+        return [job["id"] for job in grid.lines("jobs", "--state", "running")]
+
+    grid.until(lambda: len(running()) == 4)  # as many as the worker has slots
+    grid.run("cancel", *running())
+    grid.until(lambda: not running())
+
+
 def test_a_paused_queue_explains_itself(grid: Grid) -> None:
     assert grid.json("queue", "pause", "night") == {"queue": "night", "paused": True}
     job_id = grid.run("submit", "calcA", "--queue", "night").strip()

@@ -55,6 +55,11 @@ def test_a_leader_that_is_told_to_stop_hands_over(tmp_path: Path) -> None:
         assert grid.json("job", job_id)["state"] == "queued"
         assert f"member {leader} is away" in grid.run("doctor", code=1)
         assert "handing leadership over" in fleet.log_of(leader)
+        second = grid.json("cluster", "status")["leader"]
+        fleet.kill(second)
+        told = grid.run("doctor", "--timeout", "1", code=3)
+        assert f"{second} cannot be reached" in told
+        assert "answers, but knows no leader" in told
 
 
 def test_the_demonstration_checks_itself(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rollq.cli.failures import EXIT_FOUND, EXIT_UNREACHABLE
 from rollq.cli.options import DEFAULT_SERVERS, DEFAULT_TIMEOUT_S, Json, StateDir, Timeout
 
 if TYPE_CHECKING:
@@ -42,19 +43,22 @@ def doctor(
 ) -> None:
     """Check a running group, or the state directory of a member, and say what is wrong.
 
-    Changes nothing. Exit code 1 if there is a problem; notes alone are none.
+    Changes nothing. Exit code 1 if there is a problem, 3 if no leader answers; notes alone are
+    none.
     """
     from rollq.cli.output import write_json, write_line
     from rollq.cli.service import run
     from rollq.store.check import PROBLEM
 
     findings: list[Finding] = []
+    is_led = True
     if state is not None:
         findings += _state_findings(state)
     if servers or state is None:
         from rollq.cli.health import group_findings
 
-        findings += run(group_findings(servers or DEFAULT_SERVERS, timeout))
+        is_led, found = run(group_findings(servers or DEFAULT_SERVERS, timeout))
+        findings += found
     problems = sum(finding.severity == PROBLEM for finding in findings)
     if as_json:
         rows = [{"severity": one.severity, "what": one.what, "todo": one.todo} for one in findings]
@@ -66,7 +70,7 @@ def doctor(
                 write_line(f"  {one.todo}")
         write_line(f"{problems} problems" if problems else "no problems")
     if problems:
-        raise typer.Exit(1)
+        raise typer.Exit(EXIT_FOUND if is_led else EXIT_UNREACHABLE)
 
 
 def _state_findings(state: Path) -> list[Finding]:

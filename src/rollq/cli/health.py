@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Final
 
 from rollq.base.errors import RollqError
+from rollq.cli.failures import EXIT_UNREACHABLE, exit_code_of
 from rollq.cli.grid import ask, connected
 from rollq.grid.views import QueueView, WorkerView
 from rollq.history.segments import Segments
 from rollq.net.dialer import dial
+from rollq.roles.client.session import as_addresses
 from rollq.roles.member.status import ClusterView
 from rollq.store.check import NOTE, PROBLEM, Finding
 from rollq.store.disk import Disk
@@ -58,17 +60,18 @@ def room_findings(state: Path) -> list[Finding]:
     ]
 
 
-async def group_findings(servers: str, timeout_s: float) -> list[Finding]:
-    """How a running group is.
-
-    Raises:
-        RollqError: no leader answers, which is the worst finding of all.
-    """
-    async with connected(servers, timeout_s) as client:
-        cluster = await ask(client, ClusterView, "cluster")
-        counts = await ask(client, QueueView, "counts")
-        queues = await ask(client, list[QueueView], "queues", b"", ROWS_MAX)
-        workers = await ask(client, list[WorkerView], "workers", b"", ROWS_MAX)
+async def group_findings(servers: str, timeout_s: float) -> tuple[bool, list[Finding]]:
+    """Whether a leader answers, and how its group is."""
+    try:
+        async with connected(servers, timeout_s) as client:
+            cluster = await ask(client, ClusterView, "cluster")
+            counts = await ask(client, QueueView, "counts")
+            queues = await ask(client, list[QueueView], "queues", b"", ROWS_MAX)
+            workers = await ask(client, list[WorkerView], "workers", b"", ROWS_MAX)
+    except RollqError as error:
+        if exit_code_of(error) != EXIT_UNREACHABLE:
+            raise
+        return False, await _without_leader(servers)
     findings = [
         Finding(
             NOTE,
@@ -78,7 +81,26 @@ async def group_findings(servers: str, timeout_s: float) -> list[Finding]:
     ]
     findings += await _members(cluster)
     findings += _jobs(counts, queues, workers)
-    return findings
+    return True, findings
+
+
+async def _without_leader(servers: str) -> list[Finding]:
+    """Why nobody leads, as far as it can be seen from here."""
+    findings = []
+    addresses = as_addresses(servers)
+    troubles = {address: await _trouble(address) for address in addresses}
+    for address, trouble in troubles.items():
+        if trouble:
+            todo = "start it, or correct the address"
+            findings.append(Finding(PROBLEM, f"{address} cannot be reached: {trouble}", todo))
+        else:
+            findings.append(Finding(NOTE, f"{address} answers, but knows no leader"))
+    away = sum(map(bool, troubles.values()))
+    if away == len(addresses):
+        todo = "start the members; if they run, check the network between them and here"
+    else:
+        todo = "a majority of the members must run and reach each other: look at their logs"
+    return [Finding(PROBLEM, f"no leader answers at {servers}", todo), *findings]
 
 
 async def _members(cluster: ClusterView) -> list[Finding]:

@@ -38,7 +38,7 @@ Exit codes:
   0  it went well
   1  the job failed, or a check found something
   2  wrong usage
-  3  no leader could be reached in time
+  3  no answer in time: no leader is reached, or what was waited for goes on
   4  the grid refused
 \b
 Defaults come from arguments, then ROLLQ_… environment variables, then the

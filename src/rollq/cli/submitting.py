@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rollq.base.errors import ErrorCode, LocalError
+from rollq.base.errors import DeadlineError, ErrorCode, LocalError
 from rollq.cli.documents import result_document
 from rollq.cli.grid import connected
 from rollq.cli.output import remark, write_json, write_line
-from rollq.cli.progress import progress_bar
+from rollq.cli.progress import Advance, progress_bar
 from rollq.roles.client.client import Client
 from rollq.roles.client.handles import Batch
 from rollq.roles.client.results import Result
@@ -97,11 +98,7 @@ async def _batch(batch: Batch, order: Order, client: Client) -> bool:
         return True
     with progress_bar("ended", is_quiet=order.as_json) as advance:
         if order.as_json or order.out is not None:
-            async for result in batch.results():
-                save_files(order.out, result, apart=True)
-                advance(batch.counts.ended, len(batch))
-                if order.as_json:
-                    write_json(result_document(result))
+            await _each(batch, order, advance)
         else:
             await batch.wait(order.wait_s, advance)
     counts = batch.counts
@@ -111,6 +108,25 @@ async def _batch(batch: Batch, order: Order, client: Client) -> bool:
             f"{counts.cancelled + counts.cut} cancelled"
         )
     return counts.ok == len(batch)
+
+
+async def _each(batch: Batch, order: Order, advance: Advance) -> None:
+    """Every result as it comes."""
+    try:
+        async with asyncio.timeout(order.wait_s):
+            async for result in batch.results():
+                save_files(order.out, result, apart=True)
+                advance(batch.counts.ended, len(batch))
+                if order.as_json:
+                    write_json(result_document(result))
+    except DeadlineError:
+        raise
+    except TimeoutError:
+        raise DeadlineError(
+            ErrorCode.TIMED_OUT,
+            f"{batch.counts.ended} of {len(batch)} jobs ended within {order.wait_s} s",
+            "they go on: look with `rollq jobs`, or end them with `rollq cancel`",
+        ) from None
 
 
 def save_files(folder: Path | None, result: Result, *, apart: bool) -> None:

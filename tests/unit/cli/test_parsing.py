@@ -126,7 +126,7 @@ def test_wrong_usage_is_told_and_has_code_2(arguments: list[str]) -> None:
     assert "Traceback" not in result.stderr
 
 
-@pytest.mark.parametrize("arguments", [["status"], ["submit", "calcA"], ["job", ID], ["doctor"]])
+@pytest.mark.parametrize("arguments", [["status"], ["submit", "calcA"], ["job", ID]])
 def test_nobody_there_is_code_3_and_says_who_was_asked(arguments: list[str]) -> None:
     result = runner.invoke(app, [*arguments, "-s", NOWHERE, "--timeout", "0.2"])
     assert result.exit_code == 3
@@ -136,6 +136,16 @@ def test_nobody_there_is_code_3_and_says_who_was_asked(arguments: list[str]) -> 
     error = json.loads(result.stderr)["error"]
     assert error["name"] == "timed_out"
     assert error["hint"]
+
+
+def test_the_doctor_says_who_is_missing() -> None:
+    base = ["doctor", "-s", f"{NOWHERE},127.0.0.1:2", "--timeout", "0.2"]
+    told = runner.invoke(app, base)
+    assert told.exit_code == 3
+    assert f"{NOWHERE} cannot be reached" in told.stdout
+    result = runner.invoke(app, [*base, "--json"])
+    document = json.loads(result.stdout)
+    assert (result.exit_code, document["ok"], len(document["findings"])) == (3, False, 3)
 
 
 def test_arguments_win_over_the_environment_and_that_over_the_file(
