@@ -8,7 +8,7 @@ disk error, and the operator who brings the member back.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from rollq.base.errors import DiskError, ErrorCode
@@ -42,6 +42,21 @@ class World:
     trace: Trace
     checkers: Sequence[Checker]
     count: Callable[[str], None]  # a fault of this kind struck
+    # The checkers that look at one kind of happening, since most look at few.
+    on_started: list[Callable[..., None]] = field(init=False)
+    on_turned: list[Callable[..., None]] = field(init=False)
+    on_works: list[Callable[..., None]] = field(init=False)
+    on_sends: list[Callable[..., None]] = field(init=False)
+    on_hears: list[Callable[..., None]] = field(init=False)
+    on_applied: list[Callable[..., None]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        for hook in ("started", "turned", "works", "sends", "hears", "applied"):
+            setattr(self, f"on_{hook}", self._watching(hook))
+
+    def _watching(self, hook: str) -> list[Callable[..., None]]:
+        idle = getattr(Checker, hook)
+        return [getattr(c, hook) for c in self.checkers if getattr(type(c), hook) is not idle]
 
 
 class SimMember:
@@ -131,8 +146,8 @@ class SimMember:
         self._watch_applies(driver)
         self.driver = driver
         self.images = [*self.images[-3:], (self.disk.snapshot(), self.life)]
-        for checker in self.world.checkers:
-            checker.started(self, driver)
+        for check in self.world.on_started:
+            check(self, driver)
         first_us = self._jitter.draw(1, self.setup.tick_ms * MS)
         self.world.timeline.after(first_us, self._tick, self.life)
 
@@ -224,8 +239,8 @@ class SimMember:
         while not self._busy and self.driver is driver:
             work = driver.begin()
             if work is not None:
-                for checker in self.world.checkers:
-                    checker.works(self, driver, work)
+                for check in self.world.on_works:
+                    check(self, driver, work)
             self._flush(driver)
             self._maybe_snapshot(driver)
             if work is None:
@@ -246,8 +261,8 @@ class SimMember:
             self._flush(driver)
             if driver.roll.phase is Phase.PRESENT:
                 self.present_life = self.life
-            for checker in self.world.checkers:
-                checker.turned(self, driver)
+            for check in self.world.on_turned:
+                check(self, driver)
             self._busy = False
             self._begin(driver)
         except SimulatedCrash:
@@ -281,8 +296,8 @@ class SimMember:
             if written is not None:
                 order.publish(written)
             driver.finish_snapshot(order)
-            for checker in self.world.checkers:
-                checker.turned(self, driver)
+            for check in self.world.on_turned:
+                check(self, driver)
         except SimulatedCrash:
             self.crash("at a crash point", power=True)
         except DiskError as error:
@@ -299,8 +314,8 @@ class SimMember:
     def _flush(self, driver: Driver) -> None:
         network = self.world.network
         for output in driver.take_outputs():
-            for checker in self.world.checkers:
-                checker.sends(self, driver, output)
+            for check in self.world.on_sends:
+                check(self, driver, output)
             if isinstance(output, ToPeer):
                 network.send(self, output.address, output.message)
             elif isinstance(output, ToSession):
@@ -319,8 +334,8 @@ class SimMember:
         driver.peer_message(sender, message, boot)
 
     def _session_message(self, driver: Driver, session: int, message: Any) -> None:
-        for checker in self.world.checkers:
-            checker.hears(self, session, message)
+        for check in self.world.on_hears:
+            check(self, session, message)
         driver.session_message(session, message)
 
     def _session_closed(self, driver: Driver, session: int) -> None:
@@ -332,12 +347,12 @@ class SimMember:
     def _watch_applies(self, driver: Driver) -> None:
         """Let the checkers see every entry as it is applied."""
         apply = driver.replica.apply
-        checkers = self.world.checkers
+        checks = self.world.on_applied
 
         def watched(entry: Entry) -> Applied:
             applied = apply(entry)
-            for checker in checkers:
-                checker.applied(self, entry, applied, driver.replica.state)
+            for check in checks:
+                check(self, entry, applied, driver.replica.state)
             return applied
 
         driver.replica.apply = watched  # type: ignore[method-assign]
