@@ -25,6 +25,8 @@ SEALING: Final = f"{FOLDER}/sealing{TEMPORARY}"
 VERSION: Final = 1
 PIECE_BYTES: Final = 256 * 1024
 FOOTER_BYTES_MAX: Final = 256
+LAST_ROW_BYTES_MAX: Final = 16 * 1024  # a row is its columns and a detail, which is bounded
+FLOOR_SUFFIX: Final = ".floor"
 _PREFIX: Final = b'{"index":'
 
 
@@ -36,6 +38,12 @@ class Footer(msgspec.Struct, frozen=True, tag_field="footer", tag="rollq-history
     last: int
     count: int
     crc: int
+
+
+class _Stamp(msgspec.Struct):
+    """Of a row, only when it was made."""
+
+    ts: int
 
 
 class Segments:
@@ -103,11 +111,11 @@ class Segments:
                 self._disk.remove(f"{FOLDER}/{name}")
 
     def gaps(self, upto: int) -> list[tuple[int, int]]:
-        """Ranges within 1..upto that no segment covers."""
+        """Ranges above the floor, up to `upto`, that no segment covers."""
         gaps = []
-        wanted = 1
+        wanted = self.floor() + 1
         for first, last in self._ranges():
-            if first > wanted:
+            if first > wanted and wanted <= upto:
                 gaps.append((wanted, min(first - 1, upto)))
             wanted = max(wanted, last + 1)
             if wanted > upto:
@@ -117,13 +125,49 @@ class Segments:
         return gaps
 
     def covered_to(self) -> int:
-        """The last index of the gap-free part that starts at 1."""
-        covered = 0
+        """The last index of the gap-free part that starts above the floor."""
+        covered = self.floor()
         for first, last in self._ranges():
             if first > covered + 1:
                 break
             covered = max(covered, last)
         return covered
+
+    def floor(self) -> int:
+        """History up to here was kept long enough and is gone; 0: there is all of it."""
+        return max((_floor_of(name) for name in self._disk.names(FOLDER)), default=0)
+
+    def forget(self, index: int) -> None:
+        """Raise the floor; segments that end at or below it go. Durable when it returns."""
+        floor = floor_name(index)
+        self._disk.write(floor, 0, b"")
+        self._disk.sync(floor)
+        self._disk.sync_dir(FOLDER)
+        # Only now: without the floor what is missing would be a gap.
+        for name in self._disk.names(FOLDER):
+            ends = _range_of(name)
+            if (ends is not None and ends[1] <= index) or 0 < _floor_of(name) < index:
+                self._disk.remove(self._path(name))
+        self._disk.sync_dir(FOLDER)
+
+    def sizes(self) -> list[tuple[int, int, int]]:
+        """First index, last index and bytes of every segment, in order."""
+        return [(*each, self._disk.size(name_of(*each))) for each in self._ranges()]
+
+    def newest_ms(self, first: int, last: int) -> int | None:
+        """The stamp of the last row of a segment, 0 if it has no rows; None if it is damaged."""
+        name = name_of(first, last)
+        size = self._disk.size(name)
+        length = min(LAST_ROW_BYTES_MAX + FOOTER_BYTES_MAX, size)
+        lines = self._disk.read(name, size - length, length).split(b"\n")
+        if len(lines) < 2 or lines[-1]:
+            return None
+        if len(lines) == 2:  # the footer, and nothing after its end
+            return 0
+        try:
+            return msgspec.json.decode(lines[-3], type=_Stamp).ts
+        except msgspec.MsgspecError:
+            return None
 
     def read(self, first: int, last: int) -> Iterator[bytes]:
         """Lines with first <= index <= last, in order, each once, without line ends. What no
@@ -261,6 +305,11 @@ def name_of(first: int, last: int) -> str:
     return f"{FOLDER}/{first:020d}-{last:020d}{SUFFIX}"
 
 
+def floor_name(index: int) -> str:
+    """The empty file that tells that history up to an index is gone."""
+    return f"{FOLDER}/{index:020d}{FLOOR_SUFFIX}"
+
+
 def index_of(line: bytes) -> int:
     """The log index that a history line starts with."""
     digits = line[len(_PREFIX) : len(_PREFIX) + 20].split(b",")[0].split(b"}")[0]
@@ -279,6 +328,11 @@ def _range_of(name: str) -> tuple[int, int] | None:
     if not (dash and name.endswith(SUFFIX) and first.isdecimal() and last.isdecimal()):
         return None
     return int(first), int(last)
+
+
+def _floor_of(name: str) -> int:
+    stem = name.removesuffix(FLOOR_SUFFIX)
+    return int(stem) if name.endswith(FLOOR_SUFFIX) and stem.isdecimal() else 0
 
 
 def _damaged(name: str, first: int, last: int) -> DiskError:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 from rollq.base.errors import DiskError, ErrorCode, RemoteError, StateError
 from rollq.base.limits import HELD_MESSAGES_MAX, LOG_TAIL_BYTES
@@ -93,6 +94,7 @@ class Driver:
         self._order_over = False  # it is published, or failed
         self._idle_ticks = 0
         self._scrub_at = SCRUB_EVERY_TICKS
+        self.history_hold_from: int | None = None  # what a named reader of the history wants next
         self._admitted = False  # the group has just let us in
         self._work: Work | None = None
         self.roll.settle(self.raft.config, self.state.applied_index)
@@ -280,6 +282,12 @@ class Driver:
         elif self._ticks >= self._scrub_at:
             work.scrub = True
             self._scrub_at = self._ticks + SCRUB_EVERY_TICKS
+            if self._setup.retention.is_bounded:
+                work.sweep = partial(
+                    self._setup.retention.sweep,
+                    wall_ms=self._clock.wall_ms(),
+                    hold_from=self.history_hold_from,
+                )
         if work.ready is not None:
             self._idle_ticks = 0
         return work if work.is_due else None

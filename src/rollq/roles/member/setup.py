@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from rollq.base.limits import HOT_BODIES_BYTES_MAX, SEGMENT_BYTES
+from rollq.history.retention import Retention
 from rollq.raft.node import RaftOptions
 
 
@@ -20,4 +21,5 @@ class MemberSetup:
     placement: str = "least-load"
     snapshot_entries: int = 10_000  # a snapshot after so many, or if they are large
     segment_bytes: int = SEGMENT_BYTES
+    retention: Retention = field(default_factory=Retention)  # of history; by default all is kept
     hot_bytes_max: int = HOT_BODIES_BYTES_MAX  # bodies of waiting jobs beyond it are on disk

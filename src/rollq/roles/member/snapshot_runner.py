@@ -29,7 +29,6 @@ from rollq.store.real_disk import RealDisk
 
 log = logging.getLogger("rollq.member")
 
-CHILD_NICENESS: Final = 5  # the loop comes first
 DESCRIPTORS_MAX: Final = 1 << 20
 PR_SET_PDEATHSIG: Final = 1
 
@@ -199,4 +198,3 @@ def _leave_parent(files: list[int], answer_to: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    os.nice(CHILD_NICENESS)

@@ -54,6 +54,7 @@ class Work:
     admitted: bool = False  # the group has let us in: write it down
     mark: bool = False
     scrub: bool = False
+    sweep: Callable[[Segments], int] | None = None  # history that was kept long enough
     # results
     loaded: GridState | None = None  # a snapshot arrived whole: its state
     rejected: SnapshotMeta | None = None  # one arrived damaged
@@ -71,6 +72,7 @@ class Work:
             or self.admitted
             or self.mark
             or self.scrub
+            or self.sweep is not None
         )
 
     @property
@@ -106,6 +108,8 @@ class Work:
             self.store.wal.mark()
         if self.scrub:
             self.store.segments.scrub_next()
+        if self.sweep is not None:
+            self.sweep(self.store.segments)
 
     def _persist(self, ready: Ready) -> None:
         for chunk in ready.snapshot_chunks:
