@@ -36,6 +36,9 @@ JOBS_MAX: Final = 20_000_000
 ENTRY_BYTES_MAX: Final = 1024 * 1024
 TURN_COMMANDS_MAX: Final = 4_096
 OWED_RESULTS_PER_TURN_MAX: Final = 256
+# Of all clients together; and a client that has this much to read is sent no page for now.
+OWED_BYTES_PER_TURN_MAX: Final = 8 * 1024 * 1024
+OWED_AHEAD_BYTES_MAX: Final = 1024 * 1024
 
 # Raft.
 APPEND_BYTES_MAX: Final = 1024 * 1024

@@ -70,6 +70,11 @@ class Link(asyncio.Protocol):
         """Whether anything sent now can still leave."""
         return self._transport is not None and not self._transport.is_closing()
 
+    @property
+    def waiting_bytes(self) -> int:
+        """What was sent in earlier turns of the loop and is not on its way yet."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
     def send(self, message: Message) -> None:
         """Queue a message; it leaves with everything else that this turn of the loop sends."""
         if self._transport is not None:

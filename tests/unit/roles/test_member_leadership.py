@@ -11,6 +11,7 @@ from rollq.base.limits import CREDIT_MAX, OWED_RESULTS_PER_TURN_MAX
 from rollq.grid.state import ASSIGNED, DELAYED
 from rollq.raft.types import AppendResponse, Heartbeat, Role
 from rollq.roles.member import driver as driver_module
+from rollq.roles.member import leadership
 from rollq.wire import messages as wire
 from tests.unit.roles.members import OURS, Group, job, submit, worker
 
@@ -278,6 +279,37 @@ def test_results_that_were_not_confirmed_come_again_in_pages() -> None:
     assert len(first) + len(rest) == count
     group.run()
     assert group.hear(11) == []
+
+
+def test_a_client_that_does_not_read_is_sent_no_further_page_and_holds_up_nobody() -> None:
+    group = one_member()
+    finish(group, 2 * OWED_RESULTS_PER_TURN_MAX)
+    group.hang_up(CLIENT)
+    group.leader.office.has_room = lambda number: number != 11
+    group.tell(11, wire.HelloClient("ann", 0, OURS))
+    group.tell(12, wire.HelloClient("ann", 0, OURS))
+    group.run(4)
+    assert group.heard(11, wire.Result) == []
+    assert len(group.heard(12, wire.Result)) == 2 * OWED_RESULTS_PER_TURN_MAX
+    group.leader.office.has_room = lambda number: True
+    group.run(4)
+    assert len(group.heard(11, wire.Result)) == 2 * OWED_RESULTS_PER_TURN_MAX
+
+
+def test_clients_that_are_owed_much_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leadership, "OWED_BYTES_PER_TURN_MAX", 1)
+    group = one_member()
+    finish(group, 2 * OWED_RESULTS_PER_TURN_MAX)
+    group.hang_up(CLIENT)
+    group.tell(11, wire.HelloClient("ann", 0, OURS))
+    group.tell(12, wire.HelloClient("ann", 0, OURS))
+    counts = []
+    for _ in range(4):
+        assert group.leader.begin() is None
+        group.collect("a")
+        counts.append([len(group.heard(session, wire.Result)) for session in (11, 12)])
+    page = OWED_RESULTS_PER_TURN_MAX
+    assert counts == [[page, 0], [0, page], [page, 0], [0, page]]
 
 
 def test_a_result_that_comes_while_pages_are_sent_is_sent_once_and_in_its_place() -> None:

@@ -7,10 +7,17 @@ messages, and timers and credits into commands.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rollq.base.errors import ErrorCode, RollqError
 from rollq.base.ids import JobId, MessageId, WorkerId
 from rollq.base.jobs import AttemptRef
-from rollq.base.limits import CREDIT_MAX, OWED_RESULTS_PER_TURN_MAX, TURN_COMMANDS_MAX
+from rollq.base.limits import (
+    CREDIT_MAX,
+    OWED_BYTES_PER_TURN_MAX,
+    OWED_RESULTS_PER_TURN_MAX,
+    TURN_COMMANDS_MAX,
+)
 from rollq.base.stamp import Clock, Jitter
 from rollq.grid import commands
 from rollq.grid.effects import (
@@ -50,6 +57,8 @@ class Leadership:
         self.sessions = Sessions()
         self.proposals = Proposals()
         self.expiry = Expiry()
+        # Whether a session has read most of what it was sent: the shell knows.
+        self.has_room: Callable[[int], bool] = lambda _: True
         self._replica = replica
         self._group = group
         self._outputs = outputs
@@ -93,8 +102,8 @@ class Leadership:
         due = self.expiry.due(self.state, self.clock.now_ms(), self.jitter, TURN_COMMANDS_MAX)
         for command in due:
             self.proposals.add(command)
-        for session in list(self.sessions.owing.values()):
-            self._send_owed(session)
+        if self.sessions.owing:
+            self._send_pages()
         for assignment in self.dispatcher.decide(TURN_COMMANDS_MAX):
             self.proposals.add(assignment)
 
@@ -309,7 +318,19 @@ class Leadership:
         if not client.confirms:
             self.proposals.add(commands.ConfirmResults(client.client_id, (effect.job_id,)))
 
-    def _send_owed(self, session: ClientSession) -> None:
+    def _send_pages(self) -> None:
+        """Some of what is owed to clients that came back, at the pace at which they read."""
+        owing = self.sessions.owing
+        size_bytes = 0
+        for session in list(owing.values()):
+            if size_bytes >= OWED_BYTES_PER_TURN_MAX:
+                return
+            if self.has_room(session.number):
+                del owing[session.number]
+                owing[session.number] = session  # the others come first next time
+                size_bytes += self._send_page(session)
+
+    def _send_page(self, session: ClientSession) -> int:
         results, session.owed_after = owed_to_client(
             self.state, session.client_id, session.owed_after, OWED_RESULTS_PER_TURN_MAX
         )
@@ -317,6 +338,7 @@ class Leadership:
             self._deliver(session, result)
         if len(results) < OWED_RESULTS_PER_TURN_MAX:
             self.sessions.owing.pop(session.number, None)
+        return sum(len(result.result) for result in results)
 
     def _follow_names(self, events: list[Event]) -> None:
         for event in events:

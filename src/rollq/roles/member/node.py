@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from rollq.base.errors import DiskError, ErrorCode, LocalError, RollqError
-from rollq.base.limits import STOP_MS_MAX
+from rollq.base.limits import OWED_AHEAD_BYTES_MAX, STOP_MS_MAX
 from rollq.net.link import DEFAULT_LIMITS, Link, LinkLimits
 from rollq.net.listener import Listener
 from rollq.raft.types import Role
@@ -90,6 +90,7 @@ class MemberNode:
             self._disk.close()
             self._persist.shutdown()
             raise
+        self._driver.office.has_room = self._has_room
         self._snapshots = SnapshotRunner(
             self._driver, self._disk, self._persist, self._snapshot_over
         )
@@ -252,6 +253,10 @@ class MemberNode:
             self._numbers[link] = number
             self._sessions[number] = link
         return number
+
+    def _has_room(self, number: int) -> bool:
+        link = self._sessions.get(number)
+        return link is not None and link.waiting_bytes < OWED_AHEAD_BYTES_MAX
 
     def _pause_sessions(self) -> None:
         self._paused = True
