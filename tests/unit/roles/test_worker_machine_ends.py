@@ -91,7 +91,18 @@ def test_busy_cpu_keeps_credit_back() -> None:
     worker = welcomed()
     worker.handle(CpuBusy())
     worker.handle(assign(ref(1)))
+    worker.handle(assign(ref(2)))
     assert of_type(worker.handle(Finished(ref(1))), Send) == []
+    assert worker.handle(CpuOk()) == [Send(wire.Credit(1))]
+
+
+def test_a_busy_computer_runs_one_at_a_time_and_never_none() -> None:
+    worker = welcomed()
+    worker.handle(CpuBusy())
+    for number in (1, 2):
+        worker.handle(assign(ref(number)))
+    assert of_type(worker.handle(Finished(ref(1))), Send) == []
+    assert of_type(worker.handle(Finished(ref(2))), Send) == [Send(wire.Credit(1))]
     assert worker.handle(CpuOk()) == [Send(wire.Credit(1))]
 
 

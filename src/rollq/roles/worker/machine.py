@@ -345,7 +345,10 @@ class WorkerMachine:
             self._maybe_leave()
             return
         free = self._attempts.free_count - self._granted - self._unpaid
-        if free <= 0 or not self._cpu_ok or self._link is not Link.OPEN:
+        if not self._cpu_ok:
+            # A busy computer runs one at a time; none at all would starve where others keep it busy.
+            free = int(free == self._setup.slots + self._setup.ahead)
+        if free <= 0 or self._link is not Link.OPEN:
             return
         if len(self._attempts) < UNTAKEN_RESULTS_MAX:
             self._granted += free

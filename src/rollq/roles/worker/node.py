@@ -283,12 +283,15 @@ class WorkerNode:
         What is banked here was granted earlier, so the machine's reasons to grant nothing more
         must hold for it too.
         """
-        if self._cpu.busy or self._draining:
+        if self._draining:
             return
         executor = self._executor
         assert executor is not None, "started"
         unspent = self.machine.credit - self._credit
-        count = executor.lookahead.grant(self._credit, unspent, executor.load)
+        if self._cpu.busy:
+            count = int(not unspent and not executor.load)
+        else:
+            count = executor.lookahead.grant(self._credit, unspent, executor.load)
         if count:
             self._send(wire.Credit(count))
             self._credit -= count
