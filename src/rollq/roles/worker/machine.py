@@ -346,7 +346,7 @@ class WorkerMachine:
             return
         free = self._attempts.free_count - self._granted - self._unpaid
         if not self._cpu_ok:
-            # A busy computer runs one at a time; none at all would starve where others keep it busy.
+            # A busy computer runs one at a time; never none: others may keep it busy for ever.
             free = int(free == self._setup.slots + self._setup.ahead)
         if free <= 0 or self._link is not Link.OPEN:
             return
