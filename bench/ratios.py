@@ -21,9 +21,14 @@ class Ratio:
     wanted: float | None = None
     at_least: bool = True
     worst: bool = False  # the largest value instead of the median
+    jobs_min: int = 0  # what is wanted holds for so many; with fewer there is no verdict
 
     def value(self, figures: Figures) -> float | None:
-        """None if a side was not measured."""
+        """None if a side was not measured, or with too few jobs."""
+        if self.jobs_min:
+            jobs = figures.get(self.work, self.ours[0], "jobs")
+            if jobs is None or jobs.low < self.jobs_min:
+                return None
         ours = figures.get(self.work, *self.ours)
         if ours is None:
             return None
@@ -63,6 +68,10 @@ def _at_most(
     key: str, work: str, ours: tuple[str, str], wanted: float, worst: bool = False
 ) -> Ratio:
     return Ratio(key, work, ours, None, wanted, at_least=False, worst=worst)
+
+
+def _backlog(key: str, ours: tuple[str, str], wanted: float) -> Ratio:
+    return Ratio(key, "backlog", ours, None, wanted, at_least=False, jobs_min=1_000_000)
 
 
 RATIOS = (
@@ -122,8 +131,8 @@ RATIOS = (
     _exec("files", "ray", "ray:default", 2),
     _exec("true", "dask", "dask:default", 2),
     _exec("files", "dask", "dask:default", 2),
-    _at_most("backlog_rss_mb", "backlog", (R1, "rss_full_mb"), 500),
-    _at_most("backlog_restart_s", "backlog", (R1, "restart_kill_s"), 3),
-    _at_most("backlog_stall_ms", "backlog", (R1, "stall_ms"), 50),
+    _backlog("backlog_rss_mb", (R1, "rss_full_mb"), 500),
+    _backlog("backlog_restart_s", (R1, "restart_kill_s"), 3),
+    _backlog("backlog_stall_ms", (R1, "stall_ms"), 50),
     _at_most("first_result_s", "backlog", (R1, "first_result_s"), 1),
 )

@@ -92,6 +92,16 @@ def test_a_peer_that_measured_nothing_gives_no_ratio() -> None:
     assert to_document(figures, is_quick=True)["ratios"] == {}
 
 
+def test_a_small_backlog_says_nothing_of_a_million_jobs() -> None:
+    def ratios(jobs: float) -> dict[str, float]:
+        figures = Figures([outcome("backlog", "rollq:r1", jobs=jobs, rss_full_mb=90)])
+        found: dict[str, float] = to_document(figures, is_quick=True)["ratios"]
+        return found
+
+    assert ratios(50_000) == {}
+    assert ratios(1_000_000) == {"backlog_rss_mb": 90}
+
+
 def test_remarks_name_what_was_skipped_failed_or_disturbed() -> None:
     figures = Figures(
         [
