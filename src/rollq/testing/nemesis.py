@@ -115,6 +115,7 @@ STRIKES: dict[str, Callable[[Nemesis], bool]] = {
     "crash_disk_op": processes.crash_disk_op,
     "crash_all": processes.crash_all,
     "pause": processes.pause,
+    "sleep_alone": processes.sleep_alone,
     "clock_jump": processes.clock_jump,
     "clock_stall": processes.clock_stall,
     "sync_fails": disks.sync_fails,

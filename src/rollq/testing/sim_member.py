@@ -224,12 +224,13 @@ class SimMember:
         if self._paused:
             self._backlog.append((action, arguments))
             return
-        if self.driver is None:
+        driver = self.driver
+        if driver is None:
             return
         try:
-            action(self.driver, *arguments)
+            action(driver, *arguments)
             if not self._busy:
-                self._begin(self.driver)
+                self._begin(driver)  # unless the action was the end of it
         except SimulatedCrash:
             self.crash("at a crash point", power=True)
         except DiskError as error:

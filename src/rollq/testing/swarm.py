@@ -30,6 +30,7 @@ PROCESS_FAULTS: Final = (
     "crash_disk_op",
     "crash_all",
     "pause",
+    "sleep_alone",
     "clock_jump",
     "clock_stall",
 )

@@ -128,10 +128,9 @@ def _removed_may_lead(old: Any) -> Any:
     "read_without_read_index",
     Reads,
     "ask",
-    faults=("pause", "pause", "isolate_leader", "shut_out", "client_crash"),
-    fault_ms_max=500,
-    clients=5,
-    jobs_per_client=60,
+    faults=("sleep_alone",),
+    fault_ms_max=1_500,
+    clients=4,
 )
 def _read_without_index(old: Any) -> Any:
     def ask(self: Any, raft: Any, session: int, query: Any) -> None:

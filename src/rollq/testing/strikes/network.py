@@ -74,7 +74,7 @@ def toggle(nemesis: Nemesis, a: str, b: str) -> None:
             blocked[pair] = None
 
 
-def block(nemesis: Nemesis, pairs: list[tuple[str, str]], *, both: bool) -> None:
+def block(nemesis: Nemesis, pairs: list[tuple[str, str]], *, both: bool, low_ms: int = 200) -> None:
     """Cut directed links for a while."""
     pairs = pairs + [(b, a) for a, b in pairs] if both else pairs
     blocked = nemesis.cluster.network.blocked
@@ -87,7 +87,7 @@ def block(nemesis: Nemesis, pairs: list[tuple[str, str]], *, both: bool) -> None
         for pair in pairs:
             blocked.pop(pair, None)
 
-    nemesis.later(200, 4_000, unblock)
+    nemesis.later(low_ms, low_ms + 3_800, unblock)
 
 
 def cut_sessions(nemesis: Nemesis) -> bool:

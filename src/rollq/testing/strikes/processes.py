@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rollq.testing.clock import MS
 from rollq.testing.sim_member import SimMember
+from rollq.testing.strikes import network
 
 if TYPE_CHECKING:
     from rollq.testing.nemesis import Nemesis
@@ -86,6 +87,20 @@ def pause(nemesis: Nemesis) -> bool:
     member.pause()
     life = member.life
     nemesis.timeline.after(nemesis.chance.draw(100, 5_000) * MS, lambda: member.resume(life))
+    return True
+
+
+def sleep_alone(nemesis: Nemesis) -> bool:
+    """The leader is cut off and suspended; it wakes up still cut off, believing that it leads."""
+    leader = nemesis.cluster.leader()
+    if leader is None:
+        return False
+    others = [m.address for m in nemesis.cluster.members if m is not leader]
+    network.block(nemesis, [(leader.address, other) for other in others], both=True, low_ms=2_500)
+    leader.pause()
+    life = leader.life
+    wakes_ms = nemesis.chance.draw(900, 2_400)
+    nemesis.timeline.after(wakes_ms * MS, lambda: leader.resume(life))
     return True
 
 
