@@ -69,6 +69,10 @@ ElectionMs = Annotated[
 HeartbeatMs = Annotated[
     int, typer.Option(min=TICK_MS, max=30_000, help="Pace of the leader's heartbeats.")
 ]
+HistoryMb = Annotated[
+    int, typer.Option(min=0, help="Megabytes of sealed history to keep; 0: all of it.")
+]
+HistoryDays = Annotated[int, typer.Option(min=0, help="Days of history to keep; 0: all of it.")]
 LogLevel = Annotated[
     Level, typer.Option(envvar="ROLLQ_LOG_LEVEL", help="How much to log, on stderr.")
 ]
@@ -96,6 +100,8 @@ def leader(
     snapshot_entries: Annotated[
         int, typer.Option(min=10, help="Log entries between two snapshots.")
     ] = 10_000,
+    history_mb: HistoryMb = 0,
+    history_days: HistoryDays = 0,
     log_level: LogLevel = Level.INFO,
     as_json: Json = False,
 ) -> None:
@@ -118,6 +124,8 @@ def leader(
         election_ms=election_ms,
         heartbeat_ms=heartbeat_ms,
         snapshot_entries=snapshot_entries,
+        history_mb=history_mb,
+        history_days=history_days,
     )
     set_up_logs(log_level.value, as_json=as_json)
     run(_serve(setup, host, port, state or Path("state") / str(port), as_json=as_json))
@@ -132,7 +140,10 @@ def _setup(
     election_ms: int,
     heartbeat_ms: int,
     snapshot_entries: int,
+    history_mb: int,
+    history_days: int,
 ) -> MemberSetup:
+    from rollq.history.retention import DAY_MS, Retention
     from rollq.net.dialer import split_address
     from rollq.raft.node import RaftOptions
     from rollq.roles.member.setup import MemberSetup
@@ -162,6 +173,7 @@ def _setup(
         tick_ms=TICK_MS,
         raft=options,
         snapshot_entries=snapshot_entries,
+        retention=Retention(history_mb * 1_000_000, history_days * DAY_MS),
     )
 
 
