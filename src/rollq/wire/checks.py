@@ -6,7 +6,7 @@ be granted (options in range, names of a length we keep) is the grid's answer to
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from rollq.base.errors import ErrorCode, RemoteError
@@ -28,6 +28,20 @@ def check_message(message: Message) -> None:
     check = CHECKS.get(type(message))
     if check is not None:
         check(message)
+
+
+def check_messages(messages: Sequence[Message], sound: list[Message]) -> None:
+    """Add each message to `sound` until one is refused.
+
+    Raises:
+        RemoteError: as `check_message`.
+    """
+    check_of, take = CHECKS.get, sound.append
+    for message in messages:
+        check = check_of(type(message))
+        if check is not None:
+            check(message)
+        take(message)
 
 
 def _check_hello_client(message: m.HelloClient) -> None:

@@ -16,11 +16,22 @@ from rollq.base.errors import ErrorCode, LocalError, RemoteError
 from rollq.base.ids import NIL_ID
 from rollq.base.limits import FRAME_BYTES_MAX, HELLO_BYTES_MAX
 from rollq.wire import messages as m
-from rollq.wire.checks import check_message
+from rollq.wire.checks import check_message, check_messages
 from rollq.wire.compact import AREA_OF, TYPE_OF, Message, decode_batch, encode_batch
 from rollq.wire.compression import METHODS, inflate, shrink
 from rollq.wire.frame import Frame, FrameDecoder, encode_frame
-from rollq.wire.handshake import BATCH, COMPACT, HEADER, WAITS, Side, State, is_covered, must_step
+from rollq.wire.handshake import (
+    BATCH,
+    COMPACT,
+    FEATURES,
+    HEADER,
+    WAITS,
+    Side,
+    State,
+    is_covered,
+    must_step,
+    steady_types,
+)
 from rollq.wire.header import EMPTY_HEADER, Header, decode_header, encode_header
 from rollq.wire.message_codec import Dialect, decode_message, encode_message
 from rollq.wire.messages import MessageType
@@ -45,7 +56,9 @@ class Connection:
         "_dialect",
         "_has_batch",
         "_has_header",
+        "_heard_steadily",
         "_peer",
+        "_said_steadily",
         "_understood",
         "error",
         "features",
@@ -69,6 +82,9 @@ class Connection:
         self._has_header = False
         self._has_batch = False
         self._compression = ""
+        # Types that change nothing about the conversation: batches of them are judged at once.
+        self._said_steadily: frozenset[type] = frozenset()
+        self._heard_steadily: frozenset[type] = frozenset()
         # Whoever dials us is unknown until its first frame is read.
         first_bytes_max = HELLO_BYTES_MAX if side is Side.ACCEPTER else FRAME_BYTES_MAX
         self._decoder = FrameDecoder(first_bytes_max)
@@ -115,12 +131,9 @@ class Connection:
         """
         if not self._has_batch or len(messages) < 2:
             return b"".join([self.send(message) for message in messages])
-        said: list[Message] = []
-        for message in messages:
-            kind = TYPE_OF[type(message)]
-            if is_covered(kind, self._understood):
-                self._enter(self._must_say(kind, message), message)
-                said.append(message)
+        said: Sequence[Message] = messages
+        if not self._said_steadily.issuperset(map(type, messages)):
+            said = self._say_each(messages)
         frames = encode_batch(said) if said else []
         if self._has_header:
             frames = [self._wrap(frame, EMPTY_HEADER) for frame in frames]
@@ -156,7 +169,11 @@ class Connection:
         return message
 
     def _receive_batch(self, frame: Frame, received: list[Message]) -> None:
-        for message in decode_batch(self._unwrap(frame) if self._has_header else frame):
+        batch = decode_batch(self._unwrap(frame) if self._has_header else frame)
+        if not self._has_header and self._heard_steadily.issuperset(map(type, batch)):
+            check_messages(batch, received)
+            return
+        for message in batch:
             after = must_step(self.state, self._peer, TYPE_OF[type(message)])
             check_message(message)
             received.append(message)
@@ -166,6 +183,16 @@ class Connection:
                 self._enter(self._where_to(after, message), message)
         if self._has_header:
             self.headers.pop()  # the frame's own; every message has its copy
+
+    def _say_each(self, messages: Sequence[Message]) -> list[Message]:
+        """Those of the messages that the peer understands, each judged where it stands."""
+        said: list[Message] = []
+        for message in messages:
+            kind = TYPE_OF[type(message)]
+            if is_covered(kind, self._understood):
+                self._enter(self._must_say(kind, message), message)
+                said.append(message)
+        return said
 
     def _must_say(self, kind: int, message: Message) -> State:
         try:
@@ -195,6 +222,7 @@ class Connection:
         if after is self.state:
             return
         self.state = after
+        self._said_steadily = self._heard_steadily = frozenset()
         if isinstance(message, m.HelloClient | m.HelloWorker):
             self._understood = frozenset(message.features)
         elif isinstance(message, m.LeaderHello):
@@ -207,6 +235,8 @@ class Connection:
             if self._has_header:
                 shared = (method for method in METHODS if method in self.features)
                 self._compression = next(shared, "")
+            self._said_steadily = steady_types(after, self.side, self._understood)
+            self._heard_steadily = steady_types(after, self._peer, frozenset(FEATURES))
 
     def _encode(self, message: Message, header: Header) -> bytes:
         frame = encode_message(message, self._dialect, self.group)

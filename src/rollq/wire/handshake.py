@@ -16,7 +16,7 @@ import enum
 from typing import Final, TypeAlias
 
 from rollq.base.errors import ErrorCode, RemoteError
-from rollq.wire.compact import AREA_OF
+from rollq.wire.compact import AREA_OF, TYPE_OF
 from rollq.wire.compression import METHODS
 from rollq.wire.messages import MessageType as T
 
@@ -162,6 +162,17 @@ def is_covered(kind: int, features: frozenset[str]) -> bool:
     """Whether a peer with these features understands a type at all."""
     covering = COVERED_BY.get(kind)
     return covering is None or not covering.isdisjoint(features)
+
+
+def steady_types(state: State, speaker: Side, features: frozenset[str]) -> frozenset[type]:
+    """The messages that `speaker` may say in this state, that a peer with these features
+    understands, and that leave the state as it is."""
+    words = TABLE[state][speaker]
+    return frozenset(
+        struct
+        for struct, kind in TYPE_OF.items()
+        if words.get(kind) is state and is_covered(kind, features)
+    )
 
 
 def must_step(state: State, speaker: Side, kind: int) -> State:
