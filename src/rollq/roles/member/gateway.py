@@ -9,6 +9,7 @@ is answered with an error, and one that breaks the protocol closes that session 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -37,6 +38,8 @@ from rollq.subjects.grammar import fold, parse_pattern
 from rollq.subjects.queues import queue_of, worker_pattern
 from rollq.wire import messages
 from rollq.wire.handshake import ACCEPTED
+
+NAMES_KEPT = 1_024  # names that were found good: jobs by the thousand have the same few
 
 
 class Gateway:
@@ -300,9 +303,9 @@ class Gateway:
     def _address(self, subject: str, options: JobOptions | None) -> tuple[str, JobOptions | None]:
         """The queue that a subject names, and the worker if its last token names a known one.
         Workers are named as queues are: without regard to case."""
-        queue = _bounded("queue", queue_of(subject), QUEUE_NAME_BYTES_MAX)
-        group, dot, last = queue.rpartition(".")
-        if dot and self._office.is_worker_name(last):
+        queue = _queue_of(subject)
+        if "." in queue and self._office.is_worker_name(queue.rpartition(".")[2]):
+            group, _, last = queue.rpartition(".")
             chosen = msgspec.structs.replace(options or DEFAULT_OPTIONS, worker_name=last)
             return group, chosen
         if options is not None and options.worker_name:
@@ -320,6 +323,12 @@ def _attempt_meant(session: WorkerSession, job_id: bytes, attempt: int, fence: i
     return ref
 
 
+@lru_cache(NAMES_KEPT)
+def _queue_of(subject: str) -> str:
+    return _bounded("queue", queue_of(subject), QUEUE_NAME_BYTES_MAX)
+
+
+@lru_cache(NAMES_KEPT)
 def _exec_name(name: str) -> str:
     return _bounded("exec name", name, EXEC_NAME_BYTES_MAX)
 

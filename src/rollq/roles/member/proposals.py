@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any, Final
 
 import msgspec
 
@@ -64,6 +65,7 @@ class Proposals:
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[Command, Origin]] = deque()
+        self._sizes: deque[int] = deque()  # in bytes, of those that wait
         self._waiting_bytes = 0
         self._proposed: dict[int, list[tuple[Command, Origin]]] = {}
 
@@ -84,27 +86,38 @@ class Proposals:
 
     def add(self, command: Command, origin: Origin = SILENT) -> None:
         """Queue a command for the next turn."""
+        size_bytes = size_bytes_of(command)
         self._waiting.append((command, origin))
-        self._waiting_bytes += size_bytes_of(command)
+        self._sizes.append(size_bytes)
+        self._waiting_bytes += size_bytes
 
     def batches(self) -> Iterator[list[tuple[Command, Origin]]]:
         """Everything that waits, in entries of bounded count and size, in order."""
-        while self._waiting:
-            batch: list[tuple[Command, Origin]] = []
+        waiting, sizes = self._waiting, self._sizes
+        while waiting:
+            if len(waiting) <= TURN_COMMANDS_MAX and self._waiting_bytes <= ENTRY_BYTES_MAX:
+                batch = list(waiting)
+                waiting.clear()
+                sizes.clear()
+                self._waiting_bytes = 0
+                yield batch
+                continue
+            batch = []
             size_bytes = 0
-            while self._waiting and len(batch) < TURN_COMMANDS_MAX:
-                one_bytes = size_bytes_of(self._waiting[0][0])
-                if batch and size_bytes + one_bytes > ENTRY_BYTES_MAX:
+            while sizes and len(batch) < TURN_COMMANDS_MAX:
+                if batch and size_bytes + sizes[0] > ENTRY_BYTES_MAX:
                     break
-                size_bytes += one_bytes
-                batch.append(self._waiting.popleft())
+                size_bytes += sizes.popleft()
+                batch.append(waiting.popleft())
             self._waiting_bytes -= size_bytes
             yield batch
 
     def put_back(self, batch: list[tuple[Command, Origin]]) -> None:
         """Consensus had no room for it now: it goes first next time."""
+        sizes = [size_bytes_of(command) for command, _ in batch]
         self._waiting.extendleft(reversed(batch))
-        self._waiting_bytes += sum(size_bytes_of(command) for command, _ in batch)
+        self._sizes.extendleft(reversed(sizes))
+        self._waiting_bytes += sum(sizes)
 
     def proposed(self, index: int, batch: list[tuple[Command, Origin]]) -> None:
         """The batch is the entry at this index."""
@@ -117,6 +130,7 @@ class Proposals:
     def clear(self) -> None:
         """Leadership is lost: whoever waits will ask again, with the same ids."""
         self._waiting.clear()
+        self._sizes.clear()
         self._waiting_bytes = 0
         self._proposed.clear()
 
@@ -124,19 +138,44 @@ class Proposals:
 def size_bytes_of(command: Command) -> int:
     """About what a command adds to its entry, and never much less: an entry that is larger than a
     frame could not be sent to the other members."""
-    if isinstance(command, SubmitJob | SubmitArray):
-        return COMMAND_BYTES_GUESS + len(command.body)
-    if isinstance(command, AckJob):
-        return COMMAND_BYTES_GUESS + len(command.result)
-    if isinstance(command, SubmitBulk):
-        return sum(COMMAND_BYTES_GUESS + len(item.body) for item in command.items)
-    if isinstance(command, RedriveJobs):
-        return sum(COMMAND_BYTES_GUESS + len(item.body or b"") for item in command.items)
-    if isinstance(command, CancelJobs | PurgeJobs):
-        return COMMAND_BYTES_GUESS * (1 + len(command.job_ids))
-    if isinstance(command, ConfirmResults):
-        return COMMAND_BYTES_GUESS + ID_BYTES * len(command.job_ids)
-    if isinstance(command, OpenWorker):
-        names_bytes = sum(map(len, command.patterns))
-        return COMMAND_BYTES_GUESS + names_bytes + 2 * ID_BYTES * len(command.running)
-    return COMMAND_BYTES_GUESS
+    size_bytes = SIZES.get(type(command))
+    return COMMAND_BYTES_GUESS if size_bytes is None else size_bytes(command)
+
+
+def _of_body(command: SubmitJob | SubmitArray) -> int:
+    return COMMAND_BYTES_GUESS + len(command.body)
+
+
+def _of_result(command: AckJob) -> int:
+    return COMMAND_BYTES_GUESS + len(command.result)
+
+
+def _of_items(command: SubmitBulk | RedriveJobs) -> int:
+    items = command.items
+    return COMMAND_BYTES_GUESS * len(items) + sum([len(item.body or b"") for item in items])
+
+
+def _of_jobs(command: CancelJobs | PurgeJobs) -> int:
+    return COMMAND_BYTES_GUESS * (1 + len(command.job_ids))
+
+
+def _of_confirmed(command: ConfirmResults) -> int:
+    return COMMAND_BYTES_GUESS + ID_BYTES * len(command.job_ids)
+
+
+def _of_worker(command: OpenWorker) -> int:
+    names_bytes = sum(map(len, command.patterns))
+    return COMMAND_BYTES_GUESS + names_bytes + 2 * ID_BYTES * len(command.running)
+
+
+SIZES: Final[dict[type, Callable[[Any], int]]] = {
+    SubmitJob: _of_body,
+    SubmitArray: _of_body,
+    SubmitBulk: _of_items,
+    AckJob: _of_result,
+    ConfirmResults: _of_confirmed,
+    CancelJobs: _of_jobs,
+    PurgeJobs: _of_jobs,
+    RedriveJobs: _of_items,
+    OpenWorker: _of_worker,
+}
