@@ -35,11 +35,12 @@ from rollq.cli.failures import EXIT_USAGE, Commands
 
 EPILOG = """\b
 Exit codes:
-  0  it went well
-  1  the job failed, or a check found something
-  2  wrong usage
-  3  no answer in time: no leader is reached, or what was waited for goes on
-  4  the grid refused
+  0    it went well
+  1    the job failed, or a check found something; a member or worker had to stop
+  2    wrong usage: arguments, environment or configuration file
+  3    no answer in time: no leader is reached, or what was waited for goes on
+  4    the grid refused
+  130  interrupted
 \b
 Defaults come from arguments, then ROLLQ_… environment variables, then the
 file ~/.config/rollq/rollq.toml (or --config FILE), in this order.
@@ -66,6 +67,15 @@ def main() -> None:
     app(prog_name="rollq")
 
 
+def show_version(value: bool) -> None:
+    """Callback of `--version`: it needs no command."""
+    if value:
+        from importlib.metadata import version as version_of
+
+        sys.stdout.write(f"rollq {version_of('rollq')}\n")
+        raise typer.Exit
+
+
 @app.callback()
 def rollq(
     ctx: typer.Context,
@@ -76,15 +86,11 @@ def rollq(
         ),
     ] = None,
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version.", is_eager=True)
+        bool,
+        typer.Option("--version", help="Show the version.", is_eager=True, callback=show_version),
     ] = False,
 ) -> None:
     """A durable, replicated job grid."""
-    if version:
-        from importlib.metadata import version as version_of
-
-        sys.stdout.write(f"rollq {version_of('rollq')}\n")
-        raise typer.Exit
     load_config(ctx, config)
 
 

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,12 @@ def test_every_command_explains_itself_with_an_example(path: list[str]) -> None:
     assert result.exit_code == 0
     if path:
         assert f"rollq {path[0]}" in result.output.partition("Example")[2]
+
+
+def test_the_version_needs_no_command() -> None:
+    result = runner.invoke(app, ["--version"])
+    assert result.exit_code == 0
+    assert result.stdout == f"rollq {version('rollq')}\n"
 
 
 def test_every_command_that_ends_speaks_json() -> None:
