@@ -15,8 +15,6 @@ from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Any, Final
 
-import uvloop
-
 from bench.peers.nats_failover import ASK_S_MAX, JOBS, SUBJECT, NatsLoad, is_current, stream_info
 from bench.peers.nats_wire import NatsSocket, PublishPipeline, publish
 from bench.procs import (
@@ -108,14 +106,14 @@ class Nats:
         for worker in self._workers:
             worker.wait_for_text("worker ready")
         run = self._core_noop if self.mode == "core" else self._stream_noop
-        return uvloop.run(run(payload, window, seconds))
+        return asyncio.run(run(payload, window, seconds))
 
     def submit_rates(
         self, payload: bytes, windows: tuple[int, ...], seconds: float
     ) -> Iterator[tuple[int, Rate]]:
         """One coroutine for each outstanding publish."""
         for window in windows:
-            yield window, uvloop.run(self._submit(payload, window, seconds))
+            yield window, asyncio.run(self._submit(payload, window, seconds))
 
     async def _submit(self, payload: bytes, window: int, seconds: float) -> Rate:
         import nats  # noqa: PLC0415 - not a dependency

@@ -6,8 +6,6 @@ import asyncio
 import sys
 from typing import Any
 
-import uvloop
-
 from bench.procs import HOST, missing_module
 
 FETCH = 64
@@ -52,4 +50,4 @@ async def finish_durably(stream: Any, job: Any) -> None:
 if __name__ == "__main__":
     if missing := missing_module("nats"):
         sys.exit(missing)
-    uvloop.run(work(int(sys.argv[1]), sys.argv[2]))
+    asyncio.run(work(int(sys.argv[1]), sys.argv[2]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import signal
@@ -9,8 +10,6 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
-
-import uvloop
 
 from bench.peers.local import INPUT, SCRIPT, TRUE
 from bench.peers.rollq_backlog import first_assignment, longest_answer_ms
@@ -134,30 +133,30 @@ class Rollq(RollqServers):
     def noop(self, payload: bytes, window: int, seconds: float) -> float:
         """No-op jobs a second, through a function in the worker's loop."""
         self.start_worker("noop", "job.assign.>", ahead=AHEAD)
-        return uvloop.run(self._noop(payload, window, seconds))
+        return asyncio.run(self._noop(payload, window, seconds))
 
     def submit_rates(
         self, payload: bytes, windows: tuple[int, ...], seconds: float
     ) -> Iterator[tuple[int, Rate]]:
         """One coroutine for each outstanding submit; there is no worker, so jobs wait."""
         for window in windows:
-            yield window, uvloop.run(self._submit(payload, window, seconds))
+            yield window, asyncio.run(self._submit(payload, window, seconds))
 
     def submit_many(self, payload: bytes, count: int) -> float:
         """Jobs a second accepted through `submit_many`."""
-        return uvloop.run(self._submit_many(payload, count))
+        return asyncio.run(self._submit_many(payload, count))
 
     def run_true(self, count: int) -> float:
         """/bin/true through the worker's executor."""
         self._start_executor()
-        return uvloop.run(self._run_specs([JobSpec("true") for _ in range(count)]))
+        return asyncio.run(self._run_specs([JobSpec("true") for _ in range(count)]))
 
     def run_files(self, count: int) -> float:
         """A script with an input file that comes with the job."""
         self._start_executor()
         files = {"input": INPUT}
         specs = [JobSpec("catjob", files=files) for _ in range(count)]
-        return uvloop.run(self._run_specs(specs, b"done\n"))
+        return asyncio.run(self._run_specs(specs, b"done\n"))
 
     # --- fail-over
 
@@ -195,7 +194,7 @@ class Rollq(RollqServers):
         started = time.perf_counter()
         self.start_member(f"{HOST}:{port}")
         self.start_worker("first", "job.assign.>")
-        uvloop.run(self._first(payload))
+        asyncio.run(self._first(payload))
         return time.perf_counter() - started
 
     def fill(self, payload: bytes, count: int) -> float:

@@ -13,8 +13,6 @@ import time
 from collections.abc import Iterator
 from typing import Final, Protocol, cast
 
-import uvloop
-
 from bench.figures import Sample
 from bench.peers.base import Peer
 from bench.works import Scale, Work
@@ -67,7 +65,7 @@ def measure(peer: Peer, scale: Scale) -> Iterator[Sample]:
     """A gap for each fault, then what the client lost."""
     samples: list[Sample] = []
     try:
-        uvloop.run(_measure(cast(FailsOver, peer), scale, samples))
+        asyncio.run(_measure(cast(FailsOver, peer), scale, samples))
     finally:
         yield from samples  # the gaps before a failure are worth having
 

@@ -52,7 +52,8 @@ CpuCap = Annotated[
     ),
 ]
 Ahead = Annotated[
-    int, typer.Option(min=0, help="Jobs fetched beyond the slots; for very short ones.")
+    int,
+    typer.Option(min=0, help="At most so many very short jobs are fetched beyond the slots."),
 ]
 Drain = Annotated[
     float, typer.Option("--drain", min=0, metavar="SECONDS", help="How long a stop waits.")
@@ -95,7 +96,7 @@ def worker(
     name: Name = "",
     slots: Slots = 4,
     cpu_cap: CpuCap = 0.75,
-    ahead: Ahead = 0,
+    ahead: Ahead = 256,
     drain_s: Drain = 30.0,
     servers: MoreServers = "",
     state: WorkerState = None,
