@@ -170,7 +170,7 @@ class Members:
         return next(member for member in self.all if member.address == address)
 
 
-def until(condition: Callable[[], T]) -> T:
+def until(condition: Callable[[], T | None]) -> T:
     """Wait for what nobody tells; returns what the condition gave."""
     deadline = time.monotonic() + DEADLINE_S
     while not (value := condition()):
