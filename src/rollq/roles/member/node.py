@@ -13,7 +13,6 @@ import gc
 import logging
 import secrets
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -124,6 +123,11 @@ class MemberNode:
         if driver is None or self._stopping:
             link.close("not serving yet")
             return
+        number = self._numbers.get(link)
+        if number is not None:  # its first word was not a member's, so none of the others is
+            for message in messages:
+                driver.session_message(number, message)  # type: ignore[arg-type]
+            messages = []
         hello = self._members.get(link)
         for message in messages:
             if hello is not None or isinstance(message, LeaderHello):
@@ -179,9 +183,7 @@ class MemberNode:
                 self._send()
                 if work.needs_sync:
                     self._working = True
-                    self._loop.run_in_executor(self._persist, work.run).add_done_callback(
-                        self._when_done(work)
-                    )
+                    self._persist.submit(self._run, work)
                     return
                 work.run()
                 driver.finish(work)
@@ -195,19 +197,26 @@ class MemberNode:
         if self._paused and not driver.office.proposals.is_busy(2):
             self._resume_sessions()
 
-    def _when_done(self, work: Work) -> Callable[[asyncio.Future[None]], None]:
-        def done(future: asyncio.Future[None]) -> None:
-            self._working = False
-            try:
-                future.result()
-                self.driver.finish(work)
-                self._snapshots.maybe_begin()
-            except Exception as error:
-                self._fail(error)
-                return
-            self._turn()
+    def _run(self, work: Work) -> None:
+        """On the persist thread. A future of the loop would add half again to the hand-over."""
+        failure: Exception | None = None
+        try:
+            work.run()
+        except Exception as error:
+            failure = error
+        self._loop.call_soon_threadsafe(self._work_over, work, failure)
 
-        return done
+    def _work_over(self, work: Work, failure: Exception | None) -> None:
+        self._working = False
+        try:
+            if failure is not None:
+                raise failure
+            self.driver.finish(work)
+            self._snapshots.maybe_begin()
+        except Exception as error:
+            self._fail(error)
+            return
+        self._turn()
 
     def _snapshot_over(self, error: RollqError | None) -> None:
         if error is not None:
