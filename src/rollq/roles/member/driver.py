@@ -113,9 +113,10 @@ class Driver:
     def _will_lead(self) -> bool:
         """Whether it leads or is about to: nobody else can tell a client more. A member that is
         the whole group is about to from its start."""
-        voters = self.raft.config.voters
-        alone = all(voter.id == self.raft.member_id for voter in voters)
-        return self.raft.role is Role.LEADER or (alone and self._setup.raft.fixed_leader)
+        raft = self.raft
+        if raft.role is Role.LEADER or not self._setup.raft.fixed_leader:
+            return raft.role is Role.LEADER
+        return all(voter.id == raft.member_id for voter in raft.config.voters)
 
     def hello(self) -> LeaderHello:
         """What this member says first on a link to another."""

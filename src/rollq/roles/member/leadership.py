@@ -45,6 +45,8 @@ from rollq.subjects.queues import assign_subject
 from rollq.wire import messages
 from rollq.wire.handshake import agree
 
+ASSIGNMENTS = commands.AssignJob | commands.AssignTask
+
 
 class Leadership:
     """What the leader knows and owes beside the replicated state."""
@@ -116,17 +118,22 @@ class Leadership:
         batch = self.proposals.settled(applied.index)
         if batch:
             for (command, origin), outcome in zip(batch, applied.outcomes, strict=True):
-                if origin.waiter is Waiter.REQUEST:
+                waiter = origin.waiter
+                if waiter is Waiter.REQUEST:
                     self._reply(origin, outcome)
-                elif origin.waiter is Waiter.ACK:
+                elif waiter is Waiter.ACK:
                     self._ack_taken(origin, outcome)
-                elif isinstance(command, commands.AssignJob | commands.AssignTask):
-                    if isinstance(outcome, Refused):
-                        self.dispatcher.refused(command)
-                elif origin.waiter is Waiter.OPEN_WORKER:
+                elif type(outcome) is Refused and isinstance(command, ASSIGNMENTS):
+                    self.dispatcher.refused(command)
+                elif waiter is Waiter.OPEN_WORKER:
                     self._worker_opened(origin, outcome, applied.effects)
         for effect in applied.effects:
-            self._perform(effect)
+            if type(effect) is SendAssign:
+                self._assign(effect)
+            elif type(effect) is SendResult:
+                self._send_result(effect)
+            elif type(effect) is SendCancel:
+                self._stop(effect)
 
     # --- what the gateway uses
 
@@ -258,15 +265,10 @@ class Leadership:
 
     # --- effects
 
-    def _perform(self, effect: Effect) -> None:
-        if isinstance(effect, SendAssign):
-            self._assign(effect)
-        elif isinstance(effect, SendResult):
-            for client in self.sessions.clients(effect.client_id):
-                if client.number not in self.sessions.owing:  # else it comes with the rest
-                    self._deliver(client, effect)
-        else:
-            self._stop(effect)
+    def _send_result(self, effect: SendResult) -> None:
+        for client in self.sessions.clients(effect.client_id):
+            if client.number not in self.sessions.owing:  # else it comes with the rest
+                self._deliver(client, effect)
 
     def _assign(self, effect: SendAssign) -> None:
         session = self.sessions.worker(effect.worker_id)
