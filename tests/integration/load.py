@@ -15,10 +15,11 @@ WINDOW = 64
 class Load:
     """Runs in a thread inside a `with`. What was not answered is sent again to the next leader."""
 
-    def __init__(self, addresses: Iterable[str]) -> None:
+    def __init__(self, addresses: Iterable[str], body: bytes = b"{}") -> None:
         self.accepted: dict[int, None] = {}
         self.failure: BaseException | None = None
         self._addresses = tuple(addresses)
+        self._body = body
         self._numbers = itertools.count(1)
         self._pending: dict[int, None] = {}
         self._over = False
@@ -57,11 +58,11 @@ class Load:
                 self._news.notify_all()
 
     def _submit_to(self, talker: Talker) -> None:
-        talker.say(*(submit(number) for number in self._pending))
+        talker.say(*(submit(number, self._body) for number in self._pending))
         while not self._over:
             fresh = list(itertools.islice(self._numbers, WINDOW - len(self._pending)))
             self._pending.update(dict.fromkeys(fresh))
-            talker.say(*(submit(number) for number in fresh))
+            talker.say(*(submit(number, self._body) for number in fresh))
             answer = talker.hear_any()
             if isinstance(answer, wire.NotLeader):
                 raise ConnectionResetError("redirected")

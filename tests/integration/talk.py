@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
+from rollq.base.errors import LocalError
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
 from rollq.wire.connection import Connection
@@ -48,7 +49,11 @@ class Talker:
 
     def say(self, *messages: Message) -> None:
         """Send."""
-        self.socket.sendall(self._connection.send_all(messages))
+        try:
+            data = self._connection.send_all(messages)
+        except LocalError:  # it heard a NotLeader already
+            raise ConnectionResetError("the member ended the conversation") from None
+        self.socket.sendall(data)
 
     def hear(self, kind: type[M]) -> M:
         """The next message, which must be of this kind."""
