@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Final, cast
 
 import typer
 
@@ -21,6 +21,12 @@ Examples:
   rollq submit simulate --array 10000 --running-max 64 --wait
   rollq submit calcA --from-file jobs.csv --wait
 """
+NEEDS: Final = {
+    "out": "wait",
+    "wait_timeout": "wait",
+    "header": "from_file",
+    "running_max": "array",
+}
 
 
 @dataclass(slots=True)
@@ -54,7 +60,9 @@ Payload = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Bare payload instead of arguments; - is stdin."),
 ]
-Array = Annotated[int, typer.Option(min=0, help="Run so many tasks of it.")]
+Array = Annotated[
+    int | None, typer.Option(min=1, help="Run so many tasks of it.", show_default=False)
+]
 RunningMax = Annotated[int, typer.Option(min=0, help="Tasks at once; 0: no limit.")]
 FromFile = Annotated[Path | None, typer.Option(metavar="FILE", help="Many jobs: .jsonl or .csv.")]
 Queue = Annotated[str, typer.Option(help="Queue.", show_default="default")]
@@ -78,11 +86,12 @@ def register(app: typer.Typer) -> None:
 
 
 def submit(
+    ctx: typer.Context,
     exec_name: Annotated[str, typer.Argument(metavar="[EXEC]", help="Program or task.")] = "",
     args: Annotated[list[str] | None, typer.Argument(help="Its arguments.")] = None,
     file: Files = None,
     payload: Payload = None,
-    array: Array = 0,
+    array: Array = None,
     running_max: RunningMax = 0,
     from_file: FromFile = None,
     header: Annotated[bool, typer.Option("--header", help="Skip the first CSV row.")] = False,
@@ -111,9 +120,10 @@ def submit(
     from rollq.cli.service import run
     from rollq.cli.submitting import carry_out
 
-    _check(
-        exec_name, from_file, has_input=bool(args or file or payload), array=array, job_id=job_id
-    )
+    has_input = bool(args or file or payload)
+    _check(exec_name, from_file, has_input=has_input, array=array, job_id=job_id)
+    _check_needs(ctx)
+    _check_out(out)
     wanted = {
         "queue": queue,
         "priority": priority,
@@ -129,7 +139,7 @@ def submit(
         files=_read_files(file or []),
         payload=_read_payload(payload),
         job_id=job_id,
-        count=array,
+        count=array or 0,
         running_max=running_max,
         source=from_file,
         header=header,
@@ -147,12 +157,12 @@ def submit(
 
 
 def _check(
-    exec_name: str, source: Path | None, *, has_input: bool, array: int, job_id: str
+    exec_name: str, source: Path | None, *, has_input: bool, array: int | None, job_id: str
 ) -> None:
     """Refuse what cannot be meant together."""
     if not exec_name and source is None:
         raise LocalError(ErrorCode.BAD_OPTIONS, "nothing to run", "name a program: EXEC")
-    if sum((source is not None, array > 0, bool(job_id))) > 1:
+    if sum((source is not None, array is not None, bool(job_id))) > 1:
         raise LocalError(
             ErrorCode.BAD_OPTIONS, "--from-file, --array and --id exclude each other", "choose one"
         )
@@ -160,6 +170,35 @@ def _check(
         raise LocalError(
             ErrorCode.BAD_OPTIONS, "--from-file brings its own arguments", "leave the others out"
         )
+    if job_id:
+        from rollq.cli.grid import job_ids
+
+        job_ids([job_id])
+
+
+def _check_needs(ctx: typer.Context) -> None:
+    """Refuse an option of the command line that would count for nothing. In a file of defaults it
+    may stand for the other calls."""
+    for name, needed in NEEDS.items():
+        source = ctx.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE" and not ctx.params[needed]:
+            raise LocalError(
+                ErrorCode.BAD_OPTIONS,
+                f"--{name.replace('_', '-')} counts only with --{needed.replace('_', '-')}",
+                "add that, or leave this out",
+            )
+
+
+def _check_out(folder: Path | None) -> None:
+    """Before the job is accepted: a folder that cannot be had would cost its output."""
+    if folder is None:
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LocalError(
+            ErrorCode.BAD_OPTIONS, f"{folder}: {error.strerror or error}", "check --out"
+        ) from None
 
 
 def _read_files(named: list[str]) -> dict[str, bytes]:

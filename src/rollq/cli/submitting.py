@@ -139,8 +139,16 @@ def save_files(folder: Path | None, result: Result, *, apart: bool) -> None:
         if not place.is_relative_to(base):
             remark(f"output {name!r} points out of the folder and is left out")
             continue
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(content)
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(content)
+        except OSError as error:
+            raise LocalError(
+                ErrorCode.DISK_FAILED,
+                f"the output of job {result.id} cannot be written: {place}: "
+                f"{error.strerror or error}",
+                "make room or choose another folder, and submit the job again",
+            ) from None
 
 
 def _show(result: Result) -> None:

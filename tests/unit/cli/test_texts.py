@@ -68,6 +68,14 @@ def test_a_dead_job_tells_how_it_died() -> None:
     assert json.dumps(document)
 
 
+def test_output_that_cannot_be_written_is_told_in_words(tmp_path: Path) -> None:
+    result = Result(wire.Result(JOB, "done"))
+    result.__dict__["files"] = {"a.txt": b"1"}
+    (tmp_path / "a.txt").mkdir()
+    with pytest.raises(LocalError, match="cannot be written"):
+        save_files(tmp_path, result, apart=False)
+
+
 def test_a_result_opens_what_the_worker_sent() -> None:
     report = encode_model(JobResult(TEXT, "ann", "calc", "OK", "out", "err"))
     document = result_document(Result(wire.Result(JOB, "done", 0, report, "calc")))
