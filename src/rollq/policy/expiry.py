@@ -59,6 +59,7 @@ class Expiry:
         "_scan",
         "_settings",
         "_terms",
+        "_timers",
         "_vanished",
         "_waits",
         "_wall_ms",
@@ -71,6 +72,7 @@ class Expiry:
         self._waits: Timers[bytes] = Timers()  # what waits and has an expire_ms
         self._keeps: Timers[bytes] = Timers()  # what has ended, until it is forgotten
         self._graces: Timers[WorkerId] = Timers()
+        self._timers = (self._leases, self._delays, self._waits, self._keeps, self._graces)
         self._vanished: dict[WorkerId, int] = {}  # the incarnation that each grace is for
         self._settings = Settings()
         self._scan: Iterator[JobRecord | ArrayRecord] | None = None  # what is still to be read
@@ -95,7 +97,7 @@ class Expiry:
 
     def abdicate(self) -> None:
         """Leadership is lost: from now on somebody else's timers count."""
-        for timers in (self._leases, self._delays, self._waits, self._keeps, self._graces):
+        for timers in self._timers:
             timers.clear()
         self._terms.clear()
         self._vanished.clear()
@@ -142,6 +144,8 @@ class Expiry:
         Workers come first and all at once: what they held must not wait for its leases besides.
         """
         self._scan_on()
+        if not any(timers.may_be_due(now_ms) for timers in self._timers):
+            return []
         commands: list[Command] = []
         count = 0
         while count < count_max and (gone := self._graces.pop_due(now_ms, 1)):

@@ -48,6 +48,11 @@ class Timers(Generic[K]):
         """Forget the timer of a key, if it has one."""
         self._due_ms.pop(key, None)
 
+    def may_be_due(self, now_ms: int) -> bool:
+        """Whether `pop_due` is worth a call: no timer precedes the first entry, stale or not."""
+        heap = self._heap
+        return bool(heap) and heap[0][0] <= now_ms
+
     def pop_due(self, now_ms: int, count_max: int) -> list[K]:
         """Take out up to `count_max` keys whose time has come, earliest first."""
         due: list[K] = []

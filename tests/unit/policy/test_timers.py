@@ -62,6 +62,19 @@ def test_cancelled_timers_take_no_room() -> None:
     assert timers.pop_due(10_000_000, 10) == [-1]
 
 
+def test_nothing_that_is_due_is_missed_by_a_glance() -> None:
+    timers: Timers[int] = Timers()
+    assert not timers.may_be_due(1_000)
+    timers.set(1, 100)
+    timers.set(2, 300)
+    timers.set(2, 50)
+    assert (timers.may_be_due(49), timers.may_be_due(50)) == (False, True)
+    timers.cancel(2)
+    timers.set(1, 200)
+    assert not timers.may_be_due(49)
+    assert timers.may_be_due(200)
+
+
 STEPS = st.lists(
     st.tuples(st.sampled_from(["set", "cancel", "pop"]), st.integers(0, 9), st.integers(0, 300)),
     max_size=300,
@@ -81,6 +94,7 @@ def test_timers_agree_with_a_plain_dict(steps: list[tuple[str, int, int]]) -> No
             model.pop(key, None)
         else:
             due = {key for key, due_ms in model.items() if due_ms <= time_ms}
+            assert timers.may_be_due(time_ms) or not due
             popped = timers.pop_due(time_ms, 100)
             assert set(popped) == due
             assert [model[key] for key in popped] == sorted(model[key] for key in due)
