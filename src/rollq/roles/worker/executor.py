@@ -18,7 +18,7 @@ from rollq.base.jobs import DEFAULT_OPTIONS, AttemptRef, Status
 from rollq.base.limits import DETAIL_BYTES_MAX
 from rollq.roles.worker.ahead import AHEAD_MS, GIVE_BACK_MS, Lookahead
 from rollq.roles.worker.app import load_apps
-from rollq.roles.worker.calls import LoopCall, PooledCall
+from rollq.roles.worker.calls import LoopCall, LoopCalls, PooledCall
 from rollq.roles.worker.execs import ExecDir
 from rollq.roles.worker.family import Family
 from rollq.roles.worker.outputs import Ending, encode_result, refusal
@@ -58,6 +58,7 @@ class Executor:
         self._filling = False
         self._programs: Programs | None = None
         self._pool: WarmPool | None = None
+        self._loop_calls: LoopCalls | None = None
 
     async def start(self) -> None:
         """Load the application, clear old directories away, start the warm processes.
@@ -70,6 +71,7 @@ class Executor:
         self._tasks = load_apps(self._setup.apps)
         jobs_dir = await loop.run_in_executor(None, _make_empty, self._jobs_dir)
         self._family.open()
+        self._loop_calls = LoopCalls(loop)
         self._programs = Programs(loop, self._family, ExecDir(self._setup.exec_dir), jobs_dir)
         if any(not task.in_loop for task in self._tasks.values()):
             self._pool = WarmPool(loop, self._family, self._setup.apps, self._setup.slots)
@@ -170,11 +172,13 @@ class Executor:
         if request is not None and request.files:
             raise _no_files(job.exec_name)
         args = None if request is None else request.args or ()
+        call = Call(task.name, args, job.body)
         options = job.options or DEFAULT_OPTIONS
         if task.in_loop:
-            return LoopCall(task, args, job.body, options, on_end)
+            assert self._loop_calls is not None, "started"
+            return LoopCall(self._loop_calls, task, call, options, on_end)
         assert self._pool is not None, "started"
-        return PooledCall(self._pool, Call(task.name, args, job.body), options, on_end)
+        return PooledCall(self._pool, call, options, on_end)
 
     def _ended(self, job: AssignJob, ref: AttemptRef, ending: Ending) -> None:
         del self._running[ref]

@@ -168,15 +168,18 @@ class WorkerNode:
     def _feed(self, event: signals.Event) -> None:
         """Hand an event to the machine and do what it says, also what that leads to."""
         events = self._events
-        events.append(event)
         if self._handling or self._stopping is not None:
+            events.append(event)
             return
         self._handling = True
-        handle = self.machine.handle
+        handle = self._machine.handle  # type: ignore[union-attr]
         try:
-            while events:
-                for instruction in handle(events.popleft()):
+            while True:
+                for instruction in handle(event):
                     DO[type(instruction)](self, instruction)
+                if not events:
+                    break
+                event = events.popleft()
         finally:
             self._handling = False
 

@@ -2,6 +2,9 @@
 
 An attempt is named by its whole `AttemptRef`: a job that was forgotten and submitted again under
 the same id starts at attempt 1 once more, and only the fence tells the two apart.
+
+Nobody changes a record after it was made. They are not frozen, because that makes each three
+times as dear to make, and every job takes a dozen.
 """
 
 from __future__ import annotations
@@ -32,29 +35,29 @@ class StoredResult(msgspec.Struct, array_like=True, frozen=True, gc=False):
 # --- events
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class Started:
     """The process is up and wants to serve."""
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class Connected:
     """The connection that the last `Connect` asked for is open."""
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class Disconnected:
     """That connection broke, or could not be made. Never told after a `Disconnect`."""
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class Received:
     """A message came on the open connection."""
 
     message: SessionMessage
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class Finished:
     """An execution ended: by itself, at a limit, or (status CANCELLED) because it was killed."""
 
@@ -67,7 +70,7 @@ class Finished:
     peak_bytes: int = 0
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class StartFailed:
     """An execution could not be started: no such program, no room."""
 
@@ -75,31 +78,31 @@ class StartFailed:
     detail: str = ""
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class Stored:
     """The result that `StoreResult` named is durable."""
 
     ref: AttemptRef
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class CpuOk:
     """The CPU is under its cap: credit may go back."""
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class CpuBusy:
     """The CPU is at its cap: keep credit back."""
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class Tick:
     """Time passes. `now_ms` is monotonic."""
 
     now_ms: int
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class DrainRequested:
     """Finish what runs, take nothing new, then leave."""
 
@@ -122,14 +125,14 @@ Event: TypeAlias = (
 # --- instructions
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class Send:
     """Send this on the open connection."""
 
     message: SessionMessage
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class StartJob:
     """Run this attempt; answer with `Finished` or `StartFailed`."""
 
@@ -137,28 +140,28 @@ class StartJob:
     ref: AttemptRef
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class KillJob:
     """End this execution's whole process tree; answer with `Finished`."""
 
     ref: AttemptRef
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class StoreResult:
     """Make this durable; answer with `Stored`. The ack waits for it."""
 
     record: StoredResult
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class ForgetResult:
     """The grid has taken it, or does not want it: it may go from the durable table."""
 
     ref: AttemptRef
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class Connect:
     """Dial this member after so long; answer with `Connected` or `Disconnected`."""
 
@@ -166,12 +169,12 @@ class Connect:
     delay_ms: int
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class Disconnect:
     """Close the connection; say nothing more of it."""
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class Exit:
     """Drained: end the process."""
 
