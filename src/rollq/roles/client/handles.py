@@ -45,14 +45,14 @@ class Asker(Canceller, Protocol):
 class Job:
     """One accepted job."""
 
-    __slots__ = ("_client", "_done", "_error", "_result", "job_id")
+    __slots__ = ("_client", "_error", "_result", "_waiters", "job_id")
 
     def __init__(self, client: Canceller, job_id: JobId) -> None:
         self.job_id = job_id
         self._client = client
         self._result: Result | None = None
         self._error: RollqError | None = None
-        self._done: asyncio.Future[None] | None = None
+        self._waiters: dict[asyncio.Future[None], None] = {}
 
     @property
     def id(self) -> str:
@@ -72,17 +72,22 @@ class Job:
             RollqError: DISCONNECTED, if the client was stopped. The job goes on.
         """
         if self._result is None and self._error is None:
-            if self._done is None:
-                self._done = asyncio.get_running_loop().create_future()
+            told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters[told] = None
             try:
-                async with asyncio.timeout(timeout):
-                    await asyncio.shield(self._done)
+                if timeout is None:
+                    await told
+                else:
+                    async with asyncio.timeout(timeout):
+                        await told
             except TimeoutError:
                 raise DeadlineError(
                     ErrorCode.TIMED_OUT,
                     f"no result of job {self.id} within {timeout} s",
                     "it goes on: wait again, ask for its status, or cancel it",
                 ) from None
+            finally:
+                del self._waiters[told]
         if self._result is None:
             assert self._error is not None
             raise self._error
@@ -104,8 +109,9 @@ class Job:
         self._wake()
 
     def _wake(self) -> None:
-        if self._done is not None and not self._done.done():
-            self._done.set_result(None)
+        for told in self._waiters:
+            if not told.done():
+                told.set_result(None)
 
     def __repr__(self) -> str:
         return f"<Job {self.id}{' done' if self._result else ''}>"

@@ -61,11 +61,14 @@ class Link(enum.IntEnum):
 
 
 class ClientMachine:
-    """Pending requests, results handed over, and the session. `handle` is the only mutator."""
+    """Pending requests, results handed over, and the session. `handle` is the only mutator.
+
+    Attributes:
+        link: Where the session stands.
+    """
 
     __slots__ = (
         "_delivered",
-        "_link",
         "_now_ms",
         "_out",
         "_pending",
@@ -74,12 +77,13 @@ class ClientMachine:
         "_retry_at_ms",
         "_setup",
         "_untaken",
+        "link",
     )
 
     def __init__(self, setup: ClientSetup, jitter: Jitter) -> None:
         self._setup = setup
         self._redial = Redial(setup.addresses, jitter)
-        self._link = Link.DOWN
+        self.link = Link.DOWN
         self._pending: dict[MessageId, Request] = {}  # in the order they were asked
         self._put_off: dict[MessageId, None] = {}  # refused for now; asked again soon
         self._retry_at_ms = 0
@@ -94,11 +98,6 @@ class ClientMachine:
         self._out = out
         HANDLERS[type(event)](self, event)
         return out
-
-    @property
-    def link(self) -> Link:
-        """Where the session stands."""
-        return self._link
 
     @property
     def pending_count(self) -> int:
@@ -117,7 +116,7 @@ class ClientMachine:
         # The application may run a forgotten id anew: then its result counts anew.
         if isinstance(request, wire.SubmitJob):
             self._delivered.pop(request.job_id, None)
-        if self._link is Link.OPEN:
+        if self.link is Link.OPEN:
             self._out.append(Send(request))
 
     def _on_given_up(self, event: GivenUp) -> None:
@@ -131,12 +130,12 @@ class ClientMachine:
         self._delivered[event.job_id] = mark
         if len(self._delivered) > CLIENT_DELIVERED_MAX:
             del self._delivered[next(iter(self._delivered))]
-        if self._link is Link.OPEN:  # else the next leader sends it again and is told then
+        if self.link is Link.OPEN:  # else the next leader sends it again and is told then
             self._out.append(Send(wire.Confirm((event.job_id,))))
 
     def _on_tick(self, event: Tick) -> None:
         self._now_ms = event.now_ms
-        if not self._put_off or self._link is not Link.OPEN or event.now_ms < self._retry_at_ms:
+        if not self._put_off or self.link is not Link.OPEN or event.now_ms < self._retry_at_ms:
             return
         for request_id in self._put_off:
             self._out.append(Send(self._pending[request_id]))
@@ -149,7 +148,7 @@ class ClientMachine:
 
     def _on_connected(self, event: Connected) -> None:
         setup = self._setup
-        self._link = Link.GREETING
+        self.link = Link.GREETING
         hello = wire.HelloClient(setup.client_id, setup.desired_parallelism, setup.features)
         self._out.append(Send(hello))
 
@@ -164,8 +163,8 @@ class ClientMachine:
 
     def _lose_session(self) -> None:
         """Changes that were sent and not answered may or may not have happened."""
-        was_open = self._link is Link.OPEN
-        self._link = Link.DOWN
+        was_open = self.link is Link.OPEN
+        self.link = Link.DOWN
         self._put_off.clear()
         if was_open:
             for request_id, request in list(self._pending.items()):
@@ -176,7 +175,7 @@ class ClientMachine:
                     )
 
     def _on_welcome(self, message: wire.Welcome) -> None:
-        self._link = Link.OPEN
+        self.link = Link.OPEN
         self._redial.welcomed()
         for request in self._pending.values():
             self._out.append(Send(request))

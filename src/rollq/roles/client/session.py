@@ -195,7 +195,7 @@ class Session:
         is_answer = not isinstance(messages[-1], wire.Welcome | wire.NotLeader)
         self._watch.heard(self._now_ms(), is_answer=is_answer)
         for message in messages:
-            if isinstance(message, wire.Error) and message.request_id == NIL_ID:
+            if type(message) is wire.Error and message.request_id == NIL_ID:
                 self._complaint = f"{link.address} says: {message.message}"
             self._feed(signals.Received(message))  # type: ignore[arg-type]
             if link is not self._link:  # redirected: the rest is of the past
@@ -259,17 +259,18 @@ class Session:
         """Do as the machine says; whether that was anything."""
         if not self._running:
             return False
-        instructions = self._machine.handle(event)
+        machine = self._machine
+        instructions = machine.handle(event)
         for instruction in instructions:
             DO[type(instruction)](self, instruction)
-        if self.is_open is not self._was_open:
+        if (machine.link is Standing.OPEN) is not self._was_open:
             self._was_open = not self._was_open
             self._on_standing(self._was_open)
         return bool(instructions)
 
     def _do_send(self, instruction: signals.Send) -> None:
         message = instruction.message
-        if isinstance(message, wire.Confirm):
+        if type(message) is wire.Confirm:
             self._confirms.extend(message.job_ids)
             if not self._confirm_due:
                 self._confirm_due = True

@@ -1,4 +1,8 @@
-"""What the client's machine hears (events) and asks of its shell (instructions). Only records."""
+"""What the client's machine hears (events) and asks of its shell (instructions). Only records.
+
+Nobody changes a record after it was made. They are not frozen, because that makes each three
+times as dear to make, and every job takes half a dozen.
+"""
 
 from __future__ import annotations
 
@@ -26,50 +30,50 @@ Request: TypeAlias = SubmitJob | SubmitBulk | SubmitArray | Cancel | Query | Adm
 # --- events
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class Started:
     """The process is up and wants a leader."""
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class Connected:
     """The connection that the last `Connect` asked for is open."""
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class Disconnected:
     """That connection broke, or could not be made. Never told after a `Disconnect`."""
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class Received:
     """A message came on the open connection."""
 
     message: SessionMessage
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class Asked:
     """The application asks for something; its ids are drawn already and must be new."""
 
     request: Request
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class GivenUp:
     """The application waits no longer for an answer. What was sent may still come about."""
 
     request_id: MessageId
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class Taken:
     """The application has the result that `Deliver` gave it."""
 
     job_id: JobId
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class Tick:
     """Time passes. `now_ms` is monotonic."""
 
@@ -82,21 +86,21 @@ Event: TypeAlias = Started | Connected | Disconnected | Received | Asked | Given
 # --- instructions
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class Send:
     """Send this on the open connection."""
 
     message: SessionMessage
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class Deliver:
     """Hand a result to the application; answer with `Taken`."""
 
     result: Result
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class Tell:
     """Tell the application how its request went."""
 
@@ -104,7 +108,7 @@ class Tell:
     answer: Accepted | Answer | Error
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class Connect:
     """Dial this member after so long; answer with `Connected` or `Disconnected`."""
 
@@ -112,7 +116,7 @@ class Connect:
     delay_ms: int
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class Disconnect:
     """Close the connection; say nothing more of it."""
 

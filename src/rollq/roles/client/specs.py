@@ -14,6 +14,7 @@ from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.ids import GUID_BYTES, NIL_ID, ClientId, JobId, guid_from_text
 from rollq.base.jobs import JobOptions
 from rollq.base.limits import INLINE_BYTES_MAX, PRIORITY_MAX
+from rollq.wire.messages import SubmitJob
 from rollq.wire.models import InputFile, encode_model, job_request
 
 
@@ -147,6 +148,8 @@ def as_specs(
 
 def request_bytes(request: Any) -> int:
     """About what a request takes on the way."""
+    if type(request) is SubmitJob:
+        return len(request.body) + 128
     items = getattr(request, "items", None)
     if items is not None:
         return sum(len(item.body) + 32 for item in items)

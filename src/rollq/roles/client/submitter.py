@@ -9,7 +9,6 @@ import asyncio
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence, Sized
-from dataclasses import replace
 from typing import Any, Unpack
 
 from rollq.base.errors import DeadlineError, DialError, ErrorCode, LocalError, RollqError
@@ -62,7 +61,14 @@ class Submitter(ABC):
             DeadlineError: nobody accepted it in time. It may have been accepted all the same.
             RollqError: it was refused; the code and the hint say why.
         """
-        spec = _one_spec(job, JobSpec("", args, files or {}, payload, job_id, options))
+        name = job if isinstance(job, str) else ""
+        spec = JobSpec(name, args, files or {}, payload, job_id, options)
+        if not isinstance(job, str):
+            if spec != JobSpec(""):
+                raise LocalError(
+                    ErrorCode.BAD_OPTIONS, "a spec carries its own arguments and options"
+                )
+            spec = job
         request = self._request(spec)
         handle = Job(self, request.job_id)
         if self._routes.setdefault(request.job_id, handle) is not handle:
@@ -211,22 +217,25 @@ class Submitter(ABC):
 
     async def _call(self, request: Request, timeout: float | None = None) -> Any:
         """Ask, and wait for the answer. Raises what a refusal means, and DeadlineError."""
-        answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        answered: asyncio.Future[Answer | None] = loop.create_future()
 
-        def on_answer(answer: Answer) -> None:
+        def on_answer(answer: Answer | None = None) -> None:
             if not answered.done():
                 answered.set_result(answer)
 
         self.ask(request, on_answer)
+        timer = loop.call_later(self._timeout_s if timeout is None else timeout, on_answer)
+        answer = None
         try:
-            async with asyncio.timeout(self._timeout_s if timeout is None else timeout):
-                answer = await answered
-        except TimeoutError:
-            raise self.overdue(type(request).__name__) from None
+            answer = await answered
         finally:
-            if not answered.done() or answered.cancelled():
+            timer.cancel()
+            if answer is None:  # out of time, or cancelled
                 self.give_up(id_of(request))
-        if isinstance(answer, wire.Error):
+        if answer is None:
+            raise self.overdue(type(request).__name__)
+        if type(answer) is wire.Error:
             raise error_of(answer)
         return answer
 
@@ -253,11 +262,3 @@ class Submitter(ABC):
         if sink.deliver(result):
             self._routes.pop(key, None)
         return True
-
-
-def _one_spec(job: str | JobSpec, said: JobSpec) -> JobSpec:
-    if isinstance(job, str):
-        return replace(said, exec_name=job)
-    if said != JobSpec(""):
-        raise LocalError(ErrorCode.BAD_OPTIONS, "a spec carries its own arguments and options")
-    return job
