@@ -18,7 +18,8 @@ class LookDisk:
     """A `Disk` for reading."""
 
     def __init__(self, root: Path) -> None:
-        """Raises DiskError if there is no such directory, or it may not be read."""
+        """Raises DiskError if there is no such directory, it is not one of a member, or it may not
+        be read."""
         self._root = root
         self._hidden: dict[str, None] = {}
         if not root.is_dir():
@@ -28,6 +29,13 @@ class LookDisk:
                 "name the one that a member was started with: --state, or state/PORT",
             )
         self.names("wal")
+        parts = (LOCK_NAME, "wal", "snapshots", "history")
+        if any(root.iterdir()) and not any((root / name).exists() for name in parts):
+            raise DiskError(
+                ErrorCode.DISK_FAILED,
+                f"{root} holds other things, and is no state directory of a member",
+                "name the one that a member was started with: --state, or state/PORT",
+            )
 
     def holder(self) -> str:
         """The process that uses the directory; empty if none does."""

@@ -145,3 +145,10 @@ def test_whoever_holds_the_directory_is_known(root: Path) -> None:
     assert LookDisk(root).holder().isdecimal()
     disk.close()
     assert LookDisk(root).holder() == ""
+
+
+def test_a_directory_of_other_things_is_no_state_directory(tmp_path: Path) -> None:
+    LookDisk(tmp_path)
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(DiskError, match="no state directory"):
+        LookDisk(tmp_path)
