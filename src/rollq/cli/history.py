@@ -88,7 +88,14 @@ class _Shown:
     def __init__(self, kind: str, job: str, *, as_json: bool) -> None:
         from rollq.base.ids import guid_to_text
         from rollq.cli.grid import job_ids
+        from rollq.grid.events import EVENT_TYPES
 
+        if kind and kind not in EVENT_TYPES:
+            raise LocalError(
+                ErrorCode.BAD_OPTIONS,
+                f"no row is of type {kind!r}",
+                f"use one of: {' '.join(EVENT_TYPES)}",
+            )
         self._kind = kind
         self._job = guid_to_text(job_ids([job])[0]) if job else ""
         self._as_json = as_json
@@ -118,10 +125,14 @@ class _Shown:
 
 
 def _tail_sealed(state: Path, first: int, rows: int, shown: _Shown) -> None:
+    from rollq.cli.output import remark
     from rollq.history.segments import Segments
     from rollq.store.look import LookDisk
 
-    lines = filter(shown.wants, Segments(LookDisk(state)).read(first or 1, 2**63))
+    segments = Segments(LookDisk(state))
+    if not segments.names():
+        remark("nothing is sealed here yet; ask the running member, or stop it first")
+    lines = filter(shown.wants, segments.read(first or 1, 2**63))
     for line in lines if first else deque(lines, maxlen=rows):
         shown.write(line)
 

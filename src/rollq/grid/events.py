@@ -43,6 +43,35 @@ QUEUE_PAUSED: Final = "queue_pause"
 QUEUE_RESUMED: Final = "queue_resume"
 SETTINGS_CHANGED: Final = "settings"
 
+EVENT_TYPES: Final = (
+    JOB_ENQUEUED,
+    JOB_DELAYED,
+    JOB_RELEASED,
+    JOB_ASSIGNED,
+    JOB_ACKED,
+    JOB_TIMED_OUT,
+    JOB_WORKER_LOST,
+    JOB_NACKED,
+    JOB_RETRIED,
+    JOB_DEAD,
+    JOB_EXPIRED,
+    JOB_CANCEL_REQUESTED,
+    JOB_CANCELLED,
+    JOB_REDRIVEN,
+    JOB_PURGED,
+    JOB_FORGOTTEN,
+    RESULT_CONFIRMED,
+    ARRAY_ENQUEUED,
+    ARRAY_ENDED,
+    CLIENT_OPENED,
+    WORKER_OPENED,
+    WORKER_CLOSED,
+    ATTEMPT_ADOPTED,
+    QUEUE_PAUSED,
+    QUEUE_RESUMED,
+    SETTINGS_CHANGED,
+)
+
 
 class Event(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One fact. Only the fields that mean something for its kind are set."""

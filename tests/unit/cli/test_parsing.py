@@ -128,6 +128,7 @@ def test_exit_codes_mean_something(error: RollqError, code: int) -> None:
         ["cluster", "add", "no-port"],
         ["clientx", "me", "no-port"],
         ["history", "tail", "--job", "no-id"],
+        ["history", "tail", "--type", "acks"],
         ["history", "tail", "--state", ".", "--follow"],
     ],
     ids=" ".join,

@@ -16,6 +16,7 @@ from rollq.cli.logs import JsonLines, Lines
 from rollq.cli.output import write_fields, write_table
 from rollq.cli.progress import progress_bar
 from rollq.cli.submitting import save_files
+from rollq.grid import events
 from rollq.grid.state import AttemptOutcome
 from rollq.grid.views import EndView, JobView, QueueView
 from rollq.roles.client.results import Result
@@ -177,3 +178,12 @@ def test_output_files_stay_in_their_folder(
     assert list(tmp_path.rglob("evil")) == []
     assert "evil" in capsys.readouterr().err
     save_files(None, result, apart=True)
+
+
+def test_every_type_of_row_can_be_asked_for() -> None:
+    named = {
+        value
+        for name, value in vars(events).items()
+        if name.isupper() and isinstance(value, str) and not name.startswith("_")
+    }
+    assert set(events.EVENT_TYPES) == named
