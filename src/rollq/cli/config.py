@@ -62,24 +62,31 @@ def _defaults(
         for key, value in common.items():
             if key in params:
                 used[key] = None
-                made[name][params[key]] = value
+                made[name][params[key].name] = _value(params[key], value)
         for key, value in own.items():
             if key not in params:
                 raise _bad(path, f"[{name}] has no option named {key!r}")
-            made[name][params[key]] = value
+            made[name][params[key].name] = _value(params[key], value)
     for name in tables:
         if name not in below:
             raise _bad(path, f"there is no command named {name!r}")
     return made
 
 
-def _params(command: Any) -> dict[str, str]:
+def _params(command: Any) -> dict[str, Any]:
     """Parameters of a command, by every name that a person would write."""
-    names: dict[str, str] = {}
+    names: dict[str, Any] = {}
     for param in command.params:
         for spelled in (param.name, *param.opts):
-            names[_key(spelled.lstrip("-"))] = param.name
+            names[_key(spelled.lstrip("-"))] = param
     return names
+
+
+def _value(param: Any, value: Any) -> Any:
+    """A list where an option takes one text is what the command line joins with commas."""
+    if isinstance(value, list) and not param.multiple and param.nargs == 1:
+        return ",".join(map(str, value))
+    return value
 
 
 def _key(name: str) -> str:

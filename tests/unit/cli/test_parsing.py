@@ -176,6 +176,13 @@ def test_arguments_win_over_the_environment_and_that_over_the_file(
     assert NOWHERE in runner.invoke(app, [*base, "status", "-s", NOWHERE]).stderr
 
 
+def test_several_servers_may_be_a_list_in_the_file(tmp_path: Path) -> None:
+    config = tmp_path / "rollq.toml"
+    config.write_text('servers = ["127.0.0.1:3", "no-port"]')
+    result = runner.invoke(app, ["--config", str(config), "status"])
+    assert "'no-port'" in result.stderr
+
+
 def test_the_file_in_the_home_of_the_user_is_read(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
