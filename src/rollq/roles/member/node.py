@@ -22,6 +22,7 @@ from rollq.net.link import DEFAULT_LIMITS, Link, LinkLimits
 from rollq.net.listener import Listener
 from rollq.raft.types import Role
 from rollq.roles.member.driver import PEER_MESSAGES, RAFT_MESSAGES, Driver
+from rollq.roles.member.news import News
 from rollq.roles.member.outputs import CloseSession, ToPeer, ToSession
 from rollq.roles.member.peer_links import PeerLinks
 from rollq.roles.member.setup import MemberSetup
@@ -59,6 +60,7 @@ class MemberNode:
         self._numbers: dict[Link, int] = {}
         self._members: dict[Link, LeaderHello] = {}
         self._last_number = 0
+        self._news = News()
         self._turn_due = False
         self._working = False
         self._paused = False
@@ -192,6 +194,7 @@ class MemberNode:
         except Exception as error:
             self._fail(error)
             return
+        self._news.tell(driver.raft)
         if driver.raft.role is not Role.LEADER:
             self._deposed.set()
         if self._paused and not driver.office.proposals.is_busy(2):

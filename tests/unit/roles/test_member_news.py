@@ -1,0 +1,44 @@
+"""What the log of a member says of leaders and members: every change once."""
+
+from __future__ import annotations
+
+import pytest
+
+from rollq.raft.types import NO_MEMBER, Config, Member
+from rollq.roles.member.news import News
+
+A, B, C = Member(1, "a:1"), Member(2, "b:1"), Member(3, "c:1")
+
+
+class Raft:
+    """As much of consensus as the news look at, seen by member 1."""
+
+    member_id = 1
+
+    def __init__(self) -> None:
+        self.config = Config((A, B, C))
+        self.leader_id = NO_MEMBER
+        self.term = 0
+
+
+def test_every_change_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "rollq.member")
+    news, raft = News(), Raft()
+
+    def told(**changes: object) -> list[str]:
+        caplog.clear()
+        for name, value in changes.items():
+            setattr(raft, name, value)
+        news.tell(raft)  # type: ignore[arg-type]
+        news.tell(raft)  # type: ignore[arg-type]
+        return [record.getMessage() for record in caplog.records]
+
+    assert told() == ["the group is a:1, b:1, c:1"]
+    assert told(term=1) == []
+    assert told(leader_id=2) == ["b:1 leads in term 1"]
+    assert told(leader_id=NO_MEMBER, term=2) == ["nobody leads in term 2"]
+    assert told(leader_id=1) == ["this member leads in term 2"]
+    assert told(config=Config((A, B), (C,))) == ["the group is a:1, b:1; not voting yet: c:1"]
+    assert told(config=Config((A, B), (C,))) == []
+    assert told(leader_id=9) == ["member 9 leads in term 2"]
+    assert told(config=Config((B,))) == ["this member was taken out of the group: stop it"]
