@@ -58,6 +58,7 @@ BY_TYPE: dict[str, st.SearchStrategy[Any]] = {
     "str": TEXT,
     "bytes": BYTES,
     "bool": st.booleans(),
+    "tuple[int, ...]": st.lists(INT, max_size=3).map(tuple),
     "tuple[str, ...]": st.lists(TEXT, max_size=3).map(tuple),
 }
 

@@ -314,6 +314,7 @@ class LeaderHello(msgspec.Struct, array_like=True, frozen=True, tag=21):
     boot: int
     last_index: int
     newcomer: bool = False  # my disk is empty: I ask to be let in
+    lives: tuple[int, ...] = ()  # the starts that my disk remembers, this one last
 
 
 class RollAnswer(msgspec.Struct, array_like=True, frozen=True, tag=65):

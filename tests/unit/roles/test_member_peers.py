@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from rollq.base.errors import DiskError, ErrorCode
@@ -11,6 +12,7 @@ from rollq.base.ids import NIL_ID
 from rollq.history.segments import Segments
 from rollq.raft.types import AppendResponse, Heartbeat, InstallSnapshot, Member, SnapshotMeta
 from rollq.roles.member.driver import Driver
+from rollq.store.identity import life_of
 from rollq.store.snapshots import Snapshots
 from rollq.testing.disk import VirtualDisk
 from rollq.wire.messages import HistoryFetch, HistoryRows, LeaderHello, RollAnswer
@@ -82,6 +84,22 @@ def test_a_boot_is_answered_only_when_it_is_written_down() -> None:
     (again,) = letters(group, RollAnswer)
     assert isinstance(again, RollAnswer)
     assert again.boot_known == 1 << 40
+
+
+def test_an_older_copy_does_not_replace_the_note_that_betrays_it() -> None:
+    group = three()
+    address = group.follower()
+    driver = group.members[address]
+    first, second = life_of(1, 7), life_of(2, 7)
+    for lives in ((first, second), (first, life_of(2, 8), life_of(3, 8))):
+        group.letters.clear()
+        hello = msgspec.structs.replace(hello_of(driver, boot=lives[-1]), lives=lives)
+        for _ in range(2):  # told as often as it asks
+            driver.peer_message("z", hello)
+            group.turn(address)
+            answer = letters(group, RollAnswer)[-1]
+            assert isinstance(answer, RollAnswer)
+    assert answer.boot_known == second
 
 
 def test_a_member_of_another_cluster_gets_no_answer_and_is_not_let_in() -> None:

@@ -141,6 +141,18 @@ VECTORS = [
             "96 01 a3613a31 c401cc 02 03 c2",
         ),
         m.LeaderHello(1, "a:1", b"\xcc", 2, 3),
+        ours=False,
+    ),
+    Vector(
+        "21 LeaderHello with lives",
+        _bytes(
+            "45000000 15" + NIL + NIL,
+            "0f00",
+            b"cluster.g1.roll",
+            "0f000000",
+            "97 01 a3613a31 c401cc 02 03 c2 92 01 02",
+        ),
+        m.LeaderHello(1, "a:1", b"\xcc", 2, 3, lives=(1, 2)),
     ),
     Vector(
         "22 AppendEntries",

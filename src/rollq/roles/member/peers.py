@@ -13,7 +13,7 @@ from rollq.raft.types import InstallSnapshot, Member, RaftMessage
 from rollq.roles.member import membership
 from rollq.roles.member.outputs import Output, ToPeer
 from rollq.roles.member.replica import Replica
-from rollq.roles.member.rollcall import RollCall
+from rollq.roles.member.rollcall import RollCall, is_forgotten
 from rollq.roles.member.work import BootNote
 from rollq.store.snapshots import Snapshots
 from rollq.wire.messages import HistoryFetch, HistoryRows, LeaderHello, PeerMessage, RollAnswer
@@ -111,6 +111,10 @@ class Peers:
         if hello.newcomer and leads:
             membership.admit(raft, Member(hello.member_id, hello.address))
         if hello.cluster_id != self.roll.cluster_id or hello.cluster_id == NIL_ID:
+            self._answer(note, self._boots_known, raft, replica)
+            return
+        if is_forgotten(hello.lives or (hello.boot,), known):
+            # An older copy of that disk: told so, and what we know of the original stays.
             self._answer(note, self._boots_known, raft, replica)
             return
         if self._boots_heard.get(hello.member_id, 0) < hello.boot:

@@ -81,7 +81,7 @@ class RollCall:
         was taken out since is not to come back by itself."""
         is_new = not self.admitted and not self._is_in(config)
         return LeaderHello(
-            self.me.id, self.me.address, self.cluster_id, self.boot, last_index, is_new
+            self.me.id, self.me.address, self.cluster_id, self.boot, last_index, is_new, self._lives
         )
 
     def note_config(self, config: Config) -> bool:
