@@ -19,7 +19,7 @@ def job_document(view: JobView) -> dict[str, Any]:
     """One job."""
     document: dict[str, Any] = {
         "id": guid_to_text(view.job_id),
-        "state": view.state,
+        "state": "running" if view.state == "assigned" else view.state,
         "exec": view.exec_name,
         "queue": view.queue,
         "client": view.client_id,
@@ -48,6 +48,14 @@ def job_document(view: JobView) -> dict[str, Any]:
             {"attempt": one.attempt, "cause": cause_name(one.cause), "detail": one.detail}
             for one in view.attempts
         ]
+    return document
+
+
+def listed_document(view: JobView) -> dict[str, Any]:
+    """One job of many: a list does not bring what programs wrote."""
+    document = job_document(view)
+    for name in ("stdout", "stderr"):
+        document.get("end", {}).pop(name, None)
     return document
 
 

@@ -46,7 +46,8 @@ def jobs(
 ) -> None:
     """List jobs, in the order in which they were accepted.
 
-    Tasks of an array are listed once they have started. With --json: one JSON object a line.
+    Tasks of an array are listed once they have started. With --json: one JSON object a line. What
+    a program wrote is shown by `rollq job`.
     """
     from rollq.cli.output import write_json, write_table
     from rollq.cli.service import run
@@ -70,7 +71,7 @@ def jobs(
 async def _look(servers: str, timeout_s: float, wanted: Any, limit: int) -> list[dict[str, Any]]:
     import msgspec
 
-    from rollq.cli.documents import job_document
+    from rollq.cli.documents import listed_document
     from rollq.cli.grid import ask_pages, connected
     from rollq.grid.pages import JobPage
 
@@ -79,7 +80,7 @@ async def _look(servers: str, timeout_s: float, wanted: Any, limit: int) -> list
         while len(found) < limit:
             key = msgspec.msgpack.encode(wanted)
             page, _ = await ask_pages(grid, JobPage, "jobs", key, limit - len(found))
-            found += map(job_document, page.jobs)
+            found += map(listed_document, page.jobs)
             if not page.after:
                 break
             wanted = msgspec.structs.replace(wanted, after=page.after)

@@ -22,11 +22,11 @@ def set_up_logs(level: str, *, as_json: bool) -> None:
 
 
 class Lines(logging.Formatter):
-    """`12:30:59.123 member  text`; warnings and errors say so."""
+    """`2026-01-31 12:30:59.123 member  text`; warnings and errors say so."""
 
     def format(self, record: logging.LogRecord) -> str:
         """One line."""
-        clock = time.strftime("%H:%M:%S", time.localtime(record.created))
+        clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record.created))
         who = record.name.removeprefix("rollq.")
         what = f"{record.levelname}: " if record.levelno >= logging.WARNING else ""
         text = f"{clock}.{int(record.msecs):03d} {who:<7} {what}{record.getMessage()}"

@@ -2,8 +2,8 @@
 
 Knows the addresses of the group's members, follows a redirect at once, and waits longer and longer
 while nobody welcomes us. After a session was lost the first tries come quickly: an election takes
-less time than the first long wait. Two members that name each other as leader must not make us spin, so only
-the first redirect after a welcome (or after a wait) is free.
+less time than the first long wait. Two members that name each other as leader must not make us
+spin, so only the first redirect after a welcome (or after a wait) is free.
 """
 
 from __future__ import annotations

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from pathlib import Path
 
 import pytest
 
 from rollq.base.errors import LocalError
 from rollq.base.jobs import JobOptions
-from rollq.cli.documents import job_document, queue_document, result_document
+from rollq.cli.documents import job_document, listed_document, queue_document, result_document
 from rollq.cli.joblist import read_jobs
 from rollq.cli.logs import JsonLines, Lines
 from rollq.cli.output import write_fields, write_table
@@ -55,6 +56,7 @@ def test_a_running_job_names_its_worker() -> None:
     document = job_document(
         view(state="assigned", worker_id=JOB, fence=4, lease_ms=9, cancel_requested=True)
     )
+    assert document["state"] == "running"
     assert (document["worker"], document["fence"]) == (TEXT, 4)
     assert document["cancel_requested"] is True
 
@@ -75,6 +77,13 @@ def test_output_that_cannot_be_written_is_told_in_words(tmp_path: Path) -> None:
     (tmp_path / "a.txt").mkdir()
     with pytest.raises(LocalError, match="cannot be written"):
         save_files(tmp_path, result, apart=False)
+
+
+def test_a_list_does_not_say_that_a_program_wrote_nothing() -> None:
+    end = EndView(0, b"", 0, 0, 5, 6, 0, "", False)
+    assert "stdout" in job_document(view(state="done", end=end))["end"]
+    assert not {"stdout", "stderr"} & set(listed_document(view(state="done", end=end))["end"])
+    assert listed_document(view()) == job_document(view())
 
 
 def test_a_result_opens_what_the_worker_sent() -> None:
@@ -118,7 +127,8 @@ def test_progress_without_a_terminal_is_ten_lines(capsys: pytest.CaptureFixture[
 
 def test_log_lines_for_people_and_programs() -> None:
     record = logging.LogRecord("rollq.member", logging.WARNING, "", 0, "lost %s", ("x",), None)
-    assert Lines().format(record).endswith("member  WARNING: lost x")
+    line = Lines().format(record)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} member  WARNING: lost x", line)
     row = json.loads(JsonLines().format(record))
     assert (row["level"], row["logger"], row["message"]) == ("warning", "rollq.member", "lost x")
 
