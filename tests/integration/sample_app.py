@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import os
 import subprocess
 import sys
@@ -27,6 +28,25 @@ async def noop(payload: bytes = b"") -> None:
 async def greet_in_loop(name: str) -> str:
     await asyncio.sleep(0)
     return f"hello {name}"
+
+
+TRACE: contextvars.ContextVar[str] = contextvars.ContextVar("TRACE", default="")
+
+
+@task("trace_in_loop")
+async def trace_in_loop(name: str) -> str:
+    """Never waits; what an earlier call set must not be seen."""
+    before = TRACE.get()
+    TRACE.set(name)
+    return before
+
+
+@task("leave_in_loop")
+async def leave_in_loop() -> None:
+    """Asks for its own end and returns before it comes."""
+    current = asyncio.current_task()
+    assert current is not None
+    current.cancel()
 
 
 @task("wait_in_loop")

@@ -36,6 +36,24 @@ def test_functions_take_arguments_or_a_payload(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
+def test_calls_in_the_loop_share_a_task_and_nothing_else(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with running(tmp_path, apps=APPS) as (_, member):
+            member.assign(1, "wait_in_loop")
+            member.assign(2, "leave_in_loop")
+            for number in range(3, 9):
+                member.assign(number, "trace_in_loop", str(number))
+            for number in range(2, 9):
+                ack, result = await member.outcome(number)
+                assert (ack.status, result.stdout) == (Status.OK, "")
+            member.send(wire.StopJob(job_id(1), 1, 1))
+            assert (await member.outcome(1))[0].status == Status.CANCELLED
+            member.assign(9, "greet_in_loop", "you")
+            assert (await member.outcome(9))[1].stdout == "hello you"
+
+    asyncio.run(story())
+
+
 @pytest.mark.parametrize(
     ("name", "body", "stderr"),
     [
