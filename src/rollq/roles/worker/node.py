@@ -37,6 +37,8 @@ from rollq.wire.handshake import ACCEPTED, BATCH, COMPACT, LEASE, PATTERNS
 
 log = logging.getLogger("rollq.worker")
 
+# Our own records hold no cycles, so that looking for garbage this often is enough for functions.
+GC_THRESHOLDS: Final = (20_000, 50, 100)
 FEATURES: Final = (COMPACT, ACCEPTED, LEASE, PATTERNS, BATCH)
 
 
@@ -155,6 +157,7 @@ class WorkerNode:
         await self.start()
         gc.collect()
         gc.freeze()  # what is loaded stays: later collections need not look at it
+        gc.set_threshold(*GC_THRESHOLDS)
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._signalled)
         try:
