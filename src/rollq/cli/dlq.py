@@ -180,9 +180,10 @@ async def _collect(servers: str, timeout_s: float, queue: str, limit: int) -> li
 
 async def _dead(client: Client, queue: str) -> AsyncIterator[JobView]:
     """Every dead job of a queue (empty: of all), oldest first."""
-    from rollq.cli.grid import PAGE_ROWS, ask_pages
+    from rollq.cli.grid import PAGE_ROWS, ask_pages, queue_name
     from rollq.grid.views import DeadPage
 
+    queue = queue_name(queue)
     after = 0
     while True:
         key = after.to_bytes(8, "big")

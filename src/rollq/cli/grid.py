@@ -10,6 +10,7 @@ from rollq.base.errors import ErrorCode, LocalError, RemoteError, RollqError, St
 from rollq.base.ids import JobId, guid_from_text, guid_to_text
 from rollq.roles.client.client import Client
 from rollq.roles.client.operator import decode_as
+from rollq.subjects.queues import queue_of
 
 Value = TypeVar("Value")
 ADMIN_CLIENT_ID = "rollq-cli"
@@ -63,6 +64,22 @@ def job_ids(texts: list[str]) -> list[JobId]:
                 "an id looks like 6f9619ff-8b86-d011-b42d-00c04fc964ff; `rollq jobs` lists some",
             ) from None
     return made
+
+
+def queue_name(text: str) -> str:
+    """A queue as the grid names it; empty stays empty.
+
+    Raises:
+        LocalError: BAD_OPTIONS, if no queue can have that name.
+    """
+    try:
+        return queue_of(text) if text else ""
+    except RemoteError:
+        raise LocalError(
+            ErrorCode.BAD_OPTIONS,
+            f"no queue can be named {text[:64]!r}",
+            "use words without white space, * or >, joined by dots, as in render.fast",
+        ) from None
 
 
 def unknown_job(job_id: JobId) -> StateError:

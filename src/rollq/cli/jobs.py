@@ -49,12 +49,14 @@ def jobs(
     Tasks of an array are listed once they have started. With --json: one JSON object a line. What
     a program wrote is shown by `rollq job`.
     """
+    from rollq.cli.grid import queue_name
     from rollq.cli.output import write_json, write_table
     from rollq.cli.service import run
     from rollq.grid.pages import JobFilter
 
     wanted = "assigned" if state is State.RUNNING else state.value if state else ""
-    found = run(_look(servers, timeout, JobFilter(wanted, queue, client, exec_name), limit))
+    matching = JobFilter(wanted, queue_name(queue), client, exec_name)
+    found = run(_look(servers, timeout, matching, limit))
     if as_json:
         for document in found:
             write_json(document)

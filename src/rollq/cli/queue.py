@@ -67,9 +67,11 @@ def resume(
 
 
 def _order(action: str, name: str, servers: str, timeout_s: float, *, as_json: bool) -> None:
+    from rollq.cli.grid import queue_name
     from rollq.cli.output import write_json, write_line
     from rollq.cli.service import run
 
+    name = queue_name(name)
     run(_change(action, name, servers, timeout_s))
     if as_json:
         write_json({"queue": name, "paused": action == "pause"})

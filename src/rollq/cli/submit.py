@@ -117,6 +117,7 @@ def submit(
     With --wait it prints what the program wrote, and exit code 1 means that a job did not end
     well. With --json: one document, or one line a result for arrays and files.
     """
+    from rollq.cli.grid import queue_name
     from rollq.cli.service import run
     from rollq.cli.submitting import carry_out
 
@@ -125,7 +126,7 @@ def submit(
     _check_needs(ctx)
     _check_out(out)
     wanted = {
-        "queue": queue,
+        "queue": queue_name(queue),
         "priority": priority,
         "delay": delay,
         "max_attempts": max_attempts,

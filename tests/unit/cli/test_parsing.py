@@ -120,6 +120,8 @@ def test_exit_codes_mean_something(error: RollqError, code: int) -> None:
         ["cancel", ID, "no-id"],
         ["explain", "no-id"],
         ["jobs", "--state", "asleep"],
+        ["submit", "calcA", "-s", NOWHERE, "--queue", "a b"],
+        ["queue", "pause", "a b", "-s", NOWHERE],
         ["dlq", "redrive"],
         ["dlq", "redrive", ID, "--all"],
         ["dlq", "purge", "--all", "--json"],

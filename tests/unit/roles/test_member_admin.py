@@ -55,6 +55,17 @@ def test_a_queue_is_paused_and_resumed() -> None:
     assert [one.job_id for one in group.heard(WORKER, wire.AssignJob)] == [job(1)]
 
 
+def test_a_queue_is_named_as_in_submits() -> None:
+    group = one_member()
+    group.worker(WORKER, credit=1)
+    assert group.say(CLIENT, admin("pause", queue="CALC")) == [wire.Accepted(REQUEST)]
+    group.say(CLIENT, submit(1, "Calc"))
+    assert group.hear(WORKER) == []
+    assert list(group.leader.state.queues) == ["calc"]
+    (answer,) = group.say(CLIENT, admin("pause", queue="a b"))
+    assert answer.code == ErrorCode.BAD_SUBJECT
+
+
 def test_dead_jobs_are_redriven_and_purged() -> None:
     group = one_member()
     once = JobOptions(max_attempts=1)

@@ -13,6 +13,7 @@ from rollq.grid import commands
 from rollq.raft.node import RaftNode
 from rollq.raft.types import ChangeKind, ConfigChange, Member, MemberChange
 from rollq.roles.member.membership import find
+from rollq.subjects.queues import queue_of
 
 
 class QueueArguments(msgspec.Struct):
@@ -49,9 +50,9 @@ class MemberArguments(msgspec.Struct):
 def command_for(action: str, arguments: bytes, by: str) -> commands.Command:
     """The command that an action asks for."""
     if action == "pause":
-        return commands.PauseQueue(_decode(arguments, QueueArguments).queue, by)
+        return commands.PauseQueue(_queue(arguments), by)
     if action == "resume":
-        return commands.ResumeQueue(_decode(arguments, QueueArguments).queue, by)
+        return commands.ResumeQueue(_queue(arguments), by)
     if action == "redrive":
         return commands.RedriveJobs(_decode(arguments, RedriveArguments).items, by)
     if action == "purge":
@@ -97,6 +98,11 @@ def _decode(arguments: bytes, kind: type[_Arguments]) -> _Arguments:
         return msgspec.msgpack.decode(arguments, type=kind)
     except msgspec.MsgspecError as error:
         raise RemoteError(ErrorCode.BAD_PAYLOAD, f"bad arguments: {error}") from None
+
+
+def _queue(arguments: bytes) -> str:
+    """The queue as submits name it: without regard to case, and only a name that one could have."""
+    return queue_of(_decode(arguments, QueueArguments).queue)
 
 
 def _known(raft: RaftNode, member_id: MemberId) -> Member:

@@ -14,6 +14,7 @@ from rollq.raft.node import RaftNode
 from rollq.raft.ready import ReadReady
 from rollq.roles.member.replica import Replica
 from rollq.roles.member.status import cluster_view
+from rollq.subjects.grammar import fold
 from rollq.wire.messages import Answer, Error, Query
 
 PENDING_READS_MAX = 4_096
@@ -129,7 +130,7 @@ VIEWS: dict[str, Callable[[Replica, RaftNode, Query], object]] = {
     "job": lambda replica, _, query: views.job_view(replica.state, query.key),
     "jobs": lambda replica, _, query: _jobs(replica, query),
     "array": lambda replica, _, query: views.array_view(replica.state, query.key),
-    "queue": lambda replica, _, query: views.queue_view(replica.state, query.key.decode()),
+    "queue": lambda replica, _, query: views.queue_view(replica.state, fold(query.key.decode())),
     "queues": lambda replica, _, query: views.queue_page(
         replica.state, query.key.decode(), query.limit
     ),
