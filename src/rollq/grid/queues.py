@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rollq.base.limits import ATTEMPTS_MAX, DURATION_MS_MAX, JOBS_MAX
+from rollq.base.limits import ATTEMPTS_MAX, DURATION_MS_MAX, JOBS_MAX, LEASE_MS_MIN
 from rollq.grid.admission import admit_queue, refuse_queue, refused_bounds
 from rollq.grid.commands import PauseQueue, ResumeQueue, SetSettings, Settings
 from rollq.grid.effects import Applied, Outcome, Refused
@@ -61,8 +61,8 @@ def refuse_settings(settings: Settings) -> Refused | None:
     )
     if min(durations) < 0 or max(durations) > DURATION_MS_MAX:
         return refused_bounds(f"a duration is not 0 to {DURATION_MS_MAX} ms")
-    if settings.lease_ms == 0:
-        return refused_bounds("lease_ms is 0")
+    if settings.lease_ms < LEASE_MS_MIN:
+        return refused_bounds(f"lease_ms is less than {LEASE_MS_MIN}")
     if not 0 <= settings.results_kept_max <= JOBS_MAX:
         return refused_bounds(f"results_kept_max is not 0 to {JOBS_MAX}")
     return refused_bounds("client_cap is negative") if settings.client_cap < 0 else None

@@ -160,6 +160,7 @@ def test_settings_are_replaced_and_count_from_then_on() -> None:
         Settings(max_attempts=0),
         Settings(max_attempts=101),
         Settings(lease_ms=0),
+        Settings(lease_ms=999),
         Settings(retry_base_ms=-1),
         Settings(results_kept_max=-1),
         Settings(client_cap=-1),
