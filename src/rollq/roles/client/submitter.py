@@ -9,7 +9,7 @@ import asyncio
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence, Sized
-from typing import Any, Unpack
+from typing import Any, Final, Unpack
 
 from rollq.base.errors import DeadlineError, DialError, ErrorCode, LocalError, RollqError
 from rollq.base.ids import ClientId, JobId, MessageId
@@ -31,6 +31,10 @@ from rollq.roles.client.specs import (
     subject_of,
 )
 from rollq.wire import messages as wire
+
+ACCEPTED_PERHAPS: Final = (
+    "; a job may have been accepted all the same, and may be submitted again under the same id"
+)
 
 
 class Submitter(ABC):
@@ -198,8 +202,8 @@ class Submitter(ABC):
             ErrorCode.TIMED_OUT,
             f"no answer within {self._timeout_s:g} s: {what}"
             + (f" ({trouble})" if trouble else ""),
-            "check that a majority of the members runs; a job may have been accepted all the same, "
-            "and may be submitted again under the same id",
+            "check that a majority of the members runs"
+            + ("" if what == wire.Query.__name__ else ACCEPTED_PERHAPS),
         )
 
     # --- helpers
