@@ -49,5 +49,8 @@ def _what_is_missing(state: GridState, backlog: Backlog, holds: Holds, item: Ite
         wanted = f"no worker named {name}" if name else "no worker"
         return f"{wanted} serves queue {item.queue}"
     if not any(pool.crew for pool in pools):
-        return f"no credit: all {len(sessions)} workers for queue {item.queue} are busy"
+        return (
+            f"no credit: all {len(sessions)} workers for queue {item.queue} are busy, "
+            "or their computers are"
+        )
     return "others are before it"

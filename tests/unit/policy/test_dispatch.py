@@ -147,7 +147,9 @@ def test_what_cannot_wait_is_explained_too() -> None:
     explain = desk.dispatcher.explain
     assert explain(job_id("never")) == "no such job"
     assert explain(job_id("a")) == "it is running"
-    assert explain(job_id("b")) == "no credit: all 1 workers for queue q are busy"
+    assert explain(job_id("b")) == (
+        "no credit: all 1 workers for queue q are busy, or their computers are"
+    )
     desk.ack("a")
     assert explain(job_id("a")) == "it has ended: done"
 
