@@ -119,7 +119,8 @@ def purge(
     if every and not yes:
         if as_json:
             raise LocalError(ErrorCode.BAD_OPTIONS, "purge --all wants --yes", "add it")
-        typer.confirm("Forget all these dead jobs for good?", abort=True)
+        which = f"of queue {queue}" if queue else "of all queues"
+        typer.confirm(f"Forget the dead jobs {which} for good?", abort=True, err=True)
     _order("purge", job_id, every, queue, servers, timeout, as_json)
 
 
