@@ -145,8 +145,8 @@ def test_a_member_registers_with_the_others_before_it_takes_part() -> None:
     assert back.roll.phase is Phase.REGISTERING
     assert back.raft.term == group.leader.raft.term
     group.isolated.clear()
+    group.until(lambda: back.roll.phase.name == "PRESENT")
     group.until(lambda: len(back.state.jobs) == 2)
-    assert back.roll.phase.name == "PRESENT"
 
 
 def test_an_older_copy_of_a_disk_refuses_to_go_on() -> None:
