@@ -77,16 +77,41 @@ class Link(asyncio.Protocol):
 
     def send(self, message: Message) -> None:
         """Queue a message; it leaves with everything else that this turn of the loop sends."""
+        self.post(message)
+        if not self._flush_due:
+            self._flush_due = True
+            self._loop.call_soon(self.flush)
+
+    def post(self, message: Message) -> None:
+        """Queue a message for a `flush` that the caller promises."""
         if self._transport is not None:
             self._outbox.append(message)
-            if not self._flush_due:
-                self._flush_due = True
-                self._loop.call_soon(self._flush)
+
+    def flush(self) -> None:
+        """Write what is queued."""
+        self._flush_due = False
+        if not self._outbox:
+            return
+        outbox, self._outbox = self._outbox, []
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        if self.connection.state is State.CLOSED:
+            return  # the peer ended the conversation while this waited
+        try:
+            data = self.connection.send_all(outbox)
+        except RollqError as error:  # what cannot be said would be missed for ever: start anew
+            self.abort(str(error))
+            return
+        transport.write(data)
+        if transport.get_write_buffer_size() > self._limits.outbox_bytes_max:
+            bytes_max = self._limits.outbox_bytes_max
+            self.abort(f"more than {bytes_max} bytes wait and the peer does not read")
 
     def close(self, reason: str) -> None:
         """Send what waits, then hang up."""
         if self.is_open:
-            self._flush()
+            self.flush()
             self._reason = self._reason or reason
             cast(asyncio.Transport, self._transport).close()
 
@@ -148,30 +173,10 @@ class Link(asyncio.Protocol):
 
     # --- helpers
 
-    def _flush(self) -> None:
-        self._flush_due = False
-        if not self._outbox:
-            return
-        outbox, self._outbox = self._outbox, []
-        transport = self._transport
-        if transport is None or transport.is_closing():
-            return
-        if self.connection.state is State.CLOSED:
-            return  # the peer ended the conversation while this waited
-        try:
-            data = self.connection.send_all(outbox)
-        except RollqError as error:  # what cannot be said would be missed for ever: start anew
-            self.abort(str(error))
-            return
-        transport.write(data)
-        if transport.get_write_buffer_size() > self._limits.outbox_bytes_max:
-            bytes_max = self._limits.outbox_bytes_max
-            self.abort(f"more than {bytes_max} bytes wait and the peer does not read")
-
     def _hang_up(self, error: RollqError) -> None:
         transport = self._transport
         if transport is not None and not transport.is_closing():
-            self._flush()
+            self.flush()
             transport.write(self.connection.farewell())
             self._reason = str(error)
             log.warning("%s is cut off: %s", self.address, error)

@@ -228,11 +228,14 @@ class MemberNode:
             self._wake()
 
     def _send(self) -> None:
+        """Write what a turn said at once: everything for one receiver in one piece."""
+        links: dict[Link, None] = {}
         for output in self.driver.take_outputs():
             if isinstance(output, ToSession):
                 link = self._sessions.get(output.session)
                 if link is not None:
-                    link.send(output.message)
+                    link.post(output.message)
+                    links[link] = None
             elif isinstance(output, ToPeer):
                 self._peers.send(output.address, output.message)
             elif isinstance(output, CloseSession):
@@ -241,6 +244,9 @@ class MemberNode:
                     link.close(output.reason)
             else:
                 self._peers.cut(output.address, output.reason)
+        for link in links:
+            link.flush()
+        self._peers.flush()
 
     # --- helpers
 

@@ -29,15 +29,23 @@ class PeerLinks:
         self._links: dict[str, Link] = {}
         self._dialling: dict[str, asyncio.Task[None]] = {}
         self._stopped = False
+        self._posted: dict[Link, None] = {}
 
     def send(self, address: str, message: Message) -> None:
-        """Send now, or start to dial and let this message go."""
+        """Send with the next `flush`, or start to dial and let this message go."""
         link = self._links.get(address)
         if link is not None and link.is_open:
-            link.send(message)
+            link.post(message)
+            self._posted[link] = None
         elif address not in self._dialling and not self._stopped:
             loop = asyncio.get_running_loop()
             self._dialling[address] = loop.create_task(self._dial(address))
+
+    def flush(self) -> None:
+        """Write what was sent since the last time."""
+        posted, self._posted = self._posted, {}
+        for link in posted:
+            link.flush()
 
     def cut(self, address: str, reason: str) -> None:
         """Close the link to a member."""
