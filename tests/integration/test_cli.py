@@ -114,6 +114,22 @@ def test_arrays_and_files_of_jobs(grid: Grid, tmp_path: Path) -> None:
     grid.run("submit", "--from-file", str(empty), code=2)
 
 
+def test_whoever_stops_waiting_is_told_what_goes_on(grid: Grid) -> None:
+    waiting = subprocess.Popen(
+        [sys.executable, "-m", "rollq", "submit", "forever", "--wait", "-s", grid.fleet.servers],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    (job,) = grid.until(lambda: grid.lines("jobs", "--state", "running"))
+    waiting.send_signal(signal.SIGINT)
+    _, told = waiting.communicate(timeout=DEADLINE_S)
+    assert waiting.returncode == 130
+    assert f"job {job['id']} goes on" in told
+    assert grid.json("job", job["id"])["state"] == "running"
+    grid.run("cancel", job["id"])
+    grid.until(lambda: not grid.lines("jobs", "--state", "running"))
+
+
 def test_a_running_job_is_listed_and_cancelled(grid: Grid) -> None:
     job_id = grid.run("submit", "forever").strip()
     grid.until(lambda: [job["id"] for job in grid.lines("jobs", "--state", "running")] == [job_id])

@@ -41,7 +41,7 @@ class Commands(TyperGroup):
             report(error, as_json=bool(ctx.meta.get(_JSON)))
             raise typer.Exit(exit_code_of(error)) from None
         except KeyboardInterrupt:
-            sys.stderr.write("interrupted; jobs that were accepted go on\n")
+            sys.stderr.write("interrupted\n")
             raise typer.Exit(EXIT_INTERRUPTED) from None
         except BrokenPipeError:
             # Whoever read our output has seen enough; nothing more may be flushed into it.

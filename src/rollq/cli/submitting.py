@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,7 +50,8 @@ async def _one(client: Client, order: Order) -> bool:
         else:
             write_line(job.id)
         return True
-    result = await job.result(order.wait_s)
+    with _told_if_interrupted(f"job {job.id} goes on: rollq job {job.id}"):
+        result = await job.result(order.wait_s)
     save_files(order.out, result, apart=False)
     if order.as_json:
         write_json(result_document(result))
@@ -96,7 +99,11 @@ async def _batch(batch: Batch, order: Order, client: Client) -> bool:
         else:
             write_line(f"{len(batch)} jobs accepted, from {batch.id} on")
         return True
-    with progress_bar("ended", is_quiet=order.as_json) as advance:
+    left = f"{len(batch)} jobs from {batch.id} on were accepted and go on"
+    with (
+        _told_if_interrupted(left),
+        progress_bar("ended", is_quiet=order.as_json) as advance,
+    ):
         if order.as_json or order.out is not None:
             await _each(batch, order, advance)
         else:
@@ -127,6 +134,16 @@ async def _each(batch: Batch, order: Order, advance: Advance) -> None:
             f"{batch.counts.ended} of {len(batch)} jobs ended within {order.wait_s} s",
             "they go on: look with `rollq jobs`, or end them with `rollq cancel`",
         ) from None
+
+
+@contextlib.contextmanager
+def _told_if_interrupted(what: str) -> Iterator[None]:
+    """Whoever stops waiting must learn what goes on, or could never ask for it."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        remark(what)
+        raise
 
 
 def save_files(folder: Path | None, result: Result, *, apart: bool) -> None:
