@@ -222,6 +222,15 @@ def test_while_a_snapshot_is_installed_nothing_is_appended_or_campaigned_for() -
     assert of_kind(run_ready(node), AppendResponse) == []
 
 
+def test_no_entries_come_beside_the_snapshot_that_replaces_them() -> None:
+    node = make_node(1, 2, 3, term=3)
+    node.step(AppendEntries(1, 2, 3, 0, 0, 0, (Entry(1, 1), Entry(3, 2))))
+    node.step(chunk(0, b"123456789"))
+    ready = node.ready()
+    assert [piece.done for piece in ready.snapshot_chunks] == [True]
+    assert ready.entries == []
+
+
 def test_what_the_log_already_holds_is_only_committed() -> None:
     node = make_node(1, 1, 2, 2, 2, 2)
     node.step(chunk(0, b"abc"))

@@ -81,3 +81,11 @@ def test_a_view_names_the_snapshot_under_way() -> None:
         10,
         True,
     )
+
+
+def test_a_refusal_of_what_matched_is_no_news_in_a_probe_either() -> None:
+    """The follower lost what it had acknowledged. Answering it at once would go on for ever."""
+    progress = replicating(match=5)
+    progress.become_probe()
+    assert not progress.refuse(5, 2)
+    assert (progress.next, progress.match) == (6, 5)
