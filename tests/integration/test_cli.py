@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -268,7 +267,6 @@ def test_a_member_stops_when_told_and_remembers(tmp_path: Path) -> None:
         grid = Grid(fleet)
         job_id = grid.run("submit", "calcA").strip()
         assert "no workers" in grid.run("doctor", code=1)
-        os.kill(fleet.pid_of(fleet.addresses[0]), signal.SIGTERM)
         fleet.stop()
         state = fleet.state_of(fleet.addresses[0])
         rows = grid.lines("history", "tail", "--state", str(state))
