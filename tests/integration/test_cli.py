@@ -261,6 +261,12 @@ def test_a_member_whose_disk_fails_ends_with_words(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_a_worker_with_nothing_to_run_does_not_start(tmp_path: Path) -> None:
+    done = start("worker", "127.0.0.1", "1", "--app", "json", "--state", str(tmp_path))
+    assert done.returncode == 2
+    assert "no @task function in json" in done.stderr
+
+
 def test_a_member_stops_when_told_and_remembers(tmp_path: Path) -> None:
     with Fleet(tmp_path / "grid") as fleet:
         fleet.start_members(free_ports(1))

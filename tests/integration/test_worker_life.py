@@ -265,6 +265,11 @@ def test_it_says_why_it_cannot_start(tmp_path: Path) -> None:
             blocked = NodeSetup((member.address,), state_dir=tmp_path / "file")
             with pytest.raises(RollqError, match="state directory"):
                 await WorkerNode(blocked).start()
+            jobs = NodeSetup(
+                (member.address,), state_dir=tmp_path / "t", jobs_dir=tmp_path / "file"
+            )
+            with pytest.raises(LocalError, match="jobs directory"):
+                await WorkerNode(jobs).start()
             await node.start()
             await node.stop()
             await node.stop()

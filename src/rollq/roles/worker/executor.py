@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from rollq.base.errors import ErrorCode, RemoteError, StateError
+from rollq.base.errors import ErrorCode, LocalError, RemoteError, StateError
 from rollq.base.jobs import DEFAULT_OPTIONS, AttemptRef, Status
 from rollq.base.limits import DETAIL_BYTES_MAX
 from rollq.roles.worker.ahead import AHEAD_MS, GIVE_BACK_MS, Lookahead
@@ -64,11 +64,17 @@ class Executor:
         """Load the application, clear old directories away, start the warm processes.
 
         Raises:
-            LocalError: the application cannot be loaded.
-            OSError: the jobs directory cannot be used.
+            LocalError: the application cannot be loaded, there is nothing to run, or the jobs
+                directory cannot be used.
         """
         loop = asyncio.get_running_loop()
         self._tasks = load_apps(self._setup.apps)
+        if self._setup.apps and not self._tasks and self._setup.exec_dir is None:
+            raise LocalError(
+                ErrorCode.BAD_SETUP,
+                f"there is no @task function in {', '.join(self._setup.apps)}",
+                "decorate functions with rollq.task, or give a directory of programs",
+            )
         jobs_dir = await loop.run_in_executor(None, _make_empty, self._jobs_dir)
         self._family.open()
         self._loop_calls = LoopCalls(loop)
@@ -215,9 +221,16 @@ class Executor:
 
 def _make_empty(directory: str) -> str:
     """Make a directory, without what an earlier life left in it; returns its absolute path."""
-    if os.path.lexists(directory):
-        remove_tree(directory)
-    os.makedirs(directory, mode=0o700)
+    try:
+        if os.path.lexists(directory):
+            remove_tree(directory)
+        os.makedirs(directory, mode=0o700)
+    except OSError as error:
+        raise LocalError(
+            ErrorCode.BAD_SETUP,
+            f"the jobs directory {directory} cannot be made: {error.strerror or error}",
+            "give the user that runs rollq the right to write there, or name another",
+        ) from None
     return os.path.abspath(directory)
 
 
