@@ -1,8 +1,4 @@
-"""What the client's machine hears (events) and asks of its shell (instructions). Only records.
-
-Nobody changes a record after it was made. They are not frozen, because that makes each three
-times as dear to make, and every job takes half a dozen.
-"""
+"""What the client's machine hears (events) and asks of its shell (instructions). Only records."""
 
 from __future__ import annotations
 
@@ -10,6 +6,16 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from rollq.base.ids import JobId, MessageId
+from rollq.roles.dialogue import (
+    Connect,
+    Connected,
+    Disconnect,
+    Disconnected,
+    Received,
+    Send,
+    Started,
+    Tick,
+)
 from rollq.wire.messages import (
     Accepted,
     Admin,
@@ -18,38 +24,34 @@ from rollq.wire.messages import (
     Error,
     Query,
     Result,
-    SessionMessage,
     SubmitArray,
     SubmitBulk,
     SubmitJob,
 )
 
+__all__ = [
+    "Asked",
+    "Connect",
+    "Connected",
+    "Deliver",
+    "Disconnect",
+    "Disconnected",
+    "Event",
+    "GivenUp",
+    "Instruction",
+    "Received",
+    "Request",
+    "Send",
+    "Started",
+    "Taken",
+    "Tell",
+    "Tick",
+]
+
 Request: TypeAlias = SubmitJob | SubmitBulk | SubmitArray | Cancel | Query | Admin
 
 
 # --- events
-
-
-@dataclass(slots=True)
-class Started:
-    """The process is up and wants a leader."""
-
-
-@dataclass(slots=True)
-class Connected:
-    """The connection that the last `Connect` asked for is open."""
-
-
-@dataclass(slots=True)
-class Disconnected:
-    """That connection broke, or could not be made. Never told after a `Disconnect`."""
-
-
-@dataclass(slots=True)
-class Received:
-    """A message came on the open connection."""
-
-    message: SessionMessage
 
 
 @dataclass(slots=True)
@@ -73,24 +75,10 @@ class Taken:
     job_id: JobId
 
 
-@dataclass(slots=True)
-class Tick:
-    """Time passes. `now_ms` is monotonic."""
-
-    now_ms: int
-
-
 Event: TypeAlias = Started | Connected | Disconnected | Received | Asked | GivenUp | Taken | Tick
 
 
 # --- instructions
-
-
-@dataclass(slots=True)
-class Send:
-    """Send this on the open connection."""
-
-    message: SessionMessage
 
 
 @dataclass(slots=True)
@@ -106,19 +94,6 @@ class Tell:
 
     request_id: MessageId
     answer: Accepted | Answer | Error
-
-
-@dataclass(slots=True)
-class Connect:
-    """Dial this member after so long; answer with `Connected` or `Disconnected`."""
-
-    address: str
-    delay_ms: int
-
-
-@dataclass(slots=True)
-class Disconnect:
-    """Close the connection; say nothing more of it."""
 
 
 Instruction: TypeAlias = Send | Deliver | Tell | Connect | Disconnect

@@ -15,7 +15,42 @@ from typing import TypeAlias
 import msgspec
 
 from rollq.base.jobs import AttemptRef, Status
-from rollq.wire.messages import AssignJob, SessionMessage
+from rollq.roles.dialogue import (
+    Connect,
+    Connected,
+    Disconnect,
+    Disconnected,
+    Received,
+    Send,
+    Started,
+    Tick,
+)
+from rollq.wire.messages import AssignJob
+
+__all__ = [
+    "Connect",
+    "Connected",
+    "CpuBusy",
+    "CpuOk",
+    "Disconnect",
+    "Disconnected",
+    "DrainRequested",
+    "Event",
+    "Exit",
+    "Finished",
+    "ForgetResult",
+    "Instruction",
+    "KillJob",
+    "Received",
+    "Send",
+    "StartFailed",
+    "StartJob",
+    "Started",
+    "StoreResult",
+    "Stored",
+    "StoredResult",
+    "Tick",
+]
 
 
 class StoredResult(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -33,28 +68,6 @@ class StoredResult(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 # --- events
-
-
-@dataclass(slots=True)
-class Started:
-    """The process is up and wants to serve."""
-
-
-@dataclass(slots=True)
-class Connected:
-    """The connection that the last `Connect` asked for is open."""
-
-
-@dataclass(slots=True)
-class Disconnected:
-    """That connection broke, or could not be made. Never told after a `Disconnect`."""
-
-
-@dataclass(slots=True)
-class Received:
-    """A message came on the open connection."""
-
-    message: SessionMessage
 
 
 @dataclass(slots=True)
@@ -96,13 +109,6 @@ class CpuBusy:
 
 
 @dataclass(slots=True)
-class Tick:
-    """Time passes. `now_ms` is monotonic."""
-
-    now_ms: int
-
-
-@dataclass(slots=True)
 class DrainRequested:
     """Finish what runs, take nothing new, then leave."""
 
@@ -123,13 +129,6 @@ Event: TypeAlias = (
 
 
 # --- instructions
-
-
-@dataclass(slots=True)
-class Send:
-    """Send this on the open connection."""
-
-    message: SessionMessage
 
 
 @dataclass(slots=True)
@@ -159,19 +158,6 @@ class ForgetResult:
     """The grid has taken it, or does not want it: it may go from the durable table."""
 
     ref: AttemptRef
-
-
-@dataclass(slots=True)
-class Connect:
-    """Dial this member after so long; answer with `Connected` or `Disconnected`."""
-
-    address: str
-    delay_ms: int
-
-
-@dataclass(slots=True)
-class Disconnect:
-    """Close the connection; say nothing more of it."""
 
 
 @dataclass(slots=True)
