@@ -9,7 +9,6 @@ from rollq.base.ids import ClientId, JobId, MessageId
 from rollq.roles.client import signals
 from rollq.roles.client.machine import ClientMachine, ClientSetup, id_of
 from rollq.testing.clock import MS
-from rollq.testing.network import SessionLink
 from rollq.testing.sim_member import World
 from rollq.wire.messages import Result, SubmitArray, SubmitBulk, SubmitJob
 
@@ -29,12 +28,13 @@ class Book(Protocol):
         """It got a result."""
 
 
-class SimClient:
+class SimClient(SimSession):
     """One client: its process (or its absence), and what its application wrote down."""
 
     def __init__(
         self, world: World, name: str, addresses: tuple[str, ...], cap: int, book: Book
     ) -> None:
+        super().__init__()
         self.world = world
         self.name = name
         self.client_id: ClientId = name
@@ -45,8 +45,6 @@ class SimClient:
         self.results: dict[JobId, Result] = {}  # the last one of each job
         self._addresses = addresses
         self._book = book
-        self._link: SessionLink | None = None
-        self._ticket = 0
 
     # --- the application
 
@@ -85,29 +83,6 @@ class SimClient:
         if self._link is not None:
             self.world.network.close_by_endpoint(self._link, abrupt=True)
             self._link = None
-
-    # --- what the network tells
-
-    def connected(self, link: SessionLink) -> None:
-        """The connection is open."""
-        self._link = link
-        self._feed(signals.Connected())
-
-    def refused(self, ticket: int) -> None:
-        """The connection could not be made."""
-        if ticket == self._ticket:
-            self._feed(signals.Disconnected())
-
-    def receive(self, link: SessionLink, message: Any) -> None:
-        """A message of the member."""
-        if link is self._link:
-            self._feed(signals.Received(message))
-
-    def lost(self, link: SessionLink) -> None:
-        """The connection is over."""
-        if link is self._link:
-            self._link = None
-            self._feed(signals.Disconnected())
 
     # --- the machine's shell
 

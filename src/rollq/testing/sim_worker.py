@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from rollq.base.ids import WorkerId
 from rollq.base.jobs import AttemptRef, Status
@@ -11,7 +10,6 @@ from rollq.roles.worker import signals
 from rollq.roles.worker.machine import WorkerMachine
 from rollq.roles.worker.session import WorkerSetup
 from rollq.testing.clock import MS
-from rollq.testing.network import SessionLink
 from rollq.testing.sim_member import World
 from rollq.testing.workload import plan_of, result_of, status_of
 from rollq.wire.messages import AssignJob
@@ -19,7 +17,7 @@ from rollq.wire.messages import AssignJob
 TICK_MS = 200
 
 
-class SimWorker:
+class SimWorker(SimSession):
     """One worker: its process (or its absence), and the table that survives it."""
 
     def __init__(
@@ -32,6 +30,7 @@ class SimWorker:
         slots: int,
         on_start: Callable[[AttemptRef, WorkerId, AssignJob], None],
     ) -> None:
+        super().__init__()
         self.world = world
         self.name = name
         self.worker_id: WorkerId = world.streams.named(f"{name}/id").draw_id()
@@ -43,8 +42,6 @@ class SimWorker:
         self._patterns = patterns
         self._slots = slots
         self._on_start = on_start
-        self._link: SessionLink | None = None
-        self._ticket = 0
         self._running: dict[AttemptRef, int] = {}  # value: the execution, as a ticket
         self._paused = False
         self._backlog: list[signals.Event] = []
@@ -110,29 +107,6 @@ class SimWorker:
     def drain(self) -> None:
         """It is asked to finish what runs and leave."""
         self._feed(signals.DrainRequested())
-
-    # --- what the network tells
-
-    def connected(self, link: SessionLink) -> None:
-        """The connection is open."""
-        self._link = link
-        self._feed(signals.Connected())
-
-    def refused(self, ticket: int) -> None:
-        """The connection could not be made."""
-        if ticket == self._ticket:
-            self._feed(signals.Disconnected())
-
-    def receive(self, link: SessionLink, message: Any) -> None:
-        """A message of the member."""
-        if link is self._link:
-            self._feed(signals.Received(message))
-
-    def lost(self, link: SessionLink) -> None:
-        """The connection is over."""
-        if link is self._link:
-            self._link = None
-            self._feed(signals.Disconnected())
 
     # --- the machine's shell
 
