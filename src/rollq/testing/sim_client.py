@@ -10,6 +10,7 @@ from rollq.roles.client import signals
 from rollq.roles.client.machine import ClientMachine, ClientSetup, id_of
 from rollq.testing.clock import MS
 from rollq.testing.sim_member import World
+from rollq.testing.sim_session import SimSession
 from rollq.wire.messages import Result, SubmitArray, SubmitBulk, SubmitJob
 
 TICK_MS = 500

@@ -11,6 +11,7 @@ from rollq.roles.worker.machine import WorkerMachine
 from rollq.roles.worker.session import WorkerSetup
 from rollq.testing.clock import MS
 from rollq.testing.sim_member import World
+from rollq.testing.sim_session import SimSession
 from rollq.testing.workload import plan_of, result_of, status_of
 from rollq.wire.messages import AssignJob
 
