@@ -12,7 +12,7 @@ from rollq.base.ids import NIL_ID
 from rollq.history.segments import Segments
 from rollq.raft.types import AppendResponse, Heartbeat, InstallSnapshot, Member, SnapshotMeta
 from rollq.roles.member.driver import Driver
-from rollq.store.identity import life_of
+from rollq.store.identity import NONCE_BITS, life_of
 from rollq.store.snapshots import Snapshots
 from rollq.testing.disk import VirtualDisk
 from rollq.wire.messages import HistoryFetch, HistoryRows, LeaderHello, RollAnswer
@@ -126,6 +126,18 @@ def test_messages_of_an_earlier_life_are_dropped() -> None:
     leader.peer_message(address, late, old)
     assert leader.raft.progress[follower].match == progress
     assert group.cut == []
+
+
+def test_a_member_whose_disk_was_copied_and_started_elsewhere_stops() -> None:
+    group = three()
+    address = group.follower()
+    driver, leader = group.members[address], group.leader
+    later = life_of((driver.roll.boot >> NONCE_BITS) + 1, 9)
+    copy = msgspec.structs.replace(driver.hello(), boot=later, lives=(driver.roll.boot, later))
+    leader.peer_message(address, copy)
+    with pytest.raises(DiskError) as caught:
+        group.run(40)
+    assert caught.value.code is ErrorCode.WRONG_IDENTITY
 
 
 def test_what_no_correct_member_says_cuts_the_link() -> None:

@@ -155,7 +155,9 @@ class Driver:
         if isinstance(message, PEER_MESSAGES):
             self._peers.message(address, message, self.raft, self.replica, self.leading)
         elif self.roll.phase is Phase.PRESENT and message.to == self.raft.member_id:
-            if boot and self._peers.is_outdated(message.sender, boot):
+            if boot and self._peers.is_outdated(
+                address, message.sender, boot, self.raft, self.replica
+            ):
                 return
             self._peers.speaks_from(message.sender, address)
             try:
@@ -389,7 +391,8 @@ def older_copy() -> DiskError:
     """The disk is a copy of an earlier time: its votes and promises are forgotten."""
     return DiskError(
         ErrorCode.WRONG_IDENTITY,
-        "this disk is an older copy of itself: a peer knows a later start of it",
-        "move the state directory away and start again: the member joins anew and fetches "
-        "everything from its peers",
+        "this disk is an older copy of itself, or a copy of it was started elsewhere: a peer knows "
+        "a later start of it",
+        "stop the copy if there is one; move this state directory away and start again: the member "
+        "joins anew and fetches everything from its peers",
     )

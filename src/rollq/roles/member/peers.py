@@ -65,9 +65,17 @@ class Peers:
         elif not self.rows and replica.history.accepts(message, replica.state.applied_index):
             self.rows.append(message)
 
-    def is_outdated(self, sender: MemberId, boot: int) -> bool:
-        """Whether a message comes from an earlier life of its sender."""
-        return boot < self._boots_heard.get(sender, 0)
+    def is_outdated(
+        self, address: str, sender: MemberId, boot: int, raft: RaftNode, replica: Replica
+    ) -> bool:
+        """Whether a message comes from an earlier life of its sender. It may live on beside a copy
+        of its disk that was started later, so it is told: two must not speak for one disk."""
+        heard = self._boots_heard.get(sender, 0)
+        if boot >= heard:
+            return False
+        hello = LeaderHello(sender, address, self.roll.cluster_id, boot, 0)
+        self._answer(BootNote(address, hello), {sender: heard}, raft, replica)
+        return True
 
     def speaks_from(self, sender: MemberId, address: str) -> None:
         """Remember where a member can be answered, also one that no configuration names."""
