@@ -23,6 +23,7 @@ from rollq.testing.swarm import Swarm, draw_swarm
 
 TRACE_LINES: Final = 200
 SEEDS_PER_TASK: Final = 10
+SEEDS_PER_LINE: Final = 500
 HOUR_US: Final = 3_600_000_000
 
 
@@ -85,11 +86,21 @@ def main(arguments: list[str] | None = None) -> int:
     done: list[Outcome] = []
     for outcome in outcomes(options.start, options.seeds, options.jobs):
         done.append(outcome)
+        if len(done) % SEEDS_PER_LINE == 0:
+            tell_progress(done, options.seeds, perf_counter() - began)
         if outcome.failure:
             tell_failure(outcome, trace=not options.keep_going)
             if not options.keep_going:
                 break
     return tell(done, began, trace=False)
+
+
+def tell_progress(done: list[Outcome], count: int, seconds: float) -> None:
+    """How far a long run has come, where it does not disturb the figures."""
+    failed = sum(1 for outcome in done if outcome.failure)
+    left_s = seconds / len(done) * (count - len(done))
+    text = f"{len(done)} of {count} seeds, {failed} violations, about {left_s:.0f} s to go"
+    print(text, file=sys.stderr, flush=True)
 
 
 def tell(done: list[Outcome], began: float, *, trace: bool) -> int:
