@@ -187,6 +187,10 @@ class Snapshots:
     def _files(self) -> list[str]:
         return [f"{FOLDER}/{name}" for name in self._disk.names(FOLDER) if name.endswith(SUFFIX)]
 
+    def is_sound(self, meta: SnapshotMeta) -> bool:
+        """Whether the file of a snapshot is still what was written; reads all of it."""
+        return self._verified(name_of(meta)) == meta
+
     def _verified(self, name: str) -> SnapshotMeta | None:
         """The meta of a file whose header and body are sound."""
         meta, start = self._header(name)

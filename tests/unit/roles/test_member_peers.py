@@ -308,6 +308,23 @@ def test_a_snapshot_that_rotted_at_the_leader_is_taken_anew(
     assert group.members[address].state.log_hash == group.leader.state.log_hash
 
 
+def test_a_snapshot_that_rotted_unnoticed_is_doubted_and_taken_anew() -> None:
+    group = three(snapshot_entries=5)
+    address = group.follower()
+    group.isolated[address] = None
+    for number in range(100, 150):
+        group.say(CLIENT, submit(number))
+    group.run(4)
+    leader = group.leader
+    disk = group.disks[leader.roll.me.address]
+    name = f"snapshots/{disk.names('snapshots')[-1]}"
+    disk.rot(name, disk.size(name) - 3, 1)
+    group.isolated.clear()
+    driver = group.members[address]
+    group.until(lambda: job(149) in driver.state.jobs)
+    assert driver.state.log_hash == leader.state.log_hash
+
+
 def test_a_disk_that_fails_under_a_snapshot_stops_the_leader(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -217,6 +217,7 @@ class Driver:
         self._peers.noted(work.boots, work.boots_told, self.raft, self.replica)
         if work.clear_suspect:
             self._suspect_on_disk = False
+        self._peers.snapshot_wanted |= work.rotten
         if work.ready is not None:
             self._after_persist(work, work.ready)
         self._maybe_settle_snapshot()
@@ -273,6 +274,7 @@ class Driver:
         work.boots, peers.boot_notes = peers.boot_notes, []
         work.boots_told, peers.boots_told = peers.boots_told, {}
         work.rows, peers.rows = peers.rows, []
+        work.doubted, peers.snapshot_doubted = peers.snapshot_doubted, None
         work.clear_suspect = self._suspect_on_disk and self.raft.suspect is None
         work.admitted, self._admitted = self._admitted, False
         # Before roll call is over consensus is not fed: there is only the committed log to apply.
@@ -349,7 +351,7 @@ class Driver:
     def _snapshot_due(self) -> bool:
         idle = self._ticks - self._applied_tick >= IDLE_TICKS_BEFORE_SNAPSHOT
         behind = self.state.applied_index > self._snapshot_index
-        return behind and (self._peers.snapshot_wanted or self.replica.pace.is_due(idle=idle))
+        return self._peers.snapshot_wanted or (behind and self.replica.pace.is_due(idle=idle))
 
     def _maybe_settle_snapshot(self) -> None:
         """Let memory follow a snapshot that is on disk; not while a `Ready` is out."""

@@ -9,7 +9,7 @@ from rollq.base.errors import DiskError, ErrorCode
 from rollq.base.ids import NIL_ID, MemberId
 from rollq.base.stamp import Jitter
 from rollq.raft.node import RaftNode
-from rollq.raft.types import InstallSnapshot, Member, RaftMessage
+from rollq.raft.types import InstallSnapshot, Member, RaftMessage, SnapshotMeta
 from rollq.roles.member import membership
 from rollq.roles.member.outputs import Output, ToPeer
 from rollq.roles.member.replica import Replica
@@ -37,6 +37,8 @@ class Peers:
         self.rows: list[HistoryRows] = []
         self.cluster_found = roll.found_alone(initial)
         self.snapshot_wanted = False  # the one that a peer needs is gone or rotten
+        self.snapshot_doubted: SnapshotMeta | None = None  # a peer had all of it and asks again
+        self._snapshot_begun: dict[str, SnapshotMeta] = {}  # the last one sent to each address
         self._initial = initial
         self._boots_known = boots_known  # as written down
         self._boots_heard: dict[MemberId, int] = {}  # in this life, to notice restarts once
@@ -149,6 +151,10 @@ class Peers:
             self._outputs.append(ToPeer(note.address, answer))
 
     def _send_chunk(self, address: str, message: InstallSnapshot, snapshots: Snapshots) -> None:
+        if message.offset == 0:
+            if self._snapshot_begun.get(address) == message.meta:
+                self.snapshot_doubted = message.meta
+            self._snapshot_begun[address] = message.meta
         try:
             data = snapshots.read(message.meta, message.offset, message.length)
         except DiskError as error:

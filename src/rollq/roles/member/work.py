@@ -54,10 +54,12 @@ class Work:
     admitted: bool = False  # the group has let us in: write it down
     mark: bool = False
     scrub: bool = False
+    doubted: SnapshotMeta | None = None  # one of ours that may have rotted: look
     sweep: Callable[[Segments], int] | None = None  # history that was kept long enough
     # results
     loaded: GridState | None = None  # a snapshot arrived whole: its state
     rejected: SnapshotMeta | None = None  # one arrived damaged
+    rotten: bool = False  # the one that was doubted is
 
     @property
     def is_due(self) -> bool:
@@ -72,6 +74,7 @@ class Work:
             or self.admitted
             or self.mark
             or self.scrub
+            or self.doubted is not None
             or self.sweep is not None
         )
 
@@ -86,6 +89,7 @@ class Work:
             or self.cluster is not None
             or self.clear_suspect
             or self.admitted
+            or self.doubted is not None
         )
 
     def run(self) -> None:
@@ -108,6 +112,8 @@ class Work:
             self.store.wal.mark()
         if self.scrub:
             self.store.segments.scrub_next()
+        if self.doubted is not None:
+            self.rotten = not self.store.snapshots.is_sound(self.doubted)
         if self.sweep is not None:
             self.sweep(self.store.segments)
 
