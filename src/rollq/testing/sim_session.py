@@ -1,15 +1,22 @@
-"""The network's side of a simulated client or worker: what happens to its one connection."""
+"""The connection of a simulated client or worker: what the network tells of it, and what the
+machine asks of it."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from rollq.roles import dialogue
+from rollq.testing.clock import MS
 from rollq.testing.network import SessionLink
+from rollq.testing.sim_member import World
 
 
 class SimSession:
-    """Turns what the network tells into events of a machine."""
+    """Turns what the network tells into events of a machine, and its words into messages."""
+
+    world: World
+    name: str
+    life: int  # of the process; what an earlier one asked for does not matter
 
     def __init__(self) -> None:
         self._link: SessionLink | None = None
@@ -35,6 +42,26 @@ class SimSession:
         if link is self._link:
             self._link = None
             self._feed(dialogue.Disconnected())
+
+    def _do_send(self, instruction: dialogue.Send) -> None:
+        if self._link is not None:
+            self.world.trace.note(self.name, "says", instruction.message)
+            self.world.network.to_member(self._link, instruction.message)
+
+    def _do_connect(self, instruction: dialogue.Connect) -> None:
+        self._ticket += 1
+        self.world.timeline.after(
+            instruction.delay_ms * MS, self._dial, self.life, self._ticket, instruction.address
+        )
+
+    def _dial(self, life: int, ticket: int, address: str) -> None:
+        if life == self.life and ticket == self._ticket:
+            self.world.network.dial(self, address, ticket)
+
+    def _do_disconnect(self, instruction: dialogue.Disconnect) -> None:
+        if self._link is not None:
+            self.world.network.close_by_endpoint(self._link)
+            self._link = None
 
     def _feed(self, event: Any) -> None:
         raise NotImplementedError

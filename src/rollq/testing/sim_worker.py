@@ -124,26 +124,6 @@ class SimWorker(SimSession):
             if not self._paused:
                 self._feed(signals.Tick(self.world.timeline.now_us // MS))
 
-    def _do_send(self, instruction: signals.Send) -> None:
-        if self._link is not None:
-            self.world.trace.note(self.name, "says", instruction.message)
-            self.world.network.to_member(self._link, instruction.message)
-
-    def _do_connect(self, instruction: signals.Connect) -> None:
-        self._ticket += 1
-        self.world.timeline.after(
-            instruction.delay_ms * MS, self._dial, self.life, self._ticket, instruction.address
-        )
-
-    def _dial(self, life: int, ticket: int, address: str) -> None:
-        if life == self.life and ticket == self._ticket:
-            self.world.network.dial(self, address, ticket)
-
-    def _do_disconnect(self, instruction: signals.Disconnect) -> None:
-        if self._link is not None:
-            self.world.network.close_by_endpoint(self._link)
-            self._link = None
-
     def _do_start(self, instruction: signals.StartJob) -> None:
         job, ref = instruction.job, instruction.ref
         plan = plan_of(job.body)
