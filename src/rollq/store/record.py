@@ -82,11 +82,6 @@ class Header(msgspec.Struct, frozen=True, gc=False):
         """Length of header and body."""
         return HEADER_BYTES + self.body_bytes
 
-    @property
-    def holds_entries(self) -> bool:
-        """Whether entries first_index..last.index are in the body."""
-        return self.kind == Kind.ENTRIES and self.body_bytes > 0
-
 
 def encode_record(
     *,

@@ -20,7 +20,7 @@ from rollq.roles.worker.capture import Tail
 from rollq.roles.worker.cpu import CpuCap
 from rollq.roles.worker.execs import ExecDir
 from rollq.roles.worker.outputs import Ending, collect_outputs, encode_result, stamp_input
-from rollq.roles.worker.setup import NodeSetup, env_settings
+from rollq.roles.worker.setup import NodeSetup
 from rollq.roles.worker.signals import CpuBusy, CpuOk
 from rollq.wire.messages import AssignJob
 from rollq.wire.models import JobResult, decode_model
@@ -153,14 +153,6 @@ def test_a_setup_that_cannot_be_meant_is_refused(change: dict[str, object]) -> N
     NodeSetup(**fields).check()  # type: ignore[arg-type]
     with pytest.raises(LocalError):
         NodeSetup(**(fields | change)).check()  # type: ignore[arg-type]
-
-
-def test_the_seeds_variables_are_read() -> None:
-    assert env_settings({}) == {}
-    both = {"WORKER_MAX_PAR": "8", "WORKER_CPU_CAP": "0.5"}
-    assert env_settings(both) == {"slots": 8, "cpu_cap": 0.5}
-    with pytest.raises(LocalError, match="WORKER_MAX_PAR"):
-        env_settings({"WORKER_MAX_PAR": "many"})
 
 
 def test_the_cpu_cap_tells_changes_only() -> None:

@@ -47,7 +47,6 @@ def test_a_record_reads_back() -> None:
     assert (header.seq, header.synced_seq, header.prev_crc) == (4, 3, 99)
     assert (header.hard_state, header.last) == (HardState(5, 6, 7), Position(1, 2))
     assert header.record_bytes == len(data)
-    assert header.holds_entries
     body = decode_body(header, data, 0)
     assert body is not None
     assert decode_entries(header, body) == entries

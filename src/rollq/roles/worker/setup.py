@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.limits import (
@@ -64,25 +63,3 @@ class NodeSetup:
         ):
             if is_bad:
                 raise LocalError(ErrorCode.BAD_SETUP, what, hint)
-
-
-def env_settings(environ: Mapping[str, str]) -> dict[str, Any]:
-    """What the seeds' environment variables say, as fields of `NodeSetup`.
-
-    Raises:
-        LocalError: BAD_SETUP, naming the variable.
-    """
-    settings: dict[str, Any] = {}
-    for variable, field, kind in (
-        ("WORKER_MAX_PAR", "slots", int),
-        ("WORKER_CPU_CAP", "cpu_cap", float),
-    ):
-        text = environ.get(variable, "")
-        if text:
-            try:
-                settings[field] = kind(text)
-            except ValueError:
-                raise LocalError(
-                    ErrorCode.BAD_SETUP, f"{variable}={text[:32]!r} is not a number", "correct it"
-                ) from None
-    return settings
