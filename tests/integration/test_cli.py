@@ -269,7 +269,7 @@ def test_a_worker_with_nothing_to_run_does_not_start(tmp_path: Path) -> None:
 
 def test_a_member_stops_when_told_and_remembers(tmp_path: Path) -> None:
     with Fleet(tmp_path / "grid") as fleet:
-        fleet.start_members(free_ports(1))
+        fleet.start_members(free_ports(1), "--group", "g1")
         grid = Grid(fleet)
         job_id = grid.run("submit", "calcA").strip()
         assert "no workers" in grid.run("doctor", code=1)
@@ -278,7 +278,11 @@ def test_a_member_stops_when_told_and_remembers(tmp_path: Path) -> None:
         rows = grid.lines("history", "tail", "--state", str(state))
         assert job_id in [row.get("jobId") for row in rows]
         assert "no problems" in start("doctor", "--state", str(state)).stdout
-        fleet.start_member(fleet.addresses[0])
+        other = start("leader", "0", "--state", str(state), "--group", "g2")
+        assert (other.returncode, other.stdout) == (1, "")
+        assert "belongs to group 'g1'" in other.stderr
+        assert "start it with --group g1" in other.stderr
+        fleet.start_member(fleet.addresses[0], "--group", "g1")
         fleet.await_line(fleet.addresses[0], "serves on")
         assert grid.json("job", job_id)["state"] == "queued"
     assert not (tmp_path / "grid").exists()

@@ -90,6 +90,7 @@ def _document(record: Dumped, *, with_entries: bool) -> dict[str, Any]:
             "member": str(identity.member_id),
             "address": identity.address,
             "cluster": identity.cluster_id.hex(),
+            "group": record.head.group,
             "boot": identity.boot,
         }
     if with_entries and record.entries:

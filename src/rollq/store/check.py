@@ -79,10 +79,11 @@ def _judge_head(walk: Walk) -> list[Finding]:
     if head is None:
         return [Finding(PROBLEM, "the log does not say which member it belongs to", REJOIN)]
     identity = head.identity
+    group = f"group {head.group}, " if head.group else ""
     findings = [
         Finding(
             NOTE,
-            f"member {identity.member_id} at {identity.address} of cluster "
+            f"member {identity.member_id} at {identity.address} of {group}cluster "
             f"{identity.cluster_id.hex()}, term {walk.hard_state.term}, "
             f"commit {walk.hard_state.commit}, log up to {walk.log.last.index}",
         )

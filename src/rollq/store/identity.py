@@ -41,6 +41,8 @@ class Head(msgspec.Struct, array_like=True, frozen=True):
     lives: tuple[int, ...] = ()
     # An applied configuration has named this member once: from then on it is in, or was taken out.
     admitted: bool = False
+    # The name of the group that started it; empty: only members that did not note it have.
+    group: str = ""
 
 
 NONCE_BITS: Final = 32
@@ -94,4 +96,14 @@ def identity_taken(identity: Identity) -> DiskError:
         f"this disk already belongs to member {identity.member_id} of cluster "
         f"{identity.cluster_id.hex()}",
         "start with that identity, or use an empty state directory",
+    )
+
+
+def group_differs(head: Head, group: str) -> DiskError:
+    """A member of one group was started on the disk of another."""
+    return DiskError(
+        ErrorCode.WRONG_IDENTITY,
+        f"this disk belongs to group {head.group!r}, and the member was started for group "
+        f"{group!r}",
+        f"start it with --group {head.group}, or with a state directory of its own",
     )

@@ -26,6 +26,7 @@ from rollq.store.identity import (
     Head,
     Identity,
     encode_head,
+    group_differs,
     identity_lost,
     identity_taken,
     life_of,
@@ -171,14 +172,23 @@ class Wal:
             notes = note_boot(head.peer_boots, member, boot)
             self._change_head(msgspec.structs.replace(head, peer_boots=notes))
 
-    def bump_boot(self, nonce: int = 0) -> int:
+    def bump_boot(self, nonce: int = 0, group: str = "") -> int:
         """Count one more start of this disk, told apart from a start of a copy of it by the nonce;
-        durable when it returns."""
+        durable when it returns. The first start for a named group binds the disk to it.
+
+        Raises:
+            DiskError: WRONG_IDENTITY, if the disk is bound to another group. Nothing was changed.
+        """
         head = self._named()
+        group = group or head.group
+        if head.group not in ("", group):
+            raise group_differs(head, group)
         boot = head.identity.boot + 1
         identity = msgspec.structs.replace(head.identity, boot=boot)
         lives = (*head.lives[1 - LIVES_MAX :], life_of(boot, nonce))
-        self._change_head(msgspec.structs.replace(head, identity=identity, lives=lives))
+        self._change_head(
+            msgspec.structs.replace(head, identity=identity, lives=lives, group=group)
+        )
         return boot
 
     def note_admitted(self) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import zlib
 
+import msgspec
 import pytest
 
 from rollq.base.errors import DiskError, ErrorCode, LocalError
@@ -138,6 +139,9 @@ def test_a_head_reads_back_and_other_bytes_do_not() -> None:
     head = Head(IDENTITY, {3: 4}, Position(1, 2))
     assert decode_head(encode_head(head)) == head
     assert decode_head(b"\xc1") is None
+    # As it was written before groups were noted.
+    older = msgspec.msgpack.encode(msgspec.structs.astuple(head)[:5])
+    assert decode_head(stuff(older)) == head
 
 
 def test_boot_notes_keep_the_newest_and_are_bounded() -> None:

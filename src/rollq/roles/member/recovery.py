@@ -38,13 +38,13 @@ class Recovery:
 
 def recover(setup: MemberSetup, disk: Disk, jitter: Jitter) -> Recovery:
     """Open a member's disk, or give an empty one its identity. Raises DiskError if it must not
-    start: what it holds is damaged and nobody else has it."""
+    start: it is the disk of another group, or damaged and nobody else has what it held."""
     snapshots = Snapshots(disk)
     newest = snapshots.newest()
     wal, found = Wal.open(disk, newest, segment_bytes=setup.segment_bytes)
     if found.identity is None:
         wal.create_identity(Identity(NIL_ID, _draw_member_id(jitter), setup.address))
-    wal.bump_boot(jitter.draw(0, 1 << NONCE_BITS))
+    wal.bump_boot(jitter.draw(0, 1 << NONCE_BITS), setup.group)
     identity = wal.identity
     assert identity is not None, "a disk has an identity once one is created"
     segments = Segments(disk)
