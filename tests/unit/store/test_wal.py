@@ -37,20 +37,6 @@ def test_an_empty_disk_has_no_identity_and_takes_one_once() -> None:
     assert open_wal(disk)[1].identity == IDENTITY
 
 
-def test_a_disk_belongs_to_the_first_group_that_starts_it() -> None:
-    disk = VirtualDisk()
-    wal = new_wal(disk)
-    wal.bump_boot(1)  # by a member that did not note its group
-    wal.bump_boot(2, "red")
-    disk.crash(Chance(1))
-    wal, _ = open_wal(disk)
-    lives = wal.lives
-    with pytest.raises(DiskError, match="belongs to group 'red'.*for group 'blue'") as caught:
-        wal.bump_boot(3, "blue")
-    assert (caught.value.code, wal.lives) == (ErrorCode.WRONG_IDENTITY, lives)
-    assert wal.bump_boot(4, "red") == 3
-
-
 def test_what_was_appended_is_read_back_after_a_kill() -> None:
     disk = VirtualDisk()
     wal = new_wal(disk)
