@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
+import psutil  # type: ignore[import-untyped]
 from typer.testing import CliRunner
 
 from rollq.cli.fleet import Fleet, free_ports
 from rollq.cli.main import app
+from tests.integration.procs import until
 from tests.integration.test_cli import Grid
 
 
@@ -71,6 +75,25 @@ def test_the_demonstration_checks_itself(tmp_path: Path) -> None:
     assert document["leader"] != document["killed"]
     assert document["history_members"] == 3
     assert (folder / "state").is_dir()
+
+
+def test_a_killed_demonstration_leaves_nothing_running(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    with told.open("wb") as stderr:
+        demo = subprocess.Popen(
+            [sys.executable, "-m", "rollq", "demo3", "--keep", str(tmp_path / "demo")],
+            stdout=subprocess.DEVNULL,
+            stderr=stderr,
+        )
+    try:
+        until(lambda: "Ctrl-C ends it" in told.read_text() or demo.poll() is not None)
+        children = psutil.Process(demo.pid).children(recursive=True)
+        assert len(children) >= 5  # three members, two workers and their guards
+    finally:
+        demo.kill()
+        demo.wait()
+    _, alive = psutil.wait_procs(children, timeout=30)
+    assert alive == []
 
 
 def test_three_members_to_play_with() -> None:

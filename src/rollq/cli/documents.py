@@ -101,13 +101,14 @@ def array_document(view: ArrayView) -> dict[str, Any]:
 
 
 def queue_document(view: QueueView) -> dict[str, Any]:
-    """One queue, or the sum of all (without a name)."""
+    """One queue, or the sum of all (without a name). Who failed is among those done."""
     document: dict[str, Any] = {"name": view.name, "paused": view.paused} if view.name else {}
     return document | {
         "queued": view.queued,
         "delayed": view.delayed,
         "running": view.assigned,
         "done": view.done,
+        "failed": view.failed,
         "dead": view.dead,
         "cancelled": view.cancelled,
     }

@@ -1,5 +1,5 @@
 """A small grid of real processes below one folder, for demonstrations: started, killed, started
-again, and gone at the end with everything they wrote."""
+again, and gone at the end with everything they wrote. They end with us, whatever ends us."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from rollq.base.errors import DialError, ErrorCode
+from rollq.cli.leash import Leash
 
 READY_S_MAX: Final = 20.0
 STOP_S_MAX: Final = 15.0
@@ -45,6 +46,7 @@ class Fleet:
         self.addresses: list[str] = []
         self._keep = keep
         self._children: dict[str, Child] = {}
+        self._leash = Leash()
 
     def __enter__(self) -> Fleet:
         self.root.mkdir(parents=True, exist_ok=True)
@@ -52,6 +54,7 @@ class Fleet:
 
     def __exit__(self, *exc: object) -> None:
         self.stop()
+        self._leash.let_go()
         if not self._keep:
             shutil.rmtree(self.root, ignore_errors=True)
 
@@ -150,7 +153,8 @@ class Fleet:
                 stdout=stdout,
                 stderr=stderr,
                 start_new_session=True,  # Ctrl-C is ours to pass on, in the right order
-                env=os.environ | {"ROLLQ_JSON": "0"},
+                env=os.environ | {"ROLLQ_JSON": "0"} | self._leash.environment,
+                pass_fds=(self._leash.handle,),
             )
         self._children[name] = Child(name, process, out, log)
 

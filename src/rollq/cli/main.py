@@ -32,6 +32,7 @@ from rollq.cli import (
 )
 from rollq.cli.config import load_config
 from rollq.cli.failures import EXIT_USAGE, Commands
+from rollq.cli.leash import watch_leash
 
 EPILOG = """\b
 Exit codes:
@@ -64,6 +65,7 @@ def main() -> None:
             "Start it without -O and without PYTHONOPTIMIZE.\n"
         )
         sys.exit(EXIT_USAGE)
+    watch_leash()
     app(prog_name="rollq")
 
 

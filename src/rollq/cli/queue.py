@@ -21,6 +21,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+STATES = ("queued", "delayed", "running", "done", "failed", "dead", "cancelled")
 Name = Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the queue.")]
 
 
@@ -31,7 +32,11 @@ def list_(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """List queues by name, and how many of their jobs stand where."""
+    """List queues by name, and how many of their jobs stand where.
+
+    Jobs that failed are among those done: they ran to an end that was not a good one. Dead are
+    those of which no attempt came to an end.
+    """
     from rollq.cli.output import write_json, write_table
     from rollq.cli.service import run
 
@@ -40,7 +45,7 @@ def list_(
         for document in found:
             write_json(document)
     else:
-        columns = ("name", "paused", "queued", "delayed", "running", "done", "dead", "cancelled")
+        columns = ("name", "paused", *STATES)
         write_table(columns, [[one[name] for name in columns] for one in found])
 
 

@@ -26,7 +26,11 @@ def status(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Show members, queues, workers and how many jobs stand where."""
+    """Show members, queues, workers and how many jobs stand where.
+
+    Jobs that failed are among those done: they ran to an end that was not a good one. Dead are
+    those of which no attempt came to an end.
+    """
     from rollq.cli.output import write_json
     from rollq.cli.service import run
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from operator import attrgetter
 
+from rollq.base.jobs import Status
 from rollq.grid.admission import admit_queue
-from rollq.grid.state import ASSIGNED, DEAD, GridState, JobRecord
+from rollq.grid.state import ASSIGNED, DEAD, DONE, GridState, JobRecord
 
 
 def derive(state: GridState, records: list[JobRecord]) -> None:
@@ -38,6 +39,8 @@ def derive(state: GridState, records: list[JobRecord]) -> None:
             assigned.append(record)
         if record.end is not None:
             ended.append((record.end.seq, record))
+            if record.state is DONE and record.end.status == Status.FAILED:
+                state.queues[record.queue].failed += 1
             if record.end.confirmed_seq and record.state is not DEAD:
                 confirmed.append((record.end.confirmed_seq, record))
     _hold(state, assigned)

@@ -209,9 +209,9 @@ def derived_fields_follow(state: GridState) -> Iterator[str]:
             yield f"shelf {shelf}"
 
 
-def _queue_counts(state: GridState, name: str) -> tuple[list[int], int] | None:
+def _queue_counts(state: GridState, name: str) -> tuple[list[int], int, int] | None:
     queue = state.queues.get(name)
-    return None if queue is None else (queue.counts, queue.tasks_waiting)
+    return None if queue is None else (queue.counts, queue.tasks_waiting, queue.failed)
 
 
 def _array_counts(array: ArrayRecord) -> tuple[int, int, list[JobId]]:

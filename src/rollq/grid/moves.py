@@ -8,6 +8,7 @@ for what exists; `move` for what is where.
 
 from __future__ import annotations
 
+from typing import Final
 from zlib import crc32
 
 from rollq.base.errors import ErrorCode, LocalError
@@ -30,6 +31,7 @@ from rollq.grid.state import (
     CANCELLED,
     DEAD,
     DELAYED,
+    DONE,
     PREFIX_BYTES,
     QUEUED,
     ArrayRecord,
@@ -44,6 +46,7 @@ from rollq.grid.state import (
 )
 from rollq.grid.tasks import end_task
 
+FAILED: Final = int(Status.FAILED)
 REQUEUE_KINDS: dict[int, str] = {
     Cause.LEASE_LOST: JOB_TIMED_OUT,
     Cause.WORKER_DOWN: JOB_WORKER_LOST,
@@ -208,6 +211,8 @@ def finish(state: GridState, record: JobRecord, end: EndRecord, out: Applied) ->
         state.dead.add(end.seq, record.job_id)
     else:
         drop_body(state, record, end)
+        if end.status == FAILED:
+            state.queues[record.queue].failed += 1
     record.client.owed.add(end.seq, record.job_id)
     out.effects.append(result_of(record, end))
     if record.array is not None:
@@ -247,7 +252,10 @@ def drop_job(state: GridState, record: JobRecord, kind: str, out: Applied, by: s
     if record.state is not DEAD and end.confirmed_seq:
         state.confirmed.remove(end.confirmed_seq)
     del state.jobs[record.job_id]
-    state.queues[record.queue].counts[record.state] -= 1
+    queue = state.queues[record.queue]
+    queue.counts[record.state] -= 1
+    if record.state is DONE and end.status == FAILED:
+        queue.failed -= 1
     out.events.append(fact(kind, record, detail=by))
     maybe_drop_queue(state, record.queue)
     disown(state, record.client)

@@ -103,6 +103,7 @@ class QueueRecord(msgspec.Struct, eq=False):
     # derived
     counts: list[int] = msgspec.field(default_factory=lambda: [0] * len(JobState))
     tasks_waiting: int = 0  # tasks of arrays that are not records yet
+    failed: int = 0  # its jobs in DONE whose program failed
 
     @property
     def is_empty(self) -> bool:

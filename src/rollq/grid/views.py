@@ -89,6 +89,7 @@ class QueueView(msgspec.Struct, frozen=True):
     done: int
     dead: int
     cancelled: int
+    failed: int = 0  # of those that are done: their program did not end well
 
 
 class ClientView(msgspec.Struct, frozen=True):
@@ -220,18 +221,21 @@ def queue_page(state: GridState, after: str, limit: int) -> list[QueueView]:
 
 
 def _queue_view(queue: QueueRecord) -> QueueView:
-    queued, *others = queue.counts
-    return QueueView(queue.name, queue.paused, queued + queue.tasks_waiting, *others)
+    counts = [*queue.counts, queue.failed]
+    counts[QUEUED] += queue.tasks_waiting
+    return QueueView(queue.name, queue.paused, *counts)
 
 
 def grid_counts(state: GridState) -> QueueView:
     """All queues added up, as a queue without a name."""
     totals = [0] * len(JobState)
+    failed = 0
     for queue in state.queues.values():
+        failed += queue.failed
         totals[QUEUED] += queue.tasks_waiting
         for job_state in JobState:
             totals[job_state] += queue.counts[job_state]
-    return QueueView("", False, *totals)
+    return QueueView("", False, *[*totals, failed])
 
 
 def client_view(state: GridState, client_id: ClientId) -> ClientView | None:

@@ -96,6 +96,7 @@ def test_a_result_opens_what_the_worker_sent() -> None:
 def test_the_sum_of_queues_has_no_name() -> None:
     assert "name" not in queue_document(QueueView("", False, 1, 2, 3, 4, 5, 6))
     assert queue_document(QueueView("a", True, 1, 2, 3, 4, 5, 6))["running"] == 3
+    assert queue_document(QueueView("a", True, 1, 2, 3, 4, 5, 6, 2))["failed"] == 2
 
 
 def test_tables_keep_a_row_on_a_line(capsys: pytest.CaptureFixture[str]) -> None:

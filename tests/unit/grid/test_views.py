@@ -1,5 +1,6 @@
 from rollq.base.ids import task_id
-from rollq.grid.commands import CancelJobs, ConfirmResults, OpenClient, PauseQueue
+from rollq.base.jobs import Status
+from rollq.grid.commands import CancelJobs, ConfirmResults, ForgetJobs, OpenClient, PauseQueue
 from rollq.grid.effects import SendAssign, SendCancel
 from rollq.grid.outbox import owed_to_client, owed_to_worker
 from rollq.grid.views import (
@@ -68,6 +69,21 @@ def test_queues_are_counted() -> None:
     totals = grid_counts(grid.state)
     assert (totals.queued, totals.delayed, totals.assigned, totals.done) == (7, 1, 1, 1)
     assert (totals.dead, totals.cancelled) == (0, 0)
+
+
+def test_failed_jobs_are_counted_among_those_done_until_they_are_forgotten() -> None:
+    grid = Grid()
+    grid.start("a", "b", "c", "d")
+    grid.ack("a")
+    grid.ack("b", Status.FAILED)
+    grid.nack("c")
+    grid.apply(CancelJobs((job_id("d"),)))
+    grid.ack("d", Status.CANCELLED)
+    for view in (queue_view(grid.state, "q"), grid_counts(grid.state)):
+        assert view is not None
+        assert (view.done, view.failed, view.cancelled) == (2, 1, 1)
+    grid.apply(ForgetJobs((job_id("a"), job_id("b"), job_id("d"))))
+    assert (grid_counts(grid.state).done, grid_counts(grid.state).failed) == (0, 0)
 
 
 def test_clients_and_workers_are_shown() -> None:
