@@ -1,8 +1,11 @@
-"""Many timers with one next: a heap whose entries are allowed to be out of date.
+"""Many timers with one next: entries are allowed to be out of date.
 
-What is due when is in a dict; the heap only knows when to look. Putting a timer off and cancelling
-it touch the dict alone, so that a heartbeat costs a dictionary write. Entries that mean nothing
-any more are dropped when they surface, and all at once when they outnumber the live ones.
+What is due when is in a dict; the entries only know when to look. Putting a timer off and
+cancelling it touch the dict alone, so that a heartbeat costs a dictionary write. Entries that mean
+nothing any more are dropped when they surface, and all at once when they outnumber the live ones.
+
+Most timers are set for the same while, so most are set in the order in which they are due: those
+stand in a line. A heap holds the others.
 
 Keys are never compared: timers that are due together come in the order in which they were set.
 """
@@ -10,21 +13,24 @@ Keys are never compared: timers that are due together come in the order in which
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Hashable
 from typing import Final, Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 
 STALE_MIN: Final = 64  # below this, sweeping is not worth a thought
+DROPS_PER_PUSH: Final = 2  # stale entries at the head of the line: it shrinks faster than it grows
 
 
 class Timers(Generic[K]):
     """Due times by key, the earliest first. At most one timer a key."""
 
-    __slots__ = ("_due_ms", "_heap", "_number")
+    __slots__ = ("_due_ms", "_heap", "_line", "_number")
 
     def __init__(self) -> None:
         self._due_ms: dict[K, int] = {}
+        self._line: deque[tuple[int, int, K]] = deque()  # ascending
         self._heap: list[tuple[int, int, K]] = []
         self._number = 0
 
@@ -49,9 +55,9 @@ class Timers(Generic[K]):
         self._due_ms.pop(key, None)
 
     def may_be_due(self, now_ms: int) -> bool:
-        """Whether `pop_due` is worth a call: no timer precedes the first entry, stale or not."""
-        heap = self._heap
-        return bool(heap) and heap[0][0] <= now_ms
+        """Whether `pop_due` is worth a call: no timer precedes the first entries, stale or not."""
+        line, heap = self._line, self._heap
+        return bool((line and line[0][0] <= now_ms) or (heap and heap[0][0] <= now_ms))
 
     def pop_due(self, now_ms: int, count_max: int) -> list[K]:
         """Take out up to `count_max` keys whose time has come, earliest first."""
@@ -60,19 +66,19 @@ class Timers(Generic[K]):
             next_ms = self.next_ms()
             if next_ms is None or next_ms > now_ms:
                 break
-            key = heapq.heappop(self._heap)[2]
+            key = self._pop_first()[2]
             del self._due_ms[key]
             due.append(key)
         return due
 
     def next_ms(self) -> int | None:
         """When the earliest timer is due."""
-        while self._heap:
-            entry_ms, _, key = self._heap[0]
+        while (entry := self._first()) is not None:
+            entry_ms, _, key = entry
             due_ms = self._due_ms.get(key)
             if due_ms == entry_ms:
                 return entry_ms
-            heapq.heappop(self._heap)
+            self._pop_first()
             if due_ms is not None and due_ms > entry_ms:
                 self._push(key, due_ms)
         return None
@@ -80,21 +86,51 @@ class Timers(Generic[K]):
     def clear(self) -> None:
         """Forget every timer."""
         self._due_ms.clear()
+        self._line.clear()
         self._heap.clear()
 
     def _push(self, key: K, due_ms: int) -> None:
-        if len(self._heap) > 2 * len(self._due_ms) + STALE_MIN:
+        line, live = self._line, self._due_ms
+        for _ in range(DROPS_PER_PUSH):
+            if not line or line[0][2] in live:
+                break
+            line.popleft()
+        if len(line) + len(self._heap) > 2 * len(live) + STALE_MIN:
             self._sweep()
         self._number += 1
-        heapq.heappush(self._heap, (due_ms, self._number, key))
+        if not line or line[-1][0] <= due_ms:
+            line.append((due_ms, self._number, key))
+        else:
+            heapq.heappush(self._heap, (due_ms, self._number, key))
+
+    def _first(self) -> tuple[int, int, K] | None:
+        line, heap = self._line, self._heap
+        if not line:
+            return heap[0] if heap else None
+        return line[0] if not heap or line[0][:2] < heap[0][:2] else heap[0]
+
+    def _pop_first(self) -> tuple[int, int, K]:
+        line, heap = self._line, self._heap
+        if line and (not heap or line[0][:2] < heap[0][:2]):
+            return line.popleft()
+        return heapq.heappop(heap)
 
     def _sweep(self) -> None:
         """Keep one entry a live timer. Paid for by the stale ones, which are the majority."""
         numbers: dict[K, int] = {}
-        for _, number, key in self._heap:
-            if number < numbers.get(key, number + 1):
-                numbers[key] = number
-        self._heap = [
+        for entries in (self._line, self._heap):
+            for _, number, key in entries:
+                if number < numbers.get(key, number + 1):
+                    numbers[key] = number
+        # Out of the order of `_due_ms`: a sorted list is a line.
+        live = [
             (due_ms, numbers[key], key) for key, due_ms in self._due_ms.items() if key in numbers
         ]
-        heapq.heapify(self._heap)
+        live.sort(key=_place)
+        self._line.clear()
+        self._line.extend(live)
+        self._heap.clear()
+
+
+def _place(entry: tuple[int, int, object]) -> tuple[int, int]:
+    return entry[:2]
