@@ -133,6 +133,25 @@ def test_a_drain_gives_no_more_credit(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
+def test_an_end_is_told_while_others_run_and_wait(tmp_path: Path) -> None:
+    write_program(tmp_path, "quick", "echo quick\n")
+    write_program(tmp_path, "hold", f"while [ ! -e {tmp_path}/told ]; do sleep 0.01; done\n")
+
+    async def story() -> None:
+        async with running(tmp_path, slots=1) as (_, member):
+            for number, name in enumerate(("quick", "quick", "hold", "quick"), 1):
+                member.assign(number, name)
+            for number in (1, 2):
+                _, result = await member.outcome(number)
+                assert result.stdout == "quick\n"
+            (tmp_path / "told").touch()
+            for number in (3, 4):
+                ack, _ = await member.outcome(number)
+                assert ack.exit_code == 0
+
+    asyncio.run(story())
+
+
 def test_what_waits_behind_a_long_job_is_given_back(tmp_path: Path) -> None:
     write_program(tmp_path, "long", "sleep 600\n")
     once = JobOptions(max_attempts=1)

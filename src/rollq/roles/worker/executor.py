@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 from rollq.base.errors import ErrorCode, LocalError, RemoteError, StateError
 from rollq.base.jobs import DEFAULT_OPTIONS, AttemptRef, Status
@@ -28,9 +28,14 @@ from rollq.roles.worker.setup import NodeSetup
 from rollq.roles.worker.signals import Finished, StartFailed
 from rollq.roles.worker.warm import WarmPool
 from rollq.roles.worker.warm_main import Call
+from rollq.roles.worker.watch import Watch
 from rollq.tasks import Task
 from rollq.wire.messages import AssignJob
 from rollq.wire.models import JobRequest, decode_if_marked
+
+# How long an end may wait to be told with others, while more jobs than slots are here: a sync, a
+# message and a commit for each would take the processors from the programs themselves.
+TELL_MS: Final = 5
 
 
 class Run(Protocol):
@@ -56,6 +61,9 @@ class Executor:
         self._begun_s: dict[AttemptRef, float] = {}  # of those that run
         self._waiting: dict[AttemptRef, tuple[AssignJob, float]] = {}  # with when it came
         self._filling = False
+        self._ends: list[Finished] = []  # not told yet
+        self._telling: asyncio.TimerHandle | None = None
+        self._watch: Watch | None = None
         self._programs: Programs | None = None
         self._pool: WarmPool | None = None
         self._loop_calls: LoopCalls | None = None
@@ -78,9 +86,11 @@ class Executor:
         jobs_dir = await loop.run_in_executor(None, _make_empty, self._jobs_dir)
         self._family.open()
         self._loop_calls = LoopCalls(loop)
-        self._programs = Programs(loop, self._family, ExecDir(self._setup.exec_dir), jobs_dir)
+        self._watch = Watch(loop)
+        execs = ExecDir(self._setup.exec_dir)
+        self._programs = Programs(loop, self._watch, self._family, execs, jobs_dir)
         if any(not task.in_loop for task in self._tasks.values()):
-            self._pool = WarmPool(loop, self._family, self._setup.apps, self._setup.slots)
+            self._pool = WarmPool(self._watch, self._family, self._setup.apps, self._setup.slots)
             await self._pool.start()
 
     async def close(self) -> None:
@@ -96,6 +106,8 @@ class Executor:
         self._family.close()
         if self._programs is not None:
             self._programs.close()
+        if self._watch is not None:
+            self._watch.close()
 
     @property
     def load(self) -> int:
@@ -187,21 +199,33 @@ class Executor:
         return PooledCall(self._pool, call, options, on_end)
 
     def _ended(self, job: AssignJob, ref: AttemptRef, ending: Ending) -> None:
-        del self._running[ref]
+        run = self._running.pop(ref)
         self.lookahead.ran((time.perf_counter() - self._begun_s.pop(ref)) * 1000)
-        result = encode_result(job, ending)
-        self._emit(
+        self._fill()  # first: the next one runs while we write down how this one ended
+        self._ends.append(
             Finished(
                 ref,
                 ending.status,
-                result,
+                encode_result(job, ending),
                 ending.exit_code,
                 ending.signal,
                 ending.run_ms,
                 ending.peak_bytes,
             )
         )
-        self._fill()
+        if not self._waiting or not isinstance(run, ProgramRun | PooledCall):
+            self._tell_ends()
+        elif self._telling is None:
+            loop = asyncio.get_running_loop()
+            self._telling = loop.call_later(TELL_MS / 1000, self._tell_ends)
+
+    def _tell_ends(self) -> None:
+        if self._telling is not None:
+            self._telling.cancel()
+            self._telling = None
+        ends, self._ends = self._ends, []
+        for event in ends:
+            self._emit(event)
 
     def _not_started(self, ref: AttemptRef, detail: str) -> None:
         del self._running[ref]

@@ -8,21 +8,22 @@ import os
 import threading
 from collections.abc import Callable
 
+from rollq.roles.worker.watch import Watch
 
-def watch_exit(loop: asyncio.AbstractEventLoop, pid: int, on_exit: Callable[[], None]) -> None:
+
+def watch_exit(watch: Watch, pid: int, on_exit: Callable[[], None]) -> None:
     """Call `on_exit` once, in the loop, when `pid` (a child of ours) has exited."""
     try:
         fd = os.pidfd_open(pid)
     except (AttributeError, OSError):  # no such call here, or no file descriptor left
-        _watch_by_thread(loop, pid, on_exit)
+        _watch_by_thread(watch.loop, pid, on_exit)
         return
 
     def readable() -> None:
-        loop.remove_reader(fd)
-        os.close(fd)
+        watch.close_fd(fd)
         on_exit()
 
-    loop.add_reader(fd, readable)
+    watch.add(fd, readable)
 
 
 def _watch_by_thread(

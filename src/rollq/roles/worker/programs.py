@@ -25,11 +25,13 @@ from rollq.base.ids import guid_to_text
 from rollq.base.jobs import DEFAULT_OPTIONS, Status
 from rollq.base.limits import JOB_ARGS_MAX
 from rollq.roles.worker.capture import Tail
+from rollq.roles.worker.directories import Directories
 from rollq.roles.worker.execs import ExecDir
 from rollq.roles.worker.exits import watch_exit
 from rollq.roles.worker.family import Family
-from rollq.roles.worker.outputs import Ending, Stamps, collect_outputs, stamp_input
+from rollq.roles.worker.outputs import Ending, Stamps, stamp_input
 from rollq.roles.worker.paths import remove_tree, write_input
+from rollq.roles.worker.watch import Watch
 from rollq.wire.messages import AssignJob
 from rollq.wire.models import JobRequest
 
@@ -42,45 +44,23 @@ RSS_UNIT_BYTES: Final = 1024  # of ru_maxrss on Linux
 
 
 class Programs:
-    """What all executions of programs share: the family, the programs, and clean directories.
-
-    A directory that a program left empty of all but plain files is emptied and used again: making
-    and removing one costs as much as starting a program does.
-    """
+    """What all executions of programs share."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, family: Family, execs: ExecDir, jobs_dir: str
+        self,
+        loop: asyncio.AbstractEventLoop,
+        watch: Watch,
+        family: Family,
+        execs: ExecDir,
+        jobs_dir: str,
     ) -> None:
         self.loop = loop
+        self.watch = watch
         self.family = family
         self.execs = execs
+        self.directories = Directories(loop, jobs_dir)
         self.null_fd = os.open(os.devnull, os.O_RDONLY)
         self.own_rss = 0  # the most memory this process ever used, in the kernel's unit
-        self._jobs_dir = jobs_dir
-        self._made_count = 0
-        self._clean: list[tuple[str, Nature]] = []  # bounded by the slots
-
-    def take_directory(self) -> tuple[str, Nature]:
-        """An empty directory for a job, and how to know it again."""
-        if self._clean:
-            return self._clean.pop()
-        self._made_count += 1
-        path = f"{self._jobs_dir}/{self._made_count}"
-        os.mkdir(path, 0o700)
-        return path, nature_of(path)
-
-    def give_directory(self, path: str, nature: Nature, files: list[str] | None) -> None:
-        """Done with a directory, in which only these files are; None: who knows what is in it."""
-        if files is not None:
-            try:
-                for file in files:
-                    os.unlink(file)
-                self._clean.append((path, nature))
-                return
-            except OSError:
-                pass
-        removal = self.loop.run_in_executor(None, remove_tree, path)
-        removal.add_done_callback(partial(_removed, path))
 
     def sample(self) -> None:
         """Look around: a few times a second."""
@@ -92,15 +72,6 @@ class Programs:
         if self.null_fd >= 0:
             os.close(self.null_fd)
             self.null_fd = -1
-
-
-Nature = tuple[int, int, int]  # device, inode and mode
-
-
-def nature_of(path: str) -> Nature:
-    """What tells whether a directory is still the one that was made, with its permissions."""
-    status = os.lstat(path)
-    return status.st_dev, status.st_ino, status.st_mode
 
 
 class ProgramRun:
@@ -118,7 +89,6 @@ class ProgramRun:
         self._job = job
         self._request = request
         self._on_end = on_end
-        self._directory, self._nature = "", (0, 0, 0)
         self._inputs: Stamps = {}
         self._tails = (Tail(), Tail())
         self._pipes = [-1, -1]
@@ -138,7 +108,7 @@ class ProgramRun:
         """
         path = self._programs.execs.find(self._job.exec_name)
         argv = [os.fsencode(path), *self._arguments()]
-        self._directory, self._nature = self._programs.take_directory()
+        self._directory = self._programs.directories.take()
         try:
             stdin = self._write_inputs()
             try:
@@ -149,7 +119,7 @@ class ProgramRun:
         except BaseException:
             self._close_pipe(0)
             self._close_pipe(1)
-            remove_tree(self._directory)
+            remove_tree(self._directory.path)
             raise
         self._set_limits()
 
@@ -182,13 +152,16 @@ class ProgramRun:
     def _write_inputs(self) -> int:
         """Put the inputs in place; returns what the program reads as stdin."""
         if self._request is None:
-            path = write_input(self._directory, PAYLOAD_NAME, self._job.body)
+            path = write_input(self._directory.path, PAYLOAD_NAME, self._job.body)
             self._inputs[path] = stamp_input(path, len(self._job.body))
             return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        for file in self._request.files or ():
+        if not self._request.files:
+            self._directory.remember_empty()
+            return self._programs.null_fd
+        for file in self._request.files:
             if file.content is None:
                 raise _bad(f"the input {file.name[:64]!a} is in a cache, which this worker has not")
-            path = write_input(self._directory, file.name, file.content)
+            path = write_input(self._directory.path, file.name, file.content)
             self._inputs[path] = stamp_input(path, len(file.content))
         return self._programs.null_fd
 
@@ -207,17 +180,17 @@ class ProgramRun:
         self._started_s = time.perf_counter()
         try:
             self._pid = self._programs.family.spawn(
-                argv, env, os.fsencode(self._directory), (stdin, out_end, err_end)
+                argv, env, self._directory.name, (stdin, out_end, err_end)
             )
         except OSError as error:
             raise _cannot_start(job.exec_name, error) from None
         finally:
             os.close(out_end)
             os.close(err_end)
-        watch_exit(self._loop, self._pid, self._exited)
+        watch_exit(self._programs.watch, self._pid, self._exited)
         for place in (0, 1):
             os.set_blocking(self._pipes[place], False)
-            self._loop.add_reader(self._pipes[place], self._readable, place)
+            self._programs.watch.add(self._pipes[place], partial(self._readable, place))
 
     def _set_limits(self) -> None:
         options = self._job.options or DEFAULT_OPTIONS
@@ -254,7 +227,7 @@ class ProgramRun:
         status, usage = self._programs.family.reap(self._pid)
         self._drain_pipes()
         ending = self._ending(status, usage, run_ms)
-        self._leave_directory(ending)
+        self._programs.directories.give(self._directory, self._inputs, ending)
         self._on_end(ending)
 
     def _drain_pipes(self) -> None:
@@ -291,32 +264,11 @@ class ProgramRun:
         figure says something only if it is larger than ours; else what was sampled counts."""
         return max_rss * RSS_UNIT_BYTES if max_rss > self._programs.own_rss else self._seen_bytes
 
-    def _leave_directory(self, ending: Ending) -> None:
-        """Collect the outputs, unless the program put something else in the directory's place."""
-        files: list[str] | None = None
-        try:
-            nature = nature_of(self._directory)
-            if nature[:2] != self._nature[:2]:
-                ending.notes.append("the job's directory was replaced: no outputs returned")
-                return
-            files = collect_outputs(self._directory, self._inputs, ending)
-            if nature != self._nature:
-                files = None
-        except OSError as error:
-            ending.notes.append(f"the outputs cannot be read: {error.strerror}")
-        self._programs.give_directory(self._directory, self._nature, files)
-
     def _close_pipe(self, place: int) -> None:
         fd = self._pipes[place]
         if fd >= 0:
-            self._loop.remove_reader(fd)
-            os.close(fd)
+            self._programs.watch.close_fd(fd)
             self._pipes[place] = -1
-
-
-def _removed(directory: str, removal: asyncio.Future[None]) -> None:
-    if not removal.cancelled() and (error := removal.exception()) is not None:
-        log.warning("the job directory %s is left behind: %s", directory, error)
 
 
 def _bad(why: str) -> RemoteError:

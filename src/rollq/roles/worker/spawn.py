@@ -24,6 +24,7 @@ SETSIGMASK: Final = 0x08
 ACTIONS_BYTES: Final = 512
 ATTRIBUTES_BYTES: Final = 1_024
 SIGNALS_BYTES: Final = 128
+ACTIONS_KEPT_MAX: Final = 256
 EXTRA_ENV_MAX: Final = 8
 # Python ignores these; a program must find them as every program expects.
 RESET_SIGNALS: Final = (signal.SIGPIPE, signal.SIGXFSZ)
@@ -38,6 +39,9 @@ class Spawner:
         self._envp = (ctypes.c_char_p * (len(self._environ) + EXTRA_ENV_MAX + 1))(*self._environ)
         self._libc = _load_libc()
         self._attributes = None if self._libc is None else _make_attributes(self._libc)
+        self._actions: dict[tuple[bytes, tuple[int, int, int]], Any] = {}
+        self._pid = ctypes.c_int()
+        self._pid_place = ctypes.byref(self._pid)
 
     def spawn(
         self,
@@ -55,30 +59,37 @@ class Spawner:
         """
         if self._libc is None:
             return _spawn_by_subprocess(argv, (*self._environ, *extra_env), cwd, stdio)
+        envp = self._envp
+        place = len(self._environ)
+        for entry in extra_env:
+            envp[place] = entry
+            place += 1
+        envp[place] = None
+        actions = self._actions.get((cwd, stdio)) or self._make_actions(cwd, stdio)
+        code = self._libc.posix_spawn(
+            self._pid_place,
+            argv[0],
+            actions,
+            self._attributes,
+            (ctypes.c_char_p * (len(argv) + 1))(*argv, None),
+            envp,
+        )
+        _check(code, argv[0])
+        return self._pid.value
+
+    def _make_actions(self, cwd: bytes, stdio: tuple[int, int, int]) -> Any:
+        """What to do in the new process. Directories and descriptors come back, so it is kept."""
         libc = self._libc
-        for place, entry in enumerate((*extra_env, None), len(self._environ)):
-            self._envp[place] = entry
+        if len(self._actions) >= ACTIONS_KEPT_MAX:
+            oldest = self._actions.pop(next(iter(self._actions)))
+            libc.posix_spawn_file_actions_destroy(oldest)
         actions = ctypes.create_string_buffer(ACTIONS_BYTES)
         _check(libc.posix_spawn_file_actions_init(actions), b"")
-        try:
-            _check(libc.posix_spawn_file_actions_addchdir_np(actions, cwd), cwd)
-            for place, fd in enumerate(stdio):
-                _check(libc.posix_spawn_file_actions_adddup2(actions, fd, place), b"")
-            pid = ctypes.c_int()
-            _check(
-                libc.posix_spawn(
-                    ctypes.byref(pid),
-                    argv[0],
-                    actions,
-                    self._attributes,
-                    (ctypes.c_char_p * (len(argv) + 1))(*argv, None),
-                    self._envp,
-                ),
-                argv[0],
-            )
-        finally:
-            libc.posix_spawn_file_actions_destroy(actions)
-        return pid.value
+        _check(libc.posix_spawn_file_actions_addchdir_np(actions, cwd), cwd)
+        for place, fd in enumerate(stdio):
+            _check(libc.posix_spawn_file_actions_adddup2(actions, fd, place), b"")
+        self._actions[cwd, stdio] = actions
+        return actions
 
 
 def environ_bytes() -> list[bytes]:

@@ -25,6 +25,7 @@ from rollq.roles.worker.exits import watch_exit
 from rollq.roles.worker.family import Family
 from rollq.roles.worker.outputs import Ending
 from rollq.roles.worker.warm_main import LENGTH_BYTES, Call, Reply
+from rollq.roles.worker.watch import Watch
 
 log = logging.getLogger("rollq.worker")
 
@@ -63,10 +64,9 @@ class WarmCall:
 class WarmPool:
     """As many processes as the worker has slots, started at once and kept."""
 
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, family: Family, modules: tuple[str, ...], size: int
-    ) -> None:
-        self.loop = loop
+    def __init__(self, watch: Watch, family: Family, modules: tuple[str, ...], size: int) -> None:
+        self.loop = watch.loop
+        self.watch = watch
         self.family = family
         self.modules = modules
         self._size = size
@@ -143,7 +143,7 @@ class WarmPool:
                 (theirs.fileno(), 2, 2),
             )
         self._processes[process] = None
-        watch_exit(self.loop, process.pid, process.exited)
+        watch_exit(self.watch, process.pid, process.exited)
         ours.setblocking(False)
         await self.loop.create_unix_connection(lambda: process, sock=ours)
 

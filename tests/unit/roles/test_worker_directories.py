@@ -1,0 +1,128 @@
+"""Directories that are used again, and descriptors that are watched: the traps of both."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rollq.roles.worker.directories import Directories, Directory
+from rollq.roles.worker.outputs import Ending
+from rollq.roles.worker.paths import write_input
+from rollq.roles.worker.watch import Watch
+
+
+class Loop:
+    """So much of a loop: it keeps a callback, and removes directories at once."""
+
+    def __init__(self) -> None:
+        self.turn: Callable[[], None] = lambda: None
+
+    def add_reader(self, _fd: int, callback: Callable[[], None]) -> None:
+        self.turn = callback
+
+    def remove_reader(self, _fd: int) -> None:
+        self.turn = lambda: None
+
+    def run_in_executor(self, _pool: None, function: Callable[..., None], *args: Any) -> Loop:
+        function(*args)
+        return self
+
+    def add_done_callback(self, _callback: Callable[..., None]) -> None:
+        pass
+
+
+def taken(parent: Path) -> tuple[Directories, Directory]:
+    """A directory as a job without inputs gets it."""
+    directories = Directories(Loop(), str(parent))  # type: ignore[arg-type]
+    directory = directories.take()
+    directory.remember_empty()
+    return directories, directory
+
+
+def given_back(directories: Directories, directory: Directory) -> Ending:
+    ending = Ending()
+    directories.give(directory, {}, ending)
+    return ending
+
+
+def test_one_that_nobody_touched_comes_back_unseen(tmp_path: Path) -> None:
+    directories, directory = taken(tmp_path)
+    ending = given_back(directories, directory)
+    assert (ending.archive, ending.notes) == (None, [])
+    assert directories.take() is directory
+
+
+@pytest.mark.parametrize("sets_time_back", [False, True])
+def test_a_file_is_found_however_fast_it_was_written(tmp_path: Path, sets_time_back: bool) -> None:
+    directories, directory = taken(tmp_path)
+    for number in range(50):
+        then = os.stat(directory.path)
+        Path(directory.path, "out").write_text("x")
+        if sets_time_back and os.stat(directory.path).st_ctime_ns != then.st_ctime_ns:
+            os.utime(directory.path, ns=(then.st_atime_ns, then.st_mtime_ns))
+        assert given_back(directories, directory).archive is not None, number
+        assert directories.take() is directory
+        assert os.listdir(directory.path) == []
+        directory.remember_empty()
+
+
+def test_inputs_of_an_earlier_job_are_no_outputs_of_the_next(tmp_path: Path) -> None:
+    directories, directory = taken(tmp_path)
+    path = write_input(directory.path, "in", b"i")
+    ending = Ending()
+    status = os.stat(path)
+    directories.give(directory, {path: (status.st_size, status.st_mtime_ns)}, ending)
+    assert ending.archive is None
+    assert directories.take() is directory
+    directory.remember_empty()
+    assert given_back(directories, directory).archive is None
+
+
+@pytest.mark.parametrize("what", ["mode", "nested", "replaced"])
+def test_one_that_is_not_as_it_was_is_not_used_again(tmp_path: Path, what: str) -> None:
+    directories, directory = taken(tmp_path)
+    if what == "mode":
+        os.chmod(directory.path, 0o755)
+    elif what == "nested":
+        os.mkdir(f"{directory.path}/deep")
+    else:
+        os.rename(directory.path, f"{directory.path}.away")
+        os.mkdir(directory.path, 0o700)
+    ending = given_back(directories, directory)
+    assert bool(ending.notes) is (what == "replaced")
+    assert os.path.exists(directory.path) is (what == "replaced")
+    assert directories.take() is not directory
+
+
+def test_a_descriptor_with_the_number_of_a_closed_one_is_not_taken_for_it() -> None:
+    loop = Loop()
+    watch = Watch(loop)  # type: ignore[arg-type]
+    pipes = [os.pipe() for _ in range(2)]
+    fresh: list[tuple[int, int]] = []
+    called: list[int] = []
+
+    def first_of_both() -> None:
+        """Close both, and watch a third pipe: it gets the number of one of them."""
+        for reading, writing in pipes:
+            watch.close_fd(reading)
+            os.close(writing)
+        fresh.append(os.pipe())
+        watch.add(fresh[0][0], lambda: called.append(fresh[0][0]))
+
+    for reading, writing in pipes:
+        watch.add(reading, first_of_both)
+        os.write(writing, b"x")
+    loop.turn()
+    assert fresh[0][0] in [reading for reading, _ in pipes]
+    assert called == []
+    os.write(fresh[0][1], b"x")
+    loop.turn()
+    assert called == [fresh[0][0]]
+    watch.close_fd(fresh[0][0])
+    os.close(fresh[0][1])
+    watch.close()
+    watch.close()
