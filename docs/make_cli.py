@@ -11,6 +11,7 @@ from typing import Any
 import typer
 
 from rollq.cli.main import app
+from rollq.cli.pages import argument_name, is_argument
 
 FOLDER = Path(__file__).with_name("cli")
 MARK = "<!-- From here on made by docs/make_cli.py: change the command, not this part. -->\n"
@@ -43,8 +44,8 @@ def _sections(path: str, command: Any) -> Iterator[str]:
 
 
 def _section(path: str, command: Any) -> str:
-    arguments = [_metavar(param) for param in command.params if _is_argument(param)]
-    usage = " ".join([path, *arguments, "[OPTIONS]"])
+    arguments = [argument_name(param) for param in command.params if is_argument(param)]
+    usage = " ".join([path, "[OPTIONS]", *arguments])
     rows = "\n".join(_row(param) for param in command.params)
     examples = (command.epilog or "").replace("\b\n", "").strip()
     for title in ("Examples:", "Example:"):
@@ -58,8 +59,8 @@ def _section(path: str, command: Any) -> str:
 
 
 def _row(param: Any) -> str:
-    if _is_argument(param):
-        names = f"`{_metavar(param)}`"
+    if is_argument(param):
+        names = f"`{argument_name(param)}`"
     else:
         names = ", ".join(f"`{name}`" for name in (*param.opts, *param.secondary_opts))
         names += f" `{param.metavar}`" if param.metavar else ""
@@ -82,17 +83,6 @@ def _default(param: Any) -> str:
     if param.required or value is None or value is False or value == "" or callable(value):
         return ""
     return f"`{value}`"
-
-
-def _metavar(param: Any) -> str:
-    if param.metavar:
-        return str(param.metavar)
-    name = param.name.upper() + ("…" if param.nargs == -1 else "")
-    return name if param.required else f"[{name}]"
-
-
-def _is_argument(param: Any) -> bool:
-    return bool(param.param_type_name == "argument")
 
 
 if __name__ == "__main__":

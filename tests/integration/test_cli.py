@@ -26,12 +26,14 @@ class Grid:
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
+        self.stderr = ""  # of the last command
         self._runner = CliRunner()
 
     def run(self, *arguments: str, code: int = 0) -> str:
         """Stdout of a command that must end with this exit code."""
         result = self._runner.invoke(app, arguments, env={"ROLLQ_SERVERS": self.fleet.servers})
         assert result.exit_code == code, f"{arguments}: {result.exit_code}\n{result.output}"
+        self.stderr = result.stderr
         return result.stdout
 
     def json(self, *arguments: str, code: int = 0) -> Any:
@@ -96,18 +98,25 @@ def test_arrays_and_files_of_jobs(grid: Grid, tmp_path: Path) -> None:
     assert "5 ok" in grid.run("submit", "calcA", "n", "--array", "5", "--wait")
     results = grid.lines("submit", "calcA", "--array", "3", "--wait")
     assert [result["status"] for result in results] == ["OK"] * 3
+    assert sorted(result["task"] for result in results) == [0, 1, 2]
     array = grid.json("submit", "calcA", "--array", "4")
+    assert array["accepted"] == 4
     grid.until(lambda: grid.json("job", array["id"])["array"]["done"] == 4)
     rows = tmp_path / "jobs.csv"
     rows.write_text("1,2\nbad,3\n4,5\n")
-    assert "2 ok, 1 failed" in grid.run(
-        "submit", "calcA", "--from-file", str(rows), "--wait", code=1
-    )
+    told = grid.run("submit", "calcA", "--from-file", str(rows), "--wait", code=1)
+    assert "2 ok, 1 failed" in told
+    assert "line 2: calcA" in grid.stderr
     lines = tmp_path / "jobs.jsonl"
-    lines.write_text('{"exec": "calcA", "args": ["a"]}\n{"exec": "calcA", "args": ["b"]}\n')
+    lines.write_text('{"exec": "calcA", "args": ["a"]}\n\n{"exec": "calcA", "args": ["b"]}\n')
     found = grid.lines("submit", "--from-file", str(lines), "--wait")
-    assert sorted(result["stdout"] for result in found) == ["got a\n", "got b\n"]
-    assert grid.json("submit", "--from-file", str(lines))["accepted"] == 2
+    assert {result["line"]: result["stdout"] for result in found} == {1: "got a\n", 3: "got b\n"}
+    accepted = grid.lines("submit", "--from-file", str(lines))
+    assert [job["line"] for job in accepted] == [1, 3]
+    ids = grid.run("submit", "--from-file", str(lines)).split()
+    for job_id in (*ids, *(job["id"] for job in accepted)):
+        assert grid.json("job", job_id)["exec"] == "calcA"
+    assert len(ids) == 2
     empty = tmp_path / "none.jsonl"
     empty.write_text("\n")
     grid.run("submit", "--from-file", str(empty), code=2)
@@ -134,6 +143,9 @@ def test_a_running_job_is_listed_and_cancelled(grid: Grid) -> None:
     grid.until(lambda: [job["id"] for job in grid.lines("jobs", "--state", "running")] == [job_id])
     (worker,) = grid.json("status")["workers"]
     assert worker["jobs"] == [job_id]
+    document = grid.json("job", job_id)
+    assert (document["worker"], document["worker_name"]) == (worker["id"], "w1")
+    assert f"{worker['id']} (w1)" in grid.run("job", job_id)
     assert grid.json("cancel", job_id) == {"cancelled": 1}
     grid.until(lambda: grid.json("job", job_id)["state"] == "cancelled")
 
@@ -175,6 +187,19 @@ def test_dead_jobs_are_listed_redriven_and_purged(grid: Grid) -> None:
     assert grid.run("dlq", "list", "--json") == ""
     grid.run("dlq", "purge", dead["id"], code=1)
     grid.run("dlq", "redrive", dead["id"], code=4)
+    assert f"{dead['id']}: no such job" in grid.stderr
+    grid.run("dlq", "show", dead["id"], code=4)
+
+
+def test_a_job_that_is_not_dead_is_named_by_whoever_wants_dead_ones(grid: Grid) -> None:
+    job_id = grid.json("submit", "calcA", "--wait")["id"]
+    for action in ("show", "redrive", "purge"):
+        grid.run("dlq", action, job_id, code=4)
+        assert job_id in grid.stderr
+        assert "not dead" in grid.stderr
+        assert "rollq dlq list" in grid.stderr
+    grid.run("dlq", "show", job_id, code=4)
+    assert "it is done" in grid.stderr
 
 
 def test_settings_are_shown_and_changed(grid: Grid) -> None:

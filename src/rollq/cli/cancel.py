@@ -36,21 +36,12 @@ def cancel(
     Exit code 1 if there was nothing to end.
     """
     from rollq.cli.failures import EXIT_FOUND
-    from rollq.cli.grid import job_ids
-    from rollq.cli.output import write_json, write_line
-    from rollq.cli.service import run
+    from rollq.cli.grid import asked, job_ids
+    from rollq.cli.output import write_answer
 
-    count = run(_cancel(servers, timeout, job_ids(job_id)))
-    if as_json:
-        write_json({"cancelled": count})
-    else:
-        write_line(f"{count} to end" if count else "nothing to end: unknown, or ended before")
+    ids = job_ids(job_id)
+    count = asked(servers, timeout, lambda client: client.cancel(*ids))
+    told = f"{count} to end" if count else "nothing to end: unknown, or ended before"
+    write_answer({"cancelled": count}, told, as_json=as_json)
     if not count:
         raise typer.Exit(EXIT_FOUND)
-
-
-async def _cancel(servers: str, timeout_s: float, ids: list[bytes]) -> int:
-    from rollq.cli.grid import connected
-
-    async with connected(servers, timeout_s) as client:
-        return await client.cancel(*ids)

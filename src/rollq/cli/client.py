@@ -13,8 +13,10 @@ Examples:
   rollq client 127.0.0.1 5000 clientA 8
   rollq client 127.0.0.1 5000 clientA --exec resize --count 10
 """
-Exec = Annotated[str, typer.Option("--exec", help="Program or task to run.")]
-Count = Annotated[int, typer.Option(min=1, help="How many jobs; job n gets the argument n.")]
+Exec = Annotated[str, typer.Option("--exec", metavar="NAME", help="Program or task to run.")]
+Count = Annotated[
+    int, typer.Option(min=1, metavar="N", help="How many jobs; job n gets the argument n.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -23,12 +25,19 @@ def register(app: typer.Typer) -> None:
 
 
 def client(
-    host: Annotated[str, typer.Argument(help="Host of a member.")],
-    port: Annotated[int, typer.Argument(min=1, max=65_535, help="Port of that member.")],
+    host: Annotated[str, typer.Argument(metavar="HOST", help="Host of a member.")],
+    port: Annotated[
+        int, typer.Argument(metavar="PORT", min=1, max=65_535, help="Port of that member.")
+    ],
     client_id: Annotated[str, typer.Argument(metavar="CLIENTID", help="Name of this client.")],
     desired: Annotated[
         int,
-        typer.Argument(envvar="CLIENT_DESIRED_PAR", min=0, help="Jobs of this client at once."),
+        typer.Argument(
+            envvar="CLIENT_DESIRED_PAR",
+            metavar="DESIRED",
+            min=0,
+            help="Jobs of this client at once.",
+        ),
     ] = 4,
     exec_name: Exec = "calcA",
     count: Count = 3,

@@ -84,7 +84,7 @@ def remove(
 @app.command(epilog="Example: rollq cluster transfer 127.0.0.1:5002")
 def transfer(
     member: Annotated[
-        str, typer.Argument(metavar="[MEMBER]", help="Who shall lead; else the most advanced.")
+        str, typer.Argument(metavar="MEMBER", help="Who shall lead; else the most advanced.")
     ] = "",
     servers: Servers = DEFAULT_SERVERS,
     timeout: LongTimeout = 30.0,

@@ -55,17 +55,17 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(
-    jobs: Annotated[int, typer.Option(min=10, help="How many jobs.")] = 1000,
+    jobs: Annotated[int, typer.Option(min=10, metavar="N", help="How many jobs.")] = 1000,
     keep: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Work here and leave it behind.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Three members, two workers, a thousand jobs; the leader is killed with kill -9 half way.
+    """Kill the leader in the middle of a thousand jobs; check that nothing is lost.
 
-    Then the results and the history of every member are checked: nothing lost, nothing ended
-    twice. Exit code 1 if that does not hold. Everything is removed at the end, unless --keep
-    names a folder.
+    Three members and two workers run on this machine, and the leader ends by kill -9. Then the
+    results and the history of every member are checked: nothing lost, nothing ended twice. Exit
+    code 1 if that does not hold. Everything is removed at the end, unless --keep names a folder.
     """
     from rollq.cli.audit import audit
     from rollq.cli.fleet import Fleet, free_ports, write_program

@@ -28,12 +28,15 @@ def register(app: typer.Typer) -> None:
 
 def demo3(
     port: Annotated[
-        int, typer.Option(min=0, max=65_533, help="First of three ports; 0 takes free ones.")
+        int,
+        typer.Option(
+            min=0, max=65_533, metavar="PORT", help="First of three ports; 0 takes free ones."
+        ),
     ] = 0,
     keep: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Work here and leave it behind.")
     ] = None,
-    count: Annotated[int, typer.Option(min=1, help="How many jobs to run at the start.")] = 6,
+    count: Annotated[int, typer.Option(min=1, metavar="N", help="How many jobs to run.")] = 6,
     once: Annotated[bool, typer.Option("--once", help="Stop when the jobs are done.")] = False,
     as_json: Json = False,
 ) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rollq.base.errors import ErrorCode, LocalError
+from rollq.base.errors import ErrorCode, LocalError, StateError
 from rollq.cli.failures import EXIT_FOUND
 from rollq.cli.options import (
     DEFAULT_SERVERS,
@@ -37,15 +37,15 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-Ids = Annotated[list[str] | None, typer.Argument(metavar="[ID]…", help="Ids of dead jobs.")]
+Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Ids of dead jobs.")]
 All = Annotated[bool, typer.Option("--all", help="All dead jobs instead of those named.")]
-Queue = Annotated[str, typer.Option(help="With --all: only jobs of this queue.")]
+Queue = Annotated[str, typer.Option(metavar="NAME", help="With --all: only jobs of this queue.")]
 ORDER_ROWS = 500  # jobs in one order: one log entry
 
 
 @app.command("list", epilog="Example: rollq dlq list --json | jq -r '.id + \" \" + .end.cause'")
 def list_(
-    queue: Annotated[str, typer.Option(help="Only jobs of this queue.")] = "",
+    queue: Annotated[str, typer.Option(metavar="NAME", help="Only jobs of this queue.")] = "",
     limit: Limit = 100,
     servers: Servers = DEFAULT_SERVERS,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
@@ -80,10 +80,34 @@ def show(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Show one dead job with every attempt."""
-    from rollq.cli.job import job
+    """Show one dead job with every attempt.
 
-    job(job_id, servers, timeout, as_json)
+    Exit code 4 if it is not dead, or not known.
+    """
+    from rollq.cli.grid import asked, job_ids
+    from rollq.cli.job import show_job
+
+    (wanted,) = job_ids([job_id])
+    show_job(asked(servers, timeout, lambda client: _look_dead(client, wanted)), as_json=as_json)
+
+
+async def _look_dead(client: Client, job_id: bytes) -> dict[str, Any]:
+    from rollq.base.ids import guid_to_text
+    from rollq.cli.documents import state_name
+    from rollq.cli.grid import unknown_job
+    from rollq.cli.job import whole_document
+
+    view = await client.status(job_id)
+    if view is None:
+        raise unknown_job(job_id)
+    if view.state != "dead":
+        text = guid_to_text(job_id)
+        raise StateError(
+            ErrorCode.WRONG_STATE,
+            f"job {text} is not dead: it is {state_name(view)}",
+            f"`rollq job {text}` shows it; `rollq dlq list` shows what is dead",
+        )
+    return await whole_document(client, view)
 
 
 @app.command(epilog="Example: rollq dlq redrive --all --queue render")
@@ -97,7 +121,7 @@ def redrive(
 ) -> None:
     """Run dead jobs again, with their attempts counted anew.
 
-    Exit code 1 or 4 if one that was named is not dead.
+    All that are named, or none: exit code 4 if one of them is not dead.
     """
     _order("redrive", job_id, every, queue, servers, timeout, as_json)
 
@@ -114,7 +138,7 @@ def purge(
 ) -> None:
     """Forget dead jobs for good: they and their output cannot be had back.
 
-    Exit code 1 if one that was named is not dead.
+    All that are named, or none: exit code 4 if one of them is not dead, 1 if one is not known.
     """
     if every and not yes:
         if as_json:
@@ -134,7 +158,7 @@ def _order(
     as_json: bool,
 ) -> None:
     from rollq.cli.grid import job_ids
-    from rollq.cli.output import write_json, write_line
+    from rollq.cli.output import write_answer
     from rollq.cli.service import run
 
     if bool(ids) is every or (queue and not every):
@@ -145,10 +169,8 @@ def _order(
         )
     named = job_ids(ids or [])
     count = run(_order_all(action, named, queue, servers, timeout_s))
-    if as_json:
-        write_json({action: count})
-    else:
-        write_line(f"{count} jobs {'back in their queues' if action == 'redrive' else 'forgotten'}")
+    done = "back in their queues" if action == "redrive" else "forgotten"
+    write_answer({action: count}, f"{count} jobs {done}", as_json=as_json)
     if count < len(named):
         raise typer.Exit(EXIT_FOUND)
 
@@ -162,8 +184,15 @@ async def _order_all(
         ids = named or [view.job_id async for view in _dead(client, queue)]
         act = client.redrive if action == "redrive" else client.purge
         count = 0
-        for first in range(0, len(ids), ORDER_ROWS):
-            count += await act(*ids[first : first + ORDER_ROWS])
+        try:
+            for first in range(0, len(ids), ORDER_ROWS):
+                count += await act(*ids[first : first + ORDER_ROWS])
+        except StateError as error:
+            if named and error.code in (ErrorCode.WRONG_STATE, ErrorCode.UNKNOWN_JOB):
+                error.hint = "`rollq dlq list` shows what is dead; " + (
+                    f"{count} that were named before it are done" if count else "nothing was done"
+                )
+            raise
     return count
 
 

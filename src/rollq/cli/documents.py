@@ -8,7 +8,7 @@ from typing import Any
 
 from rollq.base.ids import guid_to_text
 from rollq.base.jobs import DEFAULT_OPTIONS, JobOptions
-from rollq.grid.commands import Cause
+from rollq.grid.commands import NOBODY, Cause
 from rollq.grid.views import ArrayView, EndView, JobView, QueueView, WorkerView
 from rollq.roles.client.results import Result
 from rollq.roles.member.status import ClusterView
@@ -19,7 +19,7 @@ def job_document(view: JobView) -> dict[str, Any]:
     """One job."""
     document: dict[str, Any] = {
         "id": guid_to_text(view.job_id),
-        "state": "running" if view.state == "assigned" else view.state,
+        "state": state_name(view),
         "exec": view.exec_name,
         "queue": view.queue,
         "client": view.client_id,
@@ -29,12 +29,10 @@ def job_document(view: JobView) -> dict[str, Any]:
         "body_bytes": view.body_bytes,
         "options": _options(view.options),
     }
+    if view.worker_id and view.worker_id != NOBODY:
+        document["worker"] = guid_to_text(view.worker_id)
     if view.state == "assigned":
-        document |= {
-            "worker": guid_to_text(view.worker_id),
-            "fence": view.fence,
-            "lease_ms": view.lease_ms,
-        }
+        document |= {"fence": view.fence, "lease_ms": view.lease_ms}
     if view.delay_ms:
         document["delay_ms"] = view.delay_ms
     if view.cancel_requested:
@@ -49,6 +47,11 @@ def job_document(view: JobView) -> dict[str, Any]:
             for one in view.attempts
         ]
     return document
+
+
+def state_name(view: JobView) -> str:
+    """Where a job stands, as people say it."""
+    return "running" if view.state == "assigned" else view.state
 
 
 def listed_document(view: JobView) -> dict[str, Any]:

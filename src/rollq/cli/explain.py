@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import typer
 
 from rollq.cli.options import (
@@ -12,6 +14,9 @@ from rollq.cli.options import (
     Servers,
     Timeout,
 )
+
+if TYPE_CHECKING:
+    from rollq.roles.client.client import Client
 
 EPILOG = """\b
 Example:
@@ -31,22 +36,17 @@ def explain(
     as_json: Json = False,
 ) -> None:
     """Say in words why a job or an array is not running."""
-    from rollq.cli.grid import job_ids
-    from rollq.cli.output import write_json, write_line
-    from rollq.cli.service import run
+    from rollq.cli.grid import asked, job_ids
+    from rollq.cli.output import write_answer
 
     (wanted,) = job_ids([job_id])
-    why = run(_ask(servers, timeout, wanted))
-    if as_json:
-        write_json({"id": job_id, "why": why})
-    else:
-        write_line(why)
+    why = asked(servers, timeout, lambda client: _why(client, wanted))
+    write_answer({"id": job_id, "why": why}, why, as_json=as_json)
 
 
-async def _ask(servers: str, timeout_s: float, job_id: bytes) -> str:
-    from rollq.cli.grid import connected, unknown_job
+async def _why(client: Client, job_id: bytes) -> str:
+    from rollq.cli.grid import unknown_job
 
-    async with connected(servers, timeout_s) as client:
-        if await client.status(job_id) is None and await client.array(job_id) is None:
-            raise unknown_job(job_id)
-        return str(await client.explain(job_id))
+    if await client.status(job_id) is None and await client.array(job_id) is None:
+        raise unknown_job(job_id)
+    return str(await client.explain(job_id))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
-from typing import TypeVar
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any, TypeVar
 
 from rollq.base.errors import ErrorCode, LocalError, RemoteError, RollqError, StateError
 from rollq.base.ids import JobId, guid_from_text, guid_to_text
+from rollq.cli.service import run
 from rollq.roles.client.client import Client
 from rollq.roles.client.operator import decode_as
 from rollq.subjects.queues import queue_of
@@ -23,6 +24,18 @@ async def connected(servers: str, timeout_s: float, client_id: str = "") -> Asyn
     leave no trail of clients in the grid."""
     async with Client(servers, client_id=client_id or ADMIN_CLIENT_ID, timeout=timeout_s) as client:
         yield client
+
+
+def asked(
+    servers: str, timeout_s: float, question: Callable[[Client], Coroutine[Any, Any, Value]]
+) -> Value:
+    """The answer to one question, by a client for that alone: most commands are no more."""
+
+    async def ask_it() -> Value:
+        async with connected(servers, timeout_s) as client:
+            return await question(client)
+
+    return run(ask_it())
 
 
 async def ask(

@@ -52,13 +52,20 @@ Examples:
 """
 )
 def tail(
-    rows: Annotated[int, typer.Option("--rows", "-n", min=0, help="The last so many rows.")] = 20,
+    rows: Annotated[
+        int, typer.Option("--rows", "-n", min=0, metavar="N", help="The last so many rows.")
+    ] = 20,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")] = False,
     first: Annotated[
-        int, typer.Option("--from", min=0, help="All rows from this log index on; 0: the last.")
+        int,
+        typer.Option(
+            "--from", min=0, metavar="INDEX", help="All rows from this log index on; 0: the last."
+        ),
     ] = 0,
-    kind: Annotated[str, typer.Option("--type", help="Only rows of this type.")] = "",
-    job: Annotated[str, typer.Option(help="Only rows of this job or array.")] = "",
+    kind: Annotated[
+        str, typer.Option("--type", metavar="NAME", help="Only rows of this type.")
+    ] = "",
+    job: Annotated[str, typer.Option(metavar="ID", help="Only rows of this job or array.")] = "",
     state: StateDir = None,
     servers: Servers = DEFAULT_SERVERS,
     timeout: Timeout = DEFAULT_TIMEOUT_S,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -14,6 +14,10 @@ from rollq.cli.options import (
     Servers,
     Timeout,
 )
+
+if TYPE_CHECKING:
+    from rollq.grid.views import JobView
+    from rollq.roles.client.client import Client
 
 EPILOG = """\b
 Examples:
@@ -38,39 +42,51 @@ def job(
     Exit code 4 if the grid does not know it. How the job itself ended does not change the exit
     code of this command.
     """
-    from rollq.cli.grid import job_ids
-    from rollq.cli.output import write_json
-    from rollq.cli.service import run
+    from rollq.cli.grid import asked, job_ids
 
     (wanted,) = job_ids([job_id])
-    document = run(_look(servers, timeout, wanted))
+    show_job(asked(servers, timeout, lambda client: _look(client, wanted)), as_json=as_json)
+
+
+async def _look(client: Client, job_id: bytes) -> dict[str, Any]:
+    from rollq.cli.documents import array_document
+    from rollq.cli.grid import unknown_job
+
+    array = await client.array(job_id)
+    if array is not None:
+        return {"array": array_document(array)}
+    view = await client.status(job_id)
+    if view is None:
+        raise unknown_job(job_id)
+    return await whole_document(client, view)
+
+
+async def whole_document(client: Client, view: JobView) -> dict[str, Any]:
+    """One job with the name of its worker, if the grid still knows that."""
+    from rollq.cli.documents import job_document
+    from rollq.grid.views import WorkerView
+    from rollq.roles.client.operator import decode_known
+
+    document = job_document(view)
+    if "worker" in document:
+        worker = decode_known(await client.query("worker", view.worker_id), WorkerView)
+        document["worker_name"] = "" if worker is None else worker.name
+    return document
+
+
+def show_job(document: dict[str, Any], *, as_json: bool) -> None:
+    """A job; for people: fields, past attempts, then what the program wrote."""
+    from rollq.cli.output import write_fields, write_json, write_line
+
     if as_json:
         write_json(document)
-    else:
-        show_job(document)
-
-
-async def _look(servers: str, timeout_s: float, job_id: bytes) -> dict[str, Any]:
-    from rollq.cli import documents
-    from rollq.cli.grid import connected, unknown_job
-
-    async with connected(servers, timeout_s) as client:
-        array = await client.array(job_id)
-        if array is not None:
-            return {"array": documents.array_document(array)}
-        view = await client.status(job_id)
-        if view is None:
-            raise unknown_job(job_id)
-        return documents.job_document(view)
-
-
-def show_job(document: dict[str, Any]) -> None:
-    """A job for people: fields, past attempts, then what the program wrote."""
-    from rollq.cli.output import write_fields, write_line
-
+        return
     if "array" in document and isinstance(document["array"], dict):
         write_fields(document["array"])
         return
+    name = document.pop("worker_name", "")
+    if name:
+        document["worker"] += f" ({name})"
     end = document.pop("end", {})
     attempts = document.pop("attempts", [])
     document.pop("changed_ms", None)

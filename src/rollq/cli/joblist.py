@@ -24,8 +24,10 @@ class Line(msgspec.Struct, forbid_unknown_fields=True):
     options: dict[str, Any] = {}
 
 
-def read_jobs(path: Path, exec_name: str, options: Options, *, header: bool) -> Iterator[JobSpec]:
-    """The jobs of a file, as they are needed: it may be long.
+def read_jobs(
+    path: Path, exec_name: str, options: Options, *, header: bool
+) -> Iterator[tuple[int, JobSpec]]:
+    """The jobs of a file, each with the line where it begins, as they are needed: it may be long.
 
     Args:
         path: `.jsonl` (objects, or lists of arguments), or `.csv` (a row of arguments a job).
@@ -48,7 +50,7 @@ def read_jobs(path: Path, exec_name: str, options: Options, *, header: bool) -> 
             for number, line in read(lines, exec_name, header=header):
                 if not line.exec:
                     raise _bad(path, number, "names no program", "add it, or give EXEC")
-                yield _spec(path, number, line, options)
+                yield number, _spec(path, number, line, options)
     except OSError as error:
         raise LocalError(
             ErrorCode.BAD_OPTIONS, f"{path}: {error.strerror or error}", "check the name"
@@ -72,10 +74,12 @@ def _jsonl(lines: Any, exec_name: str, *, header: bool) -> Iterator[tuple[int, L
 
 
 def _csv(lines: Any, exec_name: str, *, header: bool) -> Iterator[tuple[int, Line]]:
-    for number, row in enumerate(csv.reader(lines), 1):
-        if not row or (header and number == 1):
-            continue
-        yield number, Line(exec_name, list(row)) if exec_name else Line(row[0], list(row[1:]))
+    rows = csv.reader(lines)
+    number = 1
+    for row in rows:
+        if row and not (header and number == 1):
+            yield number, Line(exec_name, list(row)) if exec_name else Line(row[0], list(row[1:]))
+        number = rows.line_num + 1  # a quoted field may go on over several lines
 
 
 def _spec(path: Path, number: int, line: Line, options: Options) -> JobSpec:

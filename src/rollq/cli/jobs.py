@@ -36,9 +36,11 @@ def jobs(
     state: Annotated[
         State | None, typer.Option(help="Only jobs in this state.", show_default=False)
     ] = None,
-    queue: Annotated[str, typer.Option(help="Only jobs of this queue.")] = "",
-    client: Annotated[str, typer.Option(help="Only jobs of this client.")] = "",
-    exec_name: Annotated[str, typer.Option("--exec", help="Only jobs of this program.")] = "",
+    queue: Annotated[str, typer.Option(metavar="NAME", help="Only jobs of this queue.")] = "",
+    client: Annotated[str, typer.Option(metavar="NAME", help="Only jobs of this client.")] = "",
+    exec_name: Annotated[
+        str, typer.Option("--exec", metavar="NAME", help="Only jobs of this program.")
+    ] = "",
     limit: Limit = 100,
     servers: Servers = DEFAULT_SERVERS,
     timeout: Timeout = DEFAULT_TIMEOUT_S,

@@ -41,10 +41,12 @@ class Level(enum.StrEnum):
 Peers = Annotated[
     str,
     typer.Option(
-        envvar="ROLLQ_PEERS", metavar="HOST:PORT,…", help="The other members.", show_default=""
+        envvar="ROLLQ_PEERS", metavar="HOST:PORT,…", help="The other members.", show_default=False
     ),
 ]
-Host = Annotated[str, typer.Option(envvar="ROLLQ_HOST", help="Address to listen on.")]
+Host = Annotated[
+    str, typer.Option(envvar="ROLLQ_HOST", metavar="HOST", help="Address to listen on.")
+]
 Advertise = Annotated[
     str,
     typer.Option(
@@ -64,15 +66,21 @@ MemberState = Annotated[
 ]
 ElectionMs = Annotated[
     int,
-    typer.Option(min=100, max=60_000, help="Silence before an election; up to twice as long."),
+    typer.Option(
+        min=100, max=60_000, metavar="MS", help="Silence before an election; up to twice as long."
+    ),
 ]
 HeartbeatMs = Annotated[
-    int, typer.Option(min=TICK_MS, max=30_000, help="Pace of the leader's heartbeats.")
+    int,
+    typer.Option(min=TICK_MS, max=30_000, metavar="MS", help="Pace of the leader's heartbeats."),
 ]
 HistoryMb = Annotated[
-    int, typer.Option(min=0, help="Megabytes of sealed history to keep; 0: all of it.")
+    int,
+    typer.Option(min=0, metavar="MB", help="Megabytes of sealed history to keep; 0: all of it."),
 ]
-HistoryDays = Annotated[int, typer.Option(min=0, help="Days of history to keep; 0: all of it.")]
+HistoryDays = Annotated[
+    int, typer.Option(min=0, metavar="DAYS", help="Days of history to keep; 0: all of it.")
+]
 LogLevel = Annotated[
     Level, typer.Option(envvar="ROLLQ_LOG_LEVEL", help="How much to log, on stderr.")
 ]
@@ -84,12 +92,14 @@ def register(app: typer.Typer) -> None:
 
 
 def leader(
-    port: Annotated[int, typer.Argument(min=0, max=65_535, help="Port; 0 takes a free one.")],
+    port: Annotated[
+        int, typer.Argument(metavar="PORT", min=0, max=65_535, help="Port; 0 takes a free one.")
+    ],
     role: Annotated[
         Role, typer.Option(help="auto: be elected; leader: lead alone, without an election.")
     ] = Role.AUTO,
     group: Annotated[
-        str, typer.Option(envvar="ROLLQ_GROUP", help="Name of the group.")
+        str, typer.Option(envvar="ROLLQ_GROUP", metavar="NAME", help="Name of the group.")
     ] = "default",
     peers: Peers = "",
     host: Host = "127.0.0.1",
@@ -98,7 +108,7 @@ def leader(
     election_ms: ElectionMs = 250,
     heartbeat_ms: HeartbeatMs = 100,
     snapshot_entries: Annotated[
-        int, typer.Option(min=10, help="Log entries between two snapshots.")
+        int, typer.Option(min=10, metavar="N", help="Log entries between two snapshots.")
     ] = 10_000,
     history_mb: HistoryMb = 0,
     history_days: HistoryDays = 0,

@@ -33,6 +33,7 @@ from rollq.cli import (
 from rollq.cli.config import load_config
 from rollq.cli.failures import EXIT_USAGE, Commands
 from rollq.cli.leash import watch_leash
+from rollq.cli.pages import Command
 
 EPILOG = """\b
 Exit codes:
@@ -43,8 +44,8 @@ Exit codes:
   4    the grid refused
   130  interrupted
 \b
-Defaults come from arguments, then ROLLQ_… environment variables, then the
-file ~/.config/rollq/rollq.toml (or --config FILE), in this order.
+A value comes from the command line; else from a ROLLQ_… environment variable;
+else from the file ~/.config/rollq/rollq.toml (or --config FILE).
 """
 
 app = typer.Typer(
@@ -101,5 +102,9 @@ for module in (
     *(client, clientx, demo3, demo, doctor),
 ):
     module.register(app)
-for group in (dlq, queue, cluster, settings, history, wal):
-    app.add_typer(group.app)
+GROUPS = [group.app for group in (dlq, queue, cluster, settings, history, wal)]
+for group in GROUPS:
+    app.add_typer(group)
+for branch in (app, *GROUPS):
+    for leaf in branch.registered_commands:
+        leaf.cls = Command

@@ -41,9 +41,11 @@ Json = Annotated[
         help="JSON on stdout and nothing else.",
     ),
 ]
-JobIdArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of a job.")]
-JobIdsArgument = Annotated[list[str], typer.Argument(metavar="ID…", help="Ids of jobs.")]
-Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many rows.")]
+JobIdArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of a job or array.")]
+JobIdsArgument = Annotated[list[str], typer.Argument(metavar="ID", help="Ids of jobs or arrays.")]
+Limit = Annotated[
+    int, typer.Option("--limit", "-n", min=1, metavar="N", help="At most so many rows.")
+]
 StateDir = Annotated[
     Path | None,
     typer.Option("--state", metavar="DIR", help="A state directory.", show_default=False),

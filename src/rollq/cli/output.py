@@ -22,6 +22,14 @@ def write_line(text: str = "") -> None:
     sys.stdout.flush()
 
 
+def write_answer(document: Any, text: str, *, as_json: bool) -> None:
+    """The same answer for programs or for people."""
+    if as_json:
+        write_json(document)
+    else:
+        write_line(text)
+
+
 def remark(text: str) -> None:
     """A word beside the result."""
     sys.stderr.write(text + "\n")

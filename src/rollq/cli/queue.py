@@ -72,23 +72,13 @@ def resume(
 
 
 def _order(action: str, name: str, servers: str, timeout_s: float, *, as_json: bool) -> None:
-    from rollq.cli.grid import queue_name
-    from rollq.cli.output import write_json, write_line
-    from rollq.cli.service import run
+    from rollq.cli.grid import asked, queue_name
+    from rollq.cli.output import write_answer
 
     name = queue_name(name)
-    run(_change(action, name, servers, timeout_s))
-    if as_json:
-        write_json({"queue": name, "paused": action == "pause"})
-    else:
-        write_line(f"queue {name}: {action}d")
-
-
-async def _change(action: str, name: str, servers: str, timeout_s: float) -> None:
-    from rollq.cli.grid import connected
-
-    async with connected(servers, timeout_s) as client:
-        await client.change(action, queue=name)
+    asked(servers, timeout_s, lambda client: client.change(action, queue=name))
+    document = {"queue": name, "paused": action == "pause"}
+    write_answer(document, f"queue {name}: {action}d", as_json=as_json)
 
 
 async def _list(servers: str, timeout_s: float, limit: int) -> list[dict[str, Any]]:

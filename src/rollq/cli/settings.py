@@ -41,7 +41,7 @@ def show(
 @app.command("set", epilog="Example: rollq settings set max_attempts=3 lease_ms=60000")
 def set_(
     pairs: Annotated[
-        list[str], typer.Argument(metavar="NAME=VALUE…", help="Settings; durations in ms.")
+        list[str], typer.Argument(metavar="NAME=VALUE", help="Settings; durations in ms.")
     ],
     servers: Servers = DEFAULT_SERVERS,
     timeout: Timeout = DEFAULT_TIMEOUT_S,

@@ -61,19 +61,31 @@ Payload = Annotated[
     typer.Option(metavar="FILE", help="Bare payload instead of arguments; - is stdin."),
 ]
 Array = Annotated[
-    int | None, typer.Option(min=1, help="Run so many tasks of it.", show_default=False)
+    int | None,
+    typer.Option(min=1, metavar="N", help="Run it as N tasks.", show_default=False),
 ]
-RunningMax = Annotated[int, typer.Option(min=0, help="Tasks at once; 0: no limit.")]
+RunningMax = Annotated[int, typer.Option(min=0, metavar="N", help="Tasks at once; 0: no limit.")]
 FromFile = Annotated[Path | None, typer.Option(metavar="FILE", help="Many jobs: .jsonl or .csv.")]
-Queue = Annotated[str, typer.Option(help="Queue.", show_default="default")]
-Priority = Annotated[int, typer.Option(min=0, max=9, help="9 goes first.")]
-Delay = Annotated[float, typer.Option(min=0, help="Seconds to wait before it may start.")]
-MaxAttempts = Annotated[int, typer.Option(min=0, help="0: the grid's setting.")]
-RunLimit = Annotated[float, typer.Option(min=0, help="Seconds until it is killed.")]
-Expire = Annotated[float, typer.Option(min=0, help="Dead if not started by then.")]
-ClientId = Annotated[str, typer.Option(envvar="ROLLQ_CLIENT_ID", help="Whom results are owed to.")]
+Queue = Annotated[str, typer.Option(metavar="NAME", help="Queue.", show_default="default")]
+Priority = Annotated[int, typer.Option(min=0, max=9, metavar="N", help="9 goes first.")]
+Delay = Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Not to start before.")]
+MaxAttempts = Annotated[
+    int, typer.Option(min=0, metavar="N", help="Starts before it is dead; 0: the grid's setting.")
+]
+RunLimit = Annotated[
+    float, typer.Option(min=0, metavar="SECONDS", help="Killed after so long; 0: never.")
+]
+Expire = Annotated[
+    float, typer.Option(min=0, metavar="SECONDS", help="Dead if it still waits then; 0: never.")
+]
+Worker = Annotated[str, typer.Option(metavar="NAME", help="Only the worker of this name.")]
+OwnId = Annotated[str, typer.Option("--id", metavar="ID", help="Id of your own: runs once.")]
+ClientId = Annotated[
+    str, typer.Option(envvar="ROLLQ_CLIENT_ID", metavar="NAME", help="Whom results are owed to.")
+]
 WaitTimeout = Annotated[
-    float, typer.Option(min=0, help="Seconds to wait for results; 0: for ever.")
+    float,
+    typer.Option(min=0, metavar="SECONDS", help="How long to wait for results; 0: for ever."),
 ]
 Out = Annotated[
     Path | None, typer.Option(metavar="DIR", help="With --wait: put output files here.")
@@ -87,7 +99,7 @@ def register(app: typer.Typer) -> None:
 
 def submit(
     ctx: typer.Context,
-    exec_name: Annotated[str, typer.Argument(metavar="[EXEC]", help="Program or task.")] = "",
+    exec_name: Annotated[str, typer.Argument(metavar="EXEC", help="Program or task.")] = "",
     args: Annotated[list[str] | None, typer.Argument(help="Its arguments.")] = None,
     file: Files = None,
     payload: Payload = None,
@@ -101,8 +113,8 @@ def submit(
     max_attempts: MaxAttempts = 0,
     run_limit: RunLimit = 0,
     expire: Expire = 0,
-    worker: Annotated[str, typer.Option(help="Only the worker of this name.")] = "",
-    job_id: Annotated[str, typer.Option("--id", help="Id of your own: runs once.")] = "",
+    worker: Worker = "",
+    job_id: OwnId = "",
     client_id: ClientId = "",
     wait: Annotated[bool, typer.Option("--wait", "-w", help="Wait for the result.")] = False,
     wait_timeout: WaitTimeout = 0,
@@ -113,16 +125,16 @@ def submit(
 ) -> None:
     """Submit one job, an array of tasks, or a file of jobs.
 
-    Returns when all are accepted: on the disks of a majority. Without --wait it prints the id.
-    With --wait it prints what the program wrote, and exit code 1 means that a job did not end
-    well. With --json: one document, or one line a result for arrays and files.
+    Returns when all are accepted: on the disks of a majority. Without --wait it prints the id: of
+    the job, of the array, or of every job of a file, one a line. With --wait it prints what the
+    program wrote; of many, which task or line did not end well. Exit code 1 if one did not. With
+    --json: one document, or one a result, with its task or line.
     """
     from rollq.cli.grid import queue_name
     from rollq.cli.service import run
     from rollq.cli.submitting import carry_out
 
-    has_input = bool(args or file or payload)
-    _check(exec_name, from_file, has_input=has_input, array=array, job_id=job_id)
+    _check(exec_name, from_file, is_fed=bool(args or file or payload), array=array, job_id=job_id)
     _check_needs(ctx)
     _check_out(out)
     wanted = {
@@ -158,7 +170,7 @@ def submit(
 
 
 def _check(
-    exec_name: str, source: Path | None, *, has_input: bool, array: int | None, job_id: str
+    exec_name: str, source: Path | None, *, is_fed: bool, array: int | None, job_id: str
 ) -> None:
     """Refuse what cannot be meant together."""
     if not exec_name and source is None:
@@ -167,7 +179,7 @@ def _check(
         raise LocalError(
             ErrorCode.BAD_OPTIONS, "--from-file, --array and --id exclude each other", "choose one"
         )
-    if source is not None and has_input:
+    if source is not None and is_fed:
         raise LocalError(
             ErrorCode.BAD_OPTIONS, "--from-file brings its own arguments", "leave the others out"
         )

@@ -6,21 +6,27 @@ import asyncio
 import contextlib
 import secrets
 import sys
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rollq.base.errors import DeadlineError, ErrorCode, LocalError
+from rollq.base.ids import guid_to_text, task_number
 from rollq.cli.documents import result_document
 from rollq.cli.grid import connected
-from rollq.cli.output import remark, write_json, write_line
+from rollq.cli.output import remark, write_answer, write_json, write_line
 from rollq.cli.progress import Advance, progress_bar
 from rollq.roles.client.client import Client
 from rollq.roles.client.handles import Batch
 from rollq.roles.client.results import Result
+from rollq.roles.client.specs import JobSpec
 
 if TYPE_CHECKING:
     from rollq.cli.submit import Order
+
+TROUBLES_SHOWN: Final = 20
 
 
 async def carry_out(order: Order) -> bool:
@@ -45,10 +51,8 @@ async def _one(client: Client, order: Order) -> bool:
         **order.options,
     )
     if not order.wait:
-        if order.as_json:
-            write_json({"id": job.id, "client": client.client_id})
-        else:
-            write_line(job.id)
+        document = {"id": job.id, "client": client.client_id}
+        write_answer(document, job.id, as_json=order.as_json)
         return True
     with _told_if_interrupted(f"job {job.id} goes on: rollq job {job.id}"):
         result = await job.result(order.wait_s)
@@ -68,46 +72,66 @@ async def _array(client: Client, order: Order) -> bool:
         files=order.files,
         payload=order.payload,
         running_max=order.running_max,
-        keep_results=order.wait and (order.as_json or order.out is not None),
+        keep_results=order.wait,
         **order.options,
     )
-    return await _batch(batch, order, client)
+    if order.wait:
+        return await _await_all(batch, order, Places("task", None))
+    document = {"accepted": len(batch), "id": batch.id, "client": client.client_id}
+    write_answer(document, batch.id, as_json=order.as_json)
+    if not order.as_json:
+        remark(f"array {batch.id}: {len(batch)} tasks accepted")
+    return True
 
 
 async def _file(client: Client, order: Order) -> bool:
     from rollq.cli.joblist import read_jobs
 
     assert order.source is not None
-    specs = read_jobs(order.source, order.exec_name, order.options, header=order.header)
+    lines = array("Q")
+
+    def specs(path: Path) -> Iterator[JobSpec]:
+        for number, spec in read_jobs(path, order.exec_name, order.options, header=order.header):
+            lines.append(number)
+            yield spec
+
     with progress_bar("accepted", is_quiet=order.as_json or not sys.stderr.isatty()) as advance:
         batch = await client.submit_many(
-            specs,
-            keep_results=order.wait and (order.as_json or order.out is not None),
-            progress=advance,
+            specs(order.source), keep_results=order.wait, progress=advance
         )
     if not len(batch):
         raise LocalError(ErrorCode.BAD_OPTIONS, f"{order.source} holds no job", "write one a line")
-    return await _batch(batch, order, client)
+    if order.wait:
+        return await _await_all(batch, order, Places("line", lines))
+    for line, job_id in zip(lines, batch.job_ids(), strict=True):
+        text = guid_to_text(job_id)
+        document = {"id": text, "line": line, "client": client.client_id}
+        write_answer(document, text, as_json=order.as_json)
+    if not order.as_json:
+        remark(f"{len(batch)} jobs accepted")
+    return True
 
 
-async def _batch(batch: Batch, order: Order, client: Client) -> bool:
-    if not order.wait:
-        if order.as_json:
-            write_json({"accepted": len(batch), "id": batch.id, "client": client.client_id})
-        elif order.count:
-            write_line(batch.id)
-        else:
-            write_line(f"{len(batch)} jobs accepted, from {batch.id} on")
-        return True
+@dataclass(slots=True, frozen=True)
+class Places:
+    """What people call the jobs of a batch: tasks by their number, or lines of a file."""
+
+    name: str  # "task" or "line"
+    lines: Sequence[int] | None  # of the jobs in their order; None: their order it is
+
+    def of(self, batch: Batch, result: Result) -> dict[str, int]:
+        """Where a result belongs, as a field of its document."""
+        number = task_number(batch.first_id, result.job_id)
+        return {self.name: number if self.lines is None else self.lines[number]}
+
+
+async def _await_all(batch: Batch, order: Order, places: Places) -> bool:
     left = f"{len(batch)} jobs from {batch.id} on were accepted and go on"
     with (
         _told_if_interrupted(left),
         progress_bar("ended", is_quiet=order.as_json) as advance,
     ):
-        if order.as_json or order.out is not None:
-            await _each(batch, order, advance)
-        else:
-            await batch.wait(order.wait_s, advance)
+        await _each(batch, order, places, advance)
     counts = batch.counts
     if not order.as_json:
         write_line(
@@ -117,15 +141,21 @@ async def _batch(batch: Batch, order: Order, client: Client) -> bool:
     return counts.ok == len(batch)
 
 
-async def _each(batch: Batch, order: Order, advance: Advance) -> None:
-    """Every result as it comes."""
+async def _each(batch: Batch, order: Order, places: Places, advance: Advance) -> None:
+    """Every result as it comes. People are shown those that did not end well, the first of them."""
+    told = 0
     try:
         async with asyncio.timeout(order.wait_s):
             async for result in batch.results():
                 save_files(order.out, result, apart=True)
                 advance(batch.counts.ended, len(batch))
                 if order.as_json:
-                    write_json(result_document(result))
+                    write_json(places.of(batch, result) | result_document(result))
+                elif not result.ok:
+                    told += 1
+                    if told <= TROUBLES_SHOWN:
+                        ((name, place),) = places.of(batch, result).items()
+                        remark(f"{name} {place}: {_trouble(result)}")
     except DeadlineError:
         raise
     except TimeoutError:
@@ -173,9 +203,13 @@ def _show(result: Result) -> None:
     sys.stdout.write(result.stdout)
     sys.stdout.flush()
     sys.stderr.write(result.stderr)
-    if result.ok:
-        return
+    if not result.ok:
+        remark(f"rollq: {_trouble(result)}")
+
+
+def _trouble(result: Result) -> str:
+    """How a job ended that did not end well, on one line."""
     how = f"signal {result.signal}" if result.signal else f"exit code {result.exit_code}"
     why = " / ".join(text for text in (result.cause, result.detail, result.note) if text)
     ending = how if result.status == "FAILED" else f"{result.attempts} attempts"
-    remark(f"rollq: {result.exec_name} {result.id}: {result.status}, {ending} {why}".rstrip())
+    return f"{result.exec_name} {result.id}: {result.status}, {ending} {why}".rstrip()

@@ -33,30 +33,40 @@ ExecDir = Annotated[
 ]
 JobsDir = Annotated[
     Path,
-    typer.Option(envvar="ROLLQ_JOBS_DIR", metavar="DIR", help="A directory a job goes here."),
+    typer.Option(
+        envvar="ROLLQ_JOBS_DIR", metavar="DIR", help="Every job has its own directory here."
+    ),
 ]
 Apps = Annotated[
     list[str] | None,
     typer.Option(metavar="MODULE", help="Module with @task functions; may be repeated."),
 ]
-Name = Annotated[str, typer.Option(envvar="ROLLQ_WORKER_NAME", help="Name of the worker.")]
+Name = Annotated[
+    str, typer.Option(envvar="ROLLQ_WORKER_NAME", metavar="NAME", help="Name of the worker.")
+]
 Slots = Annotated[
     int,
-    typer.Option(envvar=["ROLLQ_SLOTS", "WORKER_MAX_PAR"], min=1, help="Jobs at once."),
+    typer.Option(
+        envvar=["ROLLQ_SLOTS", "WORKER_MAX_PAR"], min=1, metavar="N", help="Jobs at once."
+    ),
 ]
 CpuCap = Annotated[
     float,
     typer.Option(
         envvar=["ROLLQ_CPU_CAP", "WORKER_CPU_CAP"],
+        metavar="SHARE",
         help="Take no more while the CPU is busier: 0.10 to 0.95, or 1 for no cap.",
     ),
 ]
 Ahead = Annotated[
     int,
-    typer.Option(min=0, help="At most so many very short jobs are fetched beyond the slots."),
+    typer.Option(
+        min=0, metavar="N", help="At most so many very short jobs are fetched beyond the slots."
+    ),
 ]
 Drain = Annotated[
-    float, typer.Option("--drain", min=0, metavar="SECONDS", help="How long a stop waits.")
+    float,
+    typer.Option("--drain", min=0, metavar="SECONDS", help="How long a stop waits for what runs."),
 ]
 MoreServers = Annotated[
     str,
@@ -85,10 +95,12 @@ def register(app: typer.Typer) -> None:
 
 
 def worker(
-    host: Annotated[str, typer.Argument(help="Host of a member.")],
-    port: Annotated[int, typer.Argument(min=1, max=65_535, help="Port of that member.")],
+    host: Annotated[str, typer.Argument(metavar="HOST", help="Host of a member.")],
+    port: Annotated[
+        int, typer.Argument(metavar="PORT", min=1, max=65_535, help="Port of that member.")
+    ],
     pattern: Annotated[
-        str, typer.Argument(help="Queues to serve; several with commas.", metavar="[PATTERN]")
+        str, typer.Argument(help="Queues to serve; several with commas.", metavar="PATTERN")
     ] = "job.assign.>",
     exec_dir: ExecDir = None,
     jobs_dir: JobsDir = Path("jobs"),

@@ -7,6 +7,7 @@ where a command could mean both, its handler says which comes first.
 from __future__ import annotations
 
 from rollq.base.errors import ErrorCode
+from rollq.base.ids import GUID_BYTES, JobId, guid_to_text
 from rollq.base.limits import INLINE_BYTES_MAX
 from rollq.grid.admission import refused_bounds
 from rollq.grid.arrays import cut_array, forget_array, release_array
@@ -138,9 +139,9 @@ def redrive_jobs(state: GridState, command: RedriveJobs, out: Applied) -> Outcom
     for item in command.items:
         record = state.jobs.get(item.job_id)
         if record is None:
-            return Refused(ErrorCode.UNKNOWN_JOB, "no such job", item.job_id)
+            return _refused(ErrorCode.UNKNOWN_JOB, "no such job", item.job_id)
         if record.state is not DEAD:
-            return Refused(ErrorCode.WRONG_STATE, "the job is not dead", item.job_id)
+            return _refused(ErrorCode.WRONG_STATE, "the job is not dead", item.job_id)
         if item.body is not None and len(item.body) > INLINE_BYTES_MAX:
             return refused_bounds(f"body is larger than {INLINE_BYTES_MAX} bytes")
     count = 0
@@ -180,7 +181,7 @@ def purge_jobs(state: GridState, command: PurgeJobs, out: Applied) -> Outcome:
     for job_id in command.job_ids:
         record = state.jobs.get(job_id)
         if record is not None and record.state is not DEAD:
-            return Refused(ErrorCode.WRONG_STATE, "the job is not dead", job_id)
+            return _refused(ErrorCode.WRONG_STATE, "the job is not dead", job_id)
     count = 0
     for job_id in command.job_ids:
         record = state.jobs.get(job_id)
@@ -202,3 +203,9 @@ def forget_jobs(state: GridState, command: ForgetJobs, out: Applied) -> Outcome:
         if array is not None:
             count += forget_array(state, array, out)
     return Done(count)
+
+
+def _refused(code: ErrorCode, message: str, job_id: JobId) -> Refused:
+    """One of many that were named is in the way: its id is half of the answer."""
+    name = guid_to_text(job_id) if len(job_id) == GUID_BYTES else job_id.hex()
+    return Refused(code, f"{name}: {message}", job_id)

@@ -51,6 +51,32 @@ def test_every_command_explains_itself_with_an_example(path: list[str]) -> None:
         assert f"rollq {path[0]}" in result.output.partition("Example")[2]
 
 
+@pytest.mark.parametrize("path", PATHS)
+def test_help_shows_arguments_as_people_write_them(path: list[str]) -> None:
+    shown = runner.invoke(app, [*path, "--help"]).output.partition("Example")[0]
+    for odd in ("{", "[[", "]...", "}...", "<str>", "<int", "<float", "<path>", "list[str]"):
+        assert odd not in shown.replace("COMMAND [ARGS]...", ""), odd
+
+
+@pytest.mark.parametrize(
+    ("path", "usage"),
+    [
+        ("leader", "PORT"),
+        ("worker", "HOST PORT [PATTERN]"),
+        ("submit", "[EXEC] [ARGS]…"),
+        ("cancel", "ID…"),
+        ("dlq redrive", "[ID]…"),
+        ("cluster transfer", "[MEMBER]"),
+        ("settings set", "NAME=VALUE…"),
+        ("clientx", "CLIENTID HOST:PORT… [DESIRED_TOTAL]"),
+        ("status", ""),
+    ],
+)
+def test_usage_lines(path: str, usage: str) -> None:
+    first = runner.invoke(app, [*path.split(), "--help"], prog_name="rollq").output.splitlines()[0]
+    assert first == f"Usage: rollq {path} [OPTIONS] {usage}".rstrip()
+
+
 def test_the_version_needs_no_command() -> None:
     result = runner.invoke(app, ["--version"])
     assert result.exit_code == 0

@@ -136,7 +136,7 @@ def test_log_lines_for_people_and_programs() -> None:
 
 def read(path: Path, text: str, exec_name: str = "", *, header: bool = False) -> list[JobSpec]:
     path.write_text(text, encoding="utf-8")
-    return list(read_jobs(path, exec_name, Options(queue="q"), header=header))
+    return [spec for _, spec in read_jobs(path, exec_name, Options(queue="q"), header=header)]
 
 
 def test_csv_rows_are_arguments(tmp_path: Path) -> None:
@@ -198,3 +198,14 @@ def test_every_type_of_row_can_be_asked_for() -> None:
         if name.isupper() and isinstance(value, str) and not name.startswith("_")
     }
     assert set(events.EVENT_TYPES) == named
+
+
+def test_a_job_of_a_file_knows_the_line_where_it_begins(tmp_path: Path) -> None:
+    rows = tmp_path / "jobs.csv"
+    rows.write_text('head\n1\n\n"two\nlines"\n3\n')
+    found = [number for number, _ in read_jobs(rows, "calc", Options(), header=True)]
+    assert found == [2, 4, 6]
+    lines = tmp_path / "jobs.jsonl"
+    lines.write_text('\n["1"]\n\n["2"]\n')
+    found = [number for number, _ in read_jobs(lines, "calc", Options(), header=False)]
+    assert found == [2, 4]
