@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import cast
 
@@ -77,15 +77,15 @@ class Link(asyncio.Protocol):
 
     def send(self, message: Message) -> None:
         """Queue a message; it leaves with everything else that this turn of the loop sends."""
-        self.post(message)
+        self.post_all((message,))
         if not self._flush_due:
             self._flush_due = True
             self._loop.call_soon(self.flush)
 
-    def post(self, message: Message) -> None:
-        """Queue a message for a `flush` that the caller promises."""
+    def post_all(self, messages: Iterable[Message]) -> None:
+        """Queue messages for a `flush` that the caller promises."""
         if self._transport is not None:
-            self._outbox.append(message)
+            self._outbox += messages
 
     def flush(self) -> None:
         """Write what is queued."""

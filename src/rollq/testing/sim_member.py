@@ -320,7 +320,8 @@ class SimMember:
             if isinstance(output, ToPeer):
                 network.send(self, output.address, output.message)
             elif isinstance(output, ToSession):
-                network.to_endpoint(output.session, output.message)
+                for message in output.messages:
+                    network.to_endpoint(output.session, message)
             elif isinstance(output, CloseSession):
                 network.close_by_member(output.session)
             elif isinstance(output, ClosePeer):

@@ -176,7 +176,7 @@ class Group:
                 self.letters.append((address, output.address, output.message))
                 self._mail.append((address, output.address, output.message, driver.roll.boot))
             elif isinstance(output, ToSession):
-                self._said.setdefault(output.session, []).append(output.message)
+                self._said.setdefault(output.session, []).extend(output.messages)
             elif isinstance(output, CloseSession):
                 self.closed.setdefault(output.session, output.reason)
             else:

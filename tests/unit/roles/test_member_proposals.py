@@ -34,7 +34,7 @@ def test_everything_that_waits_rides_in_one_entry() -> None:
     for command in three:
         proposals.add(command)
     (batch,) = proposals.batches()
-    assert [command for command, _ in batch] == three
+    assert [command for command, _, _ in batch] == three
     assert len(proposals) == 0
 
 
@@ -48,7 +48,7 @@ def test_entries_are_bounded_in_count_and_in_bytes() -> None:
     batches = list(proposals.batches())
     assert sum(map(len, batches)) == 40
     assert all(
-        len(encode_batch(0, [command for command, _ in batch])) <= ENTRY_BYTES_MAX
+        len(encode_batch(0, [command for command, _, _ in batch])) <= ENTRY_BYTES_MAX
         for batch in batches
     )
 
@@ -80,7 +80,7 @@ def test_what_found_no_room_goes_first_next_time() -> None:
     proposals.add(commands.OpenClient("second"))
     proposals.put_back(batch)
     (again,) = proposals.batches()
-    assert [command for command, _ in again] == [
+    assert [command for command, _, _ in again] == [
         commands.OpenClient("first"),
         commands.OpenClient("second"),
     ]
@@ -89,16 +89,16 @@ def test_what_found_no_room_goes_first_next_time() -> None:
 def test_origins_are_found_by_the_index_of_their_entry() -> None:
     proposals = Proposals()
     origin = Origin(Waiter.REQUEST, 3, job(1))
-    proposals.proposed(7, [(SMALL, origin)])
+    proposals.proposed(7, [(SMALL, origin, 1)])
     assert proposals.settled(6) == []
-    assert proposals.settled(7) == [(SMALL, origin)]
+    assert proposals.settled(7) == [(SMALL, origin, 1)]
     assert proposals.settled(7) == []
 
 
 def test_nothing_is_left_when_leadership_is() -> None:
     proposals = Proposals()
     proposals.add(LARGE)
-    proposals.proposed(7, [(SMALL, SILENT)])
+    proposals.proposed(7, [(SMALL, SILENT, 1)])
     proposals.clear()
     assert list(proposals.batches()) == []
     assert proposals.settled(7) == []

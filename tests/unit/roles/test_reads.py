@@ -55,7 +55,7 @@ class Member:
             self.driver.finish(work)
         for output in self.driver.take_outputs():
             if isinstance(output, ToSession):
-                said.append(output.message)
+                said.extend(output.messages)
         return said
 
     def say(self, message: wire.SessionMessage) -> list[Any]:

@@ -31,7 +31,7 @@ from rollq.raft.types import RaftMessage, Role
 from rollq.roles.member import membership
 from rollq.roles.member.gateway import Gateway
 from rollq.roles.member.leadership import Leadership
-from rollq.roles.member.outputs import ClosePeer, CloseSession, Output, ToSession
+from rollq.roles.member.outputs import ClosePeer, CloseSession, Output, Outputs
 from rollq.roles.member.peers import Peers
 from rollq.roles.member.recovery import recover, start_of_cluster
 from rollq.roles.member.rollcall import Phase
@@ -78,7 +78,7 @@ class Driver:
         self.replica = recovered.replica
         self.raft = recovered.raft
         self._suspect_on_disk = self.raft.suspect is not None
-        self._outputs: list[Output] = []
+        self._outputs = Outputs()
         self._peers = Peers(
             recovered.roll, setup.peers, recovered.peer_boots, jitter, self._outputs
         )
@@ -129,9 +129,7 @@ class Driver:
 
     def take_outputs(self) -> list[Output]:
         """What to send now; drained after every `begin` and `finish`."""
-        outputs = self._outputs[:]
-        self._outputs.clear()
-        return outputs
+        return self._outputs.take()
 
     # --- inputs
 
@@ -256,7 +254,7 @@ class Driver:
     def _propose(self) -> None:
         proposals = self.office.proposals
         for batch in proposals.batches():
-            data = encode_batch(self._clock.wall_ms(), [command for command, _ in batch])
+            data = encode_batch(self._clock.wall_ms(), [command for command, _, _ in batch])
             try:
                 index = self.raft.propose(data)
             except StateError:
@@ -385,7 +383,7 @@ class Driver:
     def _send_away(self, session: int) -> None:
         members = tuple(member.address for member in self.raft.config.voters)
         leader = self.raft.leader_address if self.raft.role is not Role.LEADER else ""
-        self._outputs.append(ToSession(session, NotLeader(leader, members)))
+        self._outputs.mail(session).append(NotLeader(leader, members))
         self._outputs.append(CloseSession(session, "not the leader"))
 
 

@@ -31,7 +31,7 @@ from rollq.policy.retry import backoff_ms
 from rollq.raft.node import RaftNode
 from rollq.roles.member.admin import MEMBERSHIP_ACTIONS, command_for
 from rollq.roles.member.leadership import Leadership
-from rollq.roles.member.proposals import Origin, Waiter, size_bytes_of
+from rollq.roles.member.proposals import ACK, REQUEST, Origin, Waiter, size_bytes_of
 from rollq.roles.member.reads import Reads
 from rollq.roles.member.sessions import ClientSession, WorkerSession
 from rollq.subjects.grammar import fold, parse_pattern
@@ -146,7 +146,7 @@ class Gateway:
                 _body(message.body),
                 options,
             ),
-            Origin(Waiter.REQUEST, number, message.job_id),
+            Origin(REQUEST, number, message.job_id),
         )
 
     def _submit_bulk(self, number: int, message: messages.SubmitBulk) -> None:
@@ -180,7 +180,7 @@ class Gateway:
                 options,
                 message.running_max,
             ),
-            Origin(Waiter.REQUEST, number, message.array_id),
+            Origin(REQUEST, number, message.array_id),
         )
 
     def _cancel(self, number: int, message: messages.Cancel) -> None:
@@ -234,7 +234,7 @@ class Gateway:
                 if message.status == Status.FAILED
                 else 0,
             ),
-            Origin(Waiter.ACK, number, message.job_id, ref.attempt),
+            Origin(ACK, number, message.job_id, ref.attempt),
         )
 
     def _nack(self, number: int, message: messages.Nack) -> None:
@@ -248,7 +248,7 @@ class Gateway:
                 message.detail,
                 self._office.retry_delay_ms(message.job_id, ref.attempt),
             ),
-            Origin(Waiter.ACK, number, message.job_id, ref.attempt),
+            Origin(ACK, number, message.job_id, ref.attempt),
         )
 
     def _heartbeat(self, number: int, message: messages.Heartbeat) -> None:
@@ -266,7 +266,7 @@ class Gateway:
     # --- helpers
 
     def _request(self, command: commands.Command, number: int, request_id: bytes) -> None:
-        self._office.proposals.add(_fitting(command), Origin(Waiter.REQUEST, number, request_id))
+        self._office.proposals.add(_fitting(command), Origin(REQUEST, number, request_id))
 
     def _worker_gone(self, session: WorkerSession, *, for_good: bool) -> None:
         office = self._office

@@ -30,15 +30,14 @@ from rollq.grid.effects import (
     SendCancel,
     SendResult,
 )
-from rollq.grid.events import WORKER_CLOSED, WORKER_OPENED, Event
 from rollq.grid.outbox import owed_to_client
 from rollq.grid.state import GridState
 from rollq.policy.dispatch import Dispatcher
 from rollq.policy.expiry import Expiry
 from rollq.policy.retry import backoff_ms
 from rollq.raft.types import Config
-from rollq.roles.member.outputs import CloseSession, Output, ToSession
-from rollq.roles.member.proposals import Origin, Proposals, Waiter
+from rollq.roles.member.outputs import CloseSession, Outputs
+from rollq.roles.member.proposals import ACK, REQUEST, Origin, Proposals
 from rollq.roles.member.replica import Replica
 from rollq.roles.member.sessions import ClientSession, Sessions, WorkerNames, WorkerSession
 from rollq.subjects.queues import assign_subject
@@ -52,7 +51,7 @@ class Leadership:
     """What the leader knows and owes beside the replicated state."""
 
     def __init__(
-        self, replica: Replica, group: str, clock: Clock, jitter: Jitter, outputs: list[Output]
+        self, replica: Replica, group: str, clock: Clock, jitter: Jitter, outputs: Outputs
     ) -> None:
         self.clock = clock
         self.jitter = jitter
@@ -101,32 +100,33 @@ class Leadership:
 
     def propose_own(self) -> None:
         """Timers that are due, results that are owed, and jobs for free credits."""
-        due = self.expiry.due(self.state, self.clock.now_ms(), self.jitter, TURN_COMMANDS_MAX)
-        for command in due:
-            self.proposals.add(command)
+        now_ms = self.clock.now_ms()
+        self.proposals.add_own(self.expiry.due(self.state, now_ms, self.jitter, TURN_COMMANDS_MAX))
         if self.sessions.owing:
             self._send_pages()
-        for assignment in self.dispatcher.decide(TURN_COMMANDS_MAX):
-            self.proposals.add(assignment)
+        self.proposals.add_own(self.dispatcher.decide(TURN_COMMANDS_MAX))
 
     # --- after every applied entry
 
     def settle(self, applied: Applied) -> None:
         """Tell whoever waits what became of the commands, and do what the entry asks for."""
-        self._follow_names(applied.events)
         self.expiry.observe(applied.events, self.state, self.clock.now_ms())
         batch = self.proposals.settled(applied.index)
         if batch:
-            for (command, origin), outcome in zip(batch, applied.outcomes, strict=True):
+            for (command, origin, _), outcome in zip(batch, applied.outcomes, strict=True):
                 waiter = origin.waiter
-                if waiter is Waiter.REQUEST:
+                if waiter is REQUEST:
                     self._reply(origin, outcome)
-                elif waiter is Waiter.ACK:
+                elif waiter is ACK:
                     self._ack_taken(origin, outcome)
-                elif type(outcome) is Refused and isinstance(command, ASSIGNMENTS):
-                    self.dispatcher.refused(command)
-                elif waiter is Waiter.OPEN_WORKER:
+                elif isinstance(command, ASSIGNMENTS):
+                    if type(outcome) is Refused:
+                        self.dispatcher.refused(command)
+                elif isinstance(command, commands.OpenWorker):
+                    self._follow_name(command.worker_id)
                     self._worker_opened(origin, outcome, applied.effects)
+                elif isinstance(command, commands.CloseWorker):
+                    self._follow_name(command.worker_id)
         for effect in applied.effects:
             if type(effect) is SendAssign:
                 self._assign(effect)
@@ -223,14 +223,14 @@ class Leadership:
 
     def _ack_taken(self, origin: Origin, outcome: Outcome) -> None:
         session = self.sessions.get(origin.session)
-        if not isinstance(session, WorkerSession):
+        if type(session) is not WorkerSession:
             return
-        sent = session.sent.get(origin.request_id)
-        if sent is not None and sent.attempt == origin.attempt:
-            del session.sent[origin.request_id]
-        self._send(
-            origin.session,
-            messages.AckTaken(origin.request_id, origin.attempt, isinstance(outcome, Refused)),
+        if not session.names_attempts:
+            sent = session.sent.get(origin.request_id)
+            if sent is not None and sent.attempt == origin.attempt:
+                del session.sent[origin.request_id]
+        self._outputs.mail(origin.session).append(
+            messages.AckTaken(origin.request_id, origin.attempt, type(outcome) is Refused)
         )
 
     def _worker_opened(self, origin: Origin, outcome: Outcome, effects: list[Effect]) -> None:
@@ -274,10 +274,10 @@ class Leadership:
         session = self.sessions.worker(effect.worker_id)
         if session is None or not session.opened:
             return  # sent again when the worker's session opens, or lost with its grace
-        ref = AttemptRef(effect.job_id, effect.attempt, effect.fence)
-        session.sent[effect.job_id] = ref
-        self._send(
-            session.number,
+        if not session.names_attempts:
+            ref = AttemptRef(effect.job_id, effect.attempt, effect.fence)
+            session.sent[effect.job_id] = ref
+        self._outputs.mail(session.number).append(
             messages.AssignJob(
                 effect.job_id,
                 effect.attempt,
@@ -300,8 +300,7 @@ class Leadership:
             )
 
     def _deliver(self, client: ClientSession, effect: SendResult) -> None:
-        self._send(
-            client.number,
+        self._outputs.mail(client.number).append(
             messages.Result(
                 effect.job_id,
                 effect.outcome,
@@ -342,12 +341,10 @@ class Leadership:
             self.sessions.owing.pop(session.number, None)
         return sum(len(result.result) for result in results)
 
-    def _follow_names(self, events: list[Event]) -> None:
-        for event in events:
-            if event.kind in (WORKER_OPENED, WORKER_CLOSED):
-                # As it is after the whole entry, which may have opened and closed it.
-                record = self.state.workers.get(event.worker_id)
-                self._names.set(event.worker_id, record.name if record is not None else "")
+    def _follow_name(self, worker_id: WorkerId) -> None:
+        # As it is after the whole entry, which may have opened and closed it.
+        record = self.state.workers.get(worker_id)
+        self._names.set(worker_id, record.name if record is not None else "")
 
     def _send(self, number: int, message: messages.MemberMessage) -> None:
-        self._outputs.append(ToSession(number, message))
+        self._outputs.mail(number).append(message)

@@ -234,7 +234,7 @@ class MemberNode:
             if isinstance(output, ToSession):
                 link = self._sessions.get(output.session)
                 if link is not None:
-                    link.post(output.message)
+                    link.post_all(output.messages)
                     links[link] = None
             elif isinstance(output, ToPeer):
                 self._peers.send(output.address, output.message)

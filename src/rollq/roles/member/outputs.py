@@ -25,10 +25,10 @@ class ClosePeer(msgspec.Struct, frozen=True, gc=False):
 
 
 class ToSession(msgspec.Struct, frozen=True, gc=False):
-    """A message for a client or worker."""
+    """Messages for a client or worker, in order."""
 
     session: int
-    message: MemberMessage
+    messages: list[MemberMessage]
 
 
 class CloseSession(msgspec.Struct, frozen=True, gc=False):
@@ -39,3 +39,31 @@ class CloseSession(msgspec.Struct, frozen=True, gc=False):
 
 
 Output: TypeAlias = ToPeer | ClosePeer | ToSession | CloseSession
+
+
+class Outputs:
+    """What was said since the last `take`: one output a session, everything else in order."""
+
+    __slots__ = ("_all", "_mail")
+
+    def __init__(self) -> None:
+        self._all: list[Output] = []
+        self._mail: dict[int, list[MemberMessage]] = {}
+
+    def append(self, output: ToPeer | ClosePeer | CloseSession) -> None:
+        """Say something to a member, or end a link."""
+        self._all.append(output)
+
+    def mail(self, session: int) -> list[MemberMessage]:
+        """Where to put what a session is to be told in this turn."""
+        messages = self._mail.get(session)
+        if messages is None:
+            messages = self._mail[session] = []
+            self._all.append(ToSession(session, messages))
+        return messages
+
+    def take(self) -> list[Output]:
+        """Everything, to be sent now."""
+        outputs, self._all = self._all, []
+        self._mail.clear()
+        return outputs

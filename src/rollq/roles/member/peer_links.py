@@ -35,7 +35,7 @@ class PeerLinks:
         """Send with the next `flush`, or start to dial and let this message go."""
         link = self._links.get(address)
         if link is not None and link.is_open:
-            link.post(message)
+            link.post_all((message,))
             self._posted[link] = None
         elif address not in self._dialling and not self._stopped:
             loop = asyncio.get_running_loop()

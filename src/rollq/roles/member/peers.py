@@ -11,7 +11,7 @@ from rollq.base.stamp import Jitter
 from rollq.raft.node import RaftNode
 from rollq.raft.types import InstallSnapshot, Member, RaftMessage, SnapshotMeta
 from rollq.roles.member import membership
-from rollq.roles.member.outputs import Output, ToPeer
+from rollq.roles.member.outputs import Outputs, ToPeer
 from rollq.roles.member.replica import Replica
 from rollq.roles.member.rollcall import RollCall, is_forgotten
 from rollq.roles.member.work import BootNote
@@ -29,7 +29,7 @@ class Peers:
         initial: tuple[str, ...],
         boots_known: dict[MemberId, int],
         jitter: Jitter,
-        outputs: list[Output],
+        outputs: Outputs,
     ) -> None:
         self.roll = roll
         self.boot_notes: list[BootNote] = []

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from collections.abc import Callable, Iterator
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -57,17 +57,24 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
     attempt: int = 0
 
 
+# Module names, because an attribute of an enum is dear where it is read for every command.
+REQUEST: Final = Waiter.REQUEST
+ACK: Final = Waiter.ACK
+
 SILENT = Origin(Waiter.NOBODY)
+
+
+# A command, who waits for it, and about how many bytes of an entry it takes.
+Proposal: TypeAlias = tuple[Command, Origin, int]
 
 
 class Proposals:
     """Waiting commands, and the origins of those that are in the log but not applied."""
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[Command, Origin]] = deque()
-        self._sizes: deque[int] = deque()  # in bytes, of those that wait
+        self._waiting: deque[Proposal] = deque()
         self._waiting_bytes = 0
-        self._proposed: dict[int, list[tuple[Command, Origin]]] = {}
+        self._proposed: dict[int, list[Proposal]] = {}
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -75,62 +82,65 @@ class Proposals:
     @property
     def is_full(self) -> bool:
         """Whether what clients ask for must be refused for now."""
-        return len(self) >= PENDING_COMMANDS_MAX or self._waiting_bytes >= PENDING_BYTES_MAX
+        return (
+            len(self._waiting) >= PENDING_COMMANDS_MAX or self._waiting_bytes >= PENDING_BYTES_MAX
+        )
 
     def is_busy(self, share: int = 1) -> bool:
         """Whether more waits than (a share of) what may wait while sessions are read."""
         return (
-            len(self) > PENDING_COMMANDS_PAUSE // share
+            len(self._waiting) > PENDING_COMMANDS_PAUSE // share
             or self._waiting_bytes > PENDING_BYTES_PAUSE // share
         )
 
     def add(self, command: Command, origin: Origin = SILENT) -> None:
         """Queue a command for the next turn."""
-        size_bytes = size_bytes_of(command)
-        self._waiting.append((command, origin))
-        self._sizes.append(size_bytes)
+        size_of = SIZES.get(type(command))
+        size_bytes = COMMAND_BYTES_GUESS if size_of is None else size_of(command)
+        self._waiting.append((command, origin, size_bytes))
         self._waiting_bytes += size_bytes
 
-    def batches(self) -> Iterator[list[tuple[Command, Origin]]]:
+    def add_own(self, commands: Iterable[Command]) -> None:
+        """Queue what the leader itself asks for; nobody waits for the outcome."""
+        for command in commands:
+            self.add(command)
+
+    def batches(self) -> Iterator[list[Proposal]]:
         """Everything that waits, in entries of bounded count and size, in order."""
-        waiting, sizes = self._waiting, self._sizes
+        waiting = self._waiting
         while waiting:
             if len(waiting) <= TURN_COMMANDS_MAX and self._waiting_bytes <= ENTRY_BYTES_MAX:
                 batch = list(waiting)
                 waiting.clear()
-                sizes.clear()
                 self._waiting_bytes = 0
                 yield batch
                 continue
             batch = []
             size_bytes = 0
-            while sizes and len(batch) < TURN_COMMANDS_MAX:
-                if batch and size_bytes + sizes[0] > ENTRY_BYTES_MAX:
+            while waiting and len(batch) < TURN_COMMANDS_MAX:
+                if batch and size_bytes + waiting[0][2] > ENTRY_BYTES_MAX:
                     break
-                size_bytes += sizes.popleft()
+                size_bytes += waiting[0][2]
                 batch.append(waiting.popleft())
             self._waiting_bytes -= size_bytes
             yield batch
 
-    def put_back(self, batch: list[tuple[Command, Origin]]) -> None:
+    def put_back(self, batch: list[Proposal]) -> None:
         """Consensus had no room for it now: it goes first next time."""
-        sizes = [size_bytes_of(command) for command, _ in batch]
         self._waiting.extendleft(reversed(batch))
-        self._sizes.extendleft(reversed(sizes))
-        self._waiting_bytes += sum(sizes)
+        self._waiting_bytes += sum([size_bytes for _, _, size_bytes in batch])
 
-    def proposed(self, index: int, batch: list[tuple[Command, Origin]]) -> None:
+    def proposed(self, index: int, batch: list[Proposal]) -> None:
         """The batch is the entry at this index."""
         self._proposed[index] = batch
 
-    def settled(self, index: int) -> list[tuple[Command, Origin]]:
+    def settled(self, index: int) -> list[Proposal]:
         """The entry at this index is applied: what it held, if it was ours."""
         return self._proposed.pop(index, [])
 
     def clear(self) -> None:
         """Leadership is lost: whoever waits will ask again, with the same ids."""
         self._waiting.clear()
-        self._sizes.clear()
         self._waiting_bytes = 0
         self._proposed.clear()
 

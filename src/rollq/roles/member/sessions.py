@@ -6,11 +6,12 @@ themselves anew. Bytes and sockets are the shell's; here a session is a number.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from rollq.base.ids import ClientId, JobId, WorkerId
 from rollq.base.jobs import AttemptRef
-from rollq.wire.handshake import LEASE
+from rollq.wire.handshake import COMPACT, LEASE
 
 
 @dataclass(slots=True)
@@ -35,13 +36,15 @@ class WorkerSession:
     features: tuple[str, ...]  # what it offered in its hello
     opened: bool = False  # its OpenWorker is applied: it may be given work
     credit_early: int = 0  # granted before it was opened
-    # What it was sent and has not settled, for acks that name the job alone.
+    renews: bool = field(init=False)  # it holds leases by heartbeats
+    names_attempts: bool = field(init=False)  # its acks say which attempt they mean
+    # What one that does not name them was sent and has not settled.
     sent: dict[JobId, AttemptRef] = field(default_factory=dict)
 
-    @property
-    def renews(self) -> bool:
-        """Whether it holds leases by heartbeats; one written from the seeds does not."""
-        return LEASE in self.features
+    def __post_init__(self) -> None:
+        """A worker written from the seeds does neither."""
+        self.renews = LEASE in self.features
+        self.names_attempts = COMPACT in self.features
 
 
 class Sessions:
@@ -61,9 +64,10 @@ class Sessions:
         """The one session of a worker."""
         return self._workers.get(worker_id)
 
-    def clients(self, client_id: ClientId) -> list[ClientSession]:
+    def clients(self, client_id: ClientId) -> Collection[ClientSession]:
         """Every session under this client id."""
-        return list(self._clients.get(client_id, {}).values())
+        sessions = self._clients.get(client_id)
+        return sessions.values() if sessions is not None else ()
 
     def numbers(self) -> list[int]:
         """Every session."""

@@ -48,16 +48,17 @@ class Credits(Checker):
                 self._opened[member.name, member.life, event.worker_id] = state.last_fence
 
     def sends(self, member: SimMember, driver: Driver, output: Any) -> None:
-        if not isinstance(output, ToSession) or not isinstance(output.message, wire.AssignJob):
+        if not isinstance(output, ToSession):
             return
         key = (member.name, member.life, output.session)
-        worker_id = self._workers[key]
-        # Attempts from before the session's opening are sent again and cost no credit.
-        if output.message.fence <= self._opened[member.name, member.life, worker_id]:
-            return
-        self._granted[key] -= 1
-        if self._granted[key] < 0:
-            self.fail(f"{member.name} sent session {output.session} more than its credit")
+        for message in output.messages:
+            if not isinstance(message, wire.AssignJob):
+                continue
+            # Attempts from before the session's opening are sent again and cost no credit.
+            if message.fence > self._opened[member.name, member.life, self._workers[key]]:
+                self._granted[key] -= 1
+                if self._granted[key] < 0:
+                    self.fail(f"{member.name} sent session {output.session} more than its credit")
 
 
 class Runs(Checker):
