@@ -94,6 +94,10 @@ def answer_vote(state: RaftState, message: RequestVote) -> None:
         state.send_after_persist.append(answer)
     else:
         refuse_vote(state, message)
+        if message.pre and state.role is Role.PRE_CANDIDATE and message.sender not in state.votes:
+            # Whoever stands follows nobody any more. It may have been in its leader's lease when
+            # we asked, and not have answered: without this both of us would wait for a timeout.
+            _ask(state, message.sender, state.term + 1, pre=True, transfer=False)
 
 
 def refuse_vote(state: RaftState, message: RequestVote) -> None:
@@ -224,17 +228,20 @@ def _request_votes(state: RaftState, *, transfer: bool) -> None:
 def _ask_voters(state: RaftState, term: int, *, pre: bool, transfer: bool) -> None:
     for voter in state.voters:
         if voter != state.id:
-            state.send_after_persist.append(
-                RequestVote(
-                    to=voter,
-                    sender=state.id,
-                    term=term,
-                    last_index=state.log.last_index,
-                    last_term=state.log.last_term,
-                    pre=pre,
-                    transfer=transfer,
-                )
-            )
+            _ask(state, voter, term, pre=pre, transfer=transfer)
+
+
+def _ask(state: RaftState, voter: MemberId, term: int, *, pre: bool, transfer: bool) -> None:
+    request = RequestVote(
+        to=voter,
+        sender=state.id,
+        term=term,
+        last_index=state.log.last_index,
+        last_term=state.log.last_term,
+        pre=pre,
+        transfer=transfer,
+    )
+    state.send_after_persist.append(request)
 
 
 def _count(state: RaftState, voter: MemberId, granted: bool) -> bool:

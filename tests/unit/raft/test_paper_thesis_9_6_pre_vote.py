@@ -95,6 +95,25 @@ def test_followers_that_lose_their_leader_together_do_not_split() -> None:
     assert net[3].term == 2
 
 
+def test_who_goes_first_asks_again_whoever_noticed_later() -> None:
+    for late, behind in ((2, False), (2, True), (3, True)):
+        net = Network(1, 2, 3)
+        leader = net.elect(1)
+        early = 5 - late
+        if behind:
+            net.cut.add((1, late))
+            leader.propose(b"only early has it")
+            net.settle()
+        net.isolate(1)
+        net[early].leader_lost(1)
+        net.settle()  # in its leader's lease, the other does not answer
+        assert net[early].role is Role.PRE_CANDIDATE
+        net[late].leader_lost(1)
+        net.settle()
+        assert (net[early].role, net[late].role) == (Role.LEADER, Role.FOLLOWER)
+        assert net[early].term == 2
+
+
 def test_who_goes_first_does_so_for_a_moment_only() -> None:
     node = make_node(voters=(1, 2, 3))
     ask = RequestVote(1, 2, 1, last_index=0, last_term=0, pre=True)
