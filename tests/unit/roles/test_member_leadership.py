@@ -9,7 +9,8 @@ from rollq.base.errors import ErrorCode
 from rollq.base.jobs import AttemptRef
 from rollq.base.limits import CREDIT_MAX
 from rollq.grid.state import ASSIGNED, DELAYED
-from rollq.raft.types import AppendResponse, Heartbeat, Role
+from rollq.raft.node import RaftOptions
+from rollq.raft.types import AppendResponse, Heartbeat, RequestVote, Role
 from rollq.roles.member import driver as driver_module
 from rollq.wire import messages as wire
 from tests.unit.roles.members import Group, job, submit, worker
@@ -210,6 +211,38 @@ def test_what_is_said_to_a_leader_that_is_not_ready_is_held() -> None:
     assert group.heard(11, wire.Accepted) == [wire.Accepted(job(1))]
     assert sorted(group.leader.state.jobs) == [job(1), job(2)]
     assert group.leader.office.sessions.numbers() == [11]
+
+
+def test_who_comes_during_an_election_waits_for_its_outcome() -> None:
+    group = three_members()
+    group.run()
+    group.isolated[group.address_of(group.leader)] = None
+    group.lost = (RequestVote,)
+    one, other = sorted(group.members.keys() - group.isolated.keys())
+    for address in (one, other):
+        group.members[address].peer_lost(*group.isolated)
+    assert group.say(11, wire.HelloClient("ann"), submit(1), to=one) == []
+    assert group.say(12, wire.HelloClient("bob"), submit(2), to=other) == []
+    group.lost = ()
+    elected = group.address_of(group.elect())
+    group.settle()
+    at_leader, elsewhere = (11, 12) if elected == one else (12, 11)
+    assert len(group.heard(at_leader, wire.Accepted)) == 1
+    assert group.heard(elsewhere, wire.NotLeader)[0].leader == elected
+    assert at_leader not in group.closed
+    assert elsewhere in group.closed
+
+
+def test_nobody_waits_longer_than_an_election_takes() -> None:
+    group = three_members()
+    group.run()
+    address = group.follower()
+    for other in group.members.keys() - {address}:
+        group.kill(other)
+    assert group.say(11, wire.HelloClient("ann"), to=address) == []
+    group.run(RaftOptions().election_ticks_max)
+    assert [one.leader for one in group.heard(11, wire.NotLeader)] == [""]
+    assert [one.leader for one in group.say(12, wire.HelloClient("bob"), to=address)] == [""]
 
 
 def test_what_is_held_is_sent_away_if_leadership_is_lost_before_it_began() -> None:

@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
-from rollq.base.errors import DiskError, ErrorCode, RemoteError, StateError
+from rollq.base.errors import RemoteError, StateError
 from rollq.base.limits import HELD_MESSAGES_MAX, LOG_TAIL_BYTES
 from rollq.base.stamp import Clock, Jitter
 from rollq.grid.command_codec import encode_batch
@@ -34,7 +34,7 @@ from rollq.roles.member.leadership import Leadership
 from rollq.roles.member.outputs import ClosePeer, CloseSession, Output, Outputs
 from rollq.roles.member.peers import Peers
 from rollq.roles.member.recovery import recover, start_of_cluster
-from rollq.roles.member.rollcall import Phase
+from rollq.roles.member.rollcall import Phase, older_copy
 from rollq.roles.member.setup import MemberSetup
 from rollq.roles.member.snapshot_order import SnapshotOrder
 from rollq.roles.member.work import Work
@@ -93,6 +93,7 @@ class Driver:
         self._order: SnapshotOrder | None = None
         self._order_over = False  # it is published, or failed
         self._idle_ticks = 0
+        self._unled_ticks = 0  # for how long nobody is known to lead
         self._scrub_at = SCRUB_EVERY_TICKS
         self.history_hold_from: int | None = None  # what a named reader of the history wants next
         self._admitted = False  # the group has just let us in
@@ -110,13 +111,15 @@ class Driver:
         return self._leading_term != 0
 
     @property
-    def _will_lead(self) -> bool:
-        """Whether it leads or is about to: nobody else can tell a client more. A member that is
-        the whole group is about to from its start."""
-        raft = self.raft
-        if raft.role is Role.LEADER or not self._setup.raft.fixed_leader:
-            return raft.role is Role.LEADER
-        return all(voter.id == raft.member_id for voter in raft.config.voters)
+    def _holds(self) -> bool:
+        """Whether nobody can tell a client more, so that it waits here: this member is about to
+        lead (one that is the whole group is from its start), or a leader is just being elected."""
+        raft, options = self.raft, self._setup.raft
+        if raft.role is Role.LEADER:
+            return True
+        if options.fixed_leader and all(v.id == raft.member_id for v in raft.config.voters):
+            return True
+        return not raft.leader_id and self._unled_ticks < options.election_ticks_max
 
     def hello(self) -> LeaderHello:
         """What this member says first on a link to another."""
@@ -138,6 +141,7 @@ class Driver:
         self._ticks += 1
         self._idle_ticks += 1
         raft = self.raft
+        self._unled_ticks = 0 if raft.leader_id else self._unled_ticks + 1
         self._peers.tick(raft)
         if self.roll.phase is not Phase.PRESENT:
             return
@@ -176,7 +180,7 @@ class Driver:
         """A client or worker said something; its first word must be a hello."""
         if self.leading:
             self._gateway.message(session, message)
-        elif self._will_lead and len(self._held) < HELD_MESSAGES_MAX:
+        elif self._holds and len(self._held) < HELD_MESSAGES_MAX:
             self._held.append((session, message))
         else:
             self._send_away(session)
@@ -325,7 +329,7 @@ class Driver:
             self._leading_term = 0
             self._gateway.reads.clear()
             self.office.lose(raft.leader_address, raft.config)
-        if not self._will_lead:
+        if not self._holds:
             while self._held:
                 session, message = self._held.popleft()
                 if message is not None:
@@ -385,14 +389,3 @@ class Driver:
         leader = self.raft.leader_address if self.raft.role is not Role.LEADER else ""
         self._outputs.mail(session).append(NotLeader(leader, members))
         self._outputs.append(CloseSession(session, "not the leader"))
-
-
-def older_copy() -> DiskError:
-    """The disk is a copy of an earlier time: its votes and promises are forgotten."""
-    return DiskError(
-        ErrorCode.WRONG_IDENTITY,
-        "this disk is an older copy of itself, or a copy of it was started elsewhere: a peer knows "
-        "a later start of it",
-        "stop the copy if there is one; move this state directory away and start again: the member "
-        "joins anew and fetches everything from its peers",
-    )

@@ -20,6 +20,7 @@ import hashlib
 
 import msgspec
 
+from rollq.base.errors import DiskError, ErrorCode
 from rollq.base.ids import GUID_BYTES, NIL_ID, MemberId
 from rollq.raft.types import Config, Member
 from rollq.store.identity import NONCE_BITS
@@ -174,3 +175,14 @@ def is_forgotten(lives: tuple[int, ...], life: int) -> bool:
     """Whether a start that somebody knows of this disk is missing among those that the disk
     remembers. One from before its memory begins proves nothing."""
     return life not in lives and life >> NONCE_BITS >= lives[0] >> NONCE_BITS
+
+
+def older_copy() -> DiskError:
+    """The disk is a copy of an earlier time: its votes and promises are forgotten."""
+    return DiskError(
+        ErrorCode.WRONG_IDENTITY,
+        "this disk is an older copy of itself, or a copy of it was started elsewhere: a peer knows "
+        "a later start of it",
+        "stop the copy if there is one; move this state directory away and start again: the member "
+        "joins anew and fetches everything from its peers",
+    )
