@@ -44,7 +44,8 @@ from rollq.grid.state import (
 from rollq.policy.retry import lost_attempt
 from rollq.policy.timers import Timers
 
-SCAN_RECORDS_MAX: Final = 10_000  # records read in one call after a change of leader
+# Records read in one call after a change of leader: everybody waits for the first turns after it.
+SCAN_RECORDS_MAX: Final = 1_000
 
 
 class Expiry:
@@ -93,7 +94,7 @@ class Expiry:
         for worker in state.workers.values():
             self.worker_vanished(worker.worker_id, worker.incarnation, now_ms)
         self._scan = chain(list(state.arrays.values()), list(state.jobs.values()))
-        self._scan_on()
+        self._scan_on(now_ms)
 
     def abdicate(self) -> None:
         """Leadership is lost: from now on somebody else's timers count."""
@@ -143,7 +144,7 @@ class Expiry:
 
         Workers come first and all at once: what they held must not wait for its leases besides.
         """
-        self._scan_on()
+        self._scan_on(now_ms)
         if not any(timers.may_be_due(now_ms) for timers in self._timers):
             return []
         commands: list[Command] = []
@@ -238,7 +239,7 @@ class Expiry:
 
     # --- the state, after a change of leader
 
-    def _scan_on(self) -> None:
+    def _scan_on(self, now_ms: int) -> None:
         """Set the timers of the next records that were there when leadership was gained."""
         if self._scan is None:
             return
@@ -248,16 +249,17 @@ class Expiry:
             if isinstance(record, ArrayRecord):
                 self._set_array(record)
             else:
-                self._set_job(record)
+                self._set_job(record, now_ms)
         if read < SCAN_RECORDS_MAX:
             self._scan = None
 
-    def _set_job(self, record: JobRecord) -> None:
+    def _set_job(self, record: JobRecord, now_ms: int) -> None:
         # What an event has set since is exact, and stays.
         job_id = record.job_id
         if record.state is ASSIGNED:
             if job_id not in self._terms:
-                self._start_lease(job_id, record.attempt, record.lease_ms, self._gained_ms)
+                # From now: heartbeats since the change of leader found no lease to renew.
+                self._start_lease(job_id, record.attempt, record.lease_ms, now_ms)
         elif record.end is not None:
             if job_id not in self._keeps:
                 self._keeps.set(job_id, self._rest_ms(record.stamp_ms, self._keep_ms(record)))

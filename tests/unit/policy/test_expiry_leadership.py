@@ -92,6 +92,19 @@ class TestChangeOfLeader:
         assert sorted(released) == [job_id(f"j{number}") for number in range(5)]
         assert leader.expiry.next_due_ms() == 890  # the first one's patience, 60 ms of it used
 
+    def test_a_lease_that_is_read_late_is_granted_in_full(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(expiry_module, "SCAN_RECORDS_MAX", 1)
+        leader = Leader()
+        leader.start("first", "second")
+        leader.take_over(0, leader.stamp_ms)
+        leader.expiry.worker_returned(worker_id("w1"))
+        leader.expiry.renew(job_id("second"), 1, 100)  # a heartbeat before its record is read
+        assert leader.at(200) == []
+        assert leader.at(LEASE_MS) == [ExpireLeases((lost("first"),))]
+        assert leader.at(LEASE_MS + 200) == [ExpireLeases((lost("second"),))]
+
     def test_a_record_read_late_keeps_what_an_event_has_set(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
