@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from rollq.base.errors import DiskError, ErrorCode, LocalError, RollqError
-from rollq.base.limits import OWED_AHEAD_BYTES_MAX, STOP_MS_MAX
+from rollq.base.limits import OWED_AHEAD_BYTES_MAX, STOP_MS_MAX, TURNS_MS_MAX
 from rollq.net.link import DEFAULT_LIMITS, Link, LinkLimits
 from rollq.net.listener import Listener
 from rollq.raft.types import Role
@@ -175,11 +175,13 @@ class MemberNode:
             self._loop.call_soon(self._turn)
 
     def _turn(self) -> None:
-        """Turns until there is nothing to do, or one needs the disk."""
+        """Turns until there is nothing to do, or one needs the disk, or heartbeats and votes that
+        came meanwhile have waited long enough."""
         self._turn_due = False
         if self._working or self._stopping:
             return
         driver = self.driver
+        yield_at = time.monotonic() + TURNS_MS_MAX / 1000
         try:
             while (work := driver.begin()) is not None:
                 self._send()
@@ -189,6 +191,9 @@ class MemberNode:
                     return
                 work.run()
                 driver.finish(work)
+                if time.monotonic() > yield_at:
+                    self._wake()
+                    break
             self._send()
             self._snapshots.maybe_begin()
         except Exception as error:
