@@ -173,6 +173,7 @@ def _setup(
         election_ticks_min=election,
         election_ticks_max=2 * election,
         heartbeat_ticks=max(1, heartbeat_ms // TICK_MS),
+        quorum_ticks=2 * election,
         fixed_leader=not others,
     )
     options.check()

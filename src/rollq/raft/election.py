@@ -7,6 +7,8 @@ after the persist step, and our own vote counts only then too.
 
 from __future__ import annotations
 
+from typing import Final
+
 from rollq.base.errors import ErrorCode, StateError
 from rollq.base.ids import MemberId
 from rollq.raft import reads, replication, roles
@@ -20,6 +22,8 @@ from rollq.raft.types import (
     TimeoutNow,
     VoteResponse,
 )
+
+BITES_MAX: Final = 4  # committed and not applied yet, when a member still leads without delay
 
 
 def tick(state: RaftState) -> None:
@@ -66,11 +70,20 @@ def leader_lost(state: RaftState, member_id: MemberId) -> None:
     reads.fail(state)
     state.leader_id = NO_MEMBER
     # Without the pre-vote a mere hiccup of one link would depose a healthy leader.
-    if state.options.pre_vote:
+    if not state.options.pre_vote:
+        return
+    asked, state.asked = state.asked, None
+    if asked is not None and answer_vote(state, asked):
+        return  # it noticed before us
+    if _has_much_to_apply(state):
+        # We could not serve before all of it is applied: somebody else may go first, for a moment.
+        rest = state.election_ticks - state.options.heartbeat_ticks
+        state.election_elapsed = max(state.election_elapsed, rest)
+    else:
         campaign(state)
 
 
-def answer_vote(state: RaftState, message: RequestVote) -> None:
+def answer_vote(state: RaftState, message: RequestVote) -> bool:
     """Grant the vote if it is still ours to give and the candidate's log is no older."""
     free = (
         state.vote == message.sender
@@ -98,6 +111,7 @@ def answer_vote(state: RaftState, message: RequestVote) -> None:
             # Whoever stands follows nobody any more. It may have been in its leader's lease when
             # we asked, and not have answered: without this both of us would wait for a timeout.
             _ask(state, message.sender, state.term + 1, pre=True, transfer=False)
+    return granted
 
 
 def refuse_vote(state: RaftState, message: RequestVote) -> None:
@@ -169,6 +183,12 @@ def take_timeout_now(state: RaftState, _message: TimeoutNow) -> None:
         _request_votes(state, transfer=True)
 
 
+def _has_much_to_apply(state: RaftState) -> bool:
+    log = state.log
+    bites = log.slice(log.applied + 1, log.commit + 1, BITES_MAX * state.options.apply_bytes_max)
+    return len(bites) < log.commit - log.applied
+
+
 def _stands_before(state: RaftState, message: RequestVote) -> bool:
     """Whether we have just asked the same of everybody, and go first.
 
@@ -193,14 +213,15 @@ def _take_commit(state: RaftState, message: VoteResponse) -> None:
 
 def _tick_leader(state: RaftState) -> None:
     state.heartbeat_elapsed += 1
-    if state.election_elapsed >= state.options.election_ticks_min:
+    options = state.options
+    if state.election_elapsed >= (options.quorum_ticks or options.election_ticks_min):
         state.election_elapsed = 0
         # A transfer that has not come about by now will not.
         state.transferee = NO_MEMBER
-        if state.options.check_quorum and not _hears_majority(state):
+        if options.check_quorum and not _hears_majority(state):
             roles.become_follower(state, state.term, NO_MEMBER)
             return
-    if state.heartbeat_elapsed >= state.options.heartbeat_ticks:
+    if state.heartbeat_elapsed >= options.heartbeat_ticks:
         state.heartbeat_elapsed = 0
         reads.beat(state)
 

@@ -72,6 +72,7 @@ def follow(state: RaftState, leader_id: MemberId) -> None:
             "two members may run under one id: stop and compare their disks",
         )
     state.election_elapsed = 0
+    state.asked = None
 
 
 def switch_config(state: RaftState, config: Config) -> None:
@@ -116,6 +117,7 @@ def _reset(state: RaftState, term: int) -> None:
     state.leader_id = NO_MEMBER
     state.election_elapsed = state.heartbeat_elapsed = 0
     draw_election_ticks(state)
+    state.asked = None
     state.votes.clear()
     state.progress.clear()
     state.transferee = NO_MEMBER

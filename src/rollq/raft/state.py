@@ -24,6 +24,7 @@ from rollq.raft.types import (
     HardState,
     Position,
     RaftMessage,
+    RequestVote,
     Role,
     SnapshotMeta,
 )
@@ -34,12 +35,15 @@ class RaftOptions:
     """How a member takes part. Ticks are the shell's; consensus does not know their length."""
 
     # An election starts after a number of silent ticks drawn from [min, max) for each wait. `min`
-    # is also the leader's lease and the time in which it must hear from a majority.
+    # is also the leader's lease.
     election_ticks_min: int = 10
     election_ticks_max: int = 20
     heartbeat_ticks: int = 4
     pre_vote: bool = True
     check_quorum: bool = True
+    # In this time a leader must hear from a majority, or it steps down; 0: `election_ticks_min`.
+    # More keeps a leader whose followers are slow: only reads and commits need to know of them.
+    quorum_ticks: int = 0
     append_bytes_max: int = limits.APPEND_BYTES_MAX
     apply_bytes_max: int = limits.APPLY_BYTES_MAX
     inflight_appends_max: int = limits.INFLIGHT_APPENDS_MAX
@@ -144,6 +148,8 @@ class RaftState:
 
     # What is on disk, as far as advance() has confirmed.
     persisted: HardState = field(default_factory=HardState)
+    # Follower: a pre-vote that was not answered because of the leader's lease.
+    asked: RequestVote | None = None
     # Candidate: who answered what.
     votes: dict[MemberId, bool] = field(default_factory=dict)
 

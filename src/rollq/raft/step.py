@@ -22,6 +22,7 @@ from rollq.raft.types import (
     ReadIndex,
     ReadIndexResponse,
     RequestVote,
+    Role,
     TimeoutNow,
     VoteResponse,
 )
@@ -46,6 +47,7 @@ def _settle_term(state: RaftState, message: RaftMessage) -> bool:
         return False
     if isinstance(message, RequestVote):
         if not message.transfer and _in_lease(state):
+            state.asked = message if message.pre else None
             return False
         if message.pre:
             return True  # a question only: it moves no term
@@ -61,7 +63,10 @@ def _in_lease(state: RaftState) -> bool:
     return (
         state.options.check_quorum
         and state.leader_id != NO_MEMBER
-        and state.election_elapsed < state.options.election_ticks_min
+        and (
+            state.election_elapsed < state.options.election_ticks_min
+            or state.role is Role.LEADER  # it steps down by itself when it hears of no majority
+        )
     )
 
 
@@ -77,7 +82,7 @@ def _refuse_old_term(state: RaftState, message: RaftMessage) -> None:
         election.refuse_vote(state, message)
 
 
-_HANDLERS: dict[type[Any], Callable[[RaftState, Any], None]] = {
+_HANDLERS: dict[type[Any], Callable[[RaftState, Any], object]] = {
     RequestVote: election.answer_vote,
     VoteResponse: election.take_vote,
     AppendEntries: replication.take_entries,

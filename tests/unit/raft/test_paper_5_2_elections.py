@@ -168,6 +168,19 @@ def test_check_quorum_a_leader_without_majority_steps_down() -> None:
     assert (leader.role, leader.leader_id) == (Role.FOLLOWER, 0)
 
 
+def test_check_quorum_a_leader_may_be_given_more_time_and_keeps_its_lease_in_it() -> None:
+    net = Network(1, 2, 3, options=RaftOptions(quorum_ticks=25))
+    leader = net.elect(1)
+    net.isolate(1)
+    net.tick(1, 24)
+    leader.step(RequestVote(1, 3, 2, last_index=9, last_term=1, pre=True))
+    leader.step(RequestVote(1, 3, 2, last_index=9, last_term=1))
+    assert (leader.role, leader.term) == (Role.LEADER, 1)
+    assert of_kind(run_ready(leader), VoteResponse) == []
+    net.tick(1, 26)
+    assert leader.role is Role.FOLLOWER
+
+
 def test_check_quorum_a_leader_with_majority_stays() -> None:
     net = Network(1, 2, 3)
     leader = net.elect(1)

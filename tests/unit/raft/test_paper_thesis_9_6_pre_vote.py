@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from rollq.raft.types import Heartbeat, RequestVote, Role, VoteResponse
-from tests.unit.raft.helpers import make_node, of_kind, run_ready
-from tests.unit.raft.network import Network
+from rollq.raft.election import BITES_MAX
+from rollq.raft.node import RaftNode, RaftOptions, RaftStart
+from rollq.raft.types import (
+    HardState,
+    Heartbeat,
+    RequestVote,
+    Role,
+    SnapshotMeta,
+    VoteResponse,
+)
+from tests.unit.raft.helpers import entries_of, make_node, of_kind, run_ready
+from tests.unit.raft.network import Network, SeededJitter, voters_config
 
 
 def test_a_pre_candidate_moves_neither_term_nor_vote() -> None:
@@ -112,6 +121,44 @@ def test_who_goes_first_asks_again_whoever_noticed_later() -> None:
         net.settle()
         assert (net[early].role, net[late].role) == (Role.LEADER, Role.FOLLOWER)
         assert net[early].term == 2
+
+
+def test_who_has_much_to_apply_lets_others_go_first_for_a_moment() -> None:
+    options = RaftOptions(apply_bytes_max=1)
+    start = RaftStart(
+        hard_state=HardState(1, 0, BITES_MAX + 1),
+        snapshot=SnapshotMeta(config=voters_config(1, 2, 3)),
+        entries=entries_of(*[1] * (BITES_MAX + 1)),
+    )
+    node = RaftNode(3, options, start, SeededJitter(1))
+    node.step(Heartbeat(3, 1, 1, BITES_MAX + 1))
+    node.leader_lost(1)
+    assert (node.role, node.leader_id) == (Role.FOLLOWER, 0)
+    for _ in range(options.heartbeat_ticks):
+        assert node.role is Role.FOLLOWER
+        node.tick()
+    assert node.role is Role.PRE_CANDIDATE
+
+
+def test_a_question_in_the_lease_is_answered_when_the_leader_is_lost() -> None:
+    for last_index, granted in ((2, True), (1, False)):
+        node = make_node(1, 1)
+        node.step(Heartbeat(1, 2, 1, 0))
+        node.step(RequestVote(1, 3, 2, last_index=last_index, last_term=1, pre=True))
+        assert of_kind(run_ready(node), VoteResponse) == []
+        node.leader_lost(2)
+        assert [one.granted for one in of_kind(run_ready(node), VoteResponse)] == [granted]
+        assert node.role is (Role.FOLLOWER if granted else Role.PRE_CANDIDATE)
+
+
+def test_a_question_is_forgotten_when_the_leader_is_heard_again() -> None:
+    node = make_node(1, 1)
+    node.step(Heartbeat(1, 2, 1, 0))
+    node.step(RequestVote(1, 3, 2, last_index=2, last_term=1, pre=True))
+    node.step(Heartbeat(1, 2, 1, 0))
+    node.leader_lost(2)
+    assert of_kind(run_ready(node), VoteResponse) == []
+    assert node.role is Role.PRE_CANDIDATE
 
 
 def test_who_goes_first_does_so_for_a_moment_only() -> None:

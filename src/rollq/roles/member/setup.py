@@ -17,7 +17,7 @@ class MemberSetup:
     peers: tuple[str, ...] = ()  # the other members at the group's birth
     group: str = "default"
     tick_ms: int = 25
-    raft: RaftOptions = field(default_factory=RaftOptions)
+    raft: RaftOptions = field(default_factory=lambda: RaftOptions(quorum_ticks=20))
     placement: str = "least-load"
     snapshot_entries: int = 10_000  # a snapshot after so many, or if they are large
     segment_bytes: int = SEGMENT_BYTES
