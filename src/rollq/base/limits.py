@@ -64,7 +64,7 @@ OPEN_FILES_MAX: Final = 64  # kept open; those with writes that are not synced c
 SNAPSHOT_LOG_BYTES_MIN: Final = 32 * 1024 * 1024
 IDLE_SNAPSHOT_LOG_BYTES_MIN: Final = 1024 * 1024
 SEALED_PACKED_BYTES_MAX: Final = 4 * 1024 * 1024  # of one history segment; five times as JSON
-LOG_TAIL_BYTES: Final = 8 * 1024 * 1024  # of the log in memory before a snapshot, for slow peers
+LOG_TAIL_BYTES: Final = 8 * 1024 * 1024  # of applied entries in memory, for peers that lag a little
 # Bodies of waiting jobs: in memory up to here, then in scratch files of this size.
 HOT_BODIES_BYTES_MAX: Final = 16 * 1024 * 1024
 SPILL_FILE_BYTES: Final = 64 * 1024 * 1024

@@ -215,6 +215,7 @@ class RaftNode:
             self._clear_suspect(state.suspect)
         if ready.committed:
             self._applied(ready.committed)
+            self._rest()
         if state.role is Role.LEADER:
             if ready.entries and replication.commit_by_counting(state):
                 replication.broadcast(state)
@@ -235,6 +236,7 @@ class RaftNode:
         if meta.index > state.snapshot.index:
             state.snapshot = meta
         state.log.compact(min(compact_to, state.snapshot.index))
+        self._rest()
 
     def snapshot_failed(self) -> None:
         """The snapshot in the Ready that is out proved corrupt: receive it anew from the start.
@@ -334,7 +336,7 @@ class RaftNode:
     def entry_slice(self, low: int, high: int) -> list[Entry]:
         """Those entries of [low, high) that are in memory."""
         log = self._state.log
-        return log.slice(max(low, log.first_index), high, 1 << 62)
+        return log.slice(max(low, log.rested + 1), high, 1 << 62)
 
     def term_at(self, index: int) -> int | None:
         """The term at an index; None if it is compacted away or not there yet."""
@@ -354,6 +356,13 @@ class RaftNode:
                 f"leadership is being handed over to member {self._state.transferee}",
                 "try again shortly",
             )
+
+    def _rest(self) -> None:
+        """Leave the older part of a long log to the disk. What a snapshot stands for is not even
+        kept there for long, so it is forgotten at once."""
+        state = self._state
+        state.log.maybe_rest(state.options.log_tail_bytes)
+        state.log.compact(min(state.log.rested, state.snapshot.index))
 
     def _clear_suspect(self, suspect: Position) -> None:
         """What a leader sent us, now on disk, may reach past all that rot took: we are whole."""

@@ -13,7 +13,7 @@ from rollq.base import limits
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.ids import MemberId
 from rollq.base.stamp import Jitter
-from rollq.raft.log import RaftLog
+from rollq.raft.log import LogReader, RaftLog
 from rollq.raft.membership import voter_ids
 from rollq.raft.progress import Progress
 from rollq.raft.ready import ReadReady, SnapshotChunk
@@ -51,6 +51,8 @@ class RaftOptions:
     uncommitted_bytes_max: int = limits.UNCOMMITTED_BYTES_MAX
     snapshot_chunk_bytes_max: int = limits.SNAPSHOT_CHUNK_BYTES_MAX
     reads_pending_max: int = limits.READS_PENDING_MAX
+    # Of applied entries in memory; older ones are read back from disk for a follower that lags.
+    log_tail_bytes: int = limits.LOG_TAIL_BYTES
     # Campaign at once instead of waiting for silence; only a group of one voter does.
     fixed_leader: bool = False
 
@@ -79,6 +81,8 @@ class RaftStart:
     entries: list[Entry] = field(default_factory=list)
     # Rot was found: the log, which may have been acknowledged, once reached this position.
     suspect: Position | None = None
+    # Of the log on disk; without one every entry stays in memory.
+    reader: LogReader | None = None
 
 
 @dataclass(slots=True)
@@ -194,7 +198,7 @@ def start_state(
         id=member_id,
         options=options,
         jitter=jitter,
-        log=RaftLog(snapshot.index, snapshot.term, start.entries, hard_state.commit),
+        log=RaftLog(snapshot.index, snapshot.term, start.entries, hard_state.commit, start.reader),
         snapshot=snapshot,
         term=term,
         vote=hard_state.vote if term == hard_state.term else NO_MEMBER,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from rollq.raft.types import Entry
 from rollq.store.disk import Disk
 from rollq.store.identity import Head, decode_head
+from rollq.store.places import segment_name
 from rollq.store.record import (
     HEADS,
     Header,
@@ -18,7 +19,7 @@ from rollq.store.record import (
     decode_header,
     find_headers,
 )
-from rollq.store.walk import segment_name, segment_numbers
+from rollq.store.walk import segment_numbers
 
 
 @dataclass(slots=True)

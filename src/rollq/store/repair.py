@@ -23,8 +23,9 @@ from rollq.base.limits import APPEND_BYTES_MAX
 from rollq.raft.types import Entry, HardState, Position
 from rollq.store.disk import BROKEN, Disk, prune_broken
 from rollq.store.identity import Head, Identity, encode_head
+from rollq.store.places import FOLDER, SUFFIX, segment_name
 from rollq.store.record import BLANK, Kind, encode_entries, encode_record
-from rollq.store.walk import FOLDER, SUFFIX, LogView, Segment, Walk, segment_name, segment_numbers
+from rollq.store.walk import LogView, Segment, Walk, segment_numbers
 
 ZEROS: Final = bytes(1024 * 1024)
 ENTRY_OVERHEAD_BYTES: Final = 32  # at most, of term, index, kind and lengths
@@ -156,6 +157,8 @@ def rewrite_log(
     records: list[bytes] = []
     last = walk.log.base
     seq, crc = walk.seq, 0
+    length = 0
+    walk.places.reset()
     for kind, copy, entries in _base_batches(walk.log.entries):
         first = entries[0].index if entries else last.index + 1
         last = Position(entries[-1].term, entries[-1].index) if entries else last
@@ -173,7 +176,10 @@ def rewrite_log(
             body=body,
             copy=copy,
         )
+        if entries:
+            walk.places.put(first, number, length)
         records.append(record)
+        length += len(record)
     data = b"".join(records)
     fresh = f"{FOLDER}/{number:012d}.new"
     disk.write(fresh, 0, data)

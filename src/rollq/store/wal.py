@@ -32,6 +32,7 @@ from rollq.store.identity import (
     life_of,
     note_boot,
 )
+from rollq.store.places import FOLDER, SUFFIX, segment_name
 from rollq.store.record import HEADER_BYTES, Kind, encode_entries, encode_record
 from rollq.store.repair import (
     Link,
@@ -43,7 +44,7 @@ from rollq.store.repair import (
     split,
     write_zeros,
 )
-from rollq.store.walk import FOLDER, SUFFIX, Segment, Walk, read_log, segment_name
+from rollq.store.walk import Segment, Walk, read_log
 
 __all__ = ["Recovered", "Wal"]
 
@@ -52,12 +53,13 @@ ENTRIES_BYTES_MAX = RECORD_BYTES_MAX // 3
 
 
 class Wal:
-    """Made by `open`, and used by one thread."""
+    """Made by `open`, and used by one thread, but for `entries`."""
 
     def __init__(self, disk: Disk, walk: Walk, segment_bytes: int) -> None:
         self._disk = disk
         self._segment_bytes = segment_bytes
         self._segments = walk.segments
+        self._places = walk.places
         self._spares: list[str] = []
         self._offset = walk.offset
         self._head_end = 0  # of the segment that is written to, if it was begun here
@@ -137,6 +139,11 @@ class Wal:
             )
         for batch in split(entries, ENTRIES_BYTES_MAX):
             self._write_entries(batch, hard_state)
+
+    def entries(self, low: int, high: int, bytes_max: int) -> list[Entry]:
+        """Durable entries of [low, high), at least one, then while they fit; from any thread.
+        Raises DiskError DISK_CORRUPT if one cannot be read back."""
+        return self._places.read(self._disk, low, high, bytes_max)
 
     def carry(self, commit: int) -> None:
         """Let the next record tell how far the log, as it is written, is committed. Needs no write
@@ -226,6 +233,7 @@ class Wal:
         with self._final():
             while len(self._segments) > 1 and self._segments[0].last_index <= index:
                 name = segment_name(self._segments[0].number)
+                self._places.forget(self._segments[0].number)
                 full_size = self._disk.size(name) == self._segment_bytes
                 if full_size and len(self._spares) < SPARE_SEGMENTS_MAX:
                     spare = name.removesuffix(SUFFIX) + ".spare"
@@ -254,6 +262,7 @@ class Wal:
             first, self._last = entries[0].index, Position(entries[-1].term, entries[-1].index)
             segment = self._segments[-1]
             segment.last_index = max(segment.last_index, self._last.index)
+            self._places.put(first, segment.number, self._offset)
         self._write(self._record(Kind.ENTRIES, first, body))
 
     def _reset(self, position: Position) -> None:
@@ -261,6 +270,7 @@ class Wal:
         # Not an empty body: a rotten record of that size must not pass for an empty batch.
         self._make_room(HEADER_BYTES + 1)
         self._last = position
+        self._places.reset()
         segment = self._segments[-1]
         segment.last_index = max(segment.last_index, position.index)
         self._write(self._record(Kind.RESET, position.index + 1, b"\0"))

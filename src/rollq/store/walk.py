@@ -20,6 +20,7 @@ import msgspec
 from rollq.raft.types import Entry, HardState, Position
 from rollq.store.disk import Disk
 from rollq.store.identity import Head, decode_head
+from rollq.store.places import FOLDER, SUFFIX, LogPlaces, segment_name
 from rollq.store.record import (
     HEADER_BYTES,
     HEADS,
@@ -30,14 +31,6 @@ from rollq.store.record import (
     decode_header,
     find_headers,
 )
-
-FOLDER = "wal"
-SUFFIX = ".log"
-
-
-def segment_name(number: int) -> str:
-    """The file of a segment."""
-    return f"{FOLDER}/{number:012d}{SUFFIX}"
 
 
 def segment_numbers(disk: Disk) -> list[int]:
@@ -99,6 +92,7 @@ class Walk:
     """What the segments say. `number` and `offset` are where the next record belongs."""
 
     log: LogView = field(default_factory=LogView)
+    places: LogPlaces = field(default_factory=LogPlaces)
     hard_state: HardState = field(default_factory=HardState)
     head: Head | None = None
     # The furthest place that any sound header speaks of.
@@ -199,7 +193,7 @@ class _Walker:
             if header is None:
                 return offset
             body = decode_body(header, data, offset)
-            if body is None or not self._take(header, body):
+            if body is None or not self._take(header, body, offset):
                 return offset
             offset += header.record_bytes
 
@@ -212,7 +206,7 @@ class _Walker:
             return None
         return header if self.crc is None or header.prev_crc == self.crc else None
 
-    def _take(self, header: Header, body: bytes) -> bool:
+    def _take(self, header: Header, body: bytes, offset: int) -> bool:
         walk = self.walk
         if header.kind in HEADS:
             head = decode_head(body)
@@ -229,12 +223,14 @@ class _Walker:
                 return False
             if entries:
                 walk.hole = walk.hole or not walk.log.put(entries)
+                walk.places.put(header.first_index, header.segment, offset)
                 self._named(header)
         self._passed(header)
         return True
 
     def _reset(self, header: Header) -> None:
         self.walk.log.reset(header.last)
+        self.walk.places.reset()
         self.walk.hole = False
         self._named(header)
 

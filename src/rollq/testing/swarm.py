@@ -101,11 +101,13 @@ def draw_swarm(chance: SeededJitter, **overrides: Any) -> Swarm:
         dead_ttl_ms=chance.pick((3_600_000, 3_600_000, 9_000)),
         results_kept_max=chance.pick((100_000, 10)),
     )
+    append_bytes_max = chance.pick((512, 4_096, 65_536))
     raft = RaftOptions(
         heartbeat_ticks=3,
-        append_bytes_max=chance.pick((512, 4_096, 65_536)),
+        append_bytes_max=append_bytes_max,
         inflight_appends_max=chance.pick((2, 8, 64)),
         snapshot_chunk_bytes_max=chance.pick((256, 1_024, 65_536)),
+        log_tail_bytes=append_bytes_max,  # whatever else is applied is read back from disk
     )
     swarm = Swarm(
         members=5 if chance.chance(300) else 3,

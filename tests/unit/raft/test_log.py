@@ -94,3 +94,90 @@ def test_markers_keep_their_order_through_a_life() -> None:
             log.compact(log.applied - 2)
         assert log.base_index <= log.applied <= log.applying <= log.commit <= log.last_index
         assert log.base_index <= log.stable <= log.handed <= log.last_index
+
+
+class DiskOfTest:
+    """The log on disk, as a list."""
+
+    def __init__(self, entries: list[Entry]) -> None:
+        self.all = list(entries)
+        self.asked: list[tuple[int, int]] = []
+
+    def entries(self, low: int, high: int, bytes_max: int) -> list[Entry]:
+        self.asked.append((low, high))
+        return [entry for entry in self.all if low <= entry.index < high]
+
+
+def make_resting(*terms: int, tail_bytes: int, base: int = 0, base_term: int = 0) -> RaftLog:
+    """A log whose entries have ten bytes each, all of them applied."""
+    entries = [Entry(term, base + n, 0, b"x" * 10) for n, term in enumerate(terms, 1)]
+    disk = DiskOfTest(entries)
+    log = RaftLog(base, base_term, list(entries), base + len(terms), disk)
+    log.applied_to(log.last_index)
+    log.maybe_rest(tail_bytes)
+    return log
+
+
+def test_a_long_log_rests_on_disk_and_is_read_back_from_there() -> None:
+    log = make_resting(1, 1, 2, 2, 2, 3, tail_bytes=4 * 26)
+    assert (log.rested, [entry.index for entry in log.entries]) == (4, [5, 6])
+    assert log.last_index == 6
+    assert [entry.index for entry in log.slice(2, 7, 1 << 20)] == [2, 3, 4]
+    assert [entry.index for entry in log.slice(5, 7, 1 << 20)] == [5, 6]
+    disk = log.reader
+    assert isinstance(disk, DiskOfTest)
+    assert disk.asked == [(2, 5)]
+
+
+def test_a_log_within_its_tail_stays_in_memory() -> None:
+    log = make_resting(1, 1, 1, 1, tail_bytes=4 * 26)
+    assert (log.rested, len(log.entries)) == (0, 4)
+
+
+def test_what_is_not_applied_or_not_durable_does_not_rest() -> None:
+    entries = [Entry(1, n, 0, b"x" * 10) for n in range(1, 5)]
+    log = RaftLog(0, 0, list(entries), 4, DiskOfTest(entries))
+    log.applied_to(3)
+    log.maybe_rest(0)
+    assert log.rested == 3
+    log.append(Entry(1, 5, 0, b""))
+    log.take_unstable()
+    log.commit_to(5)
+    log.applied_to(5)
+    log.maybe_rest(0)
+    assert log.rested == 4  # the disk has not confirmed the last one
+    log.persisted()
+    log.maybe_rest(0)
+    assert log.rested == 5
+    assert log.settled_bytes == 0
+
+
+def test_without_a_disk_to_read_from_nothing_rests() -> None:
+    log = make_log(1, 1, 1, commit=3)
+    log.applied_to(3)
+    log.maybe_rest(0)
+    assert (log.rested, len(log.entries)) == (0, 3)
+
+
+@pytest.mark.parametrize("tail_bytes", [0, 3 * 26, 6 * 26])
+@pytest.mark.parametrize("compact_to", [0, 5, 7, 9, 11])
+def test_a_resting_log_answers_as_one_in_memory(tail_bytes: int, compact_to: int) -> None:
+    terms = (2, 2, 4, 4, 6, 6, 6, 9)
+    resting = make_resting(*terms, tail_bytes=tail_bytes, base=4, base_term=1)
+    plain = make_log(*terms, base=4, base_term=1, commit=12)
+    plain.applied_to(12)
+    for log in (resting, plain):
+        log.compact(compact_to)
+        log.append(Entry(9, 13, 0, b""))
+    assert (resting.first_index, resting.last_index) == (plain.first_index, plain.last_index)
+    for index in range(15):
+        assert resting.term_at(index) == plain.term_at(index)
+        for term in range(11):
+            assert resting.conflict_hint(index, term) == plain.conflict_hint(index, term)
+
+
+def test_a_log_that_rests_as_a_whole_still_knows_its_last_term() -> None:
+    log = make_resting(3, 5, tail_bytes=0)
+    assert (log.entries, log.last_term) == ([], 5)
+    log.compact(2)
+    assert (log.last_term, log.terms) == (5, [])

@@ -21,8 +21,8 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
-from rollq.base.errors import RemoteError, StateError
-from rollq.base.limits import HELD_MESSAGES_MAX, LOG_TAIL_BYTES
+from rollq.base.errors import DiskError, RemoteError, StateError
+from rollq.base.limits import HELD_MESSAGES_MAX
 from rollq.base.stamp import Clock, Jitter
 from rollq.grid.command_codec import encode_batch
 from rollq.grid.state import GridState
@@ -98,6 +98,7 @@ class Driver:
         self.history_hold_from: int | None = None  # what a named reader of the history wants next
         self._admitted = False  # the group has just let us in
         self._work: Work | None = None
+        self._failure: DiskError | None = None  # of the disk, between turns
         self.roll.settle(self.raft.config, self.state.applied_index)
 
     @property
@@ -126,7 +127,16 @@ class Driver:
         return self.roll.hello(self.raft.config, self.raft.last_index)
 
     def close(self) -> None:
-        """Leave the disk in the state that reads back best. Nothing may follow."""
+        """Leave the disk in the state that reads back best. Nothing may follow, and a snapshot that
+        was ordered and is not published by now has come to nothing."""
+        order, self._order = self._order, None
+        if order is not None and order.taken is not None:
+            self.replica.pace.taken(order.taken.size_bytes)
+            self.replica.history.sealed(order.index)
+        if self.replica.pace.is_due_at_stop():
+            order = self._order_snapshot()
+            order.publish(order.write())
+            self.replica.history.sealed(order.index)
         self.replica.history.seal_rest()
         self._store.wal.close()
 
@@ -166,6 +176,8 @@ class Driver:
                 self.raft.step(message)
             except RemoteError as error:
                 self._outputs.append(ClosePeer(address, str(error)))
+            except DiskError as error:  # while reading what a follower lacks: the next turn says so
+                self._failure = error
 
     def peer_lost(self, address: str) -> None:
         """The link to a member broke: if it led, do not wait for the timeout."""
@@ -197,6 +209,8 @@ class Driver:
     def begin(self) -> Work | None:
         """Start a turn; None if there is nothing to do."""
         assert self._work is None, "the turn before is not finished"
+        if self._failure is not None:
+            raise self._failure
         if self.roll.superseded:
             raise older_copy()
         self._crash_point("turn_begun")
@@ -234,17 +248,7 @@ class Driver:
         `finish_snapshot`; turns go on meanwhile."""
         if self._order is not None or not self._snapshot_due():
             return None
-        state, raft = self.state, self.raft
-        self._snapshot_index = state.applied_index
-        self._peers.snapshot_wanted = False
-        self.replica.pace.ordered()
-        self._order = SnapshotOrder(
-            self._store,
-            self._crash_point,
-            state,
-            (raft.term_at(state.applied_index) or 0, raft.config),
-            self.replica.history.unsealed(state.applied_index),
-        )
+        self._order = self._order_snapshot()
         return self._order
 
     def finish_snapshot(self, order: SnapshotOrder) -> None:
@@ -355,6 +359,19 @@ class Driver:
         behind = self.state.applied_index > self._snapshot_index
         return self._peers.snapshot_wanted or (behind and self.replica.pace.is_due(idle=idle))
 
+    def _order_snapshot(self) -> SnapshotOrder:
+        state, raft = self.state, self.raft
+        self._snapshot_index = state.applied_index
+        self._peers.snapshot_wanted = False
+        self.replica.pace.ordered()
+        return SnapshotOrder(
+            self._store,
+            self._crash_point,
+            state,
+            (raft.term_at(state.applied_index) or 0, raft.config),
+            self.replica.history.unsealed(state.applied_index),
+        )
+
     def _maybe_settle_snapshot(self) -> None:
         """Let memory follow a snapshot that is on disk; not while a `Ready` is out."""
         order = self._order
@@ -364,22 +381,12 @@ class Driver:
         if order.taken is not None:
             self.replica.history.sealed(order.index)
             self.replica.pace.taken(order.taken.size_bytes)
-            self.raft.snapshot_taken(order.taken, self._forget_to(order))
-
-    def _forget_to(self, order: SnapshotOrder) -> int:
-        """How far the log in memory may go: as the one on disk, and further if it is large."""
-        raft, tail_bytes = self.raft, 0
-        entries = raft.entry_slice(raft.first_index, order.index + 1)
-        for entry in reversed(entries):
-            tail_bytes += len(entry.data)
-            if tail_bytes > LOG_TAIL_BYTES:
-                return max(entry.index, min(order.compact_to, order.index))
-        return min(order.compact_to, order.index)
+            self.raft.snapshot_taken(order.taken, min(order.compact_to, order.index))
 
     def _join(self) -> None:
         """The cluster is written down: consensus starts from its roster."""
         self.raft = start_of_cluster(
-            self._setup, self.raft.member_id, self.roll.roster, self._jitter
+            self._setup, self._store.wal, self.raft.member_id, self.roll.roster, self._jitter
         )
         self._gateway.raft = self.raft
         self.roll.joined()

@@ -55,12 +55,14 @@ def recover(setup: MemberSetup, disk: Disk, jitter: Jitter) -> Recovery:
         HistoryLog(segments),
         SnapshotPace(setup.snapshot_entries, newest.size_bytes if newest is not None else 0),
         setup.placement,
+        found.entries[-1].index if found.entries else 0,
     )
     start = RaftStart(
         found.hard_state,
         newest or SnapshotMeta(config=Config(voters=identity.roster)),
         found.entries,
         found.suspect,
+        wal,
     )
     raft = RaftNode(identity.member_id, setup.raft, start, jitter)
     alone = [voter.id for voter in raft.config.voters] == [identity.member_id]
@@ -74,10 +76,10 @@ def recover(setup: MemberSetup, disk: Disk, jitter: Jitter) -> Recovery:
 
 
 def start_of_cluster(
-    setup: MemberSetup, member_id: MemberId, roster: tuple[Member, ...], jitter: Jitter
+    setup: MemberSetup, wal: Wal, member_id: MemberId, roster: tuple[Member, ...], jitter: Jitter
 ) -> RaftNode:
     """Consensus at log index 0 of a cluster, whose configuration there is its roster."""
-    start = RaftStart(HardState(), SnapshotMeta(config=Config(voters=roster)), [])
+    start = RaftStart(HardState(), SnapshotMeta(config=Config(voters=roster)), [], reader=wal)
     return RaftNode(member_id, setup.raft, start, jitter)
 
 

@@ -108,6 +108,7 @@ class SnapshotPace:
         self._size_bytes = size_bytes
         self._cost_bytes = 0
         self._entries = 0
+        self._ordered_bytes = 0  # cost of what is in a snapshot that is not taken yet
 
     def applied(self, cost_bytes: int) -> None:
         """One more entry is not in any snapshot; it takes so many bytes of log and history."""
@@ -123,13 +124,20 @@ class SnapshotPace:
             return True
         return self._entries >= self._entries_max and self._cost_bytes > share
 
+    def is_due_at_stop(self) -> bool:
+        """Whether the next start would have so much to apply that a snapshot now is worth it."""
+        share = self._size_bytes // SIZE_SHARE // SIZE_SHARE
+        return self._cost_bytes + self._ordered_bytes > max(share, IDLE_SNAPSHOT_LOG_BYTES_MIN)
+
     def ordered(self) -> None:
         """What was applied so far will be in a snapshot."""
+        self._ordered_bytes += self._cost_bytes
         self._cost_bytes = self._entries = 0
 
     def taken(self, size_bytes: int) -> None:
-        """A snapshot of this size is on disk."""
+        """The snapshot that was ordered is on disk, and has this size."""
         self._size_bytes = size_bytes
+        self._ordered_bytes = 0
 
 
 def _split(unsealed: list[Recent]) -> Iterator[list[Recent]]:

@@ -1,0 +1,114 @@
+"""Where in the segments each entry of the log is, and reading it back from there.
+
+A member keeps only the newest entries in memory. A follower that lags further behind is sent older
+ones from here: entries that are durable and applied, so no record that could still be replaced.
+The persist thread writes this down while the loop reads: the list grows at its end, and anything
+else makes a new one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from operator import itemgetter
+from typing import Final
+
+from rollq.base.errors import DiskError, ErrorCode
+from rollq.raft.types import Entry
+from rollq.store.disk import Disk
+from rollq.store.record import HEADER_BYTES, Kind, decode_body, decode_entries, decode_header
+
+FOLDER: Final = "wal"
+SUFFIX: Final = ".log"
+READ_BYTES: Final = 256 * 1024  # at once: many records, or one that is read again as a whole
+ENTRY_OVERHEAD_BYTES: Final = 16
+_first_of = itemgetter(0)
+
+
+def segment_name(number: int) -> str:
+    """The file of a segment."""
+    return f"{FOLDER}/{number:012d}{SUFFIX}"
+
+
+class LogPlaces:
+    """One place for each record that holds entries: its first index, its segment, its offset."""
+
+    def __init__(self) -> None:
+        self._places: list[tuple[int, int, int]] = []
+
+    def put(self, first: int, segment: int, offset: int) -> None:
+        """A record was written whose entries take the place of all from `first` on."""
+        if self._places and self._places[-1][0] >= first:
+            self._places = self._places[: bisect_left(self._places, first, key=_first_of)]
+        self._places.append((first, segment, offset))
+
+    def reset(self) -> None:
+        """The log is void."""
+        self._places = []
+
+    def forget(self, segment: int) -> None:
+        """This segment is about to go, and all before it are gone."""
+        self._places = [place for place in self._places if place[1] > segment]
+
+    def read(self, disk: Disk, low: int, high: int, bytes_max: int) -> list[Entry]:
+        """Entries of [low, high): at least one, then while they fit.
+
+        Raises:
+            DiskError: DISK_CORRUPT if one of them is damaged or not there.
+        """
+        places = self._places
+        at = bisect_right(places, low, key=_first_of) - 1
+        found: list[Entry] = []
+        ahead = _Ahead(disk)
+        while low < high:
+            if not 0 <= at < len(places):
+                raise _lost(low)
+            first, segment, offset = places[at]
+            end = min(high, places[at + 1][0]) if at + 1 < len(places) else high
+            batch = ahead.entries(segment, offset)
+            if batch is None or batch[0].index != first or batch[-1].index < low:
+                raise _lost(low)
+            for entry in batch[low - first : end - first]:
+                bytes_max -= len(entry.data) + ENTRY_OVERHEAD_BYTES
+                if found and bytes_max < 0:
+                    return found
+                found.append(entry)
+            low = found[-1].index + 1
+            at += 1
+        return found
+
+
+class _Ahead:
+    """Records that are asked for one after another, and read several at once."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self._segment = 0
+        self._begin = 0
+        self._data = b""
+
+    def entries(self, segment: int, offset: int) -> list[Entry] | None:
+        """The entries of a record; None if there is no sound one."""
+        if segment != self._segment or not self._holds(offset, HEADER_BYTES):
+            self._read(segment, offset, READ_BYTES)
+        header = decode_header(self._data, offset - self._begin, segment)
+        if header is None or header.kind != Kind.ENTRIES:
+            return None
+        if not self._holds(offset, header.record_bytes):
+            self._read(segment, offset, max(READ_BYTES, header.record_bytes))
+        body = decode_body(header, self._data, offset - self._begin)
+        return (decode_entries(header, body) or None) if body is not None else None
+
+    def _holds(self, offset: int, length: int) -> bool:
+        return self._begin <= offset and offset + length <= self._begin + len(self._data)
+
+    def _read(self, segment: int, offset: int, length: int) -> None:
+        self._segment, self._begin = segment, offset
+        self._data = self._disk.read(segment_name(segment), offset, length)
+
+
+def _lost(index: int) -> DiskError:
+    return DiskError(
+        ErrorCode.DISK_CORRUPT,
+        f"entry {index} of the log cannot be read back for a member that lacks it",
+        "start the member again: it mends its log, with the help of its peers if it must",
+    )
