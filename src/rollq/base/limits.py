@@ -34,7 +34,9 @@ JOBS_MAX: Final = 20_000_000
 
 # Member. One raft entry holds everything that arrived in one turn of the loop, up to this.
 ENTRY_BYTES_MAX: Final = 1024 * 1024
-TURN_COMMANDS_MAX: Final = 4_096
+# Of a turn: it answers when it is over, and whoever waits for the answers does nothing meanwhile.
+# Large turns would have members, workers and clients take turns instead of working at once.
+TURN_COMMANDS_MAX: Final = 256
 OWED_RESULTS_PER_TURN_MAX: Final = 256
 # Of all clients together; and a client that has this much to read is sent no page for now.
 OWED_BYTES_PER_TURN_MAX: Final = 8 * 1024 * 1024

@@ -106,22 +106,25 @@ class Proposals:
             self.add(command)
 
     def batches(self) -> Iterator[list[Proposal]]:
-        """Everything that waits, in entries of bounded count and size, in order."""
+        """What goes into the log in this turn, in entries of bounded size, in order."""
         waiting = self._waiting
-        while waiting:
-            if len(waiting) <= TURN_COMMANDS_MAX and self._waiting_bytes <= ENTRY_BYTES_MAX:
+        if len(waiting) <= TURN_COMMANDS_MAX and self._waiting_bytes <= ENTRY_BYTES_MAX:
+            if waiting:
                 batch = list(waiting)
                 waiting.clear()
                 self._waiting_bytes = 0
                 yield batch
-                continue
+            return
+        count = 0
+        while waiting and count < TURN_COMMANDS_MAX:
             batch = []
             size_bytes = 0
-            while waiting and len(batch) < TURN_COMMANDS_MAX:
+            while waiting and count < TURN_COMMANDS_MAX:
                 if batch and size_bytes + waiting[0][2] > ENTRY_BYTES_MAX:
                     break
                 size_bytes += waiting[0][2]
                 batch.append(waiting.popleft())
+                count += 1
             self._waiting_bytes -= size_bytes
             yield batch
 
