@@ -5,12 +5,18 @@ PYTHON ?= python3
 VENV ?= .venv
 JOBS ?= 2
 
+BENCH_VENV ?= .venv-bench
+BENCH_RESULTS ?= bench-results
+BENCH_ARGS ?=
+
 SEEDS ?= 1000
 START ?= 0
 SEEDS_IN_TEST ?= 300
 
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
+BENCH_PY := $(BENCH_VENV)/bin/python
+BENCH_READY := $(BENCH_VENV)/.ready
 
 PURE := base wire subjects raft grid policy
 comma := ,
@@ -19,7 +25,7 @@ PURE_FILES := $(subst $(empty) ,$(comma),$(PURE:%=src/rollq/%/*))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env test check lint types tidy unit sim sim-mutants bench-core demo coverage clean
+.PHONY: help env test check lint types tidy unit sim sim-mutants bench bench-core demo coverage clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +54,10 @@ sim: $(READY) ## Simulate whole clusters under faults: make sim SEEDS=10000 STAR
 sim-mutants: $(READY) ## Switch on each deliberate bug; the simulator must find every one.
 	$(PY) -m rollq.testing.mutants
 
+bench: $(BENCH_READY) ## rollq beside its peers, 25 minutes: make bench BENCH_ARGS='--quick --only noop'
+	@mkdir -p $(BENCH_RESULTS)
+	$(BENCH_PY) -m bench --json $(BENCH_RESULTS)/report.json --plot $(BENCH_RESULTS)/report.svg $(BENCH_ARGS)
+
 bench-core: $(READY) ## Speed and memory of the core, without disk or network.
 	$(PY) -m bench.core
 
@@ -67,6 +77,12 @@ $(READY): pyproject.toml
 	    "rollq needs Python 3.11 or newer; say which: make PYTHON=python3.12 test")'
 	@test -x $(PY) || { echo "making $(VENV)"; $(PYTHON) -m venv $(VENV); }
 	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+# The peers have an environment of their own: none of their libraries is among ours.
+$(BENCH_READY): pyproject.toml
+	@test -x $(BENCH_PY) || { echo "making $(BENCH_VENV)"; $(PYTHON) -m venv $(BENCH_VENV); }
+	$(BENCH_PY) -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	@touch $@
 
 clean: ## Remove caches and build output; keeps .venv.

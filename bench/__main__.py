@@ -11,6 +11,8 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
@@ -18,29 +20,41 @@ from rich.console import Console
 
 from bench.case import run_case
 from bench.figures import Figures, Outcome, number
+from bench.peers import make_peer
 from bench.plot import write_plot
 from bench.procs import adopt_orphans, end_politely
 from bench.report import print_report, write_json
-from bench.works import FULL, QUICK
+from bench.works import FULL, QUICK, Scale
 from bench.works.all import WORKS
 
 console = Console(stderr=True)
+INTERRUPTED = 130
+REPORT_WIDTH = 160  # where nobody says how wide
 
 
 def main() -> int:
-    """Measure, report; 1 if a case failed (a skipped one did not)."""
+    """Measure, report; 1 if a case failed (a missing one did not), 130 if interrupted."""
     options = parse(sys.argv[1:])
     warn_of_memory_disk(options.dir)
     adopt_orphans()
     end_politely()
-    outcomes = measure(options)
+    say_missing(options)
+    started = time.monotonic()
+    outcomes: list[Outcome] = []
+    is_interrupted = False
+    try:
+        measure(options, outcomes)
+    except KeyboardInterrupt:
+        is_interrupted = True
+        console.print("interrupted: the report has what was measured until now", style="red")
     figures = Figures(outcomes)
-    print_report(figures, Console())
+    print_report(figures, Console(width=None if sys.stdout.isatty() else REPORT_WIDTH))
     if options.json is not None:
         write_json(figures, options.json, is_quick=options.quick)
     if options.plot is not None:
         write_plot(figures, options.plot)
-    return int(any(outcome.failure for outcome in outcomes))
+    console.print(f"took {time.monotonic() - started:.0f} s", highlight=False)
+    return INTERRUPTED if is_interrupted else int(any(one.failure for one in outcomes))
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -55,6 +69,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--quick", action="store_true", help="once and briefly, to see that it runs"
     )
+    parser.add_argument("--window", type=int, default=0, help="no-op jobs in flight (256)")
     parser.add_argument("--runs", type=int, default=0, help="how often each case is repeated")
     parser.add_argument(
         "--dir", default=tempfile.gettempdir(), help="where servers keep their data"
@@ -65,34 +80,53 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         if name not in WORKS:
             parser.error(f"no work {name!r}; there are {', '.join(WORKS)}")
     options.peers = tuple(peer for peer in options.peers.split(",") if peer)
-    options.runs = options.runs or (QUICK if options.quick else FULL).runs
+    options.scale = scale_of(options)
+    if not any(cases(options)):
+        parser.error(f"no peer of these works starts with {' or '.join(options.peers)}")
     return options
 
 
-def measure(options: argparse.Namespace) -> list[Outcome]:
-    """Every case as often as asked, peers by turns; a skipped or failed one is not tried again."""
-    outcomes: list[Outcome] = []
+def scale_of(options: argparse.Namespace) -> Scale:
+    """How much is done, as the options say."""
+    scale = QUICK if options.quick else FULL
+    return replace(scale, runs=options.runs or scale.runs, window=options.window or scale.window)
+
+
+def cases(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    """Works and peers that are asked for."""
+    for name in options.only:
+        for peer in WORKS[name].peers:
+            if not options.peers or peer.startswith(options.peers):
+                yield name, peer
+
+
+def say_missing(options: argparse.Namespace) -> None:
+    """Which peers will be missing, and how to get them, before anything is measured."""
+    for peer in dict.fromkeys(peer for _, peer in cases(options)):
+        if why := make_peer(peer).available():
+            console.print(f"missing: {peer}: {why}", style="yellow", highlight=False, markup=False)
+
+
+def measure(options: argparse.Namespace, outcomes: list[Outcome]) -> None:
+    """Every case as often as asked, peers by turns; a missing or failed one is not tried again."""
     given_up: set[tuple[str, str]] = set()
     for name in options.only:
-        work = WORKS[name]
-        for run in range(options.runs if work.repeats else 1):
-            for peer in work.peers:
-                wanted = not options.peers or peer.startswith(options.peers)
-                if not wanted or (name, peer) in given_up:
+        for run in range(options.scale.runs if WORKS[name].repeats else 1):
+            for work, peer in cases(options):
+                if work != name or (work, peer) in given_up:
                     continue
-                outcome = in_folder(name, peer, options)
+                outcome = in_folder(work, peer, options)
                 outcomes.append(outcome)
                 say(outcome, run)
                 if outcome.skipped or outcome.failure:
-                    given_up.add((name, peer))
-    return outcomes
+                    given_up.add((work, peer))
 
 
 def in_folder(work: str, peer: str, options: argparse.Namespace) -> Outcome:
     """A case in a folder of its own, which is gone afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="rollq-bench-", dir=options.dir))
     try:
-        return run_case(work, peer, folder, options.quick)
+        return run_case(work, peer, folder, options.scale)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -101,7 +135,7 @@ def say(outcome: Outcome, run: int) -> None:
     """One line of progress."""
     what = f"{time.strftime('%H:%M:%S')} {outcome.work} {outcome.peer} run {run + 1}:"
     if outcome.skipped:
-        console.print(what, f"skipped, {outcome.skipped}", style="yellow", highlight=False)
+        console.print(what, f"missing, {outcome.skipped}", style="yellow", markup=False)
     elif outcome.failure:
         console.print(what, f"failed, {outcome.failure}", style="red", markup=False)
     else:

@@ -1,11 +1,12 @@
-"""One case in a process of its own: `python -m bench.case WORK PEER FOLDER full|quick`.
+"""One case in a process of its own: `python -m bench.case WORK PEER FOLDER SCALE`.
 
 A client library cannot disturb the next case that way, and a case that hangs can be ended with
-all that it started. The outcome is written to a file in the folder.
+all that it started. The scale comes as JSON; the outcome is written to a file in the folder.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -26,17 +27,17 @@ from bench.procs import (
     python,
     tail,
 )
-from bench.works import FULL, QUICK, Scale
+from bench.works import Scale
 from bench.works.all import WORKS
 
 OUTCOME = "outcome.json"
 LOG = "case.log"
 
 
-def run_case(work: str, peer: str, folder: Path, is_quick: bool) -> Outcome:
+def run_case(work: str, peer: str, folder: Path, scale: Scale) -> Outcome:
     """Do a case in a fresh process, and leave nothing of it running."""
     busy_percent = psutil.cpu_percent(0.2)
-    argv = python("bench.case", work, peer, str(folder), "quick" if is_quick else "full")
+    argv = python("bench.case", work, peer, str(folder), msgspec.json.encode(scale).decode())
     seconds_max = WORKS[work].case_s_max
     with (folder / LOG).open("wb") as log:
         case = subprocess.Popen(
@@ -75,31 +76,40 @@ def main() -> None:
     adopt_orphans()
     end_politely()
     die_with_parent()
-    work, peer, folder, size = sys.argv[1:]
+    work, peer, folder, scale_json = sys.argv[1:]
+    scale = msgspec.json.decode(scale_json, type=Scale).of(peer)
     try:
-        outcome = measure(work, peer, Path(folder), QUICK if size == "quick" else FULL)
+        outcome = measure(work, peer, Path(folder), scale)
         (Path(folder) / OUTCOME).write_bytes(msgspec.json.encode(outcome))
     finally:
         kill_descendants(os.getpid())
 
 
 def measure(work: str, key: str, folder: Path, scale: Scale) -> Outcome:
-    """Start, measure, stop. What was measured before a failure is kept."""
+    """Start, measure, stop. What was measured before a failure is kept.
+
+    A peer that does not start is missing, whatever its reason; that rollq does not is a failure.
+    """
     peer = make_peer(key)
     skipped = peer.available()
     if skipped:
         return Outcome(work, key, skipped=skipped)
     samples: list[Sample] = []
     version = failure = ""
+    is_started = key.startswith("rollq")
     try:
         version = peer.version()
         peer.start(folder / "servers")
+        is_started = True
         samples.extend(WORKS[work].measure(peer, scale))
     except Exception as error:  # whatever a peer's library raises is this case's failure
         traceback.print_exc()
         failure = f"{type(error).__name__}: {error}"
     finally:
-        peer.stop()
+        with contextlib.suppress(Exception):  # whatever it left behind is ended with the case
+            peer.stop()
+    if not is_started:
+        return Outcome(work, key, version, skipped=f"did not start: {failure}")
     return Outcome(work, key, version, tuple(samples), failure=failure)
 
 

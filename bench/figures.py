@@ -49,6 +49,13 @@ class Spread:
         """The largest."""
         return max(self.values)
 
+    @property
+    def text(self) -> str:
+        """The median, and the spread if there is one."""
+        if len(self.values) == 1:
+            return number(self.median)
+        return f"{number(self.median)} ({number(self.low)}–{number(self.high)})"
+
 
 Place = tuple[str, str, str]  # work, peer, figure
 

@@ -12,16 +12,17 @@ import psutil  # type: ignore[import-untyped]
 from rich.console import Console
 from rich.table import Table
 
-from bench.figures import Figures, Spread, number
-from bench.ratios import RATIOS, Ratio
+from bench.figures import Figures, number
+from bench.ratios import RATIOS
+from bench.targets import Verdict, verdicts
 from bench.works.all import WORKS
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 BUSY_PERCENT = 15  # above this a run was disturbed by others
 
 
 def print_report(figures: Figures, console: Console) -> None:
-    """One table a work, then the ratios, then what was skipped, failed or disturbed."""
+    """One table a work, the ratios, what a reader must know, and the targets last."""
     for name in WORKS:
         if figures.places(name):
             console.print(work_table(figures, name))
@@ -29,6 +30,11 @@ def print_report(figures: Figures, console: Console) -> None:
         console.print(ratio_table(figures))
     for line in remarks(figures):
         console.print(line, highlight=False, markup=False)
+    judged = verdicts(figures)
+    if any(one.value is not None for one in judged):
+        console.print(target_table(judged))
+    if left := [one.target.key for one in judged if one.value is None]:
+        console.print(f"targets that this run did not measure: {', '.join(left)}", highlight=False)
 
 
 def work_table(figures: Figures, work: str) -> Table:
@@ -40,59 +46,61 @@ def work_table(figures: Figures, work: str) -> Table:
         table.add_column(heading, justify="right")
     for peer in dict.fromkeys(peer for peer, _ in figures.places(work)):
         cells = (figures.get(work, peer, figure) for figure, _ in columns)
-        table.add_row(peer, *("—" if cell is None else cell_text(cell) for cell in cells))
+        table.add_row(peer, *("—" if cell is None else cell.text for cell in cells))
     return table
-
-
-def cell_text(spread: Spread) -> str:
-    """The median, and the spread if there is one."""
-    if len(spread.values) == 1:
-        return number(spread.median)
-    return f"{number(spread.median)} ({number(spread.low)}–{number(spread.high)})"
 
 
 def ratio_table(figures: Figures) -> Table:
     """What is compared, with both sides beside it."""
     table = Table(title="Ratios", title_justify="left")
     table.add_column("ratio", no_wrap=True)
-    for column in ("value", "wanted", "rollq", "peer"):
+    for column in ("value", "this", "peer"):
         table.add_column(column, justify="right")
     for ratio in RATIOS:
         value = ratio.value(figures)
         if value is not None:
-            style = "" if ratio.is_met(value) else "red"
-            table.add_row(
-                ratio.key, number(value), wanted(ratio), *sides(figures, ratio), style=style
-            )
+            sides = [figures.get(ratio.work, *side) for side in (ratio.ours, ratio.theirs) if side]
+            table.add_row(ratio.key, number(value), *(side.text for side in sides if side))
     return table
 
 
-def wanted(ratio: Ratio) -> str:
-    """The bound, as text."""
-    if ratio.wanted is None:
-        return ""
-    return f"{'≥' if ratio.at_least else '≤'} {number(ratio.wanted)}"
-
-
-def sides(figures: Figures, ratio: Ratio) -> tuple[str, str]:
-    """Both medians of a ratio."""
-    ours = figures.get(ratio.work, *ratio.ours)
-    theirs = figures.get(ratio.work, *ratio.theirs) if ratio.theirs else None
-    return (cell_text(ours) if ours else "", cell_text(theirs) if theirs else "")
+def target_table(judged: list[Verdict]) -> Table:
+    """The targets that this run measured, met or not."""
+    table = Table(title="Targets", title_justify="left")
+    table.add_column("target")
+    table.add_column("wanted", justify="right", no_wrap=True)
+    table.add_column("measured", justify="right", no_wrap=True)
+    table.add_column("met?", no_wrap=True)
+    table.add_column("rollq", justify="right")
+    table.add_column("peers")
+    for one in judged:
+        if one.value is None:
+            continue
+        table.add_row(
+            one.target.text,
+            one.target.bound(),
+            number(one.value),
+            {True: "yes", False: "NO", None: "—"}[one.is_met],
+            one.ours,
+            one.others,
+            style="red" if one.is_met is False else "",
+        )
+    return table
 
 
 def remarks(figures: Figures) -> list[str]:
-    """What a reader of the tables must know."""
-    lines = []
+    """What a reader of the tables must know. A peer that is missing everywhere is named once."""
+    lines: dict[str, None] = {}
     for outcome in figures.outcomes:
         name = f"{outcome.work} {outcome.peer}"
         if outcome.skipped:
-            lines.append(f"skipped: {name}: {outcome.skipped}")
+            lines[f"missing: {outcome.peer}: {outcome.skipped}"] = None
         if outcome.failure:
-            lines.append(f"failed: {name}: {outcome.failure}")
+            lines[f"failed: {name}: {outcome.failure}"] = None
         if outcome.busy_percent >= BUSY_PERCENT:
-            lines.append(f"disturbed: {name}: others used {outcome.busy_percent:.0f} % just before")
-    return lines
+            busy = f"others used {outcome.busy_percent:.0f} % just before"
+            lines[f"disturbed: {name}: {busy}"] = None
+    return list(lines)
 
 
 def write_json(figures: Figures, path: Path, is_quick: bool) -> None:
@@ -101,8 +109,7 @@ def write_json(figures: Figures, path: Path, is_quick: bool) -> None:
 
 
 def to_document(figures: Figures, is_quick: bool) -> dict[str, Any]:
-    """The JSON document: ratios by key, then every value of every run."""
-    values = {ratio.key: ratio.value(figures) for ratio in RATIOS}
+    """The JSON document: ratios by key (null: not measured), targets, every value of every run."""
     measured: dict[str, dict[str, dict[str, Any]]] = {}
     for work in WORKS:
         for peer, figure in figures.places(work):
@@ -121,12 +128,9 @@ def to_document(figures: Figures, is_quick: bool) -> dict[str, Any]:
             "kernel": platform.release(),
             "python": platform.python_version(),
         },
-        "ratios": {key: value for key, value in values.items() if value is not None},
-        "missed": [
-            ratio.key
-            for ratio in RATIOS
-            if (value := values[ratio.key]) is not None and not ratio.is_met(value)
-        ],
+        "ratios": {ratio.key: ratio.value(figures) for ratio in RATIOS},
+        "targets": [one.to_document() for one in verdicts(figures)],
+        "missed": [one.target.key for one in verdicts(figures) if one.is_met is False],
         "versions": {one.peer: one.version for one in figures.outcomes if one.version},
         "figures": measured,
         "remarks": remarks(figures),

@@ -18,6 +18,7 @@ from bench.figures import Sample, percentile
 COUNT_MAX: Final = 400_000
 IDLE_S_MAX: Final = 20.0
 WARM_UP_S: Final = 0.2
+FILL_WINDOW: Final = 2_048
 
 
 class Pipeline(Protocol):
@@ -85,6 +86,19 @@ def drive(pipeline: Pipeline, window: int, seconds: float) -> Rate:
             sent_at.extend([now] * count)
             sent += count
     return Rate(len(latencies), now - started, latencies)
+
+
+def fill_s(pipeline: Pipeline, count: int) -> float:
+    """Seconds until so many submits are acked, many of them outstanding."""
+    started = time.perf_counter()
+    sent = stored = 0
+    while stored < count:
+        more = min(count - sent, FILL_WINDOW - (sent - stored))
+        if more and (sent == stored or more >= FILL_WINDOW // 2 or sent + more == count):
+            pipeline.send(more)
+            sent += more
+        stored += pipeline.acked()
+    return time.perf_counter() - started
 
 
 async def drive_async(submit: Callable[[], Awaitable[object]], window: int, seconds: float) -> Rate:

@@ -21,7 +21,8 @@ CLASSES: Final = {
     "rq": ("redis_queues", "Rq"),
     "dramatiq": ("redis_queues", "Dramatiq"),
     "etcd": ("etcd", "Etcd"),
-    "rabbitmq-raw": ("rabbitmq", "Rabbitmq"),
+    "rabbitmq": ("rabbitmq", "Rabbitmq"),
+    "rabbitmq-raw": ("rabbitmq", "RabbitmqRaw"),
 }
 
 

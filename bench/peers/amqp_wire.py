@@ -19,6 +19,7 @@ CHANNEL_OPEN, CHANNEL_OPEN_OK = (20, 10), (20, 11)
 DECLARE, DECLARE_OK = (50, 10), (50, 11)
 CONFIRM, CONFIRM_OK = (85, 10), (85, 11)
 PUBLISH, ACK = (60, 40), (60, 80)
+GET, GET_OK, GET_EMPTY = (60, 70), (60, 71), (60, 72)
 DURABLE: Final = b"\x02"
 PERSISTENT: Final = struct.pack(">HB", 0x1000, 2)  # the flag of delivery-mode, and its value
 
@@ -52,6 +53,14 @@ class AmqpSocket:
         arguments = b"\0\0" + short(queue) + DURABLE + long(table)
         self.send(method(1, DECLARE, arguments))
         self._wait_for(DECLARE_OK)
+
+    def get(self, queue: str) -> bool:
+        """Whether a message of a queue was delivered. Without an ack it goes back with `close`."""
+        self.send(method(1, GET, b"\0\0" + short(queue) + b"\0"))
+        name, arguments = self.receive()[0]
+        if name not in (GET_OK, GET_EMPTY):
+            raise ConnectionError(f"the server said {name}: {arguments[:100]!r}")
+        return name == GET_OK
 
     def close(self) -> None:
         """Hang up."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.peers import pool_tasks
+from bench.peers.fresh import fresh_start_s
 from bench.procs import HOST, Process, free_ports, missing_module, python, stop_all
 from bench.window import keep_busy
 
@@ -64,6 +65,14 @@ class Dask:
         """Jobs a second; the key of each is its own, or Dask would not run it again."""
         self._run(pool_tasks.noop, payload, window, 0.3, 10_000)
         return self._run(pool_tasks.noop, payload, window, seconds, 10**9)
+
+    def first_result_s(self, payload: bytes) -> float:
+        """From starting scheduler and workers to the first result."""
+        return fresh_start_s(
+            self,
+            self._folder,
+            lambda: self._client.submit(pool_tasks.noop, payload, pure=False).result(),
+        )
 
     def run_true(self, count: int) -> float:
         """Through subprocess in the worker."""

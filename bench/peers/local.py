@@ -15,8 +15,8 @@ from typing import Final
 from bench.procs import missing_program, output_of, program
 from bench.window import Rate, drive_calls
 
-BLOCK: Final = b"x" * 4096
-WRITTEN_BLOCKS: Final = 4_096
+BLOCK_BYTES: Final = 4_096
+WRITTEN_BYTES: Final = 16 << 20
 SLOTS: Final = 2
 INPUT: Final = b"i" * 1_024
 SCRIPT: Final = "cat input; echo done"
@@ -53,18 +53,24 @@ class Local:
     def submit_rates(
         self, payload: bytes, windows: tuple[int, ...], seconds: float
     ) -> Iterator[tuple[int, Rate]]:
-        """4 KiB and one fdatasync each: at the end of a file, or over blocks written before."""
+        """4 KiB, or the payload if it is larger, and one fdatasync each.
+
+        At the end of a file, or one after the other over zeros written before, as a log does that
+        fills its segments.
+        """
+        block = payload.ljust(BLOCK_BYTES, b"x")
+        blocks = WRITTEN_BYTES // len(block)
         with (self._folder / "blocks").open("wb", buffering=0) as file:
             fd = file.fileno()
             if self._mode == "overwrite":
-                file.write(BLOCK * WRITTEN_BLOCKS)
+                file.write(bytes(blocks * len(block)))
                 os.fsync(fd)
             count = 0
 
             def write() -> None:
                 nonlocal count
-                at = count % WRITTEN_BLOCKS if self._mode == "overwrite" else count
-                os.pwrite(fd, BLOCK, at * len(BLOCK))
+                at = count % blocks if self._mode == "overwrite" else count
+                os.pwrite(fd, block, at * len(block))
                 os.fdatasync(fd)
                 count += 1
 

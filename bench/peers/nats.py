@@ -15,6 +15,7 @@ from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Any, Final
 
+from bench.peers.fresh import fresh_start_s
 from bench.peers.nats_failover import ASK_S_MAX, JOBS, SUBJECT, NatsLoad, is_current, stream_info
 from bench.peers.nats_wire import NatsSocket, PublishPipeline, publish
 from bench.procs import (
@@ -30,11 +31,10 @@ from bench.procs import (
     stop_all,
     wait_until,
 )
-from bench.window import IDLE_S_MAX, Rate, drive_async, pipeline_rates
+from bench.window import IDLE_S_MAX, Rate, drive_async, fill_s, pipeline_rates
 
 RESULTS: Final = "RESULTS"
 WORKERS: Final = 2
-FILL_WINDOW: Final = 2_048
 
 
 class Nats:
@@ -100,13 +100,18 @@ class Nats:
 
     def noop(self, payload: bytes, window: int, seconds: float) -> float:
         """Jobs a second through two worker processes."""
-        for number in range(WORKERS):
-            argv = python("bench.peers.nats_worker", str(self.port), self.mode)
-            self._workers.append(Process(argv, self.folder / f"worker-{number}.log"))
-        for worker in self._workers:
-            worker.wait_for_text("worker ready")
+        self._start_workers()
         run = self._core_noop if self.mode == "core" else self._stream_noop
         return asyncio.run(run(payload, window, seconds))
+
+    def first_result_s(self, payload: bytes) -> float:
+        """From starting the server, two workers and a client to the first result."""
+
+        def first() -> None:
+            self._start_workers()
+            asyncio.run(self._stream_noop(payload, 1, None))
+
+        return fresh_start_s(self, self.folder, first)
 
     def submit_rates(
         self, payload: bytes, windows: tuple[int, ...], seconds: float
@@ -135,8 +140,11 @@ class Nats:
         await client.close()
         return rate.per_s
 
-    async def _stream_noop(self, payload: bytes, window: int, seconds: float) -> float:
-        """Publish with an ack each, the result by its number over core NATS or a second stream."""
+    async def _stream_noop(self, payload: bytes, window: int, seconds: float | None) -> float:
+        """Publish with an ack each, the result by its number over core NATS or a second stream.
+
+        Without `seconds` it is one job.
+        """
         import nats  # noqa: PLC0415
 
         client = await nats.connect(f"nats://{HOST}:{self.port}")
@@ -161,10 +169,14 @@ class Nats:
             await stream.publish(SUBJECT, job_id + payload[16:])
             await done
 
-        await drive_async(one_job, window, 0.3)
-        rate = await drive_async(one_job, window, seconds)
+        if seconds is None:
+            await one_job()
+            rate = 0.0
+        else:
+            await drive_async(one_job, window, 0.3)
+            rate = (await drive_async(one_job, window, seconds)).per_s
         await client.close()
-        return rate.per_s
+        return rate
 
     # --- fail-over
 
@@ -207,6 +219,13 @@ class Nats:
         return [self.ports[name] for name, server in self.servers.items() if server.is_running]
 
     # --- helpers
+
+    def _start_workers(self) -> None:
+        for number in range(WORKERS):
+            argv = python("bench.peers.nats_worker", str(self.port), self.mode)
+            self._workers.append(Process(argv, self.folder / f"worker-{number}.log"))
+        for worker in self._workers:
+            worker.wait_for_text("worker ready")
 
     def _config(self, name: str, port: int, route_port: int, routes: list[str]) -> str:
         sync = "sync_interval: always" if self.is_durable else ""
@@ -270,17 +289,9 @@ class NatsRaw(Nats):
     def fill(self, payload: bytes, count: int) -> float:
         """Put jobs into the stream; seconds until all are stored."""
         link = NatsSocket(self.port)
-        pipeline = PublishPipeline(link, SUBJECT, payload)
-        started = time.perf_counter()
-        sent = stored = 0
-        while stored < count:
-            more = min(count - sent, FILL_WINDOW - (sent - stored))
-            if more:
-                pipeline.send(more)
-                sent += more
-            stored += pipeline.acked()
+        seconds = fill_s(PublishPipeline(link, SUBJECT, payload), count)
         link.close()
-        return time.perf_counter() - started
+        return seconds
 
     def rss_mb(self) -> float:
         """Memory of the server."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.peers import pool_tasks
+from bench.peers.fresh import fresh_start_s
 from bench.procs import HOST, OUR_TREE, missing_module
 from bench.window import keep_busy
 
@@ -56,6 +57,14 @@ class Ray:
         """Jobs a second."""
         self._run(pool_tasks.noop, payload, window, 1.0, 10_000)
         return self._run(pool_tasks.noop, payload, window, seconds, 10**9)
+
+    def first_result_s(self, payload: bytes) -> float:
+        """From starting the head to the first result."""
+        import ray  # noqa: PLC0415
+
+        return fresh_start_s(
+            self, self._folder, lambda: ray.get(ray.remote(pool_tasks.noop).remote(payload))
+        )
 
     def run_true(self, count: int) -> float:
         """Through subprocess in the worker."""

@@ -6,6 +6,7 @@ Celery, RQ and Dramatiq run as their documentation says, with two worker process
 
 from __future__ import annotations
 
+import itertools
 import socket
 import time
 from collections import deque
@@ -13,10 +14,13 @@ from collections.abc import Callable, Iterator
 from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Any, Final
+from uuid import uuid4
 
+from bench.peers.fresh import fresh_start_s
 from bench.procs import (
     HOST,
     Process,
+    disk_bytes,
     free_ports,
     missing_module,
     missing_program,
@@ -24,12 +28,14 @@ from bench.procs import (
     program,
     python,
     stop_all,
+    wait_until,
 )
 from bench.window import Rate, drive_calls, keep_busy, pipeline_rates
 
 SOCKET_S_MAX: Final = 20.0
 RECV_BYTES: Final = 1 << 18
 RESULT_S_MAX: Final = 30
+PUSH_VALUES: Final = 256
 WORKERS: Final = 2
 URL: Final = "BENCH_REDIS_URL"
 
@@ -43,7 +49,8 @@ class RedisServer:
         self._mode = mode
         self.port = 0
         self.folder = Path()
-        self.processes: list[Process] = []
+        self.server: Process | None = None
+        self.processes: list[Process] = []  # workers
 
     def available(self) -> str:
         """redis-server is a system package, the queues come from PyPI."""
@@ -59,18 +66,23 @@ class RedisServer:
         folder.mkdir(parents=True)
         self.folder = folder
         (self.port,) = free_ports(1)
+        self.start_server()
+
+    def start_server(self) -> None:
+        """Start it, or start it again on the disk it had; returns when it accepts connections."""
         argv = [program("redis-server"), "--bind", HOST, "--port", str(self.port)]
-        argv += ["--dir", str(folder)]
+        argv += ["--dir", str(self.folder)]
         if self._mode == "durable":
             argv += ["--appendonly", "yes", "--appendfsync", "always", "--save", ""]
-        server = Process(argv, folder / "redis.log")
-        self.processes.append(server)
-        server.wait_for_port(self.port)
+        self.server = Process(argv, self.folder / "redis.log")
+        self.server.wait_for_port(self.port)
 
     def stop(self) -> None:
         """End workers, then the server."""
         stop_all(self.processes)
         self.processes.clear()
+        if self.server is not None:
+            self.server.stop()
 
     @property
     def url(self) -> str:
@@ -84,7 +96,53 @@ class RedisServer:
             self.processes.append(Process(argv, log, {URL: self.url}))
 
 
-class RedisList(RedisServer):
+class RedisBacklog(RedisServer):
+    """Many jobs in a list, until somebody takes one."""
+
+    key = "jobs"
+
+    def fill(self, payload: bytes, count: int) -> float:
+        """Push jobs; seconds until all are stored."""
+        with open_link(self.port) as link:
+            return push_many(link, self.key, self.messages(payload), count)
+
+    def messages(self, payload: bytes) -> Iterator[bytes]:
+        """What is pushed, one after the other."""
+        return itertools.repeat(payload)
+
+    def rss_mb(self) -> float:
+        """Memory of the server."""
+        return self.server.rss_mb() if self.server else 0.0
+
+    def disk_bytes(self) -> int:
+        """What its files take."""
+        return disk_bytes(self.folder)
+
+    def restart(self, with_kill: bool) -> float:
+        """End the server and start it; seconds until a job is popped."""
+        if self.server is not None:
+            if with_kill:
+                self.server.kill()
+            else:
+                self.server.stop()
+        started = time.perf_counter()
+        self.start_server()
+        wait_until(self._pops, "a job")
+        return time.perf_counter() - started
+
+    def longest_stall_ms(self, payload: bytes) -> float | None:
+        """Not looked for: with an append-only file alone it takes no snapshots by itself."""
+        return None
+
+    def _pops(self) -> bool:
+        """Whether a job came; while it loads its file it says so instead."""
+        with open_link(self.port) as link:
+            link.sendall(command(b"RPOP", self.key.encode()))
+            answer = link.recv(RECV_BYTES)
+        return answer.startswith(b"$") and not answer.startswith(b"$-1")
+
+
+class RedisList(RedisBacklog):
     """LPUSH with as many in flight as told."""
 
     modules = ()
@@ -93,18 +151,16 @@ class RedisList(RedisServer):
         self, payload: bytes, windows: tuple[int, ...], seconds: float
     ) -> Iterator[tuple[int, Rate]]:
         """Raw pipelining."""
-        with socket.create_connection((HOST, self.port), SOCKET_S_MAX) as link:
-            link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            yield from pipeline_rates(PushPipeline(link, payload), windows, seconds)
+        with open_link(self.port) as link:
+            yield from pipeline_rates(PushPipeline(link, self.key, payload), windows, seconds)
 
 
 class PushPipeline:
     """One LPUSH after the other; each is answered by a line with the list's length."""
 
-    def __init__(self, link: socket.socket, payload: bytes) -> None:
+    def __init__(self, link: socket.socket, key: str, payload: bytes) -> None:
         self._link = link
-        parts = (b"LPUSH", b"jobs", payload)
-        self._one = b"*3\r\n" + b"".join(b"$%d\r\n%b\r\n" % (len(part), part) for part in parts)
+        self._one = command(b"LPUSH", key.encode(), payload)
 
     def send(self, count: int) -> None:
         """Send so many more."""
@@ -118,6 +174,32 @@ class PushPipeline:
                 raise ConnectionError(f"redis said {data[:100]!r}")
             if count := data.count(b"\n"):
                 return count
+
+
+def push_many(link: socket.socket, key: str, messages: Iterator[bytes], count: int) -> float:
+    """Fill a list, many values with a command: redis syncs once for each 16 KiB that it reads or
+    once for a command, whichever is more. Seconds until all are stored."""
+    started = time.perf_counter()
+    for first in range(0, count, PUSH_VALUES):
+        values = itertools.islice(messages, min(PUSH_VALUES, count - first))
+        link.sendall(command(b"LPUSH", key.encode(), *values))
+        answer = link.recv(RECV_BYTES)
+        if not answer.startswith(b":"):
+            raise ConnectionError(f"redis said {answer[:100]!r}")
+    return time.perf_counter() - started
+
+
+def open_link(port: int) -> socket.socket:
+    """A connection of the raw client."""
+    link = socket.create_connection((HOST, port), SOCKET_S_MAX)
+    link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return link
+
+
+def command(*parts: bytes) -> bytes:
+    """One command as redis reads it."""
+    words = b"".join(b"$%d\r\n%b\r\n" % (len(part), part) for part in parts)
+    return b"*%d\r\n%b" % (len(parts), words)
 
 
 class TaskQueue(RedisServer):
@@ -135,6 +217,15 @@ class TaskQueue(RedisServer):
             return 1
 
         return keep_busy(lambda: waiting.append(send()), collect, window, seconds)
+
+    def first_result_s(self, payload: bytes) -> float:
+        """From starting redis, two workers and a client to the first result."""
+
+        def first() -> None:
+            self.run_workers()
+            self.wait(self.sender(payload.decode())())
+
+        return fresh_start_s(self, self.folder, first)
 
     def submit_rates(
         self, payload: bytes, windows: tuple[int, ...], seconds: float
@@ -157,10 +248,22 @@ class TaskQueue(RedisServer):
         raise NotImplementedError
 
 
-class Celery(TaskQueue):
-    """Acks late, results in redis."""
+class Celery(TaskQueue, RedisBacklog):
+    """Acks late, results in redis. A backlog is one message of its client, under fresh ids."""
 
     modules = ("celery", "redis")
+    key = "celery"
+
+    def messages(self, payload: bytes) -> Iterator[bytes]:
+        """As Celery writes them."""
+        sent = self.sender(payload.decode())().id
+        with open_link(self.port) as link:
+            link.sendall(command(b"RPOP", self.key.encode()))
+            answer = b""
+            while answer.count(b"\r\n") < 2:
+                answer += link.recv(RECV_BYTES)
+        message, name = answer.split(b"\r\n")[1], sent.encode()
+        return (message.replace(name, str(uuid4()).encode()) for _ in itertools.count())
 
     def run_workers(self) -> None:
         """One worker with two processes."""

@@ -27,6 +27,7 @@ from bench.procs import (
 )
 from bench.window import Rate, drive_async, pipeline_rates
 from rollq import __version__
+from rollq.base.limits import MAP_WINDOW
 from rollq.roles.client.client import Client
 from rollq.roles.client.specs import JobSpec
 
@@ -130,9 +131,12 @@ class RollqServers:
 class Rollq(RollqServers):
     """The product's own client."""
 
+    map_window = MAP_WINDOW
+
     def noop(self, payload: bytes, window: int, seconds: float) -> float:
         """No-op jobs a second, through a function in the worker's loop."""
-        self.start_worker("noop", "job.assign.>", ahead=AHEAD)
+        if not self._workers:
+            self.start_worker("noop", "job.assign.>", ahead=AHEAD)
         return asyncio.run(self._noop(payload, window, seconds))
 
     def submit_rates(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bench.figures import Sample
 from bench.peers.base import Peer
@@ -22,9 +22,21 @@ class Scale:
     execs: int
     file_execs: int
     backlog: int
+    window: int = 256  # no-op jobs in flight
+    peers_kills: int = 5  # theirs take longer each
+    peers_stops: int = 2
+
+    def of(self, peer: str) -> Scale:
+        """What is asked of a peer: fewer faults than of rollq, whose worst gap is wanted."""
+        if peer.startswith("rollq"):
+            return self
+        kills, stops = min(self.kills, self.peers_kills), min(self.stops, self.peers_stops)
+        if peer.startswith("rabbitmq"):
+            stops = 0  # it notices a silent node after its net_ticktime, a minute: not waited for
+        return replace(self, kills=kills, stops=stops)
 
 
-FULL = Scale(False, 3, 4.0, 1.0, 20, 5, 3_000, 500, 1_000_000)
+FULL = Scale(False, 3, 3.0, 0.6, 20, 5, 3_000, 500, 1_000_000)
 QUICK = Scale(True, 1, 1.5, 0.4, 2, 1, 400, 100, 50_000)
 
 Measure = Callable[[Peer, Scale], Iterator[Sample]]

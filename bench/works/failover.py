@@ -136,7 +136,7 @@ async def _submit_for_ever(load: Load, acks: Acks) -> None:
 WORK = Work(
     "failover",
     "The leader of three dies under load",
-    ("rollq:r3", "nats:r3-durable", "etcd:r3"),
+    ("rollq:r3", "rabbitmq:r3", "etcd:r3", "nats:r3-durable"),
     measure,
     case_s_max=900,
     columns=(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol, cast
+from typing import Protocol, cast, runtime_checkable
 
 from bench.figures import Sample
 from bench.peers.base import Peer
 from bench.works import Scale, Work
 
 PAYLOAD = b"x" * 200
-WINDOW = 256
 
 
 class RunsJobs(Protocol):
@@ -20,10 +19,21 @@ class RunsJobs(Protocol):
         """Jobs a second from the client's submit to the client's result."""
 
 
+@runtime_checkable
+class HasMap(Protocol):
+    """A peer whose client keeps a window of its own unless it is told another."""
+
+    map_window: int
+
+
 def measure(peer: Peer, scale: Scale) -> Iterator[Sample]:
-    """One figure."""
-    rate = cast(RunsJobs, peer).noop(PAYLOAD, WINDOW, scale.noop_s)
-    yield Sample("jobs_per_s", rate)
+    """The same window for everybody, then the one that the client has by itself."""
+    runner = cast(RunsJobs, peer)
+    yield Sample("window", scale.window)
+    yield Sample("jobs_per_s", runner.noop(PAYLOAD, scale.window, scale.noop_s))
+    if isinstance(peer, HasMap):
+        yield Sample("map_window", peer.map_window)
+        yield Sample("map_jobs_per_s", runner.noop(PAYLOAD, peer.map_window, scale.noop_s))
 
 
 WORK = Work(
@@ -34,6 +44,7 @@ WORK = Work(
         "nats:core",
         "nats:default",
         "nats:durable",
+        "rabbitmq:durable",
         "celery:durable",
         "rq:durable",
         "dramatiq:durable",
@@ -42,5 +53,10 @@ WORK = Work(
     ),
     measure,
     case_s_max=90,
-    columns=(("jobs_per_s", "jobs/s"),),
+    columns=(
+        ("jobs_per_s", "jobs/s"),
+        ("window", "in flight"),
+        ("map_jobs_per_s", "with the client's own window: jobs/s"),
+        ("map_window", "in flight"),
+    ),
 )

@@ -1,4 +1,4 @@
-"""Durable submits of 200 bytes to three servers on this machine, acknowledged by a majority."""
+"""Durable submits to three servers on this machine, acknowledged by a majority."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from bench.works.submit import COLUMNS, measure
 
 WORK = Work(
     "replicated",
-    "Submits to three members, 200 B, majority on disk",
+    "Submits to three members, majority on disk: 200 B, then 64 KiB",
     (
         "rollq:r3",
         "rollq-raw:r3",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -51,7 +52,8 @@ def test_it_measures_and_cleans_up(tmp_path: Path) -> None:
     )
     assert bench.wait(WAIT_S_MAX) == 0
     document = json.loads(report.read_text())
-    assert set(document["ratios"]) == {"submit_many_per_s", "submit1_p50_vs_fdatasync"}
+    ratios = {key for key, value in document["ratios"].items() if value is not None}
+    assert ratios == {"submit_many_jobs_per_s", "submit1_p50_vs_fdatasync"}
     assert document["versions"]["rollq:r1"].startswith("rollq ")
     assert plot.read_text().startswith("<svg")
     assert list(data.iterdir()) == []
@@ -70,13 +72,34 @@ def test_told_to_end_it_stops_what_it_started(tmp_path: Path) -> None:
         bench.kill()
 
 
-def test_an_unknown_work_is_refused() -> None:
+def test_interrupted_it_reports_what_it_has_and_leaves_nothing(tmp_path: Path) -> None:
+    data, report = tmp_path / "data", tmp_path / "report.json"
+    data.mkdir()
+    peers = "local:append,rollq:r1"
+    bench = start(data, "--only", "submit", "--peers", peers, "--json", str(report))
+    try:
+        wait_until(lambda: any(" leader " in line for line in living(data)), "a member")
+        os.killpg(bench.pid, signal.SIGINT)  # as Ctrl-C does: everybody in the foreground
+        assert bench.wait(WAIT_S_MAX) == 130
+        wait_until(lambda: living(data) == [], "all to end")
+        assert list(data.iterdir()) == []
+        assert list(json.loads(report.read_text())["figures"]["submit"]) == ["local:append"]
+    finally:
+        bench.kill()
+
+
+def refusal(*arguments: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "bench", "--only", "nothing"],
+        [sys.executable, "-m", "bench", *arguments],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 2
-    assert "noop" in done.stderr
+    return done.stderr
+
+
+def test_an_unknown_work_or_peer_is_refused() -> None:
+    assert "noop" in refusal("--only", "nothing")
+    assert "nobody" in refusal("--only", "noop", "--peers", "nobody")

@@ -11,8 +11,9 @@ from rich.console import Console
 
 from bench.figures import Figures, Outcome, Sample, number, percentile
 from bench.plot import write_plot
-from bench.ratios import RATIOS, Ratio
+from bench.ratios import BY_KEY, RATIOS, Ratio
 from bench.report import print_report, remarks, to_document
+from bench.targets import TARGETS, Target
 from bench.works.all import WORKS
 
 PROMISED = [
@@ -20,20 +21,33 @@ PROMISED = [
     "noop_vs_jetstream_default",
     "noop_vs_core_nats",
     "submit64_vs_jetstream_always",
-    "submit64_vs_rabbitmq_quorum_raw",
+    "submit64_vs_rabbitmq_raw",
     "r3_submit64_vs_jetstream_r3_always",
     "r3_submit64_vs_etcd",
-    "r3_submit64_vs_jetstream_raw",
-    "r3_submit1024_vs_jetstream_raw",
-    "submit_many_per_s",
+    "r3_submit64_vs_jetstream_r3_raw",
+    "r3_submit1024_vs_jetstream_r3_raw",
+    "submit_many_jobs_per_s",
     "submit1_p50_vs_fdatasync",
-    "failover_kill_median_s",
-    "failover_kill_worst_s",
+    "failover_median_s",
+    "failover_worst_s",
     "failover_stop_median_s",
+    "failover_lost",
+    "failover_ended_twice",
+    "failover_run_again",
+    "failover_jetstream_median_s",
+    "failover_etcd_median_s",
+    "failover_rabbitmq_median_s",
     "exec_true_vs_spawn",
     "exec_files_vs_spawn",
     "exec_true_vs_ray",
+    "exec_files_vs_ray",
     "exec_true_vs_dask",
+    "exec_files_vs_dask",
+    "backlog_rss_mb",
+    "backlog_restart_s",
+    "backlog_stall_ms",
+    "backlog_first_result_s",
+    "noop_vs_rabbitmq",
     "noop_vs_celery",
     "noop_vs_rq",
     "noop_vs_dramatiq",
@@ -54,10 +68,51 @@ def three_runs() -> Figures:
     return Figures(runs)
 
 
+def measured(figures: Figures) -> dict[str, float]:
+    """The ratios of a document that have a value."""
+    ratios = to_document(figures, is_quick=True)["ratios"]
+    return {key: value for key, value in ratios.items() if value is not None}
+
+
 def test_the_promised_keys_are_there_once() -> None:
     keys = [ratio.key for ratio in RATIOS]
     assert set(PROMISED) <= set(keys)
     assert len(keys) == len(set(keys))
+    assert list(to_document(Figures([]), is_quick=True)["ratios"]) == keys
+
+
+def test_every_target_is_of_a_ratio_and_named_once() -> None:
+    keys = [target.key for target in TARGETS]
+    assert set(keys) <= set(BY_KEY)
+    assert len(keys) == len(set(keys))
+
+
+@pytest.mark.parametrize(
+    ("target", "value", "is_met"),
+    [
+        (Target("a", "", at_least=2), 2.0, True),
+        (Target("a", "", at_least=2), 1.9, False),
+        (Target("a", "", at_most=0), 0.0, True),
+        (Target("a", "", at_most=0), 1.0, False),
+        (Target("a", "", at_most=1), None, None),
+        (Target("a", ""), 5.0, None),
+    ],
+)
+def test_a_target_is_met_by_its_bound(
+    target: Target, value: float | None, is_met: bool | None
+) -> None:
+    assert target.is_met(value) is is_met
+
+
+def test_the_document_has_every_target_with_what_peers_gave() -> None:
+    gaps = [("rollq:r3", 0.2), ("etcd:r3", 1.5), ("rabbitmq:r3", 0.4)]
+    figures = Figures([outcome("failover", peer, kill_gap_s=gap) for peer, gap in gaps])
+    targets = to_document(figures, is_quick=False)["targets"]
+    assert [one["key"] for one in targets] == [target.key for target in TARGETS]
+    median = next(one for one in targets if one["key"] == "failover_median_s")
+    assert (median["measured"], median["at_most"], median["met"]) == (0.2, 0.3, True)
+    assert (median["rollq"], median["peers"]) == ("0.2", "etcd:r3 1.5, rabbitmq:r3 0.4")
+    assert all(one["met"] is None for one in targets if one["measured"] is None)
 
 
 @pytest.mark.parametrize("ratio", RATIOS, ids=lambda ratio: ratio.key)
@@ -69,7 +124,7 @@ def test_a_ratio_compares_what_its_work_measures(ratio: Ratio) -> None:
 
 def test_a_ratio_divides_medians() -> None:
     document = to_document(three_runs(), is_quick=False)
-    assert document["ratios"] == {"noop_vs_jetstream_always": 10.0}
+    assert measured(three_runs()) == {"noop_vs_jetstream_always": 10.0}
     assert document["missed"] == ["noop_vs_jetstream_always"]
     cell = document["figures"]["noop"]["rollq:r1"]["jobs_per_s"]
     assert cell == {"median": 20.0, "low": 10.0, "high": 30.0, "values": [30.0, 10.0, 20.0]}
@@ -78,40 +133,40 @@ def test_a_ratio_divides_medians() -> None:
 def test_the_worst_is_the_largest_and_zero_is_a_value() -> None:
     gaps = tuple(Sample("kill_gap_s", gap) for gap in (0.1, 0.2, 0.9))
     figures = Figures([Outcome("failover", "rollq:r3", "", (*gaps, Sample("lost", 0)))])
-    document = to_document(figures, is_quick=True)
-    assert document["ratios"] == {
-        "failover_kill_median_s": 0.2,
-        "failover_kill_worst_s": 0.9,
+    assert measured(figures) == {
+        "failover_median_s": 0.2,
+        "failover_worst_s": 0.9,
         "failover_lost": 0,
     }
-    assert document["missed"] == []
+    assert to_document(figures, is_quick=True)["missed"] == []
 
 
 def test_a_peer_that_measured_nothing_gives_no_ratio() -> None:
     figures = Figures([outcome("noop", "rollq:r1", jobs_per_s=5), outcome("noop", "nats:core")])
-    assert to_document(figures, is_quick=True)["ratios"] == {}
+    assert measured(figures) == {}
 
 
 def test_a_small_backlog_says_nothing_of_a_million_jobs() -> None:
     def ratios(jobs: float) -> dict[str, float]:
-        figures = Figures([outcome("backlog", "rollq:r1", jobs=jobs, rss_full_mb=90)])
-        found: dict[str, float] = to_document(figures, is_quick=True)["ratios"]
-        return found
+        return measured(Figures([outcome("backlog", "rollq:r1", jobs=jobs, rss_full_mb=90)]))
 
     assert ratios(50_000) == {}
     assert ratios(1_000_000) == {"backlog_rss_mb": 90}
 
 
-def test_remarks_name_what_was_skipped_failed_or_disturbed() -> None:
+def test_remarks_name_what_was_missing_once_failed_or_disturbed() -> None:
     figures = Figures(
         [
             Outcome("noop", "rq:durable", skipped="no redis-server: apt-get install redis-server"),
+            Outcome(
+                "submit", "rq:durable", skipped="no redis-server: apt-get install redis-server"
+            ),
             Outcome("noop", "ray:default", failure="RuntimeError: no"),
             Outcome("noop", "nats:core", busy_percent=40),
             Outcome("noop", "dask:default", busy_percent=3),
         ]
     )
-    assert [line.split(":")[0] for line in remarks(figures)] == ["skipped", "failed", "disturbed"]
+    assert [line.split(":")[0] for line in remarks(figures)] == ["missing", "failed", "disturbed"]
     assert "apt-get install redis-server" in remarks(figures)[0]
 
 
@@ -120,6 +175,9 @@ def test_the_tables_show_median_and_spread() -> None:
     print_report(three_runs(), Console(file=text, width=120))
     assert "20 (10–30)" in text.getvalue()
     assert "noop_vs_jetstream_always" in text.getvalue()
+    row = next(line for line in text.getvalue().splitlines() if "≥ 15" in line)
+    assert "NO" in row
+    assert "did not measure: noop_vs_jetstream_default" in text.getvalue()
 
 
 def test_the_plot_has_a_bar_for_each_peer(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from collections import deque
 import pytest
 
 from bench import window
-from bench.window import drive, drive_async, drive_calls, keep_busy
+from bench.window import drive, drive_async, drive_calls, fill_s, keep_busy
 
 
 class Echo:
@@ -85,3 +85,23 @@ def test_a_busy_peer_gets_all_its_jobs_and_no_more_than_its_window() -> None:
 
     assert keep_busy(submit, collect, 7, 60, lambda: left > 0) > 0
     assert (left, len(waiting), most) == (0, 0, 7)
+
+
+def test_a_fill_stores_exactly_as_many_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window, "FILL_WINDOW", 8)
+    stored = 0
+
+    class Counting(Echo):
+        def acked(self) -> int:
+            nonlocal stored
+            count = super().acked()
+            assert count, "nothing is on the way, so this would wait for ever"
+            stored += count
+            return count
+
+    for count in (0, 1, 7, 8, 9, 50):
+        stored = 0
+        echo = Counting(at_once=3)
+        assert fill_s(echo, count) >= 0
+        assert (stored, echo.waiting) == (count, 0)
+        assert echo.most <= 8

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from bench.peers import CLASSES, make_peer
-from bench.peers.amqp_wire import ACK, AmqpSocket, ConfirmPipeline, method
+from bench.peers import CLASSES, make_peer, redis_queues
+from bench.peers.amqp_wire import ACK, GET_EMPTY, GET_OK, AmqpSocket, ConfirmPipeline, method
 from bench.peers.etcd import fields, put_request
 from bench.peers.nats_wire import NatsSocket, PublishPipeline, publish
-from bench.peers.redis_queues import PushPipeline
+from bench.peers.redis_queues import PushPipeline, command, push_many
 from bench.works.all import WORKS
 
 
@@ -97,9 +97,32 @@ def test_amqp_anything_else_is_a_refusal(pair: tuple[socket.socket, socket.socke
         pipeline.acked()
 
 
+@pytest.mark.parametrize(("answer", "is_there"), [(GET_OK, True), (GET_EMPTY, False)])
+def test_amqp_says_whether_a_message_was_there(
+    pair: tuple[socket.socket, socket.socket], answer: tuple[int, int], is_there: bool
+) -> None:
+    ours, theirs = pair
+    theirs.sendall(method(1, answer, b""))
+    assert amqp_on(ours).get("jobs") is is_there
+    assert theirs.recv(1000) == method(1, (60, 70), b"\0\0\x04jobs\0")
+
+
+def test_redis_is_filled_by_commands_of_many_values(
+    pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redis_queues, "PUSH_VALUES", 2)
+    ours, theirs = pair
+    theirs.sendall(b":3\r\n")  # one answer is enough: the second read finds the end
+    theirs.shutdown(socket.SHUT_WR)
+    with pytest.raises(ConnectionError):
+        push_many(ours, "k", iter([b"a", b"b", b"c", b"d"]), 3)
+    pushed = command(b"LPUSH", b"k", b"a", b"b") + command(b"LPUSH", b"k", b"c")
+    assert theirs.recv(1000) == pushed
+
+
 def test_redis_counts_answers_and_sees_errors(pair: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = pair
-    pipeline = PushPipeline(ours, b"job")
+    pipeline = PushPipeline(ours, "jobs", b"job")
     pipeline.send(1)
     assert theirs.recv(1000) == b"*3\r\n$5\r\nLPUSH\r\n$4\r\njobs\r\n$3\r\njob\r\n"
     theirs.sendall(b":1\r\n:2\r\n")
