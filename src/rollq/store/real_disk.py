@@ -13,7 +13,6 @@ import fcntl
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -47,7 +46,7 @@ class RealDisk:
         self._files: OrderedDict[str, _File] = OrderedDict()  # least recently used first
         self._mutex = threading.Lock()  # over `_files` and `_users` of each
         self._folders: dict[str, bool] = {}  # known to be there; True: its name is durable
-        with _explained(f"open the state directory {root}"):
+        with _Explained("open the state directory", root):
             if not root.is_dir():
                 root.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
                 self._sync_folder(root.parent)
@@ -64,7 +63,7 @@ class RealDisk:
 
     def names(self, folder: str) -> list[str]:
         """Sorted file names in a folder."""
-        with _explained(f"list {folder}"):
+        with _Explained("list", folder):
             try:
                 with os.scandir(self._path(folder)) as entries:
                     return sorted(entry.name for entry in entries if entry.is_file())
@@ -73,7 +72,7 @@ class RealDisk:
 
     def size(self, name: str) -> int:
         """Length in bytes; -1 if there is no such file."""
-        with _explained(f"look at {name}"):
+        with _Explained("look at", name):
             try:
                 return os.stat(self._path(name)).st_size
             except FileNotFoundError:
@@ -81,7 +80,7 @@ class RealDisk:
 
     def read(self, name: str, offset: int, length: int) -> bytes:
         """Up to `length` bytes."""
-        with _explained(f"read {name}"), self._held(name) as file:
+        with _Explained("read", name), _Held(self, name) as file:
             piece = os.pread(file.fd, length, offset)
             if len(piece) == length or not piece:
                 return piece
@@ -94,7 +93,7 @@ class RealDisk:
 
     def write(self, name: str, offset: int, data: bytes) -> None:
         """Write all of it."""
-        with _explained(f"write {name}"), self._held(name, create=True) as file:
+        with _Explained("write", name), _Held(self, name, create=True) as file:
             file.dirty = True
             view = memoryview(data)
             while view:
@@ -104,13 +103,13 @@ class RealDisk:
 
     def truncate(self, name: str, length: int) -> None:
         """Cut or zero-extend."""
-        with _explained(f"truncate {name}"), self._held(name, create=True) as file:
+        with _Explained("truncate", name), _Held(self, name, create=True) as file:
             file.dirty = True
             os.ftruncate(file.fd, length)
 
     def sync(self, name: str) -> None:
         """fdatasync."""
-        with _explained(f"sync {name}"), self._held(name) as file:
+        with _Explained("sync", name), _Held(self, name) as file:
             if self._syncs:
                 os.fdatasync(file.fd)
             file.dirty = False
@@ -119,7 +118,7 @@ class RealDisk:
         """Atomic replace."""
         if old == new:
             return
-        with _explained(f"rename {old} to {new}"):
+        with _Explained(f"rename {old} to", new):
             self._make_folder(new)
             with self._mutex:
                 os.replace(self._path(old), self._path(new))
@@ -130,14 +129,14 @@ class RealDisk:
 
     def remove(self, name: str) -> None:
         """Delete if it is there."""
-        with _explained(f"remove {name}"), self._mutex:
+        with _Explained("remove", name), self._mutex:
             self._forget(name)
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._path(name))
 
     def sync_dir(self, folder: str) -> None:
         """fsync of the folder, and of the root if the folder is new there."""
-        with _explained(f"sync the folder {folder}"):
+        with _Explained("sync the folder", folder):
             try:
                 self._sync_folder(self._path(folder))
             except FileNotFoundError:
@@ -182,24 +181,6 @@ class RealDisk:
             ) from None
         os.ftruncate(self._lock_fd, 0)
         os.pwrite(self._lock_fd, f"{os.getpid()}\n".encode(), 0)
-
-    @contextlib.contextmanager
-    def _held(self, name: str, *, create: bool = False) -> Iterator[_File]:
-        """An open file that nobody closes meanwhile."""
-        with self._mutex:
-            file = self._files.get(name)
-            if file is None:
-                file = self._open(name, create=create)
-            else:
-                self._files.move_to_end(name)
-            file.users += 1
-        try:
-            yield file
-        finally:
-            with self._mutex:
-                file.users -= 1
-                if file.gone and not file.users:
-                    os.close(file.fd)
 
     def _open(self, name: str, *, create: bool) -> _File:
         if create:
@@ -255,13 +236,50 @@ class _File:
         self.gone = False  # to be closed by the last user
 
 
-@contextlib.contextmanager
-def _explained(what: str) -> Iterator[None]:
-    """Turn the system's errors into ours."""
-    try:
-        yield
-    except OSError as error:
-        reason = f"cannot {what}: {error.strerror or error}"
+class _Held:
+    """An open file that nobody closes meanwhile. Not a generator: every turn of a member takes
+    several."""
+
+    __slots__ = ("_disk", "_file")
+
+    def __init__(self, disk: RealDisk, name: str, *, create: bool = False) -> None:
+        with disk._mutex:
+            file = disk._files.get(name)
+            if file is None:
+                file = disk._open(name, create=create)
+            else:
+                disk._files.move_to_end(name)
+            file.users += 1
+        self._disk = disk
+        self._file = file
+
+    def __enter__(self) -> _File:
+        return self._file
+
+    def __exit__(self, *raised: object) -> None:
+        file = self._file
+        with self._disk._mutex:
+            file.users -= 1
+            if file.gone and not file.users:
+                os.close(file.fd)
+
+
+class _Explained:
+    """Turns the system's errors into ours."""
+
+    __slots__ = ("_name", "_verb")
+
+    def __init__(self, verb: str, name: object) -> None:
+        self._verb = verb
+        self._name = name
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if not isinstance(error, OSError):
+            return
+        reason = f"cannot {self._verb} {self._name}: {error.strerror or error}"
         if error.errno in _FULL:
             code, hint = ErrorCode.DISK_FULL, "make room and start the member again"
         elif error.errno in _FORBIDDEN:
