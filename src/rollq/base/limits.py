@@ -84,7 +84,7 @@ BATCHES_KEPT_MAX: Final = 100_000  # bulk keys remembered; the oldest is forgott
 BATCH_KEY_BYTES_MAX: Final = 256
 WORKER_NAME_BYTES_MAX: Final = 256
 PATTERN_BYTES_MAX: Final = SUBJECT_BYTES_MAX
-LEASE_MS_MIN: Final = 1_000  # the grid's setting: less, and busy workers would lose all they run
+LEASE_MS_MIN: Final = 1_000  # the grid's or a job's own: less, and busy workers would lose it
 DURATION_MS_MAX: Final = 366 * 24 * 3_600_000  # no delay, lease or TTL is longer than a year
 # Results that were not yet taken by the grid; at this many the worker grants no more credit.
 UNTAKEN_RESULTS_MAX: Final = 1_024

@@ -18,6 +18,7 @@ from rollq.base.limits import (
     DURATION_MS_MAX,
     EXEC_NAME_BYTES_MAX,
     INLINE_BYTES_MAX,
+    LEASE_MS_MIN,
     PRIORITY_MAX,
     QUEUE_NAME_BYTES_MAX,
     QUEUES_MAX,
@@ -84,6 +85,8 @@ def refuse_options(options: JobOptions) -> Refused | None:
     )
     if min(durations) < 0 or max(durations) > DURATION_MS_MAX:
         return refused_bounds(f"a duration is not 0 to {DURATION_MS_MAX} ms")
+    if 0 < options.lease_ms < LEASE_MS_MIN:
+        return refused_bounds(f"lease_ms is less than {LEASE_MS_MIN}")
     if len(options.retry_exit_codes) > RETRY_EXIT_CODES_MAX:
         return refused_bounds("too many retry_exit_codes")
     if is_long(options.worker_name, WORKER_NAME_BYTES_MAX):

@@ -107,6 +107,7 @@ def test_an_id_names_one_job_for_ever(other: SubmitJob, ended: bool) -> None:
         submit("a", priority=-1),
         submit("a", max_attempts=limits.ATTEMPTS_MAX + 1),
         submit("a", delay_ms=-1),
+        submit("a", lease_ms=limits.LEASE_MS_MIN - 1),
         submit("a", expire_ms=limits.DURATION_MS_MAX + 1),
         submit("a", retry_exit_codes=tuple(range(limits.RETRY_EXIT_CODES_MAX + 1))),
         submit("a", worker_name="w" * (limits.WORKER_NAME_BYTES_MAX + 1)),

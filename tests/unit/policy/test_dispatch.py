@@ -32,10 +32,10 @@ def test_a_decision_names_attempt_incarnation_and_lease() -> None:
     desk = Desk()
     desk.worker("w", 2, incarnation=7)
     desk.submit("plain")
-    desk.submit("own", lease_ms=123)
+    desk.submit("own", lease_ms=1_234)
     assert desk.decide() == [
         AssignJob(job_id("plain"), worker_id("w"), 7, 1, desk.state.settings.lease_ms),
-        AssignJob(job_id("own"), worker_id("w"), 7, 1, 123),
+        AssignJob(job_id("own"), worker_id("w"), 7, 1, 1_234),
     ]
 
 

@@ -94,6 +94,7 @@ def test_no_options_are_none() -> None:
         {"delay": "1s"},
         {"delay": float("nan")},
         {"expire": float("inf")},
+        {"lease": 0.999},
         {"retry_exit_codes": ["1"]},
         {"colour": "red"},
     ],

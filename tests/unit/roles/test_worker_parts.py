@@ -17,7 +17,7 @@ from rollq.roles.worker import guard_main
 from rollq.roles.worker.ahead import Lookahead
 from rollq.roles.worker.app import load_apps, raised, returned
 from rollq.roles.worker.capture import Tail
-from rollq.roles.worker.cpu import CpuCap
+from rollq.roles.worker.cpu import CALM_SAMPLES, CpuCap
 from rollq.roles.worker.execs import ExecDir
 from rollq.roles.worker.outputs import Ending, collect_outputs, encode_result, stamp_input
 from rollq.roles.worker.setup import NodeSetup
@@ -161,6 +161,21 @@ def test_the_cpu_cap_tells_changes_only() -> None:
     assert said == [None, CpuBusy(), None, CpuOk(), None]
     assert cap.sample() in (None, CpuBusy())
     assert CpuCap(1.0).sample() is None
+
+
+def test_the_cpu_cap_says_once_that_it_holds_jobs_back(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "rollq.worker")
+    cap = CpuCap(0.75)
+    for load in (0.9, 0.1, 0.9, 0.8):  # it swings
+        cap.judge(load)
+    (said,) = caplog.messages
+    assert "at 90 %, above the cap of 75 %" in said
+    for _ in range(3 * CALM_SAMPLES):
+        cap.judge(0.2)
+    assert len(caplog.messages) == 2
+    assert "calm again" in caplog.messages[1]
+    cap.judge(0.9)
+    assert len(caplog.messages) == 3
 
 
 def test_what_functions_return_and_raise() -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final, TypedDict
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.ids import GUID_BYTES, NIL_ID, ClientId, JobId, guid_from_text
 from rollq.base.jobs import JobOptions
-from rollq.base.limits import INLINE_BYTES_MAX, PRIORITY_MAX
+from rollq.base.limits import INLINE_BYTES_MAX, LEASE_MS_MIN, PRIORITY_MAX
 from rollq.wire.messages import SubmitJob
 from rollq.wire.models import InputFile, encode_model, job_request
 
@@ -25,7 +25,7 @@ class Options(TypedDict, total=False):
     priority: int  # 0 to 9, higher first
     delay: float  # not before this long after acceptance
     max_attempts: int
-    lease: float  # how long a silent worker is trusted
+    lease: float  # how long a silent worker is trusted; 1 s at least
     run_limit: float  # the process tree is killed after this
     run_limit_soft: float  # and asked to end after this
     expire: float  # dead if still waiting after this
@@ -106,6 +106,9 @@ def job_options(options: Options) -> JobOptions | None:
             raise _bad_option(name, value, WHOLE if convert is _count else SECONDS) from None
     if not 0 <= values.get("priority", 0) <= PRIORITY_MAX:
         raise _bad_option("priority", values["priority"], f"use 0 to {PRIORITY_MAX}, higher first")
+    if 0 < values.get("lease_ms", 0) < LEASE_MS_MIN:
+        hint = f"use {LEASE_MS_MIN / 1000:g} s or more, or leave it out: the cluster's setting"
+        raise _bad_option("lease", options["lease"], hint)
     made = JobOptions(**values)
     return None if made == JobOptions() else made
 

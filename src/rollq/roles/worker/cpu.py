@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 import psutil  # type: ignore[import-untyped]
@@ -9,7 +10,10 @@ import psutil  # type: ignore[import-untyped]
 from rollq.roles.worker.setup import CPU_CAP_OFF
 from rollq.roles.worker.signals import CpuBusy, CpuOk
 
+log = logging.getLogger("rollq.worker")
+
 SAMPLE_MS: Final = 250
+CALM_SAMPLES: Final = 8  # so many in a row below the cap, and the busy time is over for people
 
 
 class CpuCap:
@@ -22,6 +26,8 @@ class CpuCap:
     def __init__(self, cap: float) -> None:
         self._cap = cap
         self.busy = False
+        self._is_told = False  # people know that jobs are held back
+        self._calm = 0
         if cap < CPU_CAP_OFF:
             psutil.cpu_percent(None)  # the first call only sets the start of the first interval
 
@@ -34,7 +40,23 @@ class CpuCap:
     def judge(self, load: float) -> CpuOk | CpuBusy | None:
         """Compare a load (0 to 1) with the cap."""
         busy = load > self._cap
+        self._tell(load, busy=busy)
         if busy is self.busy:
             return None
         self.busy = busy
         return CpuBusy() if busy else CpuOk()
+
+    def _tell(self, load: float, *, busy: bool) -> None:
+        """One line when jobs begin to be held back, and one when that is over: a load that swings
+        around the cap makes no more."""
+        self._calm = 0 if busy else self._calm + 1
+        if busy and not self._is_told:
+            self._is_told = True
+            log.info(
+                "the CPU is at %d %%, above the cap of %d %%: one job at a time until it is calmer",
+                round(load * 100),
+                round(self._cap * 100),
+            )
+        elif self._is_told and self._calm >= CALM_SAMPLES:
+            self._is_told = False
+            log.info("the CPU is calm again: as many jobs as there are slots")
