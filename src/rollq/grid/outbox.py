@@ -5,21 +5,10 @@ Effects are never stored. A receiver that got them already knows them by job id 
 
 from __future__ import annotations
 
-from rollq.base.ids import ClientId, WorkerId
-from rollq.grid.effects import Effect, SendResult
+from rollq.base.ids import ClientId
+from rollq.grid.effects import SendResult
 from rollq.grid.facts import result_of
 from rollq.grid.state import GridState
-from rollq.grid.workers import orders_of
-
-
-def owed_to_worker(state: GridState, worker_id: WorkerId) -> list[Effect]:
-    """Every assignment that this worker holds, and every stop that it was asked for."""
-    worker = state.workers.get(worker_id)
-    orders: list[Effect] = []
-    if worker is not None:
-        for job_id in worker.held:
-            orders.extend(orders_of(state, state.jobs[job_id]))
-    return orders
 
 
 def owed_to_client(

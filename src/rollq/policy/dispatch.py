@@ -182,11 +182,6 @@ class Dispatcher:
 
     # --- views
 
-    def waiting_count(self, queue: str) -> int:
-        """How many jobs and tasks wait in a queue and could be assigned."""
-        record = self._state.queues.get(queue)
-        return record.counts[QUEUED] + record.tasks_waiting if record is not None else 0
-
     def explain(self, job_id: JobId) -> str:
         """In words, why a job or an array is not running."""
         self._backlog.freshen()

@@ -132,13 +132,6 @@ class Expiry:
 
     # --- what is due
 
-    def next_due_ms(self) -> int | None:
-        """When `due` will have something to do; None if nothing is timed."""
-        if self._scan is not None:
-            return self._gained_ms
-        timers = (self._leases, self._delays, self._waits, self._keeps, self._graces)
-        return min((due for timer in timers if (due := timer.next_ms()) is not None), default=None)
-
     def due(self, state: GridState, now_ms: int, jitter: Jitter, count_max: int) -> list[Command]:
         """Commands for what is over, of up to `count_max` jobs in all.
 

@@ -23,9 +23,10 @@ from rollq.grid.command_codec import encode_batch
 from rollq.grid.effects import Applied, Done, Effect, Known, Outcome, SendAssign, SendResult
 from rollq.grid.events import Event
 from rollq.grid.invariants import check
-from rollq.grid.outbox import owed_to_client, owed_to_worker
+from rollq.grid.outbox import owed_to_client
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
 from rollq.grid.state import PREFIX_BYTES, GridState
+from rollq.grid.workers import orders_of
 from tests.scenarios.blocks import Block
 from tests.scenarios.runner import Machine
 
@@ -254,7 +255,9 @@ def _owed(world: World, block: Block) -> str:
 
 
 def _orders(world: World, block: Block) -> str:
-    orders = owed_to_worker(world.state, id_of(block.word(0)))
+    worker = world.state.workers.get(id_of(block.word(0)))
+    held = [] if worker is None else [world.state.jobs[job_id] for job_id in worker.held]
+    orders = [order for record in held for order in orders_of(world.state, record)]
     return "\n".join(world.effect_text(order) for order in orders) or "(nothing)"
 
 

@@ -1,8 +1,7 @@
 from rollq.base.ids import task_id
 from rollq.base.jobs import Status
 from rollq.grid.commands import CancelJobs, ConfirmResults, ForgetJobs, OpenClient, PauseQueue
-from rollq.grid.effects import SendAssign, SendCancel
-from rollq.grid.outbox import owed_to_client, owed_to_worker
+from rollq.grid.outbox import owed_to_client
 from rollq.grid.views import (
     array_view,
     client_view,
@@ -112,19 +111,6 @@ def test_dead_jobs_come_in_pages() -> None:
     page = dead_page(grid.state, page.after, 2)
     assert [job.job_id for job in page.jobs] == [job_id("c")]
     assert dead_page(grid.state, page.after, 2).jobs == []
-
-
-def test_a_worker_is_owed_what_it_holds() -> None:
-    grid = Grid()
-    grid.start("a", "b")
-    grid.apply(CancelJobs((job_id("b"),)))
-    orders = owed_to_worker(grid.state, worker_id("w1"))
-    assert [(type(order), order.job_id) for order in orders] == [
-        (SendAssign, job_id("a")),
-        (SendAssign, job_id("b")),
-        (SendCancel, job_id("b")),
-    ]
-    assert owed_to_worker(grid.state, worker_id("gone")) == []
 
 
 def test_a_client_is_owed_every_end_until_it_confirms() -> None:

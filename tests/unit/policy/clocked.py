@@ -37,6 +37,16 @@ class Leader(Grid):
         self.now_ms = now_ms
         return self.expiry.due(self.state, now_ms, MiddleJitter(), count_max)
 
+    def next_due_ms(self) -> int | None:
+        """The earliest of all timers; None if nothing is timed."""
+        due = [timers.next_ms() for timers in self.expiry._timers]
+        return min((one for one in due if one is not None), default=None)
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether records are left whose timers are not known."""
+        return self.expiry._scan is not None
+
     def run(self, now_ms: int) -> list[Command]:
         """Let time pass and apply what is due."""
         due = self.at(now_ms)

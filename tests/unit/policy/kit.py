@@ -5,6 +5,7 @@ from __future__ import annotations
 from rollq.base.ids import JobId
 from rollq.grid.commands import AssignJob, AssignTask, Command, ForgetJobs, OpenWorker
 from rollq.grid.effects import Applied, Refused
+from rollq.grid.views import queue_view
 from rollq.policy.dispatch import Dispatcher
 from tests.unit.grid.kit import Grid, job_id, worker_id
 
@@ -68,7 +69,8 @@ class Desk(Grid):
 
     def waiting_count(self, queue: str = "q") -> int:
         """How many jobs and tasks wait in a queue."""
-        return self.dispatcher.waiting_count(queue)
+        view = queue_view(self.state, queue)
+        return 0 if view is None else view.queued
 
     def forget(self, name: str) -> None:
         """The TTL of an ended job is over."""

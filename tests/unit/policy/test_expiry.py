@@ -32,7 +32,7 @@ class TestLeases:
         leader = Leader()
         leader.start("a", "b")
         assert leader.at(LEASE_MS - 1) == []
-        assert leader.expiry.next_due_ms() == LEASE_MS
+        assert leader.next_due_ms() == LEASE_MS
         assert leader.run(LEASE_MS) == [ExpireLeases((lost("a"), lost("b")))]
         assert leader.run(LEASE_MS + BACKOFF_MS) == [
             ReleaseJobs((LostAttempt(job_id("a"), 1), LostAttempt(job_id("b"), 1)))
@@ -87,7 +87,7 @@ class TestLeases:
         leader.start("a")
         leader.state.jobs.pop(job_id("a"))
         assert leader.at(LEASE_MS) == []
-        assert leader.expiry.next_due_ms() is None
+        assert leader.next_due_ms() is None
 
 
 class TestWaiting:
@@ -96,7 +96,7 @@ class TestWaiting:
         leader.submit("a", delay_ms=100)
         assert leader.at(99) == []
         assert leader.run(100) == [ReleaseJobs((LostAttempt(job_id("a"), 0),))]
-        assert leader.expiry.next_due_ms() is None
+        assert leader.next_due_ms() is None
 
     def test_patience_ends_for_what_waits(self) -> None:
         leader = Leader()
@@ -162,7 +162,7 @@ class TestKeeping:
         leader.ack("cluster")
         assert leader.run(50) == [ForgetJobs((job_id("own"),))]
         assert leader.run(Settings().result_ttl_ms) == [ForgetJobs((job_id("cluster"),))]
-        assert leader.expiry.next_due_ms() is None
+        assert leader.next_due_ms() is None
 
     def test_a_dead_job_is_kept_for_longer_and_not_after_a_redrive(self) -> None:
         leader = Leader()
@@ -182,7 +182,7 @@ class TestKeeping:
         leader.submit("b", max_attempts=1)
         leader.kill("b")
         leader.apply(PurgeJobs((job_id("b"),)))
-        assert leader.expiry.next_due_ms() is None
+        assert leader.next_due_ms() is None
 
     def test_new_settings_count_for_what_ends_from_now_on(self) -> None:
         leader = Leader()
@@ -203,7 +203,7 @@ class TestKeeping:
         due = leader.run(160)
         assert due == [ForgetJobs((job_id("arr"), job_id("arr")))]
         assert not leader.state.arrays
-        assert leader.expiry.next_due_ms() is None
+        assert leader.next_due_ms() is None
 
     def test_an_array_that_waits_for_its_tasks_is_asked_for_once(self) -> None:
         leader = Leader()
@@ -249,7 +249,7 @@ class TestWorkers:
         assert leader.at(grace_ms) == [close]
         assert leader.at(grace_ms + AGAIN_MS - 1) == []
         assert leader.run(grace_ms + AGAIN_MS) == [close]
-        assert leader.expiry.next_due_ms() is None
+        assert leader.next_due_ms() is None
 
     def test_a_worker_that_comes_back_in_time_loses_nothing(self) -> None:
         leader = Leader()
@@ -266,7 +266,7 @@ class TestWorkers:
         leader = Leader()
         leader.expiry.worker_vanished(worker_id(name), 7, 0)
         assert leader.at(Settings().worker_grace_ms) == []
-        assert leader.expiry.next_due_ms() is None
+        assert leader.next_due_ms() is None
 
     def test_a_worker_closed_by_other_means_needs_no_close(self) -> None:
         leader = Leader()

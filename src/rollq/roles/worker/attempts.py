@@ -36,7 +36,6 @@ class Held:
     ref: AttemptRef
     phase: Phase
     lease_ms: int
-    renewed_ms: int
     job: AssignJob | None = None  # until it is started
     record: StoredResult | None = None  # once it ended
     detail: str = ""  # why it was refused

@@ -82,7 +82,7 @@ class WorkerMachine:
         self._draining = False
         self._out: list[Instruction] = []
         for record in stored:
-            self._attempts.hold(Held(record.ref, Phase.OFFERED, record.lease_ms, 0, record=record))
+            self._attempts.hold(Held(record.ref, Phase.OFFERED, record.lease_ms, record=record))
 
     def handle(self, event: Event) -> list[Instruction]:
         """Take one event; what the shell must now do, in order."""
@@ -119,11 +119,6 @@ class WorkerMachine:
         """Where the attempt of this job stands here."""
         held = self._attempts.get(job_id)
         return held.phase if held is not None else None
-
-    def suspected(self, job_id: JobId) -> bool:
-        """Whether the lease may have run out, because it could not be renewed for its length."""
-        held = self._attempts.get(job_id)
-        return held is not None and self._now_ms - held.renewed_ms >= held.lease_ms
 
     # --- the session
 
@@ -164,7 +159,7 @@ class WorkerMachine:
         self._link = Link.OPEN
         self._unpaid = message.owed
         self._redial.welcomed()
-        self._renew()
+        self._beat_ms = self._now_ms
         for held in self._attempts:
             self._report(held)
 
@@ -180,13 +175,7 @@ class WorkerMachine:
         lease_ms = min((held.lease_ms for held in self._attempts), default=3 * IDLE_HEARTBEAT_MS)
         if event.now_ms - self._beat_ms >= lease_ms // 3:
             self._send(wire.Heartbeat(self.holding))
-            self._renew()
-
-    def _renew(self) -> None:
-        """A hello or a heartbeat that names every attempt has just left."""
-        self._beat_ms = self._now_ms
-        for held in self._attempts:
-            held.renewed_ms = self._now_ms
+            self._beat_ms = self._now_ms
 
     # --- assignments
 
@@ -200,7 +189,7 @@ class WorkerMachine:
         elif not self._attempts.is_over(ref):
             self._granted -= paid and self._granted > 0
             self._supersede(message.job_id)
-            held = Held(ref, Phase.WAITING, message.lease_ms, self._now_ms, job=message)
+            held = Held(ref, Phase.WAITING, message.lease_ms, job=message)
             self._attempts.hold(held)
             if self._draining:
                 self._refuse(held, "draining")
@@ -238,7 +227,7 @@ class WorkerMachine:
         if self._attempts.is_over(ref):
             return
         self._supersede(ref.job_id)
-        held = Held(ref, Phase.STORING, IDLE_HEARTBEAT_MS, self._now_ms)
+        held = Held(ref, Phase.STORING, IDLE_HEARTBEAT_MS)
         self._attempts.hold(held)
         self._store(held, StoredResult(ref, held.lease_ms, Status.CANCELLED))
 
