@@ -33,9 +33,9 @@ from rollq.tasks import Task
 from rollq.wire.messages import AssignJob
 from rollq.wire.models import JobRequest, decode_if_marked
 
-# How long an end may wait to be told with others, while more jobs than slots are here: a sync, a
-# message and a commit for each would take the processors from the programs themselves.
-TELL_MS: Final = 5
+# How long an end may wait to be told with others, while at least as many jobs wait for a slot: a
+# sync, a message and a commit for each would take the processors from the programs themselves.
+TELL_MS: Final = 10
 
 
 class Run(Protocol):
@@ -213,7 +213,7 @@ class Executor:
                 ending.peak_bytes,
             )
         )
-        if not self._waiting or not isinstance(run, ProgramRun | PooledCall):
+        if len(self._waiting) < len(self._ends) or not isinstance(run, ProgramRun | PooledCall):
             self._tell_ends()
         elif self._telling is None:
             loop = asyncio.get_running_loop()

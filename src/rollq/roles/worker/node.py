@@ -79,6 +79,7 @@ class WorkerNode:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._credit = 0
         self._flush_due = False
+        self._has_acks = False  # in what leaves next
         self._draining = False
         self._stopping: asyncio.Task[None] | None = None
         self._stopped = asyncio.Event()
@@ -279,9 +280,16 @@ class WorkerNode:
         self._flush_due = False
         if self._stopping is not None:
             return
-        if self._credit:
-            self._grant()
         self._writer.flush()
+        has_acks, self._has_acks = self._has_acks, False
+        if self._credit and (has_acks or not self._acks_come_in_time()):
+            self._grant()
+
+    def _acks_come_in_time(self) -> bool:
+        """Whether credit may wait for acks, to go in one frame: while there is enough to do."""
+        executor = self._executor
+        assert executor is not None, "started"
+        return self._writer.is_writing and executor.load > 2 * self.setup.slots
 
     def _grant(self) -> None:
         """Pass on the machine's credit: all of it, or what may be fetched ahead just now.
@@ -303,6 +311,8 @@ class WorkerNode:
             self._credit -= count
 
     def _stored(self, ref: AttemptRef) -> None:
+        self._has_acks = True
+        self._flush_soon()  # credit that waited for the ack goes with it
         self._feed(signals.Stored(ref))
 
     def _fail(self, error: RollqError) -> None:

@@ -51,6 +51,11 @@ class ResultWriter:
         """This may go."""
         self._forgets.append(ref)
 
+    @property
+    def is_writing(self) -> bool:
+        """Whether results are on their way to the disk: acks follow."""
+        return self._writing
+
     def flush(self) -> None:
         """Write what has gathered, unless a write is under way: it is followed by another."""
         if not self._stores or self._writing or not self._usable:
