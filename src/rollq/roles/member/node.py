@@ -13,7 +13,7 @@ import gc
 import logging
 import secrets
 import time
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from rollq.base.errors import DiskError, ErrorCode, LocalError, RollqError
@@ -25,6 +25,7 @@ from rollq.roles.member.driver import PEER_MESSAGES, RAFT_MESSAGES, Driver
 from rollq.roles.member.news import News
 from rollq.roles.member.outputs import CloseSession, ToPeer, ToSession
 from rollq.roles.member.peer_links import PeerLinks
+from rollq.roles.member.persist import PersistThread
 from rollq.roles.member.setup import MemberSetup
 from rollq.roles.member.snapshot_runner import SnapshotRunner
 from rollq.roles.member.work import Work
@@ -55,7 +56,7 @@ class MemberNode:
         self._driver: Driver | None = None
         self._listener = Listener(setup.group, self._messages, self._link_closed, limits)
         self._peers = PeerLinks(setup.group, self._hello)
-        self._persist = ThreadPoolExecutor(1, "persist")
+        self._persist = PersistThread()
         self._sessions: dict[int, Link] = {}
         self._numbers: dict[Link, int] = {}
         self._members: dict[Link, LeaderHello] = {}
@@ -187,7 +188,7 @@ class MemberNode:
                 self._send()
                 if work.needs_sync:
                     self._working = True
-                    self._persist.submit(self._run, work)
+                    self._persist.post(partial(self._run, work))
                     return
                 work.run()
                 driver.finish(work)
@@ -206,7 +207,7 @@ class MemberNode:
             self._resume_sessions()
 
     def _run(self, work: Work) -> None:
-        """On the persist thread. A future of the loop would add half again to the hand-over."""
+        """On the persist thread."""
         failure: Exception | None = None
         try:
             work.run()

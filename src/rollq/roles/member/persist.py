@@ -1,0 +1,56 @@
+"""The persist thread: everything of a member that waits for the disk, one after another.
+
+An executor, so that the loop can wait for it; `post` leaves out the future, which costs more than
+the hand-over itself where there is one for every turn.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from queue import SimpleQueue
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class PersistThread(Executor):
+    """One thread. It runs from its making to `shutdown`."""
+
+    def __init__(self) -> None:
+        self._orders: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._serve, name="persist", daemon=True)
+        self._thread.start()
+
+    def post(self, order: Callable[[], None]) -> None:
+        """Have something done that raises nothing and tells by itself how it went."""
+        self._orders.put(order)
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Have something done; the future tells how it went."""
+        future: Future[T] = Future()
+
+        def order() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                result = fn(*args, **kwargs)
+            except BaseException as error:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        self.post(order)
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End the thread after what was posted. Twice is no error."""
+        self._orders.put(None)
+        if wait:
+            self._thread.join()
+
+    def _serve(self) -> None:
+        while (order := self._orders.get()) is not None:
+            order()
