@@ -73,7 +73,7 @@ EVENT_TYPES: Final = (
 )
 
 
-class Event(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+class Event(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_defaults=True):
     """One fact. Only the fields that mean something for its kind are set."""
 
     kind: str

@@ -8,6 +8,7 @@ Spark read these lines.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 import msgspec
 
@@ -66,7 +67,7 @@ def _row(index: int, ordinal: int, stamp_ms: int, event: Event) -> Row:
         event.client_id,
         event.queue,
         event.exec_name,
-        guid_to_text(event.worker_id) if event.worker_id else "",
+        _worker_text(event.worker_id) if event.worker_id else "",
         event.attempt,
         event.fence,
         event.priority,
@@ -86,4 +87,5 @@ def _row(index: int, ordinal: int, stamp_ms: int, event: Event) -> Row:
 
 
 _encode = msgspec.json.Encoder().encode
+_worker_text = lru_cache(1_024)(guid_to_text)  # there are few, and each is in many rows
 _decoder = msgspec.json.Decoder(Row)
