@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rollq.roles.worker.directories import Directories, Directory
+from rollq.roles.worker.exits import leave_exits_to_others
 from rollq.roles.worker.outputs import Ending
 from rollq.roles.worker.paths import write_input
 from rollq.roles.worker.watch import Watch
 
 
+class AtOnce(Executor):
+    """A thread that is never late."""
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **_more: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(function(*args))
+        return future
+
+
 class Loop:
-    """So much of a loop: it keeps a callback, and removes directories at once."""
+    """So much of a loop: it keeps a callback."""
 
     def __init__(self) -> None:
         self.turn: Callable[[], None] = lambda: None
@@ -27,17 +39,10 @@ class Loop:
     def remove_reader(self, _fd: int) -> None:
         self.turn = lambda: None
 
-    def run_in_executor(self, _pool: None, function: Callable[..., None], *args: Any) -> Loop:
-        function(*args)
-        return self
-
-    def add_done_callback(self, _callback: Callable[..., None]) -> None:
-        pass
-
 
 def taken(parent: Path) -> tuple[Directories, Directory]:
     """A directory as a job without inputs gets it."""
-    directories = Directories(Loop(), str(parent))  # type: ignore[arg-type]
+    directories = Directories(AtOnce(), str(parent))
     directory = directories.take()
     directory.remember_empty()
     return directories, directory
@@ -126,3 +131,10 @@ def test_a_descriptor_with_the_number_of_a_closed_one_is_not_taken_for_it() -> N
     os.close(fresh[0][1])
     watch.close()
     watch.close()
+
+
+def test_only_the_thread_that_asked_is_not_woken_by_exits() -> None:
+    with ThreadPoolExecutor(1, initializer=leave_exits_to_others) as thread:
+        blocked = thread.submit(signal.pthread_sigmask, signal.SIG_BLOCK, ()).result()
+    assert signal.SIGCHLD in blocked
+    assert signal.SIGCHLD not in signal.pthread_sigmask(signal.SIG_BLOCK, ())

@@ -7,10 +7,10 @@ looked into.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import stat
+from concurrent.futures import Executor, Future
 from functools import partial
 from typing import Final
 
@@ -77,8 +77,8 @@ class Directory:
 class Directories:
     """Hands directories out and takes them back."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, parent: str) -> None:
-        self._loop = loop
+    def __init__(self, thread: Executor, parent: str) -> None:
+        self._thread = thread  # for what may take long
         self._parent = parent
         self._made_count = 0
         self._clean: list[Directory] = []  # bounded by the slots
@@ -120,10 +120,10 @@ class Directories:
                 return
             except OSError:
                 pass
-        removal = self._loop.run_in_executor(None, remove_tree, directory.path)
+        removal = self._thread.submit(remove_tree, directory.path)
         removal.add_done_callback(partial(_removed, directory.path))
 
 
-def _removed(path: str, removal: asyncio.Future[None]) -> None:
+def _removed(path: str, removal: Future[None]) -> None:
     if not removal.cancelled() and (error := removal.exception()) is not None:
         log.warning("the job directory %s is left behind: %s", path, error)

@@ -10,6 +10,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, Protocol
 
@@ -19,7 +20,9 @@ from rollq.base.limits import DETAIL_BYTES_MAX
 from rollq.roles.worker.ahead import AHEAD_MS, GIVE_BACK_MS, Lookahead
 from rollq.roles.worker.app import load_apps
 from rollq.roles.worker.calls import LoopCall, LoopCalls, PooledCall
+from rollq.roles.worker.directories import Directories
 from rollq.roles.worker.execs import ExecDir
+from rollq.roles.worker.exits import leave_exits_to_others
 from rollq.roles.worker.family import Family
 from rollq.roles.worker.outputs import Ending, encode_result, refusal
 from rollq.roles.worker.paths import remove_tree
@@ -63,6 +66,7 @@ class Executor:
         self._filling = False
         self._ends: list[Finished] = []  # not told yet
         self._telling: asyncio.TimerHandle | None = None
+        self._thread = ThreadPoolExecutor(1, "worker-files", leave_exits_to_others)
         self._watch: Watch | None = None
         self._programs: Programs | None = None
         self._pool: WarmPool | None = None
@@ -83,12 +87,13 @@ class Executor:
                 f"there is no @task function in {', '.join(self._setup.apps)}",
                 "decorate functions with rollq.task, or give a directory of programs",
             )
-        jobs_dir = await loop.run_in_executor(None, _make_empty, self._jobs_dir)
+        jobs_dir = await loop.run_in_executor(self._thread, _make_empty, self._jobs_dir)
         self._family.open()
         self._loop_calls = LoopCalls(loop)
         self._watch = Watch(loop)
         execs = ExecDir(self._setup.exec_dir)
-        self._programs = Programs(loop, self._watch, self._family, execs, jobs_dir)
+        directories = Directories(self._thread, jobs_dir)
+        self._programs = Programs(loop, self._watch, self._family, execs, directories)
         if any(not task.in_loop for task in self._tasks.values()):
             self._pool = WarmPool(self._watch, self._family, self._setup.apps, self._setup.slots)
             await self._pool.start()
@@ -108,6 +113,7 @@ class Executor:
             self._programs.close()
         if self._watch is not None:
             self._watch.close()
+        self._thread.shutdown(wait=False)
 
     @property
     def load(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 import threading
 from collections.abc import Callable
 
@@ -24,6 +25,15 @@ def watch_exit(watch: Watch, pid: int, on_exit: Callable[[], None]) -> None:
         on_exit()
 
     watch.add(fd, readable)
+
+
+def leave_exits_to_others() -> None:
+    """For a thread of ours that starts nothing: never be woken because a program exited.
+
+    While the loop starts a program it holds signals back, and the system would wake another thread
+    only to find out that nobody wants this one.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD,))
 
 
 def _watch_by_thread(

@@ -52,13 +52,13 @@ class Programs:
         watch: Watch,
         family: Family,
         execs: ExecDir,
-        jobs_dir: str,
+        directories: Directories,
     ) -> None:
         self.loop = loop
         self.watch = watch
         self.family = family
         self.execs = execs
-        self.directories = Directories(loop, jobs_dir)
+        self.directories = directories
         self.null_fd = os.open(os.devnull, os.O_RDONLY)
         self.own_rss = 0  # the most memory this process ever used, in the kernel's unit
 

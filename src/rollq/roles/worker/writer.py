@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from rollq.base.errors import DiskError, ErrorCode, RollqError
 from rollq.base.ids import WorkerId
 from rollq.base.jobs import AttemptRef
+from rollq.roles.worker.exits import leave_exits_to_others
 from rollq.roles.worker.results import ResultTable
 from rollq.roles.worker.signals import StoredResult
 
@@ -31,7 +32,7 @@ class ResultWriter:
         self._table = table
         self._on_stored = on_stored
         self._on_failed = on_failed
-        self._thread = ThreadPoolExecutor(1, "worker-results")
+        self._thread = ThreadPoolExecutor(1, "worker-results", leave_exits_to_others)
         self._stores: list[StoredResult] = []
         self._forgets: list[AttemptRef] = []  # go with the next results: nobody waits for them
         self._writing = False
