@@ -218,7 +218,10 @@ class Dispatcher:
         session.credit -= 1
         session.running += 1
         session.reserved += 1
-        session.weigh()
+        if session.credit and len(pool.crew) == 1 and len(session.serving) == 1:
+            self._backlog.touch(session)  # compared with nobody: once a turn is enough
+        else:
+            session.weigh()
         lease_ms = item.options.lease_ms or self._state.settings.lease_ms
         if isinstance(item, JobRecord):
             self._holds.reserve_job(item, session)

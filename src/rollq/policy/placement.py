@@ -32,8 +32,8 @@ class Placement(Protocol):
     the better, 0 for a session without credit, which is not chosen.
     """
 
-    def __bool__(self) -> bool:
-        """Whether any session has credit."""
+    def __len__(self) -> int:
+        """How many sessions have credit."""
 
     def move(self, session: Session, old: int, new: int) -> None:
         """The load of a session changed; for one that comes or leaves the other load is 0."""
@@ -61,8 +61,8 @@ class LeastLoad:
         self._best: list[int] = []  # heap of the keys of _buckets
         self._count = 0
 
-    def __bool__(self) -> bool:
-        return self._count > 0
+    def __len__(self) -> int:
+        return self._count
 
     def move(self, session: Session, old: int, new: int) -> None:
         if old:
@@ -100,8 +100,8 @@ class RoundRobin:
     def __init__(self) -> None:
         self._turns: OrderedDict[Session, None] = OrderedDict()
 
-    def __bool__(self) -> bool:
-        return bool(self._turns)
+    def __len__(self) -> int:
+        return len(self._turns)
 
     def move(self, session: Session, old: int, new: int) -> None:
         if not new:
@@ -127,8 +127,8 @@ class Sticky:
         self._homes: OrderedDict[tuple[ClientId, str], Session] = OrderedDict()
         self._others = LeastLoad()
 
-    def __bool__(self) -> bool:
-        return bool(self._others)
+    def __len__(self) -> int:
+        return len(self._others)
 
     def move(self, session: Session, old: int, new: int) -> None:
         self._others.move(session, old, new)
