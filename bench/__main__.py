@@ -70,7 +70,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "--quick", action="store_true", help="once and briefly, to see that it runs"
     )
     parser.add_argument("--window", type=int, default=0, help="no-op jobs in flight (256)")
-    parser.add_argument("--runs", type=int, default=0, help="how often each case is repeated")
+    parser.add_argument("--runs", type=int, default=0, help="how often each case is repeated (3)")
     parser.add_argument(
         "--dir", default=tempfile.gettempdir(), help="where servers keep their data"
     )
@@ -108,10 +108,19 @@ def say_missing(options: argparse.Namespace) -> None:
 
 
 def measure(options: argparse.Namespace, outcomes: list[Outcome]) -> None:
-    """Every case as often as asked, peers by turns; a missing or failed one is not tried again."""
+    """Every case as often as asked, peers by turns; a missing or failed one is not tried again.
+
+    On a slow machine a work has fewer runs than usual, unless somebody said how many: the whole
+    must end in a known time.
+    """
     given_up: set[tuple[str, str]] = set()
     for name in options.only:
+        began = time.monotonic()
         for run in range(options.scale.runs if WORKS[name].repeats else 1):
+            spent_s = time.monotonic() - began
+            if run and not options.runs and spent_s * (run + 1) / run > WORKS[name].budget_s:
+                console.print(f"{name}: {run} runs took {spent_s:.0f} s, no more", style="yellow")
+                break
             for work, peer in cases(options):
                 if work != name or (work, peer) in given_up:
                     continue

@@ -77,5 +77,6 @@ WORK = Work(
     ),
     measure,
     case_s_max=120,
+    budget_s=240,
     columns=COLUMNS,
 )
