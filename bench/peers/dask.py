@@ -9,20 +9,19 @@ from typing import Any, Final
 
 from bench.peers import pool_tasks
 from bench.peers.fresh import fresh_start_s
+from bench.peers.function_pool import Function, FunctionPool
 from bench.procs import HOST, Process, free_ports, missing_module, python, stop_all
-from bench.window import keep_busy
 
 WORKERS: Final = 2
-WINDOW: Final = 64
 
 
-class Dask:
+class Dask(FunctionPool):
     """The scheduler and its workers as processes, the client here."""
 
-    def __init__(self, _mode: str) -> None:
+    def __init__(self, mode: str) -> None:
+        super().__init__(mode)
         self._processes: list[Process] = []
         self._client: Any = None
-        self._folder = Path()
 
     def available(self) -> str:
         """It comes from PyPI."""
@@ -61,11 +60,6 @@ class Dask:
         stop_all(self._processes)
         self._processes.clear()
 
-    def noop(self, payload: bytes, window: int, seconds: float) -> float:
-        """Jobs a second; the key of each is its own, or Dask would not run it again."""
-        self._run(pool_tasks.noop, payload, window, 0.3, 10_000)
-        return self._run(pool_tasks.noop, payload, window, seconds, 10**9)
-
     def first_result_s(self, payload: bytes) -> float:
         """From starting scheduler and workers to the first result."""
         return fresh_start_s(
@@ -74,33 +68,15 @@ class Dask:
             lambda: self._client.submit(pool_tasks.noop, payload, pure=False).result(),
         )
 
-    def run_true(self, count: int) -> float:
-        """Through subprocess in the worker."""
-        return self._run(pool_tasks.run_true, b"", WINDOW, 120, count)
-
-    def run_files(self, count: int) -> float:
-        """Through subprocess in the worker."""
-        return self._run(pool_tasks.run_files, bytes(self._folder), WINDOW, 120, count)
-
-    def _run(
-        self,
-        function: Callable[[bytes], bytes],
-        argument: bytes,
-        window: int,
-        seconds: float,
-        count: int,
-    ) -> float:
+    def _open(
+        self, function: Function, argument: bytes
+    ) -> tuple[Callable[[], None], Callable[[], int]]:
+        """The key of each call is its own, or Dask would not run it again."""
         from distributed import as_completed  # noqa: PLC0415
 
         done = as_completed(with_results=True)
-        left = count
 
-        def submit() -> None:
-            nonlocal left
-            left -= 1
+        def send() -> None:
             done.add(self._client.submit(function, argument, pure=False))
 
-        def collect() -> int:
-            return len(done.next_batch(block=True))
-
-        return keep_busy(submit, collect, window, seconds, lambda: left > 0)
+        return send, lambda: len(done.next_batch(block=True))

@@ -10,18 +10,14 @@ from typing import Any, Final
 
 from bench.peers import pool_tasks
 from bench.peers.fresh import fresh_start_s
+from bench.peers.function_pool import Function, FunctionPool
 from bench.procs import HOST, OUR_TREE, missing_module
-from bench.window import keep_busy
 
 SLOTS: Final = 2
-WINDOW: Final = 64
 
 
-class Ray:
+class Ray(FunctionPool):
     """Started inside this process; its own processes end with `stop`."""
-
-    def __init__(self, _mode: str) -> None:
-        self._folder = Path()
 
     def available(self) -> str:
         """It comes from PyPI, and is large: not in the `bench` extra."""
@@ -53,11 +49,6 @@ class Ray:
 
         ray.shutdown()
 
-    def noop(self, payload: bytes, window: int, seconds: float) -> float:
-        """Jobs a second."""
-        self._run(pool_tasks.noop, payload, window, 1.0, 10_000)
-        return self._run(pool_tasks.noop, payload, window, seconds, 10**9)
-
     def first_result_s(self, payload: bytes) -> float:
         """From starting the head to the first result."""
         import ray  # noqa: PLC0415
@@ -66,32 +57,13 @@ class Ray:
             self, self._folder, lambda: ray.get(ray.remote(pool_tasks.noop).remote(payload))
         )
 
-    def run_true(self, count: int) -> float:
-        """Through subprocess in the worker."""
-        return self._run(pool_tasks.run_true, b"", WINDOW, 120, count)
-
-    def run_files(self, count: int) -> float:
-        """Through subprocess in the worker."""
-        return self._run(pool_tasks.run_files, bytes(self._folder), WINDOW, 120, count)
-
-    def _run(
-        self,
-        function: Callable[[bytes], bytes],
-        argument: bytes,
-        window: int,
-        seconds: float,
-        count: int,
-    ) -> float:
+    def _open(
+        self, function: Function, argument: bytes
+    ) -> tuple[Callable[[], None], Callable[[], int]]:
         import ray  # noqa: PLC0415
 
         task = ray.remote(function)
         waiting: list[Any] = []
-        left = count
-
-        def submit() -> None:
-            nonlocal left
-            left -= 1
-            waiting.append(task.remote(argument))
 
         def collect() -> int:
             ready, others = ray.wait(waiting, num_returns=1)
@@ -101,4 +73,4 @@ class Ray:
             waiting[:] = others
             return len(ray.get(ready + more))
 
-        return keep_busy(submit, collect, window, seconds, lambda: left > 0)
+        return lambda: waiting.append(task.remote(argument)), collect
