@@ -8,6 +8,8 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+import pytest
+
 from rollq.history.segments import Segments
 from rollq.raft.types import Config, Entry, EntryKind, HardState, Member, Position, SnapshotMeta
 from rollq.store.identity import Identity
@@ -44,7 +46,7 @@ def _write_wal() -> VirtualDisk:
     wal, _ = Wal.open(disk, None, segment_bytes=SEGMENT_BYTES)
     wal.create_identity(Identity(bytes(16), 7, "host-a:5000"))
     wal.bump_boot()
-    wal.bump_boot()
+    wal.bump_boot(group="red")
     wal.join_cluster(bytes(range(16)), ROSTER)
     wal.note_peer_boot(9, 5)
     wal.append(HardState(1, 7, 0), [*ENTRIES[:2], Entry(1, 3, 0, b"to be replaced")])
@@ -54,8 +56,9 @@ def _write_wal() -> VirtualDisk:
     return disk
 
 
-def test_wal_v1_is_read() -> None:
-    _, found = Wal.open(_disk(WAL_NAME, "wal-v1.bin"), None, segment_bytes=SEGMENT_BYTES)
+@pytest.mark.parametrize("golden", ["wal-v1.bin", "wal-v1-group.bin"])
+def test_wal_v1_is_read(golden: str) -> None:
+    _, found = Wal.open(_disk(WAL_NAME, golden), None, segment_bytes=SEGMENT_BYTES)
     assert found.identity == IDENTITY
     assert found.hard_state == HardState(2, 9, 2)
     assert found.entries == ENTRIES
@@ -77,9 +80,9 @@ def test_wal_v1_that_was_rewritten_after_rot_is_read() -> None:
     assert [entry.index for entry in found.entries] == [1, 2, 3]
 
 
-def test_wal_is_still_written_as_v1() -> None:
+def test_wal_v1_is_still_written_with_the_group_in_its_head() -> None:
     disk = _write_wal()
-    assert disk.read(WAL_NAME, 0, SEGMENT_BYTES) == (GOLDEN / "wal-v1.bin").read_bytes()
+    assert disk.read(WAL_NAME, 0, SEGMENT_BYTES) == (GOLDEN / "wal-v1-group.bin").read_bytes()
 
 
 def test_snapshot_v1_is_read() -> None:
