@@ -31,6 +31,9 @@ def run(leader: FakeLeader, link: Link, message: Message) -> None:
     accept(leader, link, message)
     if isinstance(message, wire.SubmitJob):
         link.send(done(message.job_id, message.body))
+    elif isinstance(message, wire.SubmitBulk):
+        for item in message.items:
+            link.send(done(item.job_id, item.body))
 
 
 def done(job_id: bytes, result: bytes = b"") -> wire.Result:

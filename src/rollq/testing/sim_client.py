@@ -104,11 +104,11 @@ class SimClient(SimSession):
             self._book.told(self, request, instruction.answer)
 
     def _do_deliver(self, instruction: signals.Deliver) -> None:
-        result = instruction.result
-        self.world.trace.note(self.name, "result", result)
-        self.results[result.job_id] = result
-        self._book.delivered(self, result)
-        self._feed(signals.Taken(result.job_id))
+        for result in instruction.results:
+            self.world.trace.note(self.name, "result", result)
+            self.results[result.job_id] = result
+            self._book.delivered(self, result)
+        self._feed(signals.Taken([result.job_id for result in instruction.results]))
 
 
 SUBMITS = (SubmitJob, SubmitBulk, SubmitArray)

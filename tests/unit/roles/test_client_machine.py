@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from rollq.base.errors import ErrorCode
+from rollq.base.jobs import BulkItem
 from rollq.roles.client import machine as client_machine
 from rollq.roles.client.machine import RETRY_MS, ClientMachine, ClientSetup, Link, id_of
 from rollq.roles.client.signals import (
@@ -15,6 +16,7 @@ from rollq.roles.client.signals import (
     Disconnect,
     Disconnected,
     GivenUp,
+    Heard,
     Instruction,
     Received,
     Send,
@@ -36,6 +38,11 @@ def job(number: int) -> bytes:
 
 def submit(number: int) -> wire.SubmitJob:
     return wire.SubmitJob(job(number), "c", "q", "exec", b"body")
+
+
+def bulk(*numbers: int) -> wire.SubmitBulk:
+    items = tuple(BulkItem(job(number), b"body") for number in numbers)
+    return wire.SubmitBulk(job(99), "c", "q", "exec", items)
 
 
 def result(number: int, attempt: int = 1, outcome: str = "done") -> wire.Result:
@@ -144,11 +151,11 @@ def test_put_off_request_that_was_answered_meanwhile_is_not_sent_again() -> None
 
 def test_result_is_delivered_once_and_confirmed_after_the_application_has_it() -> None:
     client = welcomed()
-    assert client.handle(Received(result(1))) == [Deliver(result(1))]
+    assert client.handle(Received(result(1))) == [Deliver([result(1)])]
     assert client.handle(Received(result(1))) == []
     confirm = Send(wire.Confirm((job(1),)))
-    assert client.handle(Taken(job(1))) == [confirm]
-    assert client.handle(Taken(job(1))) == []
+    assert client.handle(Taken([job(1)])) == [confirm]
+    assert client.handle(Taken([job(1)])) == []
     assert client.handle(Received(result(1))) == [confirm]
 
 
@@ -156,7 +163,7 @@ def test_result_taken_without_a_session_is_confirmed_when_it_comes_again() -> No
     client = welcomed()
     client.handle(Received(result(1)))
     client.handle(Disconnected())
-    assert client.handle(Taken(job(1))) == []
+    assert client.handle(Taken([job(1)])) == []
     client.handle(Connected())
     client.handle(WELCOME)
     assert client.handle(Received(result(1))) == [Send(wire.Confirm((job(1),)))]
@@ -165,11 +172,11 @@ def test_result_taken_without_a_session_is_confirmed_when_it_comes_again() -> No
 def test_redriven_or_resubmitted_job_has_a_new_result() -> None:
     client = welcomed()
     client.handle(Received(result(1, 5, "dead")))
-    client.handle(Taken(job(1)))
-    assert client.handle(Received(result(1, 6))) == [Deliver(result(1, 6))]
-    client.handle(Taken(job(1)))
+    client.handle(Taken([job(1)]))
+    assert client.handle(Received(result(1, 6))) == [Deliver([result(1, 6)])]
+    client.handle(Taken([job(1)]))
     client.handle(Asked(submit(1)))
-    assert client.handle(Received(result(1, 6))) == [Deliver(result(1, 6))]
+    assert client.handle(Received(result(1, 6))) == [Deliver([result(1, 6)])]
 
 
 def test_pending_and_delivered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,8 +191,8 @@ def test_pending_and_delivered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     assert told.answer.retryable
     for number in (1, 2, 3):
         client.handle(Received(result(number)))
-        client.handle(Taken(job(number)))
-    assert client.handle(Received(result(1))) == [Deliver(result(1))]
+        client.handle(Taken([job(number)]))
+    assert client.handle(Received(result(1))) == [Deliver([result(1)])]
     assert client.handle(Received(result(3))) == [Send(wire.Confirm((job(3),)))]
 
 
@@ -219,3 +226,62 @@ def test_what_was_given_up_is_not_sent_again_and_its_answer_is_not_told() -> Non
     assert client.handle(Tick(RETRY_MS + 1)) == []
     assert again(client) == []
     assert client.handle(GivenUp(job(9))) == []
+
+
+def test_what_one_read_brought_is_told_in_order_and_its_results_together() -> None:
+    client = welcomed()
+    client.handle(Asked(submit(1)))
+    client.handle(Asked(submit(2)))
+    accepted = [wire.Accepted(job(1)), wire.Accepted(job(2))]
+    out = client.handle(Heard([result(7), accepted[0], result(1), accepted[1], result(1)]))
+    assert out == [
+        Tell(job(1), accepted[0]),
+        Tell(job(2), accepted[1]),
+        Deliver([result(7), result(1)]),
+    ]
+    assert client.handle(Taken([job(7), job(1)])) == [Send(wire.Confirm((job(7), job(1))))]
+
+
+def test_what_follows_a_redirect_is_of_the_past() -> None:
+    client = welcomed()
+    client.handle(Asked(submit(1)))
+    moved = wire.NotLeader("m9")
+    out = client.handle(Heard([result(7), moved, wire.Accepted(job(1)), result(8)]))
+    assert out == [Disconnect(), Connect("m9", 0), Deliver([result(7)])]
+    assert client.handle(Taken([job(7)])) == []
+    assert client.pending_count == 1
+
+
+@pytest.mark.parametrize(
+    ("request_", "ended"),
+    [
+        (submit(3), job(3)),
+        (bulk(3, 4, 5), job(4)),
+        (wire.SubmitArray(job(1 << 40), "c", "q", "exec", b"", 9), job((1 << 40) + 6)),
+    ],
+)
+def test_a_result_is_the_word_that_its_submit_was_accepted(
+    request_: wire.SubmitJob | wire.SubmitBulk | wire.SubmitArray, ended: bytes
+) -> None:
+    """Its jobs may end, be confirmed and forgotten: sent once more it would run once more."""
+    client = welcomed()
+    client.handle(Asked(request_))
+    assert again(client) == [Send(request_)]
+    end = wire.Result(ended, "done", attempt=1)
+    told = Tell(id_of(request_), wire.Accepted(id_of(request_), known=True))
+    assert client.handle(Heard([end])) == [told, Deliver([end])]
+    assert client.pending_count == 0
+    assert client.handle(Received(wire.Accepted(id_of(request_)))) == []
+    assert again(client) == []
+
+
+def test_a_submit_that_was_answered_is_in_doubt_no_more() -> None:
+    client = welcomed()
+    client.handle(Asked(bulk(3, 4)))
+    again(client)
+    accepted = wire.Accepted(job(99), 2)
+    assert client.handle(Received(accepted)) == [Tell(job(99), accepted)]
+    assert client.handle(Received(result(3))) == [Deliver([result(3)])]
+    client.handle(Asked(bulk(3, 4)))  # the same again, in the same session
+    assert client.handle(Received(result(4))) == [Deliver([result(4)])]
+    assert client.pending_count == 1

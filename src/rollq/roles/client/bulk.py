@@ -4,19 +4,18 @@ job but its body."""
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from rollq.base.errors import ErrorCode, LocalError, RollqError
 from rollq.base.ids import ClientId, MessageId, task_id
-from rollq.base.jobs import BulkItem
-from rollq.base.limits import BULK_CHUNK_BYTES, BULK_CHUNK_JOBS, BULK_CHUNKS_AHEAD
+from rollq.base.limits import BULK_CHUNKS_AHEAD
 from rollq.roles.client.answers import error_of
+from rollq.roles.client.chunk import Chunk
 from rollq.roles.client.handles import Batch, Progress
 from rollq.roles.client.session import Answer, OnAnswer
 from rollq.roles.client.signals import Request
-from rollq.roles.client.specs import JobSpec, body_of, job_options, subject_of
+from rollq.roles.client.specs import JobSpec, body_of
 from rollq.wire import messages as wire
 
 
@@ -73,9 +72,7 @@ class BulkRun:
 
     def _chunks(self, specs: Iterable[JobSpec]) -> Iterator[wire.SubmitBulk]:
         """Messages of jobs that follow one another and ask for the same."""
-        items: list[BulkItem] = []
-        items_bytes = 0
-        first: JobSpec | None = None
+        chunk = Chunk()
         client_id, first_id = self._door.client_id, self._batch.first_id
         for number, spec in enumerate(specs):
             if spec.job_id is not None:
@@ -86,30 +83,16 @@ class BulkRun:
                 )
             job_id = task_id(first_id, number)
             body = body_of(spec, job_id, client_id)
-            if first is not None and (
-                len(items) >= BULK_CHUNK_JOBS
-                or items_bytes + len(body) > BULK_CHUNK_BYTES
-                or spec.exec_name != first.exec_name
-                or spec.options != first.options
-            ):
-                yield self._message(first, items)
-                first, items, items_bytes = None, [], 0
-            first = first or spec
-            items.append(BulkItem(job_id, body))
-            items_bytes += len(body)
-        if first is not None:
-            yield self._message(first, items)
+            if not chunk.add(spec, job_id, body):
+                yield self._message(chunk)
+                chunk = Chunk()
+                chunk.add(spec, job_id, body)
+        if chunk.items:
+            yield self._message(chunk)
 
-    def _message(self, first: JobSpec, items: list[BulkItem]) -> wire.SubmitBulk:
-        self._batch.extend(len(items))
-        return wire.SubmitBulk(
-            secrets.token_bytes(16),
-            self._door.client_id,
-            subject_of(first.options),
-            first.exec_name,
-            tuple(items),
-            job_options(first.options),
-        )
+    def _message(self, chunk: Chunk) -> wire.SubmitBulk:
+        self._batch.extend(len(chunk.items))
+        return chunk.message(self._door.client_id)
 
     def _on_answer(self, answer: Answer) -> None:
         first, count = self._on_the_way.pop(answer.request_id)

@@ -50,6 +50,8 @@ class Client(Operator, Submitter):
         timeout: How many seconds a call waits for an answer, unless it says otherwise.
     """
 
+    takes_bulks = True
+
     def __init__(
         self,
         addresses: str,
@@ -63,7 +65,7 @@ class Client(Operator, Submitter):
             addresses,
             self.client_id,
             desired_parallelism=desired_parallelism,
-            on_result=self._on_result,
+            on_results=self._on_results,
             is_awaiting=lambda: bool(self._routes),
         )
         # Results of jobs that this process has not asked for: of an earlier one of the same name.
@@ -192,7 +194,7 @@ class Client(Operator, Submitter):
             raise StateError(ErrorCode.UNKNOWN_JOB, f"no job {guid_to_text(wanted)} is known")
         job = Job(self, wanted)
         if view.end is not None:
-            job.deliver(_result_of(view))
+            job.deliver((_result_of(view),))
             self._claim(wanted)
         elif view.client_id != self.client_id:
             raise StateError(
@@ -240,16 +242,21 @@ class Client(Operator, Submitter):
     def _trouble(self) -> str:
         return "" if self._session.is_open else self._session.last_trouble
 
-    def _on_result(self, result: wire.Result) -> bool:
-        if self._deliver(result) or self._unwanted.pop(result.job_id, ABSENT) is None:
-            return True
+    def _on_results(self, results: list[wire.Result]) -> list[JobId]:
+        unclaimed: set[JobId] = set()
+        for result in self._deliver_all(results):
+            if self._unwanted.pop(result.job_id, ABSENT) is not None:
+                self._keep_unclaimed(result)
+                unclaimed.add(result.job_id)
+        return [result.job_id for result in results if result.job_id not in unclaimed]
+
+    def _keep_unclaimed(self, result: wire.Result) -> None:
         self._unclaimed[result.job_id] = result
         self._unclaimed_bytes += len(result.result)
         while self._unclaimed_bytes > UNCLAIMED_BYTES_MAX:
             # Not lost: it is not confirmed, and `attach` asks the grid for it.
             dropped = self._unclaimed.pop(next(iter(self._unclaimed)))
             self._unclaimed_bytes -= len(dropped.result)
-        return False
 
     def _claim(self, job_id: JobId) -> None:
         held = self._unclaimed.pop(job_id, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor as BaseExecutor
 from concurrent.futures import Future
 from typing import Any, Unpack
@@ -208,10 +208,10 @@ class _JobFuture(Future[Any]):
         if not self.done():
             self._executor.end(self, error)
 
-    def deliver(self, result: wire.Result) -> bool:
+    def deliver(self, results: Sequence[wire.Result]) -> bool:
         """The result has come."""
         if not self.done():
-            self._executor.end(self, Result(result))
+            self._executor.end(self, Result(results[0]))
         return True
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,8 +21,8 @@ PREFIX_BYTES = 12  # what the ids of one batch or array have in common
 class Sink(Protocol):
     """Whoever a result is for."""
 
-    def deliver(self, result: wire.Result) -> bool:
-        """Take a result; true if this was the last one to come."""
+    def deliver(self, results: Sequence[wire.Result]) -> bool:
+        """Take results, at least one; true if no others are to come for now."""
 
     def fail(self, error: RollqError) -> None:
         """No result will come here: the client stops."""
@@ -97,9 +97,9 @@ class Job:
         """Ask the grid to end it; false if it had ended."""
         return await self._client.cancel(self.job_id) > 0
 
-    def deliver(self, result: wire.Result) -> bool:
+    def deliver(self, results: Sequence[wire.Result]) -> bool:
         """The result has come."""
-        self._result = Result(result)
+        self._result = Result(results[0])
         self._wake()
         return True
 
@@ -240,12 +240,17 @@ class Batch:
         self._is_complete = True
         self._wake.set()
 
-    def deliver(self, result: wire.Result) -> bool:
-        """A result has come."""
-        number = task_number(self.first_id, result.job_id)
-        if number >= len(self._ended) or self._ended[number]:
-            return self.is_done
-        self._ended[number] = 1
+    def deliver(self, results: Sequence[wire.Result]) -> bool:
+        """Results have come."""
+        for result in results:
+            number = task_number(self.first_id, result.job_id)
+            if number < len(self._ended) and not self._ended[number]:
+                self._ended[number] = 1
+                self._count(result)
+        self._wake.set()
+        return self.is_done
+
+    def _count(self, result: wire.Result) -> None:
         counts = self.counts
         if result.outcome == DONE:
             if result.status == 0:
@@ -258,8 +263,6 @@ class Batch:
             counts.dead += 1
         if self._keeps:
             self._kept.append(result)
-        self._wake.set()
-        return self.is_done
 
     async def _next(self) -> None:
         """Until something has changed."""

@@ -4,18 +4,21 @@ Laws kept here:
 - a request stays pending until it is answered, and goes out again (same ids) to the next leader;
 - an administrative change is not sent twice: if the session breaks before its answer, its outcome
   is unknown and the application is told so;
+- a submit that was sent on a session that broke may have been accepted: a result of one of its jobs
+  says so. It is not sent again then, because a job that ended, was confirmed and is forgotten
+  would run once more;
 - a result reaches the application once, and is confirmed only after the application has it.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from rollq.base.errors import ErrorCode
-from rollq.base.ids import ClientId, JobId, MessageId
+from rollq.base.ids import TASK_INDEX_BYTES, ClientId, JobId, MessageId
 from rollq.base.limits import CLIENT_DELIVERED_MAX, CLIENT_PENDING_MAX, REDIAL_MIN_MS
 from rollq.base.stamp import Jitter
 from rollq.roles.client.signals import (
@@ -27,6 +30,7 @@ from rollq.roles.client.signals import (
     Disconnected,
     Event,
     GivenUp,
+    Heard,
     Instruction,
     Received,
     Request,
@@ -40,6 +44,7 @@ from rollq.roles.redial import Redial
 from rollq.wire import messages as wire
 
 RETRY_MS: Final = REDIAL_MIN_MS
+Mark: TypeAlias = tuple[int, str]  # attempt and outcome: what tells two ends of a job apart
 
 
 @dataclass(slots=True, frozen=True)
@@ -69,6 +74,8 @@ class ClientMachine:
 
     __slots__ = (
         "_delivered",
+        "_delivered_before",
+        "_doubtful",
         "_now_ms",
         "_out",
         "_pending",
@@ -87,8 +94,13 @@ class ClientMachine:
         self._pending: dict[MessageId, Request] = {}  # in the order they were asked
         self._put_off: dict[MessageId, None] = {}  # refused for now; asked again soon
         self._retry_at_ms = 0
-        self._untaken: dict[JobId, tuple[int, str]] = {}  # with the application right now
-        self._delivered: dict[JobId, tuple[int, str]] = {}  # attempt and outcome, oldest first
+        # Jobs of pending submits that an earlier session may have accepted; an array by the part
+        # that the ids of its tasks share.
+        self._doubtful: dict[bytes, MessageId] = {}
+        self._untaken: dict[JobId, Mark] = {}  # with the application right now
+        # Handed over, in two generations: to drop the oldest of one dict takes time that grows.
+        self._delivered: dict[JobId, Mark] = {}
+        self._delivered_before: dict[JobId, Mark] = {}
         self._now_ms = 0
         self._out: list[Instruction] = []
 
@@ -114,24 +126,26 @@ class ClientMachine:
             return
         self._pending[request_id] = request
         # The application may run a forgotten id anew: then its result counts anew.
-        if isinstance(request, wire.SubmitJob):
+        if type(request) is wire.SubmitJob:
             self._delivered.pop(request.job_id, None)
+            self._delivered_before.pop(request.job_id, None)
         if self.link is Link.OPEN:
             self._out.append(Send(request))
 
     def _on_given_up(self, event: GivenUp) -> None:
-        self._pending.pop(event.request_id, None)
-        self._put_off.pop(event.request_id, None)
+        self._settle(event.request_id)
 
     def _on_taken(self, event: Taken) -> None:
-        mark = self._untaken.pop(event.job_id, None)
-        if mark is None:
-            return
-        self._delivered[event.job_id] = mark
-        if len(self._delivered) > CLIENT_DELIVERED_MAX:
-            del self._delivered[next(iter(self._delivered))]
-        if self.link is Link.OPEN:  # else the next leader sends it again and is told then
-            self._out.append(Send(wire.Confirm((event.job_id,))))
+        delivered, take = self._delivered, self._untaken.pop
+        confirmed: list[JobId] = []
+        for job_id in event.job_ids:
+            mark = take(job_id, None)
+            if mark is not None:
+                delivered[job_id] = mark
+                confirmed.append(job_id)
+        if len(delivered) >= CLIENT_DELIVERED_MAX // 2:
+            self._delivered_before, self._delivered = delivered, {}
+        self._confirm(confirmed)
 
     def _on_tick(self, event: Tick) -> None:
         self._now_ms = event.now_ms
@@ -173,6 +187,8 @@ class ClientMachine:
                     self._tell_error(
                         request_id, ErrorCode.OUTCOME_UNKNOWN, "the session broke", False
                     )
+                else:
+                    self._doubtful.update(dict.fromkeys(_jobs_of(request), request_id))
 
     def _on_welcome(self, message: wire.Welcome) -> None:
         self.link = Link.OPEN
@@ -181,15 +197,30 @@ class ClientMachine:
             self._out.append(Send(request))
 
     def _on_received(self, event: Received) -> None:
-        on_message = ON_MESSAGE.get(type(event.message))
-        if on_message is not None:
-            on_message(self, event.message)
+        self._hear((event.message,))
+
+    def _on_heard(self, event: Heard) -> None:
+        self._hear(event.messages)
+
+    def _hear(self, messages: Sequence[wire.SessionMessage]) -> None:
+        """Answers one by one, then all results at once: a job is accepted before it ends."""
+        results: list[wire.Result] = []
+        for message in messages:
+            if type(message) is wire.Result:
+                results.append(message)
+                continue
+            on_message = ON_MESSAGE.get(type(message))
+            if on_message is not None:
+                on_message(self, message)
+                if self.link is Link.DOWN:  # redirected: the rest is of the past
+                    break
+        if results:
+            self._on_results(results)
 
     # --- answers
 
     def _on_answered(self, message: wire.Accepted | wire.Answer) -> None:
-        if self._pending.pop(message.request_id, None) is not None:
-            self._put_off.pop(message.request_id, None)
+        if self._settle(message.request_id):
             self._out.append(Tell(message.request_id, message))
 
     def _on_error(self, message: wire.Error) -> None:
@@ -200,22 +231,71 @@ class ClientMachine:
                 self._retry_at_ms = self._now_ms + RETRY_MS
             self._put_off[message.request_id] = None
             return
-        del self._pending[message.request_id]
+        self._settle(message.request_id)
         self._out.append(Tell(message.request_id, message))
 
-    def _on_result(self, message: wire.Result) -> None:
-        mark = (message.attempt, message.outcome)
-        if self._delivered.get(message.job_id) == mark:
-            self._out.append(Send(wire.Confirm((message.job_id,))))
-        elif self._untaken.get(message.job_id) != mark:
-            self._untaken[message.job_id] = mark
-            self._out.append(Deliver(message))
+    def _settle(self, request_id: MessageId) -> bool:
+        """Await no answer to a request, nor send it again; whether it was pending."""
+        request = self._pending.pop(request_id, None)
+        if request is None:
+            return False
+        if self._put_off:
+            self._put_off.pop(request_id, None)
+        if self._doubtful:
+            for job in _jobs_of(request):
+                self._doubtful.pop(job, None)
+        return True
+
+    def _on_results(self, results: list[wire.Result]) -> None:
+        if self._doubtful:
+            self._believe(results)
+        untaken = self._untaken
+        known, known_before = self._delivered.get, self._delivered_before.get
+        new: list[wire.Result] = []
+        again: list[JobId] = []
+        for result in results:
+            job_id = result.job_id
+            mark = (result.attempt, result.outcome)
+            if (known(job_id) or known_before(job_id)) == mark:
+                again.append(job_id)
+            elif untaken.get(job_id) != mark:
+                untaken[job_id] = mark
+                new.append(result)
+        self._confirm(again)
+        if new:
+            self._out.append(Deliver(new))
+
+    def _believe(self, results: list[wire.Result]) -> None:
+        """What has a result was accepted, and with it all that was asked for at once."""
+        for result in results:
+            job_id = result.job_id
+            request_id = self._doubtful.get(job_id) or self._doubtful.get(
+                job_id[:-TASK_INDEX_BYTES]
+            )
+            if request_id is not None:
+                self._settle(request_id)
+                self._out.append(Tell(request_id, wire.Accepted(request_id, known=True)))
+
+    def _confirm(self, job_ids: list[JobId]) -> None:
+        if job_ids and self.link is Link.OPEN:  # else the next leader sends them and is told then
+            self._out.append(Send(wire.Confirm(tuple(job_ids))))
 
     def _tell_error(
         self, request_id: MessageId, code: ErrorCode, text: str, retryable: bool
     ) -> None:
         error = wire.Error(request_id, int(code), text, retryable=retryable)
         self._out.append(Tell(request_id, error))
+
+
+def _jobs_of(request: Request) -> Sequence[bytes]:
+    """The jobs that a request asks for, as results name them; of an array what its tasks share."""
+    if type(request) is wire.SubmitJob:
+        return (request.job_id,)
+    if type(request) is wire.SubmitBulk:
+        return [item.job_id for item in request.items]
+    if type(request) is wire.SubmitArray:
+        return (request.array_id[:-TASK_INDEX_BYTES],)
+    return ()
 
 
 def id_of(request: Request) -> MessageId:
@@ -232,6 +312,7 @@ HANDLERS: dict[type, Callable[[ClientMachine, Any], None]] = {
     Connected: ClientMachine._on_connected,
     Disconnected: ClientMachine._on_disconnected,
     Received: ClientMachine._on_received,
+    Heard: ClientMachine._on_heard,
     Asked: ClientMachine._on_asked,
     GivenUp: ClientMachine._on_given_up,
     Taken: ClientMachine._on_taken,
@@ -244,5 +325,4 @@ ON_MESSAGE: dict[type, Callable[[ClientMachine, Any], None]] = {
     wire.Accepted: ClientMachine._on_answered,
     wire.Answer: ClientMachine._on_answered,
     wire.Error: ClientMachine._on_error,
-    wire.Result: ClientMachine._on_result,
 }

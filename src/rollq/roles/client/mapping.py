@@ -1,26 +1,53 @@
-"""One program over many arguments, with a bounded number of jobs on the way."""
+"""One program over many arguments, with a bounded number of jobs on the way.
+
+Whatever part of the window is free goes out as one message, and is accepted by one: nothing is
+kept a job but its number. Only jobs that a message cannot share (an id of their own, other
+options than their neighbours) go alone.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import secrets
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Protocol
 
-from rollq.base.errors import RollqError
-from rollq.base.ids import JobId
+from rollq.base.errors import ErrorCode, RollqError
+from rollq.base.ids import TASK_INDEX_BYTES, ClientId, JobId, MessageId
 from rollq.roles.client.answers import error_of
-from rollq.roles.client.handles import Progress, Sink
+from rollq.roles.client.chunk import Chunk, singles_of
+from rollq.roles.client.handles import PREFIX_BYTES, Progress, Sink
+from rollq.roles.client.patience import Patience
 from rollq.roles.client.results import Result
 from rollq.roles.client.session import Answer, OnAnswer
-from rollq.roles.client.specs import JobSpec
+from rollq.roles.client.signals import Request
+from rollq.roles.client.specs import JobSpec, body_of
 from rollq.wire import messages as wire
+
+IDS_PER_PREFIX = 1 << 8 * TASK_INDEX_BYTES
 
 
 class Door(Protocol):
     """What a run needs of its client."""
 
+    client_id: ClientId
+    takes_bulks: bool  # whether many jobs may go in one message
+
     def enter(self, spec: JobSpec, sink: Sink, on_answer: OnAnswer) -> JobId:
         """Submit a job whose result is for the sink."""
+
+    def expect(self, prefix: bytes, sink: Sink) -> None:
+        """Results of jobs whose ids begin so are for the sink."""
+
+    def ask(self, request: Request, on_answer: OnAnswer) -> None:
+        """Send a request; the callback gets its answer."""
+
+    def give_up(self, request_id: MessageId) -> None:
+        """Wait no longer for an answer."""
+
+    def drop(self, key: bytes) -> None:
+        """No result will come for this id or prefix."""
 
     def leave(self, job_ids: Iterable[JobId]) -> None:
         """Nobody wants the results of these jobs any more: end them."""
@@ -34,7 +61,7 @@ class MapRun:
 
     Args:
         door: The client.
-        specs: The jobs; taken one by one, as there is room.
+        specs: The jobs; taken as there is room.
         window: How many may be on the way or wait to be taken.
         ordered: Whether results are handed out in the order of the jobs.
         total: How many there are, if that is known.
@@ -59,23 +86,26 @@ class MapRun:
         self._ordered = ordered
         self._total = total
         self._progress = progress
-        self._patience_s = patience_s
+        self._prefixes: list[bytes] = []  # of ids that were drawn here
         self._numbers: dict[JobId, int] = {}  # submitted, result not here
-        self._unaccepted = 0
-        self._held: dict[int, Result] = {}  # here, but it is not their turn
-        self._ready: list[Result] = []
+        self._bulks: dict[MessageId, wire.SubmitBulk] = {}  # not accepted
+        self._unaccepted = 0  # jobs
+        self._patience = Patience(patience_s, self._on_overdue)
+        self._held: dict[int, wire.Result] = {}  # here, but it is not their turn
+        self._ready: list[wire.Result] = []
         self._entered = 0
         self._ended = 0
         self._handed_out = 0
         self._is_exhausted = False
-        self._error: RollqError | None = None
-        self._wake = asyncio.Event()
+        self._error: Exception | None = None
+        self._waiter: asyncio.Future[None] | None = None
 
     async def take(self) -> list[Result]:
         """The next results, at least one; empty when all have been taken.
 
         Raises:
             RollqError: a job was refused, or nothing was accepted for too long.
+            Exception: whatever the jobs' iterable or the progress raised.
         """
         while True:
             self._fill()
@@ -84,7 +114,7 @@ class MapRun:
             if self._ready:
                 taken, self._ready = self._ready, []
                 self._handed_out += len(taken)
-                return taken
+                return list(map(Result, taken))
             if not self._numbers:
                 return []
             await self._next()
@@ -92,57 +122,140 @@ class MapRun:
     def close(self) -> None:
         """End what is still on the way."""
         self._is_exhausted = True
+        self._patience.stop()
+        bulks, self._bulks = self._bulks, {}
+        for request_id in bulks:
+            self._door.give_up(request_id)
         if self._numbers:
             self._door.leave(list(self._numbers))
             self._numbers.clear()
+        for prefix in self._prefixes:
+            self._door.drop(prefix)
 
-    def deliver(self, result: wire.Result) -> bool:
-        """A result has come."""
-        number = self._numbers.pop(result.job_id, None)
-        if number is None:
-            return True
-        self._ended += 1
+    def deliver(self, results: Sequence[wire.Result]) -> bool:
+        """Results have come."""
+        numbers = self._numbers
+        left = len(numbers)
         if not self._ordered:
-            self._ready.append(Result(result))
+            number_of = numbers.pop
+            self._ready += [one for one in results if number_of(one.job_id, None) is not None]
         else:
-            self._held[number] = Result(result)
-            turn = self._handed_out + len(self._ready)
-            while turn in self._held:
-                self._ready.append(self._held.pop(turn))
-                turn += 1
-        if self._progress is not None:
-            self._progress(self._ended, self._total)
-        self._wake.set()
-        return True
+            for result in results:
+                number = numbers.pop(result.job_id, None)
+                if number is not None:
+                    self._held[number] = result
+            self._release()
+        for _ in range(left - len(numbers)):
+            self._ended += 1
+            if self._progress is not None:
+                self._report(self._progress)
+        self._wake()
+        return not numbers
 
     def fail(self, error: RollqError) -> None:
         """The client stops."""
         self._numbers.clear()
         self._error = error
-        self._wake.set()
+        self._wake()
+
+    # --- results
+
+    def _release(self) -> None:
+        held = self._held
+        turn = self._handed_out + len(self._ready)
+        while turn in held:
+            self._ready.append(held.pop(turn))
+            turn += 1
+
+    def _report(self, progress: Progress) -> None:
+        try:
+            progress(self._ended, self._total)
+        except Exception as error:  # the application's own: for whoever takes, not for the link
+            self._error = error
+
+    # --- jobs
 
     def _fill(self) -> None:
-        while not self._is_exhausted and self._entered - self._handed_out < self._window:
-            spec = next(self._specs, None)
-            if spec is None:
-                self._is_exhausted = True
-                return
-            job_id = self._door.enter(spec, self, self._on_answer)
-            self._numbers[job_id] = self._entered
-            self._entered += 1
-            self._unaccepted += 1
+        room = self._window - (self._entered - self._handed_out)
+        if self._is_exhausted or room <= 0:
+            return
+        door, numbers = self._door, self._numbers
+        until = self._entered + room
+        chunk = Chunk()
+        try:
+            for spec in islice(self._specs, room):
+                if spec.job_id is None and door.takes_bulks:
+                    job_id = self._next_id()
+                    body = body_of(spec, job_id, door.client_id)
+                    if not chunk.add(spec, job_id, body):
+                        full, chunk = chunk, Chunk()
+                        chunk.add(spec, job_id, body)
+                        self._send(full)
+                else:
+                    job_id = door.enter(spec, self, self._on_answer)
+                    self._unaccepted += 1
+                numbers[job_id] = self._entered
+                self._entered += 1
+        finally:
+            if chunk.items:
+                self._send(chunk)
+        self._is_exhausted = self._entered < until
+
+    def _next_id(self) -> JobId:
+        number = self._entered % IDS_PER_PREFIX
+        if not number or not self._prefixes:
+            self._prefixes.append(secrets.token_bytes(PREFIX_BYTES))
+        return self._prefixes[-1] + number.to_bytes(TASK_INDEX_BYTES, "big")
+
+    def _send(self, chunk: Chunk) -> None:
+        door = self._door
+        try:
+            bulk = chunk.message(door.client_id)
+            if len(bulk.items) == 1:
+                door.ask(singles_of(bulk)[0], self._on_answer)
+            else:
+                door.ask(bulk, self._on_bulk_answer)
+                self._bulks[bulk.request_id] = bulk
+        except BaseException:
+            for item in chunk.items:
+                self._numbers.pop(item.job_id, None)
+            raise
+        self._unaccepted += len(bulk.items)
+        door.expect(bulk.items[0].job_id[:PREFIX_BYTES], self)
 
     def _on_answer(self, answer: Answer) -> None:
         self._unaccepted -= 1
-        if isinstance(answer, wire.Error):
+        self._patience.heard()
+        if type(answer) is wire.Error:
             self._error = error_of(answer)
-        self._wake.set()
+            self._wake()
+
+    def _on_bulk_answer(self, answer: Answer) -> None:
+        bulk = self._bulks.pop(answer.request_id)
+        if type(answer) is wire.Error and answer.code != ErrorCode.DISCONNECTED:
+            # All or none, so none was accepted: ask for each, to hear which it is that may not be.
+            for single in singles_of(bulk):
+                self._door.ask(single, self._on_answer)
+        else:
+            self._unaccepted -= len(bulk.items) - 1
+            self._on_answer(answer)
+
+    # --- waiting
 
     async def _next(self) -> None:
-        self._wake.clear()
+        self._waiter = asyncio.get_running_loop().create_future()
+        if self._unaccepted:
+            self._patience.watch()
         try:
-            async with asyncio.timeout(self._patience_s if self._unaccepted else None):
-                await self._wake.wait()
-        except TimeoutError:
-            if self._unaccepted:
-                self._error = self._door.overdue(f"{self._unaccepted} jobs of a map")
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _on_overdue(self) -> None:
+        if self._unaccepted and self._waiter is not None:
+            self._error = self._door.overdue(f"{self._unaccepted} jobs of a map")
+            self._wake()

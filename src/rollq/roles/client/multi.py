@@ -60,7 +60,7 @@ class MultiClient(Submitter):
                 addresses,
                 self.client_id,
                 desired_parallelism=machine.share(desired_parallelism, len(groups)),
-                on_result=partial(self._on_result, number),
+                on_results=partial(self._on_results, number),
                 is_awaiting=lambda: bool(self._routes),
                 on_standing=partial(self._on_standing, number),
             )
@@ -174,19 +174,20 @@ class MultiClient(Submitter):
         now_ms = self._now_ms()
         self._feed(machine.Up(number) if is_open else machine.Down(number, now_ms))
 
-    def _on_result(self, number: int, result: wire.Result) -> bool:
+    def _on_results(self, number: int, results: list[wire.Result]) -> list[JobId]:
         """The first result of a job counts. Others are confirmed, so that nobody owes them."""
-        is_cancelled = result.outcome == CANCELLED
-        if self._feed(machine.Ended(number, result.job_id, is_cancelled)):
-            self._end(result)
-        return True
+        for result in results:
+            is_cancelled = result.outcome == CANCELLED
+            if self._feed(machine.Ended(number, result.job_id, is_cancelled)):
+                self._end(result)
+        return [result.job_id for result in results]
 
     def _end(self, result: wire.Result) -> None:
         self._requests.pop(result.job_id, None)
         on_answer = self._on_answers.pop(result.job_id, None)
         if on_answer is not None:  # it ended before we heard that it was accepted
             on_answer(wire.Accepted(result.job_id))
-        self._deliver(result)
+        self._deliver_all([result])
 
     def _when_answered(self, number: int, job_id: JobId) -> OnAnswer:
         def on_answer(answer: Answer) -> None:
@@ -241,7 +242,7 @@ class MultiClient(Submitter):
         if on_answer is not None:
             on_answer(refusal)
         else:  # accepted by a group that is gone, refused by the next
-            self._deliver(wire.Result(instruction.job_id, "dead", detail=refusal.message))
+            self._deliver_all([wire.Result(instruction.job_id, "dead", detail=refusal.message)])
 
 
 def _answer(answered: asyncio.Future[Answer], answer: Answer) -> None:

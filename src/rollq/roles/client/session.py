@@ -11,7 +11,7 @@ import asyncio
 import logging
 import secrets
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from rollq.base.errors import ErrorCode, LocalError, RollqError, StateError
@@ -49,7 +49,8 @@ class Session:
         client_id: Results are owed to this name, also after a restart.
         desired_parallelism: How many of this client's jobs may run at once; 0: the group's default.
         group: Only for the link's own bookkeeping.
-        on_result: Called with every new result; true if it was taken and may be confirmed.
+        on_results: Called with the new results that one read brought; the ids of those that were
+            taken and may be confirmed.
         is_awaiting: Whether results are still to come.
         on_standing: Called when a leader welcomed us (True), and when it is lost (False).
     """
@@ -61,7 +62,7 @@ class Session:
         *,
         desired_parallelism: int = 0,
         group: str = "default",
-        on_result: Callable[[wire.Result], bool],
+        on_results: Callable[[list[wire.Result]], Sequence[JobId]],
         is_awaiting: Callable[[], bool],
         on_standing: Callable[[bool], None] = lambda is_open: None,
     ) -> None:
@@ -71,7 +72,7 @@ class Session:
         self._complaint = ""  # what a member found wrong with us
         self._group = group
         self._machine = ClientMachine(setup, _SystemJitter())
-        self._on_result = on_result
+        self._on_results = on_results
         self._is_awaiting = is_awaiting
         self._on_standing = on_standing
         self._watch = Watch()
@@ -156,7 +157,7 @@ class Session:
 
     def taken(self, job_id: JobId) -> None:
         """A result that was not taken at once has reached the application after all."""
-        self._feed(signals.Taken(job_id))
+        self._feed(signals.Taken((job_id,)))
 
     # --- the window
 
@@ -194,14 +195,16 @@ class Session:
             return
         is_answer = not isinstance(messages[-1], wire.Welcome | wire.NotLeader)
         self._watch.heard(self._now_ms(), is_answer=is_answer)
+        if wire.Error in map(type, messages):
+            self._note_complaint(link, messages)
+        self._feed(signals.Heard(messages))  # type: ignore[arg-type]
+        self._fill_window()
+        self._flush_confirms()
+
+    def _note_complaint(self, link: Link, messages: list[Message]) -> None:
         for message in messages:
             if type(message) is wire.Error and message.request_id == NIL_ID:
                 self._complaint = f"{link.address} says: {message.message}"
-            self._feed(signals.Received(message))  # type: ignore[arg-type]
-            if link is not self._link:  # redirected: the rest is of the past
-                return
-        self._fill_window()
-        self._flush_confirms()
 
     def _closed(self, link: Link, reason: str) -> None:
         if link is self._link:
@@ -289,8 +292,9 @@ class Session:
                 self._link.send(wire.Confirm(tuple(confirms[first : first + CONFIRM_JOBS_MAX])))
 
     def _do_deliver(self, instruction: signals.Deliver) -> None:
-        if self._on_result(instruction.result):
-            self._feed(signals.Taken(instruction.result.job_id))
+        taken = self._on_results(instruction.results)
+        if taken:
+            self._feed(signals.Taken(taken))
 
     def _do_tell(self, instruction: signals.Tell) -> None:
         entry = self._on_answer.pop(instruction.request_id, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -24,6 +25,7 @@ from rollq.wire.messages import (
     Error,
     Query,
     Result,
+    SessionMessage,
     SubmitArray,
     SubmitBulk,
     SubmitJob,
@@ -38,6 +40,7 @@ __all__ = [
     "Disconnected",
     "Event",
     "GivenUp",
+    "Heard",
     "Instruction",
     "Received",
     "Request",
@@ -69,13 +72,22 @@ class GivenUp:
 
 
 @dataclass(slots=True)
+class Heard:
+    """All that one read brought on the open connection, in this order."""
+
+    messages: Sequence[SessionMessage]
+
+
+@dataclass(slots=True)
 class Taken:
-    """The application has the result that `Deliver` gave it."""
+    """The application has results of these jobs that `Deliver` gave it."""
 
-    job_id: JobId
+    job_ids: Sequence[JobId]
 
 
-Event: TypeAlias = Started | Connected | Disconnected | Received | Asked | GivenUp | Taken | Tick
+Event: TypeAlias = (
+    Started | Connected | Disconnected | Received | Heard | Asked | GivenUp | Taken | Tick
+)
 
 
 # --- instructions
@@ -83,9 +95,9 @@ Event: TypeAlias = Started | Connected | Disconnected | Received | Asked | Given
 
 @dataclass(slots=True)
 class Deliver:
-    """Hand a result to the application; answer with `Taken`."""
+    """Hand results to the application; answer with `Taken`."""
 
-    result: Result
+    results: list[Result]
 
 
 @dataclass(slots=True)

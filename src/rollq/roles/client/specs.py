@@ -7,8 +7,9 @@ in milliseconds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, TypedDict
+
+import msgspec
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.ids import GUID_BYTES, NIL_ID, ClientId, JobId, guid_from_text
@@ -35,17 +36,16 @@ class Options(TypedDict, total=False):
     worker: str  # only the worker of this name may run it
 
 
-@dataclass(slots=True, frozen=True)
-class JobSpec:
+class JobSpec(msgspec.Struct, frozen=True):
     """One job to be submitted: a program or function by name, with arguments and files, or with a
     bare payload instead. A job with an id of your own may be submitted again and runs once."""
 
     exec_name: str
     args: Sequence[str] = ()
-    files: Mapping[str, bytes] = field(default_factory=dict)
+    files: Mapping[str, bytes] = msgspec.field(default_factory=dict)
     payload: bytes | None = None
     job_id: JobId | str | None = None
-    options: Options = field(default_factory=Options)
+    options: Options = msgspec.field(default_factory=Options)
 
 
 def body_of(spec: JobSpec, job_id: JobId, client_id: ClientId) -> bytes:
@@ -135,7 +135,7 @@ def as_specs(
     """
     if isinstance(jobs, str):
         for one in arguments or ():
-            if isinstance(one, bytes | bytearray | memoryview):
+            if isinstance(one, BYTES):
                 yield JobSpec(jobs, payload=bytes(one), options=options)
             else:
                 yield JobSpec(jobs, _texts(one), options=options)
@@ -193,6 +193,7 @@ def _ms(seconds: Any) -> int:
     return max(1, round(seconds * 1000)) if seconds else 0
 
 
+BYTES: Final = (bytes, bytearray, memoryview)
 WHOLE: Final = "give a whole number"
 SECONDS: Final = "give seconds, 0 or more"
 FIELDS: Final[dict[str, tuple[str, Any]]] = {

@@ -38,7 +38,13 @@ ACCEPTED_PERHAPS: Final = (
 
 
 class Submitter(ABC):
-    """The part of a client that makes jobs and hands out their results."""
+    """The part of a client that makes jobs and hands out their results.
+
+    Attributes:
+        takes_bulks: Whether many jobs may go in one message.
+    """
+
+    takes_bulks = False
 
     def __init__(self, client_id: ClientId, timeout_s: float) -> None:
         self.client_id = client_id or secrets.token_hex(8)
@@ -182,9 +188,13 @@ class Submitter(ABC):
             raise
         return request.job_id
 
-    def drop(self, job_id: JobId) -> None:
-        """A job that was entered has been refused: no result will come."""
-        self._routes.pop(job_id, None)
+    def expect(self, prefix: bytes, sink: Sink) -> None:
+        """Results of jobs whose ids begin so are for the sink, until it has all of them."""
+        self._routes[prefix] = sink
+
+    def drop(self, key: bytes) -> None:
+        """No result will come for this id or prefix: what was asked for was refused, or is over."""
+        self._routes.pop(key, None)
 
     def leave(self, job_ids: Iterable[JobId]) -> None:
         """Nobody wants these results any more: end the jobs, take their results unseen."""
@@ -254,15 +264,26 @@ class Submitter(ABC):
         for sink in dict.fromkeys(routes.values()):
             sink.fail(error)
 
-    def _deliver(self, result: wire.Result) -> bool:
-        """Hand a result to whoever waits for it; false if nobody does."""
-        key = result.job_id
-        sink = self._routes.get(key)
-        if sink is None:
-            key = result.job_id[:PREFIX_BYTES]
-            sink = self._routes.get(key)
+    def _deliver_all(self, results: list[wire.Result]) -> list[wire.Result]:
+        """Hand results to whoever waits for them; those that nobody waits for."""
+        routes = self._routes
+        runs: dict[bytes, list[wire.Result]] = {}
+        for result in results:
+            sink = routes.get(result.job_id)
+            if sink is not None:
+                del routes[result.job_id]
+                sink.deliver((result,))
+                continue
+            prefix = result.job_id[:PREFIX_BYTES]
+            run = runs.get(prefix)
+            if run is None:
+                runs[prefix] = run = []
+            run.append(result)
+        strangers: list[wire.Result] = []
+        for prefix, run in runs.items():
+            sink = routes.get(prefix)
             if sink is None:
-                return False
-        if sink.deliver(result):
-            self._routes.pop(key, None)
-        return True
+                strangers += run
+            elif sink.deliver(run):
+                routes.pop(prefix, None)
+        return strangers

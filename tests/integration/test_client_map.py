@@ -1,0 +1,293 @@
+"""`map` against a scripted member: what goes out as one, and what is asked again after a break."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from rollq import Client, ErrorCode, JobSpec, LocalError, RollqError
+from rollq.net.link import Link
+from rollq.wire import messages as wire
+from rollq.wire.compact import Message
+from tests.integration.fake_leader import FakeLeader, accept, done, play, run
+
+ID = bytes(range(1, 17))
+
+
+async def values(client: Client, arguments: list[bytes], **options: object) -> list[bytes | str]:
+    return [one.value async for one in client.map("calc", arguments, **options)]  # type: ignore[arg-type]
+
+
+def ids_of(bulk: wire.SubmitBulk) -> list[bytes]:
+    return [item.job_id for item in bulk.items]
+
+
+def test_map_keeps_its_window_and_leaving_it_cancels_the_rest() -> None:
+    async def story() -> None:
+        leader = await FakeLeader(accept).start()
+        taken: list[int] = []
+
+        def endless() -> Iterator[str]:
+            while True:
+                taken.append(1)
+                yield str(len(taken))
+
+        async with Client(leader.address) as client:
+            results = client.map("calc", endless(), window=8)
+            first = asyncio.ensure_future(anext(results))
+            (bulk,) = await leader.until(lambda: leader.of(wire.SubmitBulk))
+            ids = ids_of(bulk)
+            assert len(ids) == 8
+            leader.links[0].send(done(ids[3]))
+            assert (await first).job_id == ids[3]
+            assert len(taken) == 8
+            await results.aclose()  # type: ignore[attr-defined]
+            (cancel,) = await leader.until(lambda: leader.of(wire.Cancel))
+            assert set(cancel.job_ids) == set(ids) - {ids[3]}
+            leader.links[0].send(wire.Result(ids[0], "cancelled"))
+            await leader.until(lambda: len(leader.of(wire.Confirm)) == 2)
+        await leader.stop()
+
+    play(story())
+
+
+def test_map_in_order_with_progress() -> None:
+    async def story() -> None:
+        leader = await FakeLeader(accept).start()
+        told: list[tuple[int, int | None]] = []
+        async with Client(leader.address) as client:
+
+            async def collect() -> list[bytes]:
+                return [
+                    one.job_id
+                    async for one in client.map(
+                        "calc", ["a", "b", "c"], ordered=True, progress=lambda *at: told.append(at)
+                    )
+                ]
+
+            collected = asyncio.ensure_future(collect())
+            (bulk,) = await leader.until(lambda: leader.of(wire.SubmitBulk))
+            for job_id in reversed(ids_of(bulk)):
+                leader.links[0].send(done(job_id))
+            assert await collected == ids_of(bulk)
+            assert told == [(1, 3), (2, 3), (3, 3)]
+        await leader.stop()
+
+    play(story())
+
+
+def test_the_free_part_of_the_window_goes_out_as_one_message() -> None:
+    async def story() -> None:
+        leader = await FakeLeader(accept).start()
+        async with Client(leader.address) as client:
+            mapped = asyncio.ensure_future(values(client, [b"%d" % n for n in range(12)], window=8))
+            (first,) = await leader.until(lambda: leader.of(wire.SubmitBulk))
+            for item in first.items[:3]:
+                leader.links[0].send(done(item.job_id, item.body))
+            _, second = await leader.until(
+                lambda: leader.of(wire.SubmitBulk)[1:] and leader.of(wire.SubmitBulk)
+            )
+            assert [item.body for item in second.items] == [b"8", b"9", b"10"]
+            for item in (*first.items[3:], *second.items):
+                leader.links[0].send(done(item.job_id, item.body))
+            (last,) = await leader.until(lambda: leader.of(wire.SubmitJob))  # one needs no bulk
+            assert last.body == b"11"
+            leader.links[0].send(done(last.job_id, last.body))
+            assert sorted(await mapped) == sorted(b"%d" % n for n in range(12))
+            confirmed = await leader.until(
+                lambda: sum(len(one.job_ids) for one in leader.of(wire.Confirm)) == 12
+            )
+            assert confirmed
+        await leader.stop()
+
+    play(story())
+
+
+def test_jobs_that_ask_for_something_else_or_have_an_id_go_apart() -> None:
+    async def story() -> None:
+        leader = await FakeLeader().start()
+        specs = [
+            JobSpec("a", payload=b"1"),
+            JobSpec("a", payload=b"2"),
+            JobSpec("a", payload=b"3", job_id=ID),
+            JobSpec("b", payload=b"4"),
+            JobSpec("b", payload=b"5", options={"priority": 1}),
+            JobSpec("b", payload=b"6", options={"priority": 1}),
+        ]
+        async with Client(leader.address) as client:
+            got = [one.value async for one in client.map(specs)]
+            assert sorted(got) == [b"%d" % n for n in range(1, 7)]
+        bulks = leader.of(wire.SubmitBulk)
+        assert [[item.body for item in one.items] for one in bulks] == [[b"1", b"2"], [b"5", b"6"]]
+        singles = {one.body: one for one in leader.of(wire.SubmitJob)}
+        assert sorted(singles) == [b"3", b"4"]
+        assert singles[b"3"].job_id == ID
+        await leader.stop()
+
+    play(story())
+
+
+def test_a_break_in_the_middle_of_a_bulk_is_not_noticed() -> None:
+    async def story() -> None:
+        def hang_up(leader: FakeLeader, link: Link, message: Message) -> None:
+            if isinstance(message, wire.SubmitBulk):
+                link.abort("gone")
+                leader.reply = run
+
+        leader = await FakeLeader(hang_up).start()
+        async with Client(leader.address) as client:
+            assert await values(client, [b"a", b"b", b"c"], ordered=True) == [b"a", b"b", b"c"]
+        first, second = leader.of(wire.SubmitBulk)
+        assert first == second  # the same ids: whoever has them knows them
+        await leader.stop()
+
+    play(story())
+
+
+def test_another_leader_gets_the_same_bulk() -> None:
+    async def story() -> None:
+        second = await FakeLeader().start()
+
+        def redirect(leader: FakeLeader, link: Link, message: Message) -> None:
+            link.send(wire.NotLeader(second.address, (leader.address, second.address)))
+
+        first = await FakeLeader(redirect).start()
+        async with Client(first.address) as client:
+            assert await values(client, [b"a", b"b"], ordered=True) == [b"a", b"b"]
+        assert first.of(wire.SubmitBulk) == second.of(wire.SubmitBulk)
+        await first.stop()
+        await second.stop()
+
+    play(story())
+
+
+def test_a_bulk_of_which_a_result_came_is_not_sent_again() -> None:
+    """Its answer was lost twice. Its first job ended, was confirmed, and may be forgotten."""
+
+    async def story() -> None:
+        leader = await FakeLeader(lambda *_: None).start()
+        async with Client(leader.address) as client:
+            mapped = asyncio.ensure_future(values(client, [b"a", b"b", b"c"]))
+            (bulk,) = await leader.until(lambda: leader.of(wire.SubmitBulk))
+            leader.links[0].abort("gone")
+            await leader.until(lambda: len(leader.of(wire.SubmitBulk)) == 2)
+            leader.links[1].send(done(bulk.items[0].job_id, b"a"))
+            await leader.until(lambda: leader.of(wire.Confirm))
+            leader.links[1].abort("gone")
+            await leader.until(lambda: len(leader.links) == 3)
+            for item in bulk.items:
+                leader.links[2].send(done(item.job_id, item.body))
+            assert sorted(await mapped) == [b"a", b"b", b"c"]
+            assert leader.of(wire.SubmitBulk) == [bulk, bulk]
+        await leader.stop()
+
+    play(story())
+
+
+def test_one_bad_job_is_named_and_the_others_are_submitted() -> None:
+    async def story() -> None:
+        def judge(leader: FakeLeader, link: Link, message: Message) -> None:
+            if isinstance(message, wire.SubmitBulk):
+                text = "one of them cannot be"
+                link.send(wire.Error(message.request_id, int(ErrorCode.BAD_OPTIONS), text))
+            elif isinstance(message, wire.SubmitJob) and message.body == b"b":
+                link.send(wire.Error(message.job_id, int(ErrorCode.BAD_OPTIONS), "b cannot be"))
+            else:
+                accept(leader, link, message)
+
+        leader = await FakeLeader(judge).start()
+        async with Client(leader.address) as client:
+            with pytest.raises(LocalError, match="b cannot be"):
+                await values(client, [b"a", b"b", b"c"])
+            (bulk,) = leader.of(wire.SubmitBulk)
+            singles = leader.of(wire.SubmitJob)
+            assert [(one.job_id, one.body) for one in singles] == [
+                (item.job_id, item.body) for item in bulk.items
+            ]
+        await leader.stop()
+
+    play(story())
+
+
+def test_a_bulk_that_is_refused_for_now_is_asked_again() -> None:
+    async def story() -> None:
+        def full(leader: FakeLeader, link: Link, message: Message) -> None:
+            if isinstance(message, wire.SubmitBulk):
+                code = int(ErrorCode.GRID_FULL)
+                link.send(wire.Error(message.request_id, code, "full", retryable=True))
+                leader.reply = run
+
+        leader = await FakeLeader(full).start()
+        async with Client(leader.address) as client:
+            assert await values(client, [b"a", b"b"], ordered=True) == [b"a", b"b"]
+        first, second = leader.of(wire.SubmitBulk)
+        assert first == second
+        assert not leader.of(wire.SubmitJob)
+        await leader.stop()
+
+    play(story())
+
+
+def test_leaving_before_a_bulk_is_accepted_takes_it_back() -> None:
+    async def story() -> None:
+        leader = await FakeLeader(lambda *_: None).start()
+        async with Client(leader.address) as client:
+            results = client.map("calc", [b"a", b"b"])
+            first = asyncio.ensure_future(anext(results))
+            (bulk,) = await leader.until(lambda: leader.of(wire.SubmitBulk))
+            first.cancel()
+            (cancel,) = await leader.until(lambda: leader.of(wire.Cancel))
+            assert list(cancel.job_ids) == ids_of(bulk)
+            leader.links[0].abort("gone")
+            await leader.until(lambda: len(leader.of(wire.Cancel)) == 2)
+            assert leader.of(wire.SubmitBulk) == [bulk]
+        await leader.stop()
+
+    play(story())
+
+
+def test_what_the_progress_or_the_arguments_raise_reaches_the_caller() -> None:
+    async def story() -> None:
+        leader = await FakeLeader().start()
+
+        def broken(ended: int, total: int | None) -> None:
+            raise ZeroDivisionError
+
+        def arguments() -> Iterator[bytes]:
+            yield b"a"
+            raise KeyError
+
+        async with Client(leader.address) as client:
+            with pytest.raises(ZeroDivisionError):
+                await values(client, [b"a", b"b"], progress=broken)
+            with pytest.raises(KeyError):
+                async for _ in client.map("calc", arguments()):
+                    pass
+            with pytest.raises(LocalError, match="an argument is int"):
+                async for _ in client.map("calc", ["a", 1]):
+                    pass
+            assert await values(client, [b"c"]) == [b"c"]
+            assert len(leader.links) == 1
+        await leader.stop()
+
+    play(story())
+
+
+def test_a_client_that_stops_ends_its_map() -> None:
+    async def story() -> None:
+        leader = await FakeLeader(lambda *_: None).start()
+        client = Client(leader.address)
+        with pytest.raises(LocalError, match="not started"):
+            await values(client, [b"a", b"b"])
+        await client.start()
+        mapped = asyncio.ensure_future(values(client, [b"a", b"b"]))
+        await leader.until(lambda: leader.of(wire.SubmitBulk))
+        await client.stop()
+        with pytest.raises(RollqError) as caught:
+            await mapped
+        assert caught.value.code is ErrorCode.DISCONNECTED
+        await leader.stop()
+
+    play(story())
