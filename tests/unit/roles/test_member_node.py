@@ -1,0 +1,56 @@
+"""The member's process: how turns follow each other. No loop runs here and nothing is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from rollq.base.limits import TURNS_MS_MAX
+from rollq.raft.types import Role
+from rollq.roles.member.node import MemberNode
+from rollq.roles.member.setup import MemberSetup
+
+
+class BusyDriver:
+    """Always has something to do that needs no disk; each turn takes some time."""
+
+    def __init__(self, turn_ms: int) -> None:
+        self.now_ms = 0
+        self.turns = 0
+        self._turn_ms = turn_ms
+        self.raft = SimpleNamespace(
+            role=Role.LEADER, config=None, leader_id=1, member_id=1, term=1, leader_address=""
+        )
+        self.office = SimpleNamespace(proposals=SimpleNamespace(is_busy=lambda *_: False))
+
+    def begin(self) -> Any:
+        return SimpleNamespace(needs_sync=False, run=lambda: None)
+
+    def finish(self, work: Any) -> None:
+        self.turns += 1
+        self.now_ms += self._turn_ms
+
+    def take_outputs(self) -> list[Any]:
+        return []
+
+
+def test_a_member_with_much_to_do_listens_between_its_turns(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    driver = BusyDriver(turn_ms=TURNS_MS_MAX // 2 + 1)
+    monkeypatch.setattr("rollq.roles.member.node.time.monotonic", lambda: driver.now_ms / 1000)
+    later: list[Callable[[], None]] = []
+    member = cast(Any, MemberNode(MemberSetup("a:1"), "a", 1, tmp_path))
+    member._driver = driver
+    member._loop = SimpleNamespace(call_soon=later.append)
+    member._snapshots = SimpleNamespace(maybe_begin=lambda: None)
+    member._news = SimpleNamespace(tell=lambda raft: None)
+    member._turn()
+    assert driver.turns == 2
+    (again,) = later
+    again()
+    assert driver.turns == 4
