@@ -233,6 +233,21 @@ def test_who_comes_during_an_election_waits_for_its_outcome() -> None:
     assert elsewhere in group.closed
 
 
+def test_no_snapshot_is_begun_while_somebody_waits_for_a_leader(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    group = three_members()
+    group.say(CLIENT, submit(1))
+    address = not_ready(group)
+    driver = group.members[address]
+    monkeypatch.setattr(driver.replica.pace, "is_due", lambda **_: True)
+    group.tell(11, wire.HelloClient("ann"), to=address)
+    assert driver.begin_snapshot() is None
+    group.lost = ()
+    group.until(lambda: driver.leading)
+    assert driver.begin_snapshot() is not None or driver.raft.snapshot.index
+
+
 def test_nobody_waits_longer_than_an_election_takes() -> None:
     group = three_members()
     group.run()

@@ -356,7 +356,8 @@ class Driver:
 
     def _snapshot_due(self) -> bool:
         idle = self._ticks - self._applied_tick >= IDLE_TICKS_BEFORE_SNAPSHOT
-        behind = self.state.applied_index > self._snapshot_index
+        # Nobody waits for a leader beside a fork and a child that wants a processor.
+        behind = self.state.applied_index > self._snapshot_index and not self._held
         return self._peers.snapshot_wanted or (behind and self.replica.pace.is_due(idle=idle))
 
     def _order_snapshot(self) -> SnapshotOrder:
