@@ -110,7 +110,7 @@ def find_leader(addresses: Iterable[str], name: str = "ann") -> tuple[str, Talke
         talker = None
         try:
             talker = Talker(todo[0])
-            talker.socket.settimeout(0.5)
+            talker.socket.settimeout(2.0)  # a hello may wait for an election
             talker.say(wire.HelloClient(name, 0, FEATURES))
             if isinstance(talker.hear_any(), wire.Welcome):
                 talker.socket.settimeout(DEADLINE_S)
