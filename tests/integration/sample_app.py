@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -83,6 +84,12 @@ def fails() -> None:
 @task("odd")
 def odd() -> object:
     return object()
+
+
+@task("deaf")
+def deaf() -> None:
+    """As some libraries do: what is set here stays set in the process."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 @task("dies")

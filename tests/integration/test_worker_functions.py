@@ -124,6 +124,22 @@ def test_a_soft_limit_raises_in_the_function_and_a_hard_one_ends_it(tmp_path: Pa
     asyncio.run(story())
 
 
+def test_a_limit_holds_whatever_an_earlier_function_did_to_signals(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with running(tmp_path, apps=APPS, slots=1) as (_, member):
+            member.assign(1, "deaf")
+            ack, _ = await member.outcome(1)
+            assert ack.status == Status.OK
+            member.assign(2, "naps", str(tmp_path / "nap"), options=JobOptions(run_ms_soft=300))
+            _, result = await member.outcome(2)
+            assert "TimeoutError" in str(result.stderr)
+            member.assign(3, "add", "1", "2")
+            ack, _ = await member.outcome(3)
+            assert ack.status == Status.OK
+
+    asyncio.run(story())
+
+
 def test_functions_can_be_cancelled_running_or_waiting(tmp_path: Path) -> None:
     async def story() -> None:
         async with running(tmp_path, apps=APPS, slots=1, ahead=2) as (_, member):

@@ -190,6 +190,8 @@ class PooledCall:
         """TimeoutError inside the function at the soft limit, the end of its process at the hard
         one."""
         self._started_s = time.perf_counter()
+        if self._options is DEFAULT_OPTIONS:
+            return
         for limit_ms, act, what in (
             (self._options.run_ms_soft, self._call.end_softly, "told to end"),
             (self._options.run_ms_max, self._call.end_hard, "ended by force"),

@@ -11,6 +11,7 @@ import os
 import signal
 import socket
 import sys
+from _signal import getsignal  # type: ignore[import-not-found]
 from types import FrameType
 
 import msgspec
@@ -19,6 +20,7 @@ from msgspec import UNSET
 from rollq.base.limits import FRAME_BYTES_MAX
 from rollq.roles.worker.app import load_apps, raised, returned
 from rollq.roles.worker.outputs import Ending
+from rollq.tasks import Task
 
 
 class Call(msgspec.Struct, array_like=True, gc=False):
@@ -42,6 +44,7 @@ class Reply(msgspec.Struct, array_like=True, gc=False):
 
 
 LENGTH_BYTES = 4
+SIGTERM = int(signal.SIGTERM)
 encode = msgspec.msgpack.Encoder().encode
 _decode_call = msgspec.msgpack.Decoder(Call).decode
 
@@ -55,22 +58,16 @@ def pack(value: Call | Reply) -> bytes:
 def main(modules: list[str]) -> None:
     """Serve until the worker hangs up."""
     link = socket.socket(fileno=os.dup(0))
+    limit = Limit()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     tasks = load_apps(modules)
     link.sendall(pack(Reply()))
+    before = os.times()
     with link, link.makefile("rb") as incoming:
         while head := incoming.read(LENGTH_BYTES):
             call = _decode_call(incoming.read(int.from_bytes(head, "little")))
-            before = os.times()
-            signal.signal(signal.SIGTERM, _out_of_time)
-            try:
-                task = tasks[call.name]
-                args = task.payload_args(call.body) if call.args is None else call.args
-                ending = returned(task.function(*args))
-            except Exception as error:
-                ending = raised(error)
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            ending = _run(tasks, call, limit)
             after = os.times()
             link.sendall(
                 _reply(
@@ -79,10 +76,46 @@ def main(modules: list[str]) -> None:
                     int((after.system - before.system) * 1000),
                 )
             )
+            before = after  # waiting for the next call costs nothing
 
 
-def _out_of_time(number: int, frame: FrameType | None) -> None:
-    raise TimeoutError("the job's time limit is reached")
+class Limit:
+    """What a SIGTERM does: nothing, except while a function runs.
+
+    The handler stays: to set it for each call would cost as much as the call. An application may
+    have set one of its own, so it is looked at before each.
+    """
+
+    __slots__ = ("_handler", "holds")
+
+    def __init__(self) -> None:
+        self.holds = False
+        self._handler = self._reached
+
+    def watch(self) -> None:
+        """A function begins."""
+        # Not that of `signal`: it looks for an enum first, which takes longer than a call.
+        if getsignal(SIGTERM) is not self._handler:
+            signal.signal(signal.SIGTERM, self._handler)
+        self.holds = True
+
+    def _reached(self, number: int, frame: FrameType | None) -> None:
+        if self.holds:
+            self.holds = False
+            raise TimeoutError("the job's time limit is reached")
+
+
+def _run(tasks: dict[str, Task], call: Call, limit: Limit) -> Ending:
+    try:
+        try:
+            limit.watch()
+            task = tasks[call.name]
+            args = task.payload_args(call.body) if call.args is None else call.args
+            return returned(task.function(*args))
+        finally:
+            limit.holds = False
+    except Exception as error:
+        return raised(error)
 
 
 def _reply(ending: Ending, user_ms: int, system_ms: int) -> bytes:
