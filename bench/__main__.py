@@ -29,6 +29,7 @@ from bench.works.all import WORKS
 
 console = Console(stderr=True)
 INTERRUPTED = 130
+BUDGET_S = 24 * 60.0  # a further run is left out if it would end later
 REPORT_WIDTH = 160  # where nobody says how wide
 
 
@@ -108,27 +109,27 @@ def say_missing(options: argparse.Namespace) -> None:
 
 
 def measure(options: argparse.Namespace, outcomes: list[Outcome]) -> None:
-    """Every case as often as asked, peers by turns; a missing or failed one is not tried again.
+    """Every work once, then those that repeat again, as often as asked or as there is time for.
 
-    On a slow machine a work has fewer runs than usual, unless somebody said how many: the whole
-    must end in a known time.
+    Within a work peers take turns; a missing or failed one is not tried again in it.
     """
+    began = time.monotonic()
+    took_s = dict.fromkeys(options.only, 0.0)
     given_up: set[tuple[str, str]] = set()
-    for name in options.only:
-        began = time.monotonic()
-        for run in range(options.scale.runs if WORKS[name].repeats else 1):
-            spent_s = time.monotonic() - began
-            if run and not options.runs and spent_s * (run + 1) / run > WORKS[name].budget_s:
-                console.print(f"{name}: {run} runs took {spent_s:.0f} s, no more", style="yellow")
-                break
+    for run in range(options.scale.runs):
+        for name in options.only:
+            started = time.monotonic()
+            is_late = not options.runs and started - began + took_s[name] > BUDGET_S
+            if run and (is_late or not WORKS[name].repeats):
+                continue
             for work, peer in cases(options):
-                if work != name or (work, peer) in given_up:
-                    continue
-                outcome = in_folder(work, peer, options)
-                outcomes.append(outcome)
-                say(outcome, run)
-                if outcome.skipped or outcome.failure:
-                    given_up.add((work, peer))
+                if work == name and (work, peer) not in given_up:
+                    outcome = in_folder(work, peer, options)
+                    outcomes.append(outcome)
+                    say(outcome, run)
+                    if outcome.skipped or outcome.failure:
+                        given_up.add((work, peer))
+            took_s[name] = time.monotonic() - started
 
 
 def in_folder(work: str, peer: str, options: argparse.Namespace) -> Outcome:

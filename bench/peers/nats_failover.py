@@ -13,6 +13,7 @@ JOBS: Final = "JOBS"
 SUBJECT: Final = "jobs.noop"
 ASK_S_MAX: Final = 1.0  # a cluster that is not ready yet does not answer
 PUBLISH_S_MAX: Final = 0.25
+PING_S: Final = 1
 
 
 class NatsLoad:
@@ -34,6 +35,7 @@ class NatsLoad:
             [f"nats://{HOST}:{port}" for port in self._ports],
             reconnect_time_wait=0.05,
             max_reconnect_attempts=-1,
+            ping_interval=PING_S,  # its own two minutes would be the gap if its server froze
             error_cb=_ignore,
         )
         self._stream = self._client.jetstream()

@@ -53,4 +53,3 @@ class Work:
     case_s_max: float  # a case that takes longer is ended
     columns: tuple[tuple[str, str], ...]  # figure and heading; the JSON has all figures
     repeats: bool = True  # whether `runs` applies; else a case repeats within itself
-    budget_s: float = 0.0  # a further run is left out if it would end after so long

@@ -42,7 +42,6 @@ WORK = Work(
     ),
     measure,
     case_s_max=180,
-    budget_s=160,
     columns=(
         ("true_per_s", "/bin/true per s"),
         ("files_per_s", "cat+echo in own directory per s"),

@@ -53,7 +53,6 @@ WORK = Work(
     ),
     measure,
     case_s_max=90,
-    budget_s=240,
     columns=(
         ("jobs_per_s", "jobs/s"),
         ("window", "in flight"),

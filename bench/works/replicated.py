@@ -19,6 +19,5 @@ WORK = Work(
     ),
     measure,
     case_s_max=180,
-    budget_s=260,
     columns=COLUMNS,
 )

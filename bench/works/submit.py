@@ -77,6 +77,5 @@ WORK = Work(
     ),
     measure,
     case_s_max=120,
-    budget_s=240,
     columns=COLUMNS,
 )

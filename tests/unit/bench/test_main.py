@@ -9,7 +9,6 @@ import pytest
 
 from bench import __main__ as main
 from bench.figures import Outcome
-from bench.works.all import WORKS
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str, case_s: float = 1.0) -> list[str]:
@@ -34,25 +33,19 @@ def test_peers_take_turns_and_a_missing_one_is_tried_once(monkeypatch: pytest.Mo
     assert ran == [
         "replicated rollq:r3",
         "replicated etcd:r3",
-        "replicated rollq:r3",
         "failover rollq:r3",
         "failover etcd:r3",
+        "replicated rollq:r3",
     ]
 
 
 def test_a_slow_machine_has_fewer_runs_unless_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    wish = ("--only", "noop", "--peers", "rollq")
-    half_s = WORKS["noop"].budget_s / 2
-    assert len(run(monkeypatch, *wish, case_s=half_s / 2)) == 3
-    assert len(run(monkeypatch, *wish, case_s=half_s)) == 2
-    assert len(run(monkeypatch, *wish, case_s=half_s * 3)) == 1
-    assert len(run(monkeypatch, *wish, "--runs", "3", case_s=half_s * 3)) == 3
-
-
-def test_everything_fits_into_its_time() -> None:
-    budgets = {name: work.budget_s for name, work in WORKS.items() if work.repeats}
-    assert all(budgets.values())
-    assert sum(budgets.values()) <= 15 * 60  # of 25 minutes; the others repeat within themselves
+    wish = ("--only", "noop,execs", "--peers", "rollq")
+    whole_s = main.BUDGET_S
+    assert len(run(monkeypatch, *wish, case_s=whole_s / 6)) == 6
+    assert len(run(monkeypatch, *wish, case_s=whole_s / 5)) == 5
+    assert len(run(monkeypatch, *wish, case_s=whole_s)) == 2
+    assert len(run(monkeypatch, *wish, "--runs", "3", case_s=whole_s)) == 6
 
 
 def test_the_window_can_be_chosen() -> None:
