@@ -7,12 +7,12 @@ nothing that it decides, writes or hashes depends on which of the two a token is
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from typing import Protocol, TypeAlias
 
 from rollq.base.errors import ErrorCode, LocalError
-from rollq.base.sealed import sealed_bytes
+from rollq.base.sealed import seal, sealed_bytes
 
 Token: TypeAlias = bytes | int
 # Tokens for bodies of these lengths, which stand one behind another, each with its checksum
@@ -29,6 +29,9 @@ class Bodies(Protocol):
 
     def load(self, token: Token) -> bytes:
         """The body again."""
+
+    def sealed(self, tokens: Sequence[Token]) -> Iterator[bytes]:
+        """Many bodies, each with its checksum, one behind another, in pieces of any length."""
 
     def size(self, token: Token) -> int:
         """Its length, without loading it."""
@@ -49,6 +52,10 @@ class MemoryBodies:
     def load(self, token: Token) -> bytes:
         """The token itself."""
         return _in_memory(token)
+
+    def sealed(self, tokens: Sequence[Token]) -> Iterator[bytes]:
+        """Each as a piece."""
+        return map(seal, map(_in_memory, tokens))
 
     def size(self, token: Token) -> int:
         """Its length."""

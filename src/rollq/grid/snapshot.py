@@ -12,7 +12,7 @@ of its own, so that a reader may leave them where they are and fetch one when it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import chain, islice
 from operator import attrgetter
 from sys import intern
@@ -21,7 +21,7 @@ from typing import Final
 import msgspec
 
 from rollq.base.errors import DiskError, ErrorCode, LocalError
-from rollq.base.sealed import seal, sealed_bytes
+from rollq.base.sealed import sealed_bytes
 from rollq.grid.admission import admit_queue, share_options
 from rollq.grid.bodies import Adopt, Bodies, Token, slices_of
 from rollq.grid.crowds import admit, crowd_of, gather, is_fresh
@@ -49,7 +49,6 @@ from rollq.grid.state import (
 
 VERSION: Final = 1
 PREFACE_BYTES: Final = 9  # version and length of the head
-PIECE_BODIES: Final = 1_024  # bodies in one piece
 _ROWS_PER_CHUNK: Final = 4_096
 
 _encoder = msgspec.msgpack.Encoder()
@@ -103,7 +102,7 @@ def snapshot_pieces(state: GridState) -> tuple[int, Iterator[bytes]]:
     bodies_bytes = sum(map(sealed_bytes, chain(*crowd_sizes, (s for s in sizes if s > 0))))
     total = PREFACE_BYTES + len(data) + bodies_bytes
     preface = bytes([VERSION]) + len(data).to_bytes(8, "little")
-    return total, chain((preface, data), _body_pieces(bodies, tokens))
+    return total, chain((preface, data), bodies.sealed(tokens))
 
 
 def _own_bytes(bodies: Bodies, record: JobRecord) -> int:
@@ -118,12 +117,6 @@ def _own_bytes(bodies: Bodies, record: JobRecord) -> int:
 def _row_chunks(rows: Iterator[tuple[JobRecord, int]]) -> Iterator[bytes]:
     while chunk := [job_row(record, size) for record, size in islice(rows, _ROWS_PER_CHUNK)]:
         yield _encoder.encode(chunk)
-
-
-def _body_pieces(bodies: Bodies, tokens: Iterable[Token]) -> Iterator[bytes]:
-    left = iter(tokens)
-    while piece := [seal(bodies.load(token)) for token in islice(left, PIECE_BODIES)]:
-        yield b"".join(piece)
 
 
 def head_bytes(preface: bytes) -> int:

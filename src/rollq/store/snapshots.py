@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 from zlib import crc32
 
@@ -37,6 +37,8 @@ INCOMING: Final = f"{FOLDER}/incoming.tmp"
 MAGIC: Final = b"RQS\x01"
 VERSION: Final = 1
 READ_BYTES: Final = 1024 * 1024
+WRITE_BYTES: Final = 1024 * 1024
+SYNC_BYTES: Final = 8 * 1024 * 1024
 READ_FIRST_BYTES: Final = 4096  # nearly every header fits
 NO_DIGEST: Final = bytes(hashlib.sha256().digest_size)
 
@@ -86,10 +88,15 @@ class Snapshots:
         offset = len(encode_header(meta))  # a digest has one length, so the header has
         end = offset + meta.size_bytes
         digest = hashlib.sha256()
-        for piece in pieces:
+        unsynced_bytes = 0
+        for piece in gather(pieces, WRITE_BYTES):
             self._disk.write(SAVING, offset, piece)
             digest.update(piece)
             offset += len(piece)
+            unsynced_bytes += len(piece)
+            if unsynced_bytes >= SYNC_BYTES:  # else the log's next sync waits behind all of it
+                self._disk.sync(SAVING)
+                unsynced_bytes = 0
         if offset != end:
             raise LocalError(ErrorCode.BUG, f"a snapshot is {offset - end} bytes longer than told")
         meta = msgspec.structs.replace(meta, sha256=digest.digest())
@@ -236,6 +243,20 @@ def name_of(meta: SnapshotMeta) -> str:
 def _index_of(name: str) -> int:
     stem = name.removeprefix(f"{FOLDER}/").partition("-")[0]
     return int(stem) if stem.isdecimal() else 0
+
+
+def gather(pieces: Iterable[bytes], size: int) -> Iterator[bytes]:
+    """The same bytes in pieces of at least `size`, but for the last."""
+    gathered: list[bytes] = []
+    length = 0
+    for piece in pieces:
+        gathered.append(piece)
+        length += len(piece)
+        if length >= size:
+            yield b"".join(gathered)
+            gathered, length = [], 0
+    if gathered:
+        yield b"".join(gathered)
 
 
 def encode_header(meta: SnapshotMeta) -> bytes:

@@ -11,9 +11,10 @@ Jobs leave about in the order in which they came, so reads go through a few cach
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from typing import Final
+from zlib import crc32
 
 from rollq.base.errors import DiskError, ErrorCode
 from rollq.base.limits import (
@@ -22,13 +23,14 @@ from rollq.base.limits import (
     SPILL_BLOCKS_MAX,
     SPILL_FILE_BYTES,
 )
-from rollq.base.sealed import seal, sealed_bytes, unseal
+from rollq.base.sealed import SEAL_BYTES, seal, sealed_bytes, unseal
 from rollq.store.disk import Disk
 
 FOLDER: Final = "spill"
 SIZE_BITS: Final = INLINE_BYTES_MAX.bit_length()
 SIZE_MASK: Final = (1 << SIZE_BITS) - 1
 BLOCK_BYTES: Final = 64 * 1024
+STRETCH_BYTES: Final = 1024 * 1024  # read at once for a snapshot
 TAIL_BYTES_MAX: Final = 256 * 1024  # gathered before it is written
 
 
@@ -96,6 +98,33 @@ class Spill:
         if body is None or len(data) != length:
             raise _rotten(self._places[position // SPILL_FILE_BYTES].name)
         return body
+
+    def sealed(self, tokens: Sequence[bytes | int]) -> Iterator[bytes]:
+        """Bodies with their checksums, one behind another, for a snapshot. Most stand so on disk
+        already: a stretch of them is read at once, and checked. Raises DiskError DISK_CORRUPT."""
+        begin = end = 0
+        sizes: list[int] = []
+        for token in tokens:
+            if isinstance(token, bytes):
+                if sizes:
+                    yield self._stretch(begin, sizes)
+                    sizes = []
+                yield seal(token)
+                continue
+            position, size = token >> SIZE_BITS, token & SIZE_MASK
+            if sizes and (
+                position != end
+                or end - begin >= STRETCH_BYTES
+                or position // SPILL_FILE_BYTES != begin // SPILL_FILE_BYTES
+            ):
+                yield self._stretch(begin, sizes)
+                sizes = []
+            if not sizes:
+                begin = position
+            sizes.append(size)
+            end = position + size + SEAL_BYTES
+        if sizes:
+            yield self._stretch(begin, sizes)
 
     def size(self, token: bytes | int) -> int:
         """The length of a body."""
@@ -190,6 +219,27 @@ class Spill:
         else:
             self._blocks.move_to_end(number)
         return block[within : within + length]
+
+    def _stretch(self, begin: int, sizes: list[int]) -> bytes:
+        """Sealed bodies that stand one behind another from a position on."""
+        length = sum(sizes) + SEAL_BYTES * len(sizes)
+        place = self._places[begin // SPILL_FILE_BYTES]
+        written = length
+        if place is self._file:
+            written = max(0, min(length, self._written - begin))
+        data = b""
+        if written:
+            data = self._disk.read(place.name, place.start + begin - place.begin, written)
+        if written < length:
+            at = max(0, begin - self._written)
+            data += self._tail[at : at + length - written]
+        at = 0
+        for size in sizes:
+            end = at + size
+            if data[end : end + SEAL_BYTES] != crc32(data[at:end]).to_bytes(SEAL_BYTES, "little"):
+                raise _rotten(place.name)
+            at = end + SEAL_BYTES
+        return data
 
     def _release(self, place: _Place) -> None:
         for number in range(

@@ -230,20 +230,27 @@ class Wal:
 
     def compact(self, index: int) -> None:
         """Give up whole segments whose entries are all at or below `index`."""
+        while self.compact_next(index):
+            pass
+
+    def compact_next(self, index: int) -> bool:
+        """Give up the oldest segment if its entries are all at or below `index`."""
+        if len(self._segments) < 2 or self._segments[0].last_index > index:
+            return False
         with self._final():
-            while len(self._segments) > 1 and self._segments[0].last_index <= index:
-                name = segment_name(self._segments[0].number)
-                self._places.forget(self._segments[0].number)
-                full_size = self._disk.size(name) == self._segment_bytes
-                if full_size and len(self._spares) < SPARE_SEGMENTS_MAX:
-                    spare = name.removesuffix(SUFFIX) + ".spare"
-                    self._disk.rename(name, spare)
-                    self._spares.append(spare)
-                else:
-                    self._disk.remove(name)
-                # Before the next one goes: a hole in the middle would look like rot.
-                self._disk.sync_dir(FOLDER)
-                del self._segments[0]
+            self._places.forget(self._segments[0].number)
+            name = segment_name(self._segments[0].number)
+            full_size = self._disk.size(name) == self._segment_bytes
+            if full_size and len(self._spares) < SPARE_SEGMENTS_MAX:
+                spare = name.removesuffix(SUFFIX) + ".spare"
+                self._disk.rename(name, spare)
+                self._spares.append(spare)
+            else:
+                self._disk.remove(name)
+            # Before the next one goes: a hole in the middle would look like rot.
+            self._disk.sync_dir(FOLDER)
+            del self._segments[0]
+        return True
 
     def close(self) -> None:
         """Leave the log in the state that reads back best. Nothing may follow."""

@@ -7,7 +7,7 @@ disk error, and the operator who brings the member back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +29,7 @@ from rollq.testing.jitter import SeededJitter, Streams
 from rollq.testing.network import Network
 from rollq.testing.trace import Trace
 
+PUBLISH_STEP_MS = 3
 SNAPSHOT_MS_MAX = 400  # from the order of a snapshot to its last byte
 
 
@@ -277,25 +278,29 @@ class SimMember:
         if order is None:
             return
         chance = self.world.streams.disk
+        steps: Iterator[None] = iter(())
         if chance.draw(0, 16) == 0:  # the child is killed before it is done
             self.world.count("snapshot_child_killed")
-            written = None
         else:
-            written = order.write()
+            steps = order.steps(order.write())
         delay_us = chance.draw(100, SNAPSHOT_MS_MAX * MS)
-        self.world.timeline.after(delay_us, self._publish, self.life, driver, order, written)
+        self.world.timeline.after(delay_us, self._publish, self.life, driver, order, steps)
 
     def _publish(
-        self, life: int, driver: Driver, order: SnapshotOrder, written: bytes | None
+        self, life: int, driver: Driver, order: SnapshotOrder, steps: Iterator[None]
     ) -> None:
+        """One step, and later the next: turns go on between them."""
         if self.life != life:
             return
         if self._paused:
-            self._backlog.append((self._late_publish, (life, order, written)))
+            self._backlog.append((self._late_publish, (life, order, steps)))
             return
         try:
-            if written is not None:
-                order.publish(written)
+            if next(steps, steps) is not steps:
+                self.world.timeline.after(
+                    PUBLISH_STEP_MS * MS, self._publish, life, driver, order, steps
+                )
+                return
             driver.finish_snapshot(order)
             for check in self.world.on_turned:
                 check(self, driver)
@@ -305,9 +310,9 @@ class SimMember:
             self._halt(error)
 
     def _late_publish(
-        self, driver: Driver, life: int, order: SnapshotOrder, written: bytes | None
+        self, driver: Driver, life: int, order: SnapshotOrder, steps: Iterator[None]
     ) -> None:
-        self._publish(life, driver, order, written)
+        self._publish(life, driver, order, steps)
 
     def _late_run(self, driver: Driver, life: int, work: Work) -> None:
         self._run(life, driver, work)

@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any, TypeVar
 
@@ -217,6 +217,10 @@ class Shelved:
         body = self.kept[token]
         assert body is not None, "dropped before"
         return body
+
+    def sealed(self, tokens: Sequence[Token]) -> Iterator[bytes]:
+        """Fetch them one by one."""
+        return map(seal, map(self.load, tokens))
 
     def size(self, token: Token) -> int:
         """Fetch and count it."""

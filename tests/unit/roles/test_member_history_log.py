@@ -139,3 +139,24 @@ def test_a_disk_that_fails_is_not_a_gap(log: HistoryLog, monkeypatch: pytest.Mon
     monkeypatch.setattr(log.segments, "chunks", fails)
     with pytest.raises(DiskError):
         log.rows(1, 4)
+
+
+def test_many_events_of_one_index_take_little_memory_and_come_back_whole(disk: VirtualDisk) -> None:
+    log = HistoryLog(Segments(disk))
+    size = log.add(applied(1, 1_000))
+    assert len(log.unsealed(1)[0].packed) < size // 3
+    assert log.unsealed(1)[0].lines() == lines(1, 1_000)
+    assert log.rows(1, 1) == HistoryRows(1, 1, tuple(lines(1, 1_000)))
+
+
+def test_what_is_sealed_already_is_not_sealed_again_after_a_replay(disk: VirtualDisk) -> None:
+    before = HistoryLog(Segments(disk))
+    for index in range(1, 4):
+        before.add(applied(index))
+    before.seal_rest()
+    log = HistoryLog(Segments(disk))
+    for index in range(1, 6):
+        log.add(applied(index))
+    assert [recent.index for recent in log.unsealed(5)] == [4, 5]
+    assert log.rows(1, 5) == rows(1, 5)
+    assert log.gaps(5) == []

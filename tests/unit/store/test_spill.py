@@ -62,6 +62,9 @@ def test_every_body_comes_back_until_it_is_dropped(
                 spill.drop(token)
             for token, wanted in kept[:: 1 + dice % 7]:
                 assert (spill.load(token), spill.size(token)) == (wanted, len(wanted))
+            some = kept[dice % 5 :: 1 + dice % 3]
+            sealed = b"".join(spill.sealed([token for token, _ in some]))
+            assert sealed == b"".join(seal(wanted) for _, wanted in some)
         for token, wanted in kept:
             assert spill.load(token) == wanted
             spill.drop(token)
@@ -89,6 +92,10 @@ def test_a_rotten_body_is_not_handed_out() -> None:
     with pytest.raises(DiskError) as caught:
         spill.load(tokens[0])
     assert caught.value.code is ErrorCode.DISK_CORRUPT
+    with pytest.raises(DiskError) as caught:
+        list(spill.sealed(tokens))
+    assert caught.value.code is ErrorCode.DISK_CORRUPT
+    assert b"".join(spill.sealed(tokens[1:3])) == seal(b"%8d" % 1 * 20) + seal(b"%8d" % 2 * 20)
     assert spill.load(tokens[1]) == b"%8d" % 1 * 20
 
 
@@ -134,6 +141,14 @@ def test_a_snapshot_larger_than_a_file_takes_several_numbers() -> None:
     assert spill.load(other) == b"other"
     spill.drop(token)
     assert spill.load(other) == b"other"
+
+
+def test_a_stretch_for_a_snapshot_ends_with_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SPILL_FILE_BYTES", 3 * 14)  # three bodies fill a file
+    spill = Spill(VirtualDisk(), "a", hot_bytes_max=0)
+    bodies = [b"%10d" % n for n in range(8)]
+    tokens = [spill.keep(body) for body in bodies]
+    assert b"".join(spill.sealed(tokens)) == b"".join(map(seal, bodies))
 
 
 def test_what_an_earlier_process_left_is_cleared() -> None:

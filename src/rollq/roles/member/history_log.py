@@ -10,15 +10,17 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import chain
+from typing import Final
 
 import msgspec
 
 from rollq.base.errors import DiskError, ErrorCode, LocalError
-from rollq.base.limits import HISTORY_REPLY_BYTES_MAX
+from rollq.base.limits import HISTORY_REPLY_BYTES_MAX, INFLATED_BYTES_MAX
 from rollq.grid.effects import Applied
 from rollq.grid.events import Event
 from rollq.history.schema import to_lines
 from rollq.history.segments import Segments, index_of
+from rollq.wire.compression import ZSTD, inflate, shrink
 from rollq.wire.messages import HistoryRows
 
 
@@ -27,13 +29,21 @@ class Recent(msgspec.Struct, frozen=True, gc=False):
 
     index: int
     stamp_ms: int
-    packed: bytes
+    packed: bytes  # compressed if they are many
+    packed_bytes: int  # before that
 
     def lines(self) -> list[bytes]:
         """As they are sealed."""
-        return to_lines(self.index, self.stamp_ms, _unpack(self.packed)) if self.packed else []
+        if not self.packed:
+            return []
+        packed = self.packed
+        if len(packed) != self.packed_bytes:
+            packed = inflate(packed, ZSTD)
+        return to_lines(self.index, self.stamp_ms, _unpack(packed))
 
 
+# Some hundred events of one kind are much alike; what is larger could not be inflated again.
+SHRINK_BYTES: Final = range(16 * 1024, INFLATED_BYTES_MAX + 1)
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(list[Event]).decode
 
@@ -44,12 +54,18 @@ class HistoryLog:
     def __init__(self, segments: Segments) -> None:
         self.segments = segments
         self._recent: list[Recent] = []  # ascending by index, not sealed yet
+        self._covered_to = segments.covered_to()  # sealed when we began: a replay does not count
 
     def add(self, applied: Applied) -> int:
         """An entry was applied; returns how many bytes it takes here until it is sealed."""
+        if applied.index <= self._covered_to:
+            return 0
         packed = _pack(applied.events) if applied.events else b""
-        self._recent.append(Recent(applied.index, applied.stamp_ms, packed))
-        return len(packed)
+        size = len(packed)
+        if size in SHRINK_BYTES:
+            packed = shrink(packed, ZSTD) or packed
+        self._recent.append(Recent(applied.index, applied.stamp_ms, packed, size))
+        return size
 
     def unsealed(self, last: int) -> list[Recent]:
         """Everything up to `last` that no segment holds: what to seal next."""
@@ -60,8 +76,7 @@ class HistoryLog:
         del self._recent[: bisect_left(self._recent, last + 1, key=_index_of)]
 
     def seal_rest(self) -> None:
-        """Seal what is in memory: a member that stops in good order leaves its history whole. What
-        an earlier stop sealed is applied again at every start, and is not written again."""
+        """Seal what is in memory: a member that stops in good order leaves its history whole."""
         if not self._recent:
             return
         for first, last in self.segments.gaps(self._recent[-1].index):

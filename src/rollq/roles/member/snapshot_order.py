@@ -3,7 +3,7 @@
 1. `write`: history and state go to temporary files, synced. It must see the state as it was when
    the order was given: done at once, or by a forked child, which has a copy of everything;
 2. `publish`: the files get their names, first the history, then the snapshot, then the log may
-   shrink. On the persist thread, between the works of turns;
+   shrink. On the persist thread, step by step between the works of turns;
 3. `Driver.finish_snapshot`: memory follows.
 
 A crash between any two leaves temporary files that the next order removes, or names without the
@@ -85,15 +85,24 @@ class SnapshotOrder:
 
     def publish(self, written: bytes) -> None:
         """Make it count; durable when it returns."""
+        for _ in self.steps(written):
+            pass
+
+    def steps(self, written: bytes) -> Iterator[None]:
+        """As `publish`, in steps of a sync or two each: a turn that comes to the disk meanwhile
+        need not wait for all of them."""
         store = self._store
         for number, part in enumerate(self._parts):
             store.segments.publish(_part_name(number), part[0].index, part[-1].index)
+            yield
         self._crash_point("history_sealed")
         meta = _decoder.decode(written)
         store.snapshots.publish(meta)
         self._crash_point("snapshot_saved")
+        yield
         self.compact_to = store.snapshots.oldest_index()
-        store.wal.compact(self.compact_to)
+        while store.wal.compact_next(self.compact_to):
+            yield
         self._crash_point("log_compacted")
         self.taken = meta
 
@@ -145,11 +154,11 @@ def _split(unsealed: list[Recent]) -> Iterator[list[Recent]]:
     part: list[Recent] = []
     size = 0
     for recent in unsealed:
-        if part and size + len(recent.packed) > SEALED_PACKED_BYTES_MAX:
+        if part and size + recent.packed_bytes > SEALED_PACKED_BYTES_MAX:
             yield part
             part, size = [], 0
         part.append(recent)
-        size += len(recent.packed)
+        size += recent.packed_bytes
     if part:
         yield part
 

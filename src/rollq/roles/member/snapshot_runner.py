@@ -16,7 +16,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from typing import Final, NoReturn
 
@@ -31,6 +31,7 @@ log = logging.getLogger("rollq.member")
 
 DESCRIPTORS_MAX: Final = 1 << 20
 PR_SET_PDEATHSIG: Final = 1
+NICENESS: Final = 10  # the loop goes first: a snapshot is awaited by nobody
 
 
 class Answer(msgspec.Struct):
@@ -74,6 +75,7 @@ class SnapshotRunner:
         self._fork_ms = 0
         self._pipe = -1
         self._answer = bytearray()
+        self._stopped = False
 
     def maybe_begin(self) -> None:
         """Start a snapshot if one is due. Raises DiskError if there is no room for its files."""
@@ -90,6 +92,7 @@ class SnapshotRunner:
 
     def stop(self) -> None:
         """Give up what is under way; its files are removed at the next start."""
+        self._stopped = True
         if self._child:
             os.kill(self._child, signal.SIGKILL)
             self._reap()
@@ -136,16 +139,24 @@ class SnapshotRunner:
         self._child = 0
 
     def _publish(self, order: SnapshotOrder, written: bytes) -> None:
-        def published(future: asyncio.Future[None]) -> None:
+        self._step(order, order.steps(written))
+
+    def _step(self, order: SnapshotOrder, steps: Iterator[None]) -> None:
+        """Do one step after what waits for the disk already, then the next."""
+
+        def done(future: asyncio.Future[bool]) -> None:
             error = future.exception()
+            if self._stopped:
+                return
             if error is not None and not isinstance(error, RollqError):
                 raise error
+            if error is None and not future.result():
+                self._step(order, steps)
+                return
             self._over(order, error)
             self._persist.submit(_trim)
 
-        self._loop.run_in_executor(self._persist, order.publish, written).add_done_callback(
-            published
-        )
+        self._loop.run_in_executor(self._persist, _is_last, steps).add_done_callback(done)
 
     def _over(self, order: SnapshotOrder, error: RollqError | None) -> None:
         self._order = None
@@ -167,6 +178,7 @@ def _write_in_child(order: SnapshotOrder, disk: RealDisk, answer_to: int) -> NoR
     answer = Answer()
     try:
         gc.disable()  # a collection would write to every page
+        os.nice(NICENESS)
         _leave_parent(disk.open_fds(), answer_to)
         disk.forked()
         answer.written = order.write()
@@ -177,6 +189,11 @@ def _write_in_child(order: SnapshotOrder, disk: RealDisk, answer_to: int) -> NoR
     with contextlib.suppress(OSError):
         os.write(answer_to, _encode(answer))
     os._exit(0)
+
+
+def _is_last(steps: Iterator[None]) -> bool:
+    """Do the next step; whether there is no other."""
+    return next(steps, steps) is steps
 
 
 def _trim() -> None:
