@@ -70,7 +70,8 @@ class Etcd:
                 *("--log-level", "error", "--quota-backend-bytes", str(8 << 30)),
             ]
             self.start_member(name)
-        wait_until(lambda: asyncio.run(self._answers(ports[0])), "a put")
+        first = self.members[names[0]]
+        first.wait_for(lambda: asyncio.run(self._answers(ports[0])), "a put")
 
     def start_member(self, name: str) -> None:
         """Start one member, or start it again on the disk it had."""
