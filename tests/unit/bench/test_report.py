@@ -141,6 +141,12 @@ def test_the_worst_is_the_largest_and_zero_is_a_value() -> None:
     assert to_document(figures, is_quick=True)["missed"] == []
 
 
+def test_a_limit_of_the_machine_is_its_best_run() -> None:
+    bare = [outcome("submit", "local:overwrite", submit1_p50_ms=ms) for ms in (0.5, 0.25, 4.0)]
+    figures = Figures([*bare, outcome("submit", "rollq:r1", submit1_p50_ms=1.0)])
+    assert measured(figures) == {"submit1_p50_vs_fdatasync": 4.0}
+
+
 def test_a_peer_that_measured_nothing_gives_no_ratio() -> None:
     figures = Figures([outcome("noop", "rollq:r1", jobs_per_s=5), outcome("noop", "nats:core")])
     assert measured(figures) == {}
