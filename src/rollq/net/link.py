@@ -77,7 +77,11 @@ class Link(asyncio.Protocol):
 
     def send(self, message: Message) -> None:
         """Queue a message; it leaves with everything else that this turn of the loop sends."""
-        self.post_all((message,))
+        self.send_all((message,))
+
+    def send_all(self, messages: Iterable[Message]) -> None:
+        """Queue several, as `send` does."""
+        self.post_all(messages)
         if not self._flush_due:
             self._flush_due = True
             self._loop.call_soon(self.flush)

@@ -1,43 +1,42 @@
 """The part of a role's machine that client and worker share: a session with one member.
 
 What their shells tell (events) and are asked to do (instructions) about the connection and the
-time. Only records. Nobody changes one after it was made; they are not frozen, because that makes
-each three times as dear to make, and every job takes half a dozen.
+time. Only records.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from rollq.wire.messages import SessionMessage
+
+
+class Record(Struct, frozen=True, gc=False):
+    """An event or an instruction. Nobody changes one, and none is part of a cycle."""
+
 
 # --- events
 
 
-@dataclass(slots=True)
-class Started:
+class Started(Record, frozen=True):
     """The process is up and wants a leader."""
 
 
-@dataclass(slots=True)
-class Connected:
+class Connected(Record, frozen=True):
     """The connection that the last `Connect` asked for is open."""
 
 
-@dataclass(slots=True)
-class Disconnected:
+class Disconnected(Record, frozen=True):
     """That connection broke, or could not be made. Never told after a `Disconnect`."""
 
 
-@dataclass(slots=True)
-class Received:
+class Received(Record, frozen=True):
     """A message came on the open connection."""
 
     message: SessionMessage
 
 
-@dataclass(slots=True)
-class Tick:
+class Tick(Record, frozen=True):
     """Time passes. `now_ms` is monotonic."""
 
     now_ms: int
@@ -46,21 +45,18 @@ class Tick:
 # --- instructions
 
 
-@dataclass(slots=True)
-class Send:
+class Send(Record, frozen=True):
     """Send this on the open connection."""
 
     message: SessionMessage
 
 
-@dataclass(slots=True)
-class Connect:
+class Connect(Record, frozen=True):
     """Dial this member after so long; answer with `Connected` or `Disconnected`."""
 
     address: str
     delay_ms: int
 
 
-@dataclass(slots=True)
-class Disconnect:
+class Disconnect(Record, frozen=True):
     """Close the connection; say nothing more of it."""

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from typing import Any
 
 from rollq.base.ids import WorkerId
 from rollq.base.jobs import AttemptRef, Status
+from rollq.roles import dialogue
 from rollq.roles.worker import signals
 from rollq.roles.worker.machine import WorkerMachine
 from rollq.roles.worker.session import WorkerSetup
 from rollq.testing.clock import MS
+from rollq.testing.network import SessionLink
 from rollq.testing.sim_member import World
 from rollq.testing.sim_session import SimSession
 from rollq.testing.workload import plan_of, result_of, status_of
@@ -43,7 +47,7 @@ class SimWorker(SimSession):
         self._patterns = patterns
         self._slots = slots
         self._on_start = on_start
-        self._running: dict[AttemptRef, int] = {}  # value: the execution, as a ticket
+        self._running: dict[AttemptRef, tuple[int, AssignJob]] = {}  # the execution, as a ticket
         self._paused = False
         self._backlog: list[signals.Event] = []
 
@@ -98,7 +102,7 @@ class SimWorker(SimSession):
         self._paused = False
         self.world.trace.note(self.name, "resume")
         backlog, self._backlog = self._backlog, []
-        for event in backlog:
+        for event in _in_runs(backlog):
             self._feed(event)
 
     def cpu(self, *, busy: bool) -> None:
@@ -124,8 +128,20 @@ class SimWorker(SimSession):
             if not self._paused:
                 self._feed(signals.Tick(self.world.timeline.now_us // MS))
 
-    def _do_start(self, instruction: signals.StartJob) -> None:
-        job, ref = instruction.job, instruction.ref
+    def receive(self, link: SessionLink, message: Any) -> None:
+        """A message of the member."""
+        if link is self._link:
+            self._feed(signals.Received([message]))
+
+    def _do_send_all(self, instruction: signals.Send) -> None:
+        for message in instruction.messages:
+            self._do_send(dialogue.Send(message))
+
+    def _do_start(self, instruction: signals.StartJobs) -> None:
+        for job, ref in instruction.jobs:
+            self._run(job, ref)
+
+    def _run(self, job: AssignJob, ref: AttemptRef) -> None:
         plan = plan_of(job.body)
         self.world.trace.note(self.name, "runs", ref.job_id, ref.attempt, ref.fence)
         self._on_start(ref, self.worker_id, job)
@@ -133,36 +149,39 @@ class SimWorker(SimSession):
             self._later(1, signals.StartFailed(ref, "no such program"))
             return
         self.run_count += 1
-        self._running[ref] = self.run_count
-        self.world.timeline.after(
-            plan.run_ms * MS, self._end, self.life, self.run_count, ref, job.body
-        )
+        self._running[ref] = (self.run_count, job)
+        self.world.timeline.after(plan.run_ms * MS, self._end, self.life, self.run_count, ref)
 
-    def _end(self, life: int, ticket: int, ref: AttemptRef, body: bytes) -> None:
-        if life != self.life or self._running.get(ref) != ticket:
+    def _end(self, life: int, ticket: int, ref: AttemptRef) -> None:
+        if life != self.life or ref not in self._running or self._running[ref][0] != ticket:
             return
-        del self._running[ref]
-        plan = plan_of(body)
-        result = result_of(ref.job_id, body)
-        self._feed(
-            signals.Finished(ref, status_of(plan), result, plan.exit_code, run_ms=plan.run_ms)
+        _, job = self._running.pop(ref)
+        plan = plan_of(job.body)
+        result = result_of(ref.job_id, job.body)
+        record = signals.StoredResult(
+            ref, job.lease_ms, status_of(plan), result, plan.exit_code, run_ms=plan.run_ms
         )
+        self._feed(signals.Finished([record]))
 
     def _do_kill(self, instruction: signals.KillJob) -> None:
-        if self._running.pop(instruction.ref, None) is not None:
-            self._later(5, signals.Finished(instruction.ref, Status.CANCELLED, signal=9))
+        ref = instruction.ref
+        if ref in self._running:
+            _, job = self._running.pop(ref)
+            record = signals.StoredResult(ref, job.lease_ms, Status.CANCELLED, signal=9)
+            self._later(5, signals.Finished([record]))
 
-    def _do_store(self, instruction: signals.StoreResult) -> None:
+    def _do_store(self, instruction: signals.StoreResults) -> None:
         delay_us = self.world.streams.disk.draw(1, 4 * MS)
-        self.world.timeline.after(delay_us, self._stored, self.life, instruction.record)
+        self.world.timeline.after(delay_us, self._stored, self.life, instruction.results)
 
-    def _stored(self, life: int, record: signals.StoredResult) -> None:
+    def _stored(self, life: int, records: list[signals.StoredResult]) -> None:
         if life == self.life:
-            self.table[record.ref] = record
-            self._feed(signals.Stored(record.ref))
+            self.table.update((record.ref, record) for record in records)
+            self._feed(signals.Stored([record.ref for record in records]))
 
-    def _do_forget(self, instruction: signals.ForgetResult) -> None:
-        self.table.pop(instruction.ref, None)
+    def _do_forget(self, instruction: signals.ForgetResults) -> None:
+        for ref in instruction.refs:
+            self.table.pop(ref, None)
 
     def _do_exit(self, instruction: signals.Exit) -> None:
         self.machine = None
@@ -176,13 +195,22 @@ class SimWorker(SimSession):
             self._feed(event)
 
 
+def _in_runs(events: list[signals.Event]) -> Iterator[signals.Event]:
+    """Messages that came one after the other are one read of a process that slept meanwhile."""
+    for kind, group in groupby(events, type):
+        if kind is signals.Received:
+            yield signals.Received([m for event in group for m in event.messages])  # type: ignore[union-attr]
+        else:
+            yield from group
+
+
 DO: dict[type, str] = {
-    signals.Send: "_do_send",
+    signals.Send: "_do_send_all",
     signals.Connect: "_do_connect",
     signals.Disconnect: "_do_disconnect",
-    signals.StartJob: "_do_start",
+    signals.StartJobs: "_do_start",
     signals.KillJob: "_do_kill",
-    signals.StoreResult: "_do_store",
-    signals.ForgetResult: "_do_forget",
+    signals.StoreResults: "_do_store",
+    signals.ForgetResults: "_do_forget",
     signals.Exit: "_do_exit",
 }

@@ -15,16 +15,11 @@ from rollq.roles.worker.signals import (
     CpuOk,
     Disconnect,
     Disconnected,
-    Finished,
-    ForgetResult,
     KillJob,
-    Received,
     Send,
     Started,
     StartFailed,
-    Stored,
     StoredResult,
-    StoreResult,
     Tick,
 )
 from rollq.wire import messages as wire
@@ -34,13 +29,19 @@ from tests.unit.roles.worker_machines import (
     WORKER,
     ack,
     assign,
+    finished,
+    forget,
     job,
     machine,
     of_type,
+    received,
     ref,
     run_to_offer,
+    say,
     started,
     stop,
+    store,
+    stored,
     taken,
     welcomed,
 )
@@ -53,10 +54,10 @@ def test_start_dials_and_hello_declares_everything_held() -> None:
     worker = machine(stored=(held,))
     assert worker.handle(Started()) == [Connect("m1", 0)]
     assert worker.handle(Connected()) == [
-        Send(wire.HelloWorker(WORKER, ("q",), "box", 7, 2, (ref(1),), ("compact",)))
+        say(wire.HelloWorker(WORKER, ("q",), "box", 7, 2, (ref(1),), ("compact",)))
     ]
-    out = worker.handle(Received(wire.Welcome("g", 1)))
-    assert out == [ack(ref(1), result=b"r"), Send(wire.Credit(2))]
+    out = worker.handle(received(wire.Welcome("g", 1)))
+    assert out == [ack(ref(1), result=b"r"), say(wire.Credit(2))]
     assert worker.link is Link.OPEN
 
 
@@ -67,36 +68,37 @@ def test_broken_session_keeps_attempts_and_declares_free_slots_anew() -> None:
     assert worker.credit == 0
     hello = worker.handle(Connected())[0]
     assert isinstance(hello, Send)
-    assert isinstance(hello.message, wire.HelloWorker)
-    assert hello.message.holding == (ref(1),)
-    assert worker.handle(Received(wire.Welcome("g", 2))) == [Send(wire.Credit(1))]
+    (message,) = hello.messages
+    assert isinstance(message, wire.HelloWorker)
+    assert message.holding == (ref(1),)
+    assert worker.handle(received(wire.Welcome("g", 2))) == [say(wire.Credit(1))]
 
 
 def test_attempts_that_the_welcome_announces_cost_no_credit() -> None:
     worker = welcomed()
     worker.handle(Disconnected())
     worker.handle(Connected())
-    assert worker.handle(Received(wire.Welcome("g", 2, owed=1))) == [Send(wire.Credit(1))]
+    assert worker.handle(received(wire.Welcome("g", 2, owed=1))) == [say(wire.Credit(1))]
     assert started(worker.handle(assign(ref(1)))) == [ref(1)]
     assert worker.credit == 1
     worker.handle(CpuBusy())
-    worker.handle(Finished(ref(1), Status.OK, b"r"))
-    assert worker.handle(CpuOk())[-1] == Send(wire.Credit(1))
+    worker.handle(finished(ref(1), Status.OK, b"r"))
+    assert worker.handle(CpuOk())[-1] == say(wire.Credit(1))
 
 
 def test_not_leader_closes_and_follows_the_named_leader() -> None:
     worker = machine()
     worker.handle(Started())
     worker.handle(Connected())
-    out = worker.handle(Received(wire.NotLeader("m3", ("m1", "m3"))))
+    out = worker.handle(received(wire.NotLeader("m3", ("m1", "m3"))))
     assert out == [Disconnect(), Connect("m3", 0)]
     worker.handle(Connected())
-    out = worker.handle(Received(wire.NotLeader()))
+    out = worker.handle(received(wire.NotLeader()))
     assert out == [Disconnect(), Connect("m1", 500)]
 
 
 def test_messages_of_no_concern_are_ignored() -> None:
-    assert welcomed().handle(Received(wire.Error(bytes(16), 100, "what?"))) == []
+    assert welcomed().handle(received(wire.Error(bytes(16), 100, "what?"))) == []
 
 
 def test_heartbeat_every_third_of_the_shortest_lease() -> None:
@@ -105,13 +107,13 @@ def test_heartbeat_every_third_of_the_shortest_lease() -> None:
     beats = [now for now in range(0, 3_001, 100) if worker.handle(Tick(now))]
     assert beats == [1_000, 2_000, 3_000]
     out = worker.handle(Tick(4_000))
-    assert out == [Send(wire.Heartbeat((ref(1),)))]
+    assert out == [say(wire.Heartbeat((ref(1),)))]
 
 
 def test_idle_worker_still_beats_now_and_then_but_not_without_a_session() -> None:
     worker = welcomed()
     assert worker.handle(Tick(IDLE_HEARTBEAT_MS - 1)) == []
-    assert worker.handle(Tick(IDLE_HEARTBEAT_MS)) == [Send(wire.Heartbeat(()))]
+    assert worker.handle(Tick(IDLE_HEARTBEAT_MS)) == [say(wire.Heartbeat(()))]
     worker.handle(Disconnected())
     assert worker.handle(Tick(5 * IDLE_HEARTBEAT_MS)) == []
 
@@ -123,7 +125,7 @@ def test_an_attempt_whose_lease_could_not_be_renewed_runs_on() -> None:
     worker.handle(Tick(3 * LEASE_MS))
     assert worker.phase(job(1)) is Phase.RUNNING
     worker.handle(Connected())
-    worker.handle(Received(wire.Welcome("g", 1)))
+    worker.handle(received(wire.Welcome("g", 1)))
     assert worker.phase(job(1)) is Phase.RUNNING
 
 
@@ -134,13 +136,13 @@ def test_ack_waits_for_the_durable_result_and_repeats_until_taken() -> None:
     worker = welcomed()
     out = worker.handle(assign(ref(1)))
     assert started(out) == [ref(1)]
-    out = worker.handle(Finished(ref(1), Status.FAILED, b"r", 3, 9, 40, 50))
+    out = worker.handle(finished(ref(1), Status.FAILED, b"r", 3, 9, 40, 50))
     record = StoredResult(ref(1), LEASE_MS, Status.FAILED, b"r", 3, 9, 40, 50)
-    assert out == [StoreResult(record), Send(wire.Credit(1))]
-    the_ack = Send(wire.AckJob(job(1), 1, ref(1).fence, 1, b"r", 3, 9, 40, 50))
-    assert worker.handle(Stored(ref(1))) == [the_ack]
+    assert out == [store(record), say(wire.Credit(1))]
+    the_ack = say(wire.AckJob(job(1), 1, ref(1).fence, 1, b"r", 3, 9, 40, 50))
+    assert worker.handle(stored(ref(1))) == [the_ack]
     assert worker.handle(assign(ref(1))) == [the_ack]
-    assert worker.handle(taken(ref(1))) == [ForgetResult(ref(1))]
+    assert worker.handle(taken(ref(1))) == [forget(ref(1))]
     assert worker.handle(taken(ref(1))) == []
     assert worker.holding == ()
 
@@ -149,10 +151,10 @@ def test_result_made_while_disconnected_is_acked_after_the_welcome() -> None:
     worker = welcomed()
     worker.handle(assign(ref(1)))
     worker.handle(Disconnected())
-    assert of_type(worker.handle(Finished(ref(1))), Send) == []
-    assert worker.handle(Stored(ref(1))) == []
+    assert of_type(worker.handle(finished(ref(1))), Send) == []
+    assert worker.handle(stored(ref(1))) == []
     worker.handle(Connected())
-    assert ack(ref(1)) in worker.handle(Received(wire.Welcome("g", 1)))
+    assert ack(ref(1)) in worker.handle(received(wire.Welcome("g", 1)))
 
 
 @pytest.mark.parametrize("when", ["running", "storing", "taken"])
@@ -160,9 +162,9 @@ def test_delivered_again_runs_once_and_moves_no_credit(when: str) -> None:
     worker = welcomed()
     worker.handle(assign(ref(1)))
     if when != "running":
-        worker.handle(Finished(ref(1)))
+        worker.handle(finished(ref(1)))
     if when == "taken":
-        worker.handle(Stored(ref(1)))
+        worker.handle(stored(ref(1)))
         worker.handle(taken(ref(1)))
     before = worker.credit
     assert worker.handle(assign(ref(1))) == []
@@ -180,12 +182,12 @@ def test_same_attempt_number_with_a_newer_fence_is_another_run() -> None:
 def test_program_that_cannot_start_is_nacked_until_taken() -> None:
     worker = welcomed()
     worker.handle(assign(ref(1)))
-    nack = Send(wire.Nack(job(1), 1, ref(1).fence, "no such program"))
+    nack = say(wire.Nack(job(1), 1, ref(1).fence, "no such program"))
     out = worker.handle(StartFailed(ref(1), "no such program"))
-    assert out == [nack, Send(wire.Credit(1))]
+    assert out == [nack, say(wire.Credit(1))]
     worker.handle(Disconnected())
     worker.handle(Connected())
-    assert nack in worker.handle(Received(wire.Welcome("g", 1)))
+    assert nack in worker.handle(received(wire.Welcome("g", 1)))
     assert worker.handle(taken(ref(1))) == []
     assert worker.holding == ()
 
@@ -212,8 +214,8 @@ def test_newer_attempt_kills_the_older_and_takes_the_next_slot() -> None:
     assert started(out) == [new]
     assert worker.running_count == 2
     assert worker.handle(assign(old)) == []
-    assert worker.handle(Finished(old, Status.CANCELLED)) == [Send(wire.Credit(1))]
-    assert worker.handle(Finished(old, Status.CANCELLED)) == []
+    assert worker.handle(finished(old, Status.CANCELLED)) == [say(wire.Credit(1))]
+    assert worker.handle(finished(old, Status.CANCELLED)) == []
     assert worker.handle(assign(old)) == []
     assert worker.running_count == 1
 
@@ -233,10 +235,10 @@ def test_newer_attempt_drops_a_result_that_can_only_be_stale() -> None:
     worker = welcomed()
     run_to_offer(worker, ref(1))
     out = worker.handle(assign(ref(1, attempt=2)))
-    assert out[0] == ForgetResult(ref(1))
-    worker.handle(Finished(ref(1, attempt=2)))
+    assert out[0] == forget(ref(1))
+    worker.handle(finished(ref(1, attempt=2)))
     worker.handle(assign(ref(1, attempt=3)))
-    assert worker.handle(Stored(ref(1, attempt=2))) == [ForgetResult(ref(1, attempt=2))]
+    assert worker.handle(stored(ref(1, attempt=2))) == [forget(ref(1, attempt=2))]
 
 
 def test_older_attempt_delivered_late_is_ignored() -> None:
@@ -252,6 +254,6 @@ def test_what_may_wait_ahead_is_credit_but_no_slot() -> None:
     worker.handle(Started())
     hello = worker.handle(Connected())[0]
     assert isinstance(hello, Send)
-    assert isinstance(hello.message, wire.HelloWorker)
-    assert hello.message.slots == 1
-    assert worker.handle(Received(wire.Welcome("g", 1))) == [Send(wire.Credit(3))]
+    assert isinstance(hello.messages[0], wire.HelloWorker)
+    assert hello.messages[0].slots == 1
+    assert worker.handle(received(wire.Welcome("g", 1))) == [say(wire.Credit(3))]

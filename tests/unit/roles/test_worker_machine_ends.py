@@ -11,26 +11,28 @@ from rollq.roles.worker.signals import (
     Disconnect,
     DrainRequested,
     Exit,
-    Finished,
-    ForgetResult,
     KillJob,
     Send,
     StartFailed,
-    Stored,
     StoredResult,
-    StoreResult,
+    StoreResults,
 )
 from rollq.wire import messages as wire
 from tests.unit.roles.worker_machines import (
     LEASE_MS,
     ack,
     assign,
+    finished,
+    forget,
     machine,
     of_type,
     ref,
     run_to_offer,
+    say,
     started,
     stop,
+    store,
+    stored,
     taken,
     welcomed,
 )
@@ -43,8 +45,8 @@ def test_stop_kills_and_acks_what_the_execution_says() -> None:
     worker.handle(assign(ref(1)))
     assert worker.handle(stop(ref(1))) == [KillJob(ref(1))]
     assert worker.handle(stop(ref(1))) == []
-    worker.handle(Finished(ref(1), Status.CANCELLED))
-    assert worker.handle(Stored(ref(1))) == [ack(ref(1), Status.CANCELLED)]
+    worker.handle(finished(ref(1), Status.CANCELLED))
+    assert worker.handle(stored(ref(1))) == [ack(ref(1), Status.CANCELLED)]
     assert worker.handle(stop(ref(1))) == [ack(ref(1), Status.CANCELLED)]
 
 
@@ -53,16 +55,16 @@ def test_stop_of_a_waiting_attempt_never_starts_it() -> None:
     worker.handle(assign(ref(1)))
     worker.handle(assign(ref(2)))
     out = worker.handle(stop(ref(2)))
-    assert out == [StoreResult(StoredResult(ref(2), LEASE_MS, Status.CANCELLED))]
-    assert started(worker.handle(Finished(ref(1)))) == []
+    assert out == [store(StoredResult(ref(2), LEASE_MS, Status.CANCELLED))]
+    assert started(worker.handle(finished(ref(1)))) == []
 
 
 def test_stop_of_an_attempt_that_never_came_is_answered_and_it_never_runs() -> None:
     worker = welcomed()
     out = worker.handle(stop(ref(1)))
-    assert [type(i) for i in out] == [StoreResult]
+    assert [type(i) for i in out] == [StoreResults]
     assert worker.handle(assign(ref(1))) == []
-    assert worker.handle(Stored(ref(1))) == [ack(ref(1), Status.CANCELLED)]
+    assert worker.handle(stored(ref(1))) == [ack(ref(1), Status.CANCELLED)]
     worker.handle(taken(ref(1)))
     assert worker.handle(stop(ref(1))) == []
 
@@ -81,10 +83,10 @@ def test_more_than_fits_waits_and_earns_no_credit_until_it_fits() -> None:
     worker = welcomed(slots=1)
     assert started(worker.handle(assign(ref(1)))) == [ref(1)]
     assert worker.handle(assign(ref(2))) == []
-    out = worker.handle(Finished(ref(1)))
+    out = worker.handle(finished(ref(1)))
     assert started(out) == [ref(2)]
     assert of_type(out, Send) == []
-    assert Send(wire.Credit(1)) in worker.handle(Finished(ref(2)))
+    assert say(wire.Credit(1)) in worker.handle(finished(ref(2)))
 
 
 def test_busy_cpu_keeps_credit_back() -> None:
@@ -92,8 +94,8 @@ def test_busy_cpu_keeps_credit_back() -> None:
     worker.handle(CpuBusy())
     worker.handle(assign(ref(1)))
     worker.handle(assign(ref(2)))
-    assert of_type(worker.handle(Finished(ref(1))), Send) == []
-    assert worker.handle(CpuOk()) == [Send(wire.Credit(1))]
+    assert of_type(worker.handle(finished(ref(1))), Send) == []
+    assert worker.handle(CpuOk()) == [say(wire.Credit(1))]
 
 
 def test_a_busy_computer_runs_one_at_a_time_and_never_none() -> None:
@@ -101,9 +103,9 @@ def test_a_busy_computer_runs_one_at_a_time_and_never_none() -> None:
     worker.handle(CpuBusy())
     for number in (1, 2):
         worker.handle(assign(ref(number)))
-    assert of_type(worker.handle(Finished(ref(1))), Send) == []
-    assert of_type(worker.handle(Finished(ref(2))), Send) == [Send(wire.Credit(1))]
-    assert worker.handle(CpuOk()) == [Send(wire.Credit(1))]
+    assert of_type(worker.handle(finished(ref(1))), Send) == []
+    assert of_type(worker.handle(finished(ref(2))), Send) == [say(wire.Credit(1))]
+    assert worker.handle(CpuOk()) == [say(wire.Credit(1))]
 
 
 def test_results_that_nobody_takes_stop_the_credit_and_then_the_work() -> None:
@@ -115,7 +117,7 @@ def test_results_that_nobody_takes_stop_the_credit_and_then_the_work() -> None:
     assert number == UNTAKEN_RESULTS_MAX
     assert started(worker.handle(assign(ref(number + 1)))) == [ref(number + 1)]
     out = worker.handle(assign(ref(number + 2)))
-    assert [type(i.message) for i in out if isinstance(i, Send)] == [wire.Nack]
+    assert [type(i.messages[0]) for i in out if isinstance(i, Send)] == [wire.Nack]
 
 
 def test_dedup_is_bounded() -> None:
@@ -135,14 +137,14 @@ def test_drain_finishes_what_runs_refuses_the_rest_and_leaves() -> None:
     worker.handle(assign(ref(1)))
     assert worker.handle(DrainRequested()) == []
     out = worker.handle(assign(ref(2)))
-    assert [type(i.message) for i in out if isinstance(i, Send)] == [wire.Nack]
+    assert [type(i.messages[0]) for i in out if isinstance(i, Send)] == [wire.Nack]
     worker.handle(taken(ref(2)))
-    worker.handle(Finished(ref(1)))
-    worker.handle(Stored(ref(1)))
+    worker.handle(finished(ref(1)))
+    worker.handle(stored(ref(1)))
     out = worker.handle(taken(ref(1)))
     assert out == [
-        ForgetResult(ref(1)),
-        Send(wire.Goodbye("drained")),
+        forget(ref(1)),
+        say(wire.Goodbye("drained")),
         Disconnect(),
         Exit(),
     ]
@@ -158,8 +160,8 @@ def test_drain_without_a_session_or_work_leaves_at_once() -> None:
 
 def test_end_of_an_unknown_execution_changes_nothing() -> None:
     worker = welcomed()
-    assert worker.handle(Finished(ref(1))) == []
+    assert worker.handle(finished(ref(1))) == []
     assert worker.handle(StartFailed(ref(1))) == []
     run_to_offer(worker, ref(1))
-    assert worker.handle(Finished(ref(1))) == []
-    assert worker.handle(Stored(ref(1))) == []
+    assert worker.handle(finished(ref(1))) == []
+    assert worker.handle(stored(ref(1))) == []

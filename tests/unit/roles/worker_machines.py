@@ -7,14 +7,17 @@ from rollq.roles.worker.machine import WorkerMachine
 from rollq.roles.worker.session import WorkerSetup
 from rollq.roles.worker.signals import (
     Connected,
+    Event,
     Finished,
+    ForgetResults,
     Instruction,
     Received,
     Send,
     Started,
-    StartJob,
+    StartJobs,
     Stored,
     StoredResult,
+    StoreResults,
 )
 from rollq.wire import messages as wire
 from tests.unit.roles.chance import MiddleJitter
@@ -31,33 +34,86 @@ def ref(number: int, attempt: int = 1, fence: int = 0) -> AttemptRef:
     return AttemptRef(job(number), attempt, fence or 10 * number + attempt)
 
 
+# --- events of one
+
+
+def received(message: wire.SessionMessage) -> Received:
+    return Received([message])
+
+
 def assign(of: AttemptRef) -> Received:
-    message = wire.AssignJob(of.job_id, of.attempt, of.fence, LEASE_MS, "q", "exec", b"body")
-    return Received(message)
+    return received(wire.AssignJob(of.job_id, of.attempt, of.fence, LEASE_MS, "q", "exec", b"body"))
 
 
 def stop(of: AttemptRef) -> Received:
-    return Received(wire.StopJob(of.job_id, of.attempt, of.fence))
+    return received(wire.StopJob(of.job_id, of.attempt, of.fence))
 
 
 def taken(of: AttemptRef) -> Received:
-    return Received(wire.AckTaken(of.job_id, of.attempt))
+    return received(wire.AckTaken(of.job_id, of.attempt))
+
+
+def finished(of: AttemptRef, status: int = Status.OK, result: bytes = b"", *end: int) -> Finished:
+    return Finished([StoredResult(of, LEASE_MS, status, result, *end)])
+
+
+def stored(of: AttemptRef) -> Stored:
+    return Stored([of])
+
+
+# --- instructions of one
+
+
+def say(message: wire.SessionMessage) -> Send:
+    return Send([message])
 
 
 def ack(of: AttemptRef, status: int = Status.OK, result: bytes = b"") -> Send:
-    return Send(wire.AckJob(of.job_id, of.attempt, of.fence, status, result))
+    return say(wire.AckJob(of.job_id, of.attempt, of.fence, status, result))
 
 
-def machine(slots: int = 2, stored: tuple[StoredResult, ...] = ()) -> WorkerMachine:
+def store(record: StoredResult) -> StoreResults:
+    return StoreResults([record])
+
+
+def forget(of: AttemptRef) -> ForgetResults:
+    return ForgetResults([of])
+
+
+# --- machines
+
+
+class Worker(WorkerMachine):
+    """One whose instructions name one attempt or message each, as most tests speak of one."""
+
+    __slots__ = ()
+
+    def handle(self, event: Event) -> list[Instruction]:
+        return [one for many in super().handle(event) for one in split(many)]
+
+
+def split(instruction: Instruction) -> list[Instruction]:
+    if isinstance(instruction, Send):
+        return [Send([message]) for message in instruction.messages]
+    if isinstance(instruction, StartJobs):
+        return [StartJobs([job]) for job in instruction.jobs]
+    if isinstance(instruction, StoreResults):
+        return [StoreResults([record]) for record in instruction.results]
+    if isinstance(instruction, ForgetResults):
+        return [ForgetResults([of]) for of in instruction.refs]
+    return [instruction]
+
+
+def machine(slots: int = 2, stored: tuple[StoredResult, ...] = ()) -> Worker:
     setup = WorkerSetup(WORKER, ("m1", "m2"), ("q",), "box", 7, slots, ("compact",))
-    return WorkerMachine(setup, MiddleJitter(), stored)
+    return Worker(setup, MiddleJitter(), stored)
 
 
-def welcomed(slots: int = 2, stored: tuple[StoredResult, ...] = ()) -> WorkerMachine:
+def welcomed(slots: int = 2, stored: tuple[StoredResult, ...] = ()) -> Worker:
     worker = machine(slots, stored)
     worker.handle(Started())
     worker.handle(Connected())
-    worker.handle(Received(wire.Welcome("g", 1)))
+    worker.handle(received(wire.Welcome("g", 1)))
     return worker
 
 
@@ -66,10 +122,10 @@ def of_type(out: list[Instruction], kind: type) -> list[Instruction]:
 
 
 def started(out: list[Instruction]) -> list[AttemptRef]:
-    return [i.ref for i in out if isinstance(i, StartJob)]
+    return [of for i in out if isinstance(i, StartJobs) for _, of in i.jobs]
 
 
 def run_to_offer(worker: WorkerMachine, of: AttemptRef) -> None:
     worker.handle(assign(of))
-    worker.handle(Finished(of, Status.OK, b"r"))
-    worker.handle(Stored(of))
+    worker.handle(finished(of, Status.OK, b"r"))
+    worker.handle(stored(of))

@@ -8,8 +8,11 @@ bounded, so that a late delivery does not run it a second time.
 from __future__ import annotations
 
 import enum
+from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import Final
+
+from msgspec import Struct
 
 from rollq.base.ids import JobId
 from rollq.base.jobs import AttemptRef
@@ -29,8 +32,16 @@ class Phase(enum.IntEnum):
     REFUSED = 5  # could not be run; nacked until the grid takes it
 
 
-@dataclass(slots=True)
-class Held:
+# Looking a member up in its class costs as much as making a record, and each job goes through all.
+WAITING: Final = Phase.WAITING
+RUNNING: Final = Phase.RUNNING
+STOPPING: Final = Phase.STOPPING
+STORING: Final = Phase.STORING
+OFFERED: Final = Phase.OFFERED
+REFUSED: Final = Phase.REFUSED
+
+
+class Held(Struct, gc=False):
     """One attempt that this worker answers for."""
 
     ref: AttemptRef
@@ -43,20 +54,21 @@ class Held:
     @property
     def in_slot(self) -> bool:
         """Whether an execution is under way."""
-        return self.phase is Phase.RUNNING or self.phase is Phase.STOPPING
+        return self.phase is RUNNING or self.phase is STOPPING
 
 
 class Attempts:
     """Held, waiting, dropped and remembered attempts."""
 
-    __slots__ = ("_dropped", "_held", "_over", "_slots", "_waiting", "running_count")
+    __slots__ = ("_dropped", "_held", "_over", "_over_order", "_slots", "_waiting", "running_count")
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
         self._held: dict[JobId, Held] = {}
         self._waiting: dict[JobId, Held] = {}  # those of `_held` in WAITING, oldest first
         self._dropped: dict[AttemptRef, None] = {}
-        self._over: dict[AttemptRef, None] = {}  # oldest first
+        self._over: set[tuple[JobId, int, int]] = set()  # the fields: a ref is dear to hash
+        self._over_order: deque[tuple[JobId, int, int]] = deque()  # oldest first
         self.running_count = 0  # slots in use: running, stopping and dropped
 
     def __len__(self) -> int:
@@ -82,11 +94,15 @@ class Attempts:
     def find(self, ref: AttemptRef) -> Held | None:
         """The held attempt of exactly this name."""
         held = self._held.get(ref.job_id)
-        return held if held is not None and held.ref == ref else None
+        if held is None or (held.ref is not ref and held.ref != ref):
+            return None
+        return held
 
     def is_over(self, ref: AttemptRef) -> bool:
         """Whether it ended here, was dropped, or is older than what is held for its job."""
-        if ref in self._over or ref in self._dropped:
+        if (ref.job_id, ref.attempt, ref.fence) in self._over:
+            return True
+        if self._dropped and ref in self._dropped:
             return True
         held = self._held.get(ref.job_id)
         return held is not None and held.ref.fence > ref.fence
@@ -94,8 +110,17 @@ class Attempts:
     def hold(self, held: Held) -> None:
         """Answer for one more attempt; its job must not be held."""
         self._held[held.ref.job_id] = held
-        if held.phase is Phase.WAITING:
+        if held.phase is WAITING:
             self._waiting[held.ref.job_id] = held
+
+    def hold_started(self, held: Held) -> bool:
+        """Answer for one more attempt, in a free slot at once; False: it would have to wait."""
+        if self._waiting or self.running_count >= self._slots:
+            return False
+        self._held[held.ref.job_id] = held
+        held.phase = RUNNING
+        self.running_count += 1
+        return True
 
     def start_next(self) -> Held | None:
         """Move the oldest waiting attempt into a free slot; None: nothing waits or no slot."""
@@ -103,13 +128,13 @@ class Attempts:
             return None
         job_id = next(iter(self._waiting))
         held = self._waiting.pop(job_id)
-        held.phase = Phase.RUNNING
+        held.phase = RUNNING
         self.running_count += 1
         return held
 
     def leave_slot(self, held: Held, phase: Phase) -> None:
         """It runs or waits no longer."""
-        if held.in_slot:
+        if held.phase is RUNNING or held.phase is STOPPING:
             self.running_count -= 1
         else:
             self._waiting.pop(held.ref.job_id, None)
@@ -123,7 +148,7 @@ class Attempts:
 
     def dropped_ended(self, ref: AttemptRef) -> bool:
         """The execution of a dropped attempt ended; False: it was not a dropped one."""
-        if ref not in self._dropped:
+        if not self._dropped or ref not in self._dropped:
             return False
         del self._dropped[ref]
         self.running_count -= 1
@@ -133,10 +158,13 @@ class Attempts:
     def forget(self, held: Held) -> None:
         """It is over and settled; it must not be in a slot."""
         del self._held[held.ref.job_id]
-        self._waiting.pop(held.ref.job_id, None)
+        if self._waiting:
+            self._waiting.pop(held.ref.job_id, None)
         self._remember(held.ref)
 
     def _remember(self, ref: AttemptRef) -> None:
-        self._over[ref] = None
-        if len(self._over) > DEDUP_RECORDS_MAX:
-            del self._over[next(iter(self._over))]
+        key = (ref.job_id, ref.attempt, ref.fence)
+        self._over.add(key)
+        self._over_order.append(key)
+        if len(self._over_order) > DEDUP_RECORDS_MAX:
+            self._over.discard(self._over_order.popleft())

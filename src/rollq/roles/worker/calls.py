@@ -6,16 +6,16 @@ import asyncio
 import contextvars
 import time
 import types
-from collections import deque
-from collections.abc import Callable, Generator
-from typing import Any, Final
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, Final, Protocol
 
-from rollq.base.jobs import DEFAULT_OPTIONS, JobOptions, Status
+from rollq.base.jobs import DEFAULT_OPTIONS, AttemptRef, JobOptions, Status
 from rollq.roles.worker.app import raised, returned
 from rollq.roles.worker.outputs import Ending
 from rollq.roles.worker.warm import WarmCall, WarmPool
 from rollq.roles.worker.warm_main import Call
 from rollq.tasks import Task
+from rollq.wire.messages import AssignJob
 
 TURN_MS_MAX: Final = 2  # for so long calls that never wait may keep the loop from its sockets
 
@@ -25,111 +25,158 @@ class LoopCalls:
 
     Calls that never wait share a task, one after the other: making a task costs more than such a
     call. A call that waits keeps the task to itself from then on, and the rest gets another.
+
+    Args:
+        loop: Where they run.
+        next_call: The next that may run, or None.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, next_call: Callable[[], LoopCall | None]
+    ) -> None:
         self.loop = loop
-        self._waiting: deque[LoopCall] = deque()  # bounded by the worker's slots
+        self._next_call = next_call
         self._task: asyncio.Task[None] | None = None  # that takes the next call
 
-    def run(self, call: LoopCall) -> None:
-        """Run a call in this turn of the loop or the next."""
-        self._waiting.append(call)
+    def wake(self) -> None:
+        """There may be a call to run, in this turn of the loop or the next."""
         if self._task is None:
             self._task = self.loop.create_task(self._serve())
-
-    def keep_task(self) -> None:
-        """The call that runs now keeps its task: the others must not wait for it."""
-        self._task = self.loop.create_task(self._serve()) if self._waiting else None
 
     async def _serve(self) -> None:
         task = asyncio.current_task()
         assert task is not None, "called by create_task"
-        waiting = self._waiting
-        pause_s = time.perf_counter() + TURN_MS_MAX / 1000
-        while waiting:
-            ended_s = await waiting.popleft().run(task)
-            if self._task is not task:
-                return  # it waited, and this task was its own
-            if task.cancelling():  # it has asked for its own end, not for that of the others
-                self.keep_task()
+        now_s = time.perf_counter()
+        pause_s = now_s + TURN_MS_MAX / 1000
+        while (call := self._next_call()) is not None:
+            now_s = call.begin(now_s)
+            if call.waits:
+                self._task = None  # this one is its own: the others must not wait for it
+                await call.go_on(task)
                 return
-            if ended_s > pause_s and waiting:
+            if task.cancelling():  # it has asked for its own end, not for that of the others
+                break
+            if now_s > pause_s:
                 await asyncio.sleep(0)
-                pause_s = time.perf_counter() + TURN_MS_MAX / 1000
+                now_s = time.perf_counter()
+                pause_s = now_s + TURN_MS_MAX / 1000
         self._task = None
+        if task.cancelling():
+            self.wake()
+
+
+class LoopOwner(Protocol):
+    """Who hears of calls in the loop."""
+
+    def call_waits(self, call: LoopCall) -> None:
+        """It did not end at once. The next call may be run."""
+
+    def call_ended(self, call: LoopCall, ending: Ending, ran_s: float) -> None:
+        """It ended."""
 
 
 class LoopCall:
-    """One call of a coroutine function. It is cancelled at either limit."""
+    """One call of a coroutine function. It is cancelled at either limit.
+
+    Attributes:
+        job: What is called, and for whom.
+        ref: The attempt.
+        begun_s: When it began, by the performance counter.
+        waits: Whether it did not end at once.
+    """
 
     __slots__ = (
-        "_call",
-        "_calls",
+        "_args",
         "_cancelled",
+        "_coroutine",
         "_function",
+        "_in_context",
         "_note",
-        "_on_end",
-        "_options",
+        "_owner",
         "_task",
+        "_waits_for",
+        "begun_s",
+        "job",
+        "ref",
+        "waits",
     )
+
+    _coroutine: Coroutine[Any, Any, Any]  # this and what follows: once it waits
+    _cancelled: bool
+    _in_context: Callable[..., Any]
+    _note: str
+    _task: asyncio.Task[None]
+    _waits_for: Any
 
     def __init__(
         self,
-        calls: LoopCalls,
+        owner: LoopOwner,
         function: Task,
-        call: Call,
-        options: JobOptions,
-        on_end: Callable[[Ending], None],
+        job: AssignJob,
+        ref: AttemptRef,
+        args: tuple[str, ...] | None,
     ) -> None:
-        self._calls = calls
+        self._owner = owner
         self._function = function
-        self._call = call
-        self._options = options
-        self._on_end = on_end
-        self._cancelled = False
-        self._note = ""
-        self._task: asyncio.Task[None] | None = None  # once it runs
-        calls.run(self)
+        self._args = args
+        self.job = job
+        self.ref = ref
+        self.waits = False
 
-    def kill(self) -> None:
-        """Cancel it."""
-        self._cancelled = True
-        if self._task is not None:
-            self._task.cancel()
+    def begin(self, now_s: float) -> float:
+        """Call the function in a context of its own, until it ends or waits; returns the time.
 
-    async def run(self, task: asyncio.Task[None]) -> float:
-        """Run it in this task; returns when it ended, by the performance counter."""
-        started_s = time.perf_counter()
-        timer = None
-        if self._cancelled:
-            ending = Ending(Status.CANCELLED)
+        It must be called in a task, which the call keeps to itself if it waits.
+        """
+        self.begun_s = now_s
+        function, args = self._function, self._args
+        try:
+            if args is None:
+                args = function.payload_args(self.job.body)
+            coroutine = function.function(*args)  # runs nothing of it yet
+            in_context = contextvars.copy_context().run
+            self._waits_for = in_context(coroutine.send, None)
+        except StopIteration as stop:
+            ending = returned(stop.value)
+        except BaseException as error:
+            # SystemExit too: a function may end itself, not the worker.
+            ending = raised(error)
         else:
-            self._task = task
-            if self._options is not DEFAULT_OPTIONS:
-                timer = self._set_limit()
-            ending = await self._step_through()
+            self.waits = True
+            self._coroutine, self._in_context = coroutine, in_context
+            self._cancelled = False
+            self._note = ""
+            return now_s
+        ended_s = time.perf_counter()
+        self._end(ending, ended_s - now_s)
+        return ended_s
+
+    async def go_on(self, task: asyncio.Task[None]) -> None:
+        """Run the rest of it in this task."""
+        self._task = task
+        self._owner.call_waits(self)
+        timer = self._set_limit()
+        ending = await self._step_through()
         if timer is not None:
             timer.cancel()
         if self._note:
             ending.status = Status.FAILED
             ending.notes.append(self._note)
-        ended_s = time.perf_counter()
-        ending.run_ms = int((ended_s - started_s) * 1000)
-        self._on_end(ending)
-        return ended_s
+        self._end(ending, time.perf_counter() - self.begun_s)
+
+    def _end(self, ending: Ending, ran_s: float) -> None:
+        ending.run_ms = int(ran_s * 1000)
+        self._owner.call_ended(self, ending, ran_s)
+
+    def kill(self) -> None:
+        """Cancel it."""
+        self._cancelled = True
+        self._task.cancel()
 
     @types.coroutine
     def _step_through(self) -> Generator[Any, Any, Ending]:
-        """Call the function in a context of its own; from when it waits for the first time, in a
-        task of its own too."""
-        function, call = self._function, self._call
-        in_context = contextvars.copy_context().run
+        coroutine, in_context, waits_for = self._coroutine, self._in_context, self._waits_for
         try:
-            args = function.payload_args(call.body) if call.args is None else call.args
-            coroutine = in_context(function.function, *args)
-            waits_for = in_context(coroutine.send, None)
-            self._calls.keep_task()
             while True:
                 try:
                     sent = yield waits_for
@@ -142,20 +189,21 @@ class LoopCall:
         except asyncio.CancelledError as error:
             return Ending(Status.CANCELLED) if self._cancelled else raised(error)
         except BaseException as error:
-            # SystemExit too: a function may end itself, not the worker.
             return raised(error)
 
     def _set_limit(self) -> asyncio.TimerHandle | None:
         """Cancel it when the first of its limits is reached."""
-        limits = [ms for ms in (self._options.run_ms_soft, self._options.run_ms_max) if ms]
+        options = self.job.options
+        limits = [ms for ms in (options.run_ms_soft, options.run_ms_max) if ms] if options else []
         if not limits:
             return None
-        return self._calls.loop.call_later(min(limits) / 1000, self._out_of_time, min(limits))
+        left_s = self.begun_s + min(limits) / 1000 - time.perf_counter()
+        loop = self._task.get_loop()
+        return loop.call_later(max(left_s, 0), self._out_of_time, min(limits))
 
     def _out_of_time(self, limit_ms: int) -> None:
         self._note = f"cancelled after {limit_ms} ms"
-        if self._task is not None:
-            self._task.cancel()
+        self._task.cancel()
 
 
 class PooledCall:

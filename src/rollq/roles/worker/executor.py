@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, Protocol
@@ -28,7 +29,7 @@ from rollq.roles.worker.outputs import Ending, encode_result, refusal
 from rollq.roles.worker.paths import remove_tree
 from rollq.roles.worker.programs import ProgramRun, Programs
 from rollq.roles.worker.setup import NodeSetup
-from rollq.roles.worker.signals import Finished, StartFailed
+from rollq.roles.worker.signals import StartFailed, StoredResult
 from rollq.roles.worker.warm import WarmPool
 from rollq.roles.worker.warm_main import Call
 from rollq.roles.worker.watch import Watch
@@ -49,22 +50,35 @@ class Run(Protocol):
 
 
 class Executor:
-    """Executions of one worker. `emit` gets `Finished` or `StartFailed`, once for each `run`."""
+    """Executions of one worker.
+
+    Args:
+        setup: What it may run, and how many at once.
+        jobs_dir: Where programs run; it is emptied.
+        on_end: Told how attempts ended. Either this or `on_fail`, once for each that is run.
+        on_fail: Told that one could not be started.
+    """
 
     def __init__(
-        self, setup: NodeSetup, jobs_dir: str, emit: Callable[[Finished | StartFailed], None]
+        self,
+        setup: NodeSetup,
+        jobs_dir: str,
+        on_end: Callable[[list[StoredResult]], None],
+        on_fail: Callable[[StartFailed], None],
     ) -> None:
         self._setup = setup
         self._jobs_dir = jobs_dir
-        self._emit = emit
+        self._on_end = on_end
+        self._on_fail = on_fail
         self.lookahead = Lookahead(setup.slots, setup.ahead)
         self._family = Family()
         self._tasks: dict[str, Task] = {}
         self._running: dict[AttemptRef, Run | None] = {}
         self._begun_s: dict[AttemptRef, float] = {}  # of those that run
-        self._waiting: dict[AttemptRef, tuple[AssignJob, float]] = {}  # with when it came
+        self._waiting: deque[tuple[AssignJob, AttemptRef, float]] = deque()  # with when it came
         self._filling = False
-        self._ends: list[Finished] = []  # not told yet
+        self._ends: list[StoredResult] = []  # not told yet
+        self._tell_due = False
         self._telling: asyncio.TimerHandle | None = None
         self._thread = ThreadPoolExecutor(1, "worker-files", leave_exits_to_others)
         self._watch: Watch | None = None
@@ -89,7 +103,7 @@ class Executor:
             )
         jobs_dir = await loop.run_in_executor(self._thread, _make_empty, self._jobs_dir)
         self._family.open()
-        self._loop_calls = LoopCalls(loop)
+        self._loop_calls = LoopCalls(loop, self._next_call)
         self._watch = Watch(loop)
         execs = ExecDir(self._setup.exec_dir)
         directories = Directories(self._thread, jobs_dir)
@@ -100,7 +114,7 @@ class Executor:
 
     async def close(self) -> None:
         """End everything that runs and wait for it; nothing is emitted any more."""
-        self._emit = _nobody
+        self._on_end = self._on_fail = _nobody
         self._waiting.clear()
         for run in list(self._running.values()):
             if run is not None:
@@ -120,19 +134,24 @@ class Executor:
         """Attempts that run or wait here."""
         return len(self._running) + len(self._waiting)
 
-    def run(self, job: AssignJob, ref: AttemptRef) -> None:
-        """Run an attempt, now or when a slot is free."""
-        if self._waiting or len(self._running) >= self._setup.slots:
-            self._waiting[ref] = (job, time.perf_counter())
-        else:
-            self._begin(job, ref)
+    def run(self, jobs: Sequence[tuple[AssignJob, AttemptRef]]) -> None:
+        """Run attempts, now or when a slot is free."""
+        came_s = time.perf_counter()
+        self._waiting.extend([(job, ref, came_s) for job, ref in jobs])
+        self._fill()
 
     def kill(self, ref: AttemptRef) -> None:
-        """End an attempt; it is emitted as CANCELLED unless it ended by itself just before."""
-        if self._waiting.pop(ref, None) is not None:
-            self._emit(Finished(ref, Status.CANCELLED))
-        elif (run := self._running.get(ref)) is not None:
+        """End an attempt; it ends as CANCELLED unless it ended by itself just before."""
+        run = self._running.get(ref)
+        if run is not None:
             run.kill()
+            return
+        for waiting in self._waiting:
+            if waiting[1] == ref:
+                self._waiting.remove(waiting)
+                self._ends.append(StoredResult(ref, waiting[0].lease_ms, Status.CANCELLED))
+                self._tell_soon()
+                return
 
     def sample(self) -> None:
         """Look at what runs: a few times a second."""
@@ -153,27 +172,79 @@ class Executor:
         allowed a single attempt.
         """
         late = [
-            ref
-            for ref, (job, came_s) in self._waiting.items()
-            if came_s < before_s
-            and job.attempt == 1
-            and (job.options is None or job.options.max_attempts != 1)
+            waiting
+            for waiting in self._waiting
+            if waiting[2] < before_s and _may_run_again(waiting[0])
         ]
-        for ref in late:
-            del self._waiting[ref]
-            self._emit(StartFailed(ref, "fetched ahead, and no slot came free"))
+        for waiting in late:
+            self._waiting.remove(waiting)
+            self._on_fail(StartFailed(waiting[1], "fetched ahead, and no slot came free"))
 
-    def _begin(self, job: AssignJob, ref: AttemptRef) -> None:
+    def _fill(self) -> None:
+        """Begin what waits while a slot is free."""
+        if self._filling:
+            return  # one that could not be started: the loop below goes on
+        self._filling = True
+        while self._waiting and len(self._running) < self._setup.slots:
+            job, ref, _ = self._waiting[0]
+            task = self._tasks.get(job.exec_name)
+            if task is not None and task.in_loop:
+                self._loop_calls.wake()  # type: ignore[union-attr]
+                break
+            self._waiting.popleft()
+            self._begin(task, job, ref)
+        self._filling = False
+
+    def _next_call(self) -> LoopCall | None:
+        """The next that runs in the loop, if it is the oldest that waits and a slot is free."""
+        while self._waiting and len(self._running) < self._setup.slots:
+            job, ref, _ = self._waiting[0]
+            task = self._tasks.get(job.exec_name)
+            if task is None or not task.in_loop:
+                self._fill()
+                continue
+            self._waiting.popleft()
+            try:
+                args = _args_of(job)
+            except RemoteError as error:
+                self._note_end(job, ref, refusal(str(error)))
+                self._tell_soon()
+                continue
+            return LoopCall(self, task, job, ref, args)
+        return None
+
+    def call_waits(self, call: LoopCall) -> None:
+        """A call in the loop did not end at once: it has a slot from now on."""
+        self._running[call.ref] = call
+        self._begun_s[call.ref] = call.begun_s
+        self._fill()
+
+    def call_ended(self, call: LoopCall, ending: Ending, ran_s: float) -> None:
+        """A call in the loop ended. One that never waited has kept every slot from working."""
+        if call.waits:
+            del self._running[call.ref]
+            del self._begun_s[call.ref]
+            self._fill()
+        else:
+            ran_s *= self._setup.slots
+        self.lookahead.ran(ran_s * 1000)
+        self._note_end(call.job, call.ref, ending)
+        if not self._tell_due:
+            self._tell_soon()
+
+    def _begin(self, task: Task | None, job: AssignJob, ref: AttemptRef) -> None:
         self._running[ref] = None
         self._begun_s[ref] = time.perf_counter()
         on_end = partial(self._ended, job, ref)
+        run: Run
         try:
-            request = decode_if_marked(job.body, JobRequest, "JobId")
-            task = self._tasks.get(job.exec_name)
             if task is not None:
-                run = self._call(task, job, request, on_end)
+                assert self._pool is not None, "started"
+                call = Call(task.name, _args_of(job), job.body)
+                run = PooledCall(self._pool, call, job.options or DEFAULT_OPTIONS, on_end)
             else:
                 assert self._programs is not None, "started"
+                request = decode_if_marked(job.body, JobRequest, "JobId")
                 run = ProgramRun(self._programs, job, request, on_end)
                 run.start()
         except RemoteError as error:
@@ -186,31 +257,22 @@ class Executor:
             if ref in self._running:
                 self._running[ref] = run
 
-    def _call(
-        self,
-        task: Task,
-        job: AssignJob,
-        request: JobRequest | None,
-        on_end: Callable[[Ending], None],
-    ) -> Run:
-        if request is not None and request.files:
-            raise _no_files(job.exec_name)
-        args = None if request is None else request.args or ()
-        call = Call(task.name, args, job.body)
-        options = job.options or DEFAULT_OPTIONS
-        if task.in_loop:
-            assert self._loop_calls is not None, "started"
-            return LoopCall(self._loop_calls, task, call, options, on_end)
-        assert self._pool is not None, "started"
-        return PooledCall(self._pool, call, options, on_end)
-
     def _ended(self, job: AssignJob, ref: AttemptRef, ending: Ending) -> None:
         run = self._running.pop(ref)
         self.lookahead.ran((time.perf_counter() - self._begun_s.pop(ref)) * 1000)
         self._fill()  # first: the next one runs while we write down how this one ended
+        self._note_end(job, ref, ending)
+        if len(self._waiting) < len(self._ends) or not isinstance(run, ProgramRun | PooledCall):
+            self._tell_ends()
+        elif self._telling is None:
+            loop = asyncio.get_running_loop()
+            self._telling = loop.call_later(TELL_MS / 1000, self._tell_ends)
+
+    def _note_end(self, job: AssignJob, ref: AttemptRef, ending: Ending) -> None:
         self._ends.append(
-            Finished(
+            StoredResult(
                 ref,
+                job.lease_ms,
                 ending.status,
                 encode_result(job, ending),
                 ending.exit_code,
@@ -219,34 +281,49 @@ class Executor:
                 ending.peak_bytes,
             )
         )
-        if len(self._waiting) < len(self._ends) or not isinstance(run, ProgramRun | PooledCall):
-            self._tell_ends()
-        elif self._telling is None:
-            loop = asyncio.get_running_loop()
-            self._telling = loop.call_later(TELL_MS / 1000, self._tell_ends)
+
+    def _tell_soon(self) -> None:
+        """Tell after this turn of the loop, with all that ends in it."""
+        if not self._tell_due:
+            self._tell_due = True
+            asyncio.get_running_loop().call_soon(self._tell_ends)
 
     def _tell_ends(self) -> None:
+        self._tell_due = False
         if self._telling is not None:
             self._telling.cancel()
             self._telling = None
-        ends, self._ends = self._ends, []
-        for event in ends:
-            self._emit(event)
+        if self._ends:
+            ends, self._ends = self._ends, []
+            self._on_end(ends)
 
     def _not_started(self, ref: AttemptRef, detail: str) -> None:
         del self._running[ref]
         del self._begun_s[ref]
-        self._emit(StartFailed(ref, detail[:DETAIL_BYTES_MAX]))
+        self._on_fail(StartFailed(ref, detail[:DETAIL_BYTES_MAX]))
         self._fill()
 
-    def _fill(self) -> None:
-        if self._filling:
-            return  # one that could not be started: the loop below goes on
-        self._filling = True
-        while self._waiting and len(self._running) < self._setup.slots:
-            ref = next(iter(self._waiting))
-            self._begin(self._waiting.pop(ref)[0], ref)
-        self._filling = False
+
+def _args_of(job: AssignJob) -> tuple[str, ...] | None:
+    """What a function is called with; None: the job is a bare payload.
+
+    Raises:
+        RemoteError: the job is not one for a function.
+    """
+    request = decode_if_marked(job.body, JobRequest, "JobId")
+    if request is None:
+        return None
+    if request.files:
+        raise RemoteError(
+            ErrorCode.BAD_PAYLOAD,
+            f"{job.exec_name[:64]!a} is a function, which takes no files",
+            "pass what it needs as arguments or as the payload",
+        )
+    return request.args or ()
+
+
+def _may_run_again(job: AssignJob) -> bool:
+    return job.attempt == 1 and (job.options is None or job.options.max_attempts != 1)
 
 
 def _make_empty(directory: str) -> str:
@@ -264,13 +341,5 @@ def _make_empty(directory: str) -> str:
     return os.path.abspath(directory)
 
 
-def _no_files(exec_name: str) -> RemoteError:
-    return RemoteError(
-        ErrorCode.BAD_PAYLOAD,
-        f"{exec_name[:64]!a} is a function, which takes no files",
-        "pass what it needs as arguments or as the payload",
-    )
-
-
-def _nobody(event: Finished | StartFailed) -> None:
+def _nobody(event: object) -> None:
     """The worker stops: nobody asks how an execution ended."""

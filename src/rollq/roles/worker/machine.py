@@ -1,5 +1,8 @@
 """The worker as a pure machine: one door, events in, instructions out. No IO, no clock, no chance.
 
+An event may tell of many attempts, and an instruction name many: what comes together is answered
+together, and slots are filled and credit given once for all of it.
+
 Laws kept here:
 - an attempt (job, attempt, fence) runs at most once in this process, however often it is delivered;
 - an ack leaves only after its result is durable, and is repeated until the grid has taken it;
@@ -13,14 +16,25 @@ Laws kept here:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from rollq.base.ids import JobId
 from rollq.base.jobs import AttemptRef, Status
 from rollq.base.limits import UNTAKEN_RESULTS_MAX
 from rollq.base.stamp import Jitter
 from rollq.roles.redial import Redial
-from rollq.roles.worker.attempts import Attempts, Held, Phase
+from rollq.roles.worker.attempts import (
+    OFFERED,
+    REFUSED,
+    RUNNING,
+    STOPPING,
+    STORING,
+    WAITING,
+    Attempts,
+    Held,
+    Phase,
+)
+from rollq.roles.worker.orders import Orders
 from rollq.roles.worker.session import IDLE_HEARTBEAT_MS, Link, WorkerSetup
 from rollq.roles.worker.signals import (
     Connect,
@@ -33,20 +47,19 @@ from rollq.roles.worker.signals import (
     Event,
     Exit,
     Finished,
-    ForgetResult,
     Instruction,
     KillJob,
     Received,
-    Send,
     Started,
     StartFailed,
-    StartJob,
     Stored,
     StoredResult,
-    StoreResult,
     Tick,
 )
 from rollq.wire import messages as wire
+
+DOWN: Final = Link.DOWN
+OPEN: Final = Link.OPEN
 
 
 class WorkerMachine:
@@ -58,9 +71,10 @@ class WorkerMachine:
         "_cpu_ok",
         "_draining",
         "_granted",
+        "_held_max",
         "_link",
         "_now_ms",
-        "_out",
+        "_orders",
         "_redial",
         "_setup",
         "_unpaid",
@@ -73,6 +87,7 @@ class WorkerMachine:
         self._setup = setup
         self._redial = Redial(setup.addresses, jitter)
         self._attempts = Attempts(setup.slots + setup.ahead)
+        self._held_max = UNTAKEN_RESULTS_MAX + setup.slots + setup.ahead
         self._unpaid = 0  # assignments that the leader owes us and sends without credit
         self._granted = 0  # credit that the leader has not spent, as far as we know
         self._link = Link.DOWN
@@ -80,18 +95,17 @@ class WorkerMachine:
         self._beat_ms = 0
         self._cpu_ok = True
         self._draining = False
-        self._out: list[Instruction] = []
+        self._orders = Orders()  # of the event that is handled now
         for record in stored:
-            self._attempts.hold(Held(record.ref, Phase.OFFERED, record.lease_ms, record=record))
+            self._attempts.hold(Held(record.ref, OFFERED, record.lease_ms, record=record))
 
     def handle(self, event: Event) -> list[Instruction]:
         """Take one event; what the shell must now do, in order."""
-        out: list[Instruction] = []
-        self._out = out
+        self._orders = Orders()
         if self._link is not Link.LEFT:
             HANDLERS[type(event)](self, event)
             self._settle()
-        return out
+        return self._orders.given
 
     # --- views
 
@@ -123,12 +137,12 @@ class WorkerMachine:
     # --- the session
 
     def _on_started(self, event: Started) -> None:
-        self._out.append(Connect(self._redial.address, 0))
+        self._orders.give(Connect(self._redial.address, 0))
 
     def _on_connected(self, event: Connected) -> None:
         setup = self._setup
         self._link = Link.GREETING
-        self._send(
+        self._orders.say(
             wire.HelloWorker(
                 setup.worker_id,
                 setup.patterns,
@@ -142,7 +156,7 @@ class WorkerMachine:
 
     def _on_disconnected(self, event: Disconnected) -> None:
         self._lose_session()
-        self._out.append(Connect(*self._redial.failed()))
+        self._orders.give(Connect(*self._redial.failed()))
 
     def _lose_session(self) -> None:
         """Credit belongs to a session: the next leader starts at zero."""
@@ -151,9 +165,12 @@ class WorkerMachine:
         self._unpaid = 0
 
     def _on_received(self, event: Received) -> None:
-        on_message = ON_MESSAGE.get(type(event.message))
-        if on_message is not None:
-            on_message(self, event.message)
+        for message in event.messages:
+            on_message = ON_MESSAGE.get(type(message))
+            if on_message is not None:
+                on_message(self, message)
+                if self._link is DOWN:
+                    break  # what follows was said in a session that is over
 
     def _on_welcome(self, message: wire.Welcome) -> None:
         self._link = Link.OPEN
@@ -165,16 +182,16 @@ class WorkerMachine:
 
     def _on_not_leader(self, message: wire.NotLeader) -> None:
         self._lose_session()
-        self._out.append(Disconnect())
-        self._out.append(Connect(*self._redial.redirected(message.leader, message.members)))
+        self._orders.give(Disconnect())
+        self._orders.give(Connect(*self._redial.redirected(message.leader, message.members)))
 
     def _on_tick(self, event: Tick) -> None:
         self._now_ms = event.now_ms
-        if self._link is not Link.OPEN:
+        if self._link is not OPEN:
             return
         lease_ms = min((held.lease_ms for held in self._attempts), default=3 * IDLE_HEARTBEAT_MS)
         if event.now_ms - self._beat_ms >= lease_ms // 3:
-            self._send(wire.Heartbeat(self.holding))
+            self._orders.say(wire.Heartbeat(self.holding))
             self._beat_ms = self._now_ms
 
     # --- assignments
@@ -183,27 +200,31 @@ class WorkerMachine:
         ref = AttemptRef(message.job_id, message.attempt, message.fence)
         paid = not self._unpaid
         self._unpaid -= not paid
-        known = self._attempts.find(ref)
-        if known is not None:
-            self._report(known)
-        elif not self._attempts.is_over(ref):
-            self._granted -= paid and self._granted > 0
-            self._supersede(message.job_id)
-            held = Held(ref, Phase.WAITING, message.lease_ms, job=message)
-            self._attempts.hold(held)
-            if self._draining:
-                self._refuse(held, "draining")
-            elif len(self._attempts) > UNTAKEN_RESULTS_MAX + self._setup.slots + self._setup.ahead:
-                self._refuse(held, "no room")
-
-    def _supersede(self, job_id: JobId) -> None:
-        """A newer attempt of the job came: an older one can only be stale."""
-        held = self._attempts.get(job_id)
-        if held is None:
+        attempts = self._attempts
+        older = attempts.get(message.job_id)
+        if older is not None and older.ref == ref:
+            self._report(older)
             return
+        if attempts.is_over(ref):
+            return
+        self._granted -= paid and self._granted > 0
+        if older is not None:
+            self._supersede(older)
+        held = Held(ref, WAITING, message.lease_ms)
+        if self._draining or len(attempts) >= self._held_max:
+            attempts.hold(held)
+            self._refuse(held, "draining" if self._draining else "no room")
+        elif attempts.hold_started(held):
+            self._orders.start(message, ref)
+        else:
+            held.job = message
+            attempts.hold(held)
+
+    def _supersede(self, held: Held) -> None:
+        """A newer attempt of the job came: this one can only be stale."""
         if held.in_slot:
-            if held.phase is Phase.RUNNING:
-                self._out.append(KillJob(held.ref))
+            if held.phase is RUNNING:
+                self._orders.give(KillJob(held.ref))
             self._attempts.drop(held)
         else:
             self._forget(held)
@@ -213,10 +234,10 @@ class WorkerMachine:
         held = self._attempts.find(ref)
         if held is None:
             self._stop_unknown(ref)
-        elif held.phase is Phase.RUNNING:
-            held.phase = Phase.STOPPING
-            self._out.append(KillJob(ref))
-        elif held.phase is Phase.WAITING:
+        elif held.phase is RUNNING:
+            held.phase = STOPPING
+            self._orders.give(KillJob(ref))
+        elif held.phase is WAITING:
             self._store(held, StoredResult(ref, held.lease_ms, Status.CANCELLED))
         else:
             self._report(held)  # ended already: the grid decides what its result is worth
@@ -226,28 +247,20 @@ class WorkerMachine:
         lease ends. It must not run if it is delivered after all."""
         if self._attempts.is_over(ref):
             return
-        self._supersede(ref.job_id)
-        held = Held(ref, Phase.STORING, IDLE_HEARTBEAT_MS)
+        older = self._attempts.get(ref.job_id)
+        if older is not None:
+            self._supersede(older)
+        held = Held(ref, STORING, IDLE_HEARTBEAT_MS)
         self._attempts.hold(held)
         self._store(held, StoredResult(ref, held.lease_ms, Status.CANCELLED))
 
     # --- executions
 
     def _on_finished(self, event: Finished) -> None:
-        held = self._ended(event.ref)
-        if held is None:
-            return
-        record = StoredResult(
-            event.ref,
-            held.lease_ms,
-            event.status,
-            event.result,
-            event.exit_code,
-            event.signal,
-            event.run_ms,
-            event.peak_bytes,
-        )
-        self._store(held, record)
+        for record in event.results:
+            held = self._ended(record.ref)
+            if held is not None:
+                self._store(held, record)
 
     def _on_start_failed(self, event: StartFailed) -> None:
         held = self._ended(event.ref)
@@ -262,56 +275,49 @@ class WorkerMachine:
         return held if held is not None and held.in_slot else None
 
     def _store(self, held: Held, record: StoredResult) -> None:
-        self._attempts.leave_slot(held, Phase.STORING)
+        self._attempts.leave_slot(held, STORING)
         held.record = record
-        self._out.append(StoreResult(record))
+        self._orders.store(record)
 
     def _on_stored(self, event: Stored) -> None:
-        held = self._attempts.find(event.ref)
-        if held is None:
-            self._out.append(ForgetResult(event.ref))  # superseded while it was written
-        elif held.phase is Phase.STORING:
-            held.phase = Phase.OFFERED
-            self._report(held)
+        find = self._attempts.find
+        for ref in event.refs:
+            held = find(ref)
+            if held is None:
+                self._orders.forget(ref)  # superseded while it was written
+            elif held.phase is STORING:
+                held.phase = OFFERED
+                self._report(held)
 
     def _refuse(self, held: Held, detail: str) -> None:
-        self._attempts.leave_slot(held, Phase.REFUSED)
+        self._attempts.leave_slot(held, REFUSED)
         held.detail = detail
         self._report(held)
 
     def _report(self, held: Held) -> None:
         """Tell the leader how an attempt ended, if it has and if there is a leader."""
-        if self._link is not Link.OPEN:
+        if self._link is not OPEN:
             return
         ref, record = held.ref, held.record
-        if held.phase is Phase.REFUSED:
-            self._send(wire.Nack(ref.job_id, ref.attempt, ref.fence, held.detail))
-        elif held.phase is Phase.OFFERED and record is not None:
-            self._send(
-                wire.AckJob(
-                    ref.job_id,
-                    ref.attempt,
-                    ref.fence,
-                    record.status,
-                    record.result,
-                    record.exit_code,
-                    record.signal,
-                    record.run_ms,
-                    record.peak_bytes,
-                )
+        if held.phase is REFUSED:
+            self._orders.say(wire.Nack(ref.job_id, ref.attempt, ref.fence, held.detail))
+        elif held.phase is OFFERED and record is not None:
+            end = record.exit_code, record.signal, record.run_ms, record.peak_bytes
+            self._orders.say(
+                wire.AckJob(ref.job_id, ref.attempt, ref.fence, record.status, record.result, *end)
             )
 
     def _on_taken(self, message: wire.AckTaken) -> None:
         held = self._attempts.get(message.job_id)
         if held is None or held.ref.attempt != message.attempt:
             return
-        if held.phase in (Phase.OFFERED, Phase.REFUSED):
+        if held.phase is OFFERED or held.phase is REFUSED:
             self._forget(held)
 
     def _forget(self, held: Held) -> None:
         self._attempts.forget(held)
-        if held.phase is Phase.OFFERED:
-            self._out.append(ForgetResult(held.ref))
+        if held.phase is OFFERED:
+            self._orders.forget(held.ref)
 
     # --- room
 
@@ -328,7 +334,7 @@ class WorkerMachine:
         """After every event: fill free slots, then give back credit for those that stay free."""
         while (held := self._attempts.start_next()) is not None:
             assert held.job is not None, "a waiting attempt has its job"
-            self._out.append(StartJob(held.job, held.ref))
+            self._orders.start(held.job, held.ref)
             held.job = None
         if self._draining:
             self._maybe_leave()
@@ -337,24 +343,21 @@ class WorkerMachine:
         if not self._cpu_ok:
             # A busy computer runs one at a time; never none: others may keep it busy for ever.
             free = int(free == self._setup.slots + self._setup.ahead)
-        if free <= 0 or self._link is not Link.OPEN:
+        if free <= 0 or self._link is not OPEN:
             return
         if len(self._attempts) < UNTAKEN_RESULTS_MAX:
             self._granted += free
-            self._send(wire.Credit(free))
+            self._orders.say(wire.Credit(free))
 
     def _maybe_leave(self) -> None:
         if not self._attempts.idle:
             return
-        if self._link is Link.OPEN:
-            self._send(wire.Goodbye("drained"))
-        if self._link is not Link.DOWN:
-            self._out.append(Disconnect())
+        if self._link is OPEN:
+            self._orders.say(wire.Goodbye("drained"))
+        if self._link is not DOWN:
+            self._orders.give(Disconnect())
         self._link = Link.LEFT
-        self._out.append(Exit())
-
-    def _send(self, message: wire.SessionMessage) -> None:
-        self._out.append(Send(message))
+        self._orders.give(Exit())
 
 
 HANDLERS: dict[type, Callable[[WorkerMachine, Any], None]] = {

@@ -14,10 +14,10 @@ import secrets
 import signal
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from rollq.base.errors import LocalError, RollqError
+from rollq.base.errors import RollqError
 from rollq.base.ids import guid_to_text
 from rollq.base.jobs import AttemptRef
 from rollq.net.dialer import dial
@@ -39,6 +39,7 @@ log = logging.getLogger("rollq.worker")
 
 # Our own records hold no cycles, so that looking for garbage this often is enough for functions.
 GC_THRESHOLDS: Final = (20_000, 50, 100)
+SILENT: Final = frozenset({wire.AssignJob, wire.AckTaken})  # nothing to log
 FEATURES: Final = (COMPACT, ACCEPTED, LEASE, PATTERNS, BATCH)
 
 
@@ -102,7 +103,7 @@ class WorkerNode:
         worker_id, incarnation, stored = await self._writer.open()
         setup = self.setup
         jobs_dir = str(setup.jobs_dir / guid_to_text(worker_id))
-        executor = Executor(setup, jobs_dir, self._feed)
+        executor = Executor(setup, jobs_dir, self._ended, self._feed)
         try:
             await executor.start()
         except (RollqError, OSError):
@@ -188,36 +189,32 @@ class WorkerNode:
             self._handling = False
 
     def _do_send(self, instruction: signals.Send) -> None:
-        message = instruction.message
-        if type(message) is wire.Credit:
-            self._credit += message.count  # given once a turn
+        messages = instruction.messages
+        last = messages[-1]
+        if type(last) is wire.Credit:  # the machine's last word on an event; given once a turn
+            self._credit += last.count
             self._flush_soon()
-            return
-        if type(message) is wire.Goodbye:
+            messages = messages[:-1]
+        elif type(last) is wire.Goodbye:
             self._credit = 0
-        self._send(message)
+        self._send(messages)
 
-    def _send(self, message: Message) -> None:
-        if self._link is None:
-            return
-        try:
-            self._link.send(message)
-        except LocalError as error:
-            log.error("cannot send %s: %s", type(message).__name__, error)
-            self._link.abort("cannot send")
+    def _send(self, messages: Sequence[Message]) -> None:
+        if self._link is not None:
+            self._link.send_all(messages)
 
-    def _do_start(self, instruction: signals.StartJob) -> None:
-        self._executor.run(instruction.job, instruction.ref)  # type: ignore[union-attr]
+    def _do_start(self, instruction: signals.StartJobs) -> None:
+        self._executor.run(instruction.jobs)  # type: ignore[union-attr]
 
     def _do_kill(self, instruction: signals.KillJob) -> None:
         self._executor.kill(instruction.ref)  # type: ignore[union-attr]
 
-    def _do_store(self, instruction: signals.StoreResult) -> None:
-        self._writer.store(instruction.record)
+    def _do_store(self, instruction: signals.StoreResults) -> None:
+        self._writer.store(instruction.results)
         self._flush_soon()
 
-    def _do_forget(self, instruction: signals.ForgetResult) -> None:
-        self._writer.forget(instruction.ref)
+    def _do_forget(self, instruction: signals.ForgetResults) -> None:
+        self._writer.forget(instruction.refs)
 
     def _do_connect(self, instruction: signals.Connect) -> None:
         self._later("dial", instruction.delay_ms, self._dial, instruction.address)
@@ -254,13 +251,13 @@ class WorkerNode:
     def _messages(self, link: Link, messages: list[Message]) -> None:
         if link is not self._link:
             return
-        for message in messages:
-            kind = type(message)
-            if kind is wire.Welcome:
-                log.info("member %s took us in", link.address)
-            elif kind is wire.Error:
-                log.error("member %s: %s", link.address, message)
-            self._feed(signals.Received(message))  # type: ignore[arg-type]
+        if not SILENT.issuperset(map(type, messages)):
+            for message in messages:
+                if type(message) is wire.Welcome:
+                    log.info("member %s took us in", link.address)
+                elif type(message) is wire.Error:
+                    log.error("member %s: %s", link.address, message)
+        self._feed(signals.Received(messages))  # type: ignore[arg-type]
 
     def _closed(self, link: Link, reason: str) -> None:
         if link is self._link:
@@ -307,13 +304,16 @@ class WorkerNode:
         else:
             count = executor.lookahead.grant(self._credit, unspent, executor.load)
         if count:
-            self._send(wire.Credit(count))
+            self._send((wire.Credit(count),))
             self._credit -= count
 
-    def _stored(self, ref: AttemptRef) -> None:
+    def _ended(self, results: list[signals.StoredResult]) -> None:
+        self._feed(signals.Finished(results))
+
+    def _stored(self, refs: list[AttemptRef]) -> None:
         self._has_acks = True
-        self._flush_soon()  # credit that waited for the ack goes with it
-        self._feed(signals.Stored(ref))
+        self._flush_soon()  # credit that waited for the acks goes with them
+        self._feed(signals.Stored(refs))
 
     def _fail(self, error: RollqError) -> None:
         log.error("the worker stops: %s", error)
@@ -375,10 +375,10 @@ class WorkerNode:
 
 DO: dict[type, Callable[[WorkerNode, Any], None]] = {
     signals.Send: WorkerNode._do_send,
-    signals.StartJob: WorkerNode._do_start,
+    signals.StartJobs: WorkerNode._do_start,
     signals.KillJob: WorkerNode._do_kill,
-    signals.StoreResult: WorkerNode._do_store,
-    signals.ForgetResult: WorkerNode._do_forget,
+    signals.StoreResults: WorkerNode._do_store,
+    signals.ForgetResults: WorkerNode._do_forget,
     signals.Connect: WorkerNode._do_connect,
     signals.Disconnect: WorkerNode._do_disconnect,
     signals.Exit: WorkerNode._do_exit,

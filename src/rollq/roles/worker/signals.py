@@ -1,15 +1,15 @@
 """What the worker's machine hears (events) and asks its shell to do (instructions). Only records.
 
+Whatever every job needs comes as a run: all that one read brought, all that ended in one turn of
+the loop, all that one write made durable. A run may be as short as one.
+
 An attempt is named by its whole `AttemptRef`: a job that was forgotten and submitted again under
 the same id starts at attempt 1 once more, and only the fence tells the two apart.
-
-Nobody changes a record after it was made. They are not frozen, because that makes each three
-times as dear to make, and every job takes a dozen.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -20,12 +20,11 @@ from rollq.roles.dialogue import (
     Connected,
     Disconnect,
     Disconnected,
-    Received,
-    Send,
+    Record,
     Started,
     Tick,
 )
-from rollq.wire.messages import AssignJob
+from rollq.wire.messages import AssignJob, SessionMessage
 
 __all__ = [
     "Connect",
@@ -38,15 +37,15 @@ __all__ = [
     "Event",
     "Exit",
     "Finished",
-    "ForgetResult",
+    "ForgetResults",
     "Instruction",
     "KillJob",
     "Received",
     "Send",
     "StartFailed",
-    "StartJob",
+    "StartJobs",
     "Started",
-    "StoreResult",
+    "StoreResults",
     "Stored",
     "StoredResult",
     "Tick",
@@ -70,46 +69,41 @@ class StoredResult(msgspec.Struct, array_like=True, frozen=True, gc=False):
 # --- events
 
 
-@dataclass(slots=True)
-class Finished:
-    """An execution ended: by itself, at a limit, or (status CANCELLED) because it was killed."""
+class Received(Record, frozen=True):
+    """Messages came on the open connection, in this order."""
 
-    ref: AttemptRef
-    status: int = Status.OK
-    result: bytes = b""
-    exit_code: int = 0
-    signal: int = 0
-    run_ms: int = 0
-    peak_bytes: int = 0
+    messages: Sequence[SessionMessage]
 
 
-@dataclass(slots=True)
-class StartFailed:
+class Finished(Record, frozen=True):
+    """Executions ended: by themselves, at a limit, or (status CANCELLED) because they were
+    killed."""
+
+    results: Sequence[StoredResult]
+
+
+class StartFailed(Record, frozen=True):
     """An execution could not be started: no such program, no room."""
 
     ref: AttemptRef
     detail: str = ""
 
 
-@dataclass(slots=True)
-class Stored:
-    """The result that `StoreResult` named is durable."""
+class Stored(Record, frozen=True):
+    """Results that `StoreResults` named are durable."""
 
-    ref: AttemptRef
+    refs: Sequence[AttemptRef]
 
 
-@dataclass(slots=True)
-class CpuOk:
+class CpuOk(Record, frozen=True):
     """The CPU is under its cap: credit may go back."""
 
 
-@dataclass(slots=True)
-class CpuBusy:
+class CpuBusy(Record, frozen=True):
     """The CPU is at its cap: keep credit back."""
 
 
-@dataclass(slots=True)
-class DrainRequested:
+class DrainRequested(Record, frozen=True):
     """Finish what runs, take nothing new, then leave."""
 
 
@@ -131,40 +125,40 @@ Event: TypeAlias = (
 # --- instructions
 
 
-@dataclass(slots=True)
-class StartJob:
-    """Run this attempt; answer with `Finished` or `StartFailed`."""
+class Send(Record, frozen=True):
+    """Send these on the open connection, in this order."""
 
-    job: AssignJob
-    ref: AttemptRef
+    messages: list[SessionMessage]
 
 
-@dataclass(slots=True)
-class KillJob:
+class StartJobs(Record, frozen=True):
+    """Run these attempts; answer each with `Finished` or `StartFailed`."""
+
+    jobs: list[tuple[AssignJob, AttemptRef]]
+
+
+class KillJob(Record, frozen=True):
     """End this execution's whole process tree; answer with `Finished`."""
 
     ref: AttemptRef
 
 
-@dataclass(slots=True)
-class StoreResult:
-    """Make this durable; answer with `Stored`. The ack waits for it."""
+class StoreResults(Record, frozen=True):
+    """Make these durable; answer with `Stored`. The acks wait for it."""
 
-    record: StoredResult
-
-
-@dataclass(slots=True)
-class ForgetResult:
-    """The grid has taken it, or does not want it: it may go from the durable table."""
-
-    ref: AttemptRef
+    results: list[StoredResult]
 
 
-@dataclass(slots=True)
-class Exit:
+class ForgetResults(Record, frozen=True):
+    """The grid has taken them, or does not want them: they may go from the durable table."""
+
+    refs: list[AttemptRef]
+
+
+class Exit(Record, frozen=True):
     """Drained: end the process."""
 
 
 Instruction: TypeAlias = (
-    Send | StartJob | KillJob | StoreResult | ForgetResult | Connect | Disconnect | Exit
+    Send | StartJobs | KillJob | StoreResults | ForgetResults | Connect | Disconnect | Exit
 )

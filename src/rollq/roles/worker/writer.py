@@ -19,14 +19,14 @@ class ResultWriter:
 
     Args:
         table: Owned from now on.
-        on_stored: Called with each attempt whose result is durable.
+        on_stored: Called with the attempts whose results one write made durable.
         on_failed: Called at most once; nothing is written after it.
     """
 
     def __init__(
         self,
         table: ResultTable,
-        on_stored: Callable[[AttemptRef], None],
+        on_stored: Callable[[list[AttemptRef]], None],
         on_failed: Callable[[RollqError], None],
     ) -> None:
         self._table = table
@@ -44,13 +44,13 @@ class ResultWriter:
         self._usable = True
         return opened
 
-    def store(self, record: StoredResult) -> None:
-        """Make this durable with the next `flush`."""
-        self._stores.append(record)
+    def store(self, results: list[StoredResult]) -> None:
+        """Make these durable with the next `flush`."""
+        self._stores += results
 
-    def forget(self, ref: AttemptRef) -> None:
-        """This may go."""
-        self._forgets.append(ref)
+    def forget(self, refs: list[AttemptRef]) -> None:
+        """These may go."""
+        self._forgets += refs
 
     @property
     def is_writing(self) -> bool:
@@ -86,8 +86,7 @@ class ResultWriter:
         self._writing = False
         error = done.exception()
         if error is None:
-            for record in stores:
-                self._on_stored(record.ref)
+            self._on_stored([record.ref for record in stores])
             self.flush()
         elif self._usable:
             # A disk that failed once is not trusted again: the next start reads what it holds.
