@@ -63,7 +63,7 @@ def test_the_lookahead_holds_a_few_milliseconds_of_work() -> None:
     ahead = Lookahead(2, 64)
     assert ahead.grant(99, 0, 0) == 2
     for _ in range(200):
-        ahead.ran(1.0)
+        ahead.ran(2.5)
     assert ahead.grant(99, 0, 0) in (2 + 39, 2 + 40)
     assert ahead.grant(99, 10, 33) == 0
     assert ahead.grant(99, 1, 38) == 0, "small change is kept back"

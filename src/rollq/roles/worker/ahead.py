@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-AHEAD_MS: Final = 20
+AHEAD_MS: Final = 50
 GIVE_BACK_MS: Final = 2_000  # what waited so long after all goes back to the grid
 WEIGHT: Final = 0.1  # of the newest run in the mean
 

@@ -39,7 +39,7 @@ from rollq.wire.models import JobRequest, decode_if_marked
 
 # How long an end may wait to be told with others, while at least as many jobs wait for a slot: a
 # sync, a message and a commit for each would take the processors from the programs themselves.
-TELL_MS: Final = 10
+TELL_MS: Final = 20
 
 
 class Run(Protocol):
