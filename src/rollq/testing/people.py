@@ -12,6 +12,7 @@ from rollq.grid.commands import RedriveItem
 from rollq.testing.clock import MS, Timeline
 from rollq.testing.jitter import SeededJitter
 from rollq.testing.sim_client import SimClient
+from rollq.testing.sim_client_map import SimMap
 from rollq.testing.swarm import Swarm
 from rollq.testing.workload import JobPlan, body_of
 from rollq.wire import messages as wire
@@ -48,8 +49,10 @@ class Application:
         dice = chance.draw(0, 100)
         if dice < 52 or not self._jobs:
             self._submit()
-        elif dice < 60:
+        elif dice < 57:
             self._submit_bulk()
+        elif dice < 60:
+            self._map()
         elif dice < 66:
             self._submit_array()
         elif dice < 74:
@@ -92,6 +95,18 @@ class Application:
                 key.hex() if chance.chance(500) else "",
             )
         )
+
+    def _map(self) -> None:
+        chance = self._chance
+        SimMap(
+            self.client,
+            chance,
+            queue=chance.pick(QUEUES),
+            options=self._options(),
+            bodies=[self._body() for _ in range(chance.draw(3, 13))],
+            window=chance.draw(2, 6),
+            on_submit=self._jobs.append,
+        ).start()
 
     def _submit_array(self) -> None:
         chance = self._chance

@@ -3,6 +3,7 @@ it asked for and what it got, so that it can die and come back under its name.""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from rollq.base.ids import ClientId, JobId, MessageId
@@ -44,6 +45,7 @@ class SimClient(SimSession):
         self.cap = cap
         self.pending: dict[MessageId, signals.Request] = {}
         self.results: dict[JobId, Result] = {}  # the last one of each job
+        self.on_results: list[Callable[[list[Result]], None]] = []  # of the application
         self._addresses = addresses
         self._book = book
 
@@ -109,6 +111,8 @@ class SimClient(SimSession):
             self.results[result.job_id] = result
             self._book.delivered(self, result)
         self._feed(signals.Taken([result.job_id for result in instruction.results]))
+        for on_results in list(self.on_results):
+            on_results(instruction.results)
 
 
 SUBMITS = (SubmitJob, SubmitBulk, SubmitArray)

@@ -1,0 +1,85 @@
+"""A `map` in the simulator: whatever part of its window is free goes out as one bulk.
+
+The ids of its jobs share a prefix, as those that the client library draws. What it has asked for
+and got is written down, so that it goes on after its process has died.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rollq.base.ids import JobId, task_id
+from rollq.base.jobs import BulkItem, JobOptions
+from rollq.testing.jitter import SeededJitter
+from rollq.testing.sim_client import SimClient
+from rollq.wire.messages import Result, SubmitBulk, SubmitJob
+
+
+class SimMap:
+    """The jobs of one map, and how many may be on the way.
+
+    Args:
+        client: Who asks.
+        chance: Where ids come from.
+        queue: For all of them.
+        options: For all of them.
+        bodies: The jobs.
+        window: How many may be without a result.
+        on_submit: Told the id of each job.
+    """
+
+    def __init__(
+        self,
+        client: SimClient,
+        chance: SeededJitter,
+        *,
+        queue: str,
+        options: JobOptions | None,
+        bodies: list[bytes],
+        window: int,
+        on_submit: Callable[[JobId], None],
+    ) -> None:
+        self._client = client
+        self._chance = chance
+        self._queue = queue
+        self._options = options
+        self._bodies = bodies
+        self._window = window
+        self._on_submit = on_submit
+        self._first_id = chance.draw_id()[:12] + bytes(4)
+        self._entered = 0
+        self._on_the_way: dict[JobId, None] = {}
+
+    def start(self) -> None:
+        """Fill the window for the first time."""
+        self._client.on_results.append(self._take)
+        self._fill()
+
+    def _take(self, results: list[Result]) -> None:
+        for result in results:
+            self._on_the_way.pop(result.job_id, None)
+        self._fill()
+        if not self._on_the_way:
+            self._client.on_results.remove(self._take)
+
+    def _fill(self) -> None:
+        room = self._window - len(self._on_the_way)
+        bodies = self._bodies[self._entered : self._entered + room]
+        if not bodies:
+            return
+        items: list[BulkItem] = []
+        for body in bodies:
+            items.append(BulkItem(task_id(self._first_id, self._entered), body))
+            self._entered += 1
+        for item in items:
+            self._on_the_way[item.job_id] = None
+            self._on_submit(item.job_id)
+        client_id, queue, options = self._client.client_id, self._queue, self._options
+        if len(items) == 1:
+            (one,) = items
+            self._client.ask(SubmitJob(one.job_id, client_id, queue, "tool", one.body, options))
+        else:
+            request_id = self._chance.draw_id()
+            self._client.ask(
+                SubmitBulk(request_id, client_id, queue, "tool", tuple(items), options)
+            )
