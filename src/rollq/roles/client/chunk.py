@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import secrets
-
 from rollq.base.ids import ClientId, JobId
 from rollq.base.jobs import BulkItem
 from rollq.base.limits import BULK_CHUNK_BYTES, BULK_CHUNK_JOBS
+from rollq.roles.client.draws import draw_id
 from rollq.roles.client.specs import JobSpec, job_options, subject_of
 from rollq.wire import messages as wire
 
@@ -46,7 +45,7 @@ class Chunk:
         first = self._first
         assert first is not None
         return wire.SubmitBulk(
-            secrets.token_bytes(16),
+            draw_id(),
             client_id,
             subject_of(first.options),
             first.exec_name,

@@ -84,6 +84,7 @@ class Session:
         self._running = False
         self._on_answer: dict[MessageId, tuple[OnAnswer, int]] = {}
         self._sent_bytes = 0
+        self._is_crowded = False  # several have waited for answers since none did
         self._backlog: deque[signals.Request] = deque()
         self._confirms: list[JobId] = []
         self._confirm_due = False
@@ -144,11 +145,19 @@ class Session:
         self._on_answer[request_id] = (on_answer, size_bytes)
         if self._backlog or not self._has_room(size_bytes):
             self._backlog.append(request)
-        else:
-            if not self._machine.pending_count:
-                self._watch.began(self._now_ms())
+        elif self._machine.pending_count:
+            self._is_crowded = True
             self._sent_bytes += size_bytes
             self._feed(signals.Asked(request))
+        else:
+            self._watch.began(self._now_ms())
+            self._sent_bytes += size_bytes
+            self._feed(signals.Asked(request))
+            # Who asks one thing at a time is spared a turn of the loop. Where many ask, the first
+            # waits for the others: alone it would cost the group a sync of its own.
+            if not self._is_crowded and self._link is not None:
+                self._link.flush()
+            self._is_crowded = False
 
     def give_up(self, request_id: MessageId) -> None:
         """Wait no longer for an answer, and do not send this again."""

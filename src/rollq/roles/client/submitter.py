@@ -15,6 +15,8 @@ from rollq.base.errors import DeadlineError, DialError, ErrorCode, LocalError, R
 from rollq.base.ids import ClientId, JobId, MessageId
 from rollq.base.limits import CONFIRM_JOBS_MAX, MAP_WINDOW
 from rollq.roles.client.answers import error_of
+from rollq.roles.client.deadlines import Deadlines
+from rollq.roles.client.draws import draw_id
 from rollq.roles.client.handles import PREFIX_BYTES, Job, Progress, Sink
 from rollq.roles.client.machine import id_of
 from rollq.roles.client.mapping import MapRun
@@ -49,6 +51,7 @@ class Submitter(ABC):
     def __init__(self, client_id: ClientId, timeout_s: float) -> None:
         self.client_id = client_id or secrets.token_hex(8)
         self._timeout_s = timeout_s
+        self._deadlines = Deadlines()
         self._routes: dict[bytes, Sink] = {}  # by job id, or by what the ids of a batch share
 
     async def submit(
@@ -219,7 +222,7 @@ class Submitter(ABC):
     # --- helpers
 
     def _request(self, spec: JobSpec) -> wire.SubmitJob:
-        job_id = secrets.token_bytes(16) if spec.job_id is None else as_id(spec.job_id)
+        job_id = draw_id() if spec.job_id is None else as_id(spec.job_id)
         return wire.SubmitJob(
             job_id,
             self.client_id,
@@ -231,20 +234,19 @@ class Submitter(ABC):
 
     async def _call(self, request: Request, timeout: float | None = None) -> Any:
         """Ask, and wait for the answer. Raises what a refusal means, and DeadlineError."""
-        loop = asyncio.get_running_loop()
-        answered: asyncio.Future[Answer | None] = loop.create_future()
+        answered: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
 
-        def on_answer(answer: Answer | None = None) -> None:
+        def on_answer(answer: Answer) -> None:
             if not answered.done():
                 answered.set_result(answer)
 
         self.ask(request, on_answer)
-        timer = loop.call_later(self._timeout_s if timeout is None else timeout, on_answer)
+        self._deadlines.add(answered, self._timeout_s if timeout is None else timeout)
         answer = None
         try:
             answer = await answered
         finally:
-            timer.cancel()
+            self._deadlines.remove(answered)
             if answer is None:  # out of time, or cancelled
                 self.give_up(id_of(request))
         if answer is None:
@@ -255,6 +257,7 @@ class Submitter(ABC):
 
     def _fail_all(self) -> None:
         """Nobody will be told a result any more."""
+        self._deadlines.stop()
         routes, self._routes = self._routes, {}
         error = DialError(
             ErrorCode.DISCONNECTED,
