@@ -119,7 +119,15 @@ def test_cancel_ends_what_waits_and_what_runs(client: BlockingClient) -> None:
         assert job.result(DEADLINE_S).status == "CANCELLED"
     array = client.submit_array("noop", 1_000, delay=600)
     assert array.cancel() == 1_000
-    assert array.wait(DEADLINE_S).cut == 1_000
+    assert array.wait(DEADLINE_S).cancelled == 1_000
+    results = list(array.results())
+    assert [one.job_id for one in results] == list(array.job_ids())
+    assert {(one.status, one.detail) for one in results} == {("CANCELLED", client.client_id)}
+    late = client.submit_array("noop", 3, delay=600, expire=0.05)
+    assert [one.cause for one in late.results()] == ["expired"] * 3
+    assert late.counts.dead == 3
+    task = client.attach(next(late.job_ids()))
+    assert task.result(DEADLINE_S).cause == "expired"
     bulk = client.submit_many("noop", [b"a", b"b"], delay=600)
     assert bulk.cancel() == 2
     assert bulk.wait(DEADLINE_S).cancelled == 2

@@ -15,6 +15,7 @@ from rollq.grid import commands
 from rollq.grid.command_codec import decode_batch
 from rollq.grid.invariants import check
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
+from rollq.grid.views import job_view
 from tests.replay.commands_log import GOLDEN, make_golden, read_log, replay
 
 ROOT = Path(__file__).parents[2]
@@ -33,11 +34,19 @@ def test_a_golden_log_gives_what_it_gave(path: Path) -> None:
     assert check(state) == []
 
 
+def test_the_newest_snapshot_is_the_state_that_the_log_gives() -> None:
+    state, _ = replay(read_log(LOGS[-1]))
+    assert LOGS[-1].with_suffix(".snapshot").read_bytes() == encode_snapshot(state)
+
+
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
-def test_a_golden_snapshot_is_the_state_that_the_log_gives(path: Path) -> None:
+def test_a_golden_snapshot_is_read(path: Path) -> None:
+    """Older ones do not know all that is owed by now: the same jobs, in the same states."""
     state, _ = replay(read_log(path))
     copy = decode_snapshot(path.with_suffix(".snapshot").read_bytes())
-    assert encode_snapshot(copy) == encode_snapshot(state)
+    assert check(copy) == []
+    assert [job_view(copy, one) for one in copy.jobs] == [job_view(state, one) for one in copy.jobs]
+    assert sorted(copy.jobs) == sorted(state.jobs)
 
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)

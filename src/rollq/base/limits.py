@@ -113,7 +113,7 @@ OUTPUT_BYTES_MAX: Final = 64 * 1024 * 1024  # what the outputs of one job may in
 # A client of several groups gives jobs of a group that is gone to the others after this long.
 MULTI_GRACE_MS: Final = 10_000
 MULTI_COPIES_MAX: Final = 65_536  # copies left behind in a group that is gone, to be cancelled
-ARRAY_POLL_MS: Final = 1_000  # tasks that were cut off before they began send no result
+ARRAY_POLL_MS: Final = 10_000  # tasks whose ids older jobs had send no result: asked this often
 
 # Workers and clients look for the leader at this pace, ± 20 %.
 REDIAL_MIN_MS: Final = 500

@@ -2,7 +2,7 @@
 
 A task that was assigned is an ordinary job from then on (retry, cancel, redrive, result); the
 array only keeps how each of its tasks ended, two bits a task. Tasks that were never assigned end
-together, by one cut, whatever their number.
+together, by one cut, whatever their number, and their client is told so in one message.
 """
 
 from __future__ import annotations
@@ -12,7 +12,13 @@ from sys import intern
 from rollq.base.errors import ErrorCode
 from rollq.base.ids import GUID_BYTES, JobId, task_id
 from rollq.base.jobs import DEFAULT_OPTIONS
-from rollq.base.limits import ARRAY_TASKS_MAX, ARRAYS_MAX, INLINE_BYTES_MAX, JOBS_MAX
+from rollq.base.limits import (
+    ARRAY_TASKS_MAX,
+    ARRAYS_MAX,
+    DETAIL_BYTES_MAX,
+    INLINE_BYTES_MAX,
+    JOBS_MAX,
+)
 from rollq.grid.admission import (
     admit_client,
     admit_queue,
@@ -24,7 +30,7 @@ from rollq.grid.attempts import refuse_start, start_attempt
 from rollq.grid.commands import AssignTask, Cause, SubmitArray
 from rollq.grid.effects import Applied, Outcome, Refused
 from rollq.grid.events import ARRAY_ENQUEUED, JOB_DEAD, JOB_EXPIRED, JOB_RELEASED
-from rollq.grid.facts import array_fact
+from rollq.grid.facts import array_fact, cut_result_of
 from rollq.grid.moves import maybe_drop_array, maybe_drop_queue, next_seq, own, put_job
 from rollq.grid.outcomes import (
     ARRAY_DELAYED,
@@ -197,6 +203,10 @@ def cut_array(
     if count:
         array.cut_at = array.next_number
         array.cut_as = end
+        array.cut_by = by[:DETAIL_BYTES_MAX]
+        array.cut_seq = next_seq(state)
+        array.client.owed.add(array.cut_seq, array.first_cut_id)
+        out.effects.append(cut_result_of(array))
         array.delayed = False
         array.ended_counts[end] += count
         state.queues[array.queue].tasks_waiting -= count

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from rollq.base.ids import ClientId, JobId
 from rollq.grid.admission import admit_client, refuse_client, refused_bounds
 from rollq.grid.commands import ConfirmResults, OpenClient
 from rollq.grid.effects import Applied, Done, Outcome
 from rollq.grid.events import CLIENT_OPENED, JOB_FORGOTTEN, RESULT_CONFIRMED, Event
-from rollq.grid.facts import fact
+from rollq.grid.facts import array_fact, fact
 from rollq.grid.moves import drop_job, next_seq
 from rollq.grid.outcomes import DONE_ONE
-from rollq.grid.state import DEAD, GridState
+from rollq.grid.state import DEAD, PREFIX_BYTES, GridState
 
 _FORGET_PER_CONFIRM = 2  # so that a lowered bound is reached soon, at a bounded cost
 
@@ -33,7 +34,10 @@ def confirm_results(state: GridState, command: ConfirmResults, out: Applied) -> 
     count = 0
     for job_id in command.job_ids:
         record = state.jobs.get(job_id)
-        if record is None or record.client.client_id != command.client_id:
+        if record is None:
+            count += confirm_cut(state, command.client_id, job_id, out)
+            continue
+        if record.client.client_id != command.client_id:
             continue
         end = record.end
         if end is None or end.confirmed_seq:
@@ -46,6 +50,23 @@ def confirm_results(state: GridState, command: ConfirmResults, out: Applied) -> 
         count += 1
         forget_oldest(state, out)
     return Done(count)
+
+
+def confirm_cut(state: GridState, client_id: ClientId, job_id: JobId, out: Applied) -> int:
+    """The client knows how the tasks of an array ended that were never assigned; 0 if this id does
+    not stand for such, or it knew before."""
+    array = state.arrays.get(job_id[:PREFIX_BYTES])
+    if (
+        array is None
+        or not array.cut_seq
+        or array.first_cut_id != job_id
+        or array.client.client_id != client_id
+    ):
+        return 0
+    array.client.owed.remove(array.cut_seq)
+    array.cut_seq = 0
+    out.events.append(array_fact(RESULT_CONFIRMED, array, array.task_count - array.cut_at))
+    return 1
 
 
 def forget_oldest(state: GridState, out: Applied) -> None:

@@ -7,11 +7,16 @@ by seq, owed and dead ends by end seq, confirmed ones by confirmed seq.
 
 from __future__ import annotations
 
-from operator import attrgetter
+from operator import attrgetter, itemgetter
+from typing import TypeVar
 
+from rollq.base.ids import JobId
 from rollq.base.jobs import Status
 from rollq.grid.admission import admit_queue
-from rollq.grid.state import ASSIGNED, DEAD, DONE, GridState, JobRecord
+from rollq.grid.shelf import Shelf
+from rollq.grid.state import ASSIGNED, DEAD, DONE, ClientRecord, GridState, JobRecord
+
+Key = TypeVar("Key")
 
 
 def derive(state: GridState, records: list[JobRecord]) -> None:
@@ -22,10 +27,13 @@ def derive(state: GridState, records: list[JobRecord]) -> None:
         records: its jobs by seq, but for those of crowds, which are counted already.
     """
     assigned: list[JobRecord] = []
-    ended: list[tuple[int, JobRecord]] = []
-    confirmed: list[tuple[int, JobRecord]] = []
+    dead: list[tuple[int, JobId]] = []
+    confirmed: list[tuple[int, JobId]] = []
+    owed: list[tuple[int, ClientRecord, JobId]] = []
     for array in state.arrays.values():
         array.client.record_count += 1
+        if array.cut_seq:
+            owed.append((array.cut_seq, array.client, array.first_cut_id))
         if array.tasks_waiting:
             admit_queue(state, array.queue).tasks_waiting += array.tasks_waiting
     for record in records:
@@ -38,13 +46,23 @@ def derive(state: GridState, records: list[JobRecord]) -> None:
         if record.state is ASSIGNED:
             assigned.append(record)
         if record.end is not None:
-            ended.append((record.end.seq, record))
+            if not record.end.confirmed_seq:
+                owed.append((record.end.seq, record.client, record.job_id))
+            if record.state is DEAD:
+                dead.append((record.end.seq, record.job_id))
             if record.state is DONE and record.end.status == Status.FAILED:
                 state.queues[record.queue].failed += 1
             if record.end.confirmed_seq and record.state is not DEAD:
-                confirmed.append((record.end.confirmed_seq, record))
+                confirmed.append((record.end.confirmed_seq, record.job_id))
     _hold(state, assigned)
-    _shelve(state, ended, confirmed)
+    for seq, client, job_id in sorted(owed, key=_first):
+        client.owed.add(seq, job_id)
+    _shelve(state.dead, dead)
+    _shelve(state.confirmed, confirmed)
+    _shelve(
+        state.idle_clients,
+        [(one.idle_seq, one.client_id) for one in state.clients.values() if one.idle_seq],
+    )
 
 
 def _hold(state: GridState, assigned: list[JobRecord]) -> None:
@@ -55,22 +73,9 @@ def _hold(state: GridState, assigned: list[JobRecord]) -> None:
             record.array.running += 1
 
 
-def _shelve(
-    state: GridState,
-    ended: list[tuple[int, JobRecord]],
-    confirmed: list[tuple[int, JobRecord]],
-) -> None:
-    for seq, record in sorted(ended, key=_first):
-        if record.end is not None and not record.end.confirmed_seq:
-            record.client.owed.add(seq, record.job_id)
-        if record.state is DEAD:
-            state.dead.add(seq, record.job_id)
-    for seq, record in sorted(confirmed, key=_first):
-        state.confirmed.add(seq, record.job_id)
-    for client in sorted(state.clients.values(), key=attrgetter("idle_seq")):
-        if client.idle_seq:
-            state.idle_clients.add(client.idle_seq, client.client_id)
+def _shelve(shelf: Shelf[Key], keys: list[tuple[int, Key]]) -> None:
+    for seq, key in sorted(keys, key=_first):
+        shelf.add(seq, key)
 
 
-def _first(pair: tuple[int, JobRecord]) -> int:
-    return pair[0]
+_first = itemgetter(0)

@@ -42,7 +42,7 @@ class SendCancel(msgspec.Struct, frozen=True, gc=False):
 
 
 class SendResult(msgspec.Struct, frozen=True, gc=False):
-    """Tell a client how its job ended."""
+    """Tell a client how its job ended; or so many tasks of an array, from this one on."""
 
     client_id: ClientId
     job_id: JobId
@@ -56,6 +56,7 @@ class SendResult(msgspec.Struct, frozen=True, gc=False):
     attempt: int = 0
     cause: int = 0
     detail: str = ""
+    count: int = 1
 
 
 Effect: TypeAlias = SendAssign | SendCancel | SendResult

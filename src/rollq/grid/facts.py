@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from rollq.base.ids import WorkerId
+from rollq.base.jobs import Status
+from rollq.grid.commands import Cause
 from rollq.grid.effects import SendResult
 from rollq.grid.events import Event
 from rollq.grid.state import CANCELLED, DEAD, DONE, ArrayRecord, EndRecord, JobRecord, JobState
@@ -63,6 +65,22 @@ def array_fact(
         count=count,
         array_id=array.array_id,
         detail=detail,
+    )
+
+
+def cut_result_of(array: ArrayRecord) -> SendResult:
+    """What to tell the client of all tasks that ended unassigned."""
+    is_cancelled = array.cut_as is CANCELLED
+    return SendResult(
+        array.client.client_id,
+        array.first_cut_id,
+        array.exec_name,
+        OUTCOME_WORDS[array.cut_as],
+        Status.CANCELLED if is_cancelled else Status.FAILED,
+        b"",
+        cause=Cause.NONE if is_cancelled else Cause.EXPIRED,
+        detail=array.cut_by,
+        count=array.task_count - array.cut_at,
     )
 
 

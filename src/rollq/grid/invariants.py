@@ -132,6 +132,8 @@ def _places(state: GridState) -> Iterator[tuple[int, str]]:
                 yield record.end.confirmed_seq, f"confirmation of {record.job_id.hex()}"
     for array in state.arrays.values():
         yield array.seq, f"array {array.array_id.hex()}"
+        if array.cut_seq:
+            yield array.cut_seq, f"cut of {array.array_id.hex()}"
     for client in state.clients.values():
         if client.idle_seq:
             yield client.idle_seq, f"rest of {client.client_id}"

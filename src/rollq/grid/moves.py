@@ -278,6 +278,8 @@ def maybe_drop_array(state: GridState, array: ArrayRecord, out: Applied) -> None
     if not array.forget_asked or array.record_count or not array.is_ended:
         return
     del state.arrays[array.array_id[:PREFIX_BYTES]]
+    if array.cut_seq:
+        array.client.owed.remove(array.cut_seq)
     out.events.append(array_fact(JOB_FORGOTTEN, array, array.task_count))
     disown(state, array.client)
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from rollq.base.ids import ClientId
 from rollq.grid.effects import SendResult
-from rollq.grid.facts import result_of
-from rollq.grid.state import GridState
+from rollq.grid.facts import cut_result_of, result_of
+from rollq.grid.state import PREFIX_BYTES, GridState
 
 
 def owed_to_client(
@@ -23,8 +23,10 @@ def owed_to_client(
     results: list[SendResult] = []
     if client is not None:
         for seq, job_id in client.owed.page(after, limit):
-            record = state.jobs[job_id]
-            if record.end is not None:
+            record = state.jobs.get(job_id)
+            if record is None:
+                results.append(cut_result_of(state.arrays[job_id[:PREFIX_BYTES]]))
+            elif record.end is not None:
                 results.append(result_of(record, record.end))
             after = seq
     return results, after

@@ -47,7 +47,8 @@ from rollq.grid.state import (
     WorkerRecord,
 )
 
-VERSION: Final = 1
+VERSION: Final = 2
+VERSIONS: Final = (1, 2)  # that can be read
 PREFACE_BYTES: Final = 9  # version and length of the head
 _ROWS_PER_CHUNK: Final = 4_096
 
@@ -126,10 +127,10 @@ def head_bytes(preface: bytes) -> int:
         LocalError: UNSUPPORTED_VERSION if a newer version wrote it.
         DiskError: SNAPSHOT_CORRUPT if it is too short.
     """
-    if preface[:1] != bytes([VERSION]):
+    if not preface or preface[0] not in VERSIONS:
         raise LocalError(
             ErrorCode.UNSUPPORTED_VERSION,
-            f"snapshot of version {preface[0] if preface else None}, not {VERSION}",
+            f"snapshot of version {preface[0] if preface else None}, not up to {VERSION}",
             "upgrade this member before it takes part again",
         )
     if len(preface) < PREFACE_BYTES:
@@ -217,6 +218,8 @@ def _array(state: GridState, row: ArrayRow) -> ArrayRecord:
         row.next_number,
         row.cut_at,
         JobState(row.cut_as),
+        row.cut_by,
+        row.cut_seq,
         row.forget_asked,
         {number: bytearray(bits) for number, bits in row.chunks},
         row.ended_counts,

@@ -83,6 +83,8 @@ class ArrayRow(msgspec.Struct, array_like=True):
     forget_asked: bool
     chunks: list[tuple[int, bytes]]
     ended_counts: list[int]
+    cut_by: str = ""  # version 2
+    cut_seq: int = 0
 
 
 class ClientRow(msgspec.Struct, array_like=True, gc=False):
@@ -172,6 +174,8 @@ def array_row(array: ArrayRecord) -> ArrayRow:
         array.forget_asked,
         [(number, bytes(array.chunks[number])) for number in sorted(array.chunks)],
         array.ended_counts,
+        array.cut_by,
+        array.cut_seq,
     )
 
 

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from rollq.base.ids import ClientId, JobId, WorkerId
+from rollq.base.ids import ClientId, JobId, WorkerId, task_id
 from rollq.base.jobs import JobOptions
 from rollq.grid.bodies import Bodies, MemoryBodies, Token
 from rollq.grid.commands import NOBODY, Settings
@@ -92,7 +92,8 @@ class ClientRecord(msgspec.Struct, eq=False):
     # derived
     in_flight: int = 0  # its jobs in ASSIGNED
     record_count: int = 0  # its jobs and arrays of any state
-    owed: Shelf[JobId] = msgspec.field(default_factory=Shelf)  # ended, unconfirmed; by end seq
+    # Ended, unconfirmed; by end seq. Of the tasks that a cut ended, the first stands for all.
+    owed: Shelf[JobId] = msgspec.field(default_factory=Shelf)
 
 
 class QueueRecord(msgspec.Struct, eq=False):
@@ -140,6 +141,8 @@ class ArrayRecord(msgspec.Struct, eq=False):
     next_number: int = 0  # the first task that was not assigned yet
     cut_at: int = 0  # tasks from here on ended unassigned, all as `cut_as`
     cut_as: JobState = CANCELLED
+    cut_by: str = ""  # whoever cancelled them
+    cut_seq: int = 0  # place of the cut in the order of ends, while its client is owed the news
     forget_asked: bool = False  # its TTL is over; goes with its last task record
     chunks: dict[int, bytearray] = msgspec.field(default_factory=dict)  # ends, two bits a task
     ended_counts: list[int] = msgspec.field(default_factory=lambda: [0] * len(JobState))
@@ -147,6 +150,11 @@ class ArrayRecord(msgspec.Struct, eq=False):
     running: int = 0  # its tasks in ASSIGNED
     record_count: int = 0  # its tasks that are records
     open_tasks: dict[JobId, None] = msgspec.field(default_factory=dict)  # those not ended; by seq
+
+    @property
+    def first_cut_id(self) -> JobId:
+        """The first of the tasks that ended unassigned: no job ever has this id."""
+        return task_id(self.array_id, self.cut_at)
 
     @property
     def tasks_waiting(self) -> int:

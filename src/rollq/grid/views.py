@@ -9,6 +9,7 @@ import msgspec
 
 from rollq.base.ids import ClientId, JobId, WorkerId, task_id, task_number
 from rollq.base.jobs import JobOptions
+from rollq.grid.facts import cut_result_of
 from rollq.grid.state import (
     DELAYED,
     PREFIX_BYTES,
@@ -183,6 +184,15 @@ def _task_view(array: ArrayRecord, number: int) -> JobView:
         len(array.body),
         array.stamp_ms,
         array_id=array.array_id,
+        end=_cut_view(array) if number >= array.cut_at else None,
+    )
+
+
+def _cut_view(array: ArrayRecord) -> EndView:
+    """How a task ended that was never assigned."""
+    told = cut_result_of(array)
+    return EndView(
+        told.status, b"", 0, 0, 0, 0, told.cause, told.detail, confirmed=not array.cut_seq
     )
 
 

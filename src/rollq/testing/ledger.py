@@ -76,6 +76,18 @@ class Line:
     applied: Applied
 
 
+CUTS = {facts.JOB_CANCELLED: CANCELLED, facts.JOB_EXPIRED: DEAD}
+
+
+@dataclass(slots=True, frozen=True)
+class Cut:
+    """Tasks of an array that ended before they began: the last ones of it."""
+
+    index: int
+    count: int
+    state: str
+
+
 @dataclass(slots=True)
 class Ledger(Checker):
     """Committed entries and what became of the jobs. Itself a checker: committed is committed."""
@@ -85,6 +97,7 @@ class Ledger(Checker):
     lines: list[Line] = field(default_factory=list)  # of index 1, 2, …
     jobs: dict[JobId, JobGhost] = field(default_factory=dict)
     arrays: dict[JobId, int] = field(default_factory=dict)  # array -> index it was accepted at
+    cuts: dict[JobId, Cut] = field(default_factory=dict)  # array -> how its last tasks ended
     in_flight: dict[ClientId, int] = field(default_factory=dict)
     caps: dict[ClientId, int] = field(default_factory=dict)
     last_fence: int = 0
@@ -135,6 +148,12 @@ class Ledger(Checker):
     def _follow(self, index: int, event: Event) -> None:
         if event.kind == facts.ARRAY_ENQUEUED:
             self.arrays[event.array_id] = index
+        elif event.kind in CUTS and event.array_id and not event.job_id:
+            if event.array_id in self.cuts:
+                self.fail(f"array {event.array_id.hex()} was cut again at {index}")
+            self.cuts[event.array_id] = Cut(index, event.count, CUTS[event.kind])
+        elif event.kind == facts.JOB_FORGOTTEN and event.array_id and not event.job_id:
+            self.cuts.pop(event.array_id, None)
         elif event.kind == facts.CLIENT_OPENED:
             self.caps[event.client_id] = event.count
         move = MOVES.get(event.kind)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from rollq.base.ids import ClientId, JobId, MessageId
+from rollq.base.ids import ClientId, JobId, MessageId, task_id
 from rollq.roles.client import signals
 from rollq.roles.client.machine import ClientMachine, ClientSetup, id_of
 from rollq.testing.clock import MS
@@ -108,7 +108,8 @@ class SimClient(SimSession):
     def _do_deliver(self, instruction: signals.Deliver) -> None:
         for result in instruction.results:
             self.world.trace.note(self.name, "result", result)
-            self.results[result.job_id] = result
+            for number in range(result.count):
+                self.results[task_id(result.job_id, number)] = result
             self._book.delivered(self, result)
         self._feed(signals.Taken([result.job_id for result in instruction.results]))
         for on_results in list(self.on_results):

@@ -247,7 +247,7 @@ class Error(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=32):
 
 
 class Result(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=5):
-    """How your job ended."""
+    """How your job ended; or so many tasks of your array, from this one on, that never began."""
 
     job_id: JobId
     outcome: str  # done | dead | cancelled
@@ -261,6 +261,7 @@ class Result(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=5):
     cause: int = 0
     detail: str = ""
     client_id: ClientId = ""
+    count: int = 1
 
 
 class Answer(msgspec.Struct, array_like=True, frozen=True, tag=38):

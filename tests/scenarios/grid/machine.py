@@ -84,7 +84,8 @@ class World:
         """A duty with what matters of it."""
         name = self.name(effect.job_id)
         if isinstance(effect, SendResult):
-            return f"result {name} to {effect.client_id}: {effect.outcome}"
+            more = f" and {effect.count - 1} more" if effect.count > 1 else ""
+            return f"result {name}{more} to {effect.client_id}: {effect.outcome}"
         word = "assign" if isinstance(effect, SendAssign) else "stop"
         return f"{word} {name} on {plain(effect.worker_id)} fence={effect.fence}"
 

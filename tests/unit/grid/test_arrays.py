@@ -22,10 +22,12 @@ from rollq.grid.commands import (
     SubmitArray,
     SubmitJob,
 )
-from rollq.grid.effects import Done, Known, SendAssign, SendCancel
-from rollq.grid.snapshot import encode_snapshot
+from rollq.grid.effects import Done, Known, SendAssign, SendCancel, SendResult
+from rollq.grid.outbox import owed_to_client
+from rollq.grid.snapshot import decode_snapshot, encode_snapshot
 from rollq.grid.state import ASSIGNED, CANCELLED, DEAD, DONE, JobRecord, JobState
 from rollq.grid.tasks import mark_task, task_end
+from rollq.grid.views import job_view
 from tests.unit.grid.kit import Grid, job_id, kinds, refusal, worker_id
 
 ARRAY = job_id("many")
@@ -205,7 +207,7 @@ def test_cancel_of_an_array_cuts_the_rest_and_asks_what_runs() -> None:
     first = applied.events[0]
     assert (first.kind, first.count, first.job_id) == ("cancel", 7, b"")
     assert kinds(applied)[1:] == ["cancel_request"]
-    assert [type(effect) for effect in applied.effects] == [SendCancel]
+    assert [type(effect) for effect in applied.effects] == [SendResult, SendCancel]
     assert refusal(grid.assign_task("many")) is ErrorCode.WRONG_STATE
     assert finish(grid, 1, Status.CANCELLED) == ["cancel"]
     assert finish(grid, 2, Status.CANCELLED) == ["cancel", "array_end"]
@@ -231,6 +233,56 @@ def test_an_array_that_waited_too_long_is_dead_where_it_waits() -> None:
     ]
     assert ends(grid) == (0, 2, 0)
     assert task(grid, 0).state is ASSIGNED
+
+
+def test_a_client_is_owed_one_message_for_all_tasks_that_never_began() -> None:
+    grid = Grid()
+    grid.submit_array("many", 10)
+    grid.assign_task("many")
+    (told,) = grid.apply(ExpireJobs((ARRAY,))).effects
+    assert isinstance(told, SendResult)
+    assert (told.job_id, told.count, told.outcome) == (task_id(ARRAY, 1), 9, "dead")
+    assert (told.status, told.cause) == (Status.FAILED, Cause.EXPIRED)
+    finish(grid, 0)
+    results, _ = owed_to_client(grid.state, "ann", 0, 100)
+    assert [(one.job_id, one.count) for one in results] == [(told.job_id, 9), (ARRAY, 1)]
+    assert results[0] == told
+    grid.state = decode_snapshot(encode_snapshot(grid.state))
+    assert owed_to_client(grid.state, "ann", 0, 1)[0] == [told]
+    for nobody in (
+        ConfirmResults("bob", (told.job_id,)),
+        ConfirmResults("ann", (task_id(ARRAY, 2), b"short")),
+    ):
+        assert grid.ask(nobody) == Done(0)
+    confirmed = grid.apply(ConfirmResults("ann", (told.job_id,)))
+    assert confirmed.outcomes == [Done(1)]
+    assert [(one.kind, one.array_id, one.count) for one in confirmed.events] == [
+        ("confirm", ARRAY, 9)
+    ]
+    assert grid.ask(ConfirmResults("ann", (told.job_id,))) == Done(0)
+    assert [one.job_id for one in owed_to_client(grid.state, "ann", 0, 9)[0]] == [ARRAY]
+
+
+def test_tasks_that_never_began_say_who_cancelled_them() -> None:
+    grid = Grid()
+    grid.submit_array("many", 3)
+    (told,) = grid.apply(CancelJobs((ARRAY,), "olga")).effects
+    assert isinstance(told, SendResult)
+    assert (told.job_id, told.count, told.outcome) == (ARRAY, 3, "cancelled")
+    assert (told.status, told.cause, told.detail) == (Status.CANCELLED, Cause.NONE, "olga")
+    view = job_view(grid.state, task_id(ARRAY, 2))
+    assert view is not None
+    assert view.end is not None
+    assert (view.end.detail, view.end.confirmed) == ("olga", False)
+
+
+def test_an_array_that_is_forgotten_owes_nothing() -> None:
+    grid = Grid()
+    grid.submit_array("many", 3)
+    grid.apply(CancelJobs((ARRAY,)))
+    grid.apply(ForgetJobs((ARRAY,)))
+    assert owed_to_client(grid.state, "ann", 0, 9)[0] == []
+    assert not grid.state.arrays
 
 
 def test_a_dead_task_can_be_redriven_and_its_array_ends_again() -> None:

@@ -112,7 +112,7 @@ def test_names_and_options_are_shared_again() -> None:
 
 def test_a_newer_snapshot_is_refused() -> None:
     data = encode_snapshot(GridState())
-    for other in (b"\x02" + data[1:], b""):
+    for other in (b"\x03" + data[1:], b""):
         with pytest.raises(LocalError) as caught:
             decode_snapshot(other)
         assert caught.value.code is ErrorCode.UNSUPPORTED_VERSION

@@ -35,6 +35,7 @@ SAMPLES: list[Message] = [
     m.Accepted(JOB, 2, True, True),
     m.Error(JOB, 205, "cap reached", "wait", True),
     m.Result(JOB, "dead", 1, b"result", "calcA", 3, 9, 1_000, 5, 4, "exit code 3", "clientA"),
+    m.Result(JOB, "dead", 1, cause=5, client_id="clientA", count=1_000_000),
     m.Answer(JOB, 99, b"\x90"),
     m.AssignJob(JOB, 1, 2, 30_000, "job.assign.calcA", "calcA", b"b", OPTIONS, "clientA", 7),
     m.StopJob(JOB, 1, 2),

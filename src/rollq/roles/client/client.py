@@ -196,6 +196,12 @@ class Client(Operator, Submitter):
         if view.end is not None:
             job.deliver((_result_of(view),))
             self._claim(wanted)
+        elif view.state in ENDS:
+            raise StateError(
+                ErrorCode.UNKNOWN_JOB,
+                f"job {job.id} is {view.state}, and its result is not kept any more",
+                "attach sooner, or keep results for longer: result_ttl",
+            )
         elif view.client_id != self.client_id:
             raise StateError(
                 ErrorCode.WRONG_STATE,
@@ -266,6 +272,7 @@ class Client(Operator, Submitter):
 
 
 ABSENT = object()
+ENDS = ("done", "dead", "cancelled")
 
 
 def new_first_id() -> JobId:

@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from msgspec import structs
+
 from rollq.base.errors import DeadlineError, ErrorCode, RollqError
 from rollq.base.ids import JobId, guid_to_text, task_id, task_number
 from rollq.base.limits import ARRAY_POLL_MS
@@ -16,6 +18,7 @@ from rollq.wire import messages as wire
 
 Progress = Callable[[int, int | None], None]  # how many ended, of how many (None: not known)
 PREFIX_BYTES = 12  # what the ids of one batch or array have in common
+TAKEN_MAX = 1_024  # results handed out at once: those of an array's cut would be millions
 
 
 class Sink(Protocol):
@@ -126,7 +129,7 @@ class Counts:
     failed: int = 0
     dead: int = 0
     cancelled: int = 0
-    cut: int = 0  # refused, or tasks of an array that were cancelled or expired before they began
+    cut: int = 0  # refused, or tasks of an array whose ids older jobs had
 
     @property
     def ended(self) -> int:
@@ -196,11 +199,19 @@ class Batch:
         return self.counts
 
     async def take(self) -> list[Result]:
-        """The results that came since the last call; waits for one, empty if none is to come."""
+        """Results that came since the last call; waits for one, empty if none is to come."""
         while not self._kept and not self.is_done:
             await self._next()
-        taken = [Result(one) for one in self._kept]
-        self._kept.clear()
+        kept, self._kept = self._kept, deque()
+        taken: list[Result] = []
+        while kept and len(taken) < TAKEN_MAX:
+            one = kept.popleft()
+            taken += [Result(single(one, number)) for number in range(min(one.count, TAKEN_MAX))]
+            if one.count > TAKEN_MAX:
+                rest = one.count - TAKEN_MAX
+                kept.appendleft(structs.replace(single(one, TAKEN_MAX), count=rest))
+        kept.extend(self._kept)
+        self._kept = kept
         return taken
 
     async def results(self) -> AsyncIterator[Result]:
@@ -243,14 +254,17 @@ class Batch:
     def deliver(self, results: Sequence[wire.Result]) -> bool:
         """Results have come."""
         for result in results:
-            number = task_number(self.first_id, result.job_id)
-            if number < len(self._ended) and not self._ended[number]:
-                self._ended[number] = 1
-                self._count(result)
+            number, count = task_number(self.first_id, result.job_id), result.count
+            if number + count <= len(self._ended) and not self._ended[number]:
+                if count == 1:
+                    self._ended[number] = 1
+                else:
+                    self._ended[number : number + count] = bytes((1,)) * count
+                self._count(result, count)
         self._wake.set()
         return self.is_done
 
-    def _count(self, result: wire.Result) -> None:
+    def _count(self, result: wire.Result, count: int) -> None:
         counts = self.counts
         if result.outcome == DONE:
             if result.status == 0:
@@ -258,9 +272,9 @@ class Batch:
             else:
                 counts.failed += 1
         elif result.outcome == CANCELLED:
-            counts.cancelled += 1
+            counts.cancelled += count
         else:
-            counts.dead += 1
+            counts.dead += count
         if self._keeps:
             self._kept.append(result)
 
@@ -283,3 +297,10 @@ class Batch:
                     return
             if self.counts.ended == before:
                 self.counts.cut = self.counts.total - before
+
+
+def single(result: wire.Result, number: int) -> wire.Result:
+    """One of the tasks whose end a result tells."""
+    if result.count == 1:
+        return result
+    return structs.replace(result, job_id=task_id(result.job_id, number), count=1)

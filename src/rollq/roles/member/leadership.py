@@ -314,6 +314,7 @@ class Leadership:
                 effect.cause,
                 effect.detail,
                 effect.client_id,
+                effect.count,
             ),
         )
         if not client.confirms:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from rollq.grid import apply as grid_apply
-from rollq.grid import attempts, commands, moves
+from rollq.grid import attempts, commands, jobs, moves
 from rollq.grid.effects import Applied, Outcome
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
 from rollq.grid.state import ASSIGNED, QUEUED, GridState, JobState
@@ -67,6 +67,18 @@ def _cap_not_checked_by_grid(old: Any) -> Any:
 @mutant("cap_not_checked", holds.Holds, "is_full", cap=1, slots=3)
 def _cap_not_checked_by_policy(old: Any) -> Any:
     return lambda self, client: False
+
+
+@mutant("cut_is_not_owed", jobs, "cut_array", faults=("cut_sessions", *CRASHES))
+def _cut_is_not_owed(old: Any) -> Any:
+    def cut_array(state: GridState, array: Any, end: JobState, out: Applied, **how: Any) -> int:
+        count: int = old(state, array, end, out, **how)
+        if count:  # told once, and never again
+            array.client.owed.remove(array.cut_seq)
+            array.cut_seq = 0
+        return count
+
+    return cut_array
 
 
 @mutant(

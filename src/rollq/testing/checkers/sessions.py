@@ -178,7 +178,7 @@ class ClientBook(Checker):
             return
         ghost = self.ledger.jobs.get(result.job_id)
         if ghost is None:
-            self.fail(f"result of job {result.job_id.hex()}, which was never committed")
+            self._delivered_cut(result)
             return
         self.seen_index = max(self.seen_index, min(ghost.ended_index, self.ledger.last_index))
         if result.outcome == "done":
@@ -186,6 +186,19 @@ class ClientBook(Checker):
             right = (status_of(plan), result_of(result.job_id, known.body), plan.exit_code)
             if (result.status, result.result, result.exit_code) != right:
                 self.fail(f"job {result.job_id.hex()} has a wrong result: {result}")
+
+    def _delivered_cut(self, result: wire.Result) -> None:
+        """It got the end of tasks that were never assigned."""
+        array_id = self.prefixes.get(result.job_id[:12], b"")
+        cut = self.ledger.cuts.get(array_id)
+        if cut is None:
+            self.fail(f"result of job {result.job_id.hex()}, which was never committed")
+            return
+        self.seen_index = max(self.seen_index, cut.index)
+        first = self.task_counts[array_id] - cut.count
+        told = (result.job_id, result.count, STATE_OF_OUTCOME[result.outcome])
+        if told != (task_id(array_id, first), cut.count, cut.state):
+            self.fail(f"the cut of array {array_id.hex()} was told as {result}")
 
     def _submitted(self, job_id: JobId) -> Submitted | None:
         known = self.jobs.get(job_id)
@@ -208,7 +221,15 @@ class ClientBook(Checker):
                     job_id = task_id(array_id, number)
                     if job_id in self.ledger.jobs:
                         self._miss(job_id, clients[array.client], lacks)
+                self._miss_cut(array_id, clients[array.client], lacks)
         return lacks
+
+    def _miss_cut(self, array_id: JobId, client: SimClient, lacks: list[str]) -> None:
+        cut = self.ledger.cuts.get(array_id)
+        if cut is not None:
+            last = task_id(array_id, self.task_counts[array_id] - 1)
+            if last not in client.results:
+                lacks.append(f"{client.name} never heard of the cut of array {array_id.hex()}")
 
     def _miss(self, job_id: JobId, client: SimClient, lacks: list[str]) -> None:
         ghost = self.ledger.jobs.get(job_id)

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import asyncio
+
+from rollq.base.ids import JobId, task_id
+from rollq.roles.client.handles import TAKEN_MAX, Batch
+from rollq.wire import messages as wire
+
+FIRST = b"twelve bytes" + bytes(4)
+
+
+class Nobody:
+    """A client that must not be asked."""
+
+    async def cancel(self, *job_ids: JobId | str) -> int:
+        raise AssertionError(job_ids)
+
+    async def is_array_over(self, array_id: JobId) -> bool:
+        raise AssertionError(array_id)
+
+
+def array_of(count: int, *, keeps: bool = True) -> Batch:
+    batch = Batch(Nobody(), FIRST, keeps=keeps, is_array=True)
+    batch.extend(count)
+    batch.complete()
+    return batch
+
+
+def taken(batch: Batch) -> list[JobId]:
+    async def take() -> list[JobId]:
+        return [one.job_id async for one in batch.results()]
+
+    return asyncio.run(take())
+
+
+def test_one_message_ends_all_tasks_that_never_began() -> None:
+    count = 3 * TAKEN_MAX
+    batch = array_of(count)
+    assert not batch.deliver([wire.Result(FIRST, "done")])
+    cut = wire.Result(task_id(FIRST, 1), "cancelled", 2, count=count - 1)
+    assert batch.deliver([cut])
+    assert batch.deliver([cut])  # again, by another leader
+    assert (batch.counts.ok, batch.counts.cancelled, batch.counts.ended) == (1, count - 1, count)
+    assert taken(batch) == list(batch.job_ids())
+
+
+def test_tasks_that_waited_too_long_are_dead() -> None:
+    batch = array_of(5, keeps=False)
+    assert batch.deliver([wire.Result(FIRST, "dead", 1, cause=5, count=5)])
+    assert batch.counts.dead == 5
+    assert taken(batch) == []
+
+
+def test_a_message_about_more_than_there_is_changes_nothing() -> None:
+    batch = array_of(5)
+    assert not batch.deliver([wire.Result(FIRST, "dead", count=6)])
+    assert batch.counts.ended == 0
