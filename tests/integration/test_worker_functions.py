@@ -144,9 +144,10 @@ def test_functions_can_be_cancelled_running_or_waiting(tmp_path: Path) -> None:
     async def story() -> None:
         async with running(tmp_path, apps=APPS, slots=1, ahead=2) as (_, member):
             pids = tmp_path / "pids"
-            member.assign(1, "naps", str(pids))
-            member.assign(2, "wait_in_loop")
-            member.assign(3, "naps", str(pids))
+            once = JobOptions(max_attempts=1)  # or what waits for long would be given back
+            member.assign(1, "naps", str(pids), options=once)
+            member.assign(2, "wait_in_loop", options=once)
+            member.assign(3, "naps", str(pids), options=once)
             (pid,) = [int(line) for line in await eventually(lambda: lines_of(pids))]
             for number in (3, 1):
                 member.send(wire.StopJob(job_id(number), 1, number))
