@@ -49,7 +49,7 @@ INFLIGHT_BYTES_MAX: Final = 16 * 1024 * 1024
 UNCOMMITTED_BYTES_MAX: Final = 64 * 1024 * 1024
 SNAPSHOT_CHUNK_BYTES_MAX: Final = 1024 * 1024
 # Committed entries in one Ready: who catches up does so in bites, and can vote between two of them.
-APPLY_BYTES_MAX: Final = 256 * 1024
+APPLY_BYTES_MAX: Final = 64 * 1024
 # Reads waiting for a round of heartbeats; one more is told to ask again.
 READS_PENDING_MAX: Final = 65_536
 
@@ -140,7 +140,7 @@ PEER_REDIAL_MS: Final = 100
 PENDING_COMMANDS_PAUSE: Final = 8_192
 STOP_MS_MAX: Final = 2_000
 # Turns follow each other for so long at most before the member listens again.
-TURNS_MS_MAX: Final = 10
+TURNS_MS_MAX: Final = 4
 
 # Worker, continued: executions. Two tails in JSON and their frame must fit INLINE_BYTES_MAX.
 STREAM_BYTES_MAX: Final = 28 * 1024  # kept of stdout, and of stderr: the end of each

@@ -44,8 +44,10 @@ from rollq.grid.state import (
 from rollq.policy.retry import lost_attempt
 from rollq.policy.timers import Timers
 
-# Records read in one call after a change of leader: everybody waits for the first turns after it.
+# Records read in one call after a change of leader; fewer at first, when everybody waits for it.
 SCAN_RECORDS_MAX: Final = 1_000
+SCAN_RECORDS_FIRST: Final = 100
+SCAN_FIRST_MS: Final = 500
 
 
 class Expiry:
@@ -236,14 +238,17 @@ class Expiry:
         """Set the timers of the next records that were there when leadership was gained."""
         if self._scan is None:
             return
+        count = SCAN_RECORDS_MAX
+        if now_ms < self._gained_ms + SCAN_FIRST_MS:
+            count = min(count, SCAN_RECORDS_FIRST)
         read = 0
-        for record in islice(self._scan, SCAN_RECORDS_MAX):
+        for record in islice(self._scan, count):
             read += 1
             if isinstance(record, ArrayRecord):
                 self._set_array(record)
             else:
                 self._set_job(record, now_ms)
-        if read < SCAN_RECORDS_MAX:
+        if read < count:
             self._scan = None
 
     def _set_job(self, record: JobRecord, now_ms: int) -> None:

@@ -23,7 +23,7 @@ from rollq.raft.types import (
     VoteResponse,
 )
 
-BITES_MAX: Final = 4  # committed and not applied yet, when a member still leads without delay
+BITES_MAX: Final = 16  # committed and not applied yet, when a member still leads without delay
 
 
 def tick(state: RaftState) -> None:

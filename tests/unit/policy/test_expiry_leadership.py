@@ -92,6 +92,18 @@ class TestChangeOfLeader:
         assert sorted(released) == [job_id(f"j{number}") for number in range(5)]
         assert leader.next_due_ms() == 890  # the first one's patience, 60 ms of it used
 
+    def test_little_is_read_while_everybody_waits_for_the_new_leader(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(expiry_module, "SCAN_RECORDS_FIRST", 1)
+        leader = Leader()
+        for number in range(5):
+            leader.submit(f"j{number}", delay_ms=1)
+        leader.take_over(0, leader.stamp_ms)
+        released = [LostAttempt(job_id(f"j{number}"), 0) for number in range(5)]
+        assert leader.at(100) == [ReleaseJobs(tuple(released[:2]))]
+        assert leader.at(500) == [ReleaseJobs(tuple(released[2:]))]
+
     def test_a_lease_that_is_read_late_is_granted_in_full(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
