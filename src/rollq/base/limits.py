@@ -99,6 +99,7 @@ CLIENT_TICK_MS: Final = 100
 # A leader that is asked something and says nothing for this long is taken for gone.
 SILENCE_MS_MIN: Final = 500
 SILENCE_MS_MAX: Final = 8_000
+GREETING_MS_MAX: Final = 1_000  # for the answer to a hello: twice what an election takes
 SILENCE_BYTES_PER_MS: Final = 8 * 1024  # what it is asked at once gives it more time
 PROBE_MS: Final = 2_000  # and is asked something after this long, while results are awaited
 CONFIRM_JOBS_MAX: Final = 8_192  # in one message

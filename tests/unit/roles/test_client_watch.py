@@ -1,6 +1,12 @@
 from __future__ import annotations
 
-from rollq.base.limits import PROBE_MS, SILENCE_BYTES_PER_MS, SILENCE_MS_MAX, SILENCE_MS_MIN
+from rollq.base.limits import (
+    GREETING_MS_MAX,
+    PROBE_MS,
+    SILENCE_BYTES_PER_MS,
+    SILENCE_MS_MAX,
+    SILENCE_MS_MIN,
+)
 from rollq.roles.client.watch import Verdict, Watch
 
 
@@ -32,6 +38,15 @@ def test_every_hang_up_in_vain_doubles_the_patience_and_a_word_resets_it() -> No
     assert watch.judge(SILENCE_MS_MIN, is_asked=True, is_awaiting=True) is Verdict.WAIT
     watch.heard(0, is_answer=True)
     assert watch.judge(SILENCE_MS_MIN, is_asked=True, is_awaiting=True) is Verdict.HANG_UP
+
+
+def test_a_hello_is_not_waited_for_longer_and_longer() -> None:
+    watch = Watch()
+    for patience_ms in (SILENCE_MS_MIN, GREETING_MS_MAX, GREETING_MS_MAX):
+        watch.began(0)
+        for now_ms, verdict in ((patience_ms - 1, Verdict.WAIT), (patience_ms, Verdict.HANG_UP)):
+            judged = watch.judge(now_ms, is_asked=True, is_awaiting=True, is_greeting=True)
+            assert judged is verdict
 
 
 def test_much_that_is_asked_may_take_its_time() -> None:

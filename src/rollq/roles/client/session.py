@@ -254,6 +254,7 @@ class Session:
             is_asked=is_asked,
             is_awaiting=self._is_awaiting(),
             asked_bytes=self._sent_bytes,
+            is_greeting=not self.is_open,
         )
         if verdict is Verdict.HANG_UP:
             link.abort("silent for too long")

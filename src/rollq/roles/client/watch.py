@@ -10,7 +10,13 @@ from __future__ import annotations
 
 import enum
 
-from rollq.base.limits import PROBE_MS, SILENCE_BYTES_PER_MS, SILENCE_MS_MAX, SILENCE_MS_MIN
+from rollq.base.limits import (
+    GREETING_MS_MAX,
+    PROBE_MS,
+    SILENCE_BYTES_PER_MS,
+    SILENCE_MS_MAX,
+    SILENCE_MS_MIN,
+)
 
 
 class Verdict(enum.Enum):
@@ -41,12 +47,22 @@ class Watch:
             self._patience_ms = SILENCE_MS_MIN
 
     def judge(
-        self, now_ms: int, *, is_asked: bool, is_awaiting: bool, asked_bytes: int = 0
+        self,
+        now_ms: int,
+        *,
+        is_asked: bool,
+        is_awaiting: bool,
+        asked_bytes: int = 0,
+        is_greeting: bool = False,
     ) -> Verdict:
-        """Look at the clock, now and then. Much that is asked may take its time."""
+        """Look at the clock, now and then. Much that is asked may take its time; a hello need not:
+        who does not answer it may be the member that went silent before."""
         silent_ms = now_ms - self._since_ms
         if is_asked:
-            if silent_ms < self._patience_ms + asked_bytes // SILENCE_BYTES_PER_MS:
+            patience_ms = self._patience_ms + asked_bytes // SILENCE_BYTES_PER_MS
+            if is_greeting:
+                patience_ms = min(patience_ms, GREETING_MS_MAX)
+            if silent_ms < patience_ms:
                 return Verdict.WAIT
             self._patience_ms = min(2 * self._patience_ms, SILENCE_MS_MAX)
             return Verdict.HANG_UP
