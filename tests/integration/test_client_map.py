@@ -9,6 +9,7 @@ import pytest
 
 from rollq import Client, ErrorCode, JobSpec, LocalError, RollqError
 from rollq.net.link import Link
+from rollq.roles.client import mapping
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
 from tests.integration.fake_leader import FakeLeader, accept, done, play, run
@@ -100,6 +101,23 @@ def test_the_free_part_of_the_window_goes_out_as_one_message() -> None:
                 lambda: sum(len(one.job_ids) for one in leader.of(wire.Confirm)) == 12
             )
             assert confirmed
+        await leader.stop()
+
+    play(story())
+
+
+def test_an_endless_map_does_not_run_out_of_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mapping, "IDS_PER_PREFIX", 4)
+
+    async def story() -> None:
+        leader = await FakeLeader().start()
+        arguments = [b"%d" % number for number in range(20)]
+        async with Client(leader.address) as client:
+            assert await values(client, arguments, window=3, ordered=True) == arguments
+        ids = [job_id for bulk in leader.of(wire.SubmitBulk) for job_id in ids_of(bulk)]
+        ids += [one.job_id for one in leader.of(wire.SubmitJob)]
+        assert len(set(ids)) == 20
+        assert len({job_id[:12] for job_id in ids}) > 4
         await leader.stop()
 
     play(story())

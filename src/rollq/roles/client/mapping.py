@@ -8,7 +8,6 @@ options than their neighbours) go alone.
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Protocol
@@ -17,6 +16,7 @@ from rollq.base.errors import ErrorCode, RollqError
 from rollq.base.ids import TASK_INDEX_BYTES, ClientId, JobId, MessageId
 from rollq.roles.client.answers import error_of
 from rollq.roles.client.chunk import Chunk, singles_of
+from rollq.roles.client.draws import draw_id
 from rollq.roles.client.handles import PREFIX_BYTES, Progress, Sink
 from rollq.roles.client.patience import Patience
 from rollq.roles.client.results import Result
@@ -87,6 +87,7 @@ class MapRun:
         self._total = total
         self._progress = progress
         self._prefixes: list[bytes] = []  # of ids that were drawn here
+        self._base = 0  # the first job under the last of them
         self._numbers: dict[JobId, int] = {}  # submitted, result not here
         self._bulks: dict[MessageId, wire.SubmitBulk] = {}  # not accepted
         self._unaccepted = 0  # jobs
@@ -180,13 +181,15 @@ class MapRun:
         if self._is_exhausted or room <= 0:
             return
         door, numbers = self._door, self._numbers
+        client_id, takes_bulks = door.client_id, door.takes_bulks
+        prefix, base = self._prefix_for(room)
         until = self._entered + room
         chunk = Chunk()
         try:
             for spec in islice(self._specs, room):
-                if spec.job_id is None and door.takes_bulks:
-                    job_id = self._next_id()
-                    body = body_of(spec, job_id, door.client_id)
+                if takes_bulks and spec.job_id is None:
+                    job_id = prefix + (self._entered - base).to_bytes(TASK_INDEX_BYTES, "big")
+                    body = body_of(spec, job_id, client_id)
                     if not chunk.add(spec, job_id, body):
                         full, chunk = chunk, Chunk()
                         chunk.add(spec, job_id, body)
@@ -201,11 +204,12 @@ class MapRun:
                 self._send(chunk)
         self._is_exhausted = self._entered < until
 
-    def _next_id(self) -> JobId:
-        number = self._entered % IDS_PER_PREFIX
-        if not number or not self._prefixes:
-            self._prefixes.append(secrets.token_bytes(PREFIX_BYTES))
-        return self._prefixes[-1] + number.to_bytes(TASK_INDEX_BYTES, "big")
+    def _prefix_for(self, count: int) -> tuple[bytes, int]:
+        """What the ids of the next jobs begin with, and the number of the first job of that."""
+        if not self._prefixes or self._entered + count - self._base > IDS_PER_PREFIX:
+            self._prefixes.append(draw_id()[:PREFIX_BYTES])
+            self._base = self._entered
+        return self._prefixes[-1], self._base
 
     def _send(self, chunk: Chunk) -> None:
         door = self._door

@@ -18,6 +18,7 @@ from rollq.wire import messages as wire
 from rollq.wire.models import STATUS_FAILED, STATUS_OK, JobResult, decode_if_marked
 
 DONE = "done"
+OK = int(Status.OK)
 CANCELLED = "cancelled"
 
 
@@ -60,7 +61,8 @@ class Result:
     @property
     def ok(self) -> bool:
         """Whether it ended well."""
-        return self._message.outcome == DONE and self._message.status == Status.OK
+        message = self._message
+        return message.outcome == DONE and message.status == OK
 
     @property
     def status(self) -> str:
