@@ -5,6 +5,7 @@ One member for all tests: each must leave it serving.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import socket
@@ -30,6 +31,7 @@ from tests.integration.talk import (
 
 HELLO_MS = 400
 OUTBOX_BYTES = 20 * 1024 * 1024
+HALF_BYTES = 16 * 1024 * 1024
 NUMBERS = itertools.count(1)
 
 
@@ -39,6 +41,7 @@ def member(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MemberProcess]:
         tmp_path_factory.mktemp("abuse") / "state",
         hello_ms_max=HELLO_MS,
         outbox_bytes_max=OUTBOX_BYTES,
+        half_bytes_max=HALF_BYTES,
     ).start()
     yield one
     assert one.stop() == 0
@@ -195,3 +198,22 @@ def test_a_flood_of_large_requests_shuts_nobody_out(member: MemberProcess, witne
     for _ in range(20):  # 60 MB, as fast as they are read, and no answer is
         flood.say(*(submit(next(NUMBERS), body) for _ in range(50)))
     assert accepted(witness, [next(NUMBERS)])
+
+
+def test_half_sent_frames_of_many_take_no_more_memory_than_they_may(
+    member: MemberProcess, witness: Talker
+) -> None:
+    """Each sends most of a frame, and together they would take far more than they may."""
+    process = psutil.Process(member.pid)
+    before = process.memory_info().rss
+    half = struct.pack("<I", 4_000_000) + bytes(1_000_000)
+    crowd = [client(member.address, f"half-{number}") for number in range(200)]
+    for one in crowd:
+        with contextlib.suppress(OSError):
+            one.socket.sendall(half)
+    assert accepted(witness, [next(NUMBERS)])
+    member.until_line("bytes of unfinished frames wait")
+    # Those that were cut off: all but what fits the bound, whoever came last.
+    fit = HALF_BYTES // 1_000_000
+    assert all(is_cut_off(one.socket) for one in crowd[: len(crowd) - 2 * fit])
+    assert process.memory_info().rss - before < 4 * HALF_BYTES

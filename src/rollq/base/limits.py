@@ -92,6 +92,8 @@ UNTAKEN_RESULTS_MAX: Final = 1_024
 # Client. Requests that wait for an answer, and results remembered as handed over.
 CLIENT_PENDING_MAX: Final = 65_536
 CLIENT_DELIVERED_MAX: Final = 65_536
+# Results that came and were not taken by anybody: told again beyond this, if they come again.
+CLIENT_UNTAKEN_MAX: Final = 65_536
 # Requests on the way, in bytes: all of them are sent again to a new leader, so well under
 # LINK_OUTBOX_BYTES_MAX. More waits in the client.
 CLIENT_PENDING_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -109,6 +111,7 @@ BULK_CHUNK_BYTES: Final = 512 * 1024
 BULK_CHUNKS_AHEAD: Final = 16
 # Results that nobody in this process has asked for (yet), in bytes; the oldest give way.
 UNCLAIMED_BYTES_MAX: Final = 16 * 1024 * 1024
+UNCLAIMED_RESULT_BYTES: Final = 512  # that each takes beside what the program wrote
 MAP_WINDOW: Final = 1_024
 OUTPUT_BYTES_MAX: Final = 64 * 1024 * 1024  # what the outputs of one job may inflate to
 # A client of several groups gives jobs of a group that is gone to the others after this long.
@@ -127,6 +130,7 @@ REDIAL_ADDRESSES_MAX: Final = 64
 # Member, continued. Commands and hellos that wait for a turn or for a new leader to be ready.
 PENDING_COMMANDS_MAX: Final = 65_536
 HELD_MESSAGES_MAX: Final = 65_536
+HELD_BYTES_MAX: Final = 64 * 1024 * 1024  # and in bytes; more is sent away to ask again
 HISTORY_REPLY_BYTES_MAX: Final = 512 * 1024
 ANSWER_BYTES_MAX: Final = 3 * 1024 * 1024  # a view must fit a frame with room to spare
 
@@ -135,6 +139,8 @@ HELLO_MS_MAX: Final = 5_000
 DIAL_MS_MAX: Final = 3_000
 LINK_OUTBOX_BYTES_MAX: Final = 64 * 1024 * 1024
 LINKS_MAX: Final = 20_000
+# Frames that have begun and not ended, of all connections; the one that waits longest is cut off.
+HALF_FRAMES_BYTES_MAX: Final = 128 * 1024 * 1024
 LISTEN_BACKLOG: Final = 1_024
 PEER_REDIAL_MS: Final = 100
 # Reading from sessions pauses while more commands than this wait for their turn.

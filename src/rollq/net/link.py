@@ -16,7 +16,13 @@ from dataclasses import dataclass
 from typing import cast
 
 from rollq.base.errors import RollqError
-from rollq.base.limits import HELLO_MS_MAX, LINK_OUTBOX_BYTES_MAX, LINKS_MAX
+from rollq.base.limits import (
+    HALF_FRAMES_BYTES_MAX,
+    HELLO_MS_MAX,
+    LINK_OUTBOX_BYTES_MAX,
+    LINKS_MAX,
+)
+from rollq.net.halves import Halves
 from rollq.wire.compact import Message
 from rollq.wire.connection import Connection
 from rollq.wire.handshake import Side, State
@@ -31,6 +37,7 @@ class LinkLimits:
     hello_ms_max: int = HELLO_MS_MAX
     outbox_bytes_max: int = LINK_OUTBOX_BYTES_MAX
     links_max: int = LINKS_MAX
+    half_bytes_max: int = HALF_FRAMES_BYTES_MAX
 
 
 DEFAULT_LIMITS = LinkLimits()
@@ -44,6 +51,7 @@ class Link(asyncio.Protocol):
         on_messages: Called with everything that one read completed; never with an empty list.
         on_closed: Called exactly once, with why the link is gone.
         limits: When a slow reader, or one that says nothing, is cut off.
+        halves: Where all links of a listener note what they have of unfinished frames.
     """
 
     def __init__(
@@ -52,8 +60,11 @@ class Link(asyncio.Protocol):
         on_messages: Callable[[Link, list[Message]], None],
         on_closed: Callable[[Link, str], None],
         limits: LinkLimits = DEFAULT_LIMITS,
+        halves: Halves | None = None,
     ) -> None:
         self.connection = connection
+        self._halves = halves
+        self._has_half = False
         self.address = ""
         self._on_messages = on_messages
         self._on_closed = on_closed
@@ -166,6 +177,10 @@ class Link(asyncio.Protocol):
             self._on_messages(self, messages)
         if connection.error is not None:
             self._hang_up(connection.error)
+        half_bytes = connection.half_bytes
+        if (half_bytes or self._has_half) and self._halves is not None:
+            self._has_half = half_bytes > 0
+            self._halves.note(self, half_bytes, has_begun_anew=bool(messages))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is gone."""
@@ -173,6 +188,8 @@ class Link(asyncio.Protocol):
             self._hello_timer.cancel()
         self._transport = None
         self._outbox.clear()
+        if self._halves is not None:
+            self._halves.forget(self)
         self._on_closed(self, self._reason or (str(exc) if exc else "the peer hung up"))
 
     # --- helpers

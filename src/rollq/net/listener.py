@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.limits import DESCRIPTORS_KEPT, HANG_UP_MS_MAX, LINKS_MAX, LISTEN_BACKLOG
+from rollq.net.halves import Halves
 from rollq.net.link import DEFAULT_LIMITS, Link, LinkLimits
 from rollq.wire.compact import Message
 from rollq.wire.connection import Connection
@@ -31,6 +32,7 @@ class Listener:
         self._on_messages = on_messages
         self._on_closed = on_closed
         self._links: dict[Link, None] = {}
+        self._halves = Halves(limits.half_bytes_max)
         self._server: asyncio.Server | None = None
         self.refused_count = 0  # connections over the bound
 
@@ -67,7 +69,7 @@ class Listener:
 
     def _accept(self) -> Link:
         connection = Connection(Side.ACCEPTER, self._group)
-        link = Link(connection, self._messages, self._closed, self._limits)
+        link = Link(connection, self._messages, self._closed, self._limits, self._halves)
         self._links[link] = None
         if len(self._links) > self._links_max:
             self.refused_count += 1

@@ -89,6 +89,11 @@ class Connection:
         first_bytes_max = HELLO_BYTES_MAX if side is Side.ACCEPTER else FRAME_BYTES_MAX
         self._decoder = FrameDecoder(first_bytes_max)
 
+    @property
+    def half_bytes(self) -> int:
+        """How many bytes of an unfinished frame wait for the rest of it."""
+        return self._decoder.buffered_bytes
+
     def receive_data(self, data: bytes) -> list[Message]:
         """The messages that these bytes complete; look at `error` afterwards."""
         received: list[Message] = []

@@ -155,8 +155,21 @@ def test_result_is_delivered_once_and_confirmed_after_the_application_has_it() -
     assert client.handle(Received(result(1))) == []
     confirm = Send(wire.Confirm((job(1),)))
     assert client.handle(Taken([job(1)])) == [confirm]
-    assert client.handle(Taken([job(1)])) == []
+    assert client.handle(Taken([job(1)])) == [confirm]  # which harms nobody
     assert client.handle(Received(result(1))) == [confirm]
+
+
+def test_results_that_nobody_takes_are_remembered_up_to_a_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(client_machine, "CLIENT_UNTAKEN_MAX", 10)
+    client = welcomed()
+    for number in range(1, 101):
+        client.handle(Received(result(number)))
+    assert len(client._untaken) <= 10
+    assert client.handle(Received(result(100))) == []
+    assert client.handle(Received(result(1))) == [Deliver([result(1)])]  # again
+    assert client.handle(Taken([job(2)])) == [Send(wire.Confirm((job(2),)))]
 
 
 def test_result_taken_without_a_session_is_confirmed_when_it_comes_again() -> None:

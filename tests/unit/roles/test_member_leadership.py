@@ -11,7 +11,7 @@ from rollq.base.limits import CREDIT_MAX
 from rollq.grid.state import ASSIGNED, DELAYED
 from rollq.raft.node import RaftOptions
 from rollq.raft.types import AppendResponse, Heartbeat, RequestVote, Role
-from rollq.roles.member import driver as driver_module
+from rollq.roles.member import held as held_module
 from rollq.wire import messages as wire
 from tests.unit.roles.members import Group, job, submit, worker
 
@@ -273,8 +273,11 @@ def test_what_is_held_is_sent_away_if_leadership_is_lost_before_it_began() -> No
     assert group.closed == {11: "not the leader"}
 
 
-def test_more_than_can_be_held_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver_module, "HELD_MESSAGES_MAX", 2)
+@pytest.mark.parametrize(("limit", "most"), [("HELD_MESSAGES_MAX", 2), ("HELD_BYTES_MAX", 300)])
+def test_more_than_can_be_held_is_sent_away(
+    monkeypatch: pytest.MonkeyPatch, limit: str, most: int
+) -> None:
+    monkeypatch.setattr(held_module, limit, most)
     group = three_members()
     address = not_ready(group)
     group.tell(11, wire.HelloClient("ann"), submit(1), to=address)

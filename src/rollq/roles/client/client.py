@@ -18,7 +18,7 @@ from typing import Any, Self, Unpack
 
 from rollq.base.errors import ErrorCode, RollqError, StateError
 from rollq.base.ids import JobId, MessageId, guid_to_text
-from rollq.base.limits import CLIENT_DELIVERED_MAX, UNCLAIMED_BYTES_MAX
+from rollq.base.limits import CLIENT_DELIVERED_MAX, UNCLAIMED_BYTES_MAX, UNCLAIMED_RESULT_BYTES
 from rollq.grid.views import JobView
 from rollq.roles.client.bulk import BulkRun
 from rollq.roles.client.handles import PREFIX_BYTES, Batch, Job, Progress
@@ -257,17 +257,20 @@ class Client(Operator, Submitter):
         return [result.job_id for result in results if result.job_id not in unclaimed]
 
     def _keep_unclaimed(self, result: wire.Result) -> None:
+        self._drop_unclaimed(result.job_id)
         self._unclaimed[result.job_id] = result
-        self._unclaimed_bytes += len(result.result)
+        self._unclaimed_bytes += len(result.result) + UNCLAIMED_RESULT_BYTES
         while self._unclaimed_bytes > UNCLAIMED_BYTES_MAX:
             # Not lost: it is not confirmed, and `attach` asks the grid for it.
-            dropped = self._unclaimed.pop(next(iter(self._unclaimed)))
-            self._unclaimed_bytes -= len(dropped.result)
+            self._drop_unclaimed(next(iter(self._unclaimed)))
+
+    def _drop_unclaimed(self, job_id: JobId) -> None:
+        dropped = self._unclaimed.pop(job_id, None)
+        if dropped is not None:
+            self._unclaimed_bytes -= len(dropped.result) + UNCLAIMED_RESULT_BYTES
 
     def _claim(self, job_id: JobId) -> None:
-        held = self._unclaimed.pop(job_id, None)
-        if held is not None:
-            self._unclaimed_bytes -= len(held.result)
+        self._drop_unclaimed(job_id)
         self._session.taken(job_id)
 
 

@@ -15,11 +15,17 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final, TypeAlias
 
 from rollq.base.errors import ErrorCode
 from rollq.base.ids import TASK_INDEX_BYTES, ClientId, JobId, MessageId
-from rollq.base.limits import CLIENT_DELIVERED_MAX, CLIENT_PENDING_MAX, REDIAL_MIN_MS
+from rollq.base.limits import (
+    CLIENT_DELIVERED_MAX,
+    CLIENT_PENDING_MAX,
+    CLIENT_UNTAKEN_MAX,
+    REDIAL_MIN_MS,
+)
 from rollq.base.stamp import Jitter
 from rollq.roles.client.signals import (
     Asked,
@@ -142,7 +148,7 @@ class ClientMachine:
             mark = take(job_id, None)
             if mark is not None:
                 delivered[job_id] = mark
-                confirmed.append(job_id)
+            confirmed.append(job_id)  # also if it came so long ago that its mark is gone
         if len(delivered) >= CLIENT_DELIVERED_MAX // 2:
             self._delivered_before, self._delivered = delivered, {}
         self._confirm(confirmed)
@@ -261,6 +267,9 @@ class ClientMachine:
             elif untaken.get(job_id) != mark:
                 untaken[job_id] = mark
                 new.append(result)
+        if len(untaken) > CLIENT_UNTAKEN_MAX:
+            for job_id in list(islice(untaken, CLIENT_UNTAKEN_MAX // 2)):  # the oldest
+                del untaken[job_id]
         self._confirm(again)
         if new:
             self._out.append(Deliver(new))

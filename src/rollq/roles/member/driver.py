@@ -17,12 +17,10 @@ on disk. Each boundary is a named crash point for the simulator; in production i
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 
 from rollq.base.errors import DiskError, RemoteError, StateError
-from rollq.base.limits import HELD_MESSAGES_MAX
 from rollq.base.stamp import Clock, Jitter
 from rollq.grid.command_codec import encode_batch
 from rollq.grid.state import GridState
@@ -30,6 +28,7 @@ from rollq.raft.ready import Ready
 from rollq.raft.types import RaftMessage, Role
 from rollq.roles.member import membership
 from rollq.roles.member.gateway import Gateway
+from rollq.roles.member.held import Held
 from rollq.roles.member.leadership import Leadership
 from rollq.roles.member.outputs import ClosePeer, CloseSession, Output, Outputs
 from rollq.roles.member.peers import Peers
@@ -86,7 +85,7 @@ class Driver:
         self.office = Leadership(self.replica, setup.group, clock, jitter, self._outputs)
         self._gateway = Gateway(self.office, self.raft)
         self._leading_term = 0  # the term in which the office is open; 0: it is closed
-        self._held: deque[tuple[int, SessionMessage | None]] = deque()
+        self._held = Held()
         self._snapshot_index = self.replica.state.applied_index
         self._ticks = 0
         self._applied_tick = 0  # when an entry was last applied
@@ -192,9 +191,7 @@ class Driver:
         """A client or worker said something; its first word must be a hello."""
         if self.leading:
             self._gateway.message(session, message)
-        elif self._holds and len(self._held) < HELD_MESSAGES_MAX:
-            self._held.append((session, message))
-        else:
+        elif not self._holds or not self._held.add(session, message):
             self._send_away(session)
 
     def session_closed(self, session: int) -> None:
@@ -202,7 +199,7 @@ class Driver:
         if self.leading:
             self._gateway.closed(session)
         else:
-            self._held.append((session, None))
+            self._held.add_end(session)
 
     # --- the loop
 
@@ -335,7 +332,7 @@ class Driver:
             self.office.lose(raft.leader_address, raft.config)
         if not self._holds:
             while self._held:
-                session, message = self._held.popleft()
+                session, message = self._held.take()
                 if message is not None:
                     self._send_away(session)
         elif (
@@ -346,7 +343,7 @@ class Driver:
             self._leading_term = raft.term
             self.office.gain(raft.member_id)
             while self._held:
-                session, message = self._held.popleft()
+                session, message = self._held.take()
                 if message is None:
                     self._gateway.closed(session)
                 else:

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import pytest
+
+from rollq.base.jobs import AttemptRef, BulkItem
+from rollq.roles.member import held as held_module
+from rollq.roles.member.held import Held
+from rollq.wire import messages as wire
+
+JOB = bytes(15) + b"j"
+BODY = bytes(5_000)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        wire.SubmitJob(JOB, "ann", "", "exe", BODY),
+        wire.SubmitArray(JOB, "ann", "", "exe", BODY, 3),
+        wire.SubmitBulk(JOB, "ann", "", "exe", (BulkItem(JOB, BODY),)),
+        wire.AckJob(JOB, 1, 1, 0, BODY),
+        wire.Cancel(JOB, (JOB,) * 100),
+        wire.Confirm((JOB,) * 100),
+        wire.Heartbeat((AttemptRef(JOB, 1, 1),) * 100),
+        wire.Admin(JOB, "purge", BODY),
+        wire.CachePut(JOB, BODY),
+    ],
+)
+def test_what_is_large_counts_as_such(
+    message: wire.SessionMessage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(held_module, "HELD_BYTES_MAX", 4_000)
+    assert not Held().add(1, message)
+
+
+def test_what_is_taken_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held_module, "HELD_BYTES_MAX", 6_000)
+    held = Held()
+    large = wire.SubmitJob(JOB, "ann", "", "exe", BODY)
+    assert held.add(1, large)
+    assert not held.add(2, large)
+    held.add_end(3)
+    assert held.add(4, wire.HelloClient("bob"))
+    assert (held.take(), held.take()) == ((1, large), (3, None))
+    assert held.add(5, large)
+    assert len(held) == 2
