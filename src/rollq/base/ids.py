@@ -8,7 +8,8 @@ shell's duty, so that the simulator can decide every id.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from struct import Struct
+from typing import Final, TypeAlias
 
 from rollq.base.errors import ErrorCode, RemoteError
 
@@ -21,15 +22,16 @@ MemberId: TypeAlias = int
 GUID_BYTES = 16
 NIL_ID: bytes = bytes(GUID_BYTES)
 TASK_INDEX_BYTES = 4
+_GROUPS: Final = Struct("<IHH8s")  # the first three are numbers, the rest is bytes
 
 
 def guid_to_text(guid: bytes) -> str:
     """The 36-character text form that .NET prints for these bytes."""
     if len(guid) != GUID_BYTES:
         raise ValueError(f"a guid has {GUID_BYTES} bytes, not {len(guid)}")
-    swapped = guid[3::-1] + guid[5:3:-1] + guid[7:5:-1] + guid[8:]
-    text = swapped.hex()
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    first, second, third, rest = _GROUPS.unpack(guid)
+    text = rest.hex()
+    return f"{first:08x}-{second:04x}-{third:04x}-{text[:4]}-{text[4:]}"
 
 
 def guid_from_text(text: str) -> bytes:

@@ -7,7 +7,7 @@ import os
 import sys
 import traceback
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET
@@ -18,6 +18,7 @@ from rollq.base.limits import STREAM_BYTES_MAX
 from rollq.roles.worker.outputs import Ending
 from rollq.tasks import TASKS, Task
 
+BYTES_LIKE: Final = (bytes, bytearray, memoryview)
 _encode_json = msgspec.json.Encoder().encode
 
 
@@ -47,9 +48,11 @@ def returned(value: Any) -> Ending:
     """The ending of a call that returned: text as it is, bytes apart, anything else as JSON."""
     if value is None:
         return Ending()
+    if type(value) is bytes:
+        return Ending(data=value)
     if type(value) is str:
         return Ending(stdout=value)
-    if isinstance(value, bytes | bytearray | memoryview):
+    if isinstance(value, BYTES_LIKE):
         return Ending(data=bytes(value))
     try:
         return Ending(stdout=_encode_json(value).decode())

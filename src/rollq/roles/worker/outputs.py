@@ -7,10 +7,9 @@ import os
 import stat
 import time
 import zipfile
-from dataclasses import dataclass, field
 from typing import Final
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Struct, UnsetType, field
 
 from rollq.base.ids import guid_to_text
 from rollq.base.jobs import Status
@@ -27,8 +26,7 @@ ZIP_TIME: Final = (1980, 1, 1, 0, 0, 0)  # the same outputs give the same bytes
 NAMES_SHOWN: Final = 5
 
 
-@dataclass(slots=True)
-class Ending:
+class Ending(Struct, gc=False):
     """How an execution ended, before it is a result."""
 
     status: int = Status.OK
@@ -143,12 +141,12 @@ def encode_result(job: AssignJob, ending: Ending) -> bytes:
 
 
 def _result(job: AssignJob, ending: Ending) -> JobResult:
-    note = "; ".join(ending.notes)[:NOTE_BYTES_MAX]
+    note = "; ".join(ending.notes)[:NOTE_BYTES_MAX] if ending.notes else ""
     return JobResult(
         guid_to_text(job.job_id),
         job.client_id or None,
         job.exec_name,
-        STATUS_OK if ending.status == Status.OK else STATUS_FAILED,
+        STATUS_FAILED if ending.status else STATUS_OK,
         ending.stdout,
         ending.stderr,
         ending.archive,
