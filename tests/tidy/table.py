@@ -9,7 +9,7 @@ from __future__ import annotations
 CORE = ("base", "wire", "subjects", "raft", "grid", "policy")
 SHELL = (*CORE, "net", "store", "history", "observe")
 # What lies beside the roles is for all of them; a role never imports another role.
-ANY_ROLE = (*SHELL, "roles.service", "roles.redial", "roles.dialogue")
+ANY_ROLE = (*SHELL, "roles.service", "roles.persist", "roles.redial", "roles.dialogue")
 
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "base": (),

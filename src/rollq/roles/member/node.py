@@ -25,10 +25,10 @@ from rollq.roles.member.driver import PEER_MESSAGES, RAFT_MESSAGES, Driver
 from rollq.roles.member.news import News
 from rollq.roles.member.outputs import CloseSession, ToPeer, ToSession
 from rollq.roles.member.peer_links import PeerLinks
-from rollq.roles.member.persist import PersistThread
 from rollq.roles.member.setup import MemberSetup
 from rollq.roles.member.snapshot_runner import SnapshotRunner
 from rollq.roles.member.work import Work
+from rollq.roles.persist import PersistThread
 from rollq.store.real_disk import RealDisk
 from rollq.wire.compact import Message
 from rollq.wire.messages import LeaderHello
@@ -56,7 +56,7 @@ class MemberNode:
         self._driver: Driver | None = None
         self._listener = Listener(setup.group, self._messages, self._link_closed, limits)
         self._peers = PeerLinks(setup.group, self._hello)
-        self._persist = PersistThread()
+        self._persist = PersistThread("persist")
         self._sessions: dict[int, Link] = {}
         self._numbers: dict[Link, int] = {}
         self._members: dict[Link, LeaderHello] = {}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from rollq.base.errors import DiskError, ErrorCode, RollqError
 from rollq.base.ids import WorkerId
 from rollq.base.jobs import AttemptRef
+from rollq.roles.persist import PersistThread
 from rollq.roles.worker.exits import leave_exits_to_others
 from rollq.roles.worker.results import ResultTable
 from rollq.roles.worker.signals import StoredResult
@@ -32,7 +34,7 @@ class ResultWriter:
         self._table = table
         self._on_stored = on_stored
         self._on_failed = on_failed
-        self._thread = ThreadPoolExecutor(1, "worker-results", leave_exits_to_others)
+        self._thread: PersistThread | None = None  # while it is open
         self._stores: list[StoredResult] = []
         self._forgets: list[AttemptRef] = []  # go with the next results: nobody waits for them
         self._writing = False
@@ -40,7 +42,9 @@ class ResultWriter:
 
     async def open(self) -> tuple[WorkerId, int, tuple[StoredResult, ...]]:
         """See `ResultTable.open`."""
-        opened = await asyncio.get_running_loop().run_in_executor(self._thread, self._table.open)
+        self._loop = asyncio.get_running_loop()
+        self._thread = PersistThread("worker-results", leave_exits_to_others)
+        opened = await self._loop.run_in_executor(self._thread, self._table.open)
         self._usable = True
         return opened
 
@@ -64,27 +68,36 @@ class ResultWriter:
         stores, self._stores = self._stores, []
         forgets, self._forgets = self._forgets, []
         self._writing = True
-        loop = asyncio.get_running_loop()
-        commit = loop.run_in_executor(self._thread, self._table.commit, stores, forgets)
-        commit.add_done_callback(lambda done: self._written(done, stores))
+        assert self._thread is not None, "usable"
+        self._thread.post(partial(self._write, stores, forgets))
 
     async def close(self) -> None:
         """Write the rest and close. What ended just now is offered at the next start."""
         if self._usable:
             self._usable = False
-            loop = asyncio.get_running_loop()
             try:
-                await loop.run_in_executor(
+                await self._loop.run_in_executor(
                     self._thread, self._table.commit, self._stores, self._forgets
                 )
             except DiskError as error:
                 self._on_failed(error)
-        self._thread.shutdown()
+        if self._thread is not None:
+            self._thread.shutdown()
+            self._thread = None
         self._table.close()
 
-    def _written(self, done: asyncio.Future[None], stores: list[StoredResult]) -> None:
+    def _write(self, stores: list[StoredResult], forgets: list[AttemptRef]) -> None:
+        """On the thread."""
+        failure: BaseException | None = None
+        try:
+            self._table.commit(stores, forgets)
+        except BaseException as error:
+            failure = error
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody wants to know
+            self._loop.call_soon_threadsafe(self._written, failure, stores)
+
+    def _written(self, error: BaseException | None, stores: list[StoredResult]) -> None:
         self._writing = False
-        error = done.exception()
         if error is None:
             self._on_stored([record.ref for record in stores])
             self.flush()

@@ -1,4 +1,4 @@
-"""The persist thread: everything of a member that waits for the disk, one after another.
+"""A persist thread: everything of a member or a worker that waits for the disk, one by one.
 
 An executor, so that the loop can wait for it; `post` leaves out the future, which costs more than
 the hand-over itself where there is one for every turn.
@@ -17,11 +17,18 @@ T = TypeVar("T")
 
 
 class PersistThread(Executor):
-    """One thread. It runs from its making to `shutdown`."""
+    """One thread. It runs from its making to `shutdown`.
 
-    def __init__(self) -> None:
+    Args:
+        name: Of the thread.
+        prepare: Called in it, first.
+    """
+
+    def __init__(self, name: str, prepare: Callable[[], None] | None = None) -> None:
         self._orders: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._thread = threading.Thread(target=self._serve, name="persist", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
+        if prepare is not None:
+            self.post(prepare)
         self._thread.start()
 
     def post(self, order: Callable[[], None]) -> None:

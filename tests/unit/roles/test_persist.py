@@ -5,11 +5,11 @@ from functools import partial
 
 import pytest
 
-from rollq.roles.member.persist import PersistThread
+from rollq.roles.persist import PersistThread
 
 
 def test_orders_are_done_in_order_on_one_thread_before_it_ends() -> None:
-    persist = PersistThread()
+    persist = PersistThread("persist")
     done: list[tuple[int, int]] = []
 
     def note(number: int) -> None:
@@ -24,7 +24,7 @@ def test_orders_are_done_in_order_on_one_thread_before_it_ends() -> None:
 
 
 def test_a_future_tells_what_became_of_an_order() -> None:
-    persist = PersistThread()
+    persist = PersistThread("persist")
     assert persist.submit(int, "7", base=8).result(10) == 7
     failed = persist.submit(int, "seven")
     with pytest.raises(ValueError, match="seven"):
@@ -33,7 +33,7 @@ def test_a_future_tells_what_became_of_an_order() -> None:
 
 
 def test_an_order_that_was_cancelled_in_time_is_not_done() -> None:
-    persist = PersistThread()
+    persist = PersistThread("persist")
     gate = threading.Event()
     done: list[str] = []
     persist.submit(gate.wait, 10)
