@@ -12,6 +12,7 @@ BENCH_ARGS ?=
 SEEDS ?= 1000
 START ?= 0
 SEEDS_IN_TEST ?= 300
+HOURS ?= 24
 
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
@@ -25,7 +26,7 @@ PURE_FILES := $(subst $(empty) ,$(comma),$(PURE:%=src/rollq/%/*))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env test check lint types tidy unit sim sim-mutants bench bench-core demo coverage clean
+.PHONY: help env test check lint types tidy unit sim sim-mutants endurance bench bench-core demo coverage clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +54,9 @@ sim: $(READY) ## Simulate whole clusters under faults: make sim SEEDS=10000 STAR
 
 sim-mutants: $(READY) ## Switch on each deliberate bug; the simulator must find every one.
 	$(PY) -m rollq.testing.mutants
+
+endurance: $(READY) ## A day of a cluster's life, some minutes: make endurance HOURS=24
+	$(PY) -m rollq.testing.endurance --hours $(HOURS)
 
 bench: $(BENCH_READY) ## rollq beside its peers, 25 minutes: make bench BENCH_ARGS='--quick --only noop'
 	@mkdir -p $(BENCH_RESULTS)

@@ -66,11 +66,12 @@ class Cluster:
             self.one_leader,
             Promises(),
             EqualState(),
-            EqualHistory(self.ledger),
             Credits(),
             self.runs,
             self.book,
         ]
+        if not swarm.retention.is_bounded:
+            self.checkers.append(EqualHistory(self.ledger))
         self.world = World(
             self.timeline, self.network, self.streams, self.trace, self.checkers, self.count
         )
@@ -115,6 +116,7 @@ class Cluster:
             swarm.raft,
             snapshot_entries=swarm.snapshot_entries,
             segment_bytes=swarm.segment_bytes,
+            retention=swarm.retention,
             hot_bytes_max=swarm.hot_bytes_max,
         )
         member = SimMember(self.world, setup, number)

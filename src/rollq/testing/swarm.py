@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from rollq.grid.commands import Settings
+from rollq.history.retention import Retention
 from rollq.raft.state import RaftOptions
 from rollq.testing.jitter import SeededJitter
 from rollq.testing.network import NetFaults
@@ -77,6 +78,7 @@ class Swarm:
     tick_ms: int = 50
     raft: RaftOptions = field(default_factory=RaftOptions)
     settings: Settings = field(default_factory=Settings)
+    retention: Retention = field(default_factory=Retention)  # of history
 
 
 def draw_swarm(chance: SeededJitter, **overrides: Any) -> Swarm:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from rollq.base.errors import DiskError
+from rollq.history.retention import Retention
+from rollq.history.segments import Segments
 from rollq.raft.node import RaftOptions
 from rollq.raft.types import InstallSnapshot
+from rollq.roles.member import driver as driver_module
 from rollq.roles.member import snapshot_order
 from rollq.roles.member.snapshot_order import SnapshotPace
 from rollq.wire import messages as wire
@@ -101,6 +104,29 @@ def test_a_stop_does_not_repeat_a_snapshot_that_is_published(
     order.publish(order.write())
     driver.close()
     assert len(group.disks["a"].names("snapshots")) == 1
+
+
+def test_a_member_that_is_never_idle_keeps_its_history_short(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(driver_module, "SCRUB_EVERY_TICKS", 20)
+    swept: list[Segments] = []
+    monkeypatch.setattr(
+        Retention, "sweep", lambda self, segments, wall_ms, hold_from: swept.extend([segments])
+    )
+    group = Group(retention=Retention(bytes_max=1_000))
+    driver = group.elect()
+    group.client(CLIENT)
+    for number in range(1, 100):
+        group.tell(CLIENT, submit(number))
+        driver.tick()
+        work = driver.begin()  # one turn a tick, and every turn has something to write
+        assert work is not None
+        assert work.ready is not None
+        assert work.needs_sync
+        work.run()
+        driver.finish(work)
+    assert len(swept) >= 2
 
 
 def test_a_member_that_replayed_its_log_knows_what_can_be_assigned() -> None:

@@ -287,8 +287,9 @@ class Driver:
         elif self._idle_ticks == IDLE_TICKS_BEFORE_MARK:
             work.mark = True
             self._idle_ticks += 1
-        elif self._ticks >= self._scrub_at:
-            work.scrub = True
+        # One that is never idle looks after the length of its history all the same, only later.
+        if self._ticks >= self._scrub_at + SCRUB_EVERY_TICKS * (work.ready is not None):
+            work.scrub = work.ready is None
             self._scrub_at = self._ticks + SCRUB_EVERY_TICKS
             if self._setup.retention.is_bounded:
                 work.sweep = partial(

@@ -90,6 +90,7 @@ class Work:
             or self.clear_suspect
             or self.admitted
             or self.doubted is not None
+            or self.sweep is not None
         )
 
     def run(self) -> None:
