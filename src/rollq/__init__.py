@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         StateError,
     )
     from rollq.roles.client.blocking import BlockingClient
+    from rollq.roles.client.blocking_multi import BlockingMultiClient
     from rollq.roles.client.client import Client
     from rollq.roles.client.executor import Executor
     from rollq.roles.client.multi import MultiClient
@@ -31,6 +32,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BlockingClient",
+    "BlockingMultiClient",
     "Client",
     "DeadlineError",
     "DialError",
@@ -49,6 +51,7 @@ __all__ = [
 
 _HOMES = {
     "BlockingClient": "rollq.roles.client.blocking",
+    "BlockingMultiClient": "rollq.roles.client.blocking_multi",
     "Client": "rollq.roles.client.client",
     "DeadlineError": "rollq.base.errors",
     "DialError": "rollq.base.errors",

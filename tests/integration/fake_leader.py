@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from rollq.base.ids import task_id
 from rollq.net.link import Link
 from rollq.net.listener import Listener
 from rollq.wire import messages as wire
@@ -22,6 +23,8 @@ def accept(leader: FakeLeader, link: Link, message: Message) -> None:
         link.send(wire.Accepted(message.job_id))
     elif isinstance(message, wire.SubmitBulk):
         link.send(wire.Accepted(message.request_id, len(message.items)))
+    elif isinstance(message, wire.SubmitArray):
+        link.send(wire.Accepted(message.array_id))
     elif isinstance(message, wire.Cancel):
         link.send(wire.Accepted(message.request_id, len(message.job_ids)))
 
@@ -34,6 +37,9 @@ def run(leader: FakeLeader, link: Link, message: Message) -> None:
     elif isinstance(message, wire.SubmitBulk):
         for item in message.items:
             link.send(done(item.job_id, item.body))
+    elif isinstance(message, wire.SubmitArray):
+        for number in range(message.task_count):
+            link.send(done(task_id(message.array_id, number), message.body))
 
 
 def done(job_id: bytes, result: bytes = b"") -> wire.Result:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from rollq.base.ids import ClientId, JobId
+from collections.abc import Callable
+
+from msgspec import structs
+
+from rollq.base.ids import ClientId, JobId, MessageId
 from rollq.base.jobs import BulkItem
 from rollq.base.limits import BULK_CHUNK_BYTES, BULK_CHUNK_JOBS
 from rollq.roles.client.draws import draw_id
@@ -62,3 +66,38 @@ def singles_of(bulk: wire.SubmitBulk) -> list[wire.SubmitJob]:
         )
         for item in bulk.items
     ]
+
+
+class SplitBulk:
+    """A bulk whose jobs go their own ways, and which is answered when all of them are.
+
+    Args:
+        bulk: The jobs.
+        on_answer: Called once: with the first refusal, if there was one.
+        open_bulks: It stands here, by its request id, until then.
+    """
+
+    __slots__ = ("_left", "_on_answer", "_open", "_refusal", "_request_id", "singles")
+
+    def __init__(
+        self,
+        bulk: wire.SubmitBulk,
+        on_answer: Callable[[wire.Accepted | wire.Error], None],
+        open_bulks: dict[MessageId, SplitBulk],
+    ) -> None:
+        self.singles = singles_of(bulk)
+        self._left = len(self.singles)
+        self._refusal: wire.Error | None = None
+        self._request_id = bulk.request_id
+        self._on_answer = on_answer
+        self._open = open_bulks
+        open_bulks[bulk.request_id] = self
+
+    def on_answer(self, answer: wire.Accepted | wire.Answer | wire.Error) -> None:
+        """One of the jobs was accepted or refused."""
+        self._left -= 1
+        if isinstance(answer, wire.Error) and self._refusal is None:
+            self._refusal = structs.replace(answer, request_id=self._request_id)
+        if not self._left and self._open.pop(self._request_id, None) is not None:
+            whole = wire.Accepted(self._request_id, len(self.singles))
+            self._on_answer(self._refusal or whole)

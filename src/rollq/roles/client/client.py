@@ -13,33 +13,23 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self, Unpack
+from typing import Self
 
-from rollq.base.errors import ErrorCode, RollqError, StateError
+from rollq.base.errors import ErrorCode, StateError
 from rollq.base.ids import JobId, MessageId, guid_to_text
 from rollq.base.limits import CLIENT_DELIVERED_MAX, UNCLAIMED_BYTES_MAX, UNCLAIMED_RESULT_BYTES
 from rollq.grid.views import JobView
-from rollq.roles.client.bulk import BulkRun
-from rollq.roles.client.handles import PREFIX_BYTES, Batch, Job, Progress
+from rollq.roles.client.handles import Job
+from rollq.roles.client.many import ManySubmitter
 from rollq.roles.client.operator import Operator
 from rollq.roles.client.results import Result
 from rollq.roles.client.session import OnAnswer, Session
 from rollq.roles.client.signals import Request
-from rollq.roles.client.specs import (
-    JobSpec,
-    Options,
-    as_id,
-    as_specs,
-    body_of,
-    job_options,
-    subject_of,
-)
-from rollq.roles.client.submitter import Submitter
+from rollq.roles.client.specs import as_id
 from rollq.wire import messages as wire
 
 
-class Client(Operator, Submitter):
+class Client(Operator, ManySubmitter):
     """A client of one group.
 
     Args:
@@ -99,84 +89,6 @@ class Client(Operator, Submitter):
     def leader(self) -> str:
         """The address of the member that welcomed us; empty if none has."""
         return self._session.leader
-
-    async def submit_many(
-        self,
-        jobs: str | Iterable[JobSpec],
-        arguments: Iterable[Any] | None = None,
-        *,
-        keep_results: bool = True,
-        timeout: float | None = None,
-        progress: Progress | None = None,
-        **options: Unpack[Options],
-    ) -> Batch:
-        """Submit many jobs in few messages; returns when all are accepted.
-
-        Give specs, or a name and an iterable of arguments (each a string, a sequence of strings,
-        or bytes for a payload). Messages are accepted one by one: if one is refused, the jobs of
-        those before it stay accepted, and the error says how many. `timeout` is how long nothing
-        may be accepted; `progress` is told how many were.
-
-        Raises:
-            RollqError: a message was refused, or not accepted in time.
-        """
-        batch = Batch(self, new_first_id(), keeps=keep_results, is_array=False)
-        prefix = batch.first_id[:PREFIX_BYTES]
-        self._routes[prefix] = batch
-        run = BulkRun(self, batch, self._timeout_s if timeout is None else timeout, progress)
-        try:
-            await run.submit(as_specs(jobs, arguments, options))
-        except RollqError as error:
-            error.add_note(f"{run.accepted} jobs had been accepted before")
-            raise
-        finally:
-            run.close()
-            batch.complete()
-            if batch.is_done:
-                self._routes.pop(prefix, None)
-        return batch
-
-    async def submit_array(
-        self,
-        exec_name: str,
-        count: int,
-        args: Sequence[str] = (),
-        *,
-        files: Mapping[str, bytes] | None = None,
-        payload: bytes | None = None,
-        running_max: int = 0,
-        keep_results: bool = True,
-        timeout: float | None = None,
-        **options: Unpack[Options],
-    ) -> Batch:
-        """Submit `count` tasks that share arguments and files and are told apart by their number.
-        However many they are, they cost the grid one record until they run.
-
-        Raises:
-            RollqError: it was refused, or not accepted in time.
-        """
-        first_id = new_first_id()
-        spec = JobSpec(exec_name, args, files or {}, payload, options=options)
-        request = wire.SubmitArray(
-            first_id,
-            self.client_id,
-            subject_of(options),
-            exec_name,
-            body_of(spec, first_id, self.client_id),
-            count,
-            job_options(options),
-            running_max,
-        )
-        batch = Batch(self, first_id, keeps=keep_results, is_array=True)
-        batch.extend(max(0, count))
-        batch.complete()
-        self._routes[first_id[:PREFIX_BYTES]] = batch
-        try:
-            await self._call(request, timeout)
-        except BaseException:
-            self._routes.pop(first_id[:PREFIX_BYTES], None)
-            raise
-        return batch
 
     async def attach(self, job_id: JobId | str, *, timeout: float | None = None) -> Job:
         """A handle on a job that another process submitted under this client id.
@@ -276,11 +188,6 @@ class Client(Operator, Submitter):
 
 ABSENT = object()
 ENDS = ("done", "dead", "cancelled")
-
-
-def new_first_id() -> JobId:
-    """The id of an array, or of the first of many jobs: the last bytes count."""
-    return secrets.token_bytes(PREFIX_BYTES) + bytes(4)
 
 
 def _result_of(view: JobView) -> wire.Result:

@@ -11,22 +11,28 @@ from typing import Any, Self
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.ids import JobId, MessageId
 from rollq.base.limits import CLIENT_TICK_MS
+from rollq.grid.views import ArrayView
 from rollq.roles.client import multi_machine as machine
+from rollq.roles.client.chunk import SplitBulk
+from rollq.roles.client.handles import PREFIX_BYTES, Batch
+from rollq.roles.client.machine import id_of
+from rollq.roles.client.many import ManySubmitter
 from rollq.roles.client.multi_machine import MultiMachine, Policy
+from rollq.roles.client.operator import decode_known
 from rollq.roles.client.results import CANCELLED
 from rollq.roles.client.session import Answer, OnAnswer, Session
 from rollq.roles.client.signals import Request
-from rollq.roles.client.submitter import Submitter
 from rollq.wire import messages as wire
 
 
-class MultiClient(Submitter):
+class MultiClient(ManySubmitter):
     """A client that spreads its jobs over several groups.
 
-    Each job is with one group at a time. If a group cannot be reached for 10 s, the jobs it had go
-    to the others under the same ids; the first result counts, and the other copy is cancelled when
-    its group is back. Within a group a job ends exactly once. **Across groups this is
-    at-least-once**: a group that was cut off may have run the job as well.
+    Each job is with one group at a time, also each of a bulk; an array stays together. If a group
+    cannot be reached for 10 s, the jobs it had go to the others under the same ids; the first
+    result counts, and the other copy is cancelled when its group is back. Within a group a job ends
+    exactly once. **Across groups this is at-least-once**: a group that was cut off may have run the
+    job as well, and of an array that moves, tasks that had ended run again.
 
     Args:
         groups: The members of each group, as for `Client`.
@@ -66,7 +72,9 @@ class MultiClient(Submitter):
             )
             for number, addresses in enumerate(groups)
         ]
-        self._requests: dict[JobId, wire.SubmitJob] = {}  # not ended
+        self._requests: dict[JobId, wire.SubmitJob | wire.SubmitArray] = {}  # not ended
+        self._arrays: dict[bytes, JobId] = {}  # not ended, by what the ids of their tasks share
+        self._bulks: dict[MessageId, SplitBulk] = {}  # not accepted as a whole
         self._on_answers: dict[JobId, OnAnswer] = {}  # not accepted by anybody
         self._refusal: wire.Error | None = None
         self._ticker: asyncio.TimerHandle | None = None
@@ -119,14 +127,39 @@ class MultiClient(Submitter):
             raise LocalError(
                 ErrorCode.BAD_SETUP, "the client is not started", "use `async with`, or start it"
             )
-        assert isinstance(request, wire.SubmitJob)
-        self._requests[request.job_id] = request
-        self._on_answers[request.job_id] = on_answer
-        self._feed(machine.Submitted(request.job_id))
+        if isinstance(request, wire.SubmitBulk):
+            self._ask_each(request, on_answer)
+            return
+        assert isinstance(request, wire.SubmitJob | wire.SubmitArray)
+        job_id = id_of(request)
+        if isinstance(request, wire.SubmitArray):
+            self._arrays[job_id[:PREFIX_BYTES]] = job_id
+        self._requests[job_id] = request
+        self._on_answers[job_id] = on_answer
+        self._feed(machine.Submitted(job_id))
+
+    def _ask_each(self, request: wire.SubmitBulk, on_answer: OnAnswer) -> None:
+        """Every job of a bulk goes its own way. All are taken, or none."""
+
+        def answered(answer: Answer) -> None:
+            if isinstance(answer, wire.Error):
+                for single in bulk.singles:
+                    self.give_up(single.job_id)
+            on_answer(answer)
+
+        bulk = SplitBulk(request, answered, self._bulks)
+        for single in bulk.singles:
+            self.ask(single, bulk.on_answer)
 
     def give_up(self, request_id: MessageId) -> None:
         """The job is not wanted any more."""
+        bulk = self._bulks.pop(request_id, None)
+        if bulk is not None:
+            for single in bulk.singles:
+                self.give_up(single.job_id)
+            return
         self._on_answers.pop(request_id, None)
+        self._arrays.pop(request_id[:PREFIX_BYTES], None)
         self._feed(machine.Withdrawn(request_id))
         self._requests.pop(request_id, None)
 
@@ -140,8 +173,7 @@ class MultiClient(Submitter):
                 asked.append(job_id)
                 continue
             self._feed(machine.Withdrawn(job_id))
-            self._end(wire.Result(job_id, CANCELLED))
-            ended += 1
+            ended += self._end_unplaced(job_id)
         return ended + (await self._cancel_in_groups(tuple(asked)) if asked else 0)
 
     async def _cancel_in_groups(self, job_ids: tuple[JobId, ...]) -> int:
@@ -161,6 +193,20 @@ class MultiClient(Submitter):
             raise self.overdue("cancel") from None
         return sum(answer.count for answer in got if isinstance(answer, wire.Accepted))
 
+    async def is_array_over(self, array_id: JobId) -> bool:
+        """Whether no task of an array waits or runs in the group that has it."""
+        number = self._machine.owner_of(array_id)
+        if number is None or not self._sessions[number].is_open:
+            return False
+        answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        query = wire.Query(secrets.token_bytes(16), "array", array_id)
+        self._sessions[number].ask(query, partial(_answer, answered))
+        answer = await answered
+        if not isinstance(answer, wire.Answer):
+            return False
+        view = decode_known(answer.value, ArrayView)
+        return view is None or not (view.waiting or view.open)
+
     def _leave(self, job_ids: tuple[JobId, ...]) -> None:
         """Nothing to do: withdrawing has cancelled them, or will when their group is back."""
 
@@ -178,16 +224,59 @@ class MultiClient(Submitter):
         """The first result of a job counts. Others are confirmed, so that nobody owes them."""
         for result in results:
             is_cancelled = result.outcome == CANCELLED
-            if self._feed(machine.Ended(number, result.job_id, is_cancelled)):
+            array_id = self._arrays.get(result.job_id[:PREFIX_BYTES])
+            if array_id is not None:
+                self._on_task(number, array_id, result, is_cancelled=is_cancelled)
+            elif self._feed(machine.Ended(number, result.job_id, is_cancelled)):
                 self._end(result)
         return [result.job_id for result in results]
 
-    def _end(self, result: wire.Result) -> None:
-        self._requests.pop(result.job_id, None)
-        on_answer = self._on_answers.pop(result.job_id, None)
-        if on_answer is not None:  # it ended before we heard that it was accepted
-            on_answer(wire.Accepted(result.job_id))
+    def _on_task(
+        self, number: int, array_id: JobId, result: wire.Result, *, is_cancelled: bool
+    ) -> None:
+        """The first result of a task counts, whichever group it comes from; the last one of them
+        ends the array, and its copy elsewhere."""
+        if is_cancelled and self._machine.owner_of(array_id) != number:
+            return  # the echo of our own cancelling of a copy
+        self._accepted(array_id)
         self._deliver_all([result])
+        if array_id[:PREFIX_BYTES] not in self._routes:
+            self._forget(array_id)
+            self._feed(machine.Ended(number, array_id))
+
+    def _end(self, result: wire.Result) -> None:
+        self._accepted(result.job_id)  # it may have ended before we heard so
+        self._forget(result.job_id)
+        self._deliver_all([result])
+
+    def _end_unplaced(self, job_id: JobId) -> int:
+        """What no group can be asked about is over at once; how many jobs that were."""
+        request = self._requests.get(job_id)
+        if not isinstance(request, wire.SubmitArray):
+            self._end(wire.Result(job_id, CANCELLED))
+            return 1
+        return self._cut(job_id)
+
+    def _cut(self, array_id: JobId) -> int:
+        """No more results of an array will come; how many were still to come."""
+        self._accepted(array_id)
+        self._forget(array_id)
+        batch = self._routes.pop(array_id[:PREFIX_BYTES], None)
+        if not isinstance(batch, Batch):
+            return 0
+        left = len(batch) - batch.counts.ended
+        batch.cut(0, len(batch))
+        batch.complete()
+        return left
+
+    def _accepted(self, job_id: JobId) -> None:
+        on_answer = self._on_answers.pop(job_id, None)
+        if on_answer is not None:
+            on_answer(wire.Accepted(job_id))
+
+    def _forget(self, job_id: JobId) -> None:
+        self._requests.pop(job_id, None)
+        self._arrays.pop(job_id[:PREFIX_BYTES], None)
 
     def _when_answered(self, number: int, job_id: JobId) -> OnAnswer:
         def on_answer(answer: Answer) -> None:
@@ -234,9 +323,14 @@ class MultiClient(Submitter):
         )
 
     def _do_reject(self, instruction: machine.Reject) -> None:
-        self._requests.pop(instruction.job_id, None)
-        on_answer = self._on_answers.pop(instruction.job_id, None)
+        job_id = instruction.job_id
+        request = self._requests.get(job_id)
+        on_answer = self._on_answers.pop(job_id, None)
         refusal = self._refusal
+        if refusal is not None and on_answer is None and isinstance(request, wire.SubmitArray):
+            self._cut(job_id)
+            return
+        self._forget(job_id)
         if refusal is None:
             return
         if on_answer is not None:

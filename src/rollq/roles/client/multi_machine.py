@@ -170,6 +170,10 @@ class MultiMachine:
         owner = self._owner.get(job_id)
         return self.groups[owner] if owner is not None and self.groups[owner].is_up else None
 
+    def owner_of(self, job_id: JobId) -> int | None:
+        """The number of the group that has a job."""
+        return self._owner.get(job_id)
+
     def is_open(self, job_id: JobId) -> bool:
         """Whether a job was submitted here and has not ended."""
         return job_id in self._owner or job_id in self._pending

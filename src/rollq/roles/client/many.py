@@ -1,0 +1,115 @@
+"""Submitting many jobs at once, as a bulk or as an array: what clients of one group and of several
+can do alike."""
+
+from __future__ import annotations
+
+import secrets
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Unpack
+
+from rollq.base.errors import RollqError
+from rollq.base.ids import JobId
+from rollq.roles.client.bulk import BulkRun
+from rollq.roles.client.handles import PREFIX_BYTES, Batch, Progress
+from rollq.roles.client.specs import (
+    JobSpec,
+    Options,
+    as_specs,
+    body_of,
+    job_options,
+    subject_of,
+)
+from rollq.roles.client.submitter import Submitter
+from rollq.wire import messages as wire
+
+
+class ManySubmitter(Submitter):
+    """A submitter of bulks and arrays."""
+
+    async def submit_many(
+        self,
+        jobs: str | Iterable[JobSpec],
+        arguments: Iterable[Any] | None = None,
+        *,
+        keep_results: bool = True,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+        **options: Unpack[Options],
+    ) -> Batch:
+        """Submit many jobs in few messages; returns when all are accepted.
+
+        Give specs, or a name and an iterable of arguments (each a string, a sequence of strings,
+        or bytes for a payload). Messages are accepted one by one: if one is refused, the jobs of
+        those before it stay accepted, and the error says how many. `timeout` is how long nothing
+        may be accepted; `progress` is told how many were.
+
+        Raises:
+            RollqError: a message was refused, or not accepted in time.
+        """
+        batch = Batch(self, new_first_id(), keeps=keep_results, is_array=False)
+        prefix = batch.first_id[:PREFIX_BYTES]
+        self._routes[prefix] = batch
+        run = BulkRun(self, batch, self._timeout_s if timeout is None else timeout, progress)
+        try:
+            await run.submit(as_specs(jobs, arguments, options))
+        except RollqError as error:
+            error.add_note(f"{run.accepted} jobs had been accepted before")
+            raise
+        finally:
+            run.close()
+            batch.complete()
+            if batch.is_done:
+                self._routes.pop(prefix, None)
+        return batch
+
+    async def submit_array(
+        self,
+        exec_name: str,
+        count: int,
+        args: Sequence[str] = (),
+        *,
+        files: Mapping[str, bytes] | None = None,
+        payload: bytes | None = None,
+        running_max: int = 0,
+        keep_results: bool = True,
+        timeout: float | None = None,
+        **options: Unpack[Options],
+    ) -> Batch:
+        """Submit `count` tasks that share arguments and files and are told apart by their number.
+        However many they are, they cost the grid one record until they run.
+
+        Raises:
+            RollqError: it was refused, or not accepted in time.
+        """
+        first_id = new_first_id()
+        spec = JobSpec(exec_name, args, files or {}, payload, options=options)
+        request = wire.SubmitArray(
+            first_id,
+            self.client_id,
+            subject_of(options),
+            exec_name,
+            body_of(spec, first_id, self.client_id),
+            count,
+            job_options(options),
+            running_max,
+        )
+        batch = Batch(self, first_id, keeps=keep_results, is_array=True)
+        batch.extend(max(0, count))
+        batch.complete()
+        self._routes[first_id[:PREFIX_BYTES]] = batch
+        try:
+            await self._call(request, timeout)
+        except BaseException:
+            self._routes.pop(first_id[:PREFIX_BYTES], None)
+            raise
+        return batch
+
+    @abstractmethod
+    async def is_array_over(self, array_id: JobId) -> bool:
+        """Whether no task of an array waits or runs."""
+
+
+def new_first_id() -> JobId:
+    """The id of an array, or of the first of many jobs: the last bytes count."""
+    return secrets.token_bytes(PREFIX_BYTES) + bytes(4)
