@@ -28,6 +28,7 @@ INT = st.integers(0, 2**63 - 1)
 TEXT = st.text(max_size=20)
 BYTES = st.binary(max_size=50)
 IDS = st.binary(min_size=16, max_size=16).filter(lambda raw: raw != NIL_ID)
+DIGESTS = st.binary(min_size=32, max_size=32)
 REFS = st.lists(st.builds(AttemptRef, IDS, INT, INT), max_size=3).map(tuple)
 OPTIONS = st.builds(
     JobOptions,
@@ -49,6 +50,9 @@ BY_NAME: dict[str, st.SearchStrategy[Any]] = {
     "entries": st.lists(st.builds(raft.Entry, INT, INT, INT, BYTES), max_size=3).map(tuple),
     "roster": st.lists(st.builds(raft.Member, INT, TEXT), max_size=3).map(tuple),
     "config": CONFIGS,
+    "digest": DIGESTS,
+    "digests": st.lists(DIGESTS, max_size=3).map(tuple),
+    "sizes": st.lists(st.integers(-1, 2**63 - 1), max_size=3).map(tuple),
     "boots": st.lists(st.tuples(INT, INT), max_size=3).map(tuple),
     "meta": st.builds(raft.SnapshotMeta, INT, INT, CONFIGS, INT, BYTES),
 } | dict.fromkeys(("job_id", "array_id", "worker_id", "request_id"), IDS)

@@ -53,6 +53,8 @@ class ErrorCode(enum.IntEnum):
     JOB_FAILED = 214  # it ended, and not well
     JOB_DEAD = 215  # no attempt came to an end
     ANSWER_TOO_LARGE = 216
+    BLOB_MISSING = 217
+    BLOB_CORRUPT = 218  # its bytes do not have the digest that names it
     # 3xx: consensus and membership
     PROPOSAL_DROPPED = 300
     CONFIG_CHANGE_PENDING = 301

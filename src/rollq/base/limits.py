@@ -172,3 +172,18 @@ PENDING_BYTES_MAX: Final = 128 * 1024 * 1024
 DESCRIPTORS_KEPT: Final = 256
 # How long a member that stops lets its last words be read.
 HANG_UP_MS_MAX: Final = 500
+
+# Blobs. A chunk is what a link is blocked by, and what the loop copies at once.
+BLOB_CHUNK_BYTES: Final = 256 * 1024  # what we send
+BLOB_CHUNK_BYTES_MAX: Final = 1024 * 1024  # what we take
+# What may be on its way before the receiver has written it: of one transfer, and of one link.
+BLOB_WINDOW_BYTES: Final = 4 * 1024 * 1024
+BLOB_TRANSFERS_MAX: Final = 16  # of one link, in each direction; a client lets more wait
+BLOB_UPLOADS_MAX: Final = 16  # of one server: each may fill its window; more wait their turn
+BLOB_DOWNLOADS_MAX: Final = 64  # the same
+BLOB_BYTES_MAX: Final = 1024**4
+BLOB_ASK_MAX: Final = 4_096  # digests in one message
+BLOB_ASKS_MAX: Final = 64  # of one link, not answered yet; beyond it nothing is read
+BLOB_ALIVE_MS: Final = 1_000  # a server that owes an answer says that it is at it
+BLOB_SILENCE_MS_MAX: Final = 15_000  # a peer that is waited for and says nothing is gone
+BLOB_THREADS: Final = 4  # for disk and digests, of one server or client

@@ -20,11 +20,12 @@ import msgspec
 from rollq.base.errors import ErrorCode, RemoteError
 from rollq.base.limits import BATCH_BYTES_MAX
 from rollq.raft import types as raft
+from rollq.wire import blob_messages as b
 from rollq.wire import messages as m
 from rollq.wire.frame import Frame
-from rollq.wire.messages import MessageType
+from rollq.wire.kinds import MessageType
 
-Message: TypeAlias = m.SessionMessage | m.PeerMessage | raft.RaftMessage
+Message: TypeAlias = m.SessionMessage | m.PeerMessage | raft.RaftMessage | b.BlobMessage
 
 TYPE_OF: Final[dict[type[msgspec.Struct], MessageType]] = {
     m.SubmitJob: MessageType.SUBMIT_JOB,
@@ -67,6 +68,17 @@ TYPE_OF: Final[dict[type[msgspec.Struct], MessageType]] = {
     m.RollAnswer: MessageType.ROLL_ANSWER,
     m.HistoryFetch: MessageType.HISTORY_FETCH,
     m.HistoryRows: MessageType.HISTORY_ROWS,
+    b.HelloBlobs: MessageType.HELLO_BLOBS,
+    b.BlobAsk: MessageType.BLOB_ASK,
+    b.BlobHave: MessageType.BLOB_HAVE,
+    b.BlobPut: MessageType.BLOB_PUT,
+    b.BlobGo: MessageType.BLOB_GO,
+    b.BlobChunk: MessageType.BLOB_CHUNK,
+    b.BlobStored: MessageType.BLOB_STORED,
+    b.BlobGet: MessageType.BLOB_GET,
+    b.BlobInfo: MessageType.BLOB_INFO,
+    b.BlobMore: MessageType.BLOB_MORE,
+    b.BlobDrop: MessageType.BLOB_DROP,
 }
 
 # The part of a member that a message between members is for; the last token of its subject.

@@ -16,6 +16,7 @@ from rollq.base.errors import ErrorCode, LocalError, RemoteError
 from rollq.base.ids import NIL_ID
 from rollq.base.limits import FRAME_BYTES_MAX, HELLO_BYTES_MAX
 from rollq.wire import messages as m
+from rollq.wire.blob_messages import HelloBlobs
 from rollq.wire.checks import check_message, check_messages
 from rollq.wire.compact import AREA_OF, TYPE_OF, Message, decode_batch, encode_batch
 from rollq.wire.compression import METHODS, inflate, shrink
@@ -33,8 +34,8 @@ from rollq.wire.handshake import (
     steady_types,
 )
 from rollq.wire.header import EMPTY_HEADER, Header, decode_header, encode_header
+from rollq.wire.kinds import MessageType
 from rollq.wire.message_codec import Dialect, decode_message, encode_message
-from rollq.wire.messages import MessageType
 
 
 class Connection:
@@ -218,6 +219,8 @@ class Connection:
             return after
         if isinstance(message, m.HelloClient | m.HelloWorker) and message.features:
             return WAITS[after]
+        if isinstance(message, HelloBlobs):
+            return WAITS[after]
         if isinstance(message, m.Welcome) and not self._understood.issuperset(message.features):
             raise RemoteError(ErrorCode.BAD_HANDSHAKE, "Welcome has features that were not offered")
         return after
@@ -232,6 +235,11 @@ class Connection:
             self._understood = frozenset(message.features)
         elif isinstance(message, m.LeaderHello):
             self._dialect = Dialect.COMPACT
+        elif isinstance(message, HelloBlobs):
+            self._dialect = Dialect.COMPACT
+            self._understood = frozenset((*message.features, COMPACT))
+        elif isinstance(message, m.Welcome) and after is State.BLOBS:
+            self.features = frozenset(message.features)
         elif isinstance(message, m.Welcome):
             self.features = self._understood = frozenset(message.features)
             self._dialect = Dialect.COMPACT if COMPACT in self.features else Dialect.SEEDS

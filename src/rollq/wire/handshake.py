@@ -1,11 +1,14 @@
 """Who may say what, and when: the handshake as a table.
 
 Laws:
-- The first frame decides the role: HelloClient, HelloWorker or LeaderHello, from the dialer.
+- The first frame decides the role: HelloClient, HelloWorker, LeaderHello or HelloBlobs, from the
+  dialer.
 - The table does not know which side we are: what one side may send is what the other may receive.
 - A peer that offers features waits for Welcome before it says more, because from Welcome on both
   sides speak as agreed. A peer that offers none goes on at once, and is never sent a Welcome.
-- A type of ours is legal only under a feature that covers it. Those of the seeds always are.
+- A type of ours is legal only under a feature that covers it. Those of the seeds always are, and
+  so are those of members and of blobs, which have links of their own.
+- A link for blobs waits for its Welcome whatever it offers, and speaks the compact dialect.
 
 A new message type needs a place in `TABLE`, and in `COVERED_BY` if it is not the seeds'.
 """
@@ -18,7 +21,7 @@ from typing import Final, TypeAlias
 from rollq.base.errors import ErrorCode, RemoteError
 from rollq.wire.compact import AREA_OF, TYPE_OF
 from rollq.wire.compression import METHODS
-from rollq.wire.messages import MessageType as T
+from rollq.wire.kinds import MessageType as T
 
 COMPACT: Final = "compact"  # the seeds' types too have msgpack payloads
 ACCEPTED: Final = "accepted"  # Accepted and Error are sent
@@ -51,9 +54,11 @@ class State(enum.Enum):
     NEW = "new"
     CLIENT_WAITS = "client waits"  # features are offered, Welcome is due
     WORKER_WAITS = "worker waits"
+    BLOBS_WAITS = "blobs wait"
     CLIENT = "client"
     WORKER = "worker"
     MEMBER = "member"
+    BLOBS = "blobs"
     CLOSED = "closed"
 
     __hash__ = object.__hash__
@@ -62,7 +67,11 @@ class State(enum.Enum):
 Words: TypeAlias = dict[int, State]
 
 # Where a hello leads if it offered features.
-WAITS: Final = {State.CLIENT: State.CLIENT_WAITS, State.WORKER: State.WORKER_WAITS}
+WAITS: Final = {
+    State.CLIENT: State.CLIENT_WAITS,
+    State.WORKER: State.WORKER_WAITS,
+    State.BLOBS: State.BLOBS_WAITS,
+}
 
 MEMBER_WORDS: Final[Words] = dict.fromkeys(AREA_OF, State.MEMBER)
 
@@ -72,6 +81,7 @@ TABLE: Final[dict[State, dict[Side, Words]]] = {
             T.HELLO_CLIENT: State.CLIENT,
             T.HELLO_WORKER: State.WORKER,
             T.LEADER_HELLO: State.MEMBER,
+            T.HELLO_BLOBS: State.BLOBS,
         },
         Side.ACCEPTER: {},
     },
@@ -87,6 +97,14 @@ TABLE: Final[dict[State, dict[Side, Words]]] = {
         Side.DIALER: {},
         Side.ACCEPTER: {
             T.WELCOME: State.WORKER,
+            T.NOT_LEADER: State.CLOSED,
+            T.ERROR: State.CLOSED,
+        },
+    },
+    State.BLOBS_WAITS: {
+        Side.DIALER: {},
+        Side.ACCEPTER: {
+            T.WELCOME: State.BLOBS,
             T.NOT_LEADER: State.CLOSED,
             T.ERROR: State.CLOSED,
         },
@@ -130,6 +148,26 @@ TABLE: Final[dict[State, dict[Side, Words]]] = {
         },
     },
     State.MEMBER: {Side.DIALER: MEMBER_WORDS, Side.ACCEPTER: MEMBER_WORDS},
+    State.BLOBS: {
+        Side.DIALER: {
+            T.BLOB_ASK: State.BLOBS,
+            T.BLOB_PUT: State.BLOBS,
+            T.BLOB_CHUNK: State.BLOBS,
+            T.BLOB_GET: State.BLOBS,
+            T.BLOB_MORE: State.BLOBS,
+            T.BLOB_DROP: State.BLOBS,
+        },
+        Side.ACCEPTER: {
+            T.BLOB_HAVE: State.BLOBS,
+            T.BLOB_GO: State.BLOBS,
+            T.BLOB_CHUNK: State.BLOBS,
+            T.BLOB_STORED: State.BLOBS,
+            T.BLOB_INFO: State.BLOBS,
+            T.BLOB_MORE: State.BLOBS,
+            T.ERROR: State.CLOSED,
+            T.NOT_LEADER: State.CLOSED,
+        },
+    },
     State.CLOSED: {Side.DIALER: {}, Side.ACCEPTER: {}},
 }
 

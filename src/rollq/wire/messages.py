@@ -10,7 +10,6 @@ and nothing else may change.
 
 from __future__ import annotations
 
-import enum
 from typing import Annotated, TypeAlias
 
 import msgspec
@@ -24,54 +23,6 @@ Id: TypeAlias = Annotated[bytes, msgspec.Meta(min_length=GUID_BYTES, max_length=
 JobId: TypeAlias = Id
 MessageId: TypeAlias = Id
 WorkerId: TypeAlias = Id
-
-
-class MessageType(enum.IntEnum):
-    """The type byte of a frame. 1 to 27 are the seeds'; a number is never reused."""
-
-    SUBMIT_JOB = 1
-    ASSIGN_JOB = 2
-    ACK_JOB = 3
-    CREDIT = 4
-    RESULT = 5
-    CACHE_PUT = 6
-    CACHE_ACK = 7
-    HELLO_CLIENT = 9
-    HELLO_WORKER = 10
-    NOT_LEADER = 20
-    LEADER_HELLO = 21
-    APPEND_ENTRIES = 22
-    APPEND_RESPONSE = 23
-    REQUEST_VOTE = 24
-    VOTE_RESPONSE = 25
-    INSTALL_SNAPSHOT = 26
-    INSTALL_SNAPSHOT_RESPONSE = 27
-    # ours, sessions
-    WELCOME = 30
-    ACCEPTED = 31
-    ERROR = 32
-    SUBMIT_BULK = 33
-    SUBMIT_ARRAY = 34
-    CANCEL = 35
-    CONFIRM = 36
-    QUERY = 37
-    ANSWER = 38
-    ADMIN = 39
-    NACK = 40
-    ACK_TAKEN = 41
-    HEARTBEAT = 42
-    STOP_JOB = 43
-    GOODBYE = 44
-    BATCH = 45
-    # ours, between members
-    RAFT_HEARTBEAT = 60
-    RAFT_HEARTBEAT_RESPONSE = 61
-    TIMEOUT_NOW = 62
-    READ_INDEX = 63
-    READ_INDEX_RESPONSE = 64
-    ROLL_ANSWER = 65
-    HISTORY_FETCH = 66
-    HISTORY_ROWS = 67
 
 
 # --- a client speaks

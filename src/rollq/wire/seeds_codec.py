@@ -23,7 +23,7 @@ from rollq.base.jobs import Status
 from rollq.wire import messages as m
 from rollq.wire.compact import Message, decode_compact, encode_compact
 from rollq.wire.frame import Frame
-from rollq.wire.messages import MessageType
+from rollq.wire.kinds import MessageType
 from rollq.wire.models import (
     STATUS_FAILED,
     STATUS_OK,

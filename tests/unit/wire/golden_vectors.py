@@ -14,6 +14,7 @@ import msgspec
 
 from rollq.base.jobs import JobOptions, Status
 from rollq.raft import types as raft
+from rollq.wire import blob_messages as b
 from rollq.wire import messages as m
 from rollq.wire.compact import Message
 from rollq.wire.message_codec import Dialect
@@ -22,6 +23,8 @@ GUID_TEXT = "00112233-4455-6677-8899-aabbccddeeff"
 GUID = "33221100 5544 7766 8899 aabbccddeeff"
 NIL = "00000000 0000 0000 0000 000000000000"
 JOB = bytes.fromhex(GUID)
+DIGEST = "e3b0c442 98fc1c14 9afbf4c8 996fb924 27ae41e4 649b934c a495991b 7852b855"
+BLOB = bytes.fromhex(DIGEST)
 
 REQUEST = (
     b'{"JobId":"00112233-4455-6677-8899-aabbccddeeff","ClientId":"clientA","ExecName":"calcA",'
@@ -262,6 +265,86 @@ VECTORS = [
         "31 Accepted",
         _bytes("3d000000 1f" + NIL + NIL, "0000", "16000000", "94 c410" + GUID + "01 c2 c3"),
         m.Accepted(JOB, 1, False, True),
+        Dialect.COMPACT,
+    ),
+    Vector(
+        "70 HelloBlobs",
+        _bytes(
+            "38000000 46" + NIL + NIL,
+            "0000",
+            "11000000",
+            "93 a6 636c69656e74 a2 6731 91 a4 7a737464",
+        ),
+        b.HelloBlobs("client", "g1", ("zstd",)),
+        Dialect.COMPACT,
+    ),
+    Vector(
+        "71 BlobAsk",
+        _bytes(
+            "5d000000 47" + NIL + NIL, "0000", "36000000", "92 c410" + GUID + "91 c420" + DIGEST
+        ),
+        b.BlobAsk(JOB, (BLOB,)),
+        Dialect.COMPACT,
+    ),
+    Vector(
+        "72 BlobHave",
+        _bytes("3d000000 48" + NIL + NIL, "0000", "16000000", "92 c410" + GUID + "92 05 ff"),
+        b.BlobHave(JOB, (5, -1)),
+        Dialect.COMPACT,
+    ),
+    Vector(
+        "73 BlobPut",
+        _bytes("4f000000 49" + NIL + NIL, "0000", "28000000", "92 c420" + DIGEST + "ce 00010000"),
+        b.BlobPut(BLOB, 65536),
+        Dialect.COMPACT,
+    ),
+    Vector(
+        "74 BlobGo",
+        _bytes("4d000000 4a" + NIL + NIL, "0000", "26000000", "94 c420" + DIGEST + "05 00 a0"),
+        b.BlobGo(BLOB, 5),
+        Dialect.COMPACT,
+    ),
+    Vector(
+        "75 BlobChunk",
+        _bytes(
+            "51000000 4b" + NIL + NIL, "0000", "2a000000", "94 c420" + DIGEST + "05 c403 616263 00"
+        ),
+        b.BlobChunk(BLOB, 5, b"abc"),
+        Dialect.COMPACT,
+    ),
+    Vector(
+        "76 BlobStored, refused",
+        _bytes(
+            "52000000 4c" + NIL + NIL,
+            "0000",
+            "2b000000",
+            "93 c420" + DIGEST + "cd 0192 a4 66756c6c",
+        ),
+        b.BlobStored(BLOB, 402, "full"),
+        Dialect.COMPACT,
+    ),
+    Vector(
+        "77 BlobGet",
+        _bytes("4b000000 4d" + NIL + NIL, "0000", "24000000", "92 c420" + DIGEST + "05"),
+        b.BlobGet(BLOB, 5),
+        Dialect.COMPACT,
+    ),
+    Vector(
+        "78 BlobInfo",
+        _bytes("4d000000 4e" + NIL + NIL, "0000", "26000000", "94 c420" + DIGEST + "08 00 a0"),
+        b.BlobInfo(BLOB, 8),
+        Dialect.COMPACT,
+    ),
+    Vector(
+        "79 BlobMore",
+        _bytes("4b000000 4f" + NIL + NIL, "0000", "24000000", "92 c420" + DIGEST + "08"),
+        b.BlobMore(BLOB, 8),
+        Dialect.COMPACT,
+    ),
+    Vector(
+        "80 BlobDrop",
+        _bytes("4a000000 50" + NIL + NIL, "0000", "23000000", "91 c420" + DIGEST),
+        b.BlobDrop(BLOB),
         Dialect.COMPACT,
     ),
 ]

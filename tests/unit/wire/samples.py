@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from rollq.base.jobs import AttemptRef, BulkItem, JobOptions, Status
 from rollq.raft import types as raft
+from rollq.wire import blob_messages as b
 from rollq.wire import messages as m
 from rollq.wire.compact import Message
 
 JOB = bytes(range(16))
 OTHER = bytes(range(16, 32))
+BLOB = bytes(range(32))
 OPTIONS = JobOptions(1, 2, 3, 4, 5, 6, 7, 8, 9, (10, -11), "worker-1")
 HELD = (AttemptRef(JOB, 1, 2), AttemptRef(OTHER, 3, 4))
 META = raft.SnapshotMeta(
@@ -46,6 +48,17 @@ SAMPLES: list[Message] = [
     m.RollAnswer(1, "a:1", b"cluster", 2, 3, True, (raft.Member(1, "a:1"),)),
     m.HistoryFetch(1, 2),
     m.HistoryRows(1, 2, (b"{}", b"{}")),
+    b.HelloBlobs("client", "g1", ("zstd",)),
+    b.BlobAsk(JOB, (BLOB, BLOB[::-1])),
+    b.BlobHave(JOB, (2**40, -1)),
+    b.BlobPut(BLOB, 2**40),
+    b.BlobGo(BLOB, 2**32, 402, "full"),
+    b.BlobChunk(BLOB, 2**32, b"\x00data", 1_000),
+    b.BlobStored(BLOB, 402, "full"),
+    b.BlobGet(BLOB, 2**32),
+    b.BlobInfo(BLOB, 2**40, 402, "full"),
+    b.BlobMore(BLOB, 2**32),
+    b.BlobDrop(BLOB),
     raft.RequestVote(1, 2, 3, 4, 5, True, True),
     raft.VoteResponse(1, 2, 3, True, True, 4, 5),
     raft.AppendEntries(1, 2, 3, 4, 5, 6, (raft.Entry(3, 5, 1, b"data"),)),

@@ -7,6 +7,7 @@ from rollq.base.ids import NIL_ID
 from rollq.base.limits import HELLO_BYTES_MAX
 from rollq.raft import types as raft
 from rollq.wire import messages as m
+from rollq.wire.blob_messages import BlobAsk, HelloBlobs
 from rollq.wire.compact import ENCODE, TYPE_OF, Message
 from rollq.wire.connection import Connection
 from rollq.wire.frame import Frame, FrameDecoder, encode_frame
@@ -22,8 +23,8 @@ from rollq.wire.handshake import (
     is_covered,
 )
 from rollq.wire.header import Header, decode_header, encode_header
+from rollq.wire.kinds import MessageType as T
 from rollq.wire.message_codec import Dialect, encode_message
-from rollq.wire.messages import MessageType as T
 from tests.unit.wire.golden_vectors import VECTORS
 from tests.unit.wire.samples import JOB, SAMPLES
 
@@ -48,10 +49,10 @@ class Pair:
         assert source.features == target.features
         return heard
 
-    def open(self, hello: m.HelloClient | m.HelloWorker) -> Pair:
+    def open(self, hello: m.HelloClient | m.HelloWorker | HelloBlobs) -> Pair:
         """Run the handshake to its end."""
         assert self.say(Side.DIALER, hello) == [hello]
-        if hello.features:
+        if hello.features or isinstance(hello, HelloBlobs):
             welcome = m.Welcome("g1", 1, agree(hello.features))
             assert self.say(Side.ACCEPTER, welcome) == [welcome]
         return self
@@ -64,9 +65,10 @@ def _frames(raw: bytes) -> list[Frame]:
 
 
 def test_all_that_may_be_said_is_heard() -> None:
-    hellos: dict[State, m.HelloClient | m.HelloWorker] = {
+    hellos: dict[State, m.HelloClient | m.HelloWorker | HelloBlobs] = {
         State.CLIENT: m.HelloClient("clientA", 4, FEATURES),
         State.WORKER: m.HelloWorker(JOB, ("a", "b"), features=FEATURES),
+        State.BLOBS: HelloBlobs("client", "g1", FEATURES),
     }
     samples = {TYPE_OF[type(sample)]: sample for sample in SAMPLES}
     for state, hello in hellos.items():
@@ -74,6 +76,29 @@ def test_all_that_may_be_said_is_heard() -> None:
             for kind in words:
                 sample = samples[T(kind)]
                 assert Pair().open(hello).say(speaker, sample) == [sample]
+
+
+def test_a_link_for_blobs_waits_for_its_welcome_and_needs_no_features() -> None:
+    ask = BlobAsk(JOB, (bytes(32),))
+    pair = Pair()
+    pair.say(Side.DIALER, HelloBlobs("client"))
+    assert pair.dialer.state is State.BLOBS_WAITS
+    with pytest.raises(LocalError):
+        pair.dialer.send(ask)
+    pair.say(Side.ACCEPTER, m.Welcome("g1", 1))
+    assert pair.say(Side.DIALER, ask) == [ask]
+    refusal = m.Error(NIL_ID, ErrorCode.BAD_PAYLOAD, "no", "", False)
+    assert pair.say(Side.ACCEPTER, refusal) == [refusal]
+    with pytest.raises(LocalError):
+        pair.dialer.send(ask)
+
+
+@pytest.mark.parametrize("answer", [m.NotLeader("b:2"), m.Error(NIL_ID, ErrorCode.BAD_ID, "no")])
+def test_a_hello_for_blobs_may_be_refused(answer: Message) -> None:
+    pair = Pair()
+    pair.say(Side.DIALER, HelloBlobs("client"))
+    assert pair.say(Side.ACCEPTER, answer) == [answer]
+    assert pair.dialer.state is State.CLOSED
 
 
 def test_members_talk_both_ways_after_the_roll_call() -> None:

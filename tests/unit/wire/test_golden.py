@@ -6,8 +6,8 @@ import pytest
 
 from rollq.base.ids import guid_from_text
 from rollq.wire.frame import FrameDecoder, encode_frame
+from rollq.wire.kinds import MessageType
 from rollq.wire.message_codec import decode_message, encode_message
-from rollq.wire.messages import MessageType
 from tests.unit.wire.golden_vectors import GUID_TEXT, JOB, VECTORS, Vector
 
 OF_THE_SEEDS = [kind for kind in MessageType if kind <= MessageType.INSTALL_SNAPSHOT_RESPONSE]

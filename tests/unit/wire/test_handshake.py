@@ -14,10 +14,11 @@ from rollq.wire.handshake import (
     is_covered,
     must_step,
 )
-from rollq.wire.messages import MessageType as T
+from rollq.wire.kinds import MessageType as T
 
 OF_THE_SEEDS = {kind for kind in T if kind <= T.INSTALL_SNAPSHOT_RESPONSE}
 BETWEEN_MEMBERS = set(TABLE[State.MEMBER][Side.DIALER])
+OF_BLOBS = {kind for kind in T if T.HELLO_BLOBS <= kind <= T.BLOB_DROP}
 
 
 def test_every_type_may_be_said_somewhere() -> None:
@@ -26,7 +27,7 @@ def test_every_type_may_be_said_somewhere() -> None:
 
 
 def test_every_type_of_ours_in_a_session_has_its_features() -> None:
-    assert set(COVERED_BY) == set(T) - OF_THE_SEEDS - BETWEEN_MEMBERS - {T.BATCH}
+    assert set(COVERED_BY) == set(T) - OF_THE_SEEDS - BETWEEN_MEMBERS - OF_BLOBS - {T.BATCH}
     assert all(features <= set(FEATURES) for features in COVERED_BY.values())
 
 
@@ -43,13 +44,14 @@ def test_first_word_is_the_dialers_and_decides_the_role() -> None:
     assert must_step(State.NEW, Side.DIALER, T.HELLO_CLIENT) is State.CLIENT
     assert must_step(State.NEW, Side.DIALER, T.HELLO_WORKER) is State.WORKER
     assert must_step(State.NEW, Side.DIALER, T.LEADER_HELLO) is State.MEMBER
+    assert must_step(State.NEW, Side.DIALER, T.HELLO_BLOBS) is State.BLOBS
     for kind in T:
         with pytest.raises(RemoteError):
             must_step(State.NEW, Side.ACCEPTER, kind)
 
 
 def test_nobody_speaks_twice_at_once_and_nothing_follows_the_end() -> None:
-    for state in (State.CLIENT_WAITS, State.WORKER_WAITS):
+    for state in (State.CLIENT_WAITS, State.WORKER_WAITS, State.BLOBS_WAITS):
         assert TABLE[state][Side.DIALER] == {}
     assert TABLE[State.CLOSED] == {Side.DIALER: {}, Side.ACCEPTER: {}}
 
@@ -59,7 +61,7 @@ def test_refusals_say_what_would_have_been_legal() -> None:
         must_step(State.NEW, Side.DIALER, T.SUBMIT_JOB)
     assert caught.value.code == ErrorCode.BAD_HANDSHAKE
     assert "submit_job" in caught.value.message
-    assert caught.value.hint == "it may send hello_client, hello_worker, leader_hello"
+    assert caught.value.hint == "it may send hello_client, hello_worker, leader_hello, hello_blobs"
     with pytest.raises(RemoteError) as caught:
         must_step(State.CLIENT, Side.DIALER, 8)
     assert caught.value.code == ErrorCode.UNKNOWN_MESSAGE

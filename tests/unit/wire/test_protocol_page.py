@@ -7,7 +7,15 @@ from pathlib import Path
 
 from rollq.base.errors import ErrorCode
 from rollq.base.jobs import JobOptions
-from rollq.base.limits import CREDIT_MAX, FRAME_BYTES_MAX, HEADER_BYTES_MAX, HELLO_BYTES_MAX
+from rollq.base.limits import (
+    BLOB_CHUNK_BYTES_MAX,
+    BLOB_TRANSFERS_MAX,
+    BLOB_WINDOW_BYTES,
+    CREDIT_MAX,
+    FRAME_BYTES_MAX,
+    HEADER_BYTES_MAX,
+    HELLO_BYTES_MAX,
+)
 from rollq.grid.commands import Cause
 from rollq.wire import models
 from rollq.wire.compact import TYPE_OF
@@ -69,4 +77,7 @@ def test_error_codes() -> None:
 def test_bounds() -> None:
     for bound in (FRAME_BYTES_MAX, HELLO_BYTES_MAX, HEADER_BYTES_MAX, CREDIT_MAX):
         assert f"{bound:,}" in PAGE
+    assert f"A chunk has at most {BLOB_CHUNK_BYTES_MAX:,} bytes" in PAGE
+    assert f"A sender is at most {BLOB_WINDOW_BYTES:,} bytes ahead" in PAGE
+    assert f"at most {BLOB_TRANSFERS_MAX} in each direction" in PAGE
     assert f"{LEN_MIN} + subject + payload bytes" in PAGE

@@ -11,8 +11,8 @@ from rollq.base.limits import CREDIT_MAX
 from rollq.wire import messages as m
 from rollq.wire.compact import Message
 from rollq.wire.frame import Frame
+from rollq.wire.kinds import MessageType as T
 from rollq.wire.message_codec import Dialect, decode_message, encode_message
-from rollq.wire.messages import MessageType as T
 from rollq.wire.models import JobResult, encode_model, job_request
 from tests.unit.wire.golden_vectors import RESULT
 from tests.unit.wire.samples import HELD, JOB, OPTIONS, OTHER, SAMPLES

@@ -1,0 +1,128 @@
+"""What is said on a link for blobs: who has what, and the bytes themselves.
+
+Such a link carries nothing else, so that no job ever waits behind a chunk. The dialer asks: it
+gives a blob (put) or takes one (get), several at once, each named by its digest. Both ways resume:
+the receiver says from which offset on it lacks the bytes. A sender is never more than
+BLOB_WINDOW_BYTES ahead of what the receiver has told to be written (`BlobMore`).
+
+Written as the messages of `messages`; the same law of appended fields holds.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, TypeAlias
+
+import msgspec
+
+from rollq.base.digests import DIGEST_BYTES
+from rollq.wire.messages import MessageId
+
+Digest: TypeAlias = Annotated[bytes, msgspec.Meta(min_length=DIGEST_BYTES, max_length=DIGEST_BYTES)]
+
+# Who dials, as a hello tells it. A member is served by any other, and asks for one copy alone.
+CLIENT: Final = "client"
+WORKER: Final = "worker"
+MEMBER: Final = "member"
+
+MISSING: Final = -1  # instead of a size: there is no such blob
+COMPLETE: Final = -1  # instead of an offset: nothing is lacking
+
+
+class HelloBlobs(msgspec.Struct, array_like=True, frozen=True, tag=70):
+    """This link is for blobs of that group (empty: whichever is yours)."""
+
+    who: str
+    group: str = ""
+    features: tuple[str, ...] = ()
+
+
+class BlobAsk(msgspec.Struct, array_like=True, frozen=True, tag=71):
+    """Which of these do you have?"""
+
+    request_id: MessageId
+    digests: tuple[Digest, ...]
+
+
+class BlobHave(msgspec.Struct, array_like=True, frozen=True, tag=72):
+    """The sizes of what was asked for, in its order; -1 is missing."""
+
+    request_id: MessageId
+    sizes: tuple[int, ...]
+
+
+class BlobPut(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=73):
+    """I want to give you this blob."""
+
+    digest: Digest
+    size: int
+
+
+class BlobGo(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=74):
+    """Send it from this offset on (-1: it is stored already); or why not."""
+
+    digest: Digest
+    offset: int
+    error: int = 0
+    detail: str = ""
+
+
+class BlobChunk(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=75):
+    """Bytes of a blob: as they are, or compressed by zstd, and then `packed` is their number."""
+
+    digest: Digest
+    offset: int
+    data: bytes
+    packed: int = 0
+
+
+class BlobStored(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=76):
+    """What you put is verified and stored where it is safe; or why not."""
+
+    digest: Digest
+    error: int = 0
+    detail: str = ""
+
+
+class BlobGet(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=77):
+    """Send me this blob from that offset on."""
+
+    digest: Digest
+    offset: int = 0
+
+
+class BlobInfo(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=78):
+    """The blob you want to get has this size, and its chunks follow; or why not."""
+
+    digest: Digest
+    size: int
+    error: int = 0
+    detail: str = ""
+
+
+class BlobMore(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=79):
+    """Everything before this offset is written: the window is open from here. Said again without
+    news, it means no more than: I am at it."""
+
+    digest: Digest
+    offset: int
+
+
+class BlobDrop(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=80):
+    """I, who asked for this transfer, give it up."""
+
+    digest: Digest
+
+
+BlobMessage: TypeAlias = (
+    HelloBlobs
+    | BlobAsk
+    | BlobHave
+    | BlobPut
+    | BlobGo
+    | BlobChunk
+    | BlobStored
+    | BlobGet
+    | BlobInfo
+    | BlobMore
+    | BlobDrop
+)
