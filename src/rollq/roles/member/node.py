@@ -26,7 +26,7 @@ from rollq.roles.member.news import News
 from rollq.roles.member.outputs import CloseSession, ToPeer, ToSession
 from rollq.roles.member.peer_links import PeerLinks
 from rollq.roles.member.setup import MemberSetup
-from rollq.roles.member.snapshot_runner import SnapshotRunner
+from rollq.roles.member.snapshot_runner import SnapshotRunner, trim_memory
 from rollq.roles.member.work import Work
 from rollq.roles.persist import PersistThread
 from rollq.store.real_disk import RealDisk
@@ -266,6 +266,7 @@ class MemberNode:
         finally:
             gc.freeze()
             gc.enable()
+            trim_memory()  # a snapshot and a log were read
 
     def _hello(self) -> LeaderHello:
         return self.driver.hello()

@@ -154,7 +154,7 @@ class SnapshotRunner:
                 self._step(order, steps)
                 return
             self._over(order, error)
-            self._persist.submit(_trim)
+            self._persist.submit(trim_memory)
 
         self._loop.run_in_executor(self._persist, _is_last, steps).add_done_callback(done)
 
@@ -196,8 +196,8 @@ def _is_last(steps: Iterator[None]) -> bool:
     return next(steps, steps) is steps
 
 
-def _trim() -> None:
-    """Give freed memory back: the log and the history that the snapshot stands for were large."""
+def trim_memory() -> None:
+    """Give freed memory back to the system: after something large is gone."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 
