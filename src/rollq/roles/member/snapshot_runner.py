@@ -31,7 +31,7 @@ log = logging.getLogger("rollq.member")
 
 DESCRIPTORS_MAX: Final = 1 << 20
 PR_SET_PDEATHSIG: Final = 1
-NICENESS: Final = 10  # the loop goes first: a snapshot is awaited by nobody
+NICENESS: Final = 2  # behind the loop, but not so far that the log grows long meanwhile
 
 
 class Answer(msgspec.Struct):
