@@ -96,10 +96,11 @@ def test_much_output_is_cut_and_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "why"),
     [
-        ({"../x": b""}, "absolute, or has"),
-        ({"/etc/x": b""}, "absolute, or has"),
+        ({"../x": b""}, "is . or .."),
+        ({"/etc/x": b""}, "is absolute"),
         ({"a\\b": b""}, "backslash"),
-        ({"a": b"", "a/b": b""}, "twice"),
+        ({"a": b"", "a/b": b""}, "which is a file"),
+        ({"A": b"", "a": b""}, "only in case"),
     ],
 )
 def test_bad_inputs_fail_the_job_and_leave_nothing(

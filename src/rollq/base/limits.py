@@ -153,8 +153,6 @@ TURNS_MS_MAX: Final = 4
 STREAM_BYTES_MAX: Final = 28 * 1024  # kept of stdout, and of stderr: the end of each
 ARCHIVE_RAW_BYTES_MAX: Final = 256 * 1024  # outputs larger than this are not even zipped inline
 ARCHIVE_FILES_MAX: Final = 1_000
-INPUT_PATH_BYTES_MAX: Final = 1_024
-INPUT_PATH_PARTS_MAX: Final = 32
 JOB_ARGS_MAX: Final = 4_096
 NOTE_BYTES_MAX: Final = 1_024  # what the worker remarks on a result
 SLOTS_MAX: Final = 1_024
@@ -172,6 +170,19 @@ PENDING_BYTES_MAX: Final = 128 * 1024 * 1024
 DESCRIPTORS_KEPT: Final = 256
 # How long a member that stops lets its last words be read.
 HANG_UP_MS_MAX: Final = 500
+
+# Files. Names of inputs, outputs and archive entries: what every common file system can hold.
+FILE_NAME_BYTES_MAX: Final = 1_024
+FILE_NAME_PART_BYTES_MAX: Final = 255
+FILE_NAME_PARTS_MAX: Final = 32
+# An archive comes in a frame. An honest one inflates by less than the ratio, or to less than the
+# slack: a short file of zeros packs a thousandfold.
+ARCHIVE_PACKED_BYTES_MAX: Final = FRAME_BYTES_MAX
+ARCHIVE_ENTRIES_MAX: Final = 10_000
+ARCHIVE_RATIO_MAX: Final = 200
+ARCHIVE_SLACK_BYTES: Final = 1024 * 1024
+# Folders open at once while a tree is removed; what lies deeper is moved up first.
+REMOVAL_DEPTH_MAX: Final = 32
 
 # Blobs. A chunk is what a link is blocked by, and what the loop copies at once.
 BLOB_CHUNK_BYTES: Final = 256 * 1024  # what we send

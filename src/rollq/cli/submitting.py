@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from rollq.base.errors import DeadlineError, ErrorCode, LocalError
+from rollq.base.errors import DeadlineError, ErrorCode, LocalError, RemoteError
 from rollq.base.ids import guid_to_text, task_number
 from rollq.cli.documents import result_document
 from rollq.cli.grid import connected
@@ -180,22 +180,19 @@ def save_files(folder: Path | None, result: Result, *, apart: bool) -> None:
     """Put the files that a program left below a folder; `apart`: one folder a job."""
     if folder is None:
         return
-    base = (folder / result.id if apart else folder).resolve()
-    for name, content in result.files.items():
-        place = (base / name).resolve()
-        if not place.is_relative_to(base):
-            remark(f"output {name!r} points out of the folder and is left out")
-            continue
-        try:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(content)
-        except OSError as error:
-            raise LocalError(
-                ErrorCode.DISK_FAILED,
-                f"the output of job {result.id} cannot be written: {place}: "
-                f"{error.strerror or error}",
-                "make room or choose another folder, and submit the job again",
-            ) from None
+    place = folder / result.id if apart else folder
+    try:
+        result.save_files(place)
+    except RemoteError as error:
+        if not apart:
+            raise
+        remark(f"the output of job {result.id} is left out: {error}")  # the others still come
+    except OSError as error:
+        raise LocalError(
+            ErrorCode.DISK_FAILED,
+            f"the output of job {result.id} cannot be written: {place}: {error.strerror or error}",
+            "make room or choose another folder, and submit the job again",
+        ) from None
 
 
 def _show(result: Result) -> None:

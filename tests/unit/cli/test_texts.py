@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rollq.base.errors import LocalError
+from rollq.base.errors import LocalError, RemoteError
 from rollq.base.jobs import JobOptions
 from rollq.cli.documents import job_document, listed_document, queue_document, result_document
 from rollq.cli.joblist import read_jobs
@@ -183,12 +183,16 @@ def test_output_files_stay_in_their_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     result = Result(wire.Result(JOB, "done"))
-    result.__dict__["files"] = {"a/b.txt": b"1", "../evil": b"2"}
+    result.__dict__["files"] = {"a/b.txt": b"1"}
     save_files(tmp_path / "out", result, apart=True)
     assert (tmp_path / "out" / TEXT / "a" / "b.txt").read_bytes() == b"1"
-    assert list(tmp_path.rglob("evil")) == []
-    assert "evil" in capsys.readouterr().err
     save_files(None, result, apart=True)
+    result.__dict__["files"] = {"c.txt": b"1", "../evil": b"2"}
+    save_files(tmp_path / "out", result, apart=True)
+    assert "evil" in capsys.readouterr().err
+    with pytest.raises(RemoteError, match="evil"):
+        save_files(tmp_path / "out", result, apart=False)
+    assert not [*tmp_path.rglob("evil"), *tmp_path.rglob("c.txt")]
 
 
 def test_every_type_of_row_can_be_asked_for() -> None:

@@ -12,14 +12,14 @@ from msgspec import UNSET
 
 from rollq.base.errors import LocalError, StateError
 from rollq.base.jobs import Status
-from rollq.base.limits import ARCHIVE_FILES_MAX, INLINE_BYTES_MAX
+from rollq.base.limits import INLINE_BYTES_MAX
 from rollq.roles.worker import guard_main
 from rollq.roles.worker.ahead import Lookahead
 from rollq.roles.worker.app import load_apps, raised, returned
 from rollq.roles.worker.capture import Tail
 from rollq.roles.worker.cpu import CALM_SAMPLES, CpuCap
 from rollq.roles.worker.execs import ExecDir
-from rollq.roles.worker.outputs import Ending, collect_outputs, encode_result, stamp_input
+from rollq.roles.worker.outputs import Ending, encode_result
 from rollq.roles.worker.setup import NodeSetup
 from rollq.roles.worker.signals import CpuBusy, CpuOk
 from rollq.wire.messages import AssignJob
@@ -80,27 +80,6 @@ def test_the_lookahead_holds_a_few_milliseconds_of_work() -> None:
     never = Lookahead(2, 0)
     never.ran(0.0)
     assert never.grant(2, 0, 1) == 1
-
-
-def test_many_files_are_not_even_looked_at(tmp_path: Path) -> None:
-    for number in range(ARCHIVE_FILES_MAX + 1):
-        (tmp_path / str(number)).touch()
-    ending = Ending()
-    assert collect_outputs(str(tmp_path), {}, ending) is None
-    assert ending.archive is None
-    assert "more than" in ending.notes[0]
-
-
-def test_an_input_written_anew_is_an_output(tmp_path: Path) -> None:
-    path = str(tmp_path / "a")
-    Path(path).write_bytes(b"1")
-    inputs = {path: stamp_input(path, 1)}
-    ending = Ending()
-    assert collect_outputs(str(tmp_path), inputs, ending) == [path]
-    assert ending.archive is None
-    Path(path).write_bytes(b"2")
-    assert collect_outputs(str(tmp_path), inputs, ending) == [path]
-    assert ending.archive is not None
 
 
 def test_programs_are_found_by_name_then_exe_then_suffix(tmp_path: Path) -> None:

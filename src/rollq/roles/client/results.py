@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import io
-import zipfile
+import os
 from functools import cached_property
+from os import PathLike
 from typing import Any
 
 import msgspec
@@ -13,7 +13,10 @@ from rollq.base.errors import ErrorCode, Fault, RemoteError, RollqError
 from rollq.base.ids import JobId, guid_to_text
 from rollq.base.jobs import Status
 from rollq.base.limits import OUTPUT_BYTES_MAX
+from rollq.base.names import checked_tree
 from rollq.grid.commands import Cause
+from rollq.store.archive import unpack
+from rollq.store.beneath import Beneath
 from rollq.wire import messages as wire
 from rollq.wire.models import STATUS_FAILED, STATUS_OK, JobResult, decode_if_marked
 
@@ -131,21 +134,32 @@ class Result:
         """The files that the program left, by path.
 
         Raises:
-            RemoteError: BAD_PAYLOAD, if the archive is broken or inflates beyond measure.
+            RemoteError: BAD_PAYLOAD, if the archive is broken or has a name that is refused;
+                DECOMPRESSION_BOMB, if it inflates beyond measure.
         """
         report = self._report
         if report is None or not report.output_archive:
             return {}
-        try:
-            with zipfile.ZipFile(io.BytesIO(report.output_archive)) as archive:
-                members = [one for one in archive.infolist() if not one.is_dir()]
-                if sum(one.file_size for one in members) > OUTPUT_BYTES_MAX:
-                    raise RemoteError(
-                        ErrorCode.DECOMPRESSION_BOMB, f"outputs of over {OUTPUT_BYTES_MAX} bytes"
-                    )
-                return {one.filename: archive.read(one) for one in members}
-        except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError) as error:
-            raise RemoteError(ErrorCode.BAD_PAYLOAD, f"the output archive: {error}") from None
+        return unpack(report.output_archive, OUTPUT_BYTES_MAX)
+
+    def save_files(self, folder: str | PathLike[str]) -> list[str]:
+        """Write the files below a folder, instead of what has their names; returns the names.
+
+        The folder and those in it are made if they are missing. Nothing is written through a link
+        that lies in the folder.
+
+        Raises:
+            RemoteError: BAD_PAYLOAD or DECOMPRESSION_BOMB, as for `files`; nothing is written then.
+            OSError: the disk's own reasons; a folder has the name of a file, or a link that of a
+                folder.
+        """
+        places = checked_tree(self.files)
+        if places:
+            os.makedirs(folder, exist_ok=True)
+            with Beneath(os.fspath(folder)) as beneath:
+                for parts, content in zip(places, self.files.values(), strict=True):
+                    beneath.replace(parts, content)
+        return list(self.files)
 
     @property
     def value(self) -> bytes | str:

@@ -11,10 +11,11 @@ from typing import Any, Final, TypedDict
 
 import msgspec
 
-from rollq.base.errors import ErrorCode, LocalError
+from rollq.base.errors import ErrorCode, LocalError, RemoteError
 from rollq.base.ids import GUID_BYTES, NIL_ID, ClientId, JobId, guid_from_text
 from rollq.base.jobs import JobOptions
 from rollq.base.limits import INLINE_BYTES_MAX, LEASE_MS_MIN, PRIORITY_MAX
+from rollq.base.names import checked_tree
 from rollq.wire.messages import SubmitJob
 from rollq.wire.models import InputFile, encode_model, job_request
 
@@ -64,6 +65,8 @@ def body_of(spec: JobSpec, job_id: JobId, client_id: ClientId) -> bytes:
         body = bytes(spec.payload)
     else:
         args = _texts(spec.args)
+        if spec.files:
+            _check_names(spec.files)
         files = tuple(InputFile(name, None, bytes(content)) for name, content in spec.files.items())
         try:
             request = job_request(job_id, client_id, spec.exec_name, args=args, files=files)
@@ -78,6 +81,14 @@ def body_of(spec: JobSpec, job_id: JobId, client_id: ClientId) -> bytes:
             "pass the name of shared data instead of its content",
         )
     return body
+
+
+def _check_names(files: Mapping[str, bytes]) -> None:
+    """Now, and not only where the job runs: nobody would take these files."""
+    try:
+        checked_tree(files)
+    except RemoteError as error:
+        raise LocalError(ErrorCode.BAD_OPTIONS, error.message, error.hint) from None
 
 
 def subject_of(options: Options) -> str:

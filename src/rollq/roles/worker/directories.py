@@ -14,8 +14,9 @@ from concurrent.futures import Executor, Future
 from functools import partial
 from typing import Final
 
-from rollq.roles.worker.outputs import Ending, Stamps, collect_outputs
-from rollq.roles.worker.paths import remove_tree
+from rollq.roles.worker.inputs import Stamps
+from rollq.roles.worker.outputs import Ending, collect_outputs
+from rollq.store.beneath import Beneath
 
 log = logging.getLogger("rollq.worker")
 
@@ -23,15 +24,17 @@ LONG_AGO_NS: Final = 1_000_000_000 * 1_000_000_000  # in 2001: whatever is added
 
 
 class Directory:
-    """One directory, and how to know it again."""
+    """One directory, held open, and how to know it again."""
 
-    __slots__ = ("_identity", "_untouched", "name", "path")
+    __slots__ = ("_entry", "_identity", "_parent", "_untouched", "files", "name")
 
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.name = os.fsencode(path)
-        os.mkdir(path, 0o700)
-        status = os.lstat(path)
+    def __init__(self, parent: Beneath, above: str, entry: str) -> None:
+        self._parent = parent
+        self._entry = entry
+        self.name = os.fsencode(f"{above}/{entry}")
+        os.mkdir(entry, 0o700, dir_fd=parent.fd)
+        self.files = Beneath(entry, parent)
+        status = os.fstat(self.files.fd)
         self._identity = (status.st_dev, status.st_ino, status.st_mode)
         self._untouched: os.stat_result | None = None
 
@@ -39,16 +42,16 @@ class Directory:
         """It is empty now: see `is_untouched`."""
         if self._untouched is None:
             # A clock tick is long enough to add a file, so the time must be one of the past.
-            os.utime(self.path, ns=(LONG_AGO_NS, LONG_AGO_NS))
-            self._untouched = os.lstat(self.path)
+            os.utime(self.files.fd, ns=(LONG_AGO_NS, LONG_AGO_NS))
+            self._untouched = self.look()
 
     def forget_empty(self) -> None:
         """Something will be, or was, in it."""
         self._untouched = None
 
     def look(self) -> os.stat_result:
-        """What is at its path now; raises OSError."""
-        return os.lstat(self.path)
+        """What has its name now; raises OSError."""
+        return os.stat(self._entry, dir_fd=self._parent.fd, follow_symlinks=False)
 
     def is_untouched(self, now: os.stat_result) -> bool:
         """Whether nobody added or removed a file since it was known to be empty.
@@ -73,13 +76,27 @@ class Directory:
         """Whether it still has the permissions that it was made with."""
         return now.st_mode == self._identity[2]
 
+    def unlock(self) -> None:
+        """Give it the permissions that it was made with."""
+        os.fchmod(self.files.fd, stat.S_IMODE(self._identity[2]))
+
+    def remove(self) -> None:
+        """Remove what has its name now, with all that is in it; raises OSError."""
+        self.files.close()
+        self._parent.remove(self._entry)
+
 
 class Directories:
-    """Hands directories out and takes them back."""
+    """Hands directories out and takes them back.
+
+    Their parent is held open from the start: whatever programs do to the path that leads to it,
+    what is made, read and removed lies in this one.
+    """
 
     def __init__(self, thread: Executor, parent: str) -> None:
-        self._thread = thread  # for what may take long
-        self._parent = parent
+        self._thread = thread  # for what may take long, one after the other
+        self._path = parent
+        self._parent = Beneath(parent)
         self._made_count = 0
         self._clean: list[Directory] = []  # bounded by the slots
 
@@ -88,7 +105,7 @@ class Directories:
         if self._clean:
             return self._clean.pop()
         self._made_count += 1
-        return Directory(f"{self._parent}/{self._made_count}")
+        return Directory(self._parent, self._path, str(self._made_count))
 
     def give(self, directory: Directory, inputs: Stamps, ending: Ending) -> None:
         """Take it back from a job that is over, with its outputs into `ending`, unless the program
@@ -102,28 +119,49 @@ class Directories:
             directory.forget_empty()
             if not directory.is_same(now):
                 ending.notes.append("the job's directory was replaced: no outputs returned")
+                directory.files.close()
                 return
-            files = collect_outputs(directory.path, inputs, ending)
-            if not directory.has_same_mode(now):
-                files = None
+            if directory.has_same_mode(now):
+                files = collect_outputs(directory.files, inputs, ending)
+            else:
+                directory.unlock()
+                collect_outputs(directory.files, inputs, ending)
         except OSError as error:
             ending.notes.append(f"the outputs cannot be read: {error.strerror}")
         self._clear(directory, files)
+
+    def drop(self, directory: Directory) -> None:
+        """Take back one in which nothing ever ran."""
+        try:
+            directory.remove()
+        except OSError as error:
+            _left_behind(directory, error)
+
+    def close(self) -> None:
+        """Let all of them go, after what is still being removed."""
+        for directory in self._clean:
+            directory.files.close()
+        self._clean.clear()
+        self._thread.submit(self._parent.close)
 
     def _clear(self, directory: Directory, files: list[str] | None) -> None:
         """Empty it, if only these files are in it; None: who knows what is there."""
         if files is not None:
             try:
                 for file in files:
-                    os.unlink(file)
+                    directory.files.unlink(file)
                 self._clean.append(directory)
                 return
             except OSError:
                 pass
-        removal = self._thread.submit(remove_tree, directory.path)
-        removal.add_done_callback(partial(_removed, directory.path))
+        removal = self._thread.submit(directory.remove)
+        removal.add_done_callback(partial(_removed, directory))
 
 
-def _removed(path: str, removal: Future[None]) -> None:
+def _removed(directory: Directory, removal: Future[None]) -> None:
     if not removal.cancelled() and (error := removal.exception()) is not None:
-        log.warning("the job directory %s is left behind: %s", path, error)
+        _left_behind(directory, error)
+
+
+def _left_behind(directory: Directory, error: BaseException) -> None:
+    log.warning("the job directory %s is left behind: %s", os.fsdecode(directory.name), error)

@@ -26,13 +26,13 @@ from rollq.roles.worker.execs import ExecDir
 from rollq.roles.worker.exits import leave_exits_to_others
 from rollq.roles.worker.family import Family
 from rollq.roles.worker.outputs import Ending, encode_result, refusal
-from rollq.roles.worker.paths import remove_tree
 from rollq.roles.worker.programs import ProgramRun, Programs
 from rollq.roles.worker.setup import NodeSetup
 from rollq.roles.worker.signals import StartFailed, StoredResult
 from rollq.roles.worker.warm import WarmPool
 from rollq.roles.worker.warm_main import Call
 from rollq.roles.worker.watch import Watch
+from rollq.store.beneath import Beneath
 from rollq.tasks import Task
 from rollq.wire.messages import AssignJob
 from rollq.wire.models import JobRequest, decode_if_marked
@@ -328,17 +328,20 @@ def _may_run_again(job: AssignJob) -> bool:
 
 def _make_empty(directory: str) -> str:
     """Make a directory, without what an earlier life left in it; returns its absolute path."""
+    path = os.path.abspath(directory)
+    above, name = os.path.split(path)
     try:
-        if os.path.lexists(directory):
-            remove_tree(directory)
-        os.makedirs(directory, mode=0o700)
+        os.makedirs(above, mode=0o700, exist_ok=True)
+        with Beneath(above) as parent:
+            parent.remove(name)
+        os.mkdir(path, mode=0o700)
     except OSError as error:
         raise LocalError(
             ErrorCode.BAD_SETUP,
             f"the jobs directory {directory} cannot be made: {error.strerror or error}",
             "give the user that runs rollq the right to write there, or name another",
         ) from None
-    return os.path.abspath(directory)
+    return path
 
 
 def _nobody(event: object) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import io
-import os
-import stat
-import time
-import zipfile
+from collections.abc import Iterator
 from typing import Final
 
 from msgspec import UNSET, Struct, UnsetType, field
 
+from rollq.base.errors import RemoteError
 from rollq.base.ids import guid_to_text
 from rollq.base.jobs import Status
 from rollq.base.limits import (
@@ -19,11 +16,12 @@ from rollq.base.limits import (
     INLINE_BYTES_MAX,
     NOTE_BYTES_MAX,
 )
+from rollq.base.names import NameTree
+from rollq.roles.worker.inputs import Stamps
+from rollq.store.archive import pack
+from rollq.store.beneath import Beneath, Found, settle_links
 from rollq.wire.messages import AssignJob
 from rollq.wire.models import STATUS_FAILED, STATUS_OK, JobResult, encode_model
-
-ZIP_TIME: Final = (1980, 1, 1, 0, 0, 0)  # the same outputs give the same bytes
-NAMES_SHOWN: Final = 5
 
 
 class Ending(Struct, gc=False):
@@ -43,75 +41,53 @@ class Ending(Struct, gc=False):
     notes: list[str] = field(default_factory=list)
 
 
-Stamps = dict[str, tuple[int, int]]  # path → (size, mtime) of an input as we wrote it
-
-
-def stamp_input(path: str, size: int) -> tuple[int, int]:
-    """Size and mtime: an input that still has them was not written to.
-
-    The time is set back, because a clock tick is long enough to write a file twice.
-    """
-    long_ago_ns = time.time_ns() - 1_000_000_000
-    os.utime(path, ns=(long_ago_ns, long_ago_ns))
-    return size, long_ago_ns
-
-
-def collect_outputs(directory: str, inputs: Stamps, ending: Ending) -> list[str] | None:
+def collect_outputs(directory: Beneath, inputs: Stamps, ending: Ending) -> list[str] | None:
     """Zip what is new or changed into `ending`; returns the plain files that are there, or None if
     there is more than that.
 
     Links are not followed and nothing but files is taken. Outputs over the bounds are left out
     with a note: the status of the job stays what its exit code says.
     """
-    found: list[tuple[str, str, int]] = []
-    skipped: list[str] = []
-    files: list[str] = []
-    raw_bytes, nested = 0, False
-    waiting = [directory]
-    while waiting:
-        with os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                status = entry.stat(follow_symlinks=False)
-                if stat.S_ISDIR(status.st_mode):
-                    nested = True
-                    waiting.append(entry.path)
-                elif not stat.S_ISREG(status.st_mode):
-                    skipped.append(entry.name)
-                else:
-                    files.append(entry.path)
-                    if inputs.get(entry.path) != (status.st_size, status.st_mtime_ns):
-                        name = entry.path[len(directory) + 1 :]
-                        found.append((name, entry.path, status.st_size))
-                        raw_bytes += status.st_size
-                if len(files) + len(skipped) + len(waiting) > ARCHIVE_FILES_MAX:
-                    ending.notes.append(f"more than {ARCHIVE_FILES_MAX} files: none returned")
-                    return None
-    if skipped:
-        names = ", ".join(sorted(skipped)[:NAMES_SHOWN])
-        ending.notes.append(f"not plain files, left out: {names}")
+    found: list[Found] = []
+    for one in directory.walk():
+        found.append(one)
+        if len(found) > ARCHIVE_FILES_MAX:
+            ending.notes.append(f"more than {ARCHIVE_FILES_MAX} files: none returned")
+            return None
+    outputs: list[Found] = []
+    files: list[str] | None = []
+    for one in settle_links(found):
+        is_file = one.is_file
+        if not is_file:
+            files = None
+        elif files is not None:
+            files.append(one.name)
+        if one.problem:
+            ending.notes.append(f"{one.name[:64]!a} {one.problem}: left out")
+        elif is_file and inputs.get(one.name) != (one.status.st_size, one.status.st_mtime_ns):
+            outputs.append(one)
+    raw_bytes = sum(one.status.st_size for one in outputs)
     if raw_bytes > ARCHIVE_RAW_BYTES_MAX:
-        ending.notes.append(f"{len(found)} output files of {raw_bytes} bytes are too large inline")
-    elif found:
-        ending.archive = _zip(sorted(found), ending)
-    return None if nested or skipped else files
+        ending.notes.append(
+            f"{len(outputs)} output files of {raw_bytes} bytes are too large inline"
+        )
+    elif outputs:
+        ending.archive = pack(_readable(directory, sorted(outputs), ending))
+    return files
 
 
-def _zip(found: list[tuple[str, str, int]], ending: Ending) -> bytes:
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, path, size in found:
-            try:
-                fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-                try:
-                    data = os.read(fd, size) if size else b""
-                finally:
-                    os.close(fd)
-                # Names that are not UTF-8 come as surrogates, which a zip cannot hold.
-                shown = name.encode(errors="replace").decode()
-                archive.writestr(zipfile.ZipInfo(shown, ZIP_TIME), data, zipfile.ZIP_DEFLATED)
-            except OSError as error:
-                ending.notes.append(f"{name[:64]!a} cannot be read: {error.strerror}")
-    return packed.getvalue()
+def _readable(
+    directory: Beneath, outputs: list[Found], ending: Ending
+) -> Iterator[tuple[str, bytes, int]]:
+    tree = NameTree()
+    for one in outputs:
+        try:
+            tree.add(one.name)
+            yield one.name, directory.read(one), one.status.st_mode
+        except RemoteError as error:
+            ending.notes.append(f"{error.message}: left out")
+        except OSError as error:
+            ending.notes.append(f"{one.name[:64]!a} cannot be read: {error.strerror}")
 
 
 def encode_result(job: AssignJob, ending: Ending) -> bytes:

@@ -24,13 +24,14 @@ from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.base.ids import guid_to_text
 from rollq.base.jobs import DEFAULT_OPTIONS, Status
 from rollq.base.limits import JOB_ARGS_MAX
+from rollq.base.names import Parts
 from rollq.roles.worker.capture import Tail
 from rollq.roles.worker.directories import Directories
 from rollq.roles.worker.execs import ExecDir
 from rollq.roles.worker.exits import watch_exit
 from rollq.roles.worker.family import Family
-from rollq.roles.worker.outputs import Ending, Stamps, stamp_input
-from rollq.roles.worker.paths import remove_tree, write_input
+from rollq.roles.worker.inputs import PAYLOAD, Stamps, checked_inputs, place_input
+from rollq.roles.worker.outputs import Ending
 from rollq.roles.worker.watch import Watch
 from rollq.wire.messages import AssignJob
 from rollq.wire.models import JobRequest
@@ -39,7 +40,6 @@ log = logging.getLogger("rollq.worker")
 
 PIPE_READ_BYTES: Final = 64 * 1024
 DRAIN_READS_MAX: Final = 64  # a pipe holds less; more can only come from somebody who escaped
-PAYLOAD_NAME: Final = "payload"
 RSS_UNIT_BYTES: Final = 1024  # of ru_maxrss on Linux
 
 
@@ -72,6 +72,7 @@ class Programs:
         if self.null_fd >= 0:
             os.close(self.null_fd)
             self.null_fd = -1
+            self.directories.close()
 
 
 class ProgramRun:
@@ -108,9 +109,11 @@ class ProgramRun:
         """
         path = self._programs.execs.find(self._job.exec_name)
         argv = [os.fsencode(path), *self._arguments()]
+        files = self._request.files if self._request is not None else None
+        inputs = checked_inputs(files) if files else []
         self._directory = self._programs.directories.take()
         try:
-            stdin = self._write_inputs()
+            stdin = self._place(inputs)
             try:
                 self._spawn(argv, stdin)
             finally:
@@ -119,7 +122,7 @@ class ProgramRun:
         except BaseException:
             self._close_pipe(0)
             self._close_pipe(1)
-            remove_tree(self._directory.path)
+            self._programs.directories.drop(self._directory)
             raise
         self._set_limits()
 
@@ -149,20 +152,16 @@ class ProgramRun:
             raise _bad("an argument holds a NUL")
         return encoded
 
-    def _write_inputs(self) -> int:
+    def _place(self, inputs: list[tuple[Parts, bytes]]) -> int:
         """Put the inputs in place; returns what the program reads as stdin."""
+        files = self._directory.files
         if self._request is None:
-            path = write_input(self._directory.path, PAYLOAD_NAME, self._job.body)
-            self._inputs[path] = stamp_input(path, len(self._job.body))
-            return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        if not self._request.files:
+            place_input(files, PAYLOAD, self._job.body, self._inputs)
+            return files.open_read(PAYLOAD)
+        if not inputs:
             self._directory.remember_empty()
-            return self._programs.null_fd
-        for file in self._request.files:
-            if file.content is None:
-                raise _bad(f"the input {file.name[:64]!a} is in a cache, which this worker has not")
-            path = write_input(self._directory.path, file.name, file.content)
-            self._inputs[path] = stamp_input(path, len(file.content))
+        for parts, content in inputs:
+            place_input(files, parts, content, self._inputs)
         return self._programs.null_fd
 
     def _spawn(self, argv: list[bytes], stdin: int) -> None:

@@ -1,0 +1,313 @@
+"""Access to files below one directory, and nowhere else.
+
+A directory is held open, and everything is reached from its descriptor one name at a time. No
+step follows a link, so a name means what lies below the directory even if a program replaced a
+folder by a link just before. Names from outside pass `rollq.base.names` first; what is found on
+the disk may have any name. Nothing here locks: two that use one `Beneath` at a time must not list
+the same folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from rollq.base.errors import ErrorCode, RemoteError
+from rollq.base.limits import FILE_NAME_PARTS_MAX
+from rollq.base.names import Parts
+from rollq.store.removal import open_folder, remove_entry
+
+CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+# Without O_NONBLOCK, opening a FIFO that took the place of a file would wait for ever.
+READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+COPY_BYTES: Final = 1024 * 1024
+IN_THE_WAY: Final = frozenset((errno.EEXIST, errno.ENOTDIR, errno.ELOOP, errno.EISDIR))
+NO_LINKS_HERE: Final = frozenset(
+    (errno.EXDEV, errno.EMLINK, errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
+)
+
+
+class Found(NamedTuple):
+    """Something below the directory."""
+
+    name: str
+    status: os.stat_result
+    problem: str  # why it must be left alone; empty: a plain file or a folder
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a plain file."""
+        return stat.S_ISREG(self.status.st_mode)
+
+
+class Beneath:
+    """One directory, held open until `close`.
+
+    Args:
+        root: Its path, which is ours and may lead through links.
+        parent: If given, `root` is one name in it, and no link.
+
+    Raises:
+        OSError: it cannot be opened, or is no directory.
+    """
+
+    __slots__ = ("fd",)
+
+    def __init__(self, root: str, parent: Beneath | None = None) -> None:
+        if parent is None:
+            self.fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+        else:
+            self.fd = open_folder(parent.fd, root)
+
+    def close(self) -> None:
+        """Let it go; safe to call twice."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+    def __enter__(self) -> Beneath:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
+
+    # --- the way in
+
+    def make_folders(self, parts: Parts) -> None:
+        """Make a folder and those above it, as far as they are missing.
+
+        Raises:
+            RemoteError: BAD_PAYLOAD, if a file or a link is in the way.
+            OSError: the disk's own reasons.
+        """
+        try:
+            with self._folder(parts, make=True):
+                pass
+        except OSError as error:
+            raise _refusal(parts, error) from None
+
+    def open_new(self, parts: Parts, mode: int = 0o644) -> int:
+        """Create a file, with the folders above it; returns a descriptor to write to.
+
+        Raises:
+            RemoteError: BAD_PAYLOAD, if something is in the way.
+            OSError: the disk's own reasons.
+        """
+        try:
+            if len(parts) == 1:
+                return os.open(parts[0], CREATE, mode, dir_fd=self.fd)
+            with self._folder(parts[:-1], make=True) as folder:
+                return os.open(parts[-1], CREATE, mode, dir_fd=folder)
+        except OSError as error:
+            raise _refusal(parts, error) from None
+
+    def replace(self, parts: Parts, content: bytes, mode: int = 0o644) -> None:
+        """Put a file in place, whole or not at all, instead of the file or link of its name.
+
+        Raises:
+            OSError: the disk's own reasons; a folder has its name; a file or link is on the way.
+        """
+        with self._folder(parts[:-1], make=True) as folder:
+            _replace(folder, parts[-1], content, mode)
+
+    def link(self, parts: Parts, source: str) -> bool:
+        """Give a file of ours one more name here; False if the file system cannot.
+
+        The two are one: whoever may write to one changes both, and so does a change of its times.
+
+        Raises:
+            RemoteError: BAD_PAYLOAD, if something is in the way.
+            OSError: the disk's own reasons.
+        """
+        try:
+            with self._folder(parts[:-1], make=True) as folder:
+                os.link(source, parts[-1], dst_dir_fd=folder, follow_symlinks=False)
+        except OSError as error:
+            if error.errno in NO_LINKS_HERE:
+                return False
+            raise _refusal(parts, error) from None
+        return True
+
+    def copy(self, parts: Parts, source_fd: int, mode: int = 0o644) -> None:
+        """Copy an open file of ours; its blocks are shared where the file system can do that.
+
+        Raises:
+            RemoteError: BAD_PAYLOAD, if something is in the way.
+            OSError: the disk's own reasons.
+        """
+        fd = self.open_new(parts, mode)
+        try:
+            _copy(source_fd, fd)
+        finally:
+            os.close(fd)
+
+    # --- the way out
+
+    def open_read(self, parts: Parts) -> int:
+        """Open a plain file; returns a descriptor to read from.
+
+        Raises:
+            OSError: it is not there, or is not a plain file, or a link is on the way.
+        """
+        with self._folder(parts[:-1], make=False) as folder:
+            fd = os.open(parts[-1], READ, dir_fd=folder)
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise OSError(errno.EINVAL, "not a plain file", parts[-1])
+        return fd
+
+    def read(self, found: Found) -> bytes:
+        """The content of a plain file that `walk` found, as long as it was then.
+
+        Raises:
+            OSError: it cannot be read, or another file has its name now.
+        """
+        fd = self.open_read(tuple(found.name.split("/")))
+        try:
+            now, then = os.fstat(fd), found.status
+            if (now.st_ino, now.st_dev, now.st_nlink) != (then.st_ino, then.st_dev, then.st_nlink):
+                raise OSError(errno.EINVAL, "another file has this name now", found.name)
+            content = os.read(fd, then.st_size) if then.st_size else b""
+            while len(content) < then.st_size and (more := os.read(fd, then.st_size)):
+                content += more
+            return content[: then.st_size]
+        finally:
+            os.close(fd)
+
+    def walk(self) -> Iterator[Found]:
+        """All that lies here, a folder before what is in it; nothing is opened but folders.
+
+        Whoever asks counts, and stops when it is too much.
+        """
+        return _walk(self.fd, "", 1)
+
+    # --- the end
+
+    def unlink(self, name: str) -> None:
+        """Remove a file that lies directly here; raises OSError."""
+        os.unlink(name, dir_fd=self.fd)
+
+    def remove(self, name: str) -> None:
+        """Remove what has this name directly here, with all that is in it, however deep.
+
+        Raises:
+            OSError: something is left: what cannot be removed, or a mounted file system.
+        """
+        remove_entry(self.fd, name)
+
+    @contextlib.contextmanager
+    def _folder(self, parts: Parts, *, make: bool) -> Iterator[int]:
+        """The descriptor of a folder, step by step, while the block runs."""
+        fd = self.fd
+        try:
+            for part in parts:
+                if make:
+                    with contextlib.suppress(FileExistsError):
+                        os.mkdir(part, dir_fd=fd)
+                below = open_folder(fd, part)
+                if fd != self.fd:
+                    os.close(fd)
+                fd = below
+            yield fd
+        finally:
+            if fd != self.fd:
+                os.close(fd)
+
+
+def settle_links(found: list[Found]) -> list[Found]:
+    """All that `walk` found, with a problem for each file that has a name elsewhere, too.
+
+    Its content may be anybody's: a link needs no right to read.
+    """
+    here = Counter(one.status.st_ino for one in found if one.status.st_nlink > 1)
+    if not here:
+        return found
+    return [
+        one._replace(problem="is also a file outside of the directory")
+        if not one.problem and one.is_file and one.status.st_nlink > max(here[one.status.st_ino], 1)
+        else one
+        for one in found
+    ]
+
+
+def write_all(fd: int, content: bytes) -> None:
+    """Write all of it; raises OSError."""
+    view = memoryview(content)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _replace(folder: int, name: str, content: bytes, mode: int) -> None:
+    beside = f".rollq-{os.urandom(8).hex()}"
+    fd = os.open(beside, CREATE, mode, dir_fd=folder)
+    try:
+        try:
+            write_all(fd, content)
+        finally:
+            os.close(fd)
+        os.rename(beside, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(beside, dir_fd=folder)
+        raise
+
+
+def _copy(source_fd: int, fd: int) -> None:
+    offset = 0
+    with contextlib.suppress(OSError):  # not between these file systems: by hand from here on
+        while count := os.copy_file_range(source_fd, fd, COPY_BYTES, offset):
+            offset += count
+    while data := os.pread(source_fd, COPY_BYTES, offset):
+        write_all(fd, data)
+        offset += len(data)
+
+
+def _walk(fd: int, above: str, depth: int) -> Iterator[Found]:
+    with os.scandir(fd) as entries:
+        for entry in entries:
+            name = above + entry.name
+            try:
+                status = entry.stat(follow_symlinks=False)
+            except FileNotFoundError:
+                continue  # somebody who outlived the program is at work
+            if stat.S_ISREG(status.st_mode):
+                yield Found(name, status, "")
+            elif not stat.S_ISDIR(status.st_mode):
+                is_link = stat.S_ISLNK(status.st_mode)
+                yield Found(name, status, "is a link" if is_link else "is not a plain file")
+            elif depth >= FILE_NAME_PARTS_MAX:
+                yield Found(name, status, "lies too deep")
+            elif status.st_dev != os.fstat(fd).st_dev:
+                yield Found(name, status, "is another file system")
+            else:
+                yield from _walk_folder(fd, entry.name, Found(name, status, ""), depth)
+
+
+def _walk_folder(fd: int, name: str, found: Found, depth: int) -> Iterator[Found]:
+    try:
+        below = open_folder(fd, name)
+    except OSError as error:
+        yield found._replace(problem=f"cannot be looked into: {error.strerror}")
+        return
+    try:
+        yield found
+        yield from _walk(below, f"{found.name}/", depth + 1)
+    finally:
+        os.close(below)
+
+
+def _refusal(parts: Parts, error: OSError) -> RemoteError | OSError:
+    """What to raise if a name could not be made: its own fault, or the disk's."""
+    if error.errno not in IN_THE_WAY:
+        return error
+    return RemoteError(
+        ErrorCode.BAD_PAYLOAD,
+        f"the file {'/'.join(parts)!a} cannot be put in place: "
+        "something else is there, or on the way: a file, a folder or a link",
+        "choose another name, or an empty folder",
+    )
