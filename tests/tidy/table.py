@@ -9,7 +9,10 @@ from __future__ import annotations
 CORE = ("base", "wire", "subjects", "raft", "grid", "policy")
 SHELL = (*CORE, "net", "store", "history", "observe")
 # What lies beside the roles is for all of them; a role never imports another role.
-ANY_ROLE = (*SHELL, "roles.service", "roles.persist", "roles.redial", "roles.dialogue")
+ANY_ROLE = (
+    *(*SHELL, "roles.service", "roles.persist", "roles.redial", "roles.dialogue"),
+    "roles.blobs",
+)
 
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "base": (),
@@ -41,6 +44,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
 # clock, chance and disk are handed in.
 PURE_PACKAGES = CORE
 PURE_MODULES = (
+    "roles.blobs.client_machine",
+    "roles.blobs.server_machine",
     "roles.client.multi_machine",
     "roles.member.driver",
     "roles.router.table",

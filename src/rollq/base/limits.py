@@ -196,5 +196,6 @@ BLOB_BYTES_MAX: Final = 1024**4
 BLOB_ASK_MAX: Final = 4_096  # digests in one message
 BLOB_ASKS_MAX: Final = 64  # of one link, not answered yet; beyond it nothing is read
 BLOB_ALIVE_MS: Final = 1_000  # a server that owes an answer says that it is at it
-BLOB_SILENCE_MS_MAX: Final = 15_000  # a peer that is waited for and says nothing is gone
+BLOB_STALL_TICKS_MAX: Final = 30  # and after so many of these without a word, the peer is gone
+BLOB_READ_BYTES: Final = 512 * 1024  # read from disk at once, and what a transfer gets in its turn
 BLOB_THREADS: Final = 4  # for disk and digests, of one server or client

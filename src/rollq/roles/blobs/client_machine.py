@@ -1,0 +1,205 @@
+"""The end of a link for blobs that dialled: it gives and takes. Pure; see `machine`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from rollq.base.digests import Digest, digest_to_text
+from rollq.base.errors import ErrorCode, LocalError, RemoteError, RollqError
+from rollq.base.limits import (
+    BLOB_STALL_TICKS_MAX,
+)
+from rollq.roles.blobs.failures import from_answer
+from rollq.roles.blobs.machine import Machine
+from rollq.roles.blobs.orders import (
+    Commit,
+    Found,
+    Moved,
+    Over,
+    Say,
+)
+from rollq.roles.blobs.receiving import Arrival
+from rollq.roles.blobs.sending import Departure
+from rollq.wire.blob_messages import (
+    COMPLETE,
+    BlobAsk,
+    BlobChunk,
+    BlobDrop,
+    BlobGet,
+    BlobGo,
+    BlobHave,
+    BlobInfo,
+    BlobMore,
+    BlobPut,
+    BlobStored,
+)
+from rollq.wire.messages import MessageId
+
+
+class ClientMachine(Machine):
+    """The end that dialled: it gives and takes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._offers: dict[Digest, tuple[int, int]] = {}  # number and size, until BlobGo
+        self._gets: dict[Digest, Arrival] = {}
+        self._informed: dict[int, None] = {}  # of these the size is confirmed: chunks count
+        self._asks: dict[MessageId, None] = {}
+        self._silent_ticks = 0
+
+    def ask(self, request_id: MessageId, digests: tuple[Digest, ...]) -> None:
+        """Who is there? Ends in `Found`."""
+        self._asks[request_id] = None
+        self._orders.append(Say(BlobAsk(request_id, digests)))
+
+    def put(self, digest: Digest, size: int) -> int:
+        """Give a blob; returns the number of the transfer, which ends in `Over`."""
+        if digest in self._offers or self._sending.get(digest) is not None:
+            raise LocalError(ErrorCode.BUG, f"{digest_to_text(digest)} is put twice at once")
+        number = self._next_number()
+        self._offers[digest] = (number, size)
+        self._orders.append(Say(BlobPut(digest, size)))
+        return number
+
+    def get(self, digest: Digest, size: int, offset: int) -> int:
+        """Take a blob from this offset on; returns the number, as `put`."""
+        if digest in self._gets:
+            raise LocalError(ErrorCode.BUG, f"{digest_to_text(digest)} is fetched twice at once")
+        arrival = Arrival(self._next_number(), digest, size)
+        arrival.begin(offset)
+        self._gets[digest] = self._arrivals[arrival.number] = arrival
+        if arrival.is_whole:
+            self._informed[arrival.number] = None
+            self._orders.append(Commit(arrival.number))
+        else:
+            self._orders.append(Say(BlobGet(digest, offset)))
+        return arrival.number
+
+    def drop(self, number: int, digest: Digest) -> None:
+        """Give a transfer up; it does not end in `Over`."""
+        if self._forget(number, digest):
+            self._orders.append(Say(BlobDrop(digest)))
+
+    def heard(self, message: Any) -> None:
+        """The member said something."""
+        self._silent_ticks = 0
+        CLIENT_HEARS[type(message)](self, message)
+
+    def committed(self, number: int) -> None:
+        """The order `Commit` is done."""
+        arrival = self._arrivals.get(number)
+        if arrival is not None:
+            self._end(number, arrival.digest, None)
+
+    def failed(self, number: int, digest: Digest, error: RollqError) -> None:
+        """An order of this transfer could not be done."""
+        if self._forget(number, digest):
+            self._orders += (Say(BlobDrop(digest)), Over(number, error))
+
+    def tick(self) -> bool:
+        """A second has passed; returns whether the member has owed us a word for too long."""
+        owed = bool(self._asks or self._offers or self._sending) or any(
+            not arrival.held_bytes for arrival in self._gets.values()
+        )
+        self._silent_ticks = self._silent_ticks + 1 if owed else 0
+        return self._silent_ticks > BLOB_STALL_TICKS_MAX
+
+    # --- words of the member
+
+    def _have(self, message: BlobHave) -> None:
+        if message.request_id in self._asks:
+            del self._asks[message.request_id]
+            self._orders.append(Found(message.request_id, message.sizes))
+
+    def _go(self, message: BlobGo) -> None:
+        digest = message.digest
+        offer = self._offers.get(digest)
+        if offer is None:
+            return
+        number, size = offer
+        if message.error:
+            self._end(number, digest, from_answer(message.error, message.detail, digest))
+        elif message.offset == COMPLETE:
+            self._orders.append(Moved(number, size))
+            self._end(number, digest, None)
+        elif not 0 <= message.offset <= size:
+            raise RemoteError(
+                ErrorCode.BAD_PAYLOAD, f"BlobGo: a blob of {size} bytes from {message.offset} on"
+            )
+        else:
+            del self._offers[digest]
+            departure = Departure(number, digest, size, message.offset)
+            self._departures[number] = departure
+            self._sending.add(departure)
+            self._orders.append(Moved(number, message.offset))
+
+    def _more(self, message: BlobMore) -> None:
+        departure = self._sending.get(message.digest)
+        if departure is not None:
+            self._sending.acknowledge(departure, message.offset)
+            self._orders.append(Moved(departure.number, message.offset))
+
+    def _stored(self, message: BlobStored) -> None:
+        departure = self._sending.get(message.digest)
+        if departure is None:
+            return
+        if message.error:
+            error = from_answer(message.error, message.detail, message.digest)
+            self._end(departure.number, message.digest, error)
+        elif departure.sent < departure.size:
+            raise RemoteError(ErrorCode.BAD_PAYLOAD, "BlobStored before all was sent")
+        else:
+            self._end(departure.number, message.digest, None)
+
+    def _info(self, message: BlobInfo) -> None:
+        arrival = self._gets.get(message.digest)
+        if arrival is None:
+            return
+        if message.error:
+            error = from_answer(message.error, message.detail, message.digest)
+            self._end(arrival.number, message.digest, error)
+        elif message.size != arrival.size:
+            text = f"{digest_to_text(message.digest)} has {message.size} bytes there"
+            wrong = RemoteError(ErrorCode.BLOB_CORRUPT, f"{text}, not {arrival.size}")
+            self.failed(arrival.number, message.digest, wrong)
+        else:
+            self._informed[arrival.number] = None
+
+    def _chunk(self, message: BlobChunk) -> None:
+        arrival = self._gets.get(message.digest)
+        if arrival is not None and arrival.number in self._informed:  # else of an earlier get
+            arrival.take(message)
+            write = arrival.next_write()
+            if write is not None:
+                self._orders.append(write)
+
+    def _has_moved(self, arrival: Arrival) -> None:
+        self._orders.append(Moved(arrival.number, arrival.written))
+
+    def _end(self, number: int, digest: Digest, error: RollqError | None) -> None:
+        self._forget(number, digest)
+        self._orders.append(Over(number, error))
+
+    def _forget(self, number: int, digest: Digest) -> bool:
+        if self._arrivals.pop(number, None) is not None:
+            del self._gets[digest]
+            self._informed.pop(number, None)
+            return True
+        if self._departures.pop(number, None) is not None:
+            self._sending.remove(digest)
+            return True
+        if self._offers.get(digest, (0, 0))[0] == number:
+            del self._offers[digest]
+            return True
+        return False
+
+
+CLIENT_HEARS: Final[dict[type, Callable[[ClientMachine, Any], None]]] = {
+    BlobHave: ClientMachine._have,
+    BlobGo: ClientMachine._go,
+    BlobChunk: ClientMachine._chunk,
+    BlobMore: ClientMachine._more,
+    BlobStored: ClientMachine._stored,
+    BlobInfo: ClientMachine._info,
+}

@@ -1,0 +1,246 @@
+"""Links for blobs: many transfers, some given up or stalled, and peers that break the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from rollq.base.errors import DiskError, ErrorCode, LocalError, RemoteError
+from rollq.base.limits import (
+    BLOB_ASK_MAX,
+    BLOB_ASKS_MAX,
+    BLOB_STALL_TICKS_MAX,
+)
+from rollq.roles.blobs.client_machine import ClientMachine
+from rollq.roles.blobs.orders import Close, Commit, Over, Say, Write
+from rollq.roles.blobs.server_machine import ServerMachine
+from rollq.wire.blob_messages import (
+    BlobAsk,
+    BlobChunk,
+    BlobDrop,
+    BlobGet,
+    BlobGo,
+    BlobHave,
+    BlobInfo,
+    BlobMore,
+    BlobPut,
+    BlobStored,
+)
+from tests.unit.roles.blob_world import (
+    OTHER,
+    READ,
+    WINDOW,
+    World,
+    digest_of,
+    server_with_put,
+    small_sizes,
+)
+
+BLOB = bytes(range(256)) * 3 + b"end"
+NAME = digest_of(BLOB)
+
+
+@pytest.fixture(autouse=True)
+def _small() -> Iterator[None]:
+    with small_sizes():
+        yield
+
+
+# --- several, given up, asked
+
+
+def test_transfers_take_turns() -> None:
+    world = World()
+    blobs = [bytes([number]) * 400 for number in range(1, 5)]
+    numbers = [world.put(blob) for blob in blobs]
+    most = 0
+    while len(world.over) < len(blobs):
+        world.step()
+        written = [len(world.partial.get(digest_of(blob), b"")) for blob in blobs]
+        if not world.stored:
+            most = max(most, max(written) - min(written))
+    assert sorted(world.over) == [(number, None) for number in numbers]
+    assert world.stored == {digest_of(blob): blob for blob in blobs}
+    assert most <= WINDOW
+
+
+def test_a_small_one_does_not_wait_for_a_large_one() -> None:
+    world = World()
+    world.put(bytes(100_000))
+    for _ in range(50):
+        world.step()
+    small = world.put(b"small")
+    for _ in range(60):
+        world.step()
+    assert world.over == [(small, None)]
+
+
+def test_a_dropped_put_leaves_nothing_and_may_begin_again() -> None:
+    world = World()
+    number = world.put(BLOB)
+    for _ in range(30):
+        world.step()
+    world.client.drop(number, NAME)
+    world.pump()
+    again = world.put(BLOB)
+    world.settle()
+    assert world.over == [(again, None)]
+    assert world.stored == {NAME: BLOB}
+
+
+def test_a_dropped_get_leaves_nothing_and_may_begin_again() -> None:
+    world = World()
+    world.stored[NAME] = BLOB
+    number = world.get(NAME, len(BLOB))
+    for _ in range(30):
+        world.step()
+    assert 0 < len(world.fetched[NAME]) < len(BLOB)
+    world.client.drop(number, NAME)
+    world.pump()
+    world.disk = [work for work in world.disk if not isinstance(work[1], Write)]
+    again = world.get(NAME, len(BLOB))
+    world.settle()
+    assert world.over == [(again, None)]
+    assert world.fetched[NAME] == BLOB
+
+
+def test_a_drop_of_what_waits_or_is_unknown() -> None:
+    server = ServerMachine()
+    server.heard(BlobGet(OTHER))
+    server.heard(BlobPut(NAME, 5))
+    server.take_orders()
+    server.heard(BlobDrop(OTHER))
+    server.heard(BlobDrop(NAME))
+    server.heard(BlobDrop(NAME))
+    assert server.take_orders() == [Close(1), Close(2)]
+    server.begun(2, 0)
+    server.opened(1, OTHER, 100)
+    server.failed(2, NAME, DiskError(ErrorCode.DISK_FAILED, "late"))
+    server.written(2)
+    server.committed(2)
+    server.vouched(2)
+    server.has_read(1, [])
+    assert server.take_orders() == []
+
+
+def test_who_has_what() -> None:
+    world = World()
+    world.stored[NAME] = BLOB
+    world.client.ask(bytes(16), (OTHER, NAME))
+    world.pump()
+    world.settle()
+    assert world.found == [(-1, len(BLOB))]
+    world.client.heard(BlobHave(bytes(16), (1, 1)))  # nobody asked
+    world.pump()
+    assert len(world.found) == 1
+
+
+def test_asks_are_bounded() -> None:
+    server = ServerMachine()
+    with pytest.raises(RemoteError):
+        server.heard(BlobAsk(bytes(16), (OTHER,) * (BLOB_ASK_MAX + 1)))
+    for number in range(BLOB_ASKS_MAX):
+        assert not server.is_busy
+        server.heard(BlobAsk(number.to_bytes(16, "big"), (OTHER,)))
+    assert server.is_busy
+    server.looked(bytes(16), (-1,))
+    assert not server.is_busy
+
+
+def test_a_link_that_is_gone_closes_everything() -> None:
+    server = server_with_put()
+    server.heard(BlobGet(OTHER))
+    server.heard(BlobGet(NAME))
+    server.take_orders()
+    server.opened(3, NAME, 100)
+    server.take_orders()
+    server.closed()
+    assert sorted(order.number for order in server.take_orders()) == [1, 2, 3]  # type: ignore[union-attr]
+    server.has_read(3, [])
+    assert server.take_orders() == []
+
+
+# --- time
+
+
+def test_a_server_that_owes_something_says_that_it_is_at_it() -> None:
+    server = server_with_put(10)
+    server.heard(BlobGet(NAME))
+    server.heard(BlobChunk(OTHER, 0, bytes(10)))
+    server.take_orders()
+    server.written(1)
+    assert Commit(1) in server.take_orders()
+    for _ in range(2 * BLOB_STALL_TICKS_MAX):
+        assert not server.tick()
+        assert server.take_orders() == [Say(BlobMore(NAME, 0)), Say(BlobMore(OTHER, 10))]
+
+
+def test_senders_and_receivers_that_stall_are_found() -> None:
+    server = server_with_put(10)
+    assert [server.tick() for _ in range(BLOB_STALL_TICKS_MAX + 1)][-2:] == [False, True]
+    server = ServerMachine()
+    server.heard(BlobGet(OTHER))
+    server.opened(1, OTHER, 100)
+    server.take_orders()
+    server.has_read(1, [BlobChunk(OTHER, 0, bytes(READ))])
+    assert [server.tick() for _ in range(BLOB_STALL_TICKS_MAX + 1)][-2:] == [False, True]
+
+
+def test_a_member_that_says_nothing_is_found() -> None:
+    client = ClientMachine()
+    assert not any(client.tick() for _ in range(2 * BLOB_STALL_TICKS_MAX))  # nothing is owed
+    client.put(OTHER, 10)
+    assert [client.tick() for _ in range(BLOB_STALL_TICKS_MAX + 1)][-2:] == [False, True]
+    client.heard(BlobMore(OTHER, 0))
+    assert not client.tick()
+
+
+# --- a member that breaks the rules
+
+
+def test_a_client_that_is_told_nonsense_ends_the_link() -> None:
+    client = ClientMachine()
+    client.put(OTHER, 10)
+    with pytest.raises(RemoteError):
+        client.heard(BlobGo(OTHER, 11))
+    client.heard(BlobGo(OTHER, 0))
+    with pytest.raises(RemoteError):
+        client.heard(BlobMore(OTHER, 10))
+    with pytest.raises(RemoteError):
+        client.heard(BlobStored(OTHER))
+    for stray in (BlobGo(NAME, 0), BlobStored(NAME), BlobInfo(NAME, 5), BlobMore(NAME, 5)):
+        client.heard(stray)
+
+
+def test_a_client_does_not_move_one_blob_twice_at_once() -> None:
+    client = ClientMachine()
+    client.put(OTHER, 10)
+    client.get(OTHER, 10, 0)
+    with pytest.raises(LocalError):
+        client.put(OTHER, 10)
+    with pytest.raises(LocalError):
+        client.get(OTHER, 10, 0)
+
+
+def test_errors_of_newer_members_are_told_as_they_are() -> None:
+    client = ClientMachine()
+    client.put(OTHER, 10)
+    client.take_orders()
+    client.heard(BlobGo(OTHER, 0, 9_999, "of tomorrow"))
+    [over] = client.take_orders()
+    assert isinstance(over, Over)
+    assert over.error is not None
+    assert "9999: of tomorrow" in over.error.message
+
+
+def test_a_file_of_ours_that_cannot_be_read_is_given_up() -> None:
+    client = ClientMachine()
+    number = client.put(OTHER, 10)
+    client.heard(BlobGo(OTHER, 0))
+    client.take_orders()
+    error = DiskError(ErrorCode.DISK_FAILED, "bad sector")
+    client.failed(number, OTHER, error)
+    assert client.take_orders() == [Say(BlobDrop(OTHER)), Over(number, error)]
+    client.failed(number, OTHER, error)
+    assert client.take_orders() == []
