@@ -61,6 +61,8 @@ SNAPSHOT_META_BYTES_MAX: Final = 1024 * 1024
 SPARE_SEGMENTS_MAX: Final = 2  # recycled log files that wait for the next rotation
 PEER_NOTES_MAX: Final = 64  # boots of peers that a disk remembers; a group has at most a few
 BROKEN_COPIES_MAX: Final = 16  # damaged files kept for people to look at, per kind
+# Of a large file that is written beside the log: a sync of the log waits for no more than this.
+SYNC_BYTES: Final = 2 * 1024 * 1024
 OPEN_FILES_MAX: Final = 64  # kept open; those with writes that are not synced come on top
 # A snapshot is worth it after this much log and history; sooner when there is nothing else to do.
 SNAPSHOT_LOG_BYTES_MIN: Final = 32 * 1024 * 1024

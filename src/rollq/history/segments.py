@@ -16,6 +16,7 @@ from zlib import crc32
 import msgspec
 
 from rollq.base.errors import DiskError, ErrorCode, LocalError
+from rollq.base.limits import SYNC_BYTES
 from rollq.store.disk import BROKEN, Disk, prune_broken
 
 FOLDER: Final = "history"
@@ -246,6 +247,8 @@ class Segments:
     def _put(self, name: str, offset: int, crc: int, piece: bytearray) -> tuple[int, int]:
         """Write a piece and empty it; returns where the next goes and the checksum so far."""
         self._disk.write(name, offset, bytes(piece))
+        if offset // SYNC_BYTES != (offset + len(piece)) // SYNC_BYTES:
+            self._disk.sync(name)
         offset, crc = offset + len(piece), crc32(piece, crc)
         piece.clear()
         return offset, crc

@@ -26,6 +26,7 @@ from rollq.base.limits import (
     SNAPSHOT_CHUNK_BYTES_MAX,
     SNAPSHOT_META_BYTES_MAX,
     SNAPSHOTS_KEPT,
+    SYNC_BYTES,
 )
 from rollq.raft.types import Config, SnapshotMeta
 from rollq.store.disk import BROKEN, Disk, prune_broken
@@ -38,7 +39,6 @@ MAGIC: Final = b"RQS\x01"
 VERSION: Final = 1
 READ_BYTES: Final = 1024 * 1024
 WRITE_BYTES: Final = 1024 * 1024
-SYNC_BYTES: Final = 8 * 1024 * 1024
 READ_FIRST_BYTES: Final = 4096  # nearly every header fits
 NO_DIGEST: Final = bytes(hashlib.sha256().digest_size)
 
@@ -94,7 +94,7 @@ class Snapshots:
             digest.update(piece)
             offset += len(piece)
             unsynced_bytes += len(piece)
-            if unsynced_bytes >= SYNC_BYTES:  # else the log's next sync waits behind all of it
+            if unsynced_bytes >= SYNC_BYTES:
                 self._disk.sync(SAVING)
                 unsynced_bytes = 0
         if offset != end:
