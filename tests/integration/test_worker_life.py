@@ -13,6 +13,7 @@ import pytest
 
 from rollq.base.errors import DiskError, ErrorCode, LocalError, RollqError
 from rollq.base.jobs import JobOptions
+from rollq.roles.worker import executor
 from rollq.roles.worker.node import WorkerNode
 from rollq.roles.worker.results import ResultTable
 from rollq.roles.worker.setup import NodeSetup
@@ -43,6 +44,27 @@ def test_a_finished_attempt_is_not_run_again_after_a_restart(tmp_path: Path) -> 
             await eventually(lambda: not node.machine.holding)
         async with running(tmp_path) as (_, member):
             assert member.hellos[0].holding == ()
+
+    asyncio.run(story())
+
+
+def test_what_ended_and_was_not_told_yet_survives_a_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executor, "TELL_MS", 3_600_000)
+    write_program(tmp_path, "quick", "")
+    write_program(tmp_path, "long", "exec sleep 1000\n")
+
+    async def story() -> None:
+        async with running(tmp_path, slots=1) as (node, member):
+            for number, program in enumerate(("quick", "long", "quick"), 1):
+                member.assign(number, program)
+            await eventually(lambda: node._executor is not None and node._executor._ends)
+            await node.stop()
+            assert all(not isinstance(said, wire.AckJob) for said in member.received)
+        async with running(tmp_path, slots=1) as (_, member):
+            assert [ref.job_id for ref in member.hellos[0].holding] == [job_id(1)]
+            await member.outcome(1)
 
     asyncio.run(story())
 

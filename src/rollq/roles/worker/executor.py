@@ -112,6 +112,11 @@ class Executor:
             self._pool = WarmPool(self._watch, self._family, self._setup.apps, self._setup.slots)
             await self._pool.start()
 
+    def take_untold(self) -> list[StoredResult]:
+        """What ended and waits to be told with others; it is told to nobody else."""
+        ends, self._ends = self._ends, []
+        return ends
+
     async def close(self) -> None:
         """End everything that runs and wait for it; nothing is emitted any more."""
         self._on_end = self._on_fail = _nobody
@@ -294,8 +299,7 @@ class Executor:
             self._telling.cancel()
             self._telling = None
         if self._ends:
-            ends, self._ends = self._ends, []
-            self._on_end(ends)
+            self._on_end(self.take_untold())
 
     def _not_started(self, ref: AttemptRef, detail: str) -> None:
         del self._running[ref]

@@ -367,6 +367,7 @@ class WorkerNode:
                 link.send(wire.Goodbye("stopped"))
             link.close("stopped")
         assert self._executor is not None, "started"
+        self._writer.store(self._executor.take_untold())  # offered at the next start, not run again
         await self._executor.close()
         await self._writer.close()
         log.info("stopped")
