@@ -167,15 +167,14 @@ class Beneath:
         Raises:
             OSError: it cannot be read, or another file has its name now.
         """
-        fd = self.open_read(tuple(found.name.split("/")))
+        folder, _, name = found.name.rpartition("/")
+        if folder:
+            with self._folder(tuple(folder.split("/")), make=False) as below:
+                fd = os.open(name, READ, dir_fd=below)
+        else:
+            fd = os.open(name, READ, dir_fd=self.fd)
         try:
-            now, then = os.fstat(fd), found.status
-            if (now.st_ino, now.st_dev, now.st_nlink) != (then.st_ino, then.st_dev, then.st_nlink):
-                raise OSError(errno.EINVAL, "another file has this name now", found.name)
-            content = os.read(fd, then.st_size) if then.st_size else b""
-            while len(content) < then.st_size and (more := os.read(fd, then.st_size)):
-                content += more
-            return content[: then.st_size]
+            return _read_same(fd, found)
         finally:
             os.close(fd)
 
@@ -233,6 +232,17 @@ def settle_links(found: list[Found]) -> list[Found]:
         else one
         for one in found
     ]
+
+
+def _read_same(fd: int, found: Found) -> bytes:
+    now, then = os.fstat(fd), found.status
+    if (now.st_ino, now.st_dev, now.st_nlink) != (then.st_ino, then.st_dev, then.st_nlink):
+        raise OSError(errno.EINVAL, "another file has this name now", found.name)
+    size = then.st_size
+    content = os.read(fd, size) if size else b""
+    while len(content) < size and (more := os.read(fd, size - len(content))):
+        content += more
+    return content
 
 
 def write_all(fd: int, content: bytes) -> None:

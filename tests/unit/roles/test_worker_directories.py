@@ -48,10 +48,6 @@ def taken(parent: Path) -> tuple[Directories, Directory]:
     return directories, directory
 
 
-def path_of(directory: Directory) -> str:
-    return os.fsdecode(directory.name)
-
-
 def given_back(directories: Directories, directory: Directory) -> Ending:
     ending = Ending()
     directories.give(directory, {}, ending)
@@ -69,13 +65,13 @@ def test_one_that_nobody_touched_comes_back_unseen(tmp_path: Path) -> None:
 def test_a_file_is_found_however_fast_it_was_written(tmp_path: Path, sets_time_back: bool) -> None:
     directories, directory = taken(tmp_path)
     for number in range(50):
-        then = os.stat(path_of(directory))
-        Path(path_of(directory), "out").write_text("x")
-        if sets_time_back and os.stat(path_of(directory)).st_ctime_ns != then.st_ctime_ns:
-            os.utime(path_of(directory), ns=(then.st_atime_ns, then.st_mtime_ns))
+        then = os.stat(directory.path)
+        Path(directory.path, "out").write_text("x")
+        if sets_time_back and os.stat(directory.path).st_ctime_ns != then.st_ctime_ns:
+            os.utime(directory.path, ns=(then.st_atime_ns, then.st_mtime_ns))
         assert given_back(directories, directory).archive is not None, number
         assert directories.take() is directory
-        assert os.listdir(path_of(directory)) == []
+        assert os.listdir(directory.path) == []
         directory.remember_empty()
 
 
@@ -95,15 +91,15 @@ def test_inputs_of_an_earlier_job_are_no_outputs_of_the_next(tmp_path: Path) -> 
 def test_one_that_is_not_as_it_was_is_not_used_again(tmp_path: Path, what: str) -> None:
     directories, directory = taken(tmp_path)
     if what == "mode":
-        os.chmod(path_of(directory), 0o755)
+        os.chmod(directory.path, 0o755)
     elif what == "nested":
-        os.mkdir(f"{path_of(directory)}/deep")
+        os.mkdir(f"{directory.path}/deep")
     else:
-        os.rename(path_of(directory), f"{path_of(directory)}.away")
-        os.mkdir(path_of(directory), 0o700)
+        os.rename(directory.path, f"{directory.path}.away")
+        os.mkdir(directory.path, 0o700)
     ending = given_back(directories, directory)
     assert bool(ending.notes) is (what == "replaced")
-    assert os.path.exists(path_of(directory)) is (what == "replaced")
+    assert os.path.exists(directory.path) is (what == "replaced")
     assert directories.take() is not directory
 
 

@@ -212,6 +212,8 @@ def test_a_file_that_another_took_the_place_of_is_not_read(tmp_path: Path) -> No
             files.read(found)
         (directory / "a").unlink()
         os.mkfifo(directory / "a")
-        with pytest.raises(OSError, match="not a plain file"):
+        with pytest.raises(OSError, match="another file"):
             files.read(found)
+        with pytest.raises(OSError, match="not a plain file"):
+            files.open_read(("a",))
     assert stat.S_ISFIFO((directory / "a").lstat().st_mode)

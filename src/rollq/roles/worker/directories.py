@@ -26,12 +26,12 @@ LONG_AGO_NS: Final = 1_000_000_000 * 1_000_000_000  # in 2001: whatever is added
 class Directory:
     """One directory, held open, and how to know it again."""
 
-    __slots__ = ("_entry", "_identity", "_parent", "_untouched", "files", "name")
+    __slots__ = ("_entry", "_identity", "_parent", "_untouched", "files", "path")
 
     def __init__(self, parent: Beneath, above: str, entry: str) -> None:
         self._parent = parent
         self._entry = entry
-        self.name = os.fsencode(f"{above}/{entry}")
+        self.path = f"{above}/{entry}"  # to tell people
         os.mkdir(entry, 0o700, dir_fd=parent.fd)
         self.files = Beneath(entry, parent)
         status = os.fstat(self.files.fd)
@@ -164,4 +164,4 @@ def _removed(directory: Directory, removal: Future[None]) -> None:
 
 
 def _left_behind(directory: Directory, error: BaseException) -> None:
-    log.warning("the job directory %s is left behind: %s", os.fsdecode(directory.name), error)
+    log.warning("the job directory %s is left behind: %s", directory.path, error)

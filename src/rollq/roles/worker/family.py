@@ -22,7 +22,7 @@ from typing import Any, Final
 import psutil  # type: ignore[import-untyped]
 
 from rollq.roles.worker import guard_main
-from rollq.roles.worker.spawn import Spawner, environ_bytes
+from rollq.roles.worker.spawn import Cwd, Spawner, environ_bytes
 
 PR_SET_CHILD_SUBREAPER: Final = 36
 STAT_GROUP: Final = 2  # of the fields of /proc/PID/stat that follow the name in brackets
@@ -75,7 +75,7 @@ class Family:
             os.waitpid(self._guard_pid, 0)
 
     def spawn(
-        self, argv: Sequence[bytes], env: Sequence[bytes], cwd: bytes, stdio: tuple[int, int, int]
+        self, argv: Sequence[bytes], env: Sequence[bytes], cwd: Cwd, stdio: tuple[int, int, int]
     ) -> int:
         """Start a program; raises OSError."""
         self._run_count += 1

@@ -16,7 +16,7 @@ from rollq.base.limits import (
     INLINE_BYTES_MAX,
     NOTE_BYTES_MAX,
 )
-from rollq.base.names import NameTree
+from rollq.base.names import NameTree, checked_name
 from rollq.roles.worker.inputs import Stamps
 from rollq.store.archive import pack
 from rollq.store.beneath import Beneath, Found, settle_links
@@ -79,10 +79,10 @@ def collect_outputs(directory: Beneath, inputs: Stamps, ending: Ending) -> list[
 def _readable(
     directory: Beneath, outputs: list[Found], ending: Ending
 ) -> Iterator[tuple[str, bytes, int]]:
-    tree = NameTree()
+    check = NameTree().add if len(outputs) > 1 else checked_name
     for one in outputs:
         try:
-            tree.add(one.name)
+            check(one.name)
             yield one.name, directory.read(one), one.status.st_mode
         except RemoteError as error:
             ending.notes.append(f"{error.message}: left out")

@@ -179,7 +179,7 @@ class ProgramRun:
         self._started_s = time.perf_counter()
         try:
             self._pid = self._programs.family.spawn(
-                argv, env, self._directory.name, (stdin, out_end, err_end)
+                argv, env, self._directory.files.fd, (stdin, out_end, err_end)
             )
         except OSError as error:
             raise _cannot_start(job.exec_name, error) from None

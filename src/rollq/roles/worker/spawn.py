@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 SETPGROUP: Final = 0x02  # group 0: one of its own
 SETSIGDEF: Final = 0x04
@@ -29,6 +29,9 @@ EXTRA_ENV_MAX: Final = 8
 # Python ignores these; a program must find them as every program expects.
 RESET_SIGNALS: Final = (signal.SIGPIPE, signal.SIGXFSZ)
 
+# A directory by path, or one that is open: what has its path by now does not matter then.
+Cwd: TypeAlias = bytes | int
+
 
 class Spawner:
     """Starts programs with one environment, to which each adds its own few variables."""
@@ -39,7 +42,7 @@ class Spawner:
         self._envp = (ctypes.c_char_p * (len(self._environ) + EXTRA_ENV_MAX + 1))(*self._environ)
         self._libc = _load_libc()
         self._attributes = None if self._libc is None else _make_attributes(self._libc)
-        self._actions: dict[tuple[bytes, tuple[int, int, int]], Any] = {}
+        self._actions: dict[tuple[Cwd, tuple[int, int, int]], Any] = {}
         self._pid = ctypes.c_int()
         self._pid_place = ctypes.byref(self._pid)
 
@@ -47,7 +50,7 @@ class Spawner:
         self,
         argv: Sequence[bytes],
         extra_env: Sequence[bytes],
-        cwd: bytes,
+        cwd: Cwd,
         stdio: tuple[int, int, int],
     ) -> int:
         """Start `argv[0]` in a process group of its own; returns its pid.
@@ -77,7 +80,7 @@ class Spawner:
         _check(code, argv[0])
         return self._pid.value
 
-    def _make_actions(self, cwd: bytes, stdio: tuple[int, int, int]) -> Any:
+    def _make_actions(self, cwd: Cwd, stdio: tuple[int, int, int]) -> Any:
         """What to do in the new process. Directories and descriptors come back, so it is kept."""
         libc = self._libc
         if len(self._actions) >= ACTIONS_KEPT_MAX:
@@ -85,7 +88,10 @@ class Spawner:
             libc.posix_spawn_file_actions_destroy(oldest)
         actions = ctypes.create_string_buffer(ACTIONS_BYTES)
         _check(libc.posix_spawn_file_actions_init(actions), b"")
-        _check(libc.posix_spawn_file_actions_addchdir_np(actions, cwd), cwd)
+        if isinstance(cwd, int):
+            _check(libc.posix_spawn_file_actions_addfchdir_np(actions, cwd), b"")
+        else:
+            _check(libc.posix_spawn_file_actions_addchdir_np(actions, cwd), cwd)
         for place, fd in enumerate(stdio):
             _check(libc.posix_spawn_file_actions_adddup2(actions, fd, place), b"")
         self._actions[cwd, stdio] = actions
@@ -101,8 +107,9 @@ def _load_libc() -> Any:
     if sys.platform != "linux":
         return None
     libc = ctypes.CDLL(None)
-    if not hasattr(libc, "posix_spawn_file_actions_addchdir_np"):
+    if not hasattr(libc, "posix_spawn_file_actions_addfchdir_np"):
         return None
+    libc.posix_spawn_file_actions_addfchdir_np.argtypes = [ctypes.c_char_p, ctypes.c_int]
     libc.posix_spawn_file_actions_addchdir_np.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
     libc.posix_spawn_file_actions_adddup2.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_int]
     libc.posix_spawnattr_setflags.argtypes = [ctypes.c_char_p, ctypes.c_short]
@@ -130,12 +137,12 @@ def _check(code: int, path: bytes) -> None:
 
 
 def _spawn_by_subprocess(
-    argv: Sequence[bytes], environ: Sequence[bytes], cwd: bytes, stdio: tuple[int, int, int]
+    argv: Sequence[bytes], environ: Sequence[bytes], cwd: Cwd, stdio: tuple[int, int, int]
 ) -> int:
     env = dict(entry.split(b"=", 1) for entry in environ)
     process = subprocess.Popen(  # waited for by its pid
         list(argv),
-        cwd=cwd,
+        cwd=b"/dev/fd/%d" % cwd if isinstance(cwd, int) else cwd,
         env=env,
         stdin=stdio[0],
         stdout=stdio[1],
