@@ -236,7 +236,8 @@ def settle_links(found: list[Found]) -> list[Found]:
 
 def _read_same(fd: int, found: Found) -> bytes:
     now, then = os.fstat(fd), found.status
-    if (now.st_ino, now.st_dev, now.st_nlink) != (then.st_ino, then.st_dev, then.st_nlink):
+    same = (now.st_ino, now.st_dev, now.st_nlink) == (then.st_ino, then.st_dev, then.st_nlink)
+    if not same or not stat.S_ISREG(now.st_mode):  # numbers of removed files are used again
         raise OSError(errno.EINVAL, "another file has this name now", found.name)
     size = then.st_size
     content = os.read(fd, size) if size else b""
