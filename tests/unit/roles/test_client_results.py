@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ from rollq.base.errors import ErrorCode, RemoteError
 from rollq.grid.commands import Cause
 from rollq.roles.client import results
 from rollq.roles.client.results import JobError, Result
+from rollq.store.archive import pack
 from rollq.wire import messages as wire
 from rollq.wire.models import JobResult, encode_model
 
@@ -105,3 +107,34 @@ def test_a_report_with_unknown_fields_is_read() -> None:
         {"JobId": "x", "ClientId": None, "ExecName": "e", "Status": "OK", "New": 1, "Stdout": "s"}
     )
     assert Result(wire.Result(ID, "done", 0, raw)).stdout == "s"
+
+
+def test_files_are_saved_below_a_folder_and_not_through_links(tmp_path: Path) -> None:
+    folder, precious = tmp_path / "out" / "here", tmp_path / "precious"
+    precious.write_bytes(b"precious")
+    assert Result(wire.Result(ID, "done", 0, report())).save_files(folder) == []
+    assert not folder.exists()
+    folder.mkdir(parents=True)
+    (folder / "a").symlink_to(precious)
+    (folder / "b").write_bytes(b"old")
+    archive = pack([("a", b"1", 0o644), ("b", b"2", 0o644), ("c/d", b"3", 0o644)])
+    result = Result(wire.Result(ID, "done", 0, report(output_archive=archive)))
+    assert result.save_files(folder) == ["a", "b", "c/d"]
+    assert [(folder / name).read_bytes() for name in ("a", "b", "c/d")] == [b"1", b"2", b"3"]
+    assert precious.read_bytes() == b"precious"
+    (folder / "c" / "d").unlink()
+    (folder / "c").rmdir()
+    (folder / "c").symlink_to(tmp_path)
+    with pytest.raises(NotADirectoryError):
+        result.save_files(folder)
+    assert not (tmp_path / "d").exists()
+
+
+@pytest.mark.parametrize("name", ["../evil", "/evil", "a/../../evil", "evil\\x", "nul"])
+def test_an_archive_with_a_bad_name_writes_nothing(tmp_path: Path, name: str) -> None:
+    archive = zipped(**{"good": b"1", name: b"2"})
+    result = Result(wire.Result(ID, "done", 0, report(output_archive=archive)))
+    with pytest.raises(RemoteError) as caught:
+        result.save_files(tmp_path)
+    assert ascii(name) in caught.value.message
+    assert list(tmp_path.iterdir()) == []

@@ -54,6 +54,14 @@ def test_arguments_are_strings(args: Any) -> None:
     assert "payload" in caught.value.hint
 
 
+@pytest.mark.parametrize("names", [["../x"], ["/x"], ["a", "A"], ["a", "a/b"], ["\ud800"]])
+def test_files_that_no_worker_would_take_are_refused_at_once(names: list[str]) -> None:
+    with pytest.raises(LocalError) as caught:
+        body_of(JobSpec("calc", files=dict.fromkeys(names, b"")), ID, "me")
+    assert caught.value.code is ErrorCode.BAD_OPTIONS
+    assert ascii(names[-1]) in caught.value.message
+
+
 def test_one_string_is_one_argument() -> None:
     assert decode_model(body_of(JobSpec("calc", "abc"), ID, "me"), JobRequest).args == ("abc",)
 
