@@ -73,6 +73,11 @@ LOG_TAIL_BYTES: Final = 8 * 1024 * 1024  # of applied entries in memory, for pee
 HOT_BODIES_BYTES_MAX: Final = 16 * 1024 * 1024
 SPILL_FILE_BYTES: Final = 64 * 1024 * 1024
 SPILL_BLOCKS_MAX: Final = 64  # of 64 KiB, cached of what is read back
+# Blobs are read and hashed in pieces of this size.
+BLOB_PIECE_BYTES: Final = 1024 * 1024
+BLOB_ROOM_BYTES: Final = 64 * 1024 * 1024  # blobs leave so much of a disk free, for the log
+BLOB_UPLOAD_BYTES: Final = 8 * 1024 * 1024  # one part of an upload to S3, held in memory
+BLOB_UPLOAD_PARTS_MAX: Final = 9_000  # S3 takes 10,000; larger blobs go in larger parts
 
 # Worker.
 DEDUP_RECORDS_MAX: Final = 4_096
