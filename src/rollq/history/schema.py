@@ -63,11 +63,11 @@ def _row(index: int, ordinal: int, stamp_ms: int, event: Event) -> Row:
         ordinal,
         stamp_ms,
         event.kind,
-        guid_to_text(event.job_id) if event.job_id else "",
+        _text(event.job_id) if event.job_id else "",
         event.client_id,
         event.queue,
         event.exec_name,
-        _worker_text(event.worker_id) if event.worker_id else "",
+        _text(event.worker_id) if event.worker_id else "",
         event.attempt,
         event.fence,
         event.priority,
@@ -81,11 +81,11 @@ def _row(index: int, ordinal: int, stamp_ms: int, event: Event) -> Row:
         event.peak_bytes,
         event.body_bytes,
         event.count,
-        guid_to_text(event.array_id) if event.array_id else "",
+        _text(event.array_id) if event.array_id else "",
         event.detail,
     )
 
 
 _encode = msgspec.json.Encoder().encode
-_worker_text = lru_cache(1_024)(guid_to_text)  # there are few, and each is in many rows
+_text = lru_cache(16_384)(guid_to_text)  # the rows of one job are not far from each other
 _decoder = msgspec.json.Decoder(Row)

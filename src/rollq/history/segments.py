@@ -79,13 +79,15 @@ class Segments:
         """Write the lines of a range, as for `seal`, and sync them."""
         offset, count, crc, seen = 0, 0, 0, first
         piece = bytearray()
+        alike = b"\n"  # how other lines of the index that was seen last begin
         for line in lines:
-            index = index_of(line)
-            if not seen <= index <= last or b"\n" in line:
-                raise LocalError(
-                    ErrorCode.BUG, f"history line {index} does not belong into {first}..{last}"
-                )
-            seen = index
+            if not line.startswith(alike):
+                index = index_of(line)
+                if not seen <= index <= last:
+                    raise _misplaced(index, first, last)
+                seen, alike = index, b"%b%d," % (_PREFIX, index)
+            if b"\n" in line:
+                raise _misplaced(seen, first, last)
             count += 1
             piece += line
             piece += b"\n"
@@ -319,6 +321,10 @@ def index_of(line: bytes) -> int:
     if not line.startswith(_PREFIX) or not digits.isdigit():
         raise LocalError(ErrorCode.BUG, f"not a history line: {line[:40]!r}")
     return int(digits)
+
+
+def _misplaced(index: int, first: int, last: int) -> LocalError:
+    return LocalError(ErrorCode.BUG, f"history line {index} does not belong into {first}..{last}")
 
 
 def _footer_crc(version: int, first: int, last: int, count: int, lines_crc: int) -> int:
