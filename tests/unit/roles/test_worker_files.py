@@ -168,6 +168,15 @@ def test_what_is_not_the_jobs_own_plain_file_stays_where_it_is(
     assert secret.read_bytes() == SECRET
 
 
+def test_of_many_that_are_left_out_some_are_named(tmp_path: Path) -> None:
+    for number in range(8):
+        (tmp_path / f"l{number}").symlink_to("nowhere")
+    _, ending = collected(tmp_path)
+    (note,) = ending.notes
+    assert note.startswith("left out: 'l0' is a link; 'l1' is a link")
+    assert note.endswith("'l4' is a link; and 3 more")
+
+
 def test_links_among_the_outputs_are_files(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"1")
     os.link(tmp_path / "a", tmp_path / "b")
@@ -191,7 +200,7 @@ def test_a_file_that_cannot_be_read_is_named(
     monkeypatch.setattr(os, "open", refuse)
     outputs, ending = collected(tmp_path)
     assert outputs == {"a": b"1"}
-    assert ending.notes == ["'locked' cannot be read: Permission denied"]
+    assert ending.notes == ["left out: 'locked' cannot be read: Permission denied"]
 
 
 def test_a_file_that_another_took_the_place_of_is_not_read(tmp_path: Path) -> None:

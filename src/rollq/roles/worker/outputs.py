@@ -23,6 +23,9 @@ from rollq.store.beneath import Beneath, Found, settle_links
 from rollq.wire.messages import AssignJob
 from rollq.wire.models import STATUS_FAILED, STATUS_OK, JobResult, encode_model
 
+LEFT_OUT_SHOWN: Final = 5  # files that are not returned, in the note
+NAME_CHARS_SHOWN: Final = 64
+
 
 class Ending(Struct, gc=False):
     """How an execution ended, before it is a result."""
@@ -55,6 +58,7 @@ def collect_outputs(directory: Beneath, inputs: Stamps, ending: Ending) -> list[
             ending.notes.append(f"more than {ARCHIVE_FILES_MAX} files: none returned")
             return None
     outputs: list[Found] = []
+    left_out: list[str] = []
     files: list[str] | None = []
     for one in settle_links(found):
         is_file = one.is_file
@@ -63,7 +67,7 @@ def collect_outputs(directory: Beneath, inputs: Stamps, ending: Ending) -> list[
         elif files is not None:
             files.append(one.name)
         if one.problem:
-            ending.notes.append(f"{one.name[:64]!a} {one.problem}: left out")
+            left_out.append(f"{one.name[:NAME_CHARS_SHOWN]!a} {one.problem}")
         elif is_file and inputs.get(one.name) != (one.status.st_size, one.status.st_mtime_ns):
             outputs.append(one)
     raw_bytes = sum(one.status.st_size for one in outputs)
@@ -72,12 +76,15 @@ def collect_outputs(directory: Beneath, inputs: Stamps, ending: Ending) -> list[
             f"{len(outputs)} output files of {raw_bytes} bytes are too large inline"
         )
     elif outputs:
-        ending.archive = pack(_readable(directory, sorted(outputs), ending))
+        ending.archive = pack(_readable(directory, sorted(outputs), left_out))
+    if left_out:
+        more = f"; and {len(left_out) - LEFT_OUT_SHOWN} more" * (len(left_out) > LEFT_OUT_SHOWN)
+        ending.notes.append(f"left out: {'; '.join(sorted(left_out)[:LEFT_OUT_SHOWN])}{more}")
     return files
 
 
 def _readable(
-    directory: Beneath, outputs: list[Found], ending: Ending
+    directory: Beneath, outputs: list[Found], left_out: list[str]
 ) -> Iterator[tuple[str, bytes, int]]:
     check = NameTree().add if len(outputs) > 1 else checked_name
     for one in outputs:
@@ -85,9 +92,9 @@ def _readable(
             check(one.name)
             yield one.name, directory.read(one), one.status.st_mode
         except RemoteError as error:
-            ending.notes.append(f"{error.message}: left out")
+            left_out.append(error.message)
         except OSError as error:
-            ending.notes.append(f"{one.name[:64]!a} cannot be read: {error.strerror}")
+            left_out.append(f"{one.name[:NAME_CHARS_SHOWN]!a} cannot be read: {error.strerror}")
 
 
 def encode_result(job: AssignJob, ending: Ending) -> bytes:
