@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from rollq.cli import (
+    blobs,
     cancel,
     client,
     clientx,
@@ -102,7 +103,7 @@ for module in (
     *(client, clientx, demo3, demo, doctor),
 ):
     module.register(app)
-GROUPS = [group.app for group in (dlq, queue, cluster, settings, history, wal)]
+GROUPS = [group.app for group in (dlq, queue, cluster, settings, history, wal, blobs)]
 for group in GROUPS:
     app.add_typer(group)
 for branch in (app, *GROUPS):

@@ -35,9 +35,10 @@ class Keeper:
         for blob in store.digests():
             self._keep(self._row(blob.digest), blob.size, blob.mtime_ms)
         self._pin_all(pins)
-        used_ms = self._index.used_ms
-        for row in sorted(self._index.rows(), key=used_ms.__getitem__):
-            self._settle(row, used_ms[row])
+        index = self._index
+        free = (row for row in index.rows() if not index.pins[row])
+        for row in sorted(free, key=index.used_ms.__getitem__):
+            index.list_newest(row, index.used_ms[row])
 
     # --- what is there
 

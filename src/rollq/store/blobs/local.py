@@ -29,6 +29,7 @@ from rollq.store.blobs.protocol import Leftover, Stored
 from rollq.store.blobs.staged import FOLDERS, PARTIAL, ROTTEN, Staged, digest_at, place_of
 from rollq.store.real_disk import FILE_MODE, FOLDER_MODE, LOCK_NAME
 
+FOLDER: Final = "blobs"  # of a state directory, of a member or of a worker
 BLOB_MODE: Final = 0o444
 
 
@@ -72,7 +73,11 @@ class LocalBlobs(Staged):
             with explained(f"open {folder}"):
                 self._lock(alone=use is Use.ALONE)
         elif not folder.is_dir():
-            raise DiskError(ErrorCode.DISK_FAILED, f"there are no blobs in {folder}")
+            raise DiskError(
+                ErrorCode.DISK_FAILED,
+                f"there are no blobs in {folder}",
+                "name the state directory of a member or worker that has had files",
+            )
 
     # --- the BlobStore protocol
 

@@ -83,12 +83,11 @@ class Staging:
                         yield name, status
 
     def sweep(self, before_ms: int) -> list[tuple[str, os.stat_result]]:
-        """Remove the parts that nobody writes: the old ones, and those that nobody can resume."""
+        """Remove the old parts that nobody writes."""
         return [
             (name, status)
             for name, status in list(self.files())
-            if (PRIVATE in name or status.st_mtime_ns // 1_000_000 < before_ms)
-            and self._remove_if_idle(name)
+            if status.st_mtime_ns // 1_000_000 < before_ms and self._remove_if_idle(name)
         ]
 
     def _open(self, name: str, flags: int = 0) -> int:

@@ -1,0 +1,378 @@
+"""`rollq blobs`: the files that a member, a worker or a shared store keeps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from rollq.base.errors import DiskError, ErrorCode, LocalError
+from rollq.cli.failures import EXIT_FOUND
+from rollq.cli.options import Json, Limit, StateDir
+
+if TYPE_CHECKING:
+    from rollq.base.digests import Digest
+    from rollq.store.blobs.local import LocalBlobs, Use
+    from rollq.store.blobs.protocol import Leftover, Stored
+    from rollq.store.blobs.remote import FsspecBlobs
+
+EPILOG = """\b
+Examples:
+  rollq blobs ls --state ./state/5000
+  rollq blobs verify --store s3://bucket/blobs
+"""
+app = typer.Typer(
+    name="blobs",
+    help="Look after stored files: list, check, clear away.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+Store = Annotated[
+    str,
+    typer.Option(
+        "--store",
+        envvar="ROLLQ_STORE",
+        metavar="URL",
+        help="A shared store instead: s3://BUCKET/FOLDER or what else fsspec knows.",
+        show_default=False,
+    ),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing; say what would be done.")]
+SIZES: Final = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
+AGES_S: Final = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
+DAY_MS: Final = 86_400_000
+BEGINNING_MIN: Final = 4
+
+
+@app.command(epilog="Example: rollq blobs ls --state ./state/5000 --json | jq .bytes")
+def ls(
+    state: StateDir = None, store: Store = "", limit: Limit = 1_000, as_json: Json = False
+) -> None:
+    """List blobs by digest. Changes nothing.
+
+    With --json: one JSON object a line.
+    """
+    from itertools import islice
+
+    from rollq.cli.output import remark, write_json, write_line
+
+    blobs = _look(state, store)
+    listed = iter(blobs.digests())
+    for blob in islice(listed, limit):
+        document = _document(blob)
+        if as_json:
+            write_json(document)
+        else:
+            write_line(f"{document['digest']}  {blob.size:>14}  {document['changed']}")
+    if next(listed, None) is not None:
+        remark(f"there are more than {limit}: use --limit")
+
+
+@app.command(
+    epilog="""\b
+Examples:
+  rollq blobs stat --state ./state/5000
+  rollq blobs stat --state ./state/5000 ba7816bf
+"""
+)
+def stat(
+    digest: Annotated[
+        str, typer.Argument(metavar="DIGEST", help="One blob, or how its digest begins; else all.")
+    ] = "",
+    state: StateDir = None,
+    store: Store = "",
+    as_json: Json = False,
+) -> None:
+    """Show one blob, or how much there is. Changes nothing.
+
+    Exit code 4 if there is no such blob.
+    """
+    from rollq.cli.output import write_fields, write_json
+
+    blobs = _look(state, store)
+    document = _one(blobs, digest) if digest else _sums(blobs)
+    if as_json:
+        write_json(document)
+    else:
+        write_fields(document)
+
+
+@app.command(
+    epilog="""\b
+Examples:
+  rollq blobs verify --state ./state/5000
+  rollq blobs verify --store s3://bucket/blobs --dry-run
+"""
+)
+def verify(
+    digest: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="DIGEST", help="These only, or how they begin; else all."),
+    ] = None,
+    state: StateDir = None,
+    store: Store = "",
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> None:
+    """Read blobs and compare them with their digests. What is rotten is set aside in rotten/, so
+    that nobody is given it; a member fetches it anew from its peers.
+
+    In a directory that is in use, nothing is changed: who uses it finds out by itself. Exit code 1
+    if something is rotten.
+    """
+    from rollq.base.errors import StateError
+    from rollq.cli.output import remark, write_json, write_line
+
+    blobs, changes = _look(state, store), not dry_run
+    wanted = [_named(blobs, text).digest for text in digest or ()]
+    if changes and state is not None:
+        try:
+            blobs = _take(state)
+        except DiskError as error:
+            if error.code is not ErrorCode.DISK_BUSY:
+                raise
+            remark(f"{error.message}; what is rotten stays where it is")
+            changes = False
+    checked, rotten = 0, []
+    for one in wanted or (blob.digest for blob in blobs.digests()):
+        try:
+            is_sound = blobs.verify(one) if changes else blobs.check(one)
+        except StateError:
+            if wanted:
+                raise
+            continue  # it went meanwhile
+        checked += 1
+        if not is_sound:
+            rotten.append(one.hex())
+            if not as_json:
+                write_line(f"rotten  {one.hex()}")
+    blobs.close()
+    if as_json:
+        write_json({"checked": checked, "rotten": rotten, "set_aside": changes})
+    else:
+        aside = " and set aside" if rotten and changes else ""
+        write_line(f"{checked} blobs checked, {len(rotten)} rotten{aside}")
+    if rotten:
+        raise typer.Exit(EXIT_FOUND)
+
+
+@app.command(
+    epilog="""\b
+Examples:
+  rollq blobs gc --state ./state/5000 --dry-run
+  rollq blobs gc --state ./state/worker --max-bytes 20G --keep needed.txt
+  rollq blobs gc --store s3://bucket/blobs --older-than 30d --keep needed.txt
+"""
+)
+def gc(
+    state: StateDir = None,
+    store: Store = "",
+    max_bytes: Annotated[
+        str,
+        typer.Option(
+            metavar="SIZE",
+            help="Remove the oldest until so much is left: 500M, 20G.",
+            show_default="",
+        ),
+    ] = "",
+    older_than: Annotated[
+        str,
+        typer.Option(metavar="AGE", help="Remove what is older: 12h, 30d.", show_default=""),
+    ] = "",
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Digests that stay, one a line; -: from stdin.", show_default=False
+        ),
+    ] = None,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> None:
+    """Clear away: parts of uploads and rotten blobs that nobody touched for a day (or for AGE).
+
+    With --max-bytes or --older-than also blobs, oldest first. Only the running grid knows which
+    blobs are still needed, so those that stay must be named with --keep (it may be empty). Refused
+    in a directory that is in use: members and workers that run clear away by themselves.
+    """
+    import time
+
+    from rollq.cli.output import write_json, write_line
+    from rollq.store.blobs.keeper import Keeper
+
+    age_ms = _amount(older_than, AGES_S, "--older-than") * 1_000 if older_than else None
+    bytes_max = _amount(max_bytes, SIZES, "--max-bytes") if max_bytes else None
+    evicts = age_ms is not None or bytes_max is not None
+    if evicts and keep is None:
+        raise LocalError(
+            ErrorCode.BAD_OPTIONS,
+            "nobody here knows which blobs jobs and results still need",
+            "name those that stay in a file: --keep FILE (--keep /dev/null if none is needed)",
+        )
+    kept = _digests_in(keep) if keep is not None else []
+    now_ms = time.time_ns() // 1_000_000
+    before_ms = now_ms - (DAY_MS if age_ms is None else age_ms)
+    blobs = _look(state, store) if dry_run or state is None else _take(state)
+    if dry_run:
+        leftovers = [one for one in blobs.leftovers() if one.mtime_ms < before_ms]
+    else:
+        leftovers = blobs.sweep(before_ms)
+    gone: list[Stored] = []
+    if evicts:
+        keeper = Keeper(blobs, [(digest, 1) for digest in kept])
+        choose = keeper.victims if dry_run else keeper.evict
+        gone = list(choose(now_ms, bytes_max, age_ms))
+    blobs.close()
+    document = _cleared(leftovers, gone, dry_run=dry_run)
+    if as_json:
+        write_json(document)
+        return
+    for name in (*document["leftovers"], *document["blobs"]):
+        write_line(f"{'would remove' if dry_run else 'removed'}  {name}")
+    write_line(
+        f"{len(gone)} blobs and {len(leftovers)} leftovers, {document['bytes']} bytes"
+        f"{' would be removed' if dry_run else ' removed'}"
+    )
+
+
+def _look(state: Path | None, url: str) -> LocalBlobs | FsspecBlobs:
+    """The blobs that are meant, to be read; those of a URL also to be changed."""
+    if (state is None) == (not url):
+        raise LocalError(
+            ErrorCode.BAD_OPTIONS,
+            "which blobs are meant?",
+            "give either --state DIR of a member or worker, or --store URL",
+        )
+    if state is not None:
+        from rollq.store.blobs.local import Use
+
+        return _local(state, Use.LOOK)
+    import tempfile
+
+    from rollq.store.blobs.remote import FsspecBlobs
+
+    return FsspecBlobs(url, Path(tempfile.gettempdir()) / "rollq-staging")
+
+
+def _take(state: Path) -> LocalBlobs:
+    """The blobs of a state directory that nobody uses. Raises DiskError DISK_BUSY."""
+    from rollq.store.blobs.local import Use
+    from rollq.store.look import LookDisk
+    from rollq.store.real_disk import LOCK_NAME
+
+    _local(state, Use.LOOK)
+    holder = LookDisk(state).holder() if (state / LOCK_NAME).exists() else ""
+    if holder:
+        raise DiskError(
+            ErrorCode.DISK_BUSY,
+            f"process {holder} uses the state directory {state}",
+            "stop it first; a member or worker that runs clears away by itself",
+        )
+    return _local(state, Use.ALONE)
+
+
+def _local(state: Path, use: Use) -> LocalBlobs:
+    from rollq.store.blobs.local import FOLDER, LocalBlobs
+
+    return LocalBlobs(state / FOLDER, use)
+
+
+def _one(blobs: LocalBlobs | FsspecBlobs, text: str) -> dict[str, Any]:
+    blob = _named(blobs, text)
+    path = blobs.path(blob.digest)
+    return _document(blob) | ({"path": str(path)} if path is not None else {})
+
+
+def _named(blobs: LocalBlobs | FsspecBlobs, text: str) -> Stored:
+    """The blob whose digest is this, or begins so."""
+    from itertools import takewhile
+
+    from rollq.base.errors import RemoteError, StateError
+
+    if len(text) < BEGINNING_MIN or text.strip("0123456789abcdef"):
+        raise RemoteError(
+            ErrorCode.BAD_ID,
+            f"not a digest, nor the beginning of one: {text[:80]!r}",
+            f"a digest is written in 64 of 0-9 and a-f; {BEGINNING_MIN} may be enough",
+        )
+    first = int(text[:2], 16)
+    near = takewhile(lambda blob: blob.digest[0] == first, blobs.digests(first))
+    found = [blob for blob in near if blob.digest.hex().startswith(text)]
+    if not found:
+        raise StateError(ErrorCode.BLOB_MISSING, f"there is no blob {text}", "`rollq blobs ls`")
+    if len(found) > 1:
+        raise LocalError(
+            ErrorCode.BAD_OPTIONS,
+            f"{len(found)} blobs begin with {text}",
+            f"one of them is {found[0].digest.hex()}",
+        )
+    return found[0]
+
+
+def _sums(blobs: LocalBlobs | FsspecBlobs) -> dict[str, Any]:
+    from rollq.cli.documents import when
+
+    count = size = oldest_ms = newest_ms = 0
+    for blob in blobs.digests():
+        count += 1
+        size += blob.size
+        oldest_ms = min(oldest_ms or blob.mtime_ms, blob.mtime_ms)
+        newest_ms = max(newest_ms, blob.mtime_ms)
+    leftovers = list(blobs.leftovers())
+    rotten = [one for one in leftovers if one.name.startswith("rotten/")]
+    return {
+        "blobs": count,
+        "bytes": size,
+        "oldest": when(oldest_ms),
+        "newest": when(newest_ms),
+        "partial": len(leftovers) - len(rotten),
+        "partial_bytes": sum(one.size for one in leftovers) - sum(one.size for one in rotten),
+        "rotten": len(rotten),
+        "rotten_bytes": sum(one.size for one in rotten),
+    }
+
+
+def _document(blob: Stored) -> dict[str, Any]:
+    from rollq.cli.documents import when
+
+    return {
+        "digest": blob.digest.hex(),
+        "bytes": blob.size,
+        "changed": when(blob.mtime_ms),
+        "changed_ms": blob.mtime_ms,
+    }
+
+
+def _cleared(leftovers: list[Leftover], gone: list[Stored], *, dry_run: bool) -> dict[str, Any]:
+    return {
+        "dry_run": dry_run,
+        "blobs": [blob.digest.hex() for blob in gone],
+        "leftovers": [one.name for one in leftovers],
+        "bytes": sum(blob.size for blob in gone) + sum(one.size for one in leftovers),
+    }
+
+
+def _digests_in(path: Path) -> list[Digest]:
+    import sys
+
+    from rollq.base.digests import digest_from_text
+
+    try:
+        text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        raise LocalError(ErrorCode.BAD_OPTIONS, f"cannot read {path}: {error}") from error
+    return [digest_from_text(line.split()[0]) for line in text.splitlines() if line.split()]
+
+
+def _amount(text: str, units: dict[str, int], option: str) -> int:
+    unit = text.lstrip("0123456789")
+    digits = text.removesuffix(unit)
+    if not digits or unit not in units:
+        known = " ".join(filter(None, units))
+        raise LocalError(
+            ErrorCode.BAD_OPTIONS,
+            f"{option} {text!r} is no amount",
+            f"use a whole number, with a unit if you like: {known}",
+        )
+    return int(digits) * units[unit]
