@@ -194,7 +194,7 @@ class RaftNode:
             # Who has applied a configuration must still know it after a power cut: members of the
             # one before may be gone by then, so that nobody could be elected by it.
             ready.hard_state = hard_state
-            ready.must_sync = True
+            ready.must_sync = ready.changes_config = True
         self._out = ready
         return ready
 

@@ -7,7 +7,8 @@ The duties, in order:
    `entries` replace whatever the log holds from `entries[0].index` on;
 3. send `send_after_persist`: votes, vote requests and acknowledgements, which are promises
    about the disk;
-4. if a snapshot is complete, load it into the state machine; then apply `committed` in order;
+4. if a snapshot is complete, load it into the state machine; then apply `committed` in order.
+   Those that were on disk before this Ready (`ready_to_apply`) may be applied while it is written;
 5. answer `reads` whose index is applied;
 6. call `advance(ready)`. Only then may `ready()` be called again.
 """
@@ -60,9 +61,20 @@ class Ready:
     send_now: list[RaftMessage] = field(default_factory=list)
     # Send only when everything above is on disk.
     send_after_persist: list[RaftMessage] = field(default_factory=list)
-    # Apply, in order, after persisting.
+    # Apply, in order, after persisting; `ready_to_apply` may be sooner.
     committed: list[Entry] = field(default_factory=list)
     # Answer when their index is applied.
     reads: list[ReadReady] = field(default_factory=list)
     # Whether the persist step needs an fsync (commit alone moving does not).
     must_sync: bool = False
+    # A change of configuration is among `committed`: it is applied after persisting, like all.
+    changes_config: bool = False
+
+    @property
+    def ready_to_apply(self) -> list[Entry]:
+        """The first of `committed`: those that need nothing of what is to be persisted now."""
+        if self.snapshot_chunks or self.changes_config:
+            return []
+        if not self.entries or not self.committed:
+            return self.committed
+        return self.committed[: max(0, self.entries[0].index - self.committed[0].index)]

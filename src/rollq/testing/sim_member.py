@@ -244,6 +244,9 @@ class SimMember:
                 for check in self.world.on_works:
                     check(self, driver, work)
             self._flush(driver)
+            if work is not None:
+                driver.meanwhile(work)
+                self._flush(driver)
             self._maybe_snapshot(driver)
             if work is None:
                 return

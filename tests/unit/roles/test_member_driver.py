@@ -60,6 +60,26 @@ def test_what_arrives_while_the_disk_works_rides_in_the_next_entry(group: Group)
     assert group.hear(CLIENT) == [wire.Accepted(job(number)) for number in (1, 2, 3)]
 
 
+def test_what_is_committed_is_applied_while_the_next_is_written(group: Group) -> None:
+    driver = group.members["a"]
+    group.tell(CLIENT, submit(1))
+    first = driver.begin()
+    assert first is not None
+    first.run()
+    driver.finish(first)
+    group.tell(CLIENT, submit(2))
+    second = driver.begin()
+    assert second is not None
+    driver.meanwhile(second)
+    group.collect("a")
+    assert group.hear(CLIENT) == [wire.Accepted(job(1))]
+    assert job(2) not in driver.state.jobs
+    second.run()
+    driver.finish(second)
+    group.settle()
+    assert group.hear(CLIENT) == [wire.Accepted(job(2))]
+
+
 def test_the_boundaries_of_a_turn_are_crash_points_in_order(group: Group) -> None:
     group.points.clear()
     group.say(CLIENT, submit(1))

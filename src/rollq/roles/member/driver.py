@@ -5,9 +5,10 @@ A turn, whatever woke it:
 1. inputs have changed memory (`tick`, `peer_message`, `session_message`, …);
 2. `begin`: the leader adds its own commands (timers, assignments), everything that waits becomes
    one raft entry, `Ready` is taken, and what may be sent at once is handed out;
-3. `work.run()`: everything is written, with one fsync, on the persist thread;
-4. `finish`: what had to wait for the disk is sent, committed entries are applied, their outcomes
-   and effects become messages, and consensus is told to advance.
+3. `work.run()`: everything is written, with one fsync, on the persist thread; `meanwhile`, what
+   was committed before is applied;
+4. `finish`: what had to wait for the disk is sent, the other committed entries are applied, and
+   consensus is told to advance. Outcomes and effects of applied entries become messages.
 
 Beside the turns, at most one snapshot is under way (`begin_snapshot`, `finish_snapshot`).
 
@@ -25,7 +26,7 @@ from rollq.base.stamp import Clock, Jitter
 from rollq.grid.command_codec import encode_batch
 from rollq.grid.state import GridState
 from rollq.raft.ready import Ready
-from rollq.raft.types import RaftMessage, Role
+from rollq.raft.types import Entry, RaftMessage, Role
 from rollq.roles.member import membership
 from rollq.roles.member.gateway import Gateway
 from rollq.roles.member.held import Held
@@ -38,18 +39,8 @@ from rollq.roles.member.setup import MemberSetup
 from rollq.roles.member.snapshot_order import SnapshotOrder
 from rollq.roles.member.work import Work
 from rollq.store.disk import Disk
-from rollq.wire.messages import (
-    HistoryFetch,
-    HistoryRows,
-    LeaderHello,
-    NotLeader,
-    PeerMessage,
-    RollAnswer,
-    SessionMessage,
-)
+from rollq.wire.messages import LeaderHello, NotLeader, PeerMessage, SessionMessage
 
-PEER_MESSAGES = LeaderHello | RollAnswer | HistoryFetch | HistoryRows
-RAFT_MESSAGES = RaftMessage
 PROMOTE_EVERY_TICKS = 8
 GAPS_EVERY_TICKS = 16
 IDLE_TICKS_BEFORE_MARK = 2
@@ -163,7 +154,7 @@ class Driver:
     def peer_message(self, address: str, message: RaftMessage | PeerMessage, boot: int = 0) -> None:
         """A member said something. `boot` is what the sender's LeaderHello said on this link: an
         answer of an earlier life may promise what that member has forgotten since."""
-        if isinstance(message, PEER_MESSAGES):
+        if isinstance(message, PeerMessage):
             self._peers.message(address, message, self.raft, self.replica, self.leading)
         elif self.roll.phase is Phase.PRESENT and message.to == self.raft.member_id:
             if boot and self._peers.is_outdated(
@@ -219,6 +210,12 @@ class Driver:
         self._crash_point("ready_taken")
         self._work = work
         return work
+
+    def meanwhile(self, work: Work) -> None:
+        """While the work is being written: apply what is committed and on disk already."""
+        if work.ready is not None:
+            self._apply(work.ready.ready_to_apply)
+            self._crash_point("applied_meanwhile")
 
     def finish(self, work: Work) -> None:
         """End a turn whose work is on disk."""
@@ -312,17 +309,21 @@ class Driver:
             self._store.states.retire(self.replica.state)
             self.replica.replace(work.loaded)
             self._snapshot_index = work.loaded.applied_index
-        if ready.committed:
-            self._applied_tick = self._ticks
-        for entry in ready.committed:
-            applied = self.replica.apply(entry)
-            if self.leading:
-                self.office.settle(applied)
+        self._apply(ready.committed)
         self._crash_point("applied")
         self.raft.advance(ready)
         self._gateway.reads.ready(self.raft, ready.reads)
         self.roll.settle(self.raft.config, self.state.applied_index)
         self._admitted |= self.roll.note_config(self.raft.config)
+
+    def _apply(self, committed: list[Entry]) -> None:
+        """Apply those that were not applied `meanwhile`."""
+        for entry in committed:
+            if entry.index > self.state.applied_index:
+                applied = self.replica.apply(entry)
+                if self.leading:
+                    self.office.settle(applied)
+                self._applied_tick = self._ticks
 
     def _follow_role(self) -> None:
         """Open or close the leader's office as consensus says."""

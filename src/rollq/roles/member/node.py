@@ -20,8 +20,8 @@ from rollq.base.errors import DiskError, ErrorCode, LocalError, RollqError
 from rollq.base.limits import OWED_AHEAD_BYTES_MAX, STOP_MS_MAX, TURNS_MS_MAX
 from rollq.net.link import DEFAULT_LIMITS, Link, LinkLimits
 from rollq.net.listener import Listener
-from rollq.raft.types import Role
-from rollq.roles.member.driver import PEER_MESSAGES, RAFT_MESSAGES, Driver
+from rollq.raft.types import RaftMessage, Role
+from rollq.roles.member.driver import Driver
 from rollq.roles.member.news import News
 from rollq.roles.member.outputs import CloseSession, ToPeer, ToSession
 from rollq.roles.member.peer_links import PeerLinks
@@ -31,7 +31,7 @@ from rollq.roles.member.work import Work
 from rollq.roles.persist import PersistThread
 from rollq.store.real_disk import RealDisk
 from rollq.wire.compact import Message
-from rollq.wire.messages import LeaderHello
+from rollq.wire.messages import LeaderHello, PeerMessage
 
 log = logging.getLogger("rollq.member")
 
@@ -137,7 +137,7 @@ class MemberNode:
                 if isinstance(message, LeaderHello):
                     hello = self._members[link] = message
                 assert hello is not None
-                if isinstance(message, PEER_MESSAGES | RAFT_MESSAGES):
+                if isinstance(message, PeerMessage | RaftMessage):
                     driver.peer_message(hello.address, message, hello.boot)
             else:
                 driver.session_message(self._number_of(link), message)  # type: ignore[arg-type]
@@ -189,6 +189,8 @@ class MemberNode:
                 if work.needs_sync:
                     self._working = True
                     self._persist.post(partial(self._run, work))
+                    driver.meanwhile(work)
+                    self._send()
                     return
                 work.run()
                 driver.finish(work)

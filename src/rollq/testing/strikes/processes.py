@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 CRASH_POINTS = (
     "turn_begun",
     "ready_taken",
+    "applied_meanwhile",
     "written_not_synced",
     "synced",
     "persisted",
