@@ -133,11 +133,18 @@ class FsspecBlobs(Staged):
 
     def _publish(self, digest: Digest, part: Part) -> None:
         if self.size(digest) != part.size:
-            with self._told("store", place_of(digest)):
-                if self._is_object_store:
-                    self._upload(self._place(digest), part)
-                else:
-                    self._write_and_move(digest, part)
+            try:
+                with self._told("store", place_of(digest)):
+                    if self._is_object_store:
+                        self._upload(self._place(digest), part)
+                    else:
+                        self._write_and_move(digest, part)
+            except FileNotFoundError as error:
+                raise DiskError(
+                    ErrorCode.DISK_FAILED,
+                    f"there is nothing at {self._url} to store blobs in",
+                    "make the bucket or folder, or correct the URL",
+                ) from error
             found = self.size(digest)
             if found != part.size:
                 raise DiskError(
