@@ -45,7 +45,8 @@ class EqualState(Checker):
             self.fail(f"{member.name} differs from another member at index {index}")
 
     def _check_laws(self, member: SimMember, state: GridState, data: bytes) -> None:
-        check(state)
+        for breach in check(state):
+            self.fail(f"{member.name} breaks a law at {state.applied_index}: {breach}")
         if encode_snapshot(decode_snapshot(data)) != data:
             self.fail(f"the snapshot of {member.name} does not survive a round trip")
 
