@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rollq.base.errors import RemoteError
 from rollq.base.ids import NIL_ID, guid_from_text, guid_to_text
-from rollq.base.jobs import AttemptRef, BulkItem, JobOptions, Status
+from rollq.base.jobs import AttemptRef, BlobRef, BulkItem, JobOptions, Status
 from rollq.base.limits import CREDIT_MAX, FRAME_BYTES_MAX
 from rollq.raft import types as raft
 from rollq.wire import messages as m
@@ -29,6 +29,7 @@ TEXT = st.text(max_size=20)
 BYTES = st.binary(max_size=50)
 IDS = st.binary(min_size=16, max_size=16).filter(lambda raw: raw != NIL_ID)
 DIGESTS = st.binary(min_size=32, max_size=32)
+BLOBS = st.lists(st.builds(BlobRef, DIGESTS, INT), max_size=3).map(tuple)
 REFS = st.lists(st.builds(AttemptRef, IDS, INT, INT), max_size=3).map(tuple)
 OPTIONS = st.builds(
     JobOptions,
@@ -43,7 +44,8 @@ BY_NAME: dict[str, st.SearchStrategy[Any]] = {
     "count": st.integers(0, CREDIT_MAX),
     "client_id": st.text(min_size=1, max_size=20),
     "holding": REFS,
-    "items": st.lists(st.builds(BulkItem, IDS, BYTES), max_size=3).map(tuple),
+    "items": st.lists(st.builds(BulkItem, IDS, BYTES, BLOBS), max_size=3).map(tuple),
+    "blobs": BLOBS,
     "options": st.none() | OPTIONS,
     "job_ids": st.lists(IDS, max_size=3).map(tuple),
     "lines": st.lists(BYTES, max_size=3).map(tuple),

@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 
 from rollq.base.ids import task_id
-from rollq.base.jobs import AttemptRef, BulkItem, JobOptions
+from rollq.base.jobs import AttemptRef, BlobRef, BulkItem, CacheEntry, JobOptions
 from rollq.grid import commands as c
 from rollq.grid.apply import apply_entry
 from rollq.grid.command_codec import encode_batch
@@ -86,7 +86,7 @@ def life(rng: random.Random, state: GridState) -> Iterator[list[c.Command]]:
             for one in workers
             if one not in state.workers or turn == 15
         ]
-        yield list(submits(rng, turn))
+        yield [*caches(turn), *submits(rng, turn)]
         yield [
             c.AssignJob(record.job_id, rng.choice(workers), 1 + turn // 15, record.attempt + 1, 90)
             for record in list(state.jobs.values())
@@ -118,11 +118,44 @@ def submits(rng: random.Random, turn: int) -> Iterator[c.Command]:
             "exe",
             rng.randbytes(rng.randrange(30)),
             rng.choice([None, options]),
+            some_blobs(rng),
+            ("data",) if turn % 3 == 1 else (),
         )
     if turn % 8 == 1:
-        items = tuple(BulkItem(rng.randbytes(16), b"bulk") for _ in range(3))
-        yield c.SubmitBulk("ann", "bulk", "exe", items, None, f"key-{turn}")
-        yield c.SubmitArray(rng.randbytes(16), "bøb", "arrays", "exe", b"array", 20, options, 3)
+        items = tuple(BulkItem(rng.randbytes(16), b"bulk", some_blobs(rng)) for _ in range(3))
+        yield c.SubmitBulk("ann", "bulk", "exe", items, None, f"key-{turn}", ("data",))
+        yield c.SubmitArray(
+            rng.randbytes(16),
+            "bøb",
+            "arrays",
+            "exe",
+            b"array",
+            20,
+            options,
+            3,
+            some_blobs(rng),
+            ("data",),
+        )
+
+
+def caches(turn: int) -> Iterator[c.Command]:
+    """Files under a name: put, known, refused, removed."""
+    if turn % 6 == 0:
+        yield c.PutCache("data", (CacheEntry("b", blob(1)), CacheEntry("a", blob(9), 0o755)), ">")
+        yield c.PutCache("data", (CacheEntry("b", blob(2)),), ">", "olga")
+        yield c.PutCache("mødel", (CacheEntry("a", blob(3)),), f"job.assign.q{turn % 4}", "olga")
+    elif turn % 6 == 5:
+        yield c.RemoveCache("data", "olga")
+
+
+def blob(number: int) -> BlobRef:
+    """One of few."""
+    return BlobRef(bytes([number]) * 32, 1_000 * number)
+
+
+def some_blobs(rng: random.Random) -> tuple[BlobRef, ...]:
+    """Often none."""
+    return tuple(blob(rng.randrange(1, 8)) for _ in range(max(0, rng.randrange(-3, 4))))
 
 
 def reports(rng: random.Random, state: GridState) -> Iterator[c.Command]:
@@ -133,7 +166,18 @@ def reports(rng: random.Random, state: GridState) -> Iterator[c.Command]:
         name, attempt, fence = record.job_id, record.attempt, record.fence
         chance = rng.randrange(14)
         if chance < 5:
-            yield c.AckJob(name, attempt, fence, chance % 2, b"out", chance, 0, 12, 4_096)
+            yield c.AckJob(
+                name,
+                attempt,
+                fence,
+                chance % 2,
+                b"out",
+                chance,
+                0,
+                12,
+                4_096,
+                blobs=some_blobs(rng),
+            )
         elif chance == 5:
             yield c.AckJob(name, attempt, fence, 1, b"again", 75, 0, 3, 0, 30, "busy")
         elif chance == 6:

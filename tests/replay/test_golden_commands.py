@@ -76,6 +76,15 @@ def test_the_newest_log_holds_every_command() -> None:
     assert seen == set(get_args(commands.Command))
 
 
+@pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
+def test_a_batch_is_known_by_the_fingerprint_that_it_had(path: Path) -> None:
+    """Or else a bulk that is sent again across an upgrade would be another one."""
+    state, _ = replay(read_log(path))
+    copy = decode_snapshot(path.with_suffix(".snapshot").read_bytes())
+    assert copy.batches
+    assert copy.batches == state.batches
+
+
 def test_golden_files_are_never_written_again() -> None:
     with pytest.raises(FileExistsError):
         make_golden("commands-v1")

@@ -55,6 +55,8 @@ class ErrorCode(enum.IntEnum):
     ANSWER_TOO_LARGE = 216
     BLOB_MISSING = 217
     BLOB_CORRUPT = 218  # its bytes do not have the digest that names it
+    UNKNOWN_CACHE = 219
+    CACHE_CONFLICT = 220  # the name holds other files
     # 3xx: consensus and membership
     PROPOSAL_DROPPED = 300
     CONFIG_CHANGE_PENDING = 301
@@ -142,6 +144,7 @@ RETRYABLE_CODES = frozenset(
         ErrorCode.NOT_LEADER,
         ErrorCode.GRID_FULL,
         ErrorCode.OVERLOADED,
+        ErrorCode.BLOB_MISSING,
         ErrorCode.PROPOSAL_DROPPED,
         ErrorCode.CONFIG_CHANGE_PENDING,
         ErrorCode.NOT_READY,

@@ -10,6 +10,7 @@ import enum
 
 import msgspec
 
+from rollq.base.digests import Digest
 from rollq.base.ids import JobId
 
 
@@ -48,8 +49,24 @@ class AttemptRef(msgspec.Struct, array_like=True, frozen=True, gc=False):
     fence: int
 
 
+class BlobRef(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Content that is kept elsewhere: its address and its length."""
+
+    digest: Digest
+    size: int
+
+
+class CacheEntry(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """One file of a cache: where it goes below the job's folder, what it holds, its mode bits."""
+
+    name: str
+    blob: BlobRef
+    mode: int = 0o644
+
+
 class BulkItem(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """One job of a bulk submit."""
 
     job_id: JobId
     body: bytes
+    blobs: tuple[BlobRef, ...] = ()

@@ -31,6 +31,13 @@ BULK_JOBS_MAX: Final = 1_000_000
 RETRY_EXIT_CODES_MAX: Final = 64
 DETAIL_BYTES_MAX: Final = 2_048  # per attempt outcome kept with a dead job
 JOBS_MAX: Final = 20_000_000
+# References to content, in the log and in memory: some 40 bytes each, so about one inline body.
+BLOBS_PER_JOB_MAX: Final = 1_024
+BLOB_BYTES_MAX: Final = 2**53  # exact in any JSON reader
+CACHES_PER_JOB_MAX: Final = 16
+CACHE_ID_BYTES_MAX: Final = 256
+CACHE_ENTRIES_MAX: Final = 4_096  # with short names they fit ENTRY_BYTES_MAX
+CACHE_TARGETS_MAX: Final = 64
 
 # Member. One raft entry holds everything that arrived in one turn of the loop, up to this.
 ENTRY_BYTES_MAX: Final = 1024 * 1024
@@ -87,6 +94,7 @@ QUEUES_MAX: Final = 100_000
 CLIENTS_MAX: Final = 1_000_000  # idle ones give way, oldest first, before anybody is refused
 WORKERS_MAX: Final = 100_000
 ARRAYS_MAX: Final = 100_000
+CACHES_MAX: Final = 10_000
 BATCHES_KEPT_MAX: Final = 100_000  # bulk keys remembered; the oldest is forgotten first
 BATCH_KEY_BYTES_MAX: Final = 256
 WORKER_NAME_BYTES_MAX: Final = 256

@@ -14,6 +14,7 @@ from rollq.base.errors import ErrorCode, LocalError
 from rollq.grid import commands
 from rollq.grid.arrays import assign_task, submit_array
 from rollq.grid.attempts import ack_job, assign_job, expire_leases, nack_job
+from rollq.grid.caches import put_cache, remove_cache
 from rollq.grid.clients import confirm_results, open_client
 from rollq.grid.command_codec import decode_batch
 from rollq.grid.effects import Applied, Outcome
@@ -54,6 +55,8 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.PauseQueue: pause_queue,
     commands.ResumeQueue: resume_queue,
     commands.SetSettings: set_settings,
+    commands.PutCache: put_cache,
+    commands.RemoveCache: remove_cache,
 }
 
 

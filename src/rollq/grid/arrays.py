@@ -43,6 +43,7 @@ from rollq.grid.outcomes import (
     UNKNOWN_ARRAY,
     UNKNOWN_WORKER,
 )
+from rollq.grid.refs import hold_files, refuse_files
 from rollq.grid.state import (
     DEAD,
     PREFIX_BYTES,
@@ -78,9 +79,12 @@ def submit_array(state: GridState, command: SubmitArray, out: Applied) -> Outcom
         out.stamp_ms,
         options.delay_ms > 0,
         cut_at=command.task_count,
+        blobs=command.blobs,
+        caches=command.caches,
     )
     state.arrays[command.array_id[:PREFIX_BYTES]] = array
     own(state, array.client)
+    hold_files(state, array)
     queue.tasks_waiting += command.task_count
     out.events.append(
         array_fact(ARRAY_ENQUEUED, array, command.task_count, delay_ms=options.delay_ms)
@@ -101,6 +105,8 @@ def repeat_array(array: ArrayRecord, command: SubmitArray) -> Outcome:
         and array.task_count == command.task_count
         and array.running_max == command.running_max
         and array.options == (command.options or DEFAULT_OPTIONS)
+        and array.blobs == command.blobs
+        and array.caches == command.caches
     )
     if not same:
         return Refused(ErrorCode.JOB_CONFLICT, "the id names another array", command.array_id)
@@ -123,7 +129,7 @@ def refuse_array(state: GridState, command: SubmitArray) -> Refused | None:
         return ARRAYS_FULL
     return refuse_submit(
         state, command.client_id, command.queue, command.exec_name, command.options
-    )
+    ) or refuse_files(state, command.blobs, command.caches)
 
 
 def assign_task(state: GridState, command: AssignTask, out: Applied) -> Outcome:
@@ -180,7 +186,7 @@ def skip_taken(state: GridState, array: ArrayRecord, out: Applied) -> None:
         out.events.append(
             array_fact(JOB_DEAD, array, 1, cause=Cause.ID_TAKEN, detail=f"task {number}")
         )
-        maybe_end_array(array, out)
+        maybe_end_array(state, array, out)
         maybe_drop_queue(state, array.queue)
 
 
@@ -213,7 +219,7 @@ def cut_array(
         cause = Cause.EXPIRED if kind == JOB_EXPIRED else Cause.NONE
         out.events.append(array_fact(kind, array, count, cause=cause, detail=by))
         maybe_drop_queue(state, array.queue)
-        maybe_end_array(array, out)
+        maybe_end_array(state, array, out)
     return count
 
 

@@ -7,8 +7,8 @@ late messages and late timers are harmless.
 from __future__ import annotations
 
 from rollq.base.ids import task_number
-from rollq.base.jobs import Status
-from rollq.base.limits import INLINE_BYTES_MAX
+from rollq.base.jobs import BlobRef, Status
+from rollq.base.limits import BLOBS_PER_JOB_MAX, INLINE_BYTES_MAX
 from rollq.grid.admission import refused_bounds
 from rollq.grid.commands import (
     AckJob,
@@ -33,6 +33,7 @@ from rollq.grid.outcomes import (
     UNKNOWN_JOB,
     UNKNOWN_WORKER,
 )
+from rollq.grid.refs import refuse_blobs
 from rollq.grid.state import (
     ASSIGNED,
     CANCELLED,
@@ -123,6 +124,10 @@ def ack_job(state: GridState, command: AckJob, out: Applied) -> Outcome:
         return KNOWN_ENDED if record.end is not None and record.fence else STALE_ATTEMPT
     if len(command.result) > INLINE_BYTES_MAX:
         return refused_bounds(f"result is larger than {INLINE_BYTES_MAX} bytes")
+    if command.blobs:
+        refusal = refuse_blobs(state, command.blobs, {}, BLOBS_PER_JOB_MAX)
+        if refusal is not None:
+            return refusal
     status = command.status
     if status == _CANCELLED_STATUS:
         end_cancelled(state, record, command, out)
@@ -197,6 +202,7 @@ def end_of(state: GridState, command: AckJob) -> EndRecord:
         command.signal,
         command.run_ms,
         command.peak_bytes,
+        blobs=command.blobs,
     )
 
 
@@ -241,4 +247,12 @@ def assignment_of(state: GridState, record: JobRecord) -> SendAssign:
         state.bodies.load(record.body),
         record.options,
         -1 if array is None else task_number(array.array_id, record.job_id),
+        files_of(record),
     )
+
+
+def files_of(record: JobRecord) -> tuple[BlobRef, ...]:
+    """What an attempt of this job needs."""
+    if record.array is not None:
+        return record.array.blobs
+    return () if record.past is None else record.past.blobs

@@ -15,7 +15,8 @@ import msgspec
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.grid.commands import Command, CommandBatch
 
-VERSION: Final = 1
+VERSION: Final = 2
+VERSIONS: Final = (1, 2)  # that can be read
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(CommandBatch)
@@ -30,10 +31,10 @@ def encode_batch(stamp_ms: int, commands: Sequence[Command]) -> bytes:
 
 def decode_batch(data: bytes) -> CommandBatch:
     """What `encode_batch` was given; raises LocalError on anything this version does not know."""
-    if data[:1] != _PREFIX:
+    if not data or data[0] not in VERSIONS:
         raise LocalError(
             ErrorCode.UNSUPPORTED_VERSION,
-            f"command batch of version {data[0] if data else None}, not {VERSION}",
+            f"command batch of version {data[0] if data else None}, not up to {VERSION}",
             _UPGRADE_HINT,
         )
     try:

@@ -16,7 +16,7 @@ from typing import TypeAlias
 import msgspec
 
 from rollq.base.ids import NIL_ID, ClientId, JobId, WorkerId
-from rollq.base.jobs import AttemptRef, BulkItem, JobOptions
+from rollq.base.jobs import AttemptRef, BlobRef, BulkItem, CacheEntry, JobOptions
 
 
 class Cause(enum.IntEnum):
@@ -60,7 +60,7 @@ class LostAttempt(Stored, frozen=True, gc=False):
 
 
 class SubmitJob(Stored, frozen=True, gc=False, tag=1):
-    """Accept one job. Idempotent by job_id."""
+    """Accept one job. Idempotent by job_id. `blobs` and `caches` are what it needs to run."""
 
     job_id: JobId
     client_id: ClientId
@@ -68,11 +68,13 @@ class SubmitJob(Stored, frozen=True, gc=False, tag=1):
     exec_name: str
     body: bytes
     options: JobOptions | None = None
+    blobs: tuple[BlobRef, ...] = ()
+    caches: tuple[str, ...] = ()
 
 
 class SubmitBulk(Stored, frozen=True, tag=2):
     """Accept many jobs at once, all or none. `batch_key` (if any) makes the whole call idempotent;
-    without it each item is idempotent by its job_id."""
+    without it each item is idempotent by its job_id. `caches` are needed by each of them."""
 
     client_id: ClientId
     queue: str
@@ -80,6 +82,7 @@ class SubmitBulk(Stored, frozen=True, tag=2):
     items: tuple[BulkItem, ...]
     options: JobOptions | None = None
     batch_key: str = ""
+    caches: tuple[str, ...] = ()
 
 
 class SubmitArray(Stored, frozen=True, gc=False, tag=3):
@@ -94,6 +97,8 @@ class SubmitArray(Stored, frozen=True, gc=False, tag=3):
     task_count: int
     options: JobOptions | None = None
     running_max: int = 0
+    blobs: tuple[BlobRef, ...] = ()
+    caches: tuple[str, ...] = ()
 
 
 class AssignJob(Stored, frozen=True, gc=False, tag=4):
@@ -130,6 +135,7 @@ class AckJob(Stored, frozen=True, gc=False, tag=6):
     peak_bytes: int = 0
     retry_delay_ms: int = 0
     detail: str = ""  # for people: the tail of what it said; kept with a lost attempt
+    blobs: tuple[BlobRef, ...] = ()  # outputs, and all of stdout and stderr
 
 
 class NackJob(Stored, frozen=True, gc=False, tag=7):
@@ -255,6 +261,23 @@ class SetSettings(Stored, frozen=True, tag=21):
     by: str = ""
 
 
+class PutCache(Stored, frozen=True, tag=22):
+    """Keep these files under a name that jobs may refer to. Idempotent by content: the same files
+    again may add another target, other files under the same name are refused."""
+
+    cache_id: str
+    entries: tuple[CacheEntry, ...]
+    target_pattern: str
+    by: str = ""
+
+
+class RemoveCache(Stored, frozen=True, gc=False, tag=23):
+    """No new job may refer to this cache; it goes when the last job that needs it has ended."""
+
+    cache_id: str
+    by: str = ""
+
+
 Command: TypeAlias = (
     SubmitJob
     | SubmitBulk
@@ -277,6 +300,8 @@ Command: TypeAlias = (
     | PauseQueue
     | ResumeQueue
     | SetSettings
+    | PutCache
+    | RemoveCache
 )
 
 

@@ -13,6 +13,7 @@ from typing import TypeVar
 from rollq.base.ids import JobId
 from rollq.base.jobs import Status
 from rollq.grid.admission import admit_queue
+from rollq.grid.refs import hold_blobs, hold_files
 from rollq.grid.shelf import Shelf
 from rollq.grid.state import ASSIGNED, DEAD, DONE, ClientRecord, GridState, JobRecord
 
@@ -30,8 +31,12 @@ def derive(state: GridState, records: list[JobRecord]) -> None:
     dead: list[tuple[int, JobId]] = []
     confirmed: list[tuple[int, JobId]] = []
     owed: list[tuple[int, ClientRecord, JobId]] = []
+    for cache in state.caches.values():
+        hold_blobs(state, (entry.blob for entry in cache.entries))
     for array in state.arrays.values():
         array.client.record_count += 1
+        if array.needs_files:
+            hold_files(state, array)
         if array.cut_seq:
             owed.append((array.cut_seq, array.client, array.first_cut_id))
         if array.tasks_waiting:
@@ -39,6 +44,8 @@ def derive(state: GridState, records: list[JobRecord]) -> None:
     for record in records:
         admit_queue(state, record.queue).counts[record.state] += 1
         record.client.record_count += 1
+        if record.past is not None:
+            hold_files(state, record.past)
         if record.array is not None:
             record.array.record_count += 1
             if record.end is None:
@@ -46,6 +53,7 @@ def derive(state: GridState, records: list[JobRecord]) -> None:
         if record.state is ASSIGNED:
             assigned.append(record)
         if record.end is not None:
+            hold_blobs(state, record.end.blobs)
             if not record.end.confirmed_seq:
                 owed.append((record.end.seq, record.client, record.job_id))
             if record.state is DEAD:

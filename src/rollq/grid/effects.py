@@ -12,7 +12,7 @@ import msgspec
 
 from rollq.base.errors import ErrorCode
 from rollq.base.ids import ClientId, JobId, WorkerId
-from rollq.base.jobs import JobOptions
+from rollq.base.jobs import BlobRef, JobOptions
 from rollq.grid.events import Event
 
 
@@ -30,6 +30,7 @@ class SendAssign(msgspec.Struct, frozen=True, gc=False):
     body: bytes
     options: JobOptions
     task_number: int = -1  # of an array; -1: not a task
+    blobs: tuple[BlobRef, ...] = ()  # what it needs
 
 
 class SendCancel(msgspec.Struct, frozen=True, gc=False):
@@ -57,6 +58,7 @@ class SendResult(msgspec.Struct, frozen=True, gc=False):
     cause: int = 0
     detail: str = ""
     count: int = 1
+    blobs: tuple[BlobRef, ...] = ()  # what it left
 
 
 Effect: TypeAlias = SendAssign | SendCancel | SendResult

@@ -42,6 +42,8 @@ ATTEMPT_ADOPTED: Final = "adopt"  # a running attempt was re-announced to a new 
 QUEUE_PAUSED: Final = "queue_pause"
 QUEUE_RESUMED: Final = "queue_resume"
 SETTINGS_CHANGED: Final = "settings"
+CACHE_PUT: Final = "cache_put"
+CACHE_REMOVED: Final = "cache_remove"
 
 EVENT_TYPES: Final = (
     JOB_ENQUEUED,
@@ -70,6 +72,8 @@ EVENT_TYPES: Final = (
     QUEUE_PAUSED,
     QUEUE_RESUMED,
     SETTINGS_CHANGED,
+    CACHE_PUT,
+    CACHE_REMOVED,
 )
 
 
@@ -94,6 +98,8 @@ class Event(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_default
     run_ms: int = 0
     peak_bytes: int = 0
     body_bytes: int = 0
-    count: int = 0  # tasks of an array, slots of a worker, cap of a client
+    count: int = 0  # tasks of an array, slots of a worker, cap of a client, files of a cache
     array_id: JobId = b""
     detail: str = ""  # name, pattern list, error text, who asked
+    cache_id: str = ""
+    blob_bytes: int = 0  # of the files of a cache

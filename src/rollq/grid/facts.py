@@ -99,4 +99,6 @@ def result_of(record: JobRecord, end: EndRecord) -> SendResult:
         record.attempt,
         end.cause,
         end.detail,
+        1,
+        end.blobs,
     )

@@ -11,11 +11,15 @@ from typing import Final, TypeAlias
 
 from rollq.base.errors import DiskError
 from rollq.base.ids import JobId, task_id, task_number
+from rollq.base.jobs import BlobRef
 from rollq.grid.commands import NOBODY
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
 from rollq.grid.state import (
     ASSIGNED,
+    CANCELLED,
+    DEAD,
     DELAYED,
+    DONE,
     ENDED_STATES,
     PREFIX_BYTES,
     ArrayRecord,
@@ -179,6 +183,54 @@ def nothing_empty_is_kept(state: GridState) -> Iterator[str]:
             yield f"client {client.client_id}"
 
 
+def references_are_counted(state: GridState) -> Iterator[str]:
+    """Blobs and caches have as many references as jobs, ends, arrays and caches name; none has 0.
+
+    Counted here from what the records say, and not by the code that keeps the counts.
+    """
+    blobs: dict[bytes, int] = {}
+    users: dict[str, int] = {}
+    for refs, caches in _references(state):
+        for ref in refs:
+            blobs[ref.digest] = blobs.get(ref.digest, 0) + 1
+            known = state.blobs.get(ref.digest)
+            if known is not None and known.size != ref.size:
+                yield f"blob {ref.digest.hex()} has {known.size} bytes, and {ref.size}"
+        for cache_id in caches:
+            users[cache_id] = users.get(cache_id, 0) + 1
+    for digest in sorted({**state.blobs, **blobs}):
+        known = state.blobs.get(digest)
+        count = None if known is None else known.count
+        if count != blobs.get(digest):
+            yield f"blob {digest.hex()} is counted {count} times, not {blobs.get(digest)}"
+    for cache_id in sorted({**state.caches, **users}):
+        cache = state.caches.get(cache_id)
+        wanted = users.get(cache_id, 0)
+        if cache is None or cache.user_count != wanted or (cache.removed and not wanted):
+            yield f"cache {cache_id}: {wanted} need it"
+
+
+def _references(state: GridState) -> Iterator[tuple[tuple[BlobRef, ...], tuple[str, ...]]]:
+    for cache in state.caches.values():
+        yield tuple(entry.blob for entry in cache.entries), ()
+    for array in state.arrays.values():
+        if not array.is_ended or array.ended_counts[DEAD]:
+            yield array.blobs, array.caches
+    for record in state.jobs.values():
+        if record.past is not None:
+            yield record.past.blobs, record.past.caches
+        if record.end is not None:
+            yield record.end.blobs, ()
+
+
+def only_runnable_jobs_need_files(state: GridState) -> Iterator[str]:
+    """A job that is done or cancelled has given up its inputs."""
+    for record in state.jobs.values():
+        past = record.past
+        if past is not None and record.state in (DONE, CANCELLED) and (past.blobs or past.caches):
+            yield f"{record.job_id.hex()} is {record.state.name}"
+
+
 def derived_fields_follow(state: GridState) -> Iterator[str]:
     """Counts, shelves and what is held are what the persisted fields say, in the same order."""
     data = encode_snapshot(state)
@@ -232,5 +284,7 @@ LAWS: Final[tuple[Law, ...]] = (
     tasks_are_accounted_for,
     tasks_agree_with_their_arrays,
     nothing_empty_is_kept,
+    references_are_counted,
+    only_runnable_jobs_need_files,
     derived_fields_follow,
 )

@@ -41,6 +41,7 @@ from rollq.grid.moves import (
     settle,
     submitted_crc,
 )
+from rollq.grid.refs import release_blobs
 from rollq.grid.state import (
     ASSIGNED,
     CANCELLED,
@@ -167,6 +168,8 @@ def redrive_job(
         past.body_crc = submitted_crc(state, record)
         replace_body(state, record, item.body)
     past.starts_base = record.attempt
+    if end is not None and end.blobs:
+        release_blobs(state, end.blobs)
     record.end = None
     record.fence = 0
     record.seq = next_seq(state)

@@ -26,6 +26,14 @@ from rollq.grid.events import (
     JOB_WORKER_LOST,
 )
 from rollq.grid.facts import array_fact, fact, result_of
+from rollq.grid.refs import (
+    files_crc,
+    give_up_files,
+    hold_blobs,
+    hold_files,
+    release_blobs,
+    release_files,
+)
 from rollq.grid.state import (
     ASSIGNED,
     CANCELLED,
@@ -61,6 +69,8 @@ def put_job(state: GridState, record: JobRecord) -> None:
     state.jobs[record.job_id] = record
     state.queues[record.queue].counts[record.state] += 1
     own(state, record.client)
+    if record.past is not None:
+        hold_files(state, record.past)
     if record.array is not None:
         record.array.record_count += 1
         record.array.open_tasks[record.job_id] = None
@@ -168,6 +178,7 @@ def lose_attempt(
         end = end_without(state, new, cause, detail)
         if ack is not None and new is DEAD:
             end.result, end.exit_code, end.run_ms = ack.result, ack.exit_code, ack.run_ms
+            end.blobs = ack.blobs
         finish(state, record, end, out)
 
 
@@ -213,10 +224,12 @@ def finish(state: GridState, record: JobRecord, end: EndRecord, out: Applied) ->
         drop_body(state, record, end)
         if end.status == FAILED:
             state.queues[record.queue].failed += 1
+    if end.blobs:
+        hold_blobs(state, end.blobs)
     record.client.owed.add(end.seq, record.job_id)
     out.effects.append(result_of(record, end))
     if record.array is not None:
-        end_task(record.array, record, out)
+        end_task(state, record.array, record, out)
 
 
 def drop_body(state: GridState, record: JobRecord, end: EndRecord) -> None:
@@ -224,6 +237,8 @@ def drop_body(state: GridState, record: JobRecord, end: EndRecord) -> None:
     if record.array is None:
         end.body_crc = submitted_crc(state, record)
     replace_body(state, record, b"")
+    if record.past is not None:
+        give_up_files(state, record.past)
 
 
 def replace_body(state: GridState, record: JobRecord, body: bytes) -> None:
@@ -234,12 +249,14 @@ def replace_body(state: GridState, record: JobRecord, body: bytes) -> None:
 
 
 def submitted_crc(state: GridState, record: JobRecord) -> int:
-    """Check sum of the body as it was submitted, which a redrive may have replaced since."""
+    """Check sum of the body as it was submitted, which a redrive may have replaced since, and of
+    the names of the files that came with it."""
     if record.end is not None and record.end.body_crc >= 0:
         return record.end.body_crc
     if record.past is not None and record.past.body_crc >= 0:
         return record.past.body_crc
-    return crc32(state.bodies.load(record.body))
+    crc = crc32(state.bodies.load(record.body))
+    return crc if record.past is None else files_crc(crc, record.past.blobs, record.past.caches)
 
 
 def drop_job(state: GridState, record: JobRecord, kind: str, out: Applied, by: str = "") -> None:
@@ -249,6 +266,10 @@ def drop_job(state: GridState, record: JobRecord, kind: str, out: Applied, by: s
         raise LocalError(ErrorCode.BUG, f"a job in {record.state.name} cannot be forgotten")
     settle(state, record, end)
     replace_body(state, record, b"")
+    if record.past is not None:
+        give_up_files(state, record.past)
+    if end.blobs:
+        release_blobs(state, end.blobs)
     if record.state is not DEAD and end.confirmed_seq:
         state.confirmed.remove(end.confirmed_seq)
     del state.jobs[record.job_id]
@@ -278,6 +299,8 @@ def maybe_drop_array(state: GridState, array: ArrayRecord, out: Applied) -> None
     if not array.forget_asked or array.record_count or not array.is_ended:
         return
     del state.arrays[array.array_id[:PREFIX_BYTES]]
+    if array.needs_files:
+        release_files(state, array)
     if array.cut_seq:
         array.client.owed.remove(array.cut_seq)
     out.events.append(array_fact(JOB_FORGOTTEN, array, array.task_count))

@@ -30,6 +30,7 @@ from rollq.grid.snapshot_rows import (
     ARRAY_BODY,
     ArrayRow,
     BatchRow,
+    CacheRow,
     ClientRow,
     Head,
     JobRow,
@@ -40,6 +41,7 @@ from rollq.grid.snapshot_rows import (
 from rollq.grid.state import (
     PREFIX_BYTES,
     ArrayRecord,
+    CacheRecord,
     ClientRecord,
     GridState,
     JobRecord,
@@ -47,8 +49,8 @@ from rollq.grid.state import (
     WorkerRecord,
 )
 
-VERSION: Final = 2
-VERSIONS: Final = (1, 2)  # that can be read
+VERSION: Final = 3
+VERSIONS: Final = (1, 2, 3)  # that can be read
 PREFACE_BYTES: Final = 9  # version and length of the head
 _ROWS_PER_CHUNK: Final = 4_096
 
@@ -96,6 +98,10 @@ def snapshot_pieces(state: GridState) -> tuple[int, Iterator[bytes]]:
         [array_row(array) for array in sorted(state.arrays.values(), key=_by_seq)],
         list(map(crowd_of, crowds, crowd_sizes)),
         list(_row_chunks(zip(rows, sizes, strict=True))),
+        [
+            CacheRow(cache.cache_id, cache.entries, cache.targets, cache.stamp_ms, cache.removed)
+            for cache in sorted(state.caches.values(), key=attrgetter("cache_id"))
+        ],
     )
     data = _encoder.encode(head)
     tokens = [record.body for crowd in crowds for record in crowd]
@@ -197,6 +203,10 @@ def _tables(head: Head, state: GridState) -> GridState:
         )
     for batch in head.batches:
         state.batches[batch.client_id, batch.batch_key] = batch.batch
+    for cache in head.caches:
+        state.caches[cache.cache_id] = CacheRecord(
+            cache.cache_id, cache.entries, cache.targets, cache.stamp_ms, cache.removed
+        )
     for row in head.arrays:
         state.arrays[row.array_id[:PREFIX_BYTES]] = _array(state, row)
     return state
@@ -223,6 +233,8 @@ def _array(state: GridState, row: ArrayRow) -> ArrayRecord:
         row.forget_asked,
         {number: bytearray(bits) for number, bits in row.chunks},
         row.ended_counts,
+        row.blobs,
+        row.caches,
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from rollq.base.ids import ClientId, JobId, WorkerId
-from rollq.base.jobs import DEFAULT_OPTIONS, JobOptions
+from rollq.base.jobs import DEFAULT_OPTIONS, BlobRef, CacheEntry, JobOptions
 from rollq.grid.commands import Settings
 from rollq.grid.state import (
     ArrayRecord,
@@ -85,6 +85,18 @@ class ArrayRow(msgspec.Struct, array_like=True):
     ended_counts: list[int]
     cut_by: str = ""  # version 2
     cut_seq: int = 0
+    blobs: tuple[BlobRef, ...] = ()  # version 3
+    caches: tuple[str, ...] = ()
+
+
+class CacheRow(msgspec.Struct, array_like=True):
+    """The persisted part of a `CacheRecord`."""
+
+    cache_id: str
+    entries: tuple[CacheEntry, ...]
+    targets: tuple[str, ...]
+    stamp_ms: int
+    removed: bool
 
 
 class ClientRow(msgspec.Struct, array_like=True, gc=False):
@@ -128,6 +140,7 @@ class Head(msgspec.Struct, array_like=True):
     arrays: list[ArrayRow]  # by seq
     crowds: list[Crowd]  # by the seq of their first
     row_chunks: list[bytes]  # each a list of JobRow, by seq
+    caches: list[CacheRow] = msgspec.field(default_factory=list)  # version 3; by cache_id
 
 
 def job_row(record: JobRecord, body_bytes: int) -> JobRow:
@@ -176,6 +189,8 @@ def array_row(array: ArrayRecord) -> ArrayRow:
         array.ended_counts,
         array.cut_by,
         array.cut_seq,
+        array.blobs,
+        array.caches,
     )
 
 

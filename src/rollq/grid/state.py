@@ -15,8 +15,9 @@ from typing import Final
 
 import msgspec
 
+from rollq.base.digests import Digest
 from rollq.base.ids import ClientId, JobId, WorkerId, task_id
-from rollq.base.jobs import JobOptions
+from rollq.base.jobs import BlobRef, CacheEntry, JobOptions
 from rollq.grid.bodies import Bodies, MemoryBodies, Token
 from rollq.grid.commands import NOBODY, Settings
 from rollq.grid.shelf import Shelf
@@ -73,14 +74,17 @@ class EndRecord(msgspec.Struct, array_like=True, gc=False):
     detail: str = ""
     confirmed_seq: int = 0  # order of confirmations; 0: the client is still owed this end
     body_crc: int = -1  # of the body as submitted, if `JobRecord.body` was dropped
+    blobs: tuple[BlobRef, ...] = ()  # what the attempt left
 
 
 class PastRecord(msgspec.Struct, array_like=True, gc=False):
-    """What only jobs with a past have: lost attempts, and redrives."""
+    """What only some jobs bring along: lost attempts, redrives, and files that they need."""
 
     attempts: tuple[AttemptOutcome, ...] = ()
     starts_base: int = 0  # attempts before the last redrive: not counted against max_attempts
     body_crc: int = -1  # of the body as submitted, if a redrive replaced it
+    blobs: tuple[BlobRef, ...] = ()  # dropped with the body
+    caches: tuple[str, ...] = ()  # dropped with the body
 
 
 class ClientRecord(msgspec.Struct, eq=False):
@@ -146,6 +150,8 @@ class ArrayRecord(msgspec.Struct, eq=False):
     forget_asked: bool = False  # its TTL is over; goes with its last task record
     chunks: dict[int, bytearray] = msgspec.field(default_factory=dict)  # ends, two bits a task
     ended_counts: list[int] = msgspec.field(default_factory=lambda: [0] * len(JobState))
+    blobs: tuple[BlobRef, ...] = ()  # what every task needs
+    caches: tuple[str, ...] = ()
     # derived
     running: int = 0  # its tasks in ASSIGNED
     record_count: int = 0  # its tasks that are records
@@ -165,6 +171,11 @@ class ArrayRecord(msgspec.Struct, eq=False):
     def is_ended(self) -> bool:
         """Whether every task has ended."""
         return sum(self.ended_counts) == self.task_count
+
+    @property
+    def needs_files(self) -> bool:
+        """Whether a task may still run: one has not ended, or is dead and may be redriven."""
+        return not self.is_ended or self.ended_counts[DEAD] > 0
 
 
 class JobRecord(msgspec.Struct, gc=False, eq=False):
@@ -197,6 +208,25 @@ class BatchRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
     count: int
 
 
+class BlobCount(msgspec.Struct, gc=False):
+    """How often a blob is referred to; goes with the last reference."""
+
+    size: int
+    count: int = 0
+
+
+class CacheRecord(msgspec.Struct, eq=False):
+    """Files under a name. Lives until it is removed and no job needs it."""
+
+    cache_id: str
+    entries: tuple[CacheEntry, ...]  # by name
+    targets: tuple[str, ...]  # patterns of the workers that are to hold it, as they were asked for
+    stamp_ms: int
+    removed: bool = False  # for new jobs it is not there any more
+    # derived
+    user_count: int = 0  # jobs and arrays that need it
+
+
 class GridState:
     """Everything. Built empty, changed by `apply_entry` alone, restored by `decode_snapshot`."""
 
@@ -204,7 +234,9 @@ class GridState:
         "applied_index",
         "arrays",
         "batches",
+        "blobs",
         "bodies",
+        "caches",
         "clients",
         "confirmed",
         "dead",
@@ -232,7 +264,9 @@ class GridState:
         self.queues: dict[str, QueueRecord] = {}
         self.workers: dict[WorkerId, WorkerRecord] = {}
         self.batches: OrderedDict[tuple[ClientId, str], BatchRecord] = OrderedDict()
+        self.caches: dict[str, CacheRecord] = {}
         # derived
+        self.blobs: dict[Digest, BlobCount] = {}  # what jobs, results and caches refer to
         self.dead: Shelf[JobId] = Shelf()  # by end seq
         self.confirmed: Shelf[JobId] = Shelf()  # DONE and CANCELLED, by confirmed seq
         self.idle_clients: Shelf[ClientId] = Shelf()  # by idle seq

@@ -8,12 +8,14 @@ from zlib import crc32
 
 import msgspec
 
+from rollq.base.digests import Digest
 from rollq.base.errors import ErrorCode
 from rollq.base.ids import JobId
-from rollq.base.jobs import DEFAULT_OPTIONS, BulkItem
+from rollq.base.jobs import DEFAULT_OPTIONS, BlobRef, BulkItem
 from rollq.base.limits import (
     BATCH_KEY_BYTES_MAX,
     BATCHES_KEPT_MAX,
+    BLOBS_PER_JOB_MAX,
     BULK_JOBS_MAX,
     JOBS_MAX,
 )
@@ -36,6 +38,7 @@ from rollq.grid.events import (
 from rollq.grid.facts import result_of
 from rollq.grid.moves import next_seq, put_job, submitted_crc
 from rollq.grid.outcomes import DONE_ONE, JOBS_FULL, KNOWN_ENDED, KNOWN_OPEN
+from rollq.grid.refs import files_crc, past_with, refuse_blobs, refuse_files
 from rollq.grid.state import (
     DELAYED,
     HASH_BYTES,
@@ -46,6 +49,7 @@ from rollq.grid.state import (
 )
 
 _encoder = msgspec.msgpack.Encoder()
+_BULK_TAG = 2  # of the command, in front of its fields
 
 
 def submit_job(state: GridState, command: SubmitJob, out: Applied) -> Outcome:
@@ -56,6 +60,8 @@ def submit_job(state: GridState, command: SubmitJob, out: Applied) -> Outcome:
     refusal = refuse_submit(
         state, command.client_id, command.queue, command.exec_name, command.options
     ) or refuse_job(state, command.job_id, command.body)
+    if refusal is None and (command.blobs or command.caches):
+        refusal = refuse_files(state, command.blobs, command.caches)
     if refusal is not None:
         return refusal
     if len(state.jobs) >= JOBS_MAX:
@@ -73,6 +79,7 @@ def submit_job(state: GridState, command: SubmitJob, out: Applied) -> Outcome:
         out.stamp_ms,
         0,
         options.delay_ms,
+        past=past_with(command.blobs, command.caches),
     )
     accept(state, record, len(command.body), out)
     return DONE_ONE
@@ -80,7 +87,7 @@ def submit_job(state: GridState, command: SubmitJob, out: Applied) -> Outcome:
 
 def repeat_submit(state: GridState, record: JobRecord, command: SubmitJob, out: Applied) -> Outcome:
     """Answer a submit whose id is taken."""
-    if not is_same_job(state, record, command, command.body):
+    if not is_same_job(state, record, command, command.body, command.blobs):
         return Refused(ErrorCode.JOB_CONFLICT, "the id names another job", command.job_id)
     if record.end is None:
         return KNOWN_OPEN
@@ -89,7 +96,11 @@ def repeat_submit(state: GridState, record: JobRecord, command: SubmitJob, out: 
 
 
 def is_same_job(
-    state: GridState, record: JobRecord, command: SubmitJob | SubmitBulk, body: bytes
+    state: GridState,
+    record: JobRecord,
+    command: SubmitJob | SubmitBulk,
+    body: bytes,
+    blobs: tuple[BlobRef, ...],
 ) -> bool:
     """Whether a submit with the id of this record means this job."""
     return (
@@ -98,7 +109,7 @@ def is_same_job(
         and record.queue == command.queue
         and record.exec_name == command.exec_name
         and record.options == (command.options or DEFAULT_OPTIONS)
-        and submitted_crc(state, record) == crc32(body)
+        and submitted_crc(state, record) == files_crc(crc32(body), blobs, command.caches)
     )
 
 
@@ -126,7 +137,7 @@ def submit_bulk(state: GridState, command: SubmitBulk, out: Applied) -> Outcome:
     if command.batch_key:
         if is_long(command.batch_key, BATCH_KEY_BYTES_MAX):
             return refused_bounds("batch_key is too long")
-        fingerprint = blake2b(_encoder.encode(command), digest_size=HASH_BYTES).digest()
+        fingerprint = fingerprint_of(command)
         batch = state.batches.get(batch_key)
         if batch is not None:
             if batch.fingerprint == fingerprint:
@@ -144,25 +155,40 @@ def submit_bulk(state: GridState, command: SubmitBulk, out: Applied) -> Outcome:
     return Done(len(checked)) if checked else KNOWN_OPEN
 
 
+def fingerprint_of(command: SubmitBulk) -> bytes:
+    """What tells a batch from another. It is kept, so it must not follow the format: a batch
+    without files has the fingerprint that it had before there were any."""
+    if command.caches or any(item.blobs for item in command.items):
+        data = _encoder.encode(command)
+    else:
+        items = [(item.job_id, item.body) for item in command.items]
+        names = (command.client_id, command.queue, command.exec_name)
+        data = _encoder.encode((_BULK_TAG, *names, items, command.options, command.batch_key))
+    return blake2b(data, digest_size=HASH_BYTES).digest()
+
+
 def check_bulk(state: GridState, command: SubmitBulk) -> dict[JobId, BulkItem] | Refused:
     """The items that are new, or why none may be taken."""
     if len(command.items) > BULK_JOBS_MAX:
         return refused_bounds(f"more than {BULK_JOBS_MAX} jobs")
     refusal = refuse_submit(
         state, command.client_id, command.queue, command.exec_name, command.options
-    )
+    ) or refuse_files(state, (), command.caches)
     if refusal is not None:
         return refusal
+    sizes: dict[Digest, int] = {}
     new: dict[JobId, BulkItem] = {}
     for item in command.items:
         record = state.jobs.get(item.job_id)
         if record is None:
             refusal = refuse_job(state, item.job_id, item.body)
+            if refusal is None and item.blobs:
+                refusal = refuse_blobs(state, item.blobs, sizes, BLOBS_PER_JOB_MAX)
             if refusal is not None:
                 return refusal
-            same = new.setdefault(item.job_id, item).body == item.body
+            same = new.setdefault(item.job_id, item) == item
         else:
-            same = is_same_job(state, record, command, item.body)
+            same = is_same_job(state, record, command, item.body, item.blobs)
         if not same:
             return Refused(ErrorCode.JOB_CONFLICT, "the id names another job", item.job_id)
     return JOBS_FULL if len(state.jobs) + len(new) > JOBS_MAX else new
@@ -179,6 +205,7 @@ def create_bulk(
     delay_ms = options.delay_ms
     entered = DELAYED if delay_ms else QUEUED
     keep = state.bodies.keep
+    caches = command.caches
     for item in items.values():
         record = JobRecord(
             item.job_id,
@@ -193,4 +220,6 @@ def create_bulk(
             0,
             delay_ms,
         )
+        if item.blobs or caches:
+            record.past = past_with(item.blobs, caches)
         accept(state, record, len(item.body), out)

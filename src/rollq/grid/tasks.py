@@ -6,14 +6,22 @@ from rollq.base.ids import task_number
 from rollq.grid.effects import Applied
 from rollq.grid.events import ARRAY_ENDED
 from rollq.grid.facts import array_fact
-from rollq.grid.state import ASSIGNED, TASKS_PER_CHUNK, ArrayRecord, JobRecord, JobState
+from rollq.grid.refs import release_files
+from rollq.grid.state import (
+    ASSIGNED,
+    TASKS_PER_CHUNK,
+    ArrayRecord,
+    GridState,
+    JobRecord,
+    JobState,
+)
 
 
-def end_task(array: ArrayRecord, record: JobRecord, out: Applied) -> None:
+def end_task(state: GridState, array: ArrayRecord, record: JobRecord, out: Applied) -> None:
     """Mark a task's end in its array, and the array's if it was the last."""
     del array.open_tasks[record.job_id]
     mark_task(array, task_number(array.array_id, record.job_id), record.state)
-    maybe_end_array(array, out)
+    maybe_end_array(state, array, out)
 
 
 def mark_task(array: ArrayRecord, number: int, end: JobState) -> None:
@@ -26,9 +34,11 @@ def mark_task(array: ArrayRecord, number: int, end: JobState) -> None:
     array.ended_counts[end] += 1
 
 
-def maybe_end_array(array: ArrayRecord, out: Applied) -> None:
+def maybe_end_array(state: GridState, array: ArrayRecord, out: Applied) -> None:
     """Say so if the last task of an array has just ended."""
     if array.is_ended:
+        if not array.needs_files:
+            release_files(state, array)
         array.stamp_ms = out.stamp_ms
         out.events.append(array_fact(ARRAY_ENDED, array, array.task_count))
 

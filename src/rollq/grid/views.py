@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from rollq.base.ids import ClientId, JobId, WorkerId, task_id, task_number
-from rollq.base.jobs import JobOptions
+from rollq.base.jobs import BlobRef, CacheEntry, JobOptions
 from rollq.grid.facts import cut_result_of
 from rollq.grid.state import (
     DELAYED,
@@ -16,6 +16,7 @@ from rollq.grid.state import (
     QUEUED,
     ArrayRecord,
     AttemptOutcome,
+    CacheRecord,
     EndRecord,
     GridState,
     JobRecord,
@@ -37,6 +38,7 @@ class EndView(msgspec.Struct, frozen=True):
     cause: int
     detail: str
     confirmed: bool
+    blobs: tuple[BlobRef, ...] = ()
 
 
 class JobView(msgspec.Struct, frozen=True):
@@ -59,6 +61,8 @@ class JobView(msgspec.Struct, frozen=True):
     array_id: JobId = b""
     end: EndView | None = None
     attempts: tuple[AttemptOutcome, ...] = ()
+    blobs: tuple[BlobRef, ...] = ()  # what it needs, until it can never run again
+    caches: tuple[str, ...] = ()
 
 
 class ArrayView(msgspec.Struct, frozen=True):
@@ -91,6 +95,26 @@ class QueueView(msgspec.Struct, frozen=True):
     dead: int
     cancelled: int
     failed: int = 0  # of those that are done: their program did not end well
+
+
+class CountsView(QueueView, frozen=True):
+    """All queues added up, and what else there is."""
+
+    blobs: int = 0
+    caches: int = 0
+
+
+class CacheView(msgspec.Struct, frozen=True):
+    """One cache; in a list of them without its `entries`."""
+
+    cache_id: str
+    file_count: int
+    size_bytes: int
+    targets: tuple[str, ...]
+    stamp_ms: int
+    removed: bool
+    users: int  # jobs and arrays that need it
+    entries: tuple[CacheEntry, ...] = ()
 
 
 class ClientView(msgspec.Struct, frozen=True):
@@ -134,6 +158,7 @@ def job_view(state: GridState, job_id: JobId) -> JobView | None:
 
 
 def _job_view(state: GridState, record: JobRecord) -> JobView:
+    owner = record.past if record.array is None else record.array
     return JobView(
         record.job_id,
         record.client.client_id,
@@ -152,6 +177,8 @@ def _job_view(state: GridState, record: JobRecord) -> JobView:
         b"" if record.array is None else record.array.array_id,
         None if record.end is None else _end_view(record.end),
         () if record.past is None else record.past.attempts,
+        () if owner is None else owner.blobs,
+        () if owner is None else owner.caches,
     )
 
 
@@ -166,6 +193,7 @@ def _end_view(end: EndRecord) -> EndView:
         end.cause,
         end.detail,
         end.confirmed_seq > 0,
+        end.blobs,
     )
 
 
@@ -236,8 +264,8 @@ def _queue_view(queue: QueueRecord) -> QueueView:
     return QueueView(queue.name, queue.paused, *counts)
 
 
-def grid_counts(state: GridState) -> QueueView:
-    """All queues added up, as a queue without a name."""
+def grid_counts(state: GridState) -> CountsView:
+    """All queues added up, as a queue without a name, and how many blobs and caches there are."""
     totals = [0] * len(JobState)
     failed = 0
     for queue in state.queues.values():
@@ -245,7 +273,33 @@ def grid_counts(state: GridState) -> QueueView:
         totals[QUEUED] += queue.tasks_waiting
         for job_state in JobState:
             totals[job_state] += queue.counts[job_state]
-    return QueueView("", False, *[*totals, failed])
+    counts = [*totals, failed, len(state.blobs), len(state.caches)]
+    return CountsView("", False, *counts)
+
+
+def cache_view(state: GridState, cache_id: str) -> CacheView | None:
+    """A cache by its name, with its files."""
+    cache = state.caches.get(cache_id)
+    return None if cache is None else _cache_view(cache, cache.entries)
+
+
+def cache_page(state: GridState, after: str, limit: int) -> list[CacheView]:
+    """Up to `limit` caches whose names come after this one, by name."""
+    names = sorted(name for name in state.caches if name > after)
+    return [_cache_view(state.caches[name], ()) for name in names[:limit]]
+
+
+def _cache_view(cache: CacheRecord, entries: tuple[CacheEntry, ...]) -> CacheView:
+    return CacheView(
+        cache.cache_id,
+        len(cache.entries),
+        sum(entry.blob.size for entry in cache.entries),
+        cache.targets,
+        cache.stamp_ms,
+        cache.removed,
+        cache.user_count,
+        entries,
+    )
 
 
 def client_view(state: GridState, client_id: ClientId) -> ClientView | None:

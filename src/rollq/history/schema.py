@@ -45,6 +45,8 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     count: int = 0
     arrayId: str = ""  # noqa: N815
     detail: str = ""
+    cacheId: str = ""  # noqa: N815
+    blobBytes: int = 0  # noqa: N815
 
 
 def to_lines(index: int, stamp_ms: int, events: Iterable[Event]) -> list[bytes]:
@@ -83,6 +85,8 @@ def _row(index: int, ordinal: int, stamp_ms: int, event: Event) -> Row:
         event.count,
         _text(event.array_id) if event.array_id else "",
         event.detail,
+        event.cache_id,
+        event.blob_bytes,
     )
 
 

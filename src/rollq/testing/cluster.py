@@ -13,6 +13,7 @@ from rollq.raft.types import Role
 from rollq.roles.member.setup import MemberSetup
 from rollq.testing.checkers.base import Checker, Violation
 from rollq.testing.checkers.consensus import OneLeader, Promises
+from rollq.testing.checkers.references import References
 from rollq.testing.checkers.replicas import EqualHistory, EqualState
 from rollq.testing.checkers.sessions import ClientBook, Credits, Runs
 from rollq.testing.clock import MS, Timeline, VirtualClock
@@ -69,6 +70,7 @@ class Cluster:
             Credits(),
             self.runs,
             self.book,
+            References(self.ledger),
         ]
         if not swarm.retention.is_bounded:
             self.checkers.append(EqualHistory(self.ledger))

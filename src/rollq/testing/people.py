@@ -7,17 +7,18 @@ from typing import Any
 import msgspec
 
 from rollq.base.ids import JobId
-from rollq.base.jobs import BulkItem, JobOptions
+from rollq.base.jobs import BulkItem, CacheEntry, JobOptions
 from rollq.grid.commands import RedriveItem
 from rollq.testing.clock import MS, Timeline
 from rollq.testing.jitter import SeededJitter
 from rollq.testing.sim_client import SimClient
 from rollq.testing.sim_client_map import SimMap
 from rollq.testing.swarm import Swarm
-from rollq.testing.workload import JobPlan, body_of
+from rollq.testing.workload import JobPlan, blob, body_of, inputs_of
 from rollq.wire import messages as wire
 
 QUEUES = ("alpha", "beta", "gamma.deep")
+CACHES = ("data", "model")
 
 
 class Application:
@@ -47,41 +48,49 @@ class Application:
         self._timeline.after(chance.draw(1, spread_ms) * MS, self._want)
         self._left -= 1
         dice = chance.draw(0, 100)
-        if dice < 52 or not self._jobs:
+        if dice < 48 or not self._jobs:
             self._submit()
-        elif dice < 57:
+        elif dice < 53:
             self._submit_bulk()
-        elif dice < 60:
+        elif dice < 56:
             self._map()
-        elif dice < 66:
+        elif dice < 62:
             self._submit_array()
-        elif dice < 74:
+        elif dice < 70:
             self._cancel()
-        elif dice < 88:
+        elif dice < 81:
             self._query()
-        elif dice < 92:
+        elif dice < 85:
             self._redrive()
-        elif dice < 95:
+        elif dice < 88:
             self._pause()
+        elif dice < 92:
+            self._put_cache()
+        elif dice < 95:
+            self.admin("remove_cache", {"cache_id": chance.pick(CACHES)})
         else:
             self.client.ask(chance.pick(self._submits))  # the same again: idempotent
 
     def _submit(self) -> None:
         chance = self._chance
+        body = self._body()
         request = wire.SubmitJob(
             chance.draw_id(),
             self.client.client_id,
             f"job.submit.{chance.pick(QUEUES)}",
             "tool",
-            self._body(),
+            body,
             self._options(),
+            inputs_of(body),
+            self._caches(),
         )
         self._jobs.append(request.job_id)
         self._ask_submit(request)
 
     def _submit_bulk(self) -> None:
         chance = self._chance
-        items = tuple(BulkItem(chance.draw_id(), self._body()) for _ in range(chance.draw(2, 6)))
+        bodies = [self._body() for _ in range(chance.draw(2, 6))]
+        items = tuple(BulkItem(chance.draw_id(), body, inputs_of(body)) for body in bodies)
         key = chance.draw_id()
         self._jobs += [item.job_id for item in items]
         self._ask_submit(
@@ -93,6 +102,7 @@ class Application:
                 items,
                 self._options(),
                 key.hex() if chance.chance(500) else "",
+                self._caches(),
             )
         )
 
@@ -111,6 +121,7 @@ class Application:
     def _submit_array(self) -> None:
         chance = self._chance
         array_id = chance.draw_id()
+        body = self._body(run_ms_max=300)
         self._jobs.append(array_id)
         self._ask_submit(
             wire.SubmitArray(
@@ -118,10 +129,12 @@ class Application:
                 self.client.client_id,
                 chance.pick(QUEUES),
                 "tool",
-                self._body(run_ms_max=300),
+                body,
                 chance.draw(2, 9),
                 self._options(),
                 chance.pick((0, 0, 1, 3)),
+                inputs_of(body),
+                self._caches(),
             )
         )
 
@@ -148,6 +161,20 @@ class Application:
         self.admin("pause", {"queue": queue})
         self._timeline.after(self._chance.draw(200, 2_000) * MS, self.resume_all)
 
+    def _put_cache(self) -> None:
+        """One of few names with one of two contents: some are known, some are refused."""
+        chance = self._chance
+        cache_id, first = chance.pick(CACHES), chance.pick((20, 20, 20, 30))
+        entries = [CacheEntry(f"file{n}", blob(first + n)) for n in range(3)]
+        pattern = f"job.assign.{chance.pick(QUEUES)}"
+        self.admin(
+            "put_cache", {"cache_id": cache_id, "entries": entries, "target_pattern": pattern}
+        )
+
+    def _caches(self) -> tuple[str, ...]:
+        """Names that may or may not be there: a submit that names one in vain is refused."""
+        return (self._chance.pick(CACHES),) if self._chance.chance(100) else ()
+
     def resume_all(self) -> None:
         """Resume whatever this application paused."""
         for queue in self.paused:
@@ -168,8 +195,17 @@ class Application:
                 chance.pick((0, 0, 0, 0, 1, 7)),
                 chance.draw(2, 4) if chance.chance(60) else 0,
                 chance.draw(0, 1 << 30),
+                self._numbers(),
+                self._numbers(),
             )
         )
+
+    def _numbers(self) -> tuple[int, ...]:
+        """Blobs that a job needs or leaves; some that a cache has too, and some twice."""
+        chance = self._chance
+        if not chance.chance(300):
+            return ()
+        return tuple(chance.draw(1, 25) for _ in range(chance.draw(1, 4)))
 
     def _options(self) -> JobOptions | None:
         chance = self._chance

@@ -12,6 +12,7 @@ from rollq.base.ids import JobId, task_id
 from rollq.base.jobs import BulkItem, JobOptions
 from rollq.testing.jitter import SeededJitter
 from rollq.testing.sim_client import SimClient
+from rollq.testing.workload import inputs_of
 from rollq.wire.messages import Result, SubmitBulk, SubmitJob
 
 
@@ -69,7 +70,7 @@ class SimMap:
             return
         items: list[BulkItem] = []
         for body in bodies:
-            items.append(BulkItem(task_id(self._first_id, self._entered), body))
+            items.append(BulkItem(task_id(self._first_id, self._entered), body, inputs_of(body)))
             self._entered += 1
         for item in items:
             self._on_the_way[item.job_id] = None
@@ -77,7 +78,9 @@ class SimMap:
         client_id, queue, options = self._client.client_id, self._queue, self._options
         if len(items) == 1:
             (one,) = items
-            self._client.ask(SubmitJob(one.job_id, client_id, queue, "tool", one.body, options))
+            self._client.ask(
+                SubmitJob(one.job_id, client_id, queue, "tool", one.body, options, one.blobs)
+            )
         else:
             request_id = self._chance.draw_id()
             self._client.ask(

@@ -16,7 +16,7 @@ from rollq.testing.clock import MS
 from rollq.testing.network import SessionLink
 from rollq.testing.sim_member import World
 from rollq.testing.sim_session import SimSession
-from rollq.testing.workload import plan_of, result_of, status_of
+from rollq.testing.workload import outputs_of, plan_of, result_of, status_of
 from rollq.wire.messages import AssignJob
 
 TICK_MS = 200
@@ -159,7 +159,13 @@ class SimWorker(SimSession):
         plan = plan_of(job.body)
         result = result_of(ref.job_id, job.body)
         record = signals.StoredResult(
-            ref, job.lease_ms, status_of(plan), result, plan.exit_code, run_ms=plan.run_ms
+            ref,
+            job.lease_ms,
+            status_of(plan),
+            result,
+            plan.exit_code,
+            run_ms=plan.run_ms,
+            blobs=outputs_of(job.body),
         )
         self._feed(signals.Finished([record]))
 

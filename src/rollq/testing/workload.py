@@ -8,7 +8,7 @@ import hashlib
 import msgspec
 
 from rollq.base.ids import JobId
-from rollq.base.jobs import Status
+from rollq.base.jobs import BlobRef, Status
 
 
 class JobPlan(msgspec.Struct, array_like=True, frozen=True):
@@ -18,6 +18,8 @@ class JobPlan(msgspec.Struct, array_like=True, frozen=True):
     exit_code: int = 0
     start_fails_below: int = 0  # attempts below this number cannot be started
     salt: int = 0
+    inputs: tuple[int, ...] = ()  # numbers of blobs that it needs
+    outputs: tuple[int, ...] = ()  # and of those that it leaves
 
 
 def body_of(plan: JobPlan) -> bytes:
@@ -38,3 +40,18 @@ def status_of(plan: JobPlan) -> int:
 def result_of(job_id: JobId, body: bytes) -> bytes:
     """The one right result of a job."""
     return hashlib.blake2b(job_id + body, digest_size=12).digest()
+
+
+def blob(number: int) -> BlobRef:
+    """A reference to content that nobody keeps; few numbers, so that many refer to the same."""
+    return BlobRef(hashlib.sha256(number.to_bytes(4, "big")).digest(), number)
+
+
+def inputs_of(body: bytes) -> tuple[BlobRef, ...]:
+    """What a job with this body refers to when it is submitted."""
+    return tuple(map(blob, plan_of(body).inputs))
+
+
+def outputs_of(body: bytes) -> tuple[BlobRef, ...]:
+    """What its execution refers to when it ends by itself."""
+    return tuple(map(blob, plan_of(body).outputs))

@@ -15,7 +15,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from rollq.base.ids import GUID_BYTES, NIL_ID, ClientId, MemberId
-from rollq.base.jobs import AttemptRef, BulkItem, JobOptions
+from rollq.base.jobs import AttemptRef, BlobRef, BulkItem, JobOptions
 from rollq.raft.types import Config, Member
 
 # Ids of the wrong length are refused while a message is decoded.
@@ -37,7 +37,8 @@ class HelloClient(msgspec.Struct, array_like=True, frozen=True, tag=9):
 
 
 class SubmitJob(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):
-    """Please run this. `body` reaches the worker as it is."""
+    """Please run this. `body` reaches the worker as it is; `blobs` and `caches` are what it
+    needs."""
 
     job_id: JobId
     client_id: ClientId
@@ -45,6 +46,8 @@ class SubmitJob(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):
     exec_name: str
     body: bytes
     options: JobOptions | None = None
+    blobs: tuple[BlobRef, ...] = ()
+    caches: tuple[str, ...] = ()
 
 
 class SubmitBulk(msgspec.Struct, array_like=True, frozen=True, tag=33):
@@ -57,6 +60,7 @@ class SubmitBulk(msgspec.Struct, array_like=True, frozen=True, tag=33):
     items: tuple[BulkItem, ...]
     options: JobOptions | None = None
     batch_key: str = ""
+    caches: tuple[str, ...] = ()
 
 
 class SubmitArray(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=34):
@@ -70,6 +74,8 @@ class SubmitArray(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=34
     task_count: int
     options: JobOptions | None = None
     running_max: int = 0
+    blobs: tuple[BlobRef, ...] = ()
+    caches: tuple[str, ...] = ()
 
 
 class Cancel(msgspec.Struct, array_like=True, frozen=True, tag=35):
@@ -87,7 +93,7 @@ class Confirm(msgspec.Struct, array_like=True, frozen=True, tag=36):
 
 class Query(msgspec.Struct, array_like=True, frozen=True, tag=37):
     """How is it? `what` names a view (job, jobs, array, queue, queues, client, clients, worker,
-    workers, dead, counts, explain, settings, cluster, history), `key` whose."""
+    workers, dead, counts, caches, cache, explain, settings, cluster, history), `key` whose."""
 
     request_id: MessageId
     what: str
@@ -99,7 +105,7 @@ class Admin(msgspec.Struct, array_like=True, frozen=True, tag=39):
     """Please change the grid: `action` with its arguments as a msgpack map."""
 
     request_id: MessageId
-    action: str  # pause resume redrive purge settings add_member remove_member transfer
+    action: str  # pause resume redrive purge settings put_cache remove_cache, or membership
     arguments: bytes = b""
 
 
@@ -136,6 +142,7 @@ class AckJob(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=3):
     signal: int = 0
     run_ms: int = 0
     peak_bytes: int = 0
+    blobs: tuple[BlobRef, ...] = ()
 
 
 class Nack(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=40):
@@ -213,6 +220,7 @@ class Result(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=5):
     detail: str = ""
     client_id: ClientId = ""
     count: int = 1
+    blobs: tuple[BlobRef, ...] = ()
 
 
 class Answer(msgspec.Struct, array_like=True, frozen=True, tag=38):
@@ -236,6 +244,7 @@ class AssignJob(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=2):
     options: JobOptions | None = None
     client_id: ClientId = ""
     task_number: int = -1
+    blobs: tuple[BlobRef, ...] = ()
 
 
 class StopJob(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=43):

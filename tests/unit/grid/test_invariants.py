@@ -4,10 +4,21 @@ from collections.abc import Callable
 
 import pytest
 
+from rollq.base.jobs import BlobRef, CacheEntry
 from rollq.grid import invariants
-from rollq.grid.commands import CancelJobs
-from rollq.grid.state import ASSIGNED, DEAD, DONE, ClientRecord, QueueRecord
+from rollq.grid.commands import CancelJobs, PutCache, SubmitJob
+from rollq.grid.state import (
+    ASSIGNED,
+    DEAD,
+    DONE,
+    BlobCount,
+    ClientRecord,
+    PastRecord,
+    QueueRecord,
+)
 from tests.unit.grid.kit import Grid, job_id, worker_id
+
+BLOB = BlobRef(b"b" * 32, 7)
 
 
 def sound() -> Grid:
@@ -18,7 +29,35 @@ def sound() -> Grid:
     grid.submit("later", delay_ms=5)
     grid.submit_array("many", 4, running_max=2)
     grid.assign_task("many")
+    grid.apply(
+        PutCache("data", (CacheEntry("a", BLOB),), ">"),
+        SubmitJob(job_id("files"), "ann", "q", "exe", b"", None, (BLOB,), ("data",)),
+    )
     return grid
+
+
+def leak_blob(grid: Grid) -> None:
+    grid.state.blobs[BLOB.digest].count += 1
+
+
+def lose_blob(grid: Grid) -> None:
+    del grid.state.blobs[BLOB.digest]
+
+
+def keep_blob_of_nobody(grid: Grid) -> None:
+    grid.state.blobs[bytes(32)] = BlobCount(1, 0)
+
+
+def change_size(grid: Grid) -> None:
+    grid.state.blobs[BLOB.digest].size += 1
+
+
+def leak_cache(grid: Grid) -> None:
+    grid.state.caches["data"].user_count += 1
+
+
+def need_files_after_the_end(grid: Grid) -> None:
+    grid.job("end").past = PastRecord(blobs=(BLOB,))
 
 
 def swap_client(grid: Grid) -> None:
@@ -174,6 +213,12 @@ BREACHES: dict[Callable[[Grid], None], str] = {
     bury_the_living: "derived_fields_follow",
     keep_empty_queue: "nothing_empty_is_kept",
     lose_idle_client: "nothing_empty_is_kept",
+    leak_blob: "references_are_counted",
+    lose_blob: "references_are_counted",
+    keep_blob_of_nobody: "references_are_counted",
+    change_size: "references_are_counted",
+    leak_cache: "references_are_counted",
+    need_files_after_the_end: "only_runnable_jobs_need_files",
 }
 
 

@@ -26,12 +26,13 @@ from rollq.grid.commands import (
     SubmitBulk,
 )
 from rollq.grid.invariants import check
-from rollq.grid.snapshot import PREFACE_BYTES, decode_snapshot, encode_snapshot, head_bytes
+from rollq.grid.snapshot import PREFACE_BYTES, VERSION, decode_snapshot, encode_snapshot, head_bytes
 from rollq.grid.state import GridState, JobState
 from tests.unit.grid.kit import Grid, job_id, worker_id
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
+CROWDS, ROWS = 10, 11  # places in the head
 
 
 def turn_round(table: dict[Key, Value]) -> None:
@@ -112,7 +113,7 @@ def test_names_and_options_are_shared_again() -> None:
 
 def test_a_newer_snapshot_is_refused() -> None:
     data = encode_snapshot(GridState())
-    for other in (b"\x03" + data[1:], b""):
+    for other in (bytes([VERSION + 1]) + data[1:], b""):
         with pytest.raises(LocalError) as caught:
             decode_snapshot(other)
         assert caught.value.code is ErrorCode.UNSUPPORTED_VERSION
@@ -140,9 +141,9 @@ def test_a_job_in_no_known_state_is_reported() -> None:
     grid.submit("a", delay_ms=5)
 
     def change(head: list[Any]) -> None:
-        rows = msgspec.msgpack.decode(head[-1][0])
+        rows = msgspec.msgpack.decode(head[ROWS][0])
         rows[0][6] = 77
-        head[-1] = [msgspec.msgpack.encode(rows)]
+        head[ROWS] = [msgspec.msgpack.encode(rows)]
 
     with pytest.raises(DiskError):
         decode_snapshot(with_head(encode_snapshot(grid.state), change))
@@ -172,7 +173,7 @@ def test_a_crowd_that_contradicts_itself_is_reported(column: int, value: object)
     grid.submit("b")
 
     def change(head: list[Any]) -> None:
-        head[-2][0][column] = value
+        head[CROWDS][0][column] = value
 
     with pytest.raises(DiskError) as caught:
         decode_snapshot(with_head(encode_snapshot(grid.state), change))
@@ -185,7 +186,7 @@ def test_jobs_that_wait_for_their_first_attempt_stand_in_crowds() -> None:
         grid.submit(name, client="ann" if name != "bbb" else "bob")
     data = encode_snapshot(grid.state)
     head = msgspec.msgpack.decode(data[PREFACE_BYTES : head_bytes(data)])
-    ann, bob = head[-2]
+    ann, bob = head[CROWDS]
     assert (ann[0], bob[0]) == ("ann", "bob")
     assert ann[4] == job_id("aaa") + job_id("ccc") + job_id("ddd")
     bodies = b"".join(seal(body) for body in (b"aaa", b"ccc", b"ddd", b"bbb"))

@@ -48,73 +48,73 @@ class Vector(msgspec.Struct, frozen=True):
     ours: bool = True
 
 
-def _bytes(*parts: str | bytes) -> bytes:
+def from_parts(*parts: str | bytes) -> bytes:
     return b"".join(bytes.fromhex(part) if isinstance(part, str) else part for part in parts)
 
 
 VECTORS = [
     Vector(
         "1 SubmitJob with a JobRequest",
-        _bytes("d4000000 01", GUID, NIL, "1000", b"job.submit.calcA", "9d000000", REQUEST),
+        from_parts("d4000000 01", GUID, NIL, "1000", b"job.submit.calcA", "9d000000", REQUEST),
         m.SubmitJob(JOB, "clientA", "job.submit.calcA", "calcA", REQUEST),
     ),
     Vector(
         "1 SubmitJob, opaque",
-        _bytes("3c000000 01", GUID, NIL, "1000", b"job.submit.calcA", "05000000", b"hello"),
+        from_parts("3c000000 01", GUID, NIL, "1000", b"job.submit.calcA", "05000000", b"hello"),
         m.SubmitJob(JOB, "", "job.submit.calcA", "calcA", b"hello"),
     ),
     Vector(
         "2 AssignJob",
-        _bytes("3c000000 02", GUID, GUID, "1000", b"job.assign.calcA", "05000000", b"hello"),
+        from_parts("3c000000 02", GUID, GUID, "1000", b"job.assign.calcA", "05000000", b"hello"),
         m.AssignJob(JOB, 0, 0, 0, "job.assign.calcA", "calcA", b"hello"),
     ),
     Vector(
         "3 AckJob, empty",
-        _bytes("27000000 03", NIL, GUID, "0000", "00000000"),
+        from_parts("27000000 03", NIL, GUID, "0000", "00000000"),
         m.AckJob(JOB),
     ),
     Vector(
         "3 AckJob with a JobResult",
-        _bytes("be000000 03", NIL, GUID, "0000", "97000000", RESULT),
+        from_parts("be000000 03", NIL, GUID, "0000", "97000000", RESULT),
         m.AckJob(JOB, status=Status.OK, result=RESULT),
     ),
     Vector(
         "4 Credit of ten",
-        _bytes("2b000000 04", NIL, NIL, "0000", "04000000", "0a000000"),
+        from_parts("2b000000 04", NIL, NIL, "0000", "04000000", "0a000000"),
         m.Credit(10),
     ),
     Vector(
         "4 Credit with a msgId, as the seeds send it",
-        _bytes("2b000000 04", GUID, NIL, "0000", "04000000", "01000000"),
+        from_parts("2b000000 04", GUID, NIL, "0000", "04000000", "01000000"),
         m.Credit(1),
         ours=False,
     ),
     Vector(
         "5 Result",
-        _bytes("be000000 05", GUID, GUID, "0000", "97000000", RESULT),
+        from_parts("be000000 05", GUID, GUID, "0000", "97000000", RESULT),
         m.Result(JOB, "done", result=RESULT, exec_name="calcA", client_id="clientA"),
     ),
     Vector(
         "6 CachePut of a client",
-        _bytes("96000000 06", GUID, NIL, "1600", b"cache.put.job.assign.*", "59000000", PUT),
+        from_parts("96000000 06", GUID, NIL, "1600", b"cache.put.job.assign.*", "59000000", PUT),
         m.CachePut(JOB, PUT),
         ours=False,
     ),
     Vector(
         "7 CacheAck",
-        _bytes("65000000 07", NIL, GUID, "0c00", b"cache.ack.d1", "32000000", PUT_ACK),
+        from_parts("65000000 07", NIL, GUID, "0c00", b"cache.ack.d1", "32000000", PUT_ACK),
         m.CacheAck(JOB, PUT_ACK),
         ours=False,
     ),
     Vector(
         "9 HelloClient by its subject",
-        _bytes("2e000000 09", NIL, NIL, "0700", b"clientA", "00000000"),
+        from_parts("2e000000 09", NIL, NIL, "0700", b"clientA", "00000000"),
         m.HelloClient("clientA"),
         ours=False,
     ),
     Vector(
         "9 HelloClient with a ClientConfig",
-        _bytes(
+        from_parts(
             "5b000000 09",
             NIL + NIL,
             "0700",
@@ -126,17 +126,17 @@ VECTORS = [
     ),
     Vector(
         "10 HelloWorker",
-        _bytes("33000000 0a", GUID, NIL, "0c00", b"job.assign.>", "00000000"),
+        from_parts("33000000 0a", GUID, NIL, "0c00", b"job.assign.>", "00000000"),
         m.HelloWorker(JOB, ("job.assign.>",)),
     ),
     Vector(
         "20 NotLeader",
-        _bytes("41000000 14", NIL, NIL, "0000", "1a000000", b'{"leader":"10.0.0.1:5000"}'),
+        from_parts("41000000 14", NIL, NIL, "0000", "1a000000", b'{"leader":"10.0.0.1:5000"}'),
         m.NotLeader("10.0.0.1:5000"),
     ),
     Vector(
         "21 LeaderHello",
-        _bytes(
+        from_parts(
             "42000000 15" + NIL + NIL,
             "0f00",
             b"cluster.g1.roll",
@@ -148,7 +148,7 @@ VECTORS = [
     ),
     Vector(
         "21 LeaderHello with lives",
-        _bytes(
+        from_parts(
             "45000000 15" + NIL + NIL,
             "0f00",
             b"cluster.g1.roll",
@@ -159,7 +159,7 @@ VECTORS = [
     ),
     Vector(
         "22 AppendEntries",
-        _bytes(
+        from_parts(
             "45000000 16" + NIL + NIL,
             "0f00",
             b"cluster.g1.raft",
@@ -170,7 +170,7 @@ VECTORS = [
     ),
     Vector(
         "23 AppendResp",
-        _bytes(
+        from_parts(
             "3e000000 17" + NIL + NIL,
             "0f00",
             b"cluster.g1.raft",
@@ -181,7 +181,7 @@ VECTORS = [
     ),
     Vector(
         "24 RequestVote",
-        _bytes(
+        from_parts(
             "3e000000 18" + NIL + NIL,
             "0f00",
             b"cluster.g1.raft",
@@ -192,7 +192,7 @@ VECTORS = [
     ),
     Vector(
         "25 VoteResp, before it told of the commit",
-        _bytes(
+        from_parts(
             "3c000000 19" + NIL + NIL, "0f00", b"cluster.g1.raft", "06000000", "95 02 01 03 c3 c2"
         ),
         raft.VoteResponse(2, 1, 3, True),
@@ -200,7 +200,7 @@ VECTORS = [
     ),
     Vector(
         "25 VoteResp",
-        _bytes(
+        from_parts(
             "3e000000 19" + NIL + NIL,
             "0f00",
             b"cluster.g1.raft",
@@ -211,7 +211,7 @@ VECTORS = [
     ),
     Vector(
         "26 InstallSnapshot",
-        _bytes(
+        from_parts(
             "53000000 1a" + NIL + NIL,
             "0f00",
             b"cluster.g1.raft",
@@ -231,7 +231,7 @@ VECTORS = [
     ),
     Vector(
         "27 InstallSnapResp",
-        _bytes(
+        from_parts(
             "3d000000 1b" + NIL + NIL,
             "0f00",
             b"cluster.g1.raft",
@@ -242,7 +242,7 @@ VECTORS = [
     ),
     Vector(
         "1 SubmitJob, compact",
-        _bytes(
+        from_parts(
             "6f000000 01" + NIL + NIL,
             "0000",
             "48000000",
@@ -260,16 +260,17 @@ VECTORS = [
             JobOptions(priority=9, retry_exit_codes=(3,), worker_name="w1"),
         ),
         Dialect.COMPACT,
+        ours=False,
     ),
     Vector(
         "31 Accepted",
-        _bytes("3d000000 1f" + NIL + NIL, "0000", "16000000", "94 c410" + GUID + "01 c2 c3"),
+        from_parts("3d000000 1f" + NIL + NIL, "0000", "16000000", "94 c410" + GUID + "01 c2 c3"),
         m.Accepted(JOB, 1, False, True),
         Dialect.COMPACT,
     ),
     Vector(
         "70 HelloBlobs",
-        _bytes(
+        from_parts(
             "38000000 46" + NIL + NIL,
             "0000",
             "11000000",
@@ -280,7 +281,7 @@ VECTORS = [
     ),
     Vector(
         "71 BlobAsk",
-        _bytes(
+        from_parts(
             "5d000000 47" + NIL + NIL, "0000", "36000000", "92 c410" + GUID + "91 c420" + DIGEST
         ),
         b.BlobAsk(JOB, (BLOB,)),
@@ -288,25 +289,27 @@ VECTORS = [
     ),
     Vector(
         "72 BlobHave",
-        _bytes("3d000000 48" + NIL + NIL, "0000", "16000000", "92 c410" + GUID + "92 05 ff"),
+        from_parts("3d000000 48" + NIL + NIL, "0000", "16000000", "92 c410" + GUID + "92 05 ff"),
         b.BlobHave(JOB, (5, -1)),
         Dialect.COMPACT,
     ),
     Vector(
         "73 BlobPut",
-        _bytes("4f000000 49" + NIL + NIL, "0000", "28000000", "92 c420" + DIGEST + "ce 00010000"),
+        from_parts(
+            "4f000000 49" + NIL + NIL, "0000", "28000000", "92 c420" + DIGEST + "ce 00010000"
+        ),
         b.BlobPut(BLOB, 65536),
         Dialect.COMPACT,
     ),
     Vector(
         "74 BlobGo",
-        _bytes("4d000000 4a" + NIL + NIL, "0000", "26000000", "94 c420" + DIGEST + "05 00 a0"),
+        from_parts("4d000000 4a" + NIL + NIL, "0000", "26000000", "94 c420" + DIGEST + "05 00 a0"),
         b.BlobGo(BLOB, 5),
         Dialect.COMPACT,
     ),
     Vector(
         "75 BlobChunk",
-        _bytes(
+        from_parts(
             "51000000 4b" + NIL + NIL, "0000", "2a000000", "94 c420" + DIGEST + "05 c403 616263 00"
         ),
         b.BlobChunk(BLOB, 5, b"abc"),
@@ -314,7 +317,7 @@ VECTORS = [
     ),
     Vector(
         "76 BlobStored, refused",
-        _bytes(
+        from_parts(
             "52000000 4c" + NIL + NIL,
             "0000",
             "2b000000",
@@ -325,25 +328,25 @@ VECTORS = [
     ),
     Vector(
         "77 BlobGet",
-        _bytes("4b000000 4d" + NIL + NIL, "0000", "24000000", "92 c420" + DIGEST + "05"),
+        from_parts("4b000000 4d" + NIL + NIL, "0000", "24000000", "92 c420" + DIGEST + "05"),
         b.BlobGet(BLOB, 5),
         Dialect.COMPACT,
     ),
     Vector(
         "78 BlobInfo",
-        _bytes("4d000000 4e" + NIL + NIL, "0000", "26000000", "94 c420" + DIGEST + "08 00 a0"),
+        from_parts("4d000000 4e" + NIL + NIL, "0000", "26000000", "94 c420" + DIGEST + "08 00 a0"),
         b.BlobInfo(BLOB, 8),
         Dialect.COMPACT,
     ),
     Vector(
         "79 BlobMore",
-        _bytes("4b000000 4f" + NIL + NIL, "0000", "24000000", "92 c420" + DIGEST + "08"),
+        from_parts("4b000000 4f" + NIL + NIL, "0000", "24000000", "92 c420" + DIGEST + "08"),
         b.BlobMore(BLOB, 8),
         Dialect.COMPACT,
     ),
     Vector(
         "80 BlobDrop",
-        _bytes("4a000000 50" + NIL + NIL, "0000", "23000000", "91 c420" + DIGEST),
+        from_parts("4a000000 50" + NIL + NIL, "0000", "23000000", "91 c420" + DIGEST),
         b.BlobDrop(BLOB),
         Dialect.COMPACT,
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rollq.base.jobs import AttemptRef, BulkItem, JobOptions, Status
+from rollq.base.jobs import AttemptRef, BlobRef, BulkItem, JobOptions, Status
 from rollq.raft import types as raft
 from rollq.wire import blob_messages as b
 from rollq.wire import messages as m
@@ -10,6 +10,8 @@ from rollq.wire.compact import Message
 
 JOB = bytes(range(16))
 OTHER = bytes(range(16, 32))
+BLOBS = (BlobRef(bytes(range(32)), 5), BlobRef(bytes(32), 2**40))
+ITEMS = (BulkItem(OTHER, b"x", BLOBS),)
 BLOB = bytes(range(32))
 OPTIONS = JobOptions(1, 2, 3, 4, 5, 6, 7, 8, 9, (10, -11), "worker-1")
 HELD = (AttemptRef(JOB, 1, 2), AttemptRef(OTHER, 3, 4))
@@ -19,16 +21,16 @@ META = raft.SnapshotMeta(
 
 SAMPLES: list[Message] = [
     m.HelloClient("clientA", 4, ("compact", "accepted")),
-    m.SubmitJob(JOB, "clientA", "job.submit.calcA", "calcA", b"\x00body", OPTIONS),
-    m.SubmitBulk(JOB, "clientA", "calcA", "calcA", (BulkItem(OTHER, b"x"),), OPTIONS, "batch-1"),
-    m.SubmitArray(JOB, "clientA", "calcA", "calcA", b"body", 1_000_000, OPTIONS, 5),
+    m.SubmitJob(JOB, "clientA", "job.submit.calcA", "calcA", b"\x00body", OPTIONS, BLOBS, ("c1",)),
+    m.SubmitBulk(JOB, "clientA", "calcA", "calcA", ITEMS, OPTIONS, "batch-1", ("c1",)),
+    m.SubmitArray(JOB, "clientA", "calcA", "calcA", b"body", 1_000_000, OPTIONS, 5, BLOBS, ("c1",)),
     m.Cancel(JOB, (JOB, OTHER)),
     m.Confirm((JOB, OTHER)),
     m.Query(JOB, "job", OTHER, 7),
     m.Admin(JOB, "pause", b"\x81\xa5queue\xa1x"),
     m.HelloWorker(JOB, ("a", "b.*"), "w1", 2, 3, HELD, ("compact", "lease")),
     m.Credit(10),
-    m.AckJob(JOB, 1, 2, Status.FAILED, b"result", 3, 9, 1_000, 2**40),
+    m.AckJob(JOB, 1, 2, Status.FAILED, b"result", 3, 9, 1_000, 2**40, BLOBS),
     m.Nack(JOB, 1, 2, "no such program"),
     m.Heartbeat(HELD),
     m.Goodbye("drained"),
@@ -36,10 +38,12 @@ SAMPLES: list[Message] = [
     m.NotLeader("10.0.0.1:5000", ("10.0.0.1:5000", "10.0.0.2:5000")),
     m.Accepted(JOB, 2, True, True),
     m.Error(JOB, 205, "cap reached", "wait", True),
-    m.Result(JOB, "dead", 1, b"result", "calcA", 3, 9, 1_000, 5, 4, "exit code 3", "clientA"),
+    m.Result(
+        JOB, "dead", 1, b"result", "calcA", 3, 9, 1_000, 5, 4, "exit code 3", "clientA", 1, BLOBS
+    ),
     m.Result(JOB, "dead", 1, cause=5, client_id="clientA", count=1_000_000),
     m.Answer(JOB, 99, b"\x90"),
-    m.AssignJob(JOB, 1, 2, 30_000, "job.assign.calcA", "calcA", b"b", OPTIONS, "clientA", 7),
+    m.AssignJob(JOB, 1, 2, 30_000, "job.assign.calcA", "calcA", b"b", OPTIONS, "clientA", 7, BLOBS),
     m.StopJob(JOB, 1, 2),
     m.AckTaken(JOB, 1, True),
     m.CachePut(JOB, b'{"CacheId":"d1"}'),

@@ -8,12 +8,14 @@ from rollq.base.ids import guid_from_text
 from rollq.wire.frame import FrameDecoder, encode_frame
 from rollq.wire.kinds import MessageType
 from rollq.wire.message_codec import decode_message, encode_message
+from tests.unit.wire.golden_references import REFERENCES
 from tests.unit.wire.golden_vectors import GUID_TEXT, JOB, VECTORS, Vector
 
+ALL = VECTORS + REFERENCES
 OF_THE_SEEDS = [kind for kind in MessageType if kind <= MessageType.INSTALL_SNAPSHOT_RESPONSE]
 
 
-@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector.name)
+@pytest.mark.parametrize("vector", ALL, ids=lambda vector: vector.name)
 def test_golden_bytes_are_read(vector: Vector) -> None:
     decoder = FrameDecoder()
     decoder.feed(vector.data)
@@ -22,7 +24,7 @@ def test_golden_bytes_are_read(vector: Vector) -> None:
     assert decode_message(frame, vector.dialect) == vector.message
 
 
-@pytest.mark.parametrize("vector", [v for v in VECTORS if v.ours], ids=lambda vector: vector.name)
+@pytest.mark.parametrize("vector", [v for v in ALL if v.ours], ids=lambda vector: vector.name)
 def test_golden_bytes_are_written(vector: Vector) -> None:
     assert encode_frame(encode_message(vector.message, vector.dialect, "g1")) == vector.data
 

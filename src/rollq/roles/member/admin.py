@@ -1,4 +1,4 @@
-"""What an operator may ask of a leader: queues, dead jobs, settings, membership."""
+"""What an operator may ask of a leader: queues, dead jobs, settings, caches, membership."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ import msgspec
 
 from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.base.ids import JobId, MemberId
+from rollq.base.jobs import CacheEntry
+from rollq.base.names import checked_tree
 from rollq.grid import commands
 from rollq.raft.node import RaftNode
 from rollq.raft.types import ChangeKind, ConfigChange, Member, MemberChange
 from rollq.roles.member.membership import find
-from rollq.subjects.queues import queue_of
+from rollq.subjects.grammar import parse_pattern
+from rollq.subjects.queues import queue_of, worker_pattern
 
 
 class QueueArguments(msgspec.Struct):
@@ -40,11 +43,30 @@ class SettingsArguments(msgspec.Struct):
     settings: commands.Settings
 
 
+class PutCacheArguments(msgspec.Struct):
+    """put_cache"""
+
+    cache_id: str
+    entries: tuple[CacheEntry, ...]
+    target_pattern: str
+
+
+class RemoveCacheArguments(msgspec.Struct):
+    """remove_cache"""
+
+    cache_id: str
+
+
 class MemberArguments(msgspec.Struct):
     """add_member, remove_member, transfer"""
 
     member_id: MemberId
     address: str = ""
+
+
+ACTIONS = (
+    "pause resume redrive purge settings put_cache remove_cache add_member remove_member transfer"
+)
 
 
 def command_for(action: str, arguments: bytes, by: str) -> commands.Command:
@@ -59,10 +81,14 @@ def command_for(action: str, arguments: bytes, by: str) -> commands.Command:
         return commands.PurgeJobs(_decode(arguments, PurgeArguments).job_ids, by)
     if action == "settings":
         return commands.SetSettings(_decode(arguments, SettingsArguments).settings, by)
+    if action == "put_cache":
+        return _put_cache(_decode(arguments, PutCacheArguments), by)
+    if action == "remove_cache":
+        return commands.RemoveCache(_decode(arguments, RemoveCacheArguments).cache_id, by)
     raise RemoteError(
         ErrorCode.BAD_PAYLOAD,
         f"no action named {action[:64]!r}",
-        "ask for one of: pause resume redrive purge settings add_member remove_member transfer",
+        f"ask for one of: {ACTIONS}",
     )
 
 
@@ -103,6 +129,13 @@ def _decode(arguments: bytes, kind: type[_Arguments]) -> _Arguments:
 def _queue(arguments: bytes) -> str:
     """The queue as submits name it: without regard to case, and only a name that one could have."""
     return queue_of(_decode(arguments, QueueArguments).queue)
+
+
+def _put_cache(wanted: PutCacheArguments, by: str) -> commands.PutCache:
+    """Only names that every worker can give a file, and a pattern that a worker could have."""
+    checked_tree(entry.name for entry in wanted.entries)
+    pattern = ".".join(parse_pattern(worker_pattern(wanted.target_pattern)))
+    return commands.PutCache(wanted.cache_id, wanted.entries, pattern, by)
 
 
 def _known(raft: RaftNode, member_id: MemberId) -> Member:

@@ -9,7 +9,6 @@ is answered with an error, and one that breaks the protocol closes that session 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -18,28 +17,26 @@ from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.base.ids import NIL_ID
 from rollq.base.jobs import DEFAULT_OPTIONS, AttemptRef, JobOptions, Status
 from rollq.base.limits import (
+    CACHE_ENTRIES_MAX,
     CLIENT_ID_BYTES_MAX,
     CREDIT_MAX,
     ENTRY_BYTES_MAX,
-    EXEC_NAME_BYTES_MAX,
-    INLINE_BYTES_MAX,
     PATTERNS_PER_WORKER_MAX,
-    QUEUE_NAME_BYTES_MAX,
 )
 from rollq.grid import commands
 from rollq.policy.retry import backoff_ms
 from rollq.raft.node import RaftNode
 from rollq.roles.member.admin import MEMBERSHIP_ACTIONS, command_for
+from rollq.roles.member.bounds import bounded, exec_name, inline, queue_named
+from rollq.roles.member.knowledge import check_held
 from rollq.roles.member.leadership import Leadership
 from rollq.roles.member.proposals import ACK, REQUEST, Origin, Waiter, size_bytes_of
 from rollq.roles.member.reads import Reads
 from rollq.roles.member.sessions import ClientSession, WorkerSession
 from rollq.subjects.grammar import fold, parse_pattern
-from rollq.subjects.queues import queue_of, worker_pattern
+from rollq.subjects.queues import worker_pattern
 from rollq.wire import messages
 from rollq.wire.handshake import ACCEPTED
-
-NAMES_KEPT = 1_024  # names that were found good: jobs by the thousand have the same few
 
 
 class Gateway:
@@ -76,7 +73,7 @@ class Gateway:
 
     def _hello_client(self, number: int, hello: messages.HelloClient) -> None:
         self._must_be_new(number)
-        client_id = _bounded("client id", hello.client_id, CLIENT_ID_BYTES_MAX)
+        client_id = bounded("client id", hello.client_id, CLIENT_ID_BYTES_MAX)
         office = self._office
         session = ClientSession(number, client_id, ACCEPTED in hello.features)
         office.sessions.add_client(session)
@@ -97,7 +94,7 @@ class Gateway:
         for pattern in patterns:
             parse_pattern(pattern)
         office = self._office
-        name = _bounded("worker name", fold(hello.name), CLIENT_ID_BYTES_MAX, may_be_empty=True)
+        name = bounded("worker name", fold(hello.name), CLIENT_ID_BYTES_MAX, may_be_empty=True)
         session = WorkerSession(
             number,
             hello.worker_id,
@@ -137,14 +134,18 @@ class Gateway:
         client = self._client(number)
         queue, options = self._address(message.subject, message.options)
         self._must_have_room()
+        if message.blobs:
+            check_held(self._office.blobs, message.blobs)
         self._office.proposals.add(
             commands.SubmitJob(
                 message.job_id,
                 client.client_id,
                 queue,
-                _exec_name(message.exec_name),
-                _body(message.body),
+                exec_name(message.exec_name),
+                inline(message.body),
                 options,
+                message.blobs,
+                message.caches,
             ),
             Origin(REQUEST, number, message.job_id),
         )
@@ -154,14 +155,17 @@ class Gateway:
         queue, options = self._address(message.subject, message.options)
         self._must_have_room()
         for item in message.items:
-            _body(item.body)
+            inline(item.body)
+            if item.blobs:
+                check_held(self._office.blobs, item.blobs)
         command = commands.SubmitBulk(
             client.client_id,
             queue,
-            _exec_name(message.exec_name),
+            exec_name(message.exec_name),
             message.items,
             options,
             message.batch_key,
+            message.caches,
         )
         self._request(command, number, message.request_id)
 
@@ -169,16 +173,20 @@ class Gateway:
         client = self._client(number)
         queue, options = self._address(message.subject, message.options)
         self._must_have_room()
+        if message.blobs:
+            check_held(self._office.blobs, message.blobs)
         self._office.proposals.add(
             commands.SubmitArray(
                 message.array_id,
                 client.client_id,
                 queue,
-                _exec_name(message.exec_name),
-                _body(message.body),
+                exec_name(message.exec_name),
+                inline(message.body),
                 message.task_count,
                 options,
                 message.running_max,
+                message.blobs,
+                message.caches,
             ),
             Origin(REQUEST, number, message.array_id),
         )
@@ -205,6 +213,9 @@ class Gateway:
             self._office.accept(number, message.request_id)
             return
         command = command_for(message.action, message.arguments, client.client_id)
+        if isinstance(command, commands.PutCache):
+            blobs = tuple(entry.blob for entry in command.entries)
+            check_held(self._office.blobs, blobs, CACHE_ENTRIES_MAX)
         self._request(command, number, message.request_id)
 
     # --- what workers say
@@ -219,13 +230,15 @@ class Gateway:
         session = self._worker(number)
         ref = _attempt_meant(session, message.job_id, message.attempt, message.fence)
         office = self._office
-        self._office.proposals.add(
+        if message.blobs:
+            check_held(self._office.blobs, message.blobs)
+        office.proposals.add(
             commands.AckJob(
                 message.job_id,
                 ref.attempt,
                 ref.fence,
                 message.status,
-                _body(message.result),
+                inline(message.result),
                 message.exit_code,
                 message.signal,
                 message.run_ms,
@@ -233,6 +246,7 @@ class Gateway:
                 office.retry_delay_ms(message.job_id, ref.attempt)
                 if message.status == Status.FAILED
                 else 0,
+                blobs=message.blobs,
             ),
             Origin(ACK, number, message.job_id, ref.attempt),
         )
@@ -303,7 +317,7 @@ class Gateway:
     def _address(self, subject: str, options: JobOptions | None) -> tuple[str, JobOptions | None]:
         """The queue that a subject names, and the worker if its last token names a known one.
         Workers are named as queues are: without regard to case."""
-        queue = _queue_of(subject)
+        queue = queue_named(subject)
         if "." in queue and self._office.is_worker_name(queue.rpartition(".")[2]):
             group, _, last = queue.rpartition(".")
             chosen = msgspec.structs.replace(options or DEFAULT_OPTIONS, worker_name=last)
@@ -321,32 +335,6 @@ def _attempt_meant(session: WorkerSession, job_id: bytes, attempt: int, fence: i
     if ref is None:
         raise StateError(ErrorCode.UNKNOWN_JOB, "this worker was not sent that job")
     return ref
-
-
-@lru_cache(NAMES_KEPT)
-def _queue_of(subject: str) -> str:
-    return _bounded("queue", queue_of(subject), QUEUE_NAME_BYTES_MAX)
-
-
-@lru_cache(NAMES_KEPT)
-def _exec_name(name: str) -> str:
-    return _bounded("exec name", name, EXEC_NAME_BYTES_MAX)
-
-
-def _bounded(what: str, text: str, bytes_max: int, *, may_be_empty: bool = False) -> str:
-    if len(text.encode()) > bytes_max or (not text and not may_be_empty):
-        raise RemoteError(ErrorCode.BAD_PAYLOAD, f"{what} must have 1 to {bytes_max} bytes")
-    return text
-
-
-def _body(body: bytes) -> bytes:
-    if len(body) > INLINE_BYTES_MAX:
-        raise RemoteError(
-            ErrorCode.BAD_PAYLOAD,
-            f"{len(body)} bytes inline; at most {INLINE_BYTES_MAX} fit",
-            "send the data as files",
-        )
-    return body
 
 
 def _fitting(command: commands.Command) -> commands.Command:

@@ -36,6 +36,7 @@ from rollq.policy.dispatch import Dispatcher
 from rollq.policy.expiry import Expiry
 from rollq.policy.retry import backoff_ms
 from rollq.raft.types import Config
+from rollq.roles.member.knowledge import AllHeld, BlobKnowledge
 from rollq.roles.member.outputs import CloseSession, Outputs
 from rollq.roles.member.proposals import ACK, REQUEST, Origin, Proposals
 from rollq.roles.member.replica import Replica
@@ -60,6 +61,8 @@ class Leadership:
         self.expiry = Expiry()
         # Whether a session has read most of what it was sent: the shell knows.
         self.has_room: Callable[[int], bool] = lambda _: True
+        # What content the group holds: the shell that keeps it knows.
+        self.blobs: BlobKnowledge = AllHeld()
         self._replica = replica
         self._group = group
         self._outputs = outputs
@@ -289,6 +292,7 @@ class Leadership:
                 effect.options,
                 effect.client_id,
                 effect.task_number,
+                effect.blobs,
             ),
         )
 
@@ -315,6 +319,7 @@ class Leadership:
                 effect.detail,
                 effect.client_id,
                 effect.count,
+                effect.blobs,
             ),
         )
         if not client.confirms:

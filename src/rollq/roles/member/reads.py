@@ -20,7 +20,7 @@ from rollq.wire.messages import Answer, Error, Query
 PENDING_READS_MAX = 4_096
 PAGE_MAX = 1_000
 KEY_BYTES_MAX = 1_024
-TEXT_KEYS = ("queue", "queues", "client", "clients")
+TEXT_KEYS = ("queue", "queues", "client", "clients", "cache", "caches")
 
 
 class Reads:
@@ -125,7 +125,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode_filter = msgspec.msgpack.Decoder(pages.JobFilter).decode
 
 # What may be asked, and how it is read. `key` is an id, a name, a filter (jobs), or a place to go
-# on from (queues, workers, clients: the last one seen; dead, history: a number).
+# on from (queues, workers, clients, caches: the last one seen; dead, history: a number).
 VIEWS: dict[str, Callable[[Replica, RaftNode, Query], object]] = {
     "job": lambda replica, _, query: views.job_view(replica.state, query.key),
     "jobs": lambda replica, _, query: _jobs(replica, query),
@@ -141,6 +141,10 @@ VIEWS: dict[str, Callable[[Replica, RaftNode, Query], object]] = {
     "worker": lambda replica, _, query: views.worker_view(replica.state, query.key),
     "workers": lambda replica, _, query: pages.worker_page(replica.state, query.key, query.limit),
     "dead": lambda replica, _, query: _dead(replica, query),
+    "cache": lambda replica, _, query: views.cache_view(replica.state, query.key.decode()),
+    "caches": lambda replica, _, query: views.cache_page(
+        replica.state, query.key.decode(), query.limit
+    ),
     "counts": lambda replica, _, __: views.grid_counts(replica.state),
     "explain": lambda replica, _, query: replica.dispatcher.explain(query.key),
     "settings": lambda replica, _, __: replica.state.settings,

@@ -302,7 +302,7 @@ class WorkerMachine:
         if held.phase is REFUSED:
             self._orders.say(wire.Nack(ref.job_id, ref.attempt, ref.fence, held.detail))
         elif held.phase is OFFERED and record is not None:
-            end = record.exit_code, record.signal, record.run_ms, record.peak_bytes
+            end = record.exit_code, record.signal, record.run_ms, record.peak_bytes, record.blobs
             self._orders.say(
                 wire.AckJob(ref.job_id, ref.attempt, ref.fence, record.status, record.result, *end)
             )

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from rollq.base.jobs import AttemptRef, Status
+from rollq.base.jobs import AttemptRef, BlobRef, Status
 from rollq.roles.dialogue import (
     Connect,
     Connected,
@@ -64,6 +64,7 @@ class StoredResult(msgspec.Struct, array_like=True, frozen=True, gc=False):
     signal: int = 0
     run_ms: int = 0
     peak_bytes: int = 0
+    blobs: tuple[BlobRef, ...] = ()  # outputs that were uploaded before it ended
 
 
 # --- events

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 
 from rollq.grid import apply as grid_apply
-from rollq.grid import attempts, commands, jobs, moves
+from rollq.grid import attempts, commands, jobs, moves, refs
 from rollq.grid.effects import Applied, Outcome
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
-from rollq.grid.state import ASSIGNED, QUEUED, GridState, JobState
+from rollq.grid.state import ASSIGNED, QUEUED, GridState, JobState, PastRecord
 from rollq.policy import holds
 from rollq.roles.member import replica, snapshot_order
 from rollq.testing.bugs.registry import CRASHES, mutant
@@ -79,6 +79,20 @@ def _cut_is_not_owed(old: Any) -> Any:
         return count
 
     return cut_array
+
+
+@mutant("blob_is_never_released", refs, "release_blobs", faults=())
+def _blob_never_released(old: Any) -> Any:
+    return lambda state, blobs: None
+
+
+@mutant("blob_is_released_twice", refs, "release_files", faults=())
+def _blob_released_twice(old: Any) -> Any:
+    def release_files(state: GridState, owner: Any) -> None:
+        old(state, owner)
+        old(state, PastRecord(blobs=tuple(one for one in owner.blobs if one.digest in state.blobs)))
+
+    return release_files
 
 
 @mutant(

@@ -18,7 +18,7 @@ from rollq.testing.checkers.base import Checker
 from rollq.testing.ledger import CANCELLED, DEAD, DONE, GONE, Ledger
 from rollq.testing.sim_client import SimClient
 from rollq.testing.sim_member import SimMember
-from rollq.testing.workload import plan_of, result_of, status_of
+from rollq.testing.workload import inputs_of, outputs_of, plan_of, result_of, status_of
 from rollq.wire import messages as wire
 
 STATE_OF_OUTCOME = {"done": DONE, "dead": DEAD, "cancelled": CANCELLED}
@@ -75,6 +75,8 @@ class Runs(Checker):
         if ref in self._started:
             self.fail(f"attempt {ref.attempt} of job {ref.job_id.hex()} was started twice")
         self._started[ref] = worker_id
+        if job.blobs != inputs_of(job.body):
+            self.fail(f"job {ref.job_id.hex()} was assigned with other inputs than it has")
         ghost = self._ledger.jobs.get(ref.job_id)
         if ghost is None or ref.fence > ghost.fence:
             self.fail(f"attempt {ref.attempt} of job {ref.job_id.hex()} runs uncommitted")
@@ -183,8 +185,13 @@ class ClientBook(Checker):
         self.seen_index = max(self.seen_index, min(ghost.ended_index, self.ledger.last_index))
         if result.outcome == "done":
             plan = plan_of(known.body)
-            right = (status_of(plan), result_of(result.job_id, known.body), plan.exit_code)
-            if (result.status, result.result, result.exit_code) != right:
+            right = (
+                status_of(plan),
+                result_of(result.job_id, known.body),
+                plan.exit_code,
+                outputs_of(known.body),
+            )
+            if (result.status, result.result, result.exit_code, result.blobs) != right:
                 self.fail(f"job {result.job_id.hex()} has a wrong result: {result}")
 
     def _delivered_cut(self, result: wire.Result) -> None:

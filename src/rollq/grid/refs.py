@@ -1,0 +1,118 @@
+"""References to content that is kept elsewhere: who holds which blob and which cache, counted.
+
+The grid never sees a blob. It says which ones must stay: `state.blobs` counts the references of
+jobs (until nobody can run them again), of results (until they are forgotten) and of caches. Every
+`hold` has its `release`; a count is never clamped, and a blob or a removed cache goes with its last
+reference. `invariants` recounts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from zlib import crc32
+
+from rollq.base.digests import DIGEST_BYTES, Digest
+from rollq.base.errors import ErrorCode
+from rollq.base.jobs import BlobRef
+from rollq.base.limits import BLOB_BYTES_MAX, BLOBS_PER_JOB_MAX, CACHES_PER_JOB_MAX
+from rollq.grid.effects import Refused
+from rollq.grid.state import ArrayRecord, BlobCount, GridState, PastRecord
+
+
+def refuse_blobs(
+    state: GridState, blobs: tuple[BlobRef, ...], sizes: dict[Digest, int], count_max: int
+) -> Refused | None:
+    """Why these may not be referred to; `sizes` are those of the same command, and are added to."""
+    if len(blobs) > count_max:
+        return _out_of_bounds(f"more than {count_max} blobs")
+    for blob in blobs:
+        if len(blob.digest) != DIGEST_BYTES or not 0 <= blob.size <= BLOB_BYTES_MAX:
+            return _out_of_bounds("a blob has a digest of 32 bytes and a size in bounds")
+        known = state.blobs.get(blob.digest)
+        size = sizes.setdefault(blob.digest, blob.size if known is None else known.size)
+        if size != blob.size:
+            return _out_of_bounds(f"blob {blob.digest.hex()} has {size} bytes, not {blob.size}")
+    return None
+
+
+def refuse_files(
+    state: GridState, blobs: tuple[BlobRef, ...], caches: tuple[str, ...]
+) -> Refused | None:
+    """Why nothing may be submitted that needs these; None if it may."""
+    refusal = refuse_blobs(state, blobs, {}, BLOBS_PER_JOB_MAX) if blobs else None
+    if refusal is not None or not caches:
+        return refusal
+    if len(caches) > CACHES_PER_JOB_MAX:
+        return _out_of_bounds(f"more than {CACHES_PER_JOB_MAX} caches")
+    for cache_id in caches:
+        cache = state.caches.get(cache_id)
+        if cache is None or cache.removed:
+            return Refused(ErrorCode.UNKNOWN_CACHE, f"no cache {cache_id[:64]!r}")
+    return None
+
+
+def _out_of_bounds(message: str) -> Refused:
+    return Refused(ErrorCode.BAD_OPTIONS, message)
+
+
+def past_with(blobs: tuple[BlobRef, ...], caches: tuple[str, ...]) -> PastRecord | None:
+    """What a new job brings along; nothing, if it needs no files."""
+    return PastRecord(blobs=blobs, caches=caches) if blobs or caches else None
+
+
+def hold_files(state: GridState, owner: PastRecord | ArrayRecord) -> None:
+    """A job or array that needs files has come."""
+    hold_blobs(state, owner.blobs)
+    for cache_id in owner.caches:
+        state.caches[cache_id].user_count += 1
+
+
+def release_files(state: GridState, owner: PastRecord | ArrayRecord) -> None:
+    """It will never run again."""
+    release_blobs(state, owner.blobs)
+    for cache_id in owner.caches:
+        state.caches[cache_id].user_count -= 1
+        maybe_drop_cache(state, cache_id)
+
+
+def give_up_files(state: GridState, past: PastRecord) -> None:
+    """Nobody will run this job again: it needs its files no more, and forgets their names."""
+    release_files(state, past)
+    past.blobs, past.caches = (), ()
+
+
+def hold_blobs(state: GridState, blobs: Iterable[BlobRef]) -> None:
+    """One more reference to each."""
+    counts = state.blobs
+    for blob in blobs:
+        known = counts.get(blob.digest)
+        if known is None:
+            known = counts[blob.digest] = BlobCount(blob.size)
+        known.count += 1
+
+
+def release_blobs(state: GridState, blobs: Iterable[BlobRef]) -> None:
+    """One reference less to each."""
+    counts = state.blobs
+    for blob in blobs:
+        known = counts[blob.digest]
+        known.count -= 1
+        if not known.count:
+            del counts[blob.digest]
+
+
+def maybe_drop_cache(state: GridState, cache_id: str) -> None:
+    """Forget a cache that was removed, once nobody needs it."""
+    cache = state.caches[cache_id]
+    if cache.removed and not cache.user_count:
+        del state.caches[cache_id]
+        release_blobs(state, (entry.blob for entry in cache.entries))
+
+
+def files_crc(crc: int, blobs: tuple[BlobRef, ...], caches: tuple[str, ...]) -> int:
+    """The check sum of a body, carried on over what the job needs beside it."""
+    for blob in blobs:
+        crc = crc32(blob.digest, crc)
+    for cache_id in caches:
+        crc = crc32(cache_id.encode() + b"\0", crc)
+    return crc

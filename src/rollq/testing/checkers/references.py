@@ -1,0 +1,68 @@
+"""Checker of references: nothing that a job or a kept result needs may be let go.
+
+Its own account, made from commands that were done and from what the ledger says of the jobs. That
+nothing else is kept is a law of the state itself (`rollq.grid.invariants`).
+"""
+
+from __future__ import annotations
+
+from rollq.base.ids import JobId
+from rollq.base.jobs import BlobRef
+from rollq.grid import commands
+from rollq.grid.command_codec import decode_batch
+from rollq.grid.effects import Applied, Done
+from rollq.grid.state import GridState
+from rollq.raft.types import Entry, EntryKind
+from rollq.testing.checkers.base import Checker
+from rollq.testing.ledger import DEAD, DONE, RUNNING, WAITING, Ledger
+from rollq.testing.sim_member import SimMember
+
+SAMPLE_EVERY = 8  # entries
+
+
+class References(Checker):
+    """What may run again has its inputs counted, what is done its outputs."""
+
+    name = "blobs that are needed are held"
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._inputs: dict[JobId, tuple[BlobRef, ...]] = {}  # of jobs and arrays
+        self._outputs: dict[JobId, tuple[BlobRef, ...]] = {}
+        self._seen = 0
+
+    def applied(self, member: SimMember, entry: Entry, applied: Applied, state: GridState) -> None:
+        if entry.index <= self._seen:
+            return
+        self._seen = entry.index
+        if entry.kind == EntryKind.NORMAL and entry.data:
+            batch = decode_batch(entry.data)
+            for command, outcome in zip(batch.commands, applied.outcomes, strict=True):
+                if isinstance(outcome, Done):
+                    self._follow(command)
+        if entry.index % SAMPLE_EVERY == 0:
+            self._check(member, state)
+
+    def _follow(self, command: commands.Command) -> None:
+        if isinstance(command, commands.SubmitJob):
+            self._inputs[command.job_id] = command.blobs
+        elif isinstance(command, commands.SubmitBulk):
+            self._inputs.update((item.job_id, item.blobs) for item in command.items)
+        elif isinstance(command, commands.SubmitArray):
+            self._inputs[command.array_id] = command.blobs
+        elif isinstance(command, commands.AckJob):
+            self._outputs[command.job_id] = command.blobs
+
+    def _check(self, member: SimMember, state: GridState) -> None:
+        for job_id, job in self._ledger.jobs.items():
+            needed: tuple[BlobRef, ...] = ()
+            if job.state in (WAITING, RUNNING, DEAD):
+                needed = self._inputs.get(job.array_id or job_id, ())
+            elif job.state == DONE:
+                needed = self._outputs.get(job_id, ())
+            for ref in needed:
+                if ref.digest not in state.blobs:
+                    self.fail(
+                        f"{member.name} lets go of blob {ref.size} at {state.applied_index}: "
+                        f"job {job_id.hex()} is {job.state}"
+                    )

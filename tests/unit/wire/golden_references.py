@@ -1,0 +1,63 @@
+"""Frames with references to blobs, written by hand as those in `golden_vectors`."""
+
+from __future__ import annotations
+
+from rollq.base.jobs import BlobRef
+from rollq.wire import messages as m
+from rollq.wire.message_codec import Dialect
+from tests.unit.wire.golden_vectors import GUID, JOB, NIL, Vector, from_parts
+
+REFERENCES = [
+    Vector(
+        "1 SubmitJob with a blob and a cache, compact",
+        from_parts(
+            "7c000000 01" + NIL + NIL,
+            "0000",
+            "55000000",
+            "98 c410" + GUID,
+            "a7" + b"clientA".hex() + "a5" + b"calcA".hex() + "a5" + b"calcA".hex(),
+            "c400 c0 91 92 c420" + "ab" * 32 + "cd03e8 91 a2" + b"d1".hex(),
+        ),
+        m.SubmitJob(
+            JOB, "clientA", "calcA", "calcA", b"", None, (BlobRef(b"\xab" * 32, 1_000),), ("d1",)
+        ),
+        Dialect.COMPACT,
+    ),
+    Vector(
+        "2 AssignJob with a blob, compact",
+        from_parts(
+            "6b000000 02" + NIL + NIL,
+            "0000",
+            "44000000",
+            "9b c410" + GUID,
+            "01 02 03 a1" + b"q".hex() + "a1" + b"e".hex() + "c400 c0 a0 ff",
+            "91 92 c420" + "ab" * 32 + "05",
+        ),
+        m.AssignJob(JOB, 1, 2, 3, "q", "e", b"", blobs=(BlobRef(b"\xab" * 32, 5),)),
+        Dialect.COMPACT,
+    ),
+    Vector(
+        "3 AckJob with a blob, compact",
+        from_parts(
+            "68000000 03" + NIL + NIL,
+            "0000",
+            "41000000",
+            "9a c410" + GUID + "01 02 00 c400 00 00 00 00",
+            "91 92 c420" + "ab" * 32 + "05",
+        ),
+        m.AckJob(JOB, 1, 2, blobs=(BlobRef(b"\xab" * 32, 5),)),
+        Dialect.COMPACT,
+    ),
+    Vector(
+        "5 Result with a blob, compact",
+        from_parts(
+            "70000000 05" + NIL + NIL,
+            "0000",
+            "49000000",
+            "9e c410" + GUID + "a4" + b"done".hex() + "00 c400 a0 00 00 00 00 00 a0 a0 01",
+            "91 92 c420" + "ab" * 32 + "05",
+        ),
+        m.Result(JOB, "done", blobs=(BlobRef(b"\xab" * 32, 5),)),
+        Dialect.COMPACT,
+    ),
+]
