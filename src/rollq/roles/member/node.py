@@ -21,6 +21,7 @@ from rollq.base.limits import OWED_AHEAD_BYTES_MAX, STOP_MS_MAX, TURNS_MS_MAX
 from rollq.net.link import DEFAULT_LIMITS, Link, LinkLimits
 from rollq.net.listener import Listener
 from rollq.raft.types import RaftMessage, Role
+from rollq.roles.member.blobs import MemberBlobs
 from rollq.roles.member.driver import Driver
 from rollq.roles.member.news import News
 from rollq.roles.member.outputs import CloseSession, ToPeer, ToSession
@@ -54,6 +55,7 @@ class MemberNode:
         self._state_dir = state_dir
         self._disk: RealDisk | None = None
         self._driver: Driver | None = None
+        self._blobs: MemberBlobs | None = None
         self._listener = Listener(setup.group, self._messages, self._link_closed, limits)
         self._peers = PeerLinks(setup.group, self._hello)
         self._persist = PersistThread("persist")
@@ -86,21 +88,21 @@ class MemberNode:
         self._disk = RealDisk(self._state_dir)
         try:
             self.port = await self._listener.start(self._host, self.port)
-            self._driver = await self._loop.run_in_executor(self._persist, self._recover)
+            driver, blobs = await self._loop.run_in_executor(self._persist, self._recover)
         except RollqError:
             await self._listener.stop("cannot start")
             self._disk.close()
             self._persist.shutdown()
             raise
-        self._driver.office.has_room = self._has_room
-        self._snapshots = SnapshotRunner(
-            self._driver, self._disk, self._persist, self._snapshot_over
-        )
+        blobs.server.start()
+        driver.office.has_room = self._has_room
+        self._driver, self._blobs = driver, blobs
+        self._snapshots = SnapshotRunner(driver, self._disk, self._persist, self._snapshot_over)
         self._tick_at = self._loop.time()
         self._tick()
         log.info(
             "member %d of group %s serves on %s:%d, state in %s",
-            self._driver.raft.member_id,
+            driver.raft.member_id,
             self.setup.group,
             self._host,
             self.port,
@@ -122,8 +124,8 @@ class MemberNode:
     # --- inputs
 
     def _messages(self, link: Link, messages: list[Message]) -> None:
-        driver = self._driver
-        if driver is None or self._stopping:
+        driver, blobs = self._driver, self._blobs
+        if driver is None or blobs is None or self._stopping:
             link.close("not serving yet")
             return
         number = self._numbers.get(link)
@@ -131,6 +133,8 @@ class MemberNode:
             for message in messages:
                 driver.session_message(number, message)  # type: ignore[arg-type]
             messages = []
+        elif blobs.takes(link, messages):
+            return
         hello = self._members.get(link)
         for message in messages:
             if hello is not None or isinstance(message, LeaderHello):
@@ -146,9 +150,10 @@ class MemberNode:
         self._wake()
 
     def _link_closed(self, link: Link, reason: str) -> None:
-        driver = self._driver
-        if driver is None:
+        driver, blobs = self._driver, self._blobs
+        if driver is None or blobs is None:
             return
+        blobs.server.closed(link, reason)
         hello = self._members.pop(link, None)
         number = self._numbers.pop(link, None)
         if hello is not None:
@@ -258,13 +263,14 @@ class MemberNode:
 
     # --- helpers
 
-    def _recover(self) -> Driver:
+    def _recover(self) -> tuple[Driver, MemberBlobs]:
         assert self._disk is not None
         # Nothing of what is read is garbage, and nothing of it ever has to be looked at again by
         # the collector, which would stand in the way of the loop for as long as the state is large.
         gc.disable()
         try:
-            return Driver(self.setup, self._disk, SystemClock(), SystemJitter(), _no_crash)
+            driver = Driver(self.setup, self._disk, SystemClock(), SystemJitter(), _no_crash)
+            return driver, MemberBlobs(self._state_dir, self.setup.group, driver)
         finally:
             gc.freeze()
             gc.enable()
@@ -331,6 +337,8 @@ class MemberNode:
         if self._ticker is not None:
             self._ticker.cancel()
         self._snapshots.stop()
+        if self._blobs is not None:
+            await self._blobs.stop()
         await self._peers.stop(reason)
         await self._listener.stop(reason)
         await self._loop.run_in_executor(self._persist, self._close_disk)

@@ -1,0 +1,271 @@
+"""The asyncio client of the blobs of a group.
+
+One link to the leader carries everything, several transfers at once. It is opened when it is
+needed, follows the leader, and is opened again after a cut: transfers go on from where the other
+side is. Nothing here holds more of a blob than the window.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from rollq.base.digests import Digest, digest_to_text
+from rollq.base.errors import DialError, ErrorCode, LocalError, RollqError, StateError
+from rollq.base.jobs import BlobRef
+from rollq.base.limits import BLOB_ASK_MAX, BLOB_TRANSFERS_MAX
+from rollq.roles.blobs.carrier import Sink, make_pool
+from rollq.roles.blobs.client_session import ClientSession, Progress, connect
+from rollq.roles.blobs.files import BytesSource, FileSink, FileSource
+from rollq.roles.blobs.server import Store
+from rollq.roles.redial import Redial
+from rollq.wire.blob_messages import CLIENT, MISSING
+
+log = logging.getLogger("rollq.blobs")
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+PATIENCE_S = 60.0
+AGAIN_MS = 50
+# Trying again may help: the member is gone, does not lead any more, or has too much to do.
+AGAIN = frozenset(
+    (
+        ErrorCode.NOT_LEADER,
+        ErrorCode.NOT_READY,
+        ErrorCode.OVERLOADED,
+        ErrorCode.DISCONNECTED,
+        ErrorCode.UNREACHABLE,
+    )
+)
+
+
+class BlobClient:
+    """Gives and takes blobs. May be used by many tasks at once; `async with`, or `stop`.
+
+    Args:
+        addresses: Members of the group; one is enough to find the rest.
+        group: Its name; empty is whichever they belong to.
+        who: As what we come: a client, a worker or a member.
+        patience_s: How long nothing may move before a transfer is given up.
+    """
+
+    def __init__(
+        self,
+        addresses: Iterable[str],
+        group: str = "",
+        who: str = CLIENT,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        self._redial = Redial(addresses, _Chance())
+        self._group = group
+        self._who = who
+        self._patience_s = patience_s
+        self._session: ClientSession | None = None
+        self._dialling = asyncio.Lock()
+        self._pool: ThreadPoolExecutor | None = None
+        self._puts = asyncio.Semaphore(BLOB_TRANSFERS_MAX)
+        self._gets = asyncio.Semaphore(BLOB_TRANSFERS_MAX)
+        self._busy: dict[tuple[str, Digest], tuple[asyncio.Lock, int]] = {}
+
+    async def __aenter__(self) -> BlobClient:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Find the leader, so that trouble shows now; else the first use does. Twice is no error.
+
+        Raises:
+            DialError: UNREACHABLE, or what the leader answers.
+        """
+        try:
+            await self._leader(asyncio.get_running_loop().time() + self._patience_s)
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Hang up. What is under way ends with an error."""
+        session, self._session = self._session, None
+        if session is not None:
+            session.link.close("the client stops")
+            await session.settle()
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await asyncio.get_running_loop().run_in_executor(None, pool.shutdown)
+
+    async def have(self, digests: Iterable[Digest]) -> dict[Digest, int]:
+        """Those of the blobs that the group has, with their sizes."""
+        wanted = list(dict.fromkeys(digests))
+        found: dict[Digest, int] = {}
+        for at in range(0, len(wanted), BLOB_ASK_MAX):
+            page = tuple(wanted[at : at + BLOB_ASK_MAX])
+            sizes = await self._try("blobs", partial(_ask, page))
+            found |= {
+                digest: size for digest, size in zip(page, sizes, strict=True) if size != MISSING
+            }
+        return found
+
+    async def put(self, source: Path | bytes, progress: Progress | None = None) -> BlobRef:
+        """Give a file or bytes to the group; returns when a majority has it.
+
+        Raises:
+            RollqError: BLOB_CORRUPT if the file changes meanwhile, DISK_FULL, and so on.
+        """
+        opened = await self._on_pool(_open_source, source)
+        try:
+            digest = await self._on_pool(opened.digest)
+            async with self._alone("put", digest), self._puts:
+                await self._try(opened.name, lambda session: session.put(digest, opened, progress))
+            return BlobRef(digest, opened.size)
+        finally:
+            await self._on_pool(opened.close)
+
+    async def fetch(
+        self,
+        digest: Digest,
+        into: Store | Path,
+        size: int | None = None,
+        progress: Progress | None = None,
+    ) -> int:
+        """Bring a blob into a store or a file, verified; returns its size. The size is asked for
+        if it is not given.
+
+        Raises:
+            RollqError: BLOB_MISSING, BLOB_CORRUPT, DISK_FULL, and so on.
+        """
+        if size is None:
+            size = (await self.have((digest,))).get(digest)
+        if size is None:
+            raise StateError(ErrorCode.BLOB_MISSING, f"no blob {digest_to_text(digest)}")
+        name = str(into) if isinstance(into, Path) else f"blob {digest_to_text(digest)}"
+        async with self._alone("get", digest), self._gets:
+            sink = await self._on_pool(_sink_of, into, digest, size)
+            if sink is not None:
+                try:
+                    await self._try(name, lambda session: session.get(digest, size, sink, progress))
+                finally:
+                    await self._on_pool(sink.close)
+        return size
+
+    # --- helpers
+
+    async def _try(self, name: str, act: Callable[[ClientSession], Awaitable[T]]) -> T:
+        """Do something with the leader, again and again as long as that may help."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._patience_s
+        while True:
+            session = await self._leader(deadline)
+            moved_bytes = session.moved_bytes
+            try:
+                return await act(session)
+            except RollqError as error:
+                if error.code not in AGAIN:
+                    raise type(error)(error.code, f"{name}: {error.message}", error.hint) from None
+                if session.moved_bytes > moved_bytes:
+                    deadline = loop.time() + self._patience_s
+                if loop.time() > deadline:
+                    raise
+                log.info("%s: trying again: %s", name, error)
+                await self._give_up(session, error)
+
+    async def _leader(self, deadline: float) -> ClientSession:
+        """A session with whoever leads."""
+        async with self._dialling:
+            loop = asyncio.get_running_loop()
+            while self._session is None or not self._session.link.is_open:
+                try:
+                    answer = await connect(
+                        self._redial.address, self._group, self._who, self._threads()
+                    )
+                except DialError as error:
+                    log.info("%s", error)
+                    _, wait_ms = self._redial.failed()
+                else:
+                    if isinstance(answer, ClientSession):
+                        self._redial.welcomed()
+                        self._session = answer
+                        break
+                    _, wait_ms = self._redial.redirected(answer.leader, answer.members)
+                if loop.time() + wait_ms / 1000 > deadline:
+                    raise DialError(
+                        ErrorCode.UNREACHABLE,
+                        f"no leader was found within {self._patience_s:g} s",
+                        "check the addresses, and that a majority of the members runs",
+                    )
+                await asyncio.sleep(wait_ms / 1000)
+            return self._session
+
+    async def _give_up(self, session: ClientSession, error: RollqError) -> None:
+        """Prepare another try."""
+        if error.code is ErrorCode.NOT_LEADER and self._session is session:
+            self._session = None
+            session.link.close("it does not lead any more")
+            self._redial.failed()
+        await asyncio.sleep(AGAIN_MS / 1000)
+
+    @contextlib.asynccontextmanager
+    async def _alone(self, what: str, digest: Digest) -> AsyncIterator[None]:
+        """Two that move the same blob the same way do so one after the other: then the second has
+        nothing left to do."""
+        key = (what, digest)
+        lock, users = self._busy.get(key, (asyncio.Lock(), 0))
+        self._busy[key] = (lock, users + 1)
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, users = self._busy.pop(key)
+            if users > 1:
+                self._busy[key] = (lock, users - 1)
+
+    async def _on_pool(self, task: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads(), partial(task, *args, **kwargs))
+
+    def _threads(self) -> ThreadPoolExecutor:
+        if self._pool is None:
+            self._pool = make_pool()
+        return self._pool
+
+
+class _Chance:
+    """The machine's chance."""
+
+    def draw(self, low: int, high: int) -> int:
+        """An integer, low <= x < high."""
+        return low + secrets.randbelow(high - low) if high > low else low
+
+    def draw_id(self) -> bytes:
+        """Sixteen random bytes."""
+        return secrets.token_bytes(16)
+
+
+def _ask(page: tuple[Digest, ...], session: ClientSession) -> Awaitable[tuple[int, ...]]:
+    return session.ask(page)
+
+
+def _open_source(source: Path | bytes) -> FileSource | BytesSource:
+    if isinstance(source, bytes):
+        return BytesSource(source)
+    try:
+        return FileSource(source)
+    except OSError as error:
+        raise LocalError(ErrorCode.BAD_SETUP, f"{source}: {error.strerror}") from None
+
+
+def _sink_of(into: Store | Path, digest: Digest, size: int) -> Sink | None:
+    """Where to write it; None if it is there."""
+    if isinstance(into, Path):
+        return FileSink(into, digest, size)
+    return into.begin(digest, size) if into.size(digest) is None else None

@@ -1,0 +1,222 @@
+"""One link of a client of blobs, from its welcome to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from functools import partial
+from typing import Any, TypeAlias
+
+from rollq.base.digests import Digest
+from rollq.base.errors import DialError, ErrorCode, RemoteError, RollqError
+from rollq.base.limits import BLOB_ALIVE_MS, HELLO_MS_MAX
+from rollq.net.dialer import dial, split_address
+from rollq.net.link import Link
+from rollq.roles.blobs.carrier import Carrier, Sink, Source
+from rollq.roles.blobs.client_machine import ClientMachine
+from rollq.roles.blobs.failures import from_answer
+from rollq.roles.blobs.orders import AnyOrder, Commit, Found, Moved, Over
+from rollq.wire.blob_messages import HelloBlobs
+from rollq.wire.compact import Message
+from rollq.wire.compression import ZSTD
+from rollq.wire.messages import Error, MessageId, NotLeader, Welcome
+
+Progress: TypeAlias = Callable[[int, int], None]  # so many bytes of so many
+
+LOOPBACK = ("127.", "localhost", "::1")
+
+
+async def connect(address: str, group: str, who: str, pool: Executor) -> ClientSession | NotLeader:
+    """Dial a member and say hello; returns the session, or who leads instead.
+
+    Raises:
+        DialError: if it cannot be reached, RollqError as it answers else.
+    """
+    greeted: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+    sessions: list[ClientSession] = []
+
+    def hear(link: Link, messages: list[Message]) -> None:
+        if not greeted.done():
+            greeted.set_result(messages[0])
+        elif sessions:
+            sessions[0].hear(messages)
+
+    def closed(link: Link, reason: str) -> None:
+        if not greeted.done():
+            greeted.set_exception(_cut(address, reason))
+        elif sessions:
+            sessions[0].lost(_cut(address, reason))
+
+    # Where no network is saved anything, packing only costs.
+    features = () if split_address(address)[0].startswith(LOOPBACK) else (ZSTD,)
+    link = await dial(address, group, hear, closed)
+    link.send(HelloBlobs(who, group, features))
+    try:
+        async with asyncio.timeout(HELLO_MS_MAX / 1000):
+            answer = await greeted
+    except TimeoutError:
+        link.abort("no answer to the hello")
+        raise _cut(address, "no answer to the hello") from None
+    except BaseException:
+        link.close("not wanted any more")
+        raise
+    if isinstance(answer, Welcome) and link.is_open:
+        sessions.append(ClientSession(link, pool, address, packs=ZSTD in answer.features))
+        return sessions[0]
+    link.close("not served here")
+    if isinstance(answer, NotLeader):
+        return answer
+    if isinstance(answer, Error):
+        raise from_answer(answer.code, f"{address}: {answer.message}", b"")
+    raise _cut(address, "closed at once")
+
+
+class ClientSession(Carrier):
+    """Transfers on one link. All of them end with DISCONNECTED when it does.
+
+    Attributes:
+        moved_bytes: How much has moved on this link, in both directions.
+    """
+
+    machine: ClientMachine
+
+    def __init__(self, link: Link, pool: Executor, address: str, *, packs: bool) -> None:
+        super().__init__(link, ClientMachine(), pool, packs=packs)
+        self.moved_bytes = 0
+        self._address = address
+        self._asks: dict[MessageId, asyncio.Future[tuple[int, ...]]] = {}
+        self._transfers: dict[int, _Transfer] = {}
+        self._tick_later()
+
+    async def ask(self, digests: tuple[Digest, ...]) -> tuple[int, ...]:
+        """The sizes of blobs, -1 for what is missing."""
+        self._must_be_open()
+        request_id = secrets.token_bytes(16)
+        future: asyncio.Future[tuple[int, ...]] = self._loop.create_future()
+        self._asks[request_id] = future
+        self.machine.ask(request_id, digests)
+        self.pump()
+        try:
+            return await future
+        finally:
+            del self._asks[request_id]
+
+    async def put(self, digest: Digest, source: Source, progress: Progress | None) -> None:
+        """Give a blob."""
+        self._must_be_open()
+        number = self.machine.put(digest, source.size)
+        await self._run(number, digest, source, source.size, progress)
+
+    async def get(self, digest: Digest, size: int, sink: Sink, progress: Progress | None) -> None:
+        """Take a blob, or the rest of it."""
+        self._must_be_open()
+        number = self.machine.get(digest, size, sink.offset)
+        await self._run(number, digest, sink, size, progress)
+
+    def hear(self, messages: Sequence[Message]) -> None:
+        """The member said something."""
+        try:
+            for message in messages:
+                if isinstance(message, Error | NotLeader):
+                    self.link.close("the member ended it")
+                    return
+                self.machine.heard(message)
+        except RemoteError as error:
+            self.link.abort(str(error))
+        self.pump()
+
+    def lost(self, error: RollqError) -> None:
+        """The link is gone."""
+        self._timer.cancel()
+        futures: list[asyncio.Future[Any]] = list(self._asks.values())
+        futures += [transfer.over for transfer in self._transfers.values()]
+        for future in futures:
+            if not future.done():
+                future.set_exception(error)
+
+    def obey(self, order: AnyOrder) -> None:
+        """Carry out an order."""
+        if isinstance(order, Commit):
+            transfer = self._transfers[order.number]
+            self.commit(order, transfer.digest, partial(self._committed, order.number))
+        elif isinstance(order, Moved):
+            self._moved(self._transfers[order.number], order.offset)
+        elif isinstance(order, Over):
+            over = self._transfers[order.number].over
+            if over.done():
+                return
+            if order.error is None:
+                over.set_result(None)
+            else:
+                over.set_exception(order.error)
+        elif isinstance(order, Found):
+            future = self._asks.get(order.request_id)
+            if future is not None and not future.done():
+                future.set_result(order.sizes)
+
+    async def _run(
+        self,
+        number: int,
+        digest: Digest,
+        thing: Source | Sink,
+        size: int,
+        progress: Progress | None,
+    ) -> None:
+        transfer = _Transfer(digest, size, progress, self._loop.create_future())
+        self._transfers[number] = transfer
+        self.things[number] = thing
+        self.pump()
+        try:
+            await transfer.over
+        finally:
+            self.machine.drop(number, digest)
+            self.pump()
+            await self.leave(number)
+            del self._transfers[number]
+
+    def _committed(self, number: int, _: None) -> None:
+        self.machine.committed(number)
+
+    def _moved(self, transfer: _Transfer, offset: int) -> None:
+        if offset > transfer.offset:
+            self.moved_bytes += offset - transfer.offset
+            transfer.offset = offset
+            if transfer.progress is not None:
+                transfer.progress(offset, transfer.size)
+
+    def _must_be_open(self) -> None:
+        if not self.link.is_open:
+            raise _cut(self._address, "the link is closed")
+
+    def _tick_later(self) -> None:
+        self._timer = self._loop.call_later(BLOB_ALIVE_MS / 1000, self._tick)
+
+    def _tick(self) -> None:
+        if self.machine.tick():
+            self.link.abort("the member says nothing")
+        self._tick_later()
+
+
+class _Transfer:
+    """One blob on its way."""
+
+    __slots__ = ("digest", "offset", "over", "progress", "size")
+
+    def __init__(
+        self,
+        digest: Digest,
+        size: int,
+        progress: Progress | None,
+        over: asyncio.Future[None],
+    ) -> None:
+        self.digest = digest
+        self.size = size
+        self.progress = progress
+        self.over = over
+        self.offset = 0
+
+
+def _cut(address: str, reason: str) -> DialError:
+    return DialError(ErrorCode.DISCONNECTED, f"the link to {address} is cut: {reason}")
