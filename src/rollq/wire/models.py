@@ -28,11 +28,15 @@ STATUS_FAILED: Final = "FAILED"
 
 
 class InputFile(msgspec.Struct, frozen=True, rename="pascal"):
-    """One input: its content, or the cache that holds it."""
+    """One input: its content, the cache that holds it, or the blob that it is. The last three
+    fields are ours."""
 
     name: str
     cache_id: str | None = None
     content: bytes | None = None
+    digest: str | UnsetType = UNSET  # in hex; with a size
+    size: OptionalInt = UNSET
+    mode: OptionalInt = UNSET  # permission bits: 0o755 for a program
 
 
 class JobRequest(msgspec.Struct, frozen=True, rename="pascal"):
@@ -43,6 +47,7 @@ class JobRequest(msgspec.Struct, frozen=True, rename="pascal"):
     exec_name: str
     args: tuple[str, ...] | None = ()
     files: tuple[InputFile, ...] | None = ()
+    outputs: tuple[str, ...] | UnsetType = UNSET  # patterns of the files to bring back; all if none
     priority: OptionalInt = UNSET
     delay_ms: OptionalInt = UNSET
     max_attempts: OptionalInt = UNSET
@@ -75,6 +80,22 @@ class JobRequestHead(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
     worker_name: str = ""
 
 
+class OutputFile(msgspec.Struct, frozen=True, rename="pascal"):
+    """One file that a program left, kept as a blob."""
+
+    name: str
+    digest: str  # in hex
+    size: Int64
+    mode: OptionalInt = UNSET
+
+
+class StreamBlob(msgspec.Struct, frozen=True, rename="pascal"):
+    """All that a program wrote, kept as a blob, where the result has only its end."""
+
+    digest: str  # in hex
+    size: Int64
+
+
 class JobResult(msgspec.Struct, frozen=True, rename="pascal"):
     """How a run ended: the seeds' fields, then ours."""
 
@@ -93,6 +114,9 @@ class JobResult(msgspec.Struct, frozen=True, rename="pascal"):
     system_ms: OptionalInt = UNSET
     note: str | UnsetType = UNSET  # the worker's own words: a limit, outputs left out
     data: bytes | UnsetType = UNSET  # what a function returned, if it was bytes
+    outputs: tuple[OutputFile, ...] | UnsetType = UNSET  # those that are not in the archive
+    stdout_blob: StreamBlob | UnsetType = UNSET
+    stderr_blob: StreamBlob | UnsetType = UNSET
 
 
 class JobResultHead(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
@@ -214,10 +238,11 @@ def job_request(
     *,
     args: tuple[str, ...] = (),
     files: tuple[InputFile, ...] = (),
+    outputs: tuple[str, ...] = (),
     options: JobOptions | None = None,
 ) -> JobRequest:
     """A JobRequest that carries its options in extension fields."""
-    request = JobRequest(guid_to_text(job_id), client_id, exec_name, args, files)
+    request = JobRequest(guid_to_text(job_id), client_id, exec_name, args, files, outputs or UNSET)
     changed = {} if options is None else _changed(options)
     return msgspec.structs.replace(request, **changed) if changed else request
 

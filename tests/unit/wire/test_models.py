@@ -18,6 +18,8 @@ from rollq.wire.models import (
     JobRequestHead,
     JobResult,
     JobResultHead,
+    OutputFile,
+    StreamBlob,
     decode_if_marked,
     decode_model,
     encode_model,
@@ -66,6 +68,35 @@ def test_default_options_are_not_written() -> None:
     plain = encode_model(job_request(JOB, "c", "calcA"))
     assert encode_model(job_request(JOB, "c", "calcA", options=JobOptions())) == plain
     assert options_of(decode_model(plain, JobRequestHead)) is None
+
+
+def test_blobs_are_named_in_extension_fields() -> None:
+    files = (InputFile("a", digest="00ff", size=7, mode=0o755),)
+    raw = encode_model(job_request(JOB, "c", "calcA", files=files, outputs=("*.csv",)))
+    (file,) = json.loads(raw)["Files"]
+    assert file == {
+        "Name": "a",
+        "CacheId": None,
+        "Content": None,
+        "Digest": "00ff",
+        "Size": 7,
+        "Mode": 0o755,
+    }
+    assert json.loads(raw)["Outputs"] == ["*.csv"]
+    assert decode_model(raw, JobRequest).files == files
+    result = JobResult(
+        GUID_TEXT,
+        "c",
+        "calcA",
+        "OK",
+        outputs=(OutputFile("a/b", "00ff", 7),),
+        stdout_blob=StreamBlob("00ff", 9),
+    )
+    written = json.loads(encode_model(result))
+    assert written["Outputs"] == [{"Name": "a/b", "Digest": "00ff", "Size": 7}]
+    assert written["StdoutBlob"] == {"Digest": "00ff", "Size": 9}
+    assert "StderrBlob" not in written
+    assert decode_model(encode_model(result), JobResult) == result
 
 
 def test_models_of_the_seeds_are_read() -> None:
