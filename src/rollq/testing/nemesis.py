@@ -2,7 +2,9 @@
 
 The fault atlas: a disk that loses what it promised (rot, emptied, an older copy) is *damaged* until
 its member is a whole voter again, and never so many at once that a majority could have lost the
-same entry. So after the heal both safety and liveness may be demanded.
+same entry. Nor is a disk damaged that may hold the only copy of a row of the history: a member that
+installed a snapshot has to fetch what it never applied, and rot is found only by and by. So after
+the heal both safety and liveness may be demanded.
 """
 
 from __future__ import annotations
@@ -91,7 +93,12 @@ class Nemesis:
         damaged = [member for member in cluster.members if member.damaged]
         if len(damaged) + 1 > (len(cluster.members) - 1) // 2 or not cluster.all_voters():
             return None
-        whole = [member for member in cluster.members if cluster.is_whole(member)]
+        whole = [
+            member
+            for member in cluster.members
+            if cluster.is_whole(member)
+            and any(other is not member and holds_history(other) for other in cluster.members)
+        ]
         return self.chance.pick(whole) if whole else None
 
 
@@ -99,6 +106,16 @@ def is_present(member: SimMember) -> bool:
     """Whether a member takes part in consensus with a sound log."""
     driver = member.driver
     return driver is not None and driver.roll.phase is Phase.PRESENT and driver.raft.suspect is None
+
+
+def holds_history(member: SimMember) -> bool:
+    """Whether a member has every row up to what it applied, and none of them is rotten."""
+    driver = member.driver
+    if driver is None or driver.replica.history.gaps(driver.state.applied_index):
+        return False
+    name, content = member.rotten_history
+    is_there = bool(name) and member.disk.size(name) == len(content)
+    return not is_there or member.disk.read(name, 0, len(content)) != content
 
 
 STRIKES: dict[str, Callable[[Nemesis], bool]] = {

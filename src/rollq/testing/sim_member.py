@@ -79,6 +79,7 @@ class SimMember:
         self.damaged = False  # its disk lost what it had promised; see `nemesis`
         self.past_id = 0  # the identity on an older copy of a disk that was put back
         self.rotten_life = -1  # the life in which a bit of its disk was flipped
+        self.rotten_history = ("", b"")  # the last file of the history in which one was
         self.scrubbed_life = -1
         self.doomed = False  # taken out of the group: the operator will empty its disk
         self.images: list[tuple[DiskImage, int]] = []  # with the life in which it was taken

@@ -77,6 +77,8 @@ def rot(nemesis: Nemesis) -> bool:
     member.damaged = True
     member.rotten_life = member.life
     disk.rot(name, chance.pick(places), chance.draw(0, 8))
+    if folder == "history":
+        member.rotten_history = (name, disk.read(name, 0, disk.size(name)))
     nemesis.cluster.trace.note(member.name, "rot", name)
     if chance.chance(700) and member.driver is not None:
         member.crash("rotten", power=True)
