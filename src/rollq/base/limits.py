@@ -33,7 +33,7 @@ DETAIL_BYTES_MAX: Final = 2_048  # per attempt outcome kept with a dead job
 JOBS_MAX: Final = 20_000_000
 # References to content, in the log and in memory: some 40 bytes each, so about one inline body.
 BLOBS_PER_JOB_MAX: Final = 1_024
-BLOB_BYTES_MAX: Final = 2**53  # exact in any JSON reader
+BLOB_BYTES_MAX: Final = 1024**4
 CACHES_PER_JOB_MAX: Final = 16
 CACHE_ID_BYTES_MAX: Final = 256
 CACHE_ENTRIES_MAX: Final = 4_096  # with short names they fit ENTRY_BYTES_MAX
@@ -207,7 +207,6 @@ BLOB_WINDOW_BYTES: Final = 4 * 1024 * 1024
 BLOB_TRANSFERS_MAX: Final = 16  # of one link, in each direction; a client lets more wait
 BLOB_UPLOADS_MAX: Final = 16  # of one server: each may fill its window; more wait their turn
 BLOB_DOWNLOADS_MAX: Final = 64  # the same
-BLOB_BYTES_MAX: Final = 1024**4
 BLOB_ASK_MAX: Final = 4_096  # digests in one message
 BLOB_ASKS_MAX: Final = 64  # of one link, not answered yet; beyond it nothing is read
 BLOB_ALIVE_MS: Final = 1_000  # a server that owes an answer says that it is at it

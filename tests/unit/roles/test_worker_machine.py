@@ -136,7 +136,7 @@ def test_ack_waits_for_the_durable_result_and_repeats_until_taken() -> None:
     worker = welcomed()
     out = worker.handle(assign(ref(1)))
     assert started(out) == [ref(1)]
-    out = worker.handle(finished(ref(1), Status.FAILED, b"r", 3, 9, 40, 50))
+    out = worker.handle(finished(ref(1), Status.FAILED, b"r", (3, 9, 40, 50)))
     record = StoredResult(ref(1), LEASE_MS, Status.FAILED, b"r", 3, 9, 40, 50)
     assert out == [store(record), say(wire.Credit(1))]
     the_ack = say(wire.AckJob(job(1), 1, ref(1).fence, 1, b"r", 3, 9, 40, 50))

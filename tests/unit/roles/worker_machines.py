@@ -53,7 +53,12 @@ def taken(of: AttemptRef) -> Received:
     return received(wire.AckTaken(of.job_id, of.attempt))
 
 
-def finished(of: AttemptRef, status: int = Status.OK, result: bytes = b"", *end: int) -> Finished:
+def finished(
+    of: AttemptRef,
+    status: int = Status.OK,
+    result: bytes = b"",
+    end: tuple[int, int, int, int] = (0, 0, 0, 0),
+) -> Finished:
     return Finished([StoredResult(of, LEASE_MS, status, result, *end)])
 
 
