@@ -207,6 +207,7 @@ BLOB_WINDOW_BYTES: Final = 4 * 1024 * 1024
 BLOB_TRANSFERS_MAX: Final = 16  # of one link, in each direction; a client lets more wait
 BLOB_UPLOADS_MAX: Final = 16  # of one server: each may fill its window; more wait their turn
 BLOB_DOWNLOADS_MAX: Final = 64  # the same
+BLOB_WRITE_BYTES: Final = 1024 * 1024  # written to disk at once
 BLOB_ASK_MAX: Final = 4_096  # digests in one message
 BLOB_ASKS_MAX: Final = 64  # of one link, not answered yet; beyond it nothing is read
 BLOB_ALIVE_MS: Final = 1_000  # a server that owes an answer says that it is at it

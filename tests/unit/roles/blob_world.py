@@ -45,6 +45,7 @@ def small_sizes() -> Iterator[None]:
         mock.patch.object(sending, "BLOB_READ_BYTES", READ),
         mock.patch.object(sending, "BLOB_WINDOW_BYTES", WINDOW),
         mock.patch.object(receiving, "BLOB_WINDOW_BYTES", WINDOW),
+        mock.patch.object(receiving, "BLOB_WRITE_BYTES", READ),
     ):
         yield
 

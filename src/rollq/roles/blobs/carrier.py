@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
@@ -28,6 +29,8 @@ log = logging.getLogger("rollq.blobs")
 
 T = TypeVar("T")
 
+BREATH = 2  # how long a thread rests, by how long it worked, where jobs have work to do
+BREATH_S_MAX = 0.05
 PACK_GAIN_MIN = 16  # a chunk is sent packed if that saves this part of it at least
 PACK_PAUSE_MAX = 64  # so many chunks are not tried after some that were not worth it
 
@@ -81,13 +84,20 @@ class Carrier:
     """
 
     def __init__(
-        self, link: Link, machine: ServerMachine | ClientMachine, pool: Executor, *, packs: bool
+        self,
+        link: Link,
+        machine: ServerMachine | ClientMachine,
+        pool: Executor,
+        *,
+        packs: bool,
+        is_busy: Callable[[], bool] | None = None,
     ) -> None:
         self.link = link
         self.machine = machine
         self.things: dict[int, Source | Sink] = {}
         self._pool = pool
         self._packs = packs
+        self._is_busy = is_busy
         self._packers: dict[int, Packer] = {}
         self._loop = asyncio.get_running_loop()
         self._working: dict[int, asyncio.Future[Any]] = {}
@@ -104,7 +114,8 @@ class Carrier:
                 sink: Any = self.things[order.number]
                 digest = order.chunks[0].digest
                 written = partial(self._written, order.number)
-                self.work(order.number, digest, partial(write_chunks, sink, order.chunks), written)
+                write = partial(write_chunks, sink, order.chunks)
+                self._move(order.number, digest, write, written)
             elif isinstance(order, Read):
                 self._read(order)
             else:
@@ -168,6 +179,15 @@ class Carrier:
         sink: Any = self.things[order.number]
         self.work(order.number, digest, sink.commit, then)
 
+    def _move(
+        self, number: int, digest: Digest, task: Callable[[], T], then: Callable[[T], None]
+    ) -> None:
+        """Work that has to be done many times over."""
+        if self._is_busy is not None:
+            self.work(number, digest, partial(take_breath, self._is_busy, task), then)
+        else:
+            self.work(number, digest, task, then)
+
     def _written(self, number: int, _: None) -> None:
         self.machine.written(number)
 
@@ -178,7 +198,7 @@ class Carrier:
         if packer is None and self._packs:
             packer = self._packers[number] = Packer()
         task = partial(read_chunks, source, order, packer)
-        self.work(number, order.digest, task, partial(self.machine.has_read, number))
+        self._move(number, order.digest, task, partial(self.machine.has_read, number))
 
     def _done(
         self,
@@ -230,6 +250,15 @@ class Packer:
         self._skip = self._pause
         self._pause = min(2 * self._pause, PACK_PAUSE_MAX)
         return BlobChunk(digest, offset, data)
+
+
+def take_breath(is_busy: Callable[[], bool], task: Callable[[], T]) -> T:
+    """Do something, and then rest if others have work to do. On a thread."""
+    began = time.monotonic()
+    result = task()
+    if is_busy():
+        time.sleep(min(BREATH_S_MAX, BREATH * (time.monotonic() - began)))
+    return result
 
 
 def read_chunks(source: Source, order: Read, packer: Packer | None) -> list[BlobChunk]:

@@ -9,7 +9,12 @@ from __future__ import annotations
 
 from rollq.base.digests import Digest
 from rollq.base.errors import ErrorCode, RemoteError
-from rollq.base.limits import BLOB_CHUNK_BYTES_MAX, BLOB_STALL_TICKS_MAX, BLOB_WINDOW_BYTES
+from rollq.base.limits import (
+    BLOB_CHUNK_BYTES_MAX,
+    BLOB_STALL_TICKS_MAX,
+    BLOB_WINDOW_BYTES,
+    BLOB_WRITE_BYTES,
+)
 from rollq.roles.blobs.orders import Write
 from rollq.wire.blob_messages import BlobChunk, BlobMore
 
@@ -77,11 +82,16 @@ class Arrival:
         self._chunks.append(chunk)
 
     def next_write(self) -> Write | None:
-        """All that came meanwhile, once what came before is written."""
+        """What came meanwhile, up to a bound, once what came before is written."""
         if self._writing_bytes or not self._chunks:
             return None
-        chunks, self._chunks = tuple(self._chunks), []
-        self._writing_bytes = sum(chunk.packed or len(chunk.data) for chunk in chunks)
+        count = 0
+        for chunk in self._chunks:
+            if self._writing_bytes >= BLOB_WRITE_BYTES:
+                break
+            self._writing_bytes += chunk.packed or len(chunk.data)
+            count += 1
+        chunks, self._chunks = tuple(self._chunks[:count]), self._chunks[count:]
         return Write(self.number, chunks)
 
     def has_written(self) -> BlobMore | None:

@@ -58,6 +58,8 @@ class BlobServer:
         greet: The answer to a hello.
         stored: Awaited when a blob that a client or worker gave is stored here, before it is told
             so; what it raises is told instead. Members ask for their own copy alone.
+        is_busy: Whether there is work that must not wait: blobs then take less of the machine.
+            Called from threads.
     """
 
     def __init__(
@@ -65,9 +67,11 @@ class BlobServer:
         store: Store,
         greet: Callable[[HelloBlobs], Greeting],
         stored: Callable[[Digest], Awaitable[None]] | None = None,
+        is_busy: Callable[[], bool] | None = None,
     ) -> None:
         self.store = store
         self.stored = stored
+        self.is_busy = is_busy
         self.uploads: Turns[Digest, tuple[Session, int]] = Turns(BLOB_UPLOADS_MAX)
         self.downloads: Turns[tuple[Session, int], tuple[Session, int]] = Turns(BLOB_DOWNLOADS_MAX)
         self._greet = greet
@@ -146,12 +150,11 @@ class Session(Carrier):
     def __init__(
         self, server: BlobServer, link: Link, pool: ThreadPoolExecutor, *, packs: bool, who: str
     ) -> None:
-        super().__init__(link, ServerMachine(), pool, packs=packs)
+        super().__init__(link, ServerMachine(), pool, packs=packs, is_busy=server.is_busy)
         self._server = server
         self._stored = None if who == MEMBER else server.stored
         self._digests: dict[int, Digest] = {}
         self._vouching: dict[int, asyncio.Task[None]] = {}
-        self._is_paused = False
 
     def hear(self, messages: Sequence[Message]) -> None:
         """The peer said something."""
@@ -163,9 +166,9 @@ class Session(Carrier):
             self.link.send(Error(NIL_ID, error.code, error.message, error.hint, error.retryable))
             self.link.close(str(error))
         self.pump()
-        if self.machine.is_busy and not self._is_paused:
-            self._is_paused = True
-            self.link.pause()
+        # One read a turn of the loop: what else the socket holds waits for everybody's next turn.
+        self.link.pause()
+        self._loop.call_soon(self._listen)
 
     def tick(self) -> None:
         """A second has passed."""
@@ -275,10 +278,12 @@ class Session(Carrier):
             self.link.abort(f"blobs cannot be looked up: {future.exception()}")
             return
         self.machine.looked(order.request_id, future.result())
-        if self._is_paused and not self.machine.is_busy:
-            self._is_paused = False
-            self.link.resume()
+        self._listen()
         self.pump()
+
+    def _listen(self) -> None:
+        if not self.machine.is_busy:
+            self.link.resume()
 
 
 def _missing(digest: Digest) -> RollqError:

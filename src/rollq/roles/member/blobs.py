@@ -6,6 +6,7 @@ What a client or worker gives goes to the leader. A member is served by any othe
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -24,6 +25,7 @@ from rollq.wire.compression import ZSTD
 from rollq.wire.messages import Error, NotLeader, Welcome
 
 FOLDER: Final = "blobs"
+BUSY_MS: Final = 250
 
 
 class MemberBlobs:
@@ -31,9 +33,11 @@ class MemberBlobs:
 
     def __init__(self, state_dir: Path, group: str, driver: Driver) -> None:
         self.store = LocalBlobs(state_dir / FOLDER)
-        self.server = BlobServer(self.store, self._greet, self._stored)
+        self.server = BlobServer(self.store, self._greet, self._stored, self._is_busy)
         self._group = group
         self._driver = driver
+        self._applied_index = 0
+        self._busy_until = 0.0
 
     def takes(self, link: Link, messages: Sequence[Message]) -> bool:
         """Whether a link is for blobs; what came on it is dealt with then."""
@@ -61,6 +65,15 @@ class MemberBlobs:
             return NotLeader(raft.leader_address, members)
         features = (ZSTD,) if ZSTD in hello.features else ()
         return Welcome(self._group, raft.member_id, features)
+
+    def _is_busy(self) -> bool:
+        """Whether commands were applied a moment ago: jobs come and go."""
+        now = time.monotonic()
+        applied_index = self._driver.state.applied_index
+        if applied_index != self._applied_index:
+            self._applied_index = applied_index
+            self._busy_until = now + BUSY_MS / 1000
+        return now < self._busy_until
 
     def _stored(self, digest: Digest) -> asyncio.Future[None]:
         """A blob is in our store; done when that may be told."""
