@@ -18,6 +18,7 @@ import pytest
 from tests.integration.procs import DEADLINE_S, MemberProcess, Members, until
 
 SUBMIT_JOB, ASSIGN_JOB, ACK_JOB, CREDIT, RESULT = 1, 2, 3, 4, 5
+CACHE_PUT, CACHE_ACK = 6, 7
 HELLO_CLIENT, HELLO_WORKER, NOT_LEADER = 9, 10, 20
 EMPTY = uuid.UUID(int=0)
 OPEN: list[socket.socket] = []
@@ -233,3 +234,37 @@ def test_a_follower_says_who_leads_in_the_seeds_words(tmp_path: Path) -> None:
         found = until(answers)
         leader = members.all[found.index(None)].address
         assert [one for one in found if one is not None] == [leader, leader]
+
+
+def test_files_put_into_caches_reach_the_workers_that_are_meant(member: MemberProcess) -> None:
+    meant = as_worker(member.port, "job.assign.seedsCache.*")
+    other = as_worker(member.port, "job.assign.seedsOther.*")
+    asker, bystander = as_client(member.port, "c7"), as_client(member.port, "c8")
+    entries = [{"Name": "data/a.bin", "Content": "AQI="}, {"Name": "cfg/b.cfg", "Content": ""}]
+    pattern = "job.assign.seedsCache.*"
+    put = {"CacheId": "dataset-v1", "Entries": entries, "TargetPattern": pattern}
+    body, request_id = json.dumps(put).encode(), uuid.uuid4()
+    asker.write(CACHE_PUT, request_id, subject=f"cache.put.{pattern}", payload=body)
+    kind, _, corr_id, subject, payload = meant.read()
+    assert (kind, subject, payload) == (CACHE_PUT, "cache.put", body)
+    told = {"CacheId": "dataset-v1", "Status": "OK", "Message": "added=2"}
+    answer = json.dumps(told).encode()
+    meant.write(CACHE_ACK, corr_id=corr_id, subject="cache.ack.dataset-v1", payload=answer)
+    kind, _, corr_id, _, payload = asker.read()
+    assert (kind, corr_id, payload) == (CACHE_ACK, request_id, answer)
+    # Nobody else heard of it, and no credit was taken for it.
+    job_id = uuid.uuid4()
+    bystander.write(SUBMIT_JOB, job_id, subject="job.submit.seedsCache.x", payload=request(job_id))
+    assert meant.read()[0] == ASSIGN_JOB
+    meant.write(ACK_JOB, corr_id=job_id, payload=result(job_id))
+    assert bystander.read()[0] == RESULT
+    assert other.says_nothing()
+
+
+def test_a_put_that_nobody_is_there_for_is_answered(member: MemberProcess) -> None:
+    asker = as_client(member.port, "c9")
+    put = {"CacheId": "d", "Entries": [], "TargetPattern": "job.assign.seedsNobody"}
+    request_id = uuid.uuid4()
+    asker.write(CACHE_PUT, request_id, subject="cache.put", payload=json.dumps(put).encode())
+    kind, _, corr_id, _, payload = asker.read()
+    assert (kind, corr_id, json.loads(payload)["Status"]) == (CACHE_ACK, request_id, "FAILED")

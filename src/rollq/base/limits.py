@@ -95,6 +95,17 @@ CLIENTS_MAX: Final = 1_000_000  # idle ones give way, oldest first, before anybo
 WORKERS_MAX: Final = 100_000
 ARRAYS_MAX: Final = 100_000
 CACHES_MAX: Final = 10_000
+CACHE_PUTS_MAX: Final = 1_024  # relayed by one leader and not answered by all workers yet
+# How a cache is spread: what is not larger than this is fetched from a member by everybody at once.
+CACHE_DIRECT_BYTES: Final = 4 * 1024 * 1024
+CACHE_TAKERS_PER_SOURCE: Final = 2
+CACHE_SOURCES_MAX: Final = 3  # workers that one is pointed to
+CACHE_PUTS_AHEAD: Final = 8  # caches that one worker is told of and has not answered
+CACHE_AGAIN_MS: Final = 2_000  # a worker that could not is told again, later and later
+CACHE_AGAIN_MS_MAX: Final = 300_000
+CACHE_SILENT_MS_MAX: Final = 60_000  # a worker that fetches says so more often
+CACHE_SWEEP_MS: Final = 1_000
+CACHE_ACK_MS_MAX: Final = 600_000  # nobody waits longer for what a worker says to a relayed put
 BATCHES_KEPT_MAX: Final = 100_000  # bulk keys remembered; the oldest is forgotten first
 BATCH_KEY_BYTES_MAX: Final = 256
 WORKER_NAME_BYTES_MAX: Final = 256

@@ -29,8 +29,9 @@ LEASE: Final = "lease"  # the worker renews leases and is told of stops and take
 PATTERNS: Final = "patterns"  # several patterns in a worker's hello
 HEADER: Final = "header"  # payloads begin with the header area
 BATCH: Final = "batch"  # many messages may ride in one frame; needs `compact`
+CACHE: Final = "cache"  # a CachePut to the worker may name blobs in place of files
 # A method of compression is a feature too; it needs `header`, which names it.
-FEATURES: Final = (COMPACT, ACCEPTED, LEASE, PATTERNS, HEADER, BATCH, *METHODS)
+FEATURES: Final = (COMPACT, ACCEPTED, LEASE, PATTERNS, HEADER, BATCH, CACHE, *METHODS)
 
 
 class Side(enum.Enum):

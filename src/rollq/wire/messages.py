@@ -93,7 +93,8 @@ class Confirm(msgspec.Struct, array_like=True, frozen=True, tag=36):
 
 class Query(msgspec.Struct, array_like=True, frozen=True, tag=37):
     """How is it? `what` names a view (job, jobs, array, queue, queues, client, clients, worker,
-    workers, dead, counts, caches, cache, explain, settings, cluster, history), `key` whose."""
+    workers, dead, counts, caches, cache, holders, explain, settings, cluster, history), `key`
+    whose."""
 
     request_id: MessageId
     what: str
@@ -122,6 +123,7 @@ class HelloWorker(msgspec.Struct, array_like=True, frozen=True, tag=10):
     slots: int = 0
     holding: tuple[AttemptRef, ...] = ()
     features: tuple[str, ...] = ()
+    blob_address: str = ""  # where other workers may fetch blobs from it, host:port
 
 
 class Credit(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=4):

@@ -25,6 +25,11 @@ OptionalInt: TypeAlias = Int64 | UnsetType
 
 STATUS_OK: Final = "OK"
 STATUS_FAILED: Final = "FAILED"
+# Of a cache at a worker, beside the two above.
+STATUS_SKIPPED: Final = "SKIPPED"
+STATUS_WAITING: Final = "WAITING"  # it was not told yet
+STATUS_MOVING: Final = "MOVING"  # it fetches
+STATUS_HELD: Final = "HELD"  # it has it from before, and says so when it comes
 
 
 class InputFile(msgspec.Struct, frozen=True, rename="pascal"):
@@ -157,29 +162,47 @@ class WorkerConfig(msgspec.Struct, frozen=True, rename="pascal"):
     slots: Int64 = 0
     holding: tuple[HeldAttempt, ...] = ()
     features: tuple[str, ...] = ()
+    blob_address: str | UnsetType = UNSET
 
 
 class CacheEntry(msgspec.Struct, frozen=True, rename="pascal"):
-    """One file of a cache."""
+    """One file of a cache: its content, or (ours) the blob that holds it."""
 
     name: str
-    content: bytes
+    content: bytes | None = None
+    digest: str | UnsetType = UNSET
+    size: OptionalInt = UNSET
+    mode: OptionalInt = UNSET
 
 
 class CachePutRequest(msgspec.Struct, frozen=True, rename="pascal"):
-    """Files to put under `cache_id` on every worker whose pattern overlaps the target."""
+    """Files to put under `cache_id` on every worker whose pattern overlaps the target. From
+    `kept` on, the fields are a leader's to a worker of ours."""
 
     cache_id: str
-    entries: tuple[CacheEntry, ...]
-    target_pattern: str
+    entries: tuple[CacheEntry, ...] | None
+    target_pattern: str | None
+    kept: bool | UnsetType = UNSET  # true: the group keeps it, and says when it goes
+    removed: bool | UnsetType = UNSET  # true: it is gone
+    sources: tuple[str, ...] | UnsetType = UNSET  # workers to fetch it from, rather than a member
+
+
+class CachePutHead(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
+    """What a member reads of a CachePutRequest that it passes on."""
+
+    cache_id: str
+    target_pattern: str | None = None
 
 
 class CachePutResult(msgspec.Struct, frozen=True, rename="pascal"):
-    """One worker's answer: OK, SKIPPED or FAILED."""
+    """One worker's answer: OK, SKIPPED or FAILED; (ours) MOVING as long as it fetches."""
 
     cache_id: str
     status: str
     message: str | None = ""
+    worker: str | UnsetType = UNSET  # who answers: its name, else its id
+    done_bytes: OptionalInt = UNSET
+    total_bytes: OptionalInt = UNSET
 
 
 class LeaderAddress(msgspec.Struct, frozen=True):
@@ -288,6 +311,7 @@ MODELS: Final[tuple[type[msgspec.Struct], ...]] = (
     ClientConfig,
     WorkerConfig,
     CachePutRequest,
+    CachePutHead,
     CachePutResult,
     LeaderAddress,
 )

@@ -86,6 +86,7 @@ def _encode_hello_worker(message: m.HelloWorker) -> Frame:
         message.slots,
         held_attempts(message.holding),
         message.features,
+        message.blob_address or UNSET,
     )
     # A peer of the seeds reads one pattern, and reads it from the subject.
     first = message.patterns[0] if message.patterns else ""
@@ -106,6 +107,7 @@ def _decode_hello_worker(frame: Frame) -> m.HelloWorker:
         config.slots,
         attempt_refs(config.holding),
         config.features,
+        "" if config.blob_address is UNSET else config.blob_address,
     )
 
 

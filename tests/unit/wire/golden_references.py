@@ -60,4 +60,16 @@ REFERENCES = [
         m.Result(JOB, "done", blobs=(BlobRef(b"\xab" * 32, 5),)),
         Dialect.COMPACT,
     ),
+    Vector(
+        "10 HelloWorker that serves blobs",
+        from_parts(
+            "94000000 0a" + GUID + NIL,
+            "0100",
+            b"a",
+            "6c000000",
+            b'{"Patterns":["a"],"Name":"","Incarnation":0,"Slots":0,"Holding":[],',
+            b'"Features":["cache"],"BlobAddress":"h:1"}',
+        ),
+        m.HelloWorker(JOB, ("a",), features=("cache",), blob_address="h:1"),
+    ),
 ]

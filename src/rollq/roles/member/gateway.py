@@ -37,6 +37,7 @@ from rollq.subjects.grammar import fold, parse_pattern
 from rollq.subjects.queues import worker_pattern
 from rollq.wire import messages
 from rollq.wire.handshake import ACCEPTED
+from rollq.wire.models import CachePutResult, decode_model
 
 
 class Gateway:
@@ -45,7 +46,7 @@ class Gateway:
     def __init__(self, office: Leadership, raft: RaftNode) -> None:
         self._office = office
         self.raft = raft
-        self.reads = Reads()
+        self.reads = Reads(office.caches)
 
     def message(self, number: int, message: messages.SessionMessage) -> None:
         """Take one message of a session."""
@@ -102,6 +103,7 @@ class Gateway:
             name,
             patterns,
             hello.features,
+            hello.blob_address,
         )
         older = office.sessions.add_worker(session)
         if older is not None:
@@ -216,7 +218,15 @@ class Gateway:
         if isinstance(command, commands.PutCache):
             blobs = tuple(entry.blob for entry in command.entries)
             check_held(self._office.blobs, blobs, CACHE_ENTRIES_MAX)
+        if isinstance(command, commands.PutCache | commands.RemoveCache):
+            origin = Origin(Waiter.CACHE, number, message.request_id)
+            self._office.proposals.add(_fitting(command), origin)
+            return
         self._request(command, number, message.request_id)
+
+    def _cache_put(self, number: int, message: messages.CachePut) -> None:
+        client, office = self._client(number), self._office
+        office.relay.put(client, message, office.clock.now_ms(), office.has_room)
 
     # --- what workers say
 
@@ -270,6 +280,11 @@ class Gateway:
         now_ms = self._office.clock.now_ms()
         for ref in message.holding:
             self._office.expiry.renew(ref.job_id, ref.attempt, now_ms)
+
+    def _cache_ack(self, number: int, message: messages.CacheAck) -> None:
+        session = self._worker(number)
+        if not self._office.relay.ack(session, message):
+            self._office.caches.said(session, decode_model(message.payload, CachePutResult))
 
     def _goodbye(self, number: int, message: messages.Goodbye) -> None:
         session = self._worker(number)
@@ -377,4 +392,6 @@ HANDLERS: dict[type, Callable[[Gateway, int, Any], None]] = {
     messages.Nack: Gateway._nack,
     messages.Heartbeat: Gateway._heartbeat,
     messages.Goodbye: Gateway._goodbye,
+    messages.CachePut: Gateway._cache_put,
+    messages.CacheAck: Gateway._cache_ack,
 }

@@ -36,6 +36,8 @@ from rollq.policy.dispatch import Dispatcher
 from rollq.policy.expiry import Expiry
 from rollq.policy.retry import backoff_ms
 from rollq.raft.types import Config
+from rollq.roles.member.cache_relay import CacheRelay
+from rollq.roles.member.caches import CacheDesk
 from rollq.roles.member.knowledge import AllHeld, BlobKnowledge
 from rollq.roles.member.outputs import CloseSession, Outputs
 from rollq.roles.member.proposals import ACK, REQUEST, Origin, Proposals
@@ -68,6 +70,9 @@ class Leadership:
         self._outputs = outputs
         self._names = WorkerNames()
         self._member_id = 0
+        self.relay = CacheRelay(self.sessions, self._send, jitter)
+        self.caches = CacheDesk(self.sessions, lambda: self.state, self._send, clock)
+        self.sessions.on_gone = self._gone
 
     @property
     def state(self) -> GridState:
@@ -96,6 +101,8 @@ class Leadership:
             self._send(number, messages.NotLeader(leader, members))
             self.close(number, "not the leader any more")
         self.proposals.clear()
+        self.relay.clear()
+        self.caches.clear()
         self.expiry.abdicate()
         self.dispatcher.abdicate()
 
@@ -107,6 +114,8 @@ class Leadership:
         self.proposals.add_own(self.expiry.due(self.state, now_ms, self.jitter, TURN_COMMANDS_MAX))
         if self.sessions.owing:
             self._send_pages()
+        self.relay.expire(now_ms)
+        self.caches.due()
         self.proposals.add_own(self.dispatcher.decide(TURN_COMMANDS_MAX))
 
     # --- after every applied entry
@@ -130,6 +139,9 @@ class Leadership:
                     self._worker_opened(origin, outcome, applied.effects)
                 elif isinstance(command, commands.CloseWorker):
                     self._follow_name(command.worker_id)
+                elif isinstance(command, commands.PutCache | commands.RemoveCache):
+                    self._reply(origin, outcome)
+                    self.caches.changed(command.cache_id)
         for effect in applied.effects:
             if type(effect) is SendAssign:
                 self._assign(effect)
@@ -263,6 +275,8 @@ class Leadership:
             session.patterns,
             len(record.held),
         )
+        self.relay.opened(session)
+        self.caches.opened(session)
         early, session.credit_early = session.credit_early, 0
         self.grant(session, early)
 
@@ -280,6 +294,8 @@ class Leadership:
         if not session.names_attempts:
             ref = AttemptRef(effect.job_id, effect.attempt, effect.fence)
             session.sent[effect.job_id] = ref
+        if self.state.caches:
+            self.caches.needed(session, self._caches_of(effect.job_id))
         self._outputs.mail(session.number).append(
             messages.AssignJob(
                 effect.job_id,
@@ -295,6 +311,14 @@ class Leadership:
                 effect.blobs,
             ),
         )
+
+    def _caches_of(self, job_id: JobId) -> tuple[str, ...]:
+        job = self.state.jobs.get(job_id)
+        if job is None:
+            return ()
+        if job.array is not None:
+            return job.array.caches
+        return job.past.caches if job.past is not None else ()
 
     def _stop(self, effect: SendCancel) -> None:
         session = self.sessions.worker(effect.worker_id)
@@ -346,6 +370,13 @@ class Leadership:
         if len(results) < OWED_RESULTS_PER_TURN_MAX:
             self.sessions.owing.pop(session.number, None)
         return sum(len(result.result) for result in results)
+
+    def _gone(self, session: ClientSession | WorkerSession) -> None:
+        if isinstance(session, WorkerSession):
+            self.relay.worker_gone(session)
+            self.caches.gone(session.worker_id)
+        else:
+            self.relay.client_gone(session.number)
 
     def _follow_name(self, worker_id: WorkerId) -> None:
         # As it is after the whole entry, which may have opened and closed it.

@@ -46,6 +46,7 @@ class Waiter(enum.IntEnum):
     REQUEST = 1  # Accepted or Error by request id
     ACK = 2  # AckTaken
     OPEN_WORKER = 3  # the worker may be given work
+    CACHE = 4  # as REQUEST, and the workers are told of the cache
 
 
 class Origin(msgspec.Struct, frozen=True, gc=False):

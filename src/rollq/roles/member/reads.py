@@ -12,6 +12,7 @@ from rollq.base.limits import ANSWER_BYTES_MAX
 from rollq.grid import pages, views
 from rollq.raft.node import RaftNode
 from rollq.raft.ready import ReadReady
+from rollq.roles.member.caches import CacheDesk
 from rollq.roles.member.replica import Replica
 from rollq.roles.member.status import cluster_view
 from rollq.subjects.grammar import fold
@@ -20,24 +21,26 @@ from rollq.wire.messages import Answer, Error, Query
 PENDING_READS_MAX = 4_096
 PAGE_MAX = 1_000
 KEY_BYTES_MAX = 1_024
-TEXT_KEYS = ("queue", "queues", "client", "clients", "cache", "caches")
+HOLDERS = "holders"  # of a cache: what no state says, only the leader that is in touch with them
+TEXT_KEYS = ("queue", "queues", "client", "clients", "cache", "caches", HOLDERS)
 
 
 class Reads:
     """Queries that wait for their index."""
 
-    def __init__(self) -> None:
+    def __init__(self, caches: CacheDesk) -> None:
+        self._caches = caches
         self._last_request = 0
         self._asked: dict[int, tuple[int, Query]] = {}
         self._waiting: list[tuple[int, int, Query]] = []  # index, session, query
 
     def ask(self, raft: RaftNode, session: int, query: Query) -> None:
         """Take a query; its answer comes from `answers` later."""
-        if query.what not in VIEWS:
+        if query.what not in VIEWS and query.what != HOLDERS:
             raise RemoteError(
                 ErrorCode.BAD_PAYLOAD,
                 f"no view named {query.what[:64]!r}",
-                f"ask for one of: {', '.join(sorted(VIEWS))}",
+                f"ask for one of: {', '.join(sorted((*VIEWS, HOLDERS)))}",
             )
         if not 0 < query.limit <= PAGE_MAX or len(query.key) > KEY_BYTES_MAX or not _is_key(query):
             raise RemoteError(
@@ -68,7 +71,14 @@ class Reads:
         applied = replica.state.applied_index
         now = [read for read in self._waiting if read[0] <= applied]
         self._waiting = [read for read in self._waiting if read[0] > applied]
-        return [(session, _answer(replica, raft, query)) for _, session, query in now]
+        return [(session, self._answer(replica, raft, query)) for _, session, query in now]
+
+    def _answer(self, replica: Replica, raft: RaftNode, query: Query) -> Answer | Error:
+        if query.what == HOLDERS:
+            value = _encode(self._caches.holders(query.key.decode()))
+        else:
+            value = _encode(VIEWS[query.what](replica, raft, query))
+        return _within_bounds(replica, query, value)
 
     def clear(self) -> None:
         """Leadership is lost: whoever asked asks the next leader."""
@@ -88,8 +98,7 @@ def _is_key(query: Query) -> bool:
     return True
 
 
-def _answer(replica: Replica, raft: RaftNode, query: Query) -> Answer | Error:
-    value = _encode(VIEWS[query.what](replica, raft, query))
+def _within_bounds(replica: Replica, query: Query, value: bytes) -> Answer | Error:
     if len(value) > ANSWER_BYTES_MAX:
         return Error(
             query.request_id,

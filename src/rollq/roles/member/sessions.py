@@ -6,7 +6,7 @@ themselves anew. Bytes and sockets are the shell's; here a session is a number.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from rollq.base.ids import ClientId, JobId, WorkerId
@@ -34,6 +34,7 @@ class WorkerSession:
     name: str
     patterns: tuple[str, ...]
     features: tuple[str, ...]  # what it offered in its hello
+    blob_address: str = ""  # where other workers may fetch blobs from it
     opened: bool = False  # its OpenWorker is applied: it may be given work
     credit_early: int = 0  # granted before it was opened
     renews: bool = field(init=False)  # it holds leases by heartbeats
@@ -55,6 +56,7 @@ class Sessions:
         self._clients: dict[ClientId, dict[int, ClientSession]] = {}
         self._workers: dict[WorkerId, WorkerSession] = {}
         self.owing: dict[int, ClientSession] = {}  # those with owed results not yet sent
+        self.on_gone: Callable[[ClientSession | WorkerSession], None] = lambda _: None
 
     def get(self, number: int) -> ClientSession | WorkerSession | None:
         """The session of that number, if it has said hello."""
@@ -63,6 +65,10 @@ class Sessions:
     def worker(self, worker_id: WorkerId) -> WorkerSession | None:
         """The one session of a worker."""
         return self._workers.get(worker_id)
+
+    def workers(self) -> Collection[WorkerSession]:
+        """Every worker that said hello."""
+        return self._workers.values()
 
     def clients(self, client_id: ClientId) -> Collection[ClientSession]:
         """Every session under this client id."""
@@ -83,6 +89,7 @@ class Sessions:
         older = self._workers.get(session.worker_id)
         if older is not None:
             del self._by_number[older.number]
+            self.on_gone(older)
         self._by_number[session.number] = session
         self._workers[session.worker_id] = session
         return older
@@ -98,6 +105,8 @@ class Sessions:
                 del self._clients[session.client_id]
         elif isinstance(session, WorkerSession):
             del self._workers[session.worker_id]
+        if session is not None:
+            self.on_gone(session)
         return session
 
     def clear(self) -> list[int]:

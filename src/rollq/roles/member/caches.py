@@ -1,0 +1,349 @@
+"""Which workers hold which cache of the group. Pure; on the elected leader alone.
+
+The state says what is in a cache and which workers are to hold it. Here each of them is told, in
+waves: a large cache is fetched from a member by one worker, and by the others from workers that
+have it, so that the member's disk is read once. A worker that could not is told again, one that
+comes later is told when it comes, and one that holds what the group has forgotten is told to let
+go. Nothing of it takes a credit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from rollq.base.digests import digest_to_text
+from rollq.base.ids import WorkerId
+from rollq.base.limits import (
+    CACHE_AGAIN_MS,
+    CACHE_AGAIN_MS_MAX,
+    CACHE_DIRECT_BYTES,
+    CACHE_PUTS_AHEAD,
+    CACHE_SILENT_MS_MAX,
+    CACHE_SOURCES_MAX,
+    CACHE_SWEEP_MS,
+    CACHE_TAKERS_PER_SOURCE,
+)
+from rollq.base.stamp import Clock
+from rollq.grid.state import CacheRecord, GridState
+from rollq.roles.member.cache_relay import is_target, name_of
+from rollq.roles.member.sessions import Sessions, WorkerSession
+from rollq.wire.handshake import CACHE
+from rollq.wire.messages import NOT_ASKED, CachePut, MemberMessage
+from rollq.wire.models import (
+    STATUS_FAILED,
+    STATUS_HELD,
+    STATUS_MOVING,
+    STATUS_OK,
+    STATUS_SKIPPED,
+    STATUS_WAITING,
+    CacheEntry,
+    CachePutRequest,
+    CachePutResult,
+    encode_model,
+)
+
+HAVE: Final = (STATUS_OK, STATUS_SKIPPED)
+
+
+class HolderView(msgspec.Struct, frozen=True):
+    """What one worker has of a cache."""
+
+    worker_id: WorkerId
+    name: str
+    patterns: tuple[str, ...]
+    status: str  # WAITING, MOVING, OK, SKIPPED or FAILED
+    message: str
+    done_bytes: int
+
+
+@dataclass(slots=True)
+class Holding:
+    """What a worker was told of a cache, and what it said."""
+
+    status: str = STATUS_WAITING
+    message: str = ""
+    done_bytes: int = 0
+    heard_ms: int = 0
+    again_ms: int = 0  # when it is told again, if it failed
+    failures: int = 0
+    is_asked: bool = False  # it was told, and has not answered
+
+
+@dataclass(slots=True)
+class Spread:
+    """One cache among the workers that are there."""
+
+    size_bytes: int
+    holdings: dict[WorkerId, Holding] = field(default_factory=dict)
+    have: dict[WorkerId, None] = field(default_factory=dict)
+    asked: dict[WorkerId, None] = field(default_factory=dict)
+    waiting: dict[WorkerId, None] = field(default_factory=dict)
+
+
+class CacheDesk:
+    """Caches by name, and how far they have spread."""
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        state: Callable[[], GridState],
+        send: Callable[[int, MemberMessage], None],
+        clock: Clock,
+    ) -> None:
+        self._sessions = sessions
+        self._state = state
+        self._send = send
+        self._clock = clock
+        self._spreads: dict[str, Spread] = {}
+        self._asked_counts: dict[WorkerId, int] = {}
+        self._sweep_ms = 0
+
+    # --- what happens
+
+    def opened(self, worker: WorkerSession) -> None:
+        """A worker is there: it gets what it is meant to hold."""
+        self.gone(worker.worker_id)
+        for cache in self._state().caches.values():
+            if not cache.removed and is_target(cache.targets, worker.patterns):
+                self._want(cache, worker)
+        self._pump_worker(worker)
+
+    def gone(self, worker_id: WorkerId) -> None:
+        """A worker is there no more."""
+        self._asked_counts.pop(worker_id, None)
+        for cache_id, spread in self._spreads.items():
+            if spread.holdings.pop(worker_id, None) is not None:
+                spread.have.pop(worker_id, None)
+                spread.waiting.pop(worker_id, None)
+                if worker_id in spread.asked:
+                    del spread.asked[worker_id]
+                    self._pump(cache_id)
+
+    def changed(self, cache_id: str) -> None:
+        """A cache was put or removed."""
+        cache = self._state().caches.get(cache_id)
+        if cache is None or cache.removed:
+            self._sweep()
+            return
+        for worker in self._sessions.workers():
+            if worker.opened and is_target(cache.targets, worker.patterns):
+                self._want(cache, worker)
+        self._pump(cache_id)
+
+    def needed(self, worker: WorkerSession, cache_ids: Iterable[str]) -> None:
+        """A job comes to this worker that needs these: it is told before the job is."""
+        for cache_id in cache_ids:
+            cache = self._state().caches.get(cache_id)
+            if cache is not None:
+                holding = self._want(cache, worker)
+                if holding.status not in HAVE and not holding.is_asked:
+                    self._ask(cache, worker)
+
+    def said(self, worker: WorkerSession, result: CachePutResult) -> None:
+        """What a worker says of a cache."""
+        cache_id = result.cache_id
+        if cache_id not in self._state().caches:
+            if result.status in (*HAVE, STATUS_HELD):
+                self._let_go(worker, cache_id)
+            return
+        spread = self._spreads.get(cache_id)
+        holding = None if spread is None else spread.holdings.get(worker.worker_id)
+        if spread is None or holding is None or not holding.is_asked:
+            return
+        holding.heard_ms = self._clock.now_ms()
+        if isinstance(result.done_bytes, int):
+            holding.done_bytes = result.done_bytes
+        if result.status == STATUS_MOVING:
+            holding.status = STATUS_MOVING
+        elif result.status in HAVE:
+            self._settled(spread, worker.worker_id, result.status, result.message or "")
+            spread.have[worker.worker_id] = None
+            holding.done_bytes, holding.failures = spread.size_bytes, 0
+        elif result.status == STATUS_FAILED:
+            self._failed(spread, worker.worker_id, result.message or "")
+        else:
+            return
+        self._pump(cache_id)
+        self._pump_worker(worker)
+
+    def due(self) -> None:
+        """Once a turn: tell those again who could not, and look after those who say nothing."""
+        if self._clock.now_ms() >= self._sweep_ms and self._spreads:
+            self._sweep()
+
+    def clear(self) -> None:
+        """Leadership is lost."""
+        self._spreads.clear()
+        self._asked_counts.clear()
+
+    # --- views
+
+    def holders(self, cache_id: str) -> list[HolderView]:
+        """What every worker that is meant to hold a cache has of it."""
+        cache = self._state().caches.get(cache_id)
+        spread = self._spreads.get(cache_id)
+        if cache is None:
+            return []
+        found = []
+        for worker in self._sessions.workers():
+            holding = None if spread is None else spread.holdings.get(worker.worker_id)
+            if holding is None:
+                if not worker.opened or not is_target(cache.targets, worker.patterns):
+                    continue
+                holding = _UNABLE if CACHE not in worker.features else Holding()
+            found.append(
+                HolderView(
+                    worker.worker_id,
+                    name_of(worker),
+                    worker.patterns,
+                    holding.status,
+                    holding.message,
+                    holding.done_bytes,
+                )
+            )
+        return found
+
+    def has(self, cache_id: str, worker_id: WorkerId) -> bool:
+        """Whether a worker holds a cache."""
+        spread = self._spreads.get(cache_id)
+        return spread is not None and worker_id in spread.have
+
+    # --- helpers
+
+    def _want(self, cache: CacheRecord, worker: WorkerSession) -> Holding:
+        """Note that a worker is to hold a cache."""
+        if CACHE not in worker.features:
+            return _UNABLE
+        spread = self._spreads.get(cache.cache_id)
+        if spread is None:
+            size_bytes = sum(entry.blob.size for entry in cache.entries)
+            spread = self._spreads[cache.cache_id] = Spread(size_bytes)
+        holding = spread.holdings.get(worker.worker_id)
+        if holding is None:
+            holding = spread.holdings[worker.worker_id] = Holding()
+            spread.waiting[worker.worker_id] = None
+        elif holding.status == STATUS_FAILED:  # somebody asks anew
+            holding.status = STATUS_WAITING
+            spread.waiting[worker.worker_id] = None
+        return holding
+
+    def _pump(self, cache_id: str) -> None:
+        """Tell those who wait for a cache, as many as there are sources for."""
+        spread = self._spreads.get(cache_id)
+        cache = self._state().caches.get(cache_id)
+        if spread is None or cache is None:
+            return
+        for worker_id in list(spread.waiting):
+            if not _has_source(spread):
+                return
+            worker = self._sessions.worker(worker_id)
+            if worker is not None and self._asked_counts.get(worker_id, 0) < CACHE_PUTS_AHEAD:
+                self._ask(cache, worker)
+
+    def _pump_worker(self, worker: WorkerSession) -> None:
+        """Tell a worker of what waits for it, as much as it may be at."""
+        for cache_id, spread in self._spreads.items():
+            if self._asked_counts.get(worker.worker_id, 0) >= CACHE_PUTS_AHEAD:
+                return
+            cache = self._state().caches.get(cache_id)
+            if cache is not None and worker.worker_id in spread.waiting and _has_source(spread):
+                self._ask(cache, worker)
+
+    def _ask(self, cache: CacheRecord, worker: WorkerSession) -> None:
+        if CACHE not in worker.features:
+            return
+        spread = self._spreads[cache.cache_id]
+        holding = spread.holdings[worker.worker_id]
+        spread.waiting.pop(worker.worker_id, None)
+        spread.asked[worker.worker_id] = None
+        self._asked_counts[worker.worker_id] = self._asked_counts.get(worker.worker_id, 0) + 1
+        holding.is_asked, holding.heard_ms = True, self._clock.now_ms()
+        request = CachePutRequest(
+            cache.cache_id,
+            tuple(
+                CacheEntry(
+                    entry.name,
+                    digest=digest_to_text(entry.blob.digest),
+                    size=entry.blob.size,
+                    mode=entry.mode,
+                )
+                for entry in cache.entries
+            ),
+            "",
+            kept=True,
+            sources=self._sources(spread),
+        )
+        self._send(worker.number, CachePut(NOT_ASKED, encode_model(request)))
+
+    def _sources(self, spread: Spread) -> tuple[str, ...]:
+        """Some workers that have it; whoever is named first is named last the next time."""
+        if spread.size_bytes <= CACHE_DIRECT_BYTES:
+            return ()
+        named = []
+        for worker_id in list(spread.have):
+            worker = self._sessions.worker(worker_id)
+            if worker is not None and worker.blob_address:
+                named.append(worker.blob_address)
+                del spread.have[worker_id]
+                spread.have[worker_id] = None
+                if len(named) == CACHE_SOURCES_MAX:
+                    break
+        return tuple(named)
+
+    def _settled(self, spread: Spread, worker_id: WorkerId, status: str, message: str) -> None:
+        holding = spread.holdings[worker_id]
+        holding.status, holding.message, holding.is_asked = status, message, False
+        del spread.asked[worker_id]
+        self._asked_counts[worker_id] -= 1
+
+    def _failed(self, spread: Spread, worker_id: WorkerId, message: str) -> None:
+        self._settled(spread, worker_id, STATUS_FAILED, message)
+        holding = spread.holdings[worker_id]
+        wait_ms = min(CACHE_AGAIN_MS_MAX, CACHE_AGAIN_MS << min(holding.failures, 16))
+        holding.failures += 1
+        holding.again_ms = self._clock.now_ms() + wait_ms
+
+    def _sweep(self) -> None:
+        now_ms = self._clock.now_ms()
+        self._sweep_ms = now_ms + CACHE_SWEEP_MS
+        caches = self._state().caches
+        for cache_id, spread in list(self._spreads.items()):
+            if cache_id not in caches:
+                self._drop(cache_id, spread)
+                continue
+            for worker_id, holding in spread.holdings.items():
+                if holding.is_asked and now_ms - holding.heard_ms > CACHE_SILENT_MS_MAX:
+                    self._failed(spread, worker_id, "it said nothing for long")
+                elif holding.status == STATUS_FAILED and now_ms >= holding.again_ms:
+                    holding.status = STATUS_WAITING
+                    spread.waiting[worker_id] = None
+            self._pump(cache_id)
+
+    def _drop(self, cache_id: str, spread: Spread) -> None:
+        """The group has forgotten a cache: so do the workers."""
+        del self._spreads[cache_id]
+        for worker_id in spread.holdings:
+            if worker_id in spread.asked:
+                self._asked_counts[worker_id] -= 1
+            worker = self._sessions.worker(worker_id)
+            if worker is not None:
+                self._let_go(worker, cache_id)
+
+    def _let_go(self, worker: WorkerSession, cache_id: str) -> None:
+        request = CachePutRequest(cache_id, (), "", kept=True, removed=True)
+        self._send(worker.number, CachePut(NOT_ASKED, encode_model(request)))
+
+
+def _has_source(spread: Spread) -> bool:
+    """Whether one more may fetch a cache now: small ones at any time, else from a worker that has
+    it and serves few; the first from a member."""
+    if spread.size_bytes <= CACHE_DIRECT_BYTES:
+        return True
+    return len(spread.asked) < max(1, CACHE_TAKERS_PER_SOURCE * len(spread.have))
+
+
+_UNABLE: Final = Holding(STATUS_FAILED, "this worker cannot fetch files by digest")
