@@ -55,9 +55,14 @@ BY_NAME: dict[str, st.SearchStrategy[Any]] = {
     "digest": DIGESTS,
     "digests": st.lists(DIGESTS, max_size=3).map(tuple),
     "sizes": st.lists(st.integers(-1, 2**63 - 1), max_size=3).map(tuple),
+    "offsets": st.tuples(st.integers(0, 2**63 - 1), st.integers(-1, 2**63 - 1)),
+    "stream": st.integers(0, 1),
+    "end": st.integers(0, 2),
+    "offset": st.integers(0, 2**63 - 1),
+    "total": st.integers(0, 2**63 - 1),
     "boots": st.lists(st.tuples(INT, INT), max_size=3).map(tuple),
     "meta": st.builds(raft.SnapshotMeta, INT, INT, CONFIGS, INT, BYTES),
-} | dict.fromkeys(("job_id", "array_id", "worker_id", "request_id"), IDS)
+} | dict.fromkeys(("job_id", "array_id", "worker_id", "request_id", "watch_id"), IDS)
 BY_TYPE: dict[str, st.SearchStrategy[Any]] = {
     "int": INT,
     "MemberId": INT,

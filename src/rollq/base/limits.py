@@ -225,3 +225,15 @@ BLOB_ALIVE_MS: Final = 1_000  # a server that owes an answer says that it is at 
 BLOB_STALL_TICKS_MAX: Final = 30  # and after so many of these without a word, the peer is gone
 BLOB_READ_BYTES: Final = 512 * 1024  # read from disk at once, and what a transfer gets in its turn
 BLOB_THREADS: Final = 4  # for disk and digests, of one server or client
+
+# Output while a job runs. What a worker keeps of a stream that is watched (else: STREAM_BYTES_MAX);
+# a chunk; how far a stream is sent beyond what the watcher has taken.
+OUTPUT_KEPT_BYTES: Final = 256 * 1024
+OUTPUT_CHUNK_BYTES_MAX: Final = 64 * 1024
+OUTPUT_WINDOW_BYTES: Final = 256 * 1024
+# Of one worker, all watches together: so much a second, given out in shares at this pace.
+OUTPUT_BYTES_PER_S: Final = 4 * 1024 * 1024
+OUTPUT_PACE_MS: Final = 50
+OUTPUT_WATCHES_MAX: Final = 1_024  # of one leader
+OUTPUT_WATCHES_PER_WORKER_MAX: Final = 64
+OUTPUT_WATCHES_PER_JOB_MAX: Final = 16

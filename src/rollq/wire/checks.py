@@ -12,8 +12,14 @@ from typing import Any, Final
 from rollq.base.errors import ErrorCode, RemoteError
 from rollq.base.ids import GUID_BYTES, NIL_ID
 from rollq.base.jobs import Status
-from rollq.base.limits import CLIENT_ID_BYTES_MAX, CREDIT_MAX, PATTERNS_PER_WORKER_MAX
+from rollq.base.limits import (
+    CLIENT_ID_BYTES_MAX,
+    CREDIT_MAX,
+    OUTPUT_CHUNK_BYTES_MAX,
+    PATTERNS_PER_WORKER_MAX,
+)
 from rollq.wire import messages as m
+from rollq.wire import output_messages as o
 from rollq.wire.compact import Message
 
 STATUSES: Final = frozenset(map(int, Status))
@@ -99,6 +105,24 @@ def _check_credit(message: m.Credit) -> None:
         )
 
 
+def _check_watch(message: o.WatchOutput | o.TellOutput) -> None:
+    _check_id(message.job_id)
+    if min(message.offsets) < o.UNWANTED or max(message.offsets) == o.UNWANTED:
+        raise RemoteError(ErrorCode.BAD_PAYLOAD, f"no output is at {message.offsets}")
+
+
+def _check_output(message: o.OutputChunk) -> None:
+    if len(message.data) > OUTPUT_CHUNK_BYTES_MAX:
+        raise RemoteError(
+            ErrorCode.BAD_PAYLOAD,
+            f"{len(message.data)} bytes of output at once",
+            f"send {OUTPUT_CHUNK_BYTES_MAX} at most",
+        )
+    is_known = 0 <= message.stream < len(o.STREAMS) and 0 <= message.end <= o.JOB_ENDED
+    if not is_known or message.offset < 0 or message.total < 0:
+        raise RemoteError(ErrorCode.BAD_PAYLOAD, "OutputChunk: a number is out of its range")
+
+
 def _check_id(job_id: bytes) -> None:
     if len(job_id) != GUID_BYTES or job_id == NIL_ID:
         raise RemoteError(
@@ -116,4 +140,7 @@ CHECKS: Final[dict[type, Callable[[Any], None]]] = {
     m.AckJob: _check_ack,
     m.Credit: _check_credit,
     m.Heartbeat: _check_holding,
+    o.WatchOutput: _check_watch,
+    o.TellOutput: _check_watch,
+    o.OutputChunk: _check_output,
 }

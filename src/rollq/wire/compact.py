@@ -22,6 +22,7 @@ from rollq.base.limits import BATCH_BYTES_MAX
 from rollq.raft import types as raft
 from rollq.wire import blob_messages as b
 from rollq.wire import messages as m
+from rollq.wire import output_messages as o
 from rollq.wire.frame import Frame
 from rollq.wire.kinds import MessageType
 
@@ -79,6 +80,9 @@ TYPE_OF: Final[dict[type[msgspec.Struct], MessageType]] = {
     b.BlobInfo: MessageType.BLOB_INFO,
     b.BlobMore: MessageType.BLOB_MORE,
     b.BlobDrop: MessageType.BLOB_DROP,
+    o.WatchOutput: MessageType.WATCH_OUTPUT,
+    o.TellOutput: MessageType.TELL_OUTPUT,
+    o.OutputChunk: MessageType.OUTPUT_CHUNK,
 }
 
 # The part of a member that a message between members is for; the last token of its subject.

@@ -30,8 +30,9 @@ PATTERNS: Final = "patterns"  # several patterns in a worker's hello
 HEADER: Final = "header"  # payloads begin with the header area
 BATCH: Final = "batch"  # many messages may ride in one frame; needs `compact`
 CACHE: Final = "cache"  # a CachePut to the worker may name blobs in place of files
+OUTPUT: Final = "output"  # the worker shows what jobs write while they run
 # A method of compression is a feature too; it needs `header`, which names it.
-FEATURES: Final = (COMPACT, ACCEPTED, LEASE, PATTERNS, HEADER, BATCH, CACHE, *METHODS)
+FEATURES: Final = (COMPACT, ACCEPTED, LEASE, PATTERNS, HEADER, BATCH, CACHE, OUTPUT, *METHODS)
 
 
 class Side(enum.Enum):
@@ -120,6 +121,7 @@ TABLE: Final[dict[State, dict[Side, Words]]] = {
             T.QUERY: State.CLIENT,
             T.ADMIN: State.CLIENT,
             T.CACHE_PUT: State.CLIENT,
+            T.WATCH_OUTPUT: State.CLIENT,
         },
         Side.ACCEPTER: {
             T.ACCEPTED: State.CLIENT,
@@ -127,6 +129,7 @@ TABLE: Final[dict[State, dict[Side, Words]]] = {
             T.RESULT: State.CLIENT,
             T.ANSWER: State.CLIENT,
             T.CACHE_ACK: State.CLIENT,
+            T.OUTPUT_CHUNK: State.CLIENT,
             T.NOT_LEADER: State.CLOSED,
         },
     },
@@ -137,6 +140,7 @@ TABLE: Final[dict[State, dict[Side, Words]]] = {
             T.NACK: State.WORKER,
             T.HEARTBEAT: State.WORKER,
             T.CACHE_ACK: State.WORKER,
+            T.OUTPUT_CHUNK: State.WORKER,
             T.GOODBYE: State.CLOSED,
         },
         Side.ACCEPTER: {
@@ -145,6 +149,7 @@ TABLE: Final[dict[State, dict[Side, Words]]] = {
             T.ACK_TAKEN: State.WORKER,
             T.ERROR: State.WORKER,
             T.CACHE_PUT: State.WORKER,
+            T.TELL_OUTPUT: State.WORKER,
             T.NOT_LEADER: State.CLOSED,
         },
     },
@@ -189,6 +194,9 @@ COVERED_BY: Final[dict[int, frozenset[str]]] = {
     T.QUERY: frozenset({COMPACT}),
     T.ANSWER: frozenset({COMPACT}),
     T.ADMIN: frozenset({COMPACT}),
+    T.WATCH_OUTPUT: frozenset({COMPACT}),
+    T.TELL_OUTPUT: frozenset({COMPACT}),
+    T.OUTPUT_CHUNK: frozenset({COMPACT}),
 }
 
 

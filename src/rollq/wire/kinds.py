@@ -63,3 +63,7 @@ class MessageType(enum.IntEnum):
     BLOB_INFO = 78
     BLOB_MORE = 79
     BLOB_DROP = 80
+    # ours, sessions again: output while a job runs
+    WATCH_OUTPUT = 81
+    TELL_OUTPUT = 82
+    OUTPUT_CHUNK = 83

@@ -17,6 +17,7 @@ import msgspec
 from rollq.base.ids import GUID_BYTES, NIL_ID, ClientId, MemberId
 from rollq.base.jobs import AttemptRef, BlobRef, BulkItem, JobOptions
 from rollq.raft.types import Config, Member
+from rollq.wire.output_messages import OutputChunk, TellOutput, WatchOutput
 
 # Ids of the wrong length are refused while a message is decoded.
 Id: TypeAlias = Annotated[bytes, msgspec.Meta(min_length=GUID_BYTES, max_length=GUID_BYTES)]
@@ -328,9 +329,20 @@ class CacheAck(msgspec.Struct, array_like=True, frozen=True, tag=7):
 
 
 ClientMessage: TypeAlias = (
-    HelloClient | SubmitJob | SubmitBulk | SubmitArray | Cancel | Confirm | Query | Admin | CachePut
+    HelloClient
+    | SubmitJob
+    | SubmitBulk
+    | SubmitArray
+    | Cancel
+    | Confirm
+    | Query
+    | Admin
+    | CachePut
+    | WatchOutput
 )
-WorkerMessage: TypeAlias = HelloWorker | Credit | AckJob | Nack | Heartbeat | Goodbye | CacheAck
+WorkerMessage: TypeAlias = (
+    HelloWorker | Credit | AckJob | Nack | Heartbeat | Goodbye | CacheAck | OutputChunk
+)
 MemberMessage: TypeAlias = (
     Welcome
     | NotLeader
@@ -343,6 +355,8 @@ MemberMessage: TypeAlias = (
     | AckTaken
     | CachePut
     | CacheAck
+    | TellOutput
+    | OutputChunk
 )
 SessionMessage: TypeAlias = ClientMessage | WorkerMessage | MemberMessage
 PeerMessage: TypeAlias = LeaderHello | RollAnswer | HistoryFetch | HistoryRows

@@ -6,6 +6,7 @@ from rollq.base.jobs import AttemptRef, BulkItem
 from rollq.roles.member import held as held_module
 from rollq.roles.member.held import Held
 from rollq.wire import messages as wire
+from rollq.wire.output_messages import OutputChunk
 
 JOB = bytes(15) + b"j"
 BODY = bytes(5_000)
@@ -23,6 +24,7 @@ BODY = bytes(5_000)
         wire.Heartbeat((AttemptRef(JOB, 1, 1),) * 100),
         wire.Admin(JOB, "purge", BODY),
         wire.CachePut(JOB, BODY),
+        OutputChunk(JOB, 1, data=BODY),
     ],
 )
 def test_what_is_large_counts_as_such(

@@ -16,6 +16,7 @@ from rollq.base.jobs import JobOptions, Status
 from rollq.raft import types as raft
 from rollq.wire import blob_messages as b
 from rollq.wire import messages as m
+from rollq.wire import output_messages as o
 from rollq.wire.compact import Message
 from rollq.wire.message_codec import Dialect
 
@@ -348,6 +349,39 @@ VECTORS = [
         "80 BlobDrop",
         from_parts("4a000000 50" + NIL + NIL, "0000", "23000000", "91 c420" + DIGEST),
         b.BlobDrop(BLOB),
+        Dialect.COMPACT,
+    ),
+    Vector(
+        "81 WatchOutput",
+        from_parts(
+            "53000000 51" + NIL + NIL,
+            "0000",
+            "2c000000",
+            "95 c410" + GUID + "c410" + GUID + "02 92 cd0100 ff c3",
+        ),
+        o.WatchOutput(JOB, JOB, 2, (256, -1)),
+        Dialect.COMPACT,
+    ),
+    Vector(
+        "82 TellOutput",
+        from_parts(
+            "52000000 52" + NIL + NIL,
+            "0000",
+            "2b000000",
+            "96 c410" + GUID + "c410" + GUID + "02 07 92 00 00 c2",
+        ),
+        o.TellOutput(JOB, JOB, 2, 7, (0, 0), False),
+        Dialect.COMPACT,
+    ),
+    Vector(
+        "83 OutputChunk",
+        from_parts(
+            "43000000 53" + NIL + NIL,
+            "0000",
+            "1c000000",
+            "97 c410" + GUID + "02 01 05 c402" + "6869" + "07 00",
+        ),
+        o.OutputChunk(JOB, 2, 1, 5, b"hi", 7),
         Dialect.COMPACT,
     ),
 ]

@@ -6,6 +6,7 @@ from rollq.base.jobs import AttemptRef, BlobRef, BulkItem, JobOptions, Status
 from rollq.raft import types as raft
 from rollq.wire import blob_messages as b
 from rollq.wire import messages as m
+from rollq.wire import output_messages as o
 from rollq.wire.compact import Message
 
 JOB = bytes(range(16))
@@ -63,6 +64,9 @@ SAMPLES: list[Message] = [
     b.BlobInfo(BLOB, 2**40, 402, "full"),
     b.BlobMore(BLOB, 2**32),
     b.BlobDrop(BLOB),
+    o.WatchOutput(JOB, OTHER, 2, (2**40, -1), False),
+    o.TellOutput(JOB, OTHER, 2, 3, (2**40, -1), False),
+    o.OutputChunk(JOB, 2, 1, 2**40, b"\x00out", 2**41, 1),
     raft.RequestVote(1, 2, 3, 4, 5, True, True),
     raft.VoteResponse(1, 2, 3, True, True, 4, 5),
     raft.AppendEntries(1, 2, 3, 4, 5, 6, (raft.Entry(3, 5, 1, b"data"),)),

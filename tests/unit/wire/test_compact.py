@@ -6,8 +6,14 @@ import pytest
 from rollq.base.errors import ErrorCode, RemoteError
 from rollq.base.ids import NIL_ID
 from rollq.base.jobs import AttemptRef, BulkItem
-from rollq.base.limits import CLIENT_ID_BYTES_MAX, CREDIT_MAX, PATTERNS_PER_WORKER_MAX
+from rollq.base.limits import (
+    CLIENT_ID_BYTES_MAX,
+    CREDIT_MAX,
+    OUTPUT_CHUNK_BYTES_MAX,
+    PATTERNS_PER_WORKER_MAX,
+)
 from rollq.wire import messages as m
+from rollq.wire import output_messages as o
 from rollq.wire.compact import TYPE_OF, Message
 from rollq.wire.frame import Frame
 from rollq.wire.kinds import MessageType
@@ -100,6 +106,22 @@ def test_jobs_and_workers_have_an_id_that_is_not_nil() -> None:
         m.HelloWorker(NIL_ID, ("a",)),
     ):
         assert _refused_message(message) == ErrorCode.BAD_ID
+
+
+def test_output_is_where_output_can_be() -> None:
+    for message in (
+        o.WatchOutput(JOB, JOB, 1, (-2, 0)),
+        o.WatchOutput(JOB, JOB, 1, (-1, -1)),
+        o.TellOutput(JOB, JOB, 1, 1, (0, -2)),
+        o.OutputChunk(JOB, 1, data=bytes(OUTPUT_CHUNK_BYTES_MAX + 1)),
+        o.OutputChunk(JOB, 1, stream=2),
+        o.OutputChunk(JOB, 1, stream=-1),
+        o.OutputChunk(JOB, 1, offset=-1),
+        o.OutputChunk(JOB, 1, total=-1),
+        o.OutputChunk(JOB, 1, end=3),
+    ):
+        assert _refused_message(message) == ErrorCode.BAD_PAYLOAD
+    assert _refused_message(o.WatchOutput(JOB, NIL_ID)) == ErrorCode.BAD_ID
 
 
 def test_credit_is_bounded() -> None:

@@ -15,6 +15,8 @@ from rollq.base.limits import (
     FRAME_BYTES_MAX,
     HEADER_BYTES_MAX,
     HELLO_BYTES_MAX,
+    OUTPUT_CHUNK_BYTES_MAX,
+    OUTPUT_WINDOW_BYTES,
 )
 from rollq.grid.commands import Cause
 from rollq.wire import models
@@ -79,5 +81,7 @@ def test_bounds() -> None:
         assert f"{bound:,}" in PAGE
     assert f"A chunk has at most {BLOB_CHUNK_BYTES_MAX:,} bytes" in PAGE
     assert f"A sender is at most {BLOB_WINDOW_BYTES:,} bytes ahead" in PAGE
+    assert f"A stream is sent up to {OUTPUT_WINDOW_BYTES:,} bytes" in PAGE
+    assert f"A chunk has at most {OUTPUT_CHUNK_BYTES_MAX:,} bytes" in PAGE
     assert f"at most {BLOB_TRANSFERS_MAX} in each direction" in PAGE
     assert f"{LEN_MIN} + subject + payload bytes" in PAGE

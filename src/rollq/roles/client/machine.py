@@ -7,6 +7,7 @@ Laws kept here:
 - a submit that was sent on a session that broke may have been accepted: a result of one of its jobs
   says so. It is not sent again then, because a job that ended, was confirmed and is forgotten
   would run once more;
+- a watch of output goes out to every leader, from where the application was last, until it ends;
 - a result reaches the application once, and is confirmed only after the application has it.
 """
 
@@ -41,13 +42,16 @@ from rollq.roles.client.signals import (
     Received,
     Request,
     Send,
+    Show,
     Started,
     Taken,
     Tell,
     Tick,
+    Watched,
 )
 from rollq.roles.redial import Redial
 from rollq.wire import messages as wire
+from rollq.wire.output_messages import JOB_ENDED, OutputChunk, WatchOutput
 
 RETRY_MS: Final = REDIAL_MIN_MS
 Mark: TypeAlias = tuple[int, str]  # attempt and outcome: what tells two ends of a job apart
@@ -90,6 +94,7 @@ class ClientMachine:
         "_retry_at_ms",
         "_setup",
         "_untaken",
+        "_watches",
         "link",
     )
 
@@ -107,6 +112,7 @@ class ClientMachine:
         # Handed over, in two generations: to drop the oldest of one dict takes time that grows.
         self._delivered: dict[JobId, Mark] = {}
         self._delivered_before: dict[JobId, Mark] = {}
+        self._watches: dict[MessageId, WatchOutput] = {}
         self._now_ms = 0
         self._out: list[Instruction] = []
 
@@ -152,6 +158,15 @@ class ClientMachine:
         if len(delivered) >= CLIENT_DELIVERED_MAX // 2:
             self._delivered_before, self._delivered = delivered, {}
         self._confirm(confirmed)
+
+    def _on_watched(self, event: Watched) -> None:
+        request = event.request
+        if request.on:
+            self._watches[request.request_id] = request
+        elif self._watches.pop(request.request_id, None) is None:
+            return
+        if self.link is Link.OPEN:
+            self._out.append(Send(request))
 
     def _on_tick(self, event: Tick) -> None:
         self._now_ms = event.now_ms
@@ -201,6 +216,8 @@ class ClientMachine:
         self._redial.welcomed()
         for request in self._pending.values():
             self._out.append(Send(request))
+        for watch in self._watches.values():
+            self._out.append(Send(watch))
 
     def _on_received(self, event: Received) -> None:
         self._hear((event.message,))
@@ -229,7 +246,15 @@ class ClientMachine:
         if self._settle(message.request_id):
             self._out.append(Tell(message.request_id, message))
 
+    def _on_output(self, message: OutputChunk) -> None:
+        if message.watch_id in self._watches:
+            if message.end == JOB_ENDED:
+                del self._watches[message.watch_id]
+            self._out.append(Show(message.watch_id, message))
+
     def _on_error(self, message: wire.Error) -> None:
+        if self._watches.pop(message.request_id, None) is not None:
+            self._out.append(Show(message.request_id, message))
         if message.request_id not in self._pending:
             return
         if message.retryable:
@@ -325,6 +350,7 @@ HANDLERS: dict[type, Callable[[ClientMachine, Any], None]] = {
     Asked: ClientMachine._on_asked,
     GivenUp: ClientMachine._on_given_up,
     Taken: ClientMachine._on_taken,
+    Watched: ClientMachine._on_watched,
     Tick: ClientMachine._on_tick,
 }
 
@@ -334,4 +360,5 @@ ON_MESSAGE: dict[type, Callable[[ClientMachine, Any], None]] = {
     wire.Accepted: ClientMachine._on_answered,
     wire.Answer: ClientMachine._on_answered,
     wire.Error: ClientMachine._on_error,
+    OutputChunk: ClientMachine._on_output,
 }

@@ -31,14 +31,16 @@ from rollq.roles.client.specs import request_bytes
 from rollq.roles.client.watch import Verdict, Watch
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
-from rollq.wire.handshake import ACCEPTED, BATCH, COMPACT
+from rollq.wire.handshake import ACCEPTED, BATCH, COMPACT, OUTPUT
+from rollq.wire.output_messages import OutputChunk, WatchOutput
 
 log = logging.getLogger("rollq.client")
 
 Answer: TypeAlias = wire.Accepted | wire.Answer | wire.Error
 OnAnswer: TypeAlias = Callable[[Answer], None]
+OnOutput: TypeAlias = Callable[[OutputChunk | wire.Error], None]
 
-FEATURES = (COMPACT, ACCEPTED, BATCH)
+FEATURES = (COMPACT, ACCEPTED, BATCH, OUTPUT)
 
 
 class Session:
@@ -83,6 +85,7 @@ class Session:
         self._was_open = False
         self._running = False
         self._on_answer: dict[MessageId, tuple[OnAnswer, int]] = {}
+        self._on_output: dict[MessageId, OnOutput] = {}
         self._sent_bytes = 0
         self._is_crowded = False  # several have waited for answers since none did
         self._backlog: deque[signals.Request] = deque()
@@ -123,9 +126,12 @@ class Session:
         if link is not None:
             link.close("the client stops")
         waiting, self._on_answer = self._on_answer, {}
+        watching, self._on_output = self._on_output, {}
         self._backlog.clear()
         for request_id, (on_answer, _) in waiting.items():
             on_answer(wire.Error(request_id, int(ErrorCode.DISCONNECTED), "the client was stopped"))
+        for request_id, on_output in watching.items():
+            on_output(wire.Error(request_id, int(ErrorCode.DISCONNECTED), "the client was stopped"))
 
     def ask(self, request: signals.Request, on_answer: OnAnswer) -> None:
         """Send a request, now or when there is room and a leader. It is answered once.
@@ -134,10 +140,7 @@ class Session:
             StateError: ID_CONFLICT, if a request of the same id waits for its answer.
             LocalError: BAD_SETUP, if the client does not run.
         """
-        if not self._running:
-            raise LocalError(
-                ErrorCode.BAD_SETUP, "the client is not started", "use `async with`, or start it"
-            )
+        self._must_run()
         request_id = id_of(request)
         if request_id in self._on_answer:
             raise StateError(ErrorCode.ID_CONFLICT, "this id is being submitted already")
@@ -167,6 +170,27 @@ class Session:
     def taken(self, job_id: JobId) -> None:
         """A result that was not taken at once has reached the application after all."""
         self._feed(signals.Taken((job_id,)))
+
+    def watch(self, request: WatchOutput, on_output: OnOutput) -> None:
+        """Begin or move a watch of output. It ends with JOB_ENDED, an error, or `unwatch`.
+
+        Raises:
+            LocalError: BAD_SETUP, if the client does not run.
+        """
+        self._must_run()
+        self._on_output[request.request_id] = on_output
+        self._feed(signals.Watched(request))
+
+    def unwatch(self, request_id: MessageId, job_id: JobId) -> None:
+        """Watch no longer."""
+        self._on_output.pop(request_id, None)
+        self._feed(signals.Watched(WatchOutput(request_id, job_id, on=False)))
+
+    def _must_run(self) -> None:
+        if not self._running:
+            raise LocalError(
+                ErrorCode.BAD_SETUP, "the client is not started", "use `async with`, or start it"
+            )
 
     # --- the window
 
@@ -252,7 +276,7 @@ class Session:
         verdict = self._watch.judge(
             now_ms,
             is_asked=is_asked,
-            is_awaiting=self._is_awaiting(),
+            is_awaiting=bool(self._on_output) or self._is_awaiting(),
             asked_bytes=self._sent_bytes,
             is_greeting=not self.is_open,
         )
@@ -313,6 +337,11 @@ class Session:
             self._sent_bytes -= size_bytes
             on_answer(instruction.answer)
 
+    def _do_show(self, instruction: signals.Show) -> None:
+        on_output = self._on_output.get(instruction.request_id)
+        if on_output is not None:
+            on_output(instruction.output)
+
     def _do_connect(self, instruction: signals.Connect) -> None:
         self._confirms.clear()  # another leader sends them again, and is told then
         self._dialing = self._loop.create_task(
@@ -353,6 +382,7 @@ DO: dict[type, Callable[[Session, Any], None]] = {
     signals.Send: Session._do_send,
     signals.Deliver: Session._do_deliver,
     signals.Tell: Session._do_tell,
+    signals.Show: Session._do_show,
     signals.Connect: Session._do_connect,
     signals.Disconnect: Session._do_disconnect,
 }

@@ -30,6 +30,7 @@ from rollq.wire.messages import (
     SubmitBulk,
     SubmitJob,
 )
+from rollq.wire.output_messages import OutputChunk, WatchOutput
 
 __all__ = [
     "Asked",
@@ -45,10 +46,12 @@ __all__ = [
     "Received",
     "Request",
     "Send",
+    "Show",
     "Started",
     "Taken",
     "Tell",
     "Tick",
+    "Watched",
 ]
 
 Request: TypeAlias = SubmitJob | SubmitBulk | SubmitArray | Cancel | Query | Admin
@@ -85,8 +88,16 @@ class Taken:
     job_ids: Sequence[JobId]
 
 
+@dataclass(slots=True)
+class Watched:
+    """The application watches the output of a job, is further now, or (`on` false) watches no
+    longer. Every leader is asked for what was asked last."""
+
+    request: WatchOutput
+
+
 Event: TypeAlias = (
-    Started | Connected | Disconnected | Received | Heard | Asked | GivenUp | Taken | Tick
+    Started | Connected | Disconnected | Received | Heard | Asked | GivenUp | Taken | Watched | Tick
 )
 
 
@@ -108,4 +119,13 @@ class Tell:
     answer: Accepted | Answer | Error
 
 
-Instruction: TypeAlias = Send | Deliver | Tell | Connect | Disconnect
+@dataclass(slots=True)
+class Show:
+    """Hand output to the application, or the reason why there is none. After a leader was lost
+    some of it comes again."""
+
+    request_id: MessageId
+    output: OutputChunk | Error
+
+
+Instruction: TypeAlias = Send | Deliver | Tell | Show | Connect | Disconnect

@@ -15,7 +15,7 @@ import msgspec
 
 from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.base.ids import NIL_ID
-from rollq.base.jobs import DEFAULT_OPTIONS, AttemptRef, JobOptions, Status
+from rollq.base.jobs import DEFAULT_OPTIONS, JobOptions, Status
 from rollq.base.limits import (
     CACHE_ENTRIES_MAX,
     CLIENT_ID_BYTES_MAX,
@@ -38,6 +38,7 @@ from rollq.subjects.queues import worker_pattern
 from rollq.wire import messages
 from rollq.wire.handshake import ACCEPTED
 from rollq.wire.models import CachePutResult, decode_model
+from rollq.wire.output_messages import OutputChunk, WatchOutput
 
 
 class Gateway:
@@ -228,6 +229,10 @@ class Gateway:
         client, office = self._client(number), self._office
         office.relay.put(client, message, office.clock.now_ms(), office.has_room)
 
+    def _watch(self, number: int, message: WatchOutput) -> None:
+        self._client(number)
+        self._office.watches.watch(number, message)
+
     # --- what workers say
 
     def _credit(self, number: int, message: messages.Credit) -> None:
@@ -238,7 +243,7 @@ class Gateway:
 
     def _ack(self, number: int, message: messages.AckJob) -> None:
         session = self._worker(number)
-        ref = _attempt_meant(session, message.job_id, message.attempt, message.fence)
+        ref = session.attempt_meant(message.job_id, message.attempt, message.fence)
         office = self._office
         if message.blobs:
             check_held(self._office.blobs, message.blobs)
@@ -263,7 +268,7 @@ class Gateway:
 
     def _nack(self, number: int, message: messages.Nack) -> None:
         session = self._worker(number)
-        ref = _attempt_meant(session, message.job_id, message.attempt, message.fence)
+        ref = session.attempt_meant(message.job_id, message.attempt, message.fence)
         self._office.proposals.add(
             commands.NackJob(
                 message.job_id,
@@ -285,6 +290,9 @@ class Gateway:
         session = self._worker(number)
         if not self._office.relay.ack(session, message):
             self._office.caches.said(session, decode_model(message.payload, CachePutResult))
+
+    def _output(self, number: int, message: OutputChunk) -> None:
+        self._office.watches.chunk(self._worker(number), message)
 
     def _goodbye(self, number: int, message: messages.Goodbye) -> None:
         session = self._worker(number)
@@ -342,16 +350,6 @@ class Gateway:
         return queue, options
 
 
-def _attempt_meant(session: WorkerSession, job_id: bytes, attempt: int, fence: int) -> AttemptRef:
-    """A worker written from the seeds acks the job alone: it means what it was sent last."""
-    if attempt or fence:
-        return AttemptRef(job_id, attempt, fence)
-    ref = session.sent.get(job_id)
-    if ref is None:
-        raise StateError(ErrorCode.UNKNOWN_JOB, "this worker was not sent that job")
-    return ref
-
-
 def _fitting(command: commands.Command) -> commands.Command:
     """A command that is larger than an entry may be would fit no frame between members."""
     if size_bytes_of(command) > ENTRY_BYTES_MAX:
@@ -394,4 +392,6 @@ HANDLERS: dict[type, Callable[[Gateway, int, Any], None]] = {
     messages.Goodbye: Gateway._goodbye,
     messages.CachePut: Gateway._cache_put,
     messages.CacheAck: Gateway._cache_ack,
+    WatchOutput: Gateway._watch,
+    OutputChunk: Gateway._output,
 }

@@ -9,6 +9,7 @@ from typing import Final
 from rollq.base.limits import HELD_BYTES_MAX, HELD_MESSAGES_MAX
 from rollq.wire import messages
 from rollq.wire.messages import SessionMessage
+from rollq.wire.output_messages import OutputChunk
 
 GUESS_BYTES: Final = 128  # of a message without its body
 
@@ -62,4 +63,6 @@ def _size_bytes(message: SessionMessage) -> int:
         return GUESS_BYTES + len(message.arguments)
     if isinstance(message, messages.CachePut):
         return GUESS_BYTES + len(message.payload)
+    if isinstance(message, OutputChunk):
+        return GUESS_BYTES + len(message.data)
     return GUESS_BYTES

@@ -43,6 +43,7 @@ from rollq.roles.member.outputs import CloseSession, Outputs
 from rollq.roles.member.proposals import ACK, REQUEST, Origin, Proposals
 from rollq.roles.member.replica import Replica
 from rollq.roles.member.sessions import ClientSession, Sessions, WorkerNames, WorkerSession
+from rollq.roles.member.watches import Watches
 from rollq.subjects.queues import assign_subject
 from rollq.wire import messages
 from rollq.wire.handshake import agree
@@ -73,6 +74,7 @@ class Leadership:
         self.relay = CacheRelay(self.sessions, self._send, jitter)
         self.caches = CacheDesk(self.sessions, lambda: self.state, self._send, clock)
         self.sessions.on_gone = self._gone
+        self.watches = Watches(self, outputs)
 
     @property
     def state(self) -> GridState:
@@ -100,6 +102,7 @@ class Leadership:
         for number in self.sessions.clear():
             self._send(number, messages.NotLeader(leader, members))
             self.close(number, "not the leader any more")
+        self.watches.clear()
         self.proposals.clear()
         self.relay.clear()
         self.caches.clear()
@@ -149,6 +152,8 @@ class Leadership:
                 self._send_result(effect)
             elif type(effect) is SendCancel:
                 self._stop(effect)
+        if self.watches:
+            self.watches.follow(applied.effects)
 
     # --- what the gateway uses
 
@@ -277,6 +282,7 @@ class Leadership:
         )
         self.relay.opened(session)
         self.caches.opened(session)
+        self.watches.worker_opened(session.worker_id)
         early, session.credit_early = session.credit_early, 0
         self.grant(session, early)
 
@@ -372,6 +378,7 @@ class Leadership:
         return sum(len(result.result) for result in results)
 
     def _gone(self, session: ClientSession | WorkerSession) -> None:
+        self.watches.left(session)
         if isinstance(session, WorkerSession):
             self.relay.worker_gone(session)
             self.caches.gone(session.worker_id)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
+from rollq.base.errors import ErrorCode, StateError
 from rollq.base.ids import ClientId, JobId, WorkerId
 from rollq.base.jobs import AttemptRef
 from rollq.wire.handshake import COMPACT, LEASE
@@ -46,6 +47,15 @@ class WorkerSession:
         """A worker written from the seeds does neither."""
         self.renews = LEASE in self.features
         self.names_attempts = COMPACT in self.features
+
+    def attempt_meant(self, job_id: JobId, attempt: int, fence: int) -> AttemptRef:
+        """A worker written from the seeds acks the job alone: it means what it was sent last."""
+        if attempt or fence:
+            return AttemptRef(job_id, attempt, fence)
+        ref = self.sent.get(job_id)
+        if ref is None:
+            raise StateError(ErrorCode.UNKNOWN_JOB, "this worker was not sent that job")
+        return ref
 
 
 class Sessions:

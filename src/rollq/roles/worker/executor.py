@@ -21,6 +21,7 @@ from rollq.base.limits import DETAIL_BYTES_MAX
 from rollq.roles.worker.ahead import AHEAD_MS, GIVE_BACK_MS, Lookahead
 from rollq.roles.worker.app import load_apps
 from rollq.roles.worker.calls import LoopCall, LoopCalls, PooledCall
+from rollq.roles.worker.capture import Tail
 from rollq.roles.worker.directories import Directories
 from rollq.roles.worker.execs import ExecDir
 from rollq.roles.worker.exits import leave_exits_to_others
@@ -157,6 +158,11 @@ class Executor:
                 self._ends.append(StoredResult(ref, waiting[0].lease_ms, Status.CANCELLED))
                 self._tell_soon()
                 return
+
+    def tails(self, ref: AttemptRef) -> tuple[Tail, Tail] | None:
+        """What a program that runs has written so far; None if it is none, or does not run."""
+        run = self._running.get(ref)
+        return run.tails if isinstance(run, ProgramRun) else None
 
     def sample(self) -> None:
         """Look at what runs: a few times a second."""

@@ -134,6 +134,11 @@ class WorkerMachine:
         held = self._attempts.get(job_id)
         return held.phase if held is not None else None
 
+    def is_open(self, ref: AttemptRef) -> bool:
+        """Whether this attempt waits or runs here."""
+        held = self._attempts.find(ref)
+        return held is not None and (held.in_slot or held.phase is WAITING)
+
     # --- the session
 
     def _on_started(self, event: Started) -> None:

@@ -30,17 +30,19 @@ from rollq.roles.worker.results import ResultTable
 from rollq.roles.worker.session import Link as LinkState
 from rollq.roles.worker.session import WorkerSetup
 from rollq.roles.worker.setup import NodeSetup
+from rollq.roles.worker.showing import Showing
 from rollq.roles.worker.writer import ResultWriter
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
-from rollq.wire.handshake import ACCEPTED, BATCH, COMPACT, LEASE, PATTERNS
+from rollq.wire.handshake import ACCEPTED, BATCH, COMPACT, LEASE, OUTPUT, PATTERNS
+from rollq.wire.output_messages import TellOutput
 
 log = logging.getLogger("rollq.worker")
 
 # Our own records hold no cycles, so that looking for garbage this often is enough for functions.
 GC_THRESHOLDS: Final = (20_000, 50, 100)
 SILENT: Final = frozenset({wire.AssignJob, wire.AckTaken})  # nothing to log
-FEATURES: Final = (COMPACT, ACCEPTED, LEASE, PATTERNS, BATCH)
+FEATURES: Final = (COMPACT, ACCEPTED, LEASE, PATTERNS, BATCH, OUTPUT)
 
 
 class SystemChance:
@@ -122,6 +124,7 @@ class WorkerNode:
             setup.ahead,
         )
         self._machine = WorkerMachine(who, SystemChance(), stored)
+        self._showing = Showing(executor.tails, self._machine.is_open)
         log.info(
             "worker %s starts: %d slots, %d results not taken yet",
             setup.name or guid_to_text(worker_id),
@@ -255,6 +258,8 @@ class WorkerNode:
             for message in messages:
                 if type(message) is wire.Welcome:
                     log.info("member %s took us in", link.address)
+                elif type(message) is TellOutput:
+                    self._showing.told(link, message)
                 elif type(message) is wire.Error:
                     log.error("member %s: %s", link.address, message)
         self._feed(signals.Received(messages))  # type: ignore[arg-type]
@@ -361,6 +366,7 @@ class WorkerNode:
             timer.cancel()
         if self._dialing is not None:
             self._dialing.cancel()
+        self._showing.stop()
         link, self._link = self._link, None
         if link is not None:
             if self.machine.link is LinkState.OPEN:

@@ -100,6 +100,11 @@ class ProgramRun:
         self._seen_bytes = 0
         self._cancelled = False
 
+    @property
+    def tails(self) -> tuple[Tail, Tail]:
+        """The end of stdout and of stderr, so far."""
+        return self._tails
+
     def start(self) -> None:
         """Make the directory and start the program.
 

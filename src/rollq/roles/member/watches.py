@@ -1,0 +1,226 @@
+"""Who watches the output of which job, on the elected leader: it passes on and keeps nothing.
+
+A watch lives from the client's first WatchOutput until the job is over, or the client leaves. While
+an attempt runs, the watch is *with* its worker, whose word that the attempt has ended is waited for
+even if the job is over by then: what it wrote last may still come. Between attempts it is with
+nobody. None of it is replicated; a client asks the next leader again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rollq.base.errors import ErrorCode, StateError
+from rollq.base.ids import GUID_BYTES, JobId, MessageId, WorkerId
+from rollq.base.limits import OUTPUT_WATCHES_MAX, OUTPUT_WATCHES_PER_JOB_MAX
+from rollq.grid.effects import Effect, SendAssign, SendResult
+from rollq.grid.state import ASSIGNED, ENDED_STATES
+from rollq.grid.views import job_view
+from rollq.roles.member.outputs import Outputs
+from rollq.roles.member.sessions import ClientSession, WorkerSession
+from rollq.wire.handshake import OUTPUT
+from rollq.wire.output_messages import (
+    JOB_ENDED,
+    MORE,
+    UNWANTED,
+    OutputChunk,
+    TellOutput,
+    WatchOutput,
+)
+
+if TYPE_CHECKING:
+    from rollq.roles.member.leadership import Leadership
+
+ENDS = frozenset(state.name.lower() for state in ENDED_STATES)
+
+
+class Watch(msgspec.Struct):
+    """One client that watches one job."""
+
+    watch_id: MessageId  # our number for it
+    session: int
+    request_id: MessageId  # the client's
+    job_id: JobId
+    wanted: tuple[bool, bool]  # stdout, stderr
+    attempt: int = 0
+    sent: list[int] = msgspec.field(default_factory=lambda: [0, 0])  # before these, of it
+    fence: int = 0
+    worker_id: WorkerId = b""  # that is asked to show the attempt; empty: nobody
+
+
+class Watches:
+    """The watches of one leader."""
+
+    def __init__(self, office: Leadership, outputs: Outputs) -> None:
+        self._office = office
+        self._outputs = outputs
+        self._last = 0
+        self._by_id: dict[MessageId, Watch] = {}
+        self._by_asker: dict[tuple[int, MessageId], Watch] = {}
+        self._by_job: dict[JobId, dict[MessageId, Watch]] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    # --- what clients ask
+
+    def watch(self, session: int, message: WatchOutput) -> None:
+        """Begin, move or end a watch.
+
+        Raises:
+            StateError: UNKNOWN_JOB; OVERLOADED, if too many watch already.
+        """
+        watch = self._by_asker.get((session, message.request_id))
+        if not message.on:
+            if watch is not None:
+                self._end(watch)
+        elif watch is None:
+            self._begin(session, message)
+        elif watch.worker_id and message.attempt == watch.attempt:
+            self._tell(watch, message.offsets)
+
+    def left(self, session: ClientSession | WorkerSession) -> None:
+        """A session is over."""
+        if isinstance(session, ClientSession):
+            for watch in [one for one in self._by_id.values() if one.session == session.number]:
+                self._end(watch)
+        else:
+            self._release(session.worker_id)
+
+    # --- what workers say
+
+    def chunk(self, session: WorkerSession, chunk: OutputChunk) -> None:
+        """Pass on what a worker shows, to the one who watches."""
+        watch = self._by_id.get(chunk.watch_id)
+        if watch is None or (watch.worker_id, watch.attempt) != (session.worker_id, chunk.attempt):
+            return  # nobody watches any more, or the attempt was given up
+        after = chunk.offset + len(chunk.data)
+        data = chunk.data if self._office.has_room(watch.session) else b""
+        self._send(
+            watch,
+            msgspec.structs.replace(
+                chunk, watch_id=watch.request_id, offset=after - len(data), data=data
+            ),
+        )
+        if chunk.end == MORE:
+            watch.sent[chunk.stream] = max(watch.sent[chunk.stream], after)
+        else:
+            watch.worker_id = b""
+            self._maybe_over(watch)
+
+    def worker_opened(self, worker_id: WorkerId) -> None:
+        """A worker is back: it may run what is watched, or not any more."""
+        self._release(worker_id)
+        for watch in self._by_id.values():
+            self._ask(watch, worker_id)
+
+    # --- what was agreed on
+
+    def follow(self, effects: Sequence[Effect]) -> None:
+        """Attempts begin, and jobs end."""
+        for effect in effects:
+            if type(effect) is SendAssign:
+                for watch in self._by_job.get(effect.job_id, {}).values():
+                    self._ask(watch, effect.worker_id)
+            elif type(effect) is SendResult:
+                many = effect.count > 1  # tasks that never began: any of them may be watched
+                ended = self._by_id if many else self._by_job.get(effect.job_id, {})
+                for watch in list(ended.values()):
+                    self._maybe_over(watch)
+
+    def clear(self) -> None:
+        """Leadership is lost."""
+        self._by_id.clear()
+        self._by_asker.clear()
+        self._by_job.clear()
+
+    # --- helpers
+
+    def _begin(self, session: int, message: WatchOutput) -> None:
+        job_id = message.job_id
+        if job_view(self._office.state, job_id) is None:
+            raise StateError(ErrorCode.UNKNOWN_JOB, "no such job, or no longer")
+        of_job = self._by_job.get(job_id, {})
+        if len(self) >= OUTPUT_WATCHES_MAX or len(of_job) >= OUTPUT_WATCHES_PER_JOB_MAX:
+            raise StateError(
+                ErrorCode.OVERLOADED, "too many watch the output of jobs", "ask again later"
+            )
+        self._last += 1
+        watch_id = self._last.to_bytes(GUID_BYTES, "big")
+        out, err = message.offsets
+        watch = Watch(
+            watch_id,
+            session,
+            message.request_id,
+            job_id,
+            (out != UNWANTED, err != UNWANTED),
+            message.attempt,
+            [max(out, 0), max(err, 0)],
+        )
+        self._by_id[watch_id] = watch
+        self._by_asker[session, message.request_id] = watch
+        self._by_job.setdefault(job_id, of_job)[watch_id] = watch
+        job = self._office.state.jobs.get(job_id)
+        if job is not None:
+            self._ask(watch, job.worker_id)
+        if not watch.worker_id and not self._maybe_over(watch):
+            # It waits, or its worker is away: say so at once.
+            self._send(watch, OutputChunk(message.request_id, 0))
+
+    def _ask(self, watch: Watch, worker_id: WorkerId) -> None:
+        """Have this worker show its attempt of the job, if it has one."""
+        job = self._office.state.jobs.get(watch.job_id)
+        session = self._office.sessions.worker(worker_id)
+        if job is None or job.state is not ASSIGNED or job.worker_id != worker_id:
+            return
+        if session is None or not session.opened or OUTPUT not in session.features:
+            return
+        if watch.attempt != job.attempt:
+            watch.attempt, watch.sent = job.attempt, [0, 0]
+        watch.fence, watch.worker_id = job.fence, worker_id
+        self._tell(watch, watch.sent)
+
+    def _tell(self, watch: Watch, offsets: Sequence[int], *, on: bool = True) -> None:
+        session = self._office.sessions.worker(watch.worker_id)
+        if session is not None:
+            out, err = (
+                offset if wanted else UNWANTED
+                for wanted, offset in zip(watch.wanted, offsets, strict=True)
+            )
+            tell = TellOutput(
+                watch.watch_id, watch.job_id, watch.attempt, watch.fence, (out, err), on
+            )
+            self._outputs.mail(session.number).append(tell)
+
+    def _release(self, worker_id: WorkerId) -> None:
+        """A worker shows nothing any more."""
+        for watch in [one for one in self._by_id.values() if one.worker_id == worker_id]:
+            watch.worker_id = b""
+            self._maybe_over(watch)
+
+    def _maybe_over(self, watch: Watch) -> bool:
+        """Tell the end of the job, if it has ended and nothing is to come."""
+        if watch.worker_id:
+            return False
+        view = job_view(self._office.state, watch.job_id)
+        if view is not None and view.state not in ENDS:
+            return False
+        self._send(watch, OutputChunk(watch.request_id, watch.attempt, end=JOB_ENDED))
+        self._end(watch)
+        return True
+
+    def _end(self, watch: Watch) -> None:
+        if watch.worker_id:
+            self._tell(watch, (0, 0), on=False)
+        del self._by_id[watch.watch_id]
+        del self._by_asker[watch.session, watch.request_id]
+        of_job = self._by_job[watch.job_id]
+        del of_job[watch.watch_id]
+        if not of_job:
+            del self._by_job[watch.job_id]
+
+    def _send(self, watch: Watch, chunk: OutputChunk) -> None:
+        self._outputs.mail(watch.session).append(chunk)

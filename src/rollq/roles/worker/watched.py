@@ -1,0 +1,156 @@
+"""Who watches the output of what runs here, and what to send them next. Pure.
+
+Laws kept here:
+- nothing is copied or kept for a job that nobody watches;
+- a watcher is sent no more than its window beyond what it has taken, and all of them together no
+  more than the share that `share` is called with: what is not kept until its turn is left out, and
+  the offset of the next chunk tells so;
+- a watch ends with ATTEMPT_ENDED once its attempt is over and all that is kept was sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from rollq.base.ids import MessageId
+from rollq.base.jobs import AttemptRef
+from rollq.base.limits import (
+    OUTPUT_CHUNK_BYTES_MAX,
+    OUTPUT_KEPT_BYTES,
+    OUTPUT_WATCHES_PER_WORKER_MAX,
+    OUTPUT_WINDOW_BYTES,
+)
+from rollq.roles.worker.capture import Tail
+from rollq.wire.output_messages import (
+    ATTEMPT_ENDED,
+    STREAMS,
+    UNWANTED,
+    OutputChunk,
+    TellOutput,
+)
+
+Tails: TypeAlias = tuple[Tail, Tail]
+FindTails: TypeAlias = Callable[[AttemptRef], Tails | None]
+BOTH: Final = range(len(STREAMS))
+
+
+class Watch:
+    """One watcher of one attempt: how far each stream was sent, and how far it may be."""
+
+    __slots__ = ("next", "ref", "tails", "told", "until", "watch_id")
+
+    def __init__(self, message: TellOutput) -> None:
+        self.watch_id = message.watch_id
+        self.ref = _ref_of(message)
+        self.next = list(message.offsets)
+        self.until = [0, 0]
+        self.tails: Tails | None = None
+        self.told = False  # that the watch has begun
+        self.move(message)
+
+    def move(self, message: TellOutput) -> None:
+        """The watcher has taken everything before these offsets."""
+        for stream in BOTH:
+            self.until[stream] = message.offsets[stream] + OUTPUT_WINDOW_BYTES
+
+
+class Watched:
+    """The watches of one session with a leader.
+
+    Args:
+        tails: The streams of an attempt that runs; None if it has none.
+        is_open: Whether an attempt waits or runs here.
+    """
+
+    def __init__(self, tails: FindTails, is_open: Callable[[AttemptRef], bool]) -> None:
+        self._tails = tails
+        self._is_open = is_open
+        self._watches: dict[MessageId, Watch] = {}
+        self._refused: list[OutputChunk] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._watches or self._refused)
+
+    def told(self, message: TellOutput) -> None:
+        """The leader begins, moves or ends a watch."""
+        if not message.on:
+            self._watches.pop(message.watch_id, None)
+            return
+        watch = self._watches.get(message.watch_id)
+        if watch is not None and watch.ref == _ref_of(message):
+            watch.move(message)
+        elif watch is None and not self._has_room():
+            self._refused.append(_end_of(message.watch_id, message.attempt))
+        else:
+            watch = self._watches[message.watch_id] = Watch(message)
+            self._find(watch)
+
+    def clear(self) -> None:
+        """The session is over: whoever still watches asks the next leader."""
+        self._watches.clear()
+        self._refused.clear()
+
+    def share(self, bytes_max: int) -> list[OutputChunk]:
+        """What to send now, at most so many bytes of output; each watcher in its turn."""
+        chunks, self._refused = self._refused, []
+        for watch in list(self._watches.values()):
+            self._find(watch)
+            before = len(chunks)
+            for stream in BOTH:
+                chunk = self._next(watch, stream, bytes_max)
+                if chunk is not None:
+                    bytes_max -= len(chunk.data)
+                    chunks.append(chunk)
+            if not self._has_more(watch) and not self._is_open(watch.ref):
+                del self._watches[watch.watch_id]
+                chunks.append(_end_of(watch.watch_id, watch.ref.attempt))
+            elif not watch.told and before == len(chunks):
+                chunks.append(OutputChunk(watch.watch_id, watch.ref.attempt))
+            elif before < len(chunks):
+                del self._watches[watch.watch_id]
+                self._watches[watch.watch_id] = watch  # the others come first next time
+            watch.told = True
+        return chunks
+
+    def _has_room(self) -> bool:
+        """Whether one more fits; who takes too long with what is over gives way."""
+        if len(self._watches) < OUTPUT_WATCHES_PER_WORKER_MAX:
+            return True
+        for watch in self._watches.values():
+            if not self._is_open(watch.ref):
+                del self._watches[watch.watch_id]
+                self._refused.append(_end_of(watch.watch_id, watch.ref.attempt))
+                return True
+        return False
+
+    def _find(self, watch: Watch) -> None:
+        """The attempt may have begun; its streams outlive it then, as long as they are watched."""
+        if watch.tails is None:
+            watch.tails = self._tails(watch.ref)
+            if watch.tails is not None:
+                for tail in watch.tails:
+                    tail.keep(OUTPUT_KEPT_BYTES)
+
+    def _next(self, watch: Watch, stream: int, bytes_max: int) -> OutputChunk | None:
+        at = watch.next[stream]
+        size = min(OUTPUT_CHUNK_BYTES_MAX, watch.until[stream] - at, bytes_max)
+        if watch.tails is None or at == UNWANTED or size <= 0 or watch.tails[stream].total <= at:
+            return None
+        offset, data = watch.tails[stream].read(at, size)
+        watch.next[stream] = offset + len(data)
+        total = watch.tails[stream].total
+        return OutputChunk(watch.watch_id, watch.ref.attempt, stream, offset, data, total)
+
+    def _has_more(self, watch: Watch) -> bool:
+        return watch.tails is not None and any(
+            UNWANTED != watch.next[stream] < watch.tails[stream].total for stream in BOTH
+        )
+
+
+def _ref_of(message: TellOutput) -> AttemptRef:
+    return AttemptRef(message.job_id, message.attempt, message.fence)
+
+
+def _end_of(watch_id: MessageId, attempt: int) -> OutputChunk:
+    return OutputChunk(watch_id, attempt, end=ATTEMPT_ENDED)

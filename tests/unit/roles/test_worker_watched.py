@@ -1,0 +1,201 @@
+"""What a worker shows of the output of its attempts: windows, shares, ends."""
+
+from __future__ import annotations
+
+from rollq.base.jobs import AttemptRef
+from rollq.base.limits import (
+    OUTPUT_CHUNK_BYTES_MAX,
+    OUTPUT_KEPT_BYTES,
+    OUTPUT_WATCHES_PER_WORKER_MAX,
+    OUTPUT_WINDOW_BYTES,
+)
+from rollq.roles.worker.capture import Tail
+from rollq.roles.worker.watched import Tails, Watched
+from rollq.wire.output_messages import ATTEMPT_ENDED, OutputChunk, TellOutput
+
+JOB, FENCE, MUCH = b"j" * 16, 7, 10**9
+REF = AttemptRef(JOB, 1, FENCE)
+
+
+def name(number: int) -> bytes:
+    return number.to_bytes(16, "big")
+
+
+def tell(number: int = 1, out: int = 0, err: int = 0, attempt: int = 1) -> TellOutput:
+    return TellOutput(name(number), JOB, attempt, FENCE, (out, err))
+
+
+class World:
+    """One attempt and those who watch it."""
+
+    def __init__(self) -> None:
+        self.tails: Tails = (Tail(), Tail())
+        self.runs = True
+        self.is_open = True
+        self.watched = Watched(
+            lambda ref: self.tails if self.runs and ref == REF else None,
+            lambda ref: self.is_open and ref == REF,
+        )
+
+    def share(self, bytes_max: int = MUCH) -> list[OutputChunk]:
+        return self.watched.share(bytes_max)
+
+
+def chunk(number: int, stream: int, offset: int, data: bytes, total: int) -> OutputChunk:
+    return OutputChunk(name(number), 1, stream, offset, data, total)
+
+
+def test_what_was_written_is_shown_and_then_what_is_new() -> None:
+    world = World()
+    world.tails[0].feed(b"one")
+    world.watched.told(tell())
+    assert world.share() == [chunk(1, 0, 0, b"one", 3)]
+    assert world.share() == []
+    world.tails[0].feed(b"two")
+    world.tails[1].feed(b"bad")
+    assert world.share() == [chunk(1, 0, 3, b"two", 6), chunk(1, 1, 0, b"bad", 3)]
+
+
+def test_a_watch_is_answered_at_once_also_if_nothing_was_written() -> None:
+    world = World()
+    world.watched.told(tell())
+    assert world.share() == [OutputChunk(name(1), 1)]
+    assert world.share() == []
+
+
+def test_a_stream_that_is_not_wanted_is_not_shown() -> None:
+    world = World()
+    world.tails[0].feed(b"one")
+    world.tails[1].feed(b"bad")
+    world.watched.told(tell(out=-1))
+    assert world.share() == [chunk(1, 1, 0, b"bad", 3)]
+
+
+def test_one_who_comes_back_goes_on_where_it_was() -> None:
+    world = World()
+    world.tails[0].feed(b"one two")
+    world.watched.told(tell(out=4))
+    assert world.share() == [chunk(1, 0, 4, b"two", 7)]
+
+
+def test_the_offset_tells_what_was_left_out() -> None:
+    world = World()
+    world.watched.told(tell())
+    world.tails[0].feed(bytes(OUTPUT_KEPT_BYTES) + b"x" * OUTPUT_KEPT_BYTES)
+    (first,) = world.share()
+    assert (first.offset, first.total) == (OUTPUT_KEPT_BYTES, 2 * OUTPUT_KEPT_BYTES)
+    assert first.data == b"x" * OUTPUT_CHUNK_BYTES_MAX
+
+
+def test_nobody_is_sent_more_than_its_window() -> None:
+    world = World()
+    world.watched.told(tell())
+    world.tails[0].feed(bytes(OUTPUT_KEPT_BYTES))
+    sent = 0
+    while chunks := world.share():
+        assert all(len(one.data) <= OUTPUT_CHUNK_BYTES_MAX for one in chunks)
+        sent += sum(len(one.data) for one in chunks)
+    assert sent == OUTPUT_WINDOW_BYTES
+    world.tails[0].feed(b"more")
+    assert world.share() == []
+    world.watched.told(tell(out=sent))
+    assert world.share() == [chunk(1, 0, sent, b"more", sent + 4)]
+
+
+def test_a_share_bounds_all_and_everybody_has_a_turn() -> None:
+    world = World()
+    world.tails[0].feed(bytes(1_000))
+    world.watched.told(tell(1))
+    world.watched.told(tell(2))
+    sent = {name(1): 0, name(2): 0}
+    for _ in range(10):
+        chunks = world.share(100)
+        assert sum(len(one.data) for one in chunks) <= 100
+        for one in chunks:
+            sent[one.watch_id] += len(one.data)
+    assert sent == {name(1): 500, name(2): 500}
+
+
+def test_an_attempt_that_is_over_is_shown_to_its_end() -> None:
+    world = World()
+    world.watched.told(tell())
+    world.tails[0].feed(bytes(OUTPUT_CHUNK_BYTES_MAX) + b"end")
+    world.runs = world.is_open = False
+    assert [len(one.data) for one in world.share()] == [OUTPUT_CHUNK_BYTES_MAX]
+    last, end = world.share()
+    assert (last.data, end) == (b"end", OutputChunk(name(1), 1, end=ATTEMPT_ENDED))
+    assert not world.watched
+
+
+def test_an_attempt_that_waits_is_shown_when_it_runs() -> None:
+    world = World()
+    world.runs = False
+    world.watched.told(tell())
+    assert world.share() == [OutputChunk(name(1), 1)]
+    world.runs = True
+    world.tails[0].feed(b"one")
+    assert world.share() == [chunk(1, 0, 0, b"one", 3)]
+
+
+def test_an_attempt_that_is_not_here_has_ended() -> None:
+    world = World()
+    world.watched.told(tell(attempt=2))
+    assert world.share() == [OutputChunk(name(1), 2, end=ATTEMPT_ENDED)]
+    assert not world.watched
+
+
+def test_a_watch_ends_when_told_and_with_its_session() -> None:
+    world = World()
+    world.tails[0].feed(b"one")
+    for end in (world.watched.clear, lambda: world.watched.told(off())):
+        world.watched.told(tell())
+        end()
+        assert not world.watched
+        assert world.share() == []
+
+
+def off() -> TellOutput:
+    return TellOutput(name(1), JOB, 1, FENCE, on=False)
+
+
+def test_a_watch_may_turn_to_another_attempt() -> None:
+    world = World()
+    world.watched.told(tell(attempt=3))
+    world.watched.told(tell())
+    world.tails[0].feed(b"one")
+    assert world.share() == [chunk(1, 0, 0, b"one", 3)]
+
+
+def test_too_many_watches_end_at_once_unless_one_only_lingers() -> None:
+    world = World()
+    world.tails[0].feed(bytes(OUTPUT_KEPT_BYTES))
+    for number in range(1, OUTPUT_WATCHES_PER_WORKER_MAX + 1):
+        world.watched.told(tell(number))
+    world.watched.told(tell(100))
+    assert world.share(0)[0] == OutputChunk(name(100), 1, end=ATTEMPT_ENDED)
+    world.is_open = False
+    world.watched.told(tell(101))
+    assert world.share(0)[0] == OutputChunk(name(1), 1, end=ATTEMPT_ENDED)
+
+
+# --- the tail
+
+
+def test_a_tail_is_read_from_any_offset() -> None:
+    tail = Tail(6)
+    for part in (b"abc", b"defg", b"hi"):
+        tail.feed(part)
+    assert tail.read(0, 100) == (3, b"defghi")
+    assert tail.read(5, 100) == (5, b"fghi")
+    assert tail.read(4, 4) == (4, b"efgh")
+    assert tail.read(9, 4) == (9, b"")
+    assert tail.text() == "[3 bytes left out]\ndefghi"
+
+
+def test_a_tail_that_is_watched_keeps_more_and_says_the_same() -> None:
+    tail = Tail(4)
+    tail.keep(8)
+    tail.feed(b"abcdef")
+    tail.feed(b"gh")
+    assert tail.read(0, 100) == (0, b"abcdefgh")
+    assert tail.text() == "[4 bytes left out]\nefgh"
