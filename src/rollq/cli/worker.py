@@ -68,6 +68,24 @@ Drain = Annotated[
     float,
     typer.Option("--drain", min=0, metavar="SECONDS", help="How long a stop waits for what runs."),
 ]
+ShippedExecs = Annotated[
+    bool,
+    typer.Option(
+        "--allow-shipped-execs",
+        envvar="ROLLQ_ALLOW_SHIPPED_EXECS",
+        help="Also run programs that come with their jobs: whoever may submit may run anything.",
+    ),
+]
+BlobMib = Annotated[
+    int,
+    typer.Option(
+        "--blobs-max", min=0, metavar="MIB", help="Keep so much of files that no job uses now."
+    ),
+]
+BlobHours = Annotated[
+    float,
+    typer.Option("--blobs-age", min=0, metavar="HOURS", help="And none that is unused for longer."),
+]
 MoreServers = Annotated[
     str,
     typer.Option(
@@ -110,6 +128,9 @@ def worker(
     cpu_cap: CpuCap = 0.75,
     ahead: Ahead = 256,
     drain_s: Drain = 30.0,
+    allow_shipped_execs: ShippedExecs = False,
+    blobs_mib: BlobMib = 16_384,
+    blobs_hours: BlobHours = 168.0,
     servers: MoreServers = "",
     state: WorkerState = None,
     log_level: LogLevel = Level.INFO,
@@ -125,7 +146,7 @@ def worker(
 
     if exec_dir is None and Path("exec").is_dir():
         exec_dir = Path("exec")
-    if exec_dir is None and not app:
+    if exec_dir is None and not app and not allow_shipped_execs:
         raise LocalError(
             ErrorCode.BAD_SETUP,
             "there is nothing that this worker could run",
@@ -145,6 +166,9 @@ def worker(
         apps=tuple(app or ()),
         ahead=ahead,
         drain_ms=int(drain_s * 1000),
+        allow_shipped_execs=allow_shipped_execs,
+        blob_bytes_max=blobs_mib * 1024**2,
+        blob_age_ms=int(blobs_hours * 3_600_000),
     )
     setup.check()
     set_up_logs(log_level.value, as_json=as_json)

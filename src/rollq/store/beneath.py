@@ -14,7 +14,7 @@ import errno
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Final, NamedTuple
 
 from rollq.base.errors import ErrorCode, RemoteError
@@ -133,8 +133,11 @@ class Beneath:
             raise _refusal(parts, error) from None
         return True
 
-    def copy(self, parts: Parts, source_fd: int, mode: int = 0o644) -> None:
-        """Copy an open file of ours; its blocks are shared where the file system can do that.
+    def copy(
+        self, parts: Parts, source_fd: int, mode: int = 0o644, mtime_ns: int | None = None
+    ) -> None:
+        """Copy an open file of ours; its blocks are shared where the file system can do that. It
+        looks as if it was written at `mtime_ns`, if given.
 
         Raises:
             RemoteError: BAD_PAYLOAD, if something is in the way.
@@ -143,6 +146,8 @@ class Beneath:
         fd = self.open_new(parts, mode)
         try:
             _copy(source_fd, fd)
+            if mtime_ns is not None:
+                os.utime(fd, ns=(mtime_ns, mtime_ns))
         finally:
             os.close(fd)
 
@@ -218,17 +223,21 @@ class Beneath:
                 os.close(fd)
 
 
-def settle_links(found: list[Found]) -> list[Found]:
+def settle_links(found: list[Found], ours: Container[int] = ()) -> list[Found]:
     """All that `walk` found, with a problem for each file that has a name elsewhere, too.
 
-    Its content may be anybody's: a link needs no right to read.
+    Its content may be anybody's: a link needs no right to read. Not so that of the inodes in
+    `ours`, which we linked to ourselves.
     """
     here = Counter(one.status.st_ino for one in found if one.status.st_nlink > 1)
     if not here:
         return found
     return [
         one._replace(problem="is also a file outside of the directory")
-        if not one.problem and one.is_file and one.status.st_nlink > max(here[one.status.st_ino], 1)
+        if not one.problem
+        and one.is_file
+        and one.status.st_nlink > max(here[one.status.st_ino], 1)
+        and one.status.st_ino not in ours
         else one
         for one in found
     ]

@@ -53,6 +53,7 @@ class JobRequest(msgspec.Struct, frozen=True, rename="pascal"):
     args: tuple[str, ...] | None = ()
     files: tuple[InputFile, ...] | None = ()
     outputs: tuple[str, ...] | UnsetType = UNSET  # patterns of the files to bring back; all if none
+    exec_digest: str | UnsetType = UNSET  # in hex: the program itself, if it comes with the job
     priority: OptionalInt = UNSET
     delay_ms: OptionalInt = UNSET
     max_attempts: OptionalInt = UNSET
@@ -262,10 +263,13 @@ def job_request(
     args: tuple[str, ...] = (),
     files: tuple[InputFile, ...] = (),
     outputs: tuple[str, ...] = (),
+    exec_digest: str = "",
     options: JobOptions | None = None,
 ) -> JobRequest:
     """A JobRequest that carries its options in extension fields."""
-    request = JobRequest(guid_to_text(job_id), client_id, exec_name, args, files, outputs or UNSET)
+    ident = guid_to_text(job_id)
+    more = outputs or UNSET, exec_digest or UNSET
+    request = JobRequest(ident, client_id, exec_name, args, files, *more)
     changed = {} if options is None else _changed(options)
     return msgspec.structs.replace(request, **changed) if changed else request
 

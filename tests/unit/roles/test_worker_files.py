@@ -12,7 +12,7 @@ import pytest
 
 from rollq.base.errors import RemoteError
 from rollq.base.limits import ARCHIVE_FILES_MAX, FILE_NAME_PARTS_MAX
-from rollq.roles.worker.inputs import Stamps, checked_inputs, place_input
+from rollq.roles.worker.inputs import Input, Stamps, checked_inputs, place_input
 from rollq.roles.worker.outputs import Ending, collect_outputs
 from rollq.store.archive import unpack
 from rollq.store.beneath import Beneath
@@ -48,8 +48,8 @@ def test_an_input_written_anew_is_an_output(tmp_path: Path) -> None:
 
 def test_inputs_are_checked_before_any_is_written() -> None:
     one, other = InputFile("a", None, b"1"), InputFile("b/c", None, b"2")
-    assert checked_inputs((one,)) == [(("a",), b"1")]
-    assert checked_inputs((one, other)) == [(("a",), b"1"), (("b", "c"), b"2")]
+    assert checked_inputs((one,)) == [Input(("a",), b"1")]
+    assert checked_inputs((one, other)) == [Input(("a",), b"1"), Input(("b", "c"), b"2")]
     for files in ((InputFile("../a", None, b""),), (one, one), (InputFile("a", "cache"),)):
         with pytest.raises(RemoteError):
             checked_inputs(files)

@@ -14,6 +14,7 @@ from concurrent.futures import Executor, Future
 from functools import partial
 from typing import Final
 
+from rollq.base.errors import ErrorCode, LocalError
 from rollq.roles.worker.inputs import Stamps
 from rollq.roles.worker.outputs import Ending, collect_outputs
 from rollq.store.beneath import Beneath
@@ -137,6 +138,10 @@ class Directories:
         except OSError as error:
             _left_behind(directory, error)
 
+    def discard(self, directory: Directory) -> None:
+        """Take back one that is to be removed, whatever is in it."""
+        self._clear(directory, None)
+
     def close(self) -> None:
         """Let all of them go, after what is still being removed."""
         for directory in self._clean:
@@ -156,6 +161,24 @@ class Directories:
                 pass
         removal = self._thread.submit(directory.remove)
         removal.add_done_callback(partial(_removed, directory))
+
+
+def make_empty(directory: str) -> str:
+    """Make a directory, without what an earlier life left in it; returns its absolute path."""
+    path = os.path.abspath(directory)
+    above, name = os.path.split(path)
+    try:
+        os.makedirs(above, mode=0o700, exist_ok=True)
+        with Beneath(above) as parent:
+            parent.remove(name)
+        os.mkdir(path, mode=0o700)
+    except OSError as error:
+        raise LocalError(
+            ErrorCode.BAD_SETUP,
+            f"the jobs directory {directory} cannot be made: {error.strerror or error}",
+            "give the user that runs rollq the right to write there, or name another",
+        ) from None
+    return path
 
 
 def _removed(directory: Directory, removal: Future[None]) -> None:

@@ -7,7 +7,6 @@ its slots (jobs fetched ahead) waits here, oldest first.
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -15,25 +14,28 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, Protocol
 
+from msgspec import UNSET
+
 from rollq.base.errors import ErrorCode, LocalError, RemoteError, StateError
 from rollq.base.jobs import DEFAULT_OPTIONS, AttemptRef, Status
 from rollq.base.limits import DETAIL_BYTES_MAX
 from rollq.roles.worker.ahead import AHEAD_MS, GIVE_BACK_MS, Lookahead
 from rollq.roles.worker.app import load_apps
+from rollq.roles.worker.blobs import WorkerBlobs
 from rollq.roles.worker.calls import LoopCall, LoopCalls, PooledCall
 from rollq.roles.worker.capture import Tail
-from rollq.roles.worker.directories import Directories
+from rollq.roles.worker.directories import Directories, make_empty
 from rollq.roles.worker.execs import ExecDir
 from rollq.roles.worker.exits import leave_exits_to_others
 from rollq.roles.worker.family import Family
 from rollq.roles.worker.outputs import Ending, encode_result, refusal
+from rollq.roles.worker.preparations import Preparations
 from rollq.roles.worker.programs import ProgramRun, Programs
 from rollq.roles.worker.setup import NodeSetup
 from rollq.roles.worker.signals import StartFailed, StoredResult
 from rollq.roles.worker.warm import WarmPool
 from rollq.roles.worker.warm_main import Call
 from rollq.roles.worker.watch import Watch
-from rollq.store.beneath import Beneath
 from rollq.tasks import Task
 from rollq.wire.messages import AssignJob
 from rollq.wire.models import JobRequest, decode_if_marked
@@ -58,6 +60,7 @@ class Executor:
         jobs_dir: Where programs run; it is emptied.
         on_end: Told how attempts ended. Either this or `on_fail`, once for each that is run.
         on_fail: Told that one could not be started.
+        blobs: Files that jobs refer to; opened and closed by others.
     """
 
     def __init__(
@@ -66,8 +69,15 @@ class Executor:
         jobs_dir: str,
         on_end: Callable[[list[StoredResult]], None],
         on_fail: Callable[[StartFailed], None],
+        blobs: WorkerBlobs,
     ) -> None:
         self._setup = setup
+        self._preparing = Preparations(
+            blobs,
+            allow_shipped_execs=setup.allow_shipped_execs,
+            on_ready=self._prepared,
+            on_failed=self._not_prepared,
+        )
         self._jobs_dir = jobs_dir
         self._on_end = on_end
         self._on_fail = on_fail
@@ -102,13 +112,14 @@ class Executor:
                 f"there is no @task function in {', '.join(self._setup.apps)}",
                 "decorate functions with rollq.task, or give a directory of programs",
             )
-        jobs_dir = await loop.run_in_executor(self._thread, _make_empty, self._jobs_dir)
+        jobs_dir = await loop.run_in_executor(self._thread, make_empty, self._jobs_dir)
         self._family.open()
         self._loop_calls = LoopCalls(loop, self._next_call)
         self._watch = Watch(loop)
         execs = ExecDir(self._setup.exec_dir)
         directories = Directories(self._thread, jobs_dir)
         self._programs = Programs(loop, self._watch, self._family, execs, directories)
+        self._preparing.open(directories)
         if any(not task.in_loop for task in self._tasks.values()):
             self._pool = WarmPool(self._watch, self._family, self._setup.apps, self._setup.slots)
             await self._pool.start()
@@ -122,6 +133,7 @@ class Executor:
         """End everything that runs and wait for it; nothing is emitted any more."""
         self._on_end = self._on_fail = _nobody
         self._waiting.clear()
+        await self._preparing.close()
         for run in list(self._running.values()):
             if run is not None:
                 run.kill()
@@ -137,14 +149,43 @@ class Executor:
 
     @property
     def load(self) -> int:
-        """Attempts that run or wait here."""
-        return len(self._running) + len(self._waiting)
+        """Attempts that run or wait here, or whose inputs are on their way."""
+        return len(self._running) + len(self._waiting) + len(self._preparing)
 
     def run(self, jobs: Sequence[tuple[AssignJob, AttemptRef]]) -> None:
         """Run attempts, now or when a slot is free."""
         came_s = time.perf_counter()
-        self._waiting.extend([(job, ref, came_s) for job, ref in jobs])
+        self._waiting.extend(
+            [
+                (job, ref, came_s)
+                for job, ref in jobs
+                if not job.blobs or not self._prepare(job, ref)
+            ]
+        )
         self._fill()
+
+    def _prepare(self, job: AssignJob, ref: AttemptRef) -> bool:
+        """Bring the inputs of a job first; False: it is begun as it is, and fails if it must."""
+        try:
+            request = decode_if_marked(job.body, JobRequest, "JobId")
+        except RemoteError:
+            return False
+        is_call = job.exec_name in self._tasks
+        if request is None or (is_call and request.exec_digest is UNSET):
+            return False
+        self._preparing.begin(job, request, ref)
+        return True
+
+    def _prepared(self, job: AssignJob, ref: AttemptRef) -> None:
+        self._waiting.append((job, ref, time.perf_counter()))
+        self._fill()
+
+    def _not_prepared(self, job: AssignJob, ref: AttemptRef, error: Exception) -> None:
+        if isinstance(error, RemoteError):
+            self._note_end(job, ref, refusal(str(error)))
+            self._tell_soon()
+        else:
+            self._on_fail(StartFailed(ref, str(error)[:DETAIL_BYTES_MAX]))
 
     def kill(self, ref: AttemptRef) -> None:
         """End an attempt; it ends as CANCELLED unless it ended by itself just before."""
@@ -152,12 +193,16 @@ class Executor:
         if run is not None:
             run.kill()
             return
+        job = self._preparing.cancel(ref)
         for waiting in self._waiting:
             if waiting[1] == ref:
                 self._waiting.remove(waiting)
-                self._ends.append(StoredResult(ref, waiting[0].lease_ms, Status.CANCELLED))
-                self._tell_soon()
-                return
+                self._preparing.over(ref)
+                job = waiting[0]
+                break
+        if job is not None:
+            self._ends.append(StoredResult(ref, job.lease_ms, Status.CANCELLED))
+            self._tell_soon()
 
     def tails(self, ref: AttemptRef) -> tuple[Tail, Tail] | None:
         """What a program that runs has written so far; None if it is none, or does not run."""
@@ -189,6 +234,7 @@ class Executor:
         ]
         for waiting in late:
             self._waiting.remove(waiting)
+            self._preparing.over(waiting[1])
             self._on_fail(StartFailed(waiting[1], "fetched ahead, and no slot came free"))
 
     def _fill(self) -> None:
@@ -198,7 +244,7 @@ class Executor:
         self._filling = True
         while self._waiting and len(self._running) < self._setup.slots:
             job, ref, _ = self._waiting[0]
-            task = self._tasks.get(job.exec_name)
+            task = self._task_of(job, ref)
             if task is not None and task.in_loop:
                 self._loop_calls.wake()  # type: ignore[union-attr]
                 break
@@ -210,7 +256,7 @@ class Executor:
         """The next that runs in the loop, if it is the oldest that waits and a slot is free."""
         while self._waiting and len(self._running) < self._setup.slots:
             job, ref, _ = self._waiting[0]
-            task = self._tasks.get(job.exec_name)
+            task = self._task_of(job, ref)
             if task is None or not task.in_loop:
                 self._fill()
                 continue
@@ -223,6 +269,12 @@ class Executor:
                 continue
             return LoopCall(self, task, job, ref, args)
         return None
+
+    def _task_of(self, job: AssignJob, ref: AttemptRef) -> Task | None:
+        """The function that a job calls; None: it is a program."""
+        if job.blobs and self._preparing.is_ready(ref):
+            return None
+        return self._tasks.get(job.exec_name)
 
     def call_waits(self, call: LoopCall) -> None:
         """A call in the loop did not end at once: it has a slot from now on."""
@@ -255,8 +307,12 @@ class Executor:
                 run = PooledCall(self._pool, call, job.options or DEFAULT_OPTIONS, on_end)
             else:
                 assert self._programs is not None, "started"
-                request = decode_if_marked(job.body, JobRequest, "JobId")
-                run = ProgramRun(self._programs, job, request, on_end)
+                prepared = self._preparing.take(ref) if job.blobs else None
+                if prepared is None:
+                    request = decode_if_marked(job.body, JobRequest, "JobId")
+                else:
+                    request = prepared.request
+                run = ProgramRun(self._programs, job, request, on_end, prepared)
                 run.start()
         except RemoteError as error:
             on_end(refusal(str(error)))
@@ -271,6 +327,8 @@ class Executor:
     def _ended(self, job: AssignJob, ref: AttemptRef, ending: Ending) -> None:
         run = self._running.pop(ref)
         self.lookahead.ran((time.perf_counter() - self._begun_s.pop(ref)) * 1000)
+        if job.blobs:
+            self._preparing.over(ref)
         self._fill()  # first: the next one runs while we write down how this one ended
         self._note_end(job, ref, ending)
         if len(self._waiting) < len(self._ends) or not isinstance(run, ProgramRun | PooledCall):
@@ -310,6 +368,7 @@ class Executor:
     def _not_started(self, ref: AttemptRef, detail: str) -> None:
         del self._running[ref]
         del self._begun_s[ref]
+        self._preparing.over(ref)
         self._on_fail(StartFailed(ref, detail[:DETAIL_BYTES_MAX]))
         self._fill()
 
@@ -334,24 +393,6 @@ def _args_of(job: AssignJob) -> tuple[str, ...] | None:
 
 def _may_run_again(job: AssignJob) -> bool:
     return job.attempt == 1 and (job.options is None or job.options.max_attempts != 1)
-
-
-def _make_empty(directory: str) -> str:
-    """Make a directory, without what an earlier life left in it; returns its absolute path."""
-    path = os.path.abspath(directory)
-    above, name = os.path.split(path)
-    try:
-        os.makedirs(above, mode=0o700, exist_ok=True)
-        with Beneath(above) as parent:
-            parent.remove(name)
-        os.mkdir(path, mode=0o700)
-    except OSError as error:
-        raise LocalError(
-            ErrorCode.BAD_SETUP,
-            f"the jobs directory {directory} cannot be made: {error.strerror or error}",
-            "give the user that runs rollq the right to write there, or name another",
-        ) from None
-    return path
 
 
 def _nobody(event: object) -> None:

@@ -23,6 +23,7 @@ from rollq.base.jobs import AttemptRef
 from rollq.net.dialer import dial
 from rollq.net.link import Link
 from rollq.roles.worker import signals
+from rollq.roles.worker.blobs import WorkerBlobs
 from rollq.roles.worker.cpu import SAMPLE_MS, CpuCap
 from rollq.roles.worker.executor import Executor
 from rollq.roles.worker.machine import WorkerMachine
@@ -72,6 +73,9 @@ class WorkerNode:
         self.setup = setup
         self.failure: RollqError | None = None
         self._writer = ResultWriter(ResultTable(setup.state_dir), self._stored, self._fail)
+        self._blobs = WorkerBlobs(
+            setup.state_dir, setup.addresses, setup.blob_bytes_max, setup.blob_age_ms
+        )
         self._machine: WorkerMachine | None = None
         self._executor: Executor | None = None
         self._cpu = CpuCap(setup.cpu_cap)
@@ -105,11 +109,13 @@ class WorkerNode:
         worker_id, incarnation, stored = await self._writer.open()
         setup = self.setup
         jobs_dir = str(setup.jobs_dir / guid_to_text(worker_id))
-        executor = Executor(setup, jobs_dir, self._ended, self._feed)
+        executor = Executor(setup, jobs_dir, self._ended, self._feed, self._blobs)
         try:
+            await self._blobs.start(blob for record in stored for blob in record.blobs)
             await executor.start()
         except (RollqError, OSError):
             await executor.close()
+            await self._blobs.stop()
             await self._writer.close()
             raise
         self._executor = executor
@@ -375,6 +381,7 @@ class WorkerNode:
         assert self._executor is not None, "started"
         self._writer.store(self._executor.take_untold())  # offered at the next start, not run again
         await self._executor.close()
+        await self._blobs.stop()
         await self._writer.close()
         log.info("stopped")
         self._stopped.set()

@@ -24,14 +24,14 @@ from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.base.ids import guid_to_text
 from rollq.base.jobs import DEFAULT_OPTIONS, Status
 from rollq.base.limits import JOB_ARGS_MAX
-from rollq.base.names import Parts
 from rollq.roles.worker.capture import Tail
 from rollq.roles.worker.directories import Directories
 from rollq.roles.worker.execs import ExecDir
 from rollq.roles.worker.exits import watch_exit
 from rollq.roles.worker.family import Family
-from rollq.roles.worker.inputs import PAYLOAD, Stamps, checked_inputs, place_input
+from rollq.roles.worker.inputs import PAYLOAD, Input, Stamps, checked_inputs, place_input
 from rollq.roles.worker.outputs import Ending
+from rollq.roles.worker.preparations import Prepared
 from rollq.roles.worker.watch import Watch
 from rollq.wire.messages import AssignJob
 from rollq.wire.models import JobRequest
@@ -84,13 +84,15 @@ class ProgramRun:
         job: AssignJob,
         request: JobRequest | None,
         on_end: Callable[[Ending], None],
+        prepared: Prepared | None = None,
     ) -> None:
         self._programs = programs
         self._loop = programs.loop
         self._job = job
         self._request = request
         self._on_end = on_end
-        self._inputs: Stamps = {}
+        self._prepared = prepared  # its directory with the inputs, if it refers to blobs
+        self._inputs: Stamps = {} if prepared is None else prepared.stamps
         self._tails = (Tail(), Tail())
         self._pipes = [-1, -1]
         self._timers: list[asyncio.TimerHandle] = []
@@ -112,12 +114,12 @@ class ProgramRun:
             StateError: this worker cannot run it; another may.
             RemoteError: nobody can run it as it was asked for.
         """
-        path = self._programs.execs.find(self._job.exec_name)
-        argv = [os.fsencode(path), *self._arguments()]
-        files = self._request.files if self._request is not None else None
-        inputs = checked_inputs(files) if files else []
-        self._directory = self._programs.directories.take()
+        directories = self._programs.directories
+        directory = None if self._prepared is None else self._prepared.directory
         try:
+            argv = [self._program(), *self._arguments()]
+            inputs = self._checked_inputs()
+            self._directory = directory = directory or directories.take()
             stdin = self._place(inputs)
             try:
                 self._spawn(argv, stdin)
@@ -127,7 +129,8 @@ class ProgramRun:
         except BaseException:
             self._close_pipe(0)
             self._close_pipe(1)
-            self._programs.directories.drop(self._directory)
+            if directory is not None:
+                directories.drop(directory)
             raise
         self._set_limits()
 
@@ -145,6 +148,11 @@ class ProgramRun:
 
     # --- the way in
 
+    def _program(self) -> bytes:
+        if self._prepared is not None and self._prepared.program is not None:
+            return self._prepared.program
+        return os.fsencode(self._programs.execs.find(self._job.exec_name))
+
     def _arguments(self) -> list[bytes]:
         args = (self._request.args or ()) if self._request is not None else ()
         if len(args) > JOB_ARGS_MAX:
@@ -157,16 +165,29 @@ class ProgramRun:
             raise _bad("an argument holds a NUL")
         return encoded
 
-    def _place(self, inputs: list[tuple[Parts, bytes]]) -> int:
+    def _checked_inputs(self) -> list[Input]:
+        if self._prepared is not None or self._request is None or not self._request.files:
+            return []
+        inputs = checked_inputs(self._request.files)
+        for one in inputs:
+            if one.content is None:
+                raise _bad(f"the blob of {'/'.join(one.parts)!a} is not one that the job refers to")
+        return inputs
+
+    def _place(self, inputs: list[Input]) -> int:
         """Put the inputs in place; returns what the program reads as stdin."""
+        if self._prepared is not None:
+            return self._programs.null_fd
         files = self._directory.files
         if self._request is None:
             place_input(files, PAYLOAD, self._job.body, self._inputs)
             return files.open_read(PAYLOAD)
         if not inputs:
             self._directory.remember_empty()
-        for parts, content in inputs:
-            place_input(files, parts, content, self._inputs)
+        for one in inputs:
+            assert one.content is not None, "checked"
+            mode = 0o755 if one.is_program else 0o644
+            place_input(files, one.parts, one.content, self._inputs, mode)
         return self._programs.null_fd
 
     def _spawn(self, argv: list[bytes], stdin: int) -> None:

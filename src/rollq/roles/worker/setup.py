@@ -35,6 +35,9 @@ class NodeSetup:
     apps: tuple[str, ...] = ()  # modules that register functions
     ahead: int = 256  # most jobs fetched beyond the slots while runs are short; 0: none
     drain_ms: int = 30_000  # how long a drain waits for what runs
+    allow_shipped_execs: bool = False  # whether a program may come with its job
+    blob_bytes_max: int = 16 * 1024**3  # kept of files that no job uses just now
+    blob_age_ms: int = 7 * 24 * 3_600_000  # and for how long
 
     def check(self) -> None:
         """Raises LocalError BAD_SETUP if something cannot be meant so."""
@@ -52,6 +55,11 @@ class NodeSetup:
                 not 0 < len(self.patterns) <= PATTERNS_PER_WORKER_MAX,
                 f"{len(self.patterns)} patterns",
                 f"use 1 to {PATTERNS_PER_WORKER_MAX}",
+            ),
+            (
+                self.blob_bytes_max < 0 or self.blob_age_ms < 0,
+                "less than nothing kept of files",
+                "use 0 or more",
             ),
             (name_bytes > WORKER_NAME_BYTES_MAX, "a very long name", "shorten it"),
             (len(self.apps) > APPS_MAX, f"{len(self.apps)} apps", f"use up to {APPS_MAX}"),

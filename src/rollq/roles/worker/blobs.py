@@ -1,0 +1,266 @@
+"""The worker's own blobs: what jobs read is fetched once and kept, what they left is kept until the
+grid has it.
+
+A blob that a job uses, or that a result which is not taken yet names, is pinned. Of the rest, what
+was not used for longest goes when the store is too large, or when the disk is full. The disk is
+worked with on threads; everything else here belongs to the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Final, ParamSpec, TypeVar
+
+from rollq.base.digests import Digest, digest_to_text
+from rollq.base.errors import ErrorCode, RollqError, StateError
+from rollq.base.jobs import BlobRef
+from rollq.roles.blobs.client import BlobClient
+from rollq.roles.worker.exits import leave_exits_to_others
+from rollq.roles.worker.inputs import Linked, linked_to
+from rollq.store.blobs.keeper import Keeper
+from rollq.store.blobs.local import FOLDER, LocalBlobs
+from rollq.wire.blob_messages import WORKER
+
+log = logging.getLogger("rollq.worker")
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+AT_ONCE: Final = 16  # blobs of one job on their way at the same time
+THREADS: Final = 2
+TRIM_S: Final = 60.0  # how often old blobs are looked for
+LEFTOVER_MS: Final = 24 * 3_600_000  # parts of transfers that were cut are kept so long
+
+
+class WorkerBlobs:
+    """Store, books and link to the members. `start` first; `stop` may be called twice.
+
+    Args:
+        state_dir: The store is a folder in it.
+        addresses: Members of the group.
+        bytes_max: How large the store may be, apart from what is in use.
+        age_ms: How long a blob stays that nobody uses.
+    """
+
+    def __init__(
+        self, state_dir: Path, addresses: Sequence[str], bytes_max: int, age_ms: int
+    ) -> None:
+        self._folder = state_dir / FOLDER
+        self._bytes_max = bytes_max
+        self._age_ms = age_ms
+        self._client = BlobClient(addresses, who=WORKER)
+        self._coming: dict[Digest, _Coming] = {}
+        self._pool = ThreadPoolExecutor(THREADS, "worker-blobs", leave_exits_to_others)
+        self._trimmed_s = 0.0
+        self._opened = False
+        self._closed = False
+
+    async def start(self, owed: Iterable[BlobRef] = ()) -> None:
+        """Open the store. `owed`: what results that the grid has not taken yet refer to.
+
+        Raises:
+            DiskError: it cannot be used.
+        """
+        self._loop = asyncio.get_running_loop()
+        pins = [(blob.digest, 1) for blob in owed]
+        self._store, self._keeper = await self.on_thread(_open, self._folder, pins)
+        self._opened = True
+        self._trim_soon()
+
+    async def stop(self) -> None:
+        """Hang up and close. Whoever waits for a blob is to be stopped first."""
+        if self._closed:
+            return
+        self._closed = True
+        for coming in list(self._coming.values()):
+            coming.task.cancel()
+        await self._client.stop()
+        await asyncio.get_running_loop().run_in_executor(None, self._pool.shutdown)
+        if self._opened:
+            self._store.close()
+
+    # --- in use
+
+    def pin(self, blobs: Iterable[BlobRef]) -> None:
+        """Somebody uses these; they need not be here yet."""
+        for blob in blobs:
+            self._keeper.pin(blob.digest)
+
+    def unpin(self, blobs: Iterable[BlobRef]) -> None:
+        """The reverse."""
+        now_ms = _now_ms()
+        for blob in blobs:
+            self._keeper.unpin(blob.digest, now_ms)
+        self._trim_soon()
+
+    def path(self, digest: Digest) -> Path:
+        """The file of a blob that is here; blocks. Raises StateError BLOB_MISSING."""
+        path = self._store.path(digest)
+        if path is None:
+            self._keeper.lost(digest)
+            raise StateError(
+                ErrorCode.BLOB_MISSING,
+                f"the blob {digest_to_text(digest)} is not among those that the job refers to, "
+                "or was taken from the worker's store",
+            )
+        return path
+
+    def check_links(self, links: Sequence[Linked]) -> None:
+        """A job that had these is over: one that does not look as before is read again."""
+        self._pool.submit(self._check_links, links)
+
+    # --- to and fro
+
+    async def bring(self, blobs: Sequence[BlobRef]) -> None:
+        """Fetch those that are not here. What several wait for comes once. They must be pinned.
+
+        Raises:
+            RollqError: one of them cannot be had: BLOB_MISSING, BLOB_CORRUPT, DISK_FULL, …
+        """
+        wanted = [blob for blob in blobs if not self._keeper.holds(blob.digest)]
+        await _in_pages(self._bring, wanted)
+
+    async def keep(self, path: Path) -> BlobRef:
+        """Store a copy of a file and pin it.
+
+        Raises:
+            DiskError: DISK_FULL and others.
+        """
+        return await self._with_room(partial(self.on_thread, self._keep, path))
+
+    async def give(self, blobs: Sequence[BlobRef]) -> None:
+        """Upload blobs that are here; returns when the group has them.
+
+        Raises:
+            RollqError: it has not got them, and why.
+        """
+        await _in_pages(self._give, blobs)
+
+    async def on_thread(self, task: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Do what waits for the disk."""
+        return await self._loop.run_in_executor(self._pool, partial(task, *args, **kwargs))
+
+    # --- helpers
+
+    async def _bring(self, blob: BlobRef) -> None:
+        coming = self._coming.get(blob.digest)
+        if coming is None:
+            coming = _Coming(self._loop.create_task(self._fetch(blob)))
+            self._coming[blob.digest] = coming
+        coming.waiting += 1
+        try:
+            await asyncio.shield(coming.task)
+        finally:
+            coming.waiting -= 1
+            if not coming.waiting:
+                coming.task.cancel()  # nobody wants it any more; no harm if it is here
+                if self._coming.get(blob.digest) is coming:
+                    del self._coming[blob.digest]
+
+    async def _fetch(self, blob: BlobRef) -> None:
+        stored = partial(self._keeper.stored, blob.digest, blob.size)
+        while True:  # an eviction that had begun before it was pinned may take it away once
+            await self._with_room(partial(self._client.fetch, blob.digest, self._store, blob.size))
+            if await self.on_thread(stored, _now_ms()):
+                break
+        log.info("fetched the blob %s, %d bytes", digest_to_text(blob.digest)[:16], blob.size)
+        self._trim_soon()
+
+    async def _give(self, blob: BlobRef) -> None:
+        path = await self.on_thread(self.path, blob.digest)
+        await self._client.put(path)
+
+    def _keep(self, path: Path) -> BlobRef:
+        """On a thread."""
+        while True:
+            digest, size = self._store.put_file(path)
+            self._keeper.pin(digest)
+            if self._keeper.stored(digest, size, _now_ms()):
+                return BlobRef(digest, size)
+            self._keeper.unpin(digest, _now_ms())
+
+    async def _with_room(self, act: Callable[[], Awaitable[T]]) -> T:
+        """Do something that needs room on the disk: first without giving anything away for it."""
+        try:
+            return await act()
+        except RollqError as error:
+            if error.code is not ErrorCode.DISK_FULL:
+                raise
+            gone = await self.on_thread(self._keeper.evict, _now_ms(), 0)
+            if not gone:
+                raise
+            log.warning("the disk is full: %d blobs that nobody uses are removed", len(gone))
+            return await act()
+
+    def _trim_soon(self) -> None:
+        now_s = time.monotonic()
+        if self._closed:
+            return
+        if self._keeper.bytes_stored > self._bytes_max or now_s - self._trimmed_s > TRIM_S:
+            self._trimmed_s = now_s
+            self._pool.submit(self._trim)
+
+    def _trim(self) -> None:
+        """On a thread."""
+        try:
+            now_ms = _now_ms()
+            self._keeper.evict(now_ms, self._bytes_max, self._age_ms)
+            self._store.sweep(now_ms - LEFTOVER_MS)
+        except RollqError as error:
+            log.warning("old blobs cannot be removed: %s", error)
+
+    def _check_links(self, links: Sequence[Linked]) -> None:
+        """On a thread."""
+        for link in links:
+            try:
+                path = self._store.path(link.digest)
+                if path is None or linked_to(path, link.digest) == link:
+                    continue
+                if self._store.verify(link.digest):
+                    path.chmod(link.look[2] & 0o777)
+                    continue
+            except (RollqError, OSError) as error:
+                log.warning("the blob %s: %s", digest_to_text(link.digest), error)
+            self._keeper.lost(link.digest)
+            log.warning(
+                "the blob %s was changed by a job that had it as an input; it is set aside",
+                digest_to_text(link.digest),
+            )
+
+
+class _Coming:
+    """A blob on its way, and how many wait for it."""
+
+    __slots__ = ("task", "waiting")
+
+    def __init__(self, task: asyncio.Task[None]) -> None:
+        self.task = task
+        self.waiting = 0
+
+
+async def _in_pages(act: Callable[[BlobRef], Awaitable[None]], blobs: Sequence[BlobRef]) -> None:
+    """Do something with all, a few at a time; the first error counts when all of a page ended."""
+    for at in range(0, len(blobs), AT_ONCE):
+        page = blobs[at : at + AT_ONCE]
+        for outcome in await asyncio.gather(*map(act, page), return_exceptions=True):
+            if outcome is not None:
+                raise outcome
+
+
+def _open(folder: Path, pins: list[tuple[Digest, int]]) -> tuple[LocalBlobs, Keeper]:
+    store = LocalBlobs(folder)
+    try:
+        return store, Keeper(store, pins)
+    except BaseException:
+        store.close()
+        raise
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,186 @@
+"""Jobs whose inputs are on their way: fetched, checked and put into a directory before a slot is
+taken. Meanwhile the attempt is held, and its lease renewed, as if it ran.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from msgspec import UNSET
+
+from rollq.base.digests import digest_from_text
+from rollq.base.errors import DiskError, ErrorCode, RemoteError, RollqError, StateError
+from rollq.base.jobs import AttemptRef, BlobRef
+from rollq.base.names import is_exec_name
+from rollq.roles.worker.blobs import WorkerBlobs
+from rollq.roles.worker.directories import Directories, Directory
+from rollq.roles.worker.inputs import Input, Linked, Stamps, checked_inputs, place_all
+from rollq.store.beneath import Beneath
+from rollq.wire.messages import AssignJob
+from rollq.wire.models import JobRequest
+
+# Permissions do not keep root from writing to a link: root's jobs get copies.
+LINKS_ARE_SAFE: Final = os.geteuid() != 0
+
+
+class Prepared(NamedTuple):
+    """A directory with the inputs of a job in it."""
+
+    request: JobRequest
+    blobs: tuple[BlobRef, ...]
+    directory: Directory
+    stamps: Stamps
+    links: list[Linked]
+    program: bytes | None  # in the directory, if it came with the job
+
+
+class Preparations:
+    """What is being prepared, and what is used by those that are.
+
+    Args:
+        blobs: Where inputs come from.
+        allow_shipped_execs: Whether a program may come with its job.
+        on_ready: Told that a job may be started.
+        on_failed: Told that one cannot: RemoteError, nobody can; else another worker may.
+    """
+
+    def __init__(
+        self,
+        blobs: WorkerBlobs,
+        *,
+        allow_shipped_execs: bool,
+        on_ready: Callable[[AssignJob, AttemptRef], None],
+        on_failed: Callable[[AssignJob, AttemptRef, Exception], None],
+    ) -> None:
+        self._blobs = blobs
+        self._allows_execs = allow_shipped_execs
+        self._on_ready = on_ready
+        self._on_failed = on_failed
+        self._under_way: dict[AttemptRef, tuple[AssignJob, asyncio.Task[None]]] = {}
+        self._ready: dict[AttemptRef, Prepared] = {}
+        self._begun: dict[AttemptRef, Prepared] = {}
+
+    def __len__(self) -> int:
+        """How many are under way."""
+        return len(self._under_way)
+
+    def open(self, directories: Directories) -> None:
+        """Prepare jobs in these directories from now on."""
+        self._directories = directories
+
+    def begin(self, job: AssignJob, request: JobRequest, ref: AttemptRef) -> None:
+        """Prepare a job that refers to blobs."""
+        self._blobs.pin(job.blobs)
+        task = asyncio.get_running_loop().create_task(self._prepare(job, request, ref))
+        self._under_way[ref] = job, task
+
+    def cancel(self, ref: AttemptRef) -> AssignJob | None:
+        """Prepare it no more; None if it is not under way."""
+        job, task = self._under_way.pop(ref, (None, None))
+        if job is None or task is None:
+            return None
+        task.cancel()
+        self._blobs.unpin(job.blobs)
+        return job
+
+    def is_ready(self, ref: AttemptRef) -> bool:
+        """Whether there is a directory for it."""
+        return ref in self._ready
+
+    def take(self, ref: AttemptRef) -> Prepared | None:
+        """The directory of a job that begins: its own from now on."""
+        prepared = self._ready.pop(ref, None)
+        if prepared is not None:
+            self._begun[ref] = prepared
+        return prepared
+
+    def over(self, ref: AttemptRef) -> None:
+        """A job ended, could not be started, or is not begun after all. No harm if it was not
+        prepared here."""
+        prepared = self._ready.pop(ref, None)
+        if prepared is not None:
+            self._directories.discard(prepared.directory)
+        else:
+            prepared = self._begun.pop(ref, None)
+        if prepared is not None:
+            self._blobs.unpin(prepared.blobs)
+            if prepared.links:
+                self._blobs.check_links(prepared.links)
+
+    async def close(self) -> None:
+        """Prepare nothing any more."""
+        tasks = [task for _, task in self._under_way.values()]
+        self._under_way.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # --- helpers
+
+    async def _prepare(self, job: AssignJob, request: JobRequest, ref: AttemptRef) -> None:
+        try:
+            inputs, program = self._inputs(request)
+            await self._blobs.bring(job.blobs)
+            prepared = await self._place(job, request, inputs, program)
+        except (RollqError, OSError) as error:
+            if self._under_way.pop(ref, None) is not None:
+                self._blobs.unpin(job.blobs)
+                self._on_failed(job, ref, _as_told(error))
+            return
+        if self._under_way.pop(ref, None) is None:  # cancelled just now
+            self._directories.discard(prepared.directory)
+            return
+        self._ready[ref] = prepared
+        self._on_ready(job, ref)
+
+    def _inputs(self, request: JobRequest) -> tuple[list[Input], bytes | None]:
+        inputs = checked_inputs(request.files) if request.files else []
+        if request.exec_digest is UNSET:
+            return inputs, None
+        if not self._allows_execs:
+            raise StateError(
+                ErrorCode.NO_PROGRAM,
+                f"{request.exec_name[:64]!a} comes with its job, and this worker runs no such"
+                " programs",
+                "start a worker with --allow-shipped-execs",
+            )
+        name = request.exec_name
+        if not is_exec_name(name) or any(one.parts[0] == name for one in inputs):
+            raise RemoteError(
+                ErrorCode.BAD_PAYLOAD, f"a program cannot be put in place as {name[:64]!a}"
+            )
+        inputs.append(Input((name,), None, digest_from_text(request.exec_digest), True))
+        return inputs, os.fsencode(f"./{name}")
+
+    async def _place(
+        self, job: AssignJob, request: JobRequest, inputs: list[Input], program: bytes | None
+    ) -> Prepared:
+        directory = self._directories.take()
+        directory.forget_empty()
+        stamps: Stamps = {}
+        placing = asyncio.ensure_future(
+            self._blobs.on_thread(self._place_all, directory.files, inputs, stamps)
+        )
+        try:
+            links = await asyncio.shield(placing)
+        except BaseException:
+            # What a thread is at cannot be stopped: the directory goes when it has ended.
+            placing.add_done_callback(lambda _: self._directories.discard(directory))
+            raise
+        return Prepared(request, job.blobs, directory, stamps, links, program)
+
+    def _place_all(self, files: Beneath, inputs: list[Input], stamps: Stamps) -> list[Linked]:
+        """On a thread."""
+        return place_all(files, inputs, stamps, self._blobs.path, links=LINKS_ARE_SAFE)
+
+
+def _as_told(error: Exception) -> Exception:
+    """Which errors are the job's own: names and digests. Bytes that came wrong are not."""
+    if isinstance(error, RemoteError) and error.code is ErrorCode.BLOB_CORRUPT:
+        return StateError(error.code, error.message, error.hint)
+    if isinstance(error, DiskError) and error.code is ErrorCode.DISK_FULL:
+        return StateError(error.code, f"no room for its inputs on this worker: {error.message}")
+    return error

@@ -1,0 +1,182 @@
+"""Files that jobs refer to, on a real worker with a scripted member that has blobs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rollq.base.jobs import Status
+from rollq.roles.worker import preparations
+from rollq.store.archive import unpack
+from rollq.store.blobs.failures import disk_full
+from rollq.store.blobs.partial import Staging
+from rollq.wire import messages as wire
+from rollq.wire.models import InputFile
+from tests.integration import sample_app
+from tests.integration.blob_member import BlobMember, input_of, ref_of
+from tests.integration.fake_member import DEADLINE_S, job_id
+from tests.integration.workers import eventually, running, write_program
+
+MIB = 1024 * 1024
+
+
+def run(story: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(story, DEADLINE_S))
+
+
+def is_swept(directory: Path) -> bool:
+    """Whether no file of a job is left."""
+    return not any(path.is_file() for path in (directory / "jobs").rglob("*"))
+
+
+def test_an_input_by_digest_is_fetched_and_read(tmp_path: Path) -> None:
+    write_program(tmp_path, "sum", "sha256sum < in/data; ls -l in/data tool small; ./tool\n")
+    data = os.urandom(3 * MIB)
+    tool = b"#!/bin/sh\necho the tool runs\n"
+
+    async def story() -> None:
+        member = BlobMember(tmp_path / "member")
+        refs = member.put(data), member.put(tool)
+        async with running(tmp_path, member):
+            small = InputFile("small", None, b"inline")
+            files = (input_of("in/data", refs[0]), input_of("tool", refs[1], 0o755), small)
+            member.assign_files(1, "sum", files=files, blobs=refs)
+            ack, result = await member.outcome(1)
+            assert (ack.status, ack.blobs) == (Status.OK, ())
+            lines = (result.stdout or "").splitlines()
+            assert lines[0].split()[0] == refs[0].digest.hex()
+            assert [line[:10] for line in lines[1:4]] == ["-r--r--r--", "-rw-r--r--", "-r-xr-xr-x"]
+            assert lines[4] == "the tool runs"
+            assert result.output_archive is None, "inputs are no outputs"
+            await eventually(lambda: is_swept(tmp_path))
+
+    run(story())
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_jobs_that_share_an_input_fetch_it_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
+) -> None:
+    monkeypatch.setattr(preparations, "LINKS_ARE_SAFE", links)
+    write_program(tmp_path, "size", "wc -c < data; stat -c %h data; mv data moved\n")
+    data = os.urandom(2 * MIB)
+    count = 40
+
+    async def story() -> None:
+        member = BlobMember(tmp_path / "member")
+        ref = member.put(data)
+        async with running(tmp_path, member, slots=4):
+            await member.until(lambda: member.granted >= 4)
+            for number in range(1, count + 1):
+                member.assign_files(
+                    number,
+                    "size",
+                    "x",
+                    files=(input_of("data", ref),),
+                    blobs=(ref,),
+                    outputs=("n",),
+                )
+            for number in range(1, count + 1):
+                ack, result = await member.outcome(number)
+                assert ack.status == Status.OK
+                size, names = (result.stdout or "").split()
+                assert int(size) == len(data)
+                assert (int(names) > 1) == links
+        assert member.gets == [ref.digest]
+
+    run(story())
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_a_program_may_come_with_its_job_if_the_worker_allows_it(
+    tmp_path: Path, allowed: bool
+) -> None:
+    program = b"#!/bin/sh\necho shipped $1; cat data; echo more > out\n"
+
+    async def story() -> None:
+        member = BlobMember(tmp_path / "member")
+        refs = member.put(program), member.put(b"input")
+        async with running(tmp_path, member, exec_dir=None, allow_shipped_execs=allowed):
+            files = (input_of("data", refs[1]),)
+            digest = refs[0].digest.hex()
+            member.assign_files(1, "tool", "1", files=files, blobs=refs, exec_digest=digest)
+            if allowed:
+                ack, result = await member.outcome(1)
+                assert (ack.status, result.stdout) == (Status.OK, "shipped 1\ninput")
+                assert list(unpack(result.output_archive or b"", MIB)) == ["out"]
+            else:
+                nack = await member.until(lambda: member.nacks.get(job_id(1)))
+                assert "--allow-shipped-execs" in nack.detail
+                assert not member.gets
+
+    run(story())
+
+
+def test_a_function_takes_no_files(tmp_path: Path) -> None:
+    async def story() -> None:
+        member = BlobMember(tmp_path / "member")
+        ref = member.put(b"input")
+        async with running(tmp_path, member, apps=(sample_app.__name__,)):
+            member.assign_files(1, "noop", files=(input_of("data", ref),), blobs=(ref,))
+            ack, result = await member.outcome(1)
+            assert ack.status == Status.FAILED
+            assert "takes no files" in (result.stderr or "")
+
+    run(story())
+
+
+def test_what_cannot_be_had_is_given_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_program(tmp_path, "read", "cat data\n")
+
+    async def story() -> None:
+        member = BlobMember(tmp_path / "member")
+        here, missing = member.put(b"here"), ref_of(b"missing")
+        async with running(tmp_path, member):
+            files = (input_of("data", missing),)
+            member.assign_files(1, "read", files=files, blobs=(missing,))
+            nack = await member.until(lambda: member.nacks.get(job_id(1)))
+            assert missing.digest.hex() in nack.detail
+
+            def full(self: Staging, _bytes: int) -> None:
+                raise disk_full("cannot store it: No space left on device")
+
+            with monkeypatch.context() as patch:
+                patch.setattr(Staging, "check_room", full)
+                member.assign_files(2, "read", files=(input_of("data", here),), blobs=(here,))
+                nack = await member.until(lambda: member.nacks.get(job_id(2)))
+            assert "no room for its inputs on this worker" in nack.detail
+            assert "No space left" in nack.detail
+            member.assign_files(3, "read", files=(input_of("data", here),), blobs=(here,))
+            _, result = await member.outcome(3)
+            assert result.stdout == "here"
+
+            member.assign_files(4, "read", files=(input_of("data", here),))
+            ack, result = await member.outcome(4)
+            assert (ack.status, ack.exit_code) == (Status.FAILED, 126)
+            assert "is not one that the job refers to" in (result.stderr or "")
+            await eventually(lambda: is_swept(tmp_path))
+
+    run(story())
+
+
+def test_a_cancel_while_inputs_come_ends_the_attempt(tmp_path: Path) -> None:
+    write_program(tmp_path, "read", "cat data\n")
+
+    async def story() -> None:
+        member = BlobMember(tmp_path / "member")
+        ref = member.put(os.urandom(MIB))
+        async with running(tmp_path, member):
+            member.deaf = True
+            number = member.assign_files(1, "read", files=(input_of("data", ref),), blobs=(ref,))
+            await member.until(lambda: member.gets)
+            member.send(wire.StopJob(number, 1, 1))
+            ack = await member.until(lambda: member.acks.get(number))
+            assert ack.status == Status.CANCELLED
+            member.deaf = False
+
+    run(story())
