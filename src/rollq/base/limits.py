@@ -124,6 +124,12 @@ CLIENT_UNTAKEN_MAX: Final = 65_536
 # LINK_OUTBOX_BYTES_MAX. More waits in the client.
 CLIENT_PENDING_BYTES_MAX: Final = 16 * 1024 * 1024
 CLIENT_TICK_MS: Final = 100
+CLIENT_READERS: Final = 4  # jobs whose files are read at once
+CLIENT_UPLOADS: Final = 8  # files of a job that are sent at once
+CLIENT_DIGESTS_MAX: Final = 65_536  # of files that were read, or are known to be in the grid
+CLIENT_UPLOAD_TRIES: Final = 6  # for a job whose blobs a leader says it lacks
+CLIENT_FETCH_TRIES: Final = 6  # for a blob that a leader does not have yet
+CLIENT_AGAIN_MS: Final = 200  # before such a try, and longer before each further one
 # A leader that is asked something and says nothing for this long is taken for gone.
 SILENCE_MS_MIN: Final = 500
 SILENCE_MS_MAX: Final = 8_000

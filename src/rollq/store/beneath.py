@@ -115,6 +115,15 @@ class Beneath:
         with self._folder(parts[:-1], make=True) as folder:
             _replace(folder, parts[-1], content, mode)
 
+    def move_in(self, parts: Parts, name: str) -> None:
+        """Give a file that lies directly here its place, instead of the file or link that has it.
+
+        Raises:
+            OSError: the disk's own reasons; a folder has the place; a file or link is on the way.
+        """
+        with self._folder(parts[:-1], make=True) as folder:
+            os.rename(name, parts[-1], src_dir_fd=self.fd, dst_dir_fd=folder)
+
     def link(self, parts: Parts, source: str) -> bool:
         """Give a file of ours one more name here; False if the file system cannot.
 

@@ -8,6 +8,7 @@ writer's hands.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import time
 from collections.abc import Callable
@@ -31,6 +32,7 @@ T = TypeVar("T")
 
 BREATH = 2  # how long a thread rests, by how long it worked, where jobs have work to do
 BREATH_S_MAX = 0.05
+FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 PACK_GAIN_MIN = 16  # a chunk is sent packed if that saves this part of it at least
 PACK_PAUSE_MAX = 64  # so many chunks are not tried after some that were not worth it
 
@@ -296,6 +298,8 @@ def as_rollq_error(error: BaseException, digest: Digest) -> RollqError:
         return error
     text = f"blob {digest_to_text(digest)}: {error}"
     if isinstance(error, OSError):
+        if error.errno in FULL:
+            return DiskError(ErrorCode.DISK_FULL, text, "make room, then try again")
         return DiskError(ErrorCode.DISK_FAILED, text, "look at the disk")
     log.error("a bug in the blobs", exc_info=error)
     return LocalError(ErrorCode.BUG, text, "report the log")

@@ -21,7 +21,7 @@ from rollq.base.digests import Digest, digest_to_text
 from rollq.base.errors import DialError, ErrorCode, LocalError, RollqError, StateError
 from rollq.base.jobs import BlobRef
 from rollq.base.limits import BLOB_ASK_MAX, BLOB_TRANSFERS_MAX
-from rollq.roles.blobs.carrier import Sink, make_pool
+from rollq.roles.blobs.carrier import Sink, Source, make_pool
 from rollq.roles.blobs.client_session import ClientSession, Progress, connect
 from rollq.roles.blobs.files import BytesSource, FileSink, FileSource
 from rollq.roles.blobs.server import Store
@@ -116,17 +116,21 @@ class BlobClient:
             }
         return found
 
-    async def put(self, source: Path | bytes, progress: Progress | None = None) -> BlobRef:
-        """Give a file or bytes to the group; returns when a majority has it.
+    async def put(
+        self, source: Path | bytes, progress: Progress | None = None, digest: Digest | None = None
+    ) -> BlobRef:
+        """Give a file or bytes to the group; returns when a majority has it. Whoever knows the
+        digest saves it a reading.
 
         Raises:
             RollqError: BLOB_CORRUPT if the file changes meanwhile, DISK_FULL, and so on.
         """
         opened = await self._on_pool(_open_source, source)
         try:
-            digest = await self._on_pool(opened.digest)
+            if digest is None:
+                digest = await self._on_pool(opened.digest)
             async with self._alone("put", digest), self._puts:
-                await self._try(opened.name, lambda session: session.put(digest, opened, progress))
+                await self._try(opened.name, partial(_put, digest, opened, progress))
             return BlobRef(digest, opened.size)
         finally:
             await self._on_pool(opened.close)
@@ -253,6 +257,12 @@ class _Chance:
 
 def _ask(page: tuple[Digest, ...], session: ClientSession) -> Awaitable[tuple[int, ...]]:
     return session.ask(page)
+
+
+def _put(
+    digest: Digest, source: Source, progress: Progress | None, session: ClientSession
+) -> Awaitable[None]:
+    return session.put(digest, source, progress)
 
 
 def _open_source(source: Path | bytes) -> FileSource | BytesSource:

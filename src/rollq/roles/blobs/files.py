@@ -65,6 +65,11 @@ class FileSource:
         os.close(self._fd)
 
 
+def part_of(path: Path, digest: Digest) -> Path:
+    """Where a file that is fetched grows."""
+    return path.with_name(f".{path.name[:128]}.{digest_to_text(digest)[:16]}.part")
+
+
 class FileSink:
     """A file that a blob is fetched into. One writer at a time."""
 
@@ -72,7 +77,7 @@ class FileSink:
         self._path = path
         self._digest = digest
         self._size = size
-        self._part = path.with_name(f".{path.name[:128]}.{digest_to_text(digest)[:16]}.part")
+        self._part = part_of(path, digest)
         self._hash = hashlib.sha256()
         self.offset = 0
         self._file = open(self._part, "a+b", buffering=0)  # noqa: SIM115

@@ -12,7 +12,8 @@ from rollq.roles.client.handles import Batch, Counts, Job, Progress
 from rollq.roles.client.loop_thread import LoopThread
 from rollq.roles.client.many import ManySubmitter
 from rollq.roles.client.results import Result
-from rollq.roles.client.specs import JobSpec, Options
+from rollq.roles.client.specs import Input, JobSpec, Options
+from rollq.roles.client.supply import BytesMoved
 
 
 class BlockingJob:
@@ -134,15 +135,25 @@ class BlockingSubmitter:
         job: str | JobSpec,
         args: Sequence[str] = (),
         *,
-        files: Mapping[str, bytes] | None = None,
+        files: Mapping[str, Input] | None = None,
+        outputs: Sequence[str] = (),
         payload: bytes | None = None,
         job_id: JobId | str | None = None,
         timeout: float | None = None,
+        progress: BytesMoved | None = None,
         **options: Unpack[Options],
     ) -> BlockingJob:
-        """Submit one job; see `Client.submit`."""
+        """Submit one job; see `Client.submit`. `progress` is called in another thread."""
         call = self._submitter.submit(
-            job, args, files=files, payload=payload, job_id=job_id, timeout=timeout, **options
+            job,
+            args,
+            files=files,
+            outputs=outputs,
+            payload=payload,
+            job_id=job_id,
+            timeout=timeout,
+            progress=progress,
+            **options,
         )
         return BlockingJob(self._thread, self._thread.run(call))
 
@@ -173,11 +184,13 @@ class BlockingSubmitter:
         count: int,
         args: Sequence[str] = (),
         *,
-        files: Mapping[str, bytes] | None = None,
+        files: Mapping[str, Input] | None = None,
+        outputs: Sequence[str] = (),
         payload: bytes | None = None,
         running_max: int = 0,
         keep_results: bool = True,
         timeout: float | None = None,
+        progress: BytesMoved | None = None,
         **options: Unpack[Options],
     ) -> BlockingBatch:
         """Submit an array; see `Client.submit_array`."""
@@ -186,6 +199,8 @@ class BlockingSubmitter:
             count,
             args,
             files=files,
+            outputs=outputs,
+            progress=progress,
             payload=payload,
             running_max=running_max,
             keep_results=keep_results,

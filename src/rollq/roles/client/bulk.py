@@ -4,8 +4,9 @@ job but its body."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Final, Protocol
 
 from rollq.base.errors import ErrorCode, LocalError, RollqError
 from rollq.base.ids import ClientId, MessageId, task_id
@@ -16,7 +17,10 @@ from rollq.roles.client.handles import Batch, Progress
 from rollq.roles.client.session import Answer, OnAnswer
 from rollq.roles.client.signals import Request
 from rollq.roles.client.specs import JobSpec, body_of
+from rollq.roles.client.supply import NOTHING, Supply
 from rollq.wire import messages as wire
+
+PAGE_JOBS: Final = 256  # whose files are read before the first of them is sent
 
 
 class Door(Protocol):
@@ -24,8 +28,14 @@ class Door(Protocol):
 
     client_id: ClientId
 
-    def ask(self, request: Request, on_answer: OnAnswer) -> None:
-        """Send a request; the callback gets its answer."""
+    def ask(self, request: Request, on_answer: OnAnswer, supply: Supply = NOTHING) -> None:
+        """Send a request, after its files; the callback gets its answer."""
+
+    async def settle_all(self, specs: Sequence[JobSpec]) -> Sequence[JobSpec]:
+        """Read the files of jobs, as far as they are not in them."""
+
+    def uploaded_at(self) -> float:
+        """When files were on their way last, by the loop's clock."""
 
     def give_up(self, request_id: MessageId) -> None:
         """Wait no longer for an answer."""
@@ -45,6 +55,9 @@ class BulkRun:
         self._batch = batch
         self._patience_s = patience_s
         self._progress = progress
+        self._chunk = Chunk()
+        self._count = 0
+        self._has_files = False
         self._on_the_way: dict[MessageId, tuple[int, int]] = {}  # first job, how many
         self._error: RollqError | None = None
         self._wake = asyncio.Event()
@@ -55,12 +68,12 @@ class BulkRun:
         Raises:
             RollqError: a message was refused, or nothing was accepted for too long.
         """
-        for chunk in self._chunks(specs):
-            count = len(chunk.items)
-            self._door.ask(chunk, self._on_answer)
-            self._on_the_way[chunk.request_id] = (len(self._batch) - count, count)
-            await asyncio.sleep(0)  # the message leaves while the next one is made
-            await self._until(BULK_CHUNKS_AHEAD - 1)
+        left = iter(specs)
+        while page := list(islice(left, PAGE_JOBS)):
+            for chunk in self._chunks(await self._door.settle_all(page)):
+                await self._send(chunk)
+        if self._chunk.items:
+            await self._send(self._chunk)
         await self._until(0)
 
     def close(self) -> None:
@@ -70,29 +83,33 @@ class BulkRun:
             self._batch.cut(first, count)
         self._on_the_way.clear()
 
-    def _chunks(self, specs: Iterable[JobSpec]) -> Iterator[wire.SubmitBulk]:
-        """Messages of jobs that follow one another and ask for the same."""
-        chunk = Chunk()
+    def _chunks(self, specs: Iterable[JobSpec]) -> Iterator[Chunk]:
+        """Jobs that follow one another and ask for the same, as far as a message is full."""
         client_id, first_id = self._door.client_id, self._batch.first_id
-        for number, spec in enumerate(specs):
+        for spec in specs:
             if spec.job_id is not None:
                 raise LocalError(
                     ErrorCode.BAD_OPTIONS,
                     "a job with an id of its own in a bulk",
                     "use `submit` or `map` for those",
                 )
-            job_id = task_id(first_id, number)
+            job_id = task_id(first_id, self._count)
             body = body_of(spec, job_id, client_id)
-            if not chunk.add(spec, job_id, body):
-                yield self._message(chunk)
-                chunk = Chunk()
-                chunk.add(spec, job_id, body)
-        if chunk.items:
-            yield self._message(chunk)
+            if not self._chunk.add(spec, job_id, body):
+                full, self._chunk = self._chunk, Chunk()
+                yield full
+                self._chunk.add(spec, job_id, body)
+            self._count += 1
 
-    def _message(self, chunk: Chunk) -> wire.SubmitBulk:
-        self._batch.extend(len(chunk.items))
-        return chunk.message(self._door.client_id)
+    async def _send(self, chunk: Chunk) -> None:
+        count = len(chunk.items)
+        self._batch.extend(count)
+        message = chunk.message(self._door.client_id)
+        self._door.ask(message, self._on_answer, chunk.supply)
+        self._has_files |= chunk.supply is not NOTHING
+        self._on_the_way[message.request_id] = (len(self._batch) - count, count)
+        await asyncio.sleep(0)  # the message leaves while the next one is made
+        await self._until(BULK_CHUNKS_AHEAD - 1)
 
     def _on_answer(self, answer: Answer) -> None:
         first, count = self._on_the_way.pop(answer.request_id)
@@ -112,6 +129,9 @@ class BulkRun:
                 async with asyncio.timeout(self._patience_s):
                     await self._wake.wait()
             except TimeoutError:
+                uploaded_s = asyncio.get_running_loop().time() - self._door.uploaded_at()
+                if self._has_files and uploaded_s < self._patience_s:
+                    continue
                 raise self._door.overdue(f"{len(self._on_the_way)} messages of many jobs") from None
         if self._error is not None:
             raise self._error

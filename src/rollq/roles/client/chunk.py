@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from msgspec import structs
 
+from rollq.base.digests import DIGEST_BYTES, Digest
 from rollq.base.ids import ClientId, JobId, MessageId
 from rollq.base.jobs import BulkItem
 from rollq.base.limits import BULK_CHUNK_BYTES, BULK_CHUNK_JOBS
 from rollq.roles.client.draws import draw_id
 from rollq.roles.client.specs import JobSpec, job_options, subject_of
+from rollq.roles.client.supply import NOTHING, Piece, SettledSpec, Supply
 from rollq.wire import messages as wire
+
+REF_BYTES: Final = DIGEST_BYTES + 16  # of a reference, in a message
 
 
 class Chunk:
     """The items of one message, as they are collected."""
 
-    __slots__ = ("_bytes", "_first", "items")
+    __slots__ = ("_bytes", "_first", "_pieces", "items")
 
     def __init__(self) -> None:
         self.items: list[BulkItem] = []
         self._first: JobSpec | None = None
         self._bytes = 0
+        self._pieces: dict[Digest, Piece] = {}
 
     def add(self, spec: JobSpec, job_id: JobId, body: bytes) -> bool:
         """Take a job; false if it must go into another message."""
@@ -36,9 +42,19 @@ class Chunk:
             or (spec.options is not first.options and spec.options != first.options)
         ):
             return False
-        self.items.append(BulkItem(job_id, body))
+        if type(spec) is SettledSpec:
+            self.items.append(BulkItem(job_id, body, spec.blobs))
+            self._bytes += REF_BYTES * len(spec.blobs)
+            self._pieces.update(spec.pieces)
+        else:
+            self.items.append(BulkItem(job_id, body))
         self._bytes += len(body)
         return True
+
+    @property
+    def supply(self) -> Supply:
+        """Where the files of these jobs can be had from."""
+        return Supply(self._pieces) if self._pieces else NOTHING
 
     def message(self, client_id: ClientId) -> wire.SubmitBulk:
         """What was collected, at least one job.
@@ -62,7 +78,13 @@ def singles_of(bulk: wire.SubmitBulk) -> list[wire.SubmitJob]:
     """The same jobs, each in a message of its own."""
     return [
         wire.SubmitJob(
-            item.job_id, bulk.client_id, bulk.subject, bulk.exec_name, item.body, bulk.options
+            item.job_id,
+            bulk.client_id,
+            bulk.subject,
+            bulk.exec_name,
+            item.body,
+            bulk.options,
+            item.blobs,
         )
         for item in bulk.items
     ]

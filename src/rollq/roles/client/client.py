@@ -13,19 +13,23 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from pathlib import Path
 from typing import Self
 
 from rollq.base.errors import ErrorCode, StateError
 from rollq.base.ids import JobId, MessageId, guid_to_text
+from rollq.base.jobs import BlobRef
 from rollq.base.limits import CLIENT_DELIVERED_MAX, UNCLAIMED_BYTES_MAX, UNCLAIMED_RESULT_BYTES
 from rollq.grid.views import JobView
 from rollq.roles.client.handles import Job
 from rollq.roles.client.many import ManySubmitter
 from rollq.roles.client.operator import Operator
 from rollq.roles.client.results import Result
-from rollq.roles.client.session import OnAnswer, Session
+from rollq.roles.client.session import OnAnswer, Session, as_addresses
 from rollq.roles.client.signals import Request
 from rollq.roles.client.specs import as_id
+from rollq.roles.client.supplier import Supplier
+from rollq.roles.client.supply import NOTHING, BytesMoved, Supply, refs_of
 from rollq.wire import messages as wire
 
 
@@ -58,6 +62,7 @@ class Client(Operator, ManySubmitter):
             on_results=self._on_results,
             is_awaiting=lambda: bool(self._routes),
         )
+        self._supplier = Supplier(self._session, as_addresses(addresses))
         # Results of jobs that this process has not asked for: of an earlier one of the same name.
         self._unclaimed: dict[JobId, wire.Result] = {}
         self._unclaimed_bytes = 0
@@ -72,13 +77,17 @@ class Client(Operator, ManySubmitter):
 
     async def start(self) -> None:
         """Begin to look for the leader. Calls wait until there is one, or for their timeout."""
+        self._loop = asyncio.get_running_loop()
         self._session.start()
+        self._supplier.start()
         await asyncio.sleep(0)
 
     async def stop(self) -> None:
         """Hang up. Jobs go on; their results wait for whoever comes back under this client id."""
+        await self._supplier.stop()
         await self._session.stop()
         self._fail_all()
+        self._loop = None
 
     @property
     def is_connected(self) -> bool:
@@ -130,7 +139,7 @@ class Client(Operator, ManySubmitter):
         held = list(self._unclaimed.values())
         for one in held:
             self._claim(one.job_id)
-        return [Result(one) for one in held]
+        return [Result(one, self) for one in held]
 
     async def is_array_over(self, array_id: JobId) -> bool:
         """Whether no task of an array waits or runs."""
@@ -139,12 +148,24 @@ class Client(Operator, ManySubmitter):
 
     # --- for the submitter and its helpers
 
-    def ask(self, request: Request, on_answer: OnAnswer) -> None:
-        """Send a request; the callback gets its answer."""
-        self._session.ask(request, on_answer)
+    def ask(self, request: Request, on_answer: OnAnswer, supply: Supply = NOTHING) -> None:
+        """Send a request, after its files; the callback gets its answer."""
+        if refs_of(request):
+            self._supplier.ask(request, on_answer, supply)
+        else:
+            self._session.ask(request, on_answer)
+
+    def uploaded_at(self) -> float:
+        """When files were on their way last, by the loop's clock."""
+        return self._supplier.uploaded_at()
+
+    async def fetch(self, ref: BlobRef, path: Path, progress: BytesMoved | None = None) -> None:
+        """Bring a blob of the group into a file, verified."""
+        await self._supplier.fetch(ref, path, progress)
 
     def give_up(self, request_id: MessageId) -> None:
         """Wait no longer for an answer, and do not send this again."""
+        self._supplier.give_up(request_id)
         self._session.give_up(request_id)
 
     async def _cancel(self, job_ids: tuple[JobId, ...]) -> int:

@@ -17,6 +17,7 @@ from rollq.base.limits import CLIENT_PENDING_MAX
 from rollq.roles.client.answers import error_of
 from rollq.roles.client.client import Client
 from rollq.roles.client.loop_thread import LoopThread
+from rollq.roles.client.outputs import Fetcher
 from rollq.roles.client.results import Result
 from rollq.roles.client.session import Answer
 from rollq.roles.client.specs import JobSpec, Options
@@ -89,6 +90,11 @@ class Executor(BaseExecutor):
         if is_first:  # one call into the loop takes all that wait by then
             self._thread.loop.call_soon_threadsafe(self._enter_new)
         return future
+
+    @property
+    def fetcher(self) -> Fetcher:
+        """What brings the large outputs of its jobs."""
+        return self._client
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Take no more. With `wait`, return when all have ended and the connection is closed."""
@@ -211,7 +217,7 @@ class _JobFuture(Future[Any]):
     def deliver(self, results: Sequence[wire.Result]) -> bool:
         """The result has come."""
         if not self.done():
-            self._executor.end(self, Result(results[0]))
+            self._executor.end(self, Result(results[0], self._executor.fetcher))
         return True
 
 

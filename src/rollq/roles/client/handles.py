@@ -13,6 +13,7 @@ from msgspec import structs
 from rollq.base.errors import DeadlineError, ErrorCode, RollqError
 from rollq.base.ids import JobId, guid_to_text, task_id, task_number
 from rollq.base.limits import ARRAY_POLL_MS
+from rollq.roles.client.outputs import Fetcher
 from rollq.roles.client.results import CANCELLED, DONE, Result
 from rollq.wire import messages as wire
 
@@ -31,7 +32,7 @@ class Sink(Protocol):
         """No result will come here: the client stops."""
 
 
-class Canceller(Protocol):
+class Canceller(Fetcher, Protocol):
     """What a job needs of its client."""
 
     async def cancel(self, *job_ids: JobId | str) -> int:
@@ -102,7 +103,7 @@ class Job:
 
     def deliver(self, results: Sequence[wire.Result]) -> bool:
         """The result has come."""
-        self._result = Result(results[0])
+        self._result = Result(results[0], self._client)
         self._wake()
         return True
 
@@ -206,7 +207,8 @@ class Batch:
         taken: list[Result] = []
         while kept and len(taken) < TAKEN_MAX:
             one = kept.popleft()
-            taken += [Result(single(one, number)) for number in range(min(one.count, TAKEN_MAX))]
+            count = min(one.count, TAKEN_MAX)
+            taken += [Result(single(one, number), self._asker) for number in range(count)]
             if one.count > TAKEN_MAX:
                 rest = one.count - TAKEN_MAX
                 kept.appendleft(structs.replace(single(one, TAKEN_MAX), count=rest))

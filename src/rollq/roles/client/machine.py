@@ -257,7 +257,8 @@ class ClientMachine:
             self._out.append(Show(message.request_id, message))
         if message.request_id not in self._pending:
             return
-        if message.retryable:
+        # What a leader lacks must be brought before the same is sent again.
+        if message.retryable and message.code != ErrorCode.BLOB_MISSING:
             if not self._put_off:
                 self._retry_at_ms = self._now_ms + RETRY_MS
             self._put_off[message.request_id] = None

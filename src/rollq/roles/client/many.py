@@ -13,6 +13,7 @@ from rollq.base.ids import JobId
 from rollq.roles.client.bulk import BulkRun
 from rollq.roles.client.handles import PREFIX_BYTES, Batch, Progress
 from rollq.roles.client.specs import (
+    Input,
     JobSpec,
     Options,
     as_specs,
@@ -21,6 +22,7 @@ from rollq.roles.client.specs import (
     subject_of,
 )
 from rollq.roles.client.submitter import Submitter
+from rollq.roles.client.supply import BytesMoved, blobs_of, supply_of
 from rollq.wire import messages as wire
 
 
@@ -69,21 +71,24 @@ class ManySubmitter(Submitter):
         count: int,
         args: Sequence[str] = (),
         *,
-        files: Mapping[str, bytes] | None = None,
+        files: Mapping[str, Input] | None = None,
+        outputs: Sequence[str] = (),
         payload: bytes | None = None,
         running_max: int = 0,
         keep_results: bool = True,
         timeout: float | None = None,
+        progress: BytesMoved | None = None,
         **options: Unpack[Options],
     ) -> Batch:
         """Submit `count` tasks that share arguments and files and are told apart by their number.
-        However many they are, they cost the grid one record until they run.
+        However many they are, they cost the grid one record until they run. Files as for `submit`.
 
         Raises:
             RollqError: it was refused, or not accepted in time.
         """
         first_id = new_first_id()
-        spec = JobSpec(exec_name, args, files or {}, payload, options=options)
+        spec = JobSpec(exec_name, args, files or {}, payload, options=options, outputs=outputs)
+        spec = await self.settle(spec) if files else spec
         request = wire.SubmitArray(
             first_id,
             self.client_id,
@@ -93,13 +98,14 @@ class ManySubmitter(Submitter):
             count,
             job_options(options),
             running_max,
+            blobs_of(spec),
         )
         batch = Batch(self, first_id, keeps=keep_results, is_array=True)
         batch.extend(max(0, count))
         batch.complete()
         self._routes[first_id[:PREFIX_BYTES]] = batch
         try:
-            await self._call(request, timeout)
+            await self._call(request, timeout, supply_of(spec, progress))
         except BaseException:
             self._routes.pop(first_id[:PREFIX_BYTES], None)
             raise

@@ -12,23 +12,28 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Protocol
 
+from msgspec import structs
+
 from rollq.base.errors import ErrorCode, RollqError
 from rollq.base.ids import TASK_INDEX_BYTES, ClientId, JobId, MessageId
 from rollq.roles.client.answers import error_of
 from rollq.roles.client.chunk import Chunk, singles_of
 from rollq.roles.client.draws import draw_id
 from rollq.roles.client.handles import PREFIX_BYTES, Progress, Sink
+from rollq.roles.client.inputs import must_settle
+from rollq.roles.client.outputs import Fetcher
 from rollq.roles.client.patience import Patience
 from rollq.roles.client.results import Result
 from rollq.roles.client.session import Answer, OnAnswer
 from rollq.roles.client.signals import Request
-from rollq.roles.client.specs import JobSpec, body_of
+from rollq.roles.client.specs import JobSpec, as_id, body_of
+from rollq.roles.client.supply import NOTHING, Supply
 from rollq.wire import messages as wire
 
 IDS_PER_PREFIX = 1 << 8 * TASK_INDEX_BYTES
 
 
-class Door(Protocol):
+class Door(Fetcher, Protocol):
     """What a run needs of its client."""
 
     client_id: ClientId
@@ -40,8 +45,14 @@ class Door(Protocol):
     def expect(self, prefix: bytes, sink: Sink) -> None:
         """Results of jobs whose ids begin so are for the sink."""
 
-    def ask(self, request: Request, on_answer: OnAnswer) -> None:
-        """Send a request; the callback gets its answer."""
+    def ask(self, request: Request, on_answer: OnAnswer, supply: Supply = NOTHING) -> None:
+        """Send a request, after its files; the callback gets its answer."""
+
+    async def settle(self, spec: JobSpec) -> JobSpec:
+        """Read the files of a job, as far as they are not in it."""
+
+    def uploaded_at(self) -> float:
+        """When files were on their way last, by the loop's clock."""
 
     def give_up(self, request_id: MessageId) -> None:
         """Wait no longer for an answer."""
@@ -91,6 +102,8 @@ class MapRun:
         self._numbers: dict[JobId, int] = {}  # submitted, result not here
         self._bulks: dict[MessageId, wire.SubmitBulk] = {}  # not accepted
         self._unaccepted = 0  # jobs
+        self._patience_s = patience_s
+        self._settling: dict[asyncio.Task[None], None] = {}  # their files are being read
         self._patience = Patience(patience_s, self._on_overdue)
         self._held: dict[int, wire.Result] = {}  # here, but it is not their turn
         self._ready: list[wire.Result] = []
@@ -115,7 +128,7 @@ class MapRun:
             if self._ready:
                 taken, self._ready = self._ready, []
                 self._handed_out += len(taken)
-                return list(map(Result, taken))
+                return [Result(one, self._door) for one in taken]
             if not self._numbers:
                 return []
             await self._next()
@@ -124,6 +137,8 @@ class MapRun:
         """End what is still on the way."""
         self._is_exhausted = True
         self._patience.stop()
+        for task in self._settling:
+            task.cancel()
         bulks, self._bulks = self._bulks, {}
         for request_id in bulks:
             self._door.give_up(request_id)
@@ -187,7 +202,9 @@ class MapRun:
         chunk = Chunk()
         try:
             for spec in islice(self._specs, room):
-                if takes_bulks and spec.job_id is None:
+                if spec.files and must_settle(spec):
+                    job_id = self._settle_later(spec)
+                elif takes_bulks and spec.job_id is None:
                     job_id = prefix + (self._entered - base).to_bytes(TASK_INDEX_BYTES, "big")
                     body = body_of(spec, job_id, client_id)
                     if not chunk.add(spec, job_id, body):
@@ -204,6 +221,23 @@ class MapRun:
                 self._send(chunk)
         self._is_exhausted = self._entered < until
 
+    def _settle_later(self, spec: JobSpec) -> JobId:
+        """A job whose files must be read goes alone, when they are."""
+        job_id = draw_id() if spec.job_id is None else as_id(spec.job_id)
+        self._unaccepted += 1
+        task = self._door.loop.create_task(self._settle(structs.replace(spec, job_id=job_id)))
+        self._settling[task] = None
+        task.add_done_callback(self._settling.pop)
+        return job_id
+
+    async def _settle(self, spec: JobSpec) -> None:
+        try:
+            self._door.enter(await self._door.settle(spec), self, self._on_answer)
+        except Exception as error:  # for whoever takes
+            self._error = error
+            self._wake()
+        self._patience.heard()
+
     def _prefix_for(self, count: int) -> tuple[bytes, int]:
         """What the ids of the next jobs begin with, and the number of the first job of that."""
         if not self._prefixes or self._entered + count - self._base > IDS_PER_PREFIX:
@@ -218,7 +252,7 @@ class MapRun:
             if len(bulk.items) == 1:
                 door.ask(singles_of(bulk)[0], self._on_answer)
             else:
-                door.ask(bulk, self._on_bulk_answer)
+                door.ask(bulk, self._on_bulk_answer)  # without files: those go alone
                 self._bulks[bulk.request_id] = bulk
         except BaseException:
             for item in chunk.items:
@@ -261,5 +295,9 @@ class MapRun:
 
     def _on_overdue(self) -> None:
         if self._unaccepted and self._waiter is not None:
+            uploaded_s = self._door.loop.time() - self._door.uploaded_at()
+            if self._settling or uploaded_s < self._patience_s:
+                self._patience.watch()
+                return
             self._error = self._door.overdue(f"{self._unaccepted} jobs of a map")
             self._wake()

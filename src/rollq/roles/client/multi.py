@@ -6,10 +6,12 @@ import asyncio
 import secrets
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Self
+from pathlib import Path
+from typing import Any, Final, Self
 
-from rollq.base.errors import ErrorCode, LocalError
+from rollq.base.errors import ErrorCode, LocalError, RollqError
 from rollq.base.ids import JobId, MessageId
+from rollq.base.jobs import BlobRef
 from rollq.base.limits import CLIENT_TICK_MS
 from rollq.grid.views import ArrayView
 from rollq.roles.client import multi_machine as machine
@@ -20,9 +22,13 @@ from rollq.roles.client.many import ManySubmitter
 from rollq.roles.client.multi_machine import MultiMachine, Policy
 from rollq.roles.client.operator import decode_known
 from rollq.roles.client.results import CANCELLED
-from rollq.roles.client.session import Answer, OnAnswer, Session
+from rollq.roles.client.session import Answer, OnAnswer, Session, as_addresses
 from rollq.roles.client.signals import Request
+from rollq.roles.client.supplier import Supplier
+from rollq.roles.client.supply import NOTHING, BytesMoved, Supply
 from rollq.wire import messages as wire
+
+ELSEWHERE: Final = (ErrorCode.BLOB_MISSING, ErrorCode.UNREACHABLE)  # another group may have it
 
 
 class MultiClient(ManySubmitter):
@@ -72,6 +78,11 @@ class MultiClient(ManySubmitter):
             )
             for number, addresses in enumerate(groups)
         ]
+        self._suppliers = [
+            Supplier(session, as_addresses(addresses))
+            for session, addresses in zip(self._sessions, groups, strict=True)
+        ]
+        self._supplies: dict[JobId, Supply] = {}  # of jobs with files
         self._requests: dict[JobId, wire.SubmitJob | wire.SubmitArray] = {}  # not ended
         self._arrays: dict[bytes, JobId] = {}  # not ended, by what the ids of their tasks share
         self._bulks: dict[MessageId, SplitBulk] = {}  # not accepted as a whole
@@ -90,8 +101,9 @@ class MultiClient(ManySubmitter):
         """Begin to look for the leaders."""
         if self._ticker is None:
             self._loop = asyncio.get_running_loop()
-            for session in self._sessions:
+            for supplier, session in zip(self._suppliers, self._sessions, strict=True):
                 session.start()
+                supplier.start()
             self._tick()
         await asyncio.sleep(0)
 
@@ -102,9 +114,11 @@ class MultiClient(ManySubmitter):
         self._ticker.cancel()
         self._ticker = None
         self._machine = MultiMachine(len(self._sessions))  # what is said from now on is moot
-        for session in self._sessions:
+        for supplier, session in zip(self._suppliers, self._sessions, strict=True):
+            await supplier.stop()
             await session.stop()
         self._fail_all()
+        self._loop = None
         waiting, self._on_answers = self._on_answers, {}
         for job_id, on_answer in waiting.items():
             on_answer(wire.Error(job_id, int(ErrorCode.DISCONNECTED), "the client was stopped"))
@@ -121,24 +135,40 @@ class MultiClient(ManySubmitter):
 
     # --- for the submitter
 
-    def ask(self, request: Request, on_answer: OnAnswer) -> None:
+    def uploaded_at(self) -> float:
+        """When files were on their way to any group last, by the loop's clock."""
+        return max(supplier.uploaded_at() for supplier in self._suppliers)
+
+    async def fetch(self, ref: BlobRef, path: Path, progress: BytesMoved | None = None) -> None:
+        """Bring a blob into a file, from the group that has it."""
+        for number, supplier in enumerate(self._suppliers, 1):
+            try:
+                await supplier.fetch(ref, path, progress)
+                return
+            except RollqError as error:
+                if error.code not in ELSEWHERE or number == len(self._suppliers):
+                    raise
+
+    def ask(self, request: Request, on_answer: OnAnswer, supply: Supply = NOTHING) -> None:
         """Give a job to a group; the callback is told when one has accepted it."""
         if self._ticker is None:
             raise LocalError(
                 ErrorCode.BAD_SETUP, "the client is not started", "use `async with`, or start it"
             )
         if isinstance(request, wire.SubmitBulk):
-            self._ask_each(request, on_answer)
+            self._ask_each(request, on_answer, supply)
             return
         assert isinstance(request, wire.SubmitJob | wire.SubmitArray)
         job_id = id_of(request)
         if isinstance(request, wire.SubmitArray):
             self._arrays[job_id[:PREFIX_BYTES]] = job_id
         self._requests[job_id] = request
+        if supply is not NOTHING:
+            self._supplies[job_id] = supply
         self._on_answers[job_id] = on_answer
         self._feed(machine.Submitted(job_id))
 
-    def _ask_each(self, request: wire.SubmitBulk, on_answer: OnAnswer) -> None:
+    def _ask_each(self, request: wire.SubmitBulk, on_answer: OnAnswer, supply: Supply) -> None:
         """Every job of a bulk goes its own way. All are taken, or none."""
 
         def answered(answer: Answer) -> None:
@@ -149,7 +179,7 @@ class MultiClient(ManySubmitter):
 
         bulk = SplitBulk(request, answered, self._bulks)
         for single in bulk.singles:
-            self.ask(single, bulk.on_answer)
+            self.ask(single, bulk.on_answer, supply if single.blobs else NOTHING)
 
     def give_up(self, request_id: MessageId) -> None:
         """The job is not wanted any more."""
@@ -162,6 +192,7 @@ class MultiClient(ManySubmitter):
         self._arrays.pop(request_id[:PREFIX_BYTES], None)
         self._feed(machine.Withdrawn(request_id))
         self._requests.pop(request_id, None)
+        self._supplies.pop(request_id, None)
 
     async def _cancel(self, job_ids: tuple[JobId, ...]) -> int:
         """Jobs that no group can be asked about now are over at once; their copies, if there are
@@ -276,6 +307,7 @@ class MultiClient(ManySubmitter):
 
     def _forget(self, job_id: JobId) -> None:
         self._requests.pop(job_id, None)
+        self._supplies.pop(job_id, None)
         self._arrays.pop(job_id[:PREFIX_BYTES], None)
 
     def _when_answered(self, number: int, job_id: JobId) -> OnAnswer:
@@ -294,11 +326,11 @@ class MultiClient(ManySubmitter):
     # --- the machine's shell
 
     def _tick(self) -> None:
-        self._ticker = self._loop.call_later(CLIENT_TICK_MS / 1000, self._tick)
+        self._ticker = self.loop.call_later(CLIENT_TICK_MS / 1000, self._tick)
         self._feed(machine.Tick(self._now_ms()))
 
     def _now_ms(self) -> int:
-        return int(self._loop.time() * 1000)
+        return int(self.loop.time() * 1000)
 
     def _feed(self, event: machine.Event) -> bool:
         """Do as the machine says; true if the result at hand counts."""
@@ -312,9 +344,15 @@ class MultiClient(ManySubmitter):
 
     def _do_place(self, instruction: machine.Place) -> None:
         number, job_id = instruction.group, instruction.job_id
-        self._sessions[number].ask(self._requests[job_id], self._when_answered(number, job_id))
+        request, on_answer = self._requests[job_id], self._when_answered(number, job_id)
+        if request.blobs:
+            supply = self._supplies.get(job_id, NOTHING)
+            self._suppliers[number].ask(request, on_answer, supply)
+        else:
+            self._sessions[number].ask(request, on_answer)
 
     def _do_take_back(self, instruction: machine.TakeBack) -> None:
+        self._suppliers[instruction.group].give_up(instruction.job_id)
         self._sessions[instruction.group].give_up(instruction.job_id)
 
     def _do_cancel(self, instruction: machine.CancelCopies) -> None:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from rollq.base.errors import ErrorCode, Fault, RemoteError, RollqError
+from rollq.base.digests import digest_from_text
+from rollq.base.errors import ErrorCode, Fault, RemoteError, RollqError, StateError
 from rollq.base.ids import JobId, guid_to_text
-from rollq.base.jobs import Status
+from rollq.base.jobs import BlobRef, Status
 from rollq.base.limits import OUTPUT_BYTES_MAX
 from rollq.base.names import checked_tree
 from rollq.grid.commands import Cause
+from rollq.roles.client.outputs import PLAIN, Fetcher, Output, asave_outputs, save_outputs
+from rollq.roles.client.supply import BytesMoved
 from rollq.store.archive import unpack
-from rollq.store.beneath import Beneath
 from rollq.wire import messages as wire
-from rollq.wire.models import STATUS_FAILED, STATUS_OK, JobResult, decode_if_marked
+from rollq.wire.models import STATUS_FAILED, STATUS_OK, JobResult, StreamBlob, decode_if_marked
 
 DONE = "done"
 OK = int(Status.OK)
@@ -43,8 +46,9 @@ class Result:
     CANCELLED.
     """
 
-    def __init__(self, message: wire.Result) -> None:
+    def __init__(self, message: wire.Result, fetcher: Fetcher | None = None) -> None:
         self._message = message
+        self._fetcher = fetcher
 
     @property
     def job_id(self) -> JobId:
@@ -131,7 +135,7 @@ class Result:
 
     @cached_property
     def files(self) -> dict[str, bytes]:
-        """The files that the program left, by path.
+        """The small files that the program left, by path; see `outputs` for all of them.
 
         Raises:
             RemoteError: BAD_PAYLOAD, if the archive is broken or has a name that is refused;
@@ -142,24 +146,77 @@ class Result:
             return {}
         return unpack(report.output_archive, OUTPUT_BYTES_MAX)
 
+    @cached_property
+    def outputs(self) -> Mapping[str, Output]:
+        """The files that the program left, by path: also those that the grid keeps because they
+        are large, which are fetched when they are wanted.
+
+        Raises:
+            RemoteError: BAD_PAYLOAD or DECOMPRESSION_BOMB, as for `files`.
+        """
+        report, fetcher = self._report, self._fetcher
+        found = {name: Output(name, content) for name, content in self.files.items()}
+        if report is None or report.outputs is msgspec.UNSET:
+            return found
+        for one in report.outputs:
+            ref = BlobRef(digest_from_text(one.digest), one.size)
+            mode = PLAIN if one.mode is msgspec.UNSET else one.mode
+            found[one.name] = Output(one.name, ref, mode=mode, fetcher=fetcher)
+        checked_tree(found)
+        return found
+
+    @property
+    def whole_stdout(self) -> Output:
+        """All that the program wrote, where `stdout` may have only the end of it."""
+        report = self._report
+        blob = msgspec.UNSET if report is None else report.stdout_blob
+        return self._stream("stdout", blob, self.stdout)
+
+    @property
+    def whole_stderr(self) -> Output:
+        """The same for `stderr`."""
+        report = self._report
+        blob = msgspec.UNSET if report is None else report.stderr_blob
+        return self._stream("stderr", blob, self.stderr)
+
+    def _stream(self, name: str, blob: StreamBlob | msgspec.UnsetType, text: str) -> Output:
+        if blob is msgspec.UNSET:
+            return Output(name, text.encode("utf-8", "surrogateescape"))
+        ref = BlobRef(digest_from_text(blob.digest), blob.size)
+        return Output(name, ref, fetcher=self._fetcher)
+
     def save_files(self, folder: str | PathLike[str]) -> list[str]:
-        """Write the files below a folder, instead of what has their names; returns the names.
+        """Write all outputs below a folder, instead of what has their names; returns the names.
 
         The folder and those in it are made if they are missing. Nothing is written through a link
         that lies in the folder.
 
         Raises:
             RemoteError: BAD_PAYLOAD or DECOMPRESSION_BOMB, as for `files`; nothing is written then.
+            LocalError: BAD_SETUP in the client's own event loop: use `asave_files` there.
+            RollqError: BLOB_MISSING, DISK_FULL and so on.
             OSError: the disk's own reasons; a folder has the name of a file, or a link that of a
                 folder.
         """
-        places = checked_tree(self.files)
-        if places:
-            os.makedirs(folder, exist_ok=True)
-            with Beneath(os.fspath(folder)) as beneath:
-                for parts, content in zip(places, self.files.values(), strict=True):
-                    beneath.replace(parts, content)
-        return list(self.files)
+        return save_outputs(list(self.outputs.values()), Path(folder))
+
+    async def asave_files(
+        self,
+        folder: str | PathLike[str],
+        names: Collection[str] | None = None,
+        progress: BytesMoved | None = None,
+    ) -> list[str]:
+        """The same without blocking the loop; only some of them if names are given."""
+        outputs = self.outputs
+        wanted = list(outputs if names is None else names)
+        lacking = [name for name in wanted if name not in outputs]
+        if lacking:
+            raise StateError(
+                ErrorCode.WRONG_STATE,
+                f"job {self.id} left no file {lacking[0]!r}",
+                f"it left: {', '.join(outputs)[:500]}" if outputs else "it left none",
+            )
+        return await asave_outputs([outputs[name] for name in wanted], Path(folder), progress)
 
     @property
     def value(self) -> bytes | str:

@@ -7,13 +7,14 @@ in milliseconds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, TypedDict
+from os import PathLike
+from typing import Any, Final, TypeAlias, TypedDict
 
 import msgspec
 
 from rollq.base.errors import ErrorCode, LocalError, RemoteError
 from rollq.base.ids import GUID_BYTES, NIL_ID, ClientId, JobId, guid_from_text
-from rollq.base.jobs import JobOptions
+from rollq.base.jobs import BlobRef, JobOptions
 from rollq.base.limits import INLINE_BYTES_MAX, LEASE_MS_MIN, PRIORITY_MAX
 from rollq.base.names import checked_tree
 from rollq.wire.messages import SubmitJob
@@ -37,16 +38,21 @@ class Options(TypedDict, total=False):
     worker: str  # only the worker of this name may run it
 
 
+# Bytes, the path of a file or of a folder with all that is in it, or what the grid has already.
+Input: TypeAlias = bytes | PathLike[str] | BlobRef
+
+
 class JobSpec(msgspec.Struct, frozen=True):
     """One job to be submitted: a program or function by name, with arguments and files, or with a
     bare payload instead. A job with an id of your own may be submitted again and runs once."""
 
     exec_name: str
     args: Sequence[str] = ()
-    files: Mapping[str, bytes] = msgspec.field(default_factory=dict)
+    files: Mapping[str, Input] = msgspec.field(default_factory=dict)
     payload: bytes | None = None
     job_id: JobId | str | None = None
     options: Options = msgspec.field(default_factory=Options)
+    outputs: Sequence[str] = ()  # patterns of the files to bring back; all if there are none
 
 
 def body_of(spec: JobSpec, job_id: JobId, client_id: ClientId) -> bytes:
@@ -56,7 +62,7 @@ def body_of(spec: JobSpec, job_id: JobId, client_id: ClientId) -> bytes:
         LocalError: BAD_OPTIONS, if it does not fit, or what is asked for cannot be meant so.
     """
     if spec.payload is not None:
-        if spec.args or spec.files:
+        if spec.args or spec.files or spec.outputs:
             raise LocalError(
                 ErrorCode.BAD_OPTIONS,
                 "a job has either a payload, or arguments and files",
@@ -65,28 +71,51 @@ def body_of(spec: JobSpec, job_id: JobId, client_id: ClientId) -> bytes:
         body = bytes(spec.payload)
     else:
         args = _texts(spec.args)
-        if spec.files:
-            _check_names(spec.files)
-        files = tuple(InputFile(name, None, bytes(content)) for name, content in spec.files.items())
+        files = _input_files(spec.files) if spec.files else ()
+        outputs = _texts(spec.outputs) if spec.outputs else ()
         try:
-            request = job_request(job_id, client_id, spec.exec_name, args=args, files=files)
+            request = job_request(
+                job_id, client_id, spec.exec_name, args=args, files=files, outputs=outputs
+            )
             body = encode_model(request)
         except (TypeError, UnicodeEncodeError) as error:
             raise LocalError(ErrorCode.BAD_OPTIONS, f"cannot be sent: {error}") from None
     if len(body) > INLINE_BYTES_MAX:
         raise LocalError(
             ErrorCode.BAD_OPTIONS,
-            f"arguments and files of {spec.exec_name!r} take {len(body)} bytes in the job "
-            f"(files grow by a third on the way); at most {INLINE_BYTES_MAX} fit",
-            "pass the name of shared data instead of its content",
+            f"arguments and names of files of {spec.exec_name!r} take {len(body)} bytes; "
+            f"at most {INLINE_BYTES_MAX} fit",
+            "put long arguments into a file, and many files into one",
         )
     return body
 
 
-def _check_names(files: Mapping[str, bytes]) -> None:
-    """Now, and not only where the job runs: nobody would take these files."""
+def _input_files(files: Mapping[str, Any]) -> tuple[InputFile, ...]:
+    """Files as a body has them; those of a job that was settled are that already."""
+    if type(next(iter(files.values()))) is InputFile:
+        return tuple(files.values())
+    check_names(files)
+    return tuple(InputFile(name, None, bytes(content)) for name, content in files.items())
+
+
+def inline_bytes(spec: JobSpec, names: Iterable[str]) -> int:
+    """What a body takes without the content of its files, or more."""
+    listed = list(names)
     try:
-        checked_tree(files)
+        said = msgspec.json.encode((spec.exec_name, _texts(spec.args), tuple(spec.outputs), listed))
+    except UnicodeEncodeError:  # which `body_of` will tell
+        return INLINE_BYTES_MAX
+    return len(said) + FILE_BYTES * len(listed) + FRAME_BYTES
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Now, and not only where the job runs: nobody would take these files.
+
+    Raises:
+        LocalError: BAD_OPTIONS.
+    """
+    try:
+        checked_tree(names)
     except RemoteError as error:
         raise LocalError(ErrorCode.BAD_OPTIONS, error.message, error.hint) from None
 
@@ -204,6 +233,8 @@ def _ms(seconds: Any) -> int:
     return max(1, round(seconds * 1000)) if seconds else 0
 
 
+FRAME_BYTES: Final = 512  # ids and names of fields in a body
+FILE_BYTES: Final = 176  # those of one file, and its digest
 BYTES: Final = (bytes, bytearray, memoryview)
 WHOLE: Final = "give a whole number"
 SECONDS: Final = "give seconds, 0 or more"

@@ -9,21 +9,25 @@ import asyncio
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence, Sized
+from pathlib import Path
 from typing import Any, Final, Unpack
 
 from rollq.base.errors import DeadlineError, DialError, ErrorCode, LocalError, RollqError
 from rollq.base.ids import ClientId, JobId, MessageId
+from rollq.base.jobs import BlobRef
 from rollq.base.limits import CONFIRM_JOBS_MAX, MAP_WINDOW
 from rollq.roles.client.answers import error_of
 from rollq.roles.client.deadlines import Deadlines
 from rollq.roles.client.draws import draw_id
 from rollq.roles.client.handles import PREFIX_BYTES, Job, Progress, Sink
+from rollq.roles.client.inputs import Inputs
 from rollq.roles.client.machine import id_of
 from rollq.roles.client.mapping import MapRun
 from rollq.roles.client.results import Result
 from rollq.roles.client.session import Answer, OnAnswer
 from rollq.roles.client.signals import Request
 from rollq.roles.client.specs import (
+    Input,
     JobSpec,
     Options,
     as_id,
@@ -32,6 +36,7 @@ from rollq.roles.client.specs import (
     job_options,
     subject_of,
 )
+from rollq.roles.client.supply import NOTHING, BytesMoved, Supply, blobs_of, refs_of, supply_of
 from rollq.wire import messages as wire
 
 ACCEPTED_PERHAPS: Final = (
@@ -52,6 +57,8 @@ class Submitter(ABC):
         self.client_id = client_id or secrets.token_hex(8)
         self._timeout_s = timeout_s
         self._deadlines = Deadlines()
+        self._inputs = Inputs()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._routes: dict[bytes, Sink] = {}  # by job id, or by what the ids of a batch share
 
     async def submit(
@@ -59,13 +66,21 @@ class Submitter(ABC):
         job: str | JobSpec,
         args: Sequence[str] = (),
         *,
-        files: Mapping[str, bytes] | None = None,
+        files: Mapping[str, Input] | None = None,
+        outputs: Sequence[str] = (),
         payload: bytes | None = None,
         job_id: JobId | str | None = None,
         timeout: float | None = None,
+        progress: BytesMoved | None = None,
         **options: Unpack[Options],
     ) -> Job:
         """Submit one job; returns when it is accepted: on the disks of a majority.
+
+        `files` are its inputs by name: bytes, the path of a file, the path of a folder (with all
+        that is in it), or what the grid has already. Small ones ride in the job; others go up
+        first, as far as the grid lacks them, and `progress` is told how much of them it has.
+        `outputs` are patterns of the files to bring back; all that are new if there are none.
+        `timeout` counts from when the files are there.
 
         A job with an id of your own may be submitted again, also by another process under the
         same client id: it runs once, and its result comes to whoever asked last.
@@ -75,13 +90,14 @@ class Submitter(ABC):
             RollqError: it was refused; the code and the hint say why.
         """
         name = job if isinstance(job, str) else ""
-        spec = JobSpec(name, args, files or {}, payload, job_id, options)
+        spec = JobSpec(name, args, files or {}, payload, job_id, options, outputs)
         if not isinstance(job, str):
             if spec != JobSpec(""):
                 raise LocalError(
                     ErrorCode.BAD_OPTIONS, "a spec carries its own arguments and options"
                 )
             spec = job
+        spec = await self.settle(spec) if spec.files else spec
         request = self._request(spec)
         handle = Job(self, request.job_id)
         if self._routes.setdefault(request.job_id, handle) is not handle:
@@ -91,7 +107,7 @@ class Submitter(ABC):
                 "use the handle of the first submit",
             )
         try:
-            await self._call(request, timeout)
+            await self._call(request, timeout, supply_of(spec, progress))
         except BaseException:
             self._routes.pop(request.job_id, None)
             raise
@@ -158,8 +174,16 @@ class Submitter(ABC):
     # --- what a subclass must do
 
     @abstractmethod
-    def ask(self, request: Request, on_answer: OnAnswer) -> None:
-        """Send a request; the callback gets its answer."""
+    def ask(self, request: Request, on_answer: OnAnswer, supply: Supply = NOTHING) -> None:
+        """Send a request, after its files; the callback gets its answer."""
+
+    @abstractmethod
+    def uploaded_at(self) -> float:
+        """When files were on their way last, by the loop's clock."""
+
+    @abstractmethod
+    async def fetch(self, ref: BlobRef, path: Path, progress: BytesMoved | None = None) -> None:
+        """Bring a blob into a file, verified."""
 
     @abstractmethod
     async def _cancel(self, job_ids: tuple[JobId, ...]) -> int:
@@ -177,7 +201,24 @@ class Submitter(ABC):
     def _trouble(self) -> str:
         """Why nobody answers, if that is known."""
 
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop that this client lives in."""
+        if self._loop is None:
+            raise LocalError(
+                ErrorCode.BAD_SETUP, "the client is not started", "use `async with`, or start it"
+            )
+        return self._loop
+
     # --- for those who submit without a coroutine a job
+
+    async def settle(self, spec: JobSpec) -> JobSpec:
+        """Read the files of a job, as far as they are not in it."""
+        return await self._inputs.settle(spec)
+
+    async def settle_all(self, specs: Sequence[JobSpec]) -> Sequence[JobSpec]:
+        """The same for many."""
+        return await self._inputs.settle_all(specs)
 
     def enter(self, spec: JobSpec, sink: Sink, on_answer: OnAnswer) -> JobId:
         """Submit a job whose result is for the sink; nobody waits."""
@@ -185,7 +226,7 @@ class Submitter(ABC):
         if self._routes.setdefault(request.job_id, sink) is not sink:
             raise LocalError(ErrorCode.ID_CONFLICT, "a job of this id was submitted here already")
         try:
-            self.ask(request, on_answer)
+            self.ask(request, on_answer, supply_of(spec))
         except BaseException:
             self._routes.pop(request.job_id, None)
             raise
@@ -230,9 +271,12 @@ class Submitter(ABC):
             spec.exec_name,
             body_of(spec, job_id, self.client_id),
             job_options(spec.options),
+            blobs_of(spec),
         )
 
-    async def _call(self, request: Request, timeout: float | None = None) -> Any:
+    async def _call(
+        self, request: Request, timeout: float | None = None, supply: Supply = NOTHING
+    ) -> Any:
         """Ask, and wait for the answer. Raises what a refusal means, and DeadlineError."""
         answered: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
 
@@ -240,13 +284,19 @@ class Submitter(ABC):
             if not answered.done():
                 answered.set_result(answer)
 
-        self.ask(request, on_answer)
-        self._deadlines.add(answered, self._timeout_s if timeout is None else timeout)
+        wait_s = self._timeout_s if timeout is None else timeout
+        self.ask(request, on_answer, supply)
         answer = None
         try:
-            answer = await answered
+            if refs_of(request):
+                answer = await self._when_uploaded(answered, wait_s)
+            else:
+                self._deadlines.add(answered, wait_s)
+                try:
+                    answer = await answered
+                finally:
+                    self._deadlines.remove(answered)
         finally:
-            self._deadlines.remove(answered)
             if answer is None:  # out of time, or cancelled
                 self.give_up(id_of(request))
         if answer is None:
@@ -254,6 +304,18 @@ class Submitter(ABC):
         if type(answer) is wire.Error:
             raise error_of(answer)
         return answer
+
+    async def _when_uploaded(
+        self, answered: asyncio.Future[Answer | None], wait_s: float
+    ) -> Answer | None:
+        """An answer, for which there is time from when no files are on their way any more."""
+        asked_at = self.loop.time()
+        while not answered.done():
+            left_s = max(asked_at, self.uploaded_at()) + wait_s - self.loop.time()
+            if left_s <= 0:
+                return None
+            await asyncio.wait((answered,), timeout=left_s)
+        return answered.result()
 
     def _fail_all(self) -> None:
         """Nobody will be told a result any more."""

@@ -1,0 +1,244 @@
+"""The files that a person gives to a job, read: what is small goes into the body, the rest gets a
+digest. Everything here waits for a disk: on threads, when a loop is to go on."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from rollq.base.digests import Digest, digest_to_text
+from rollq.base.errors import ErrorCode, LocalError
+from rollq.base.jobs import BlobRef
+from rollq.base.limits import (
+    BLOBS_PER_JOB_MAX,
+    CLIENT_DIGESTS_MAX,
+    CLIENT_READERS,
+    FILE_NAME_PARTS_MAX,
+    INLINE_BYTES_MAX,
+)
+from rollq.roles.client.specs import BYTES, JobSpec, check_names, inline_bytes
+from rollq.roles.client.supply import (
+    Piece,
+    SettledSpec,
+    Stamp,
+    changed,
+    stamp_of,
+    unreadable,
+)
+from rollq.wire.models import InputFile
+
+READ_BYTES: Final = 1024 * 1024
+EXECUTABLE: Final = 0o755
+
+
+class Inputs:
+    """Reads the files of a client's jobs. A file that many jobs share is read once."""
+
+    def __init__(self) -> None:
+        self._readers = asyncio.Semaphore(CLIENT_READERS)
+        self._digests: dict[tuple[Path, Stamp], Digest] = {}
+
+    async def settle(self, spec: JobSpec) -> JobSpec:
+        """The job as it is sent; itself, if all it has is in its body.
+
+        Raises:
+            LocalError: BAD_OPTIONS for what is not there, may not be read or is no file;
+                BLOB_CORRUPT for what changes meanwhile.
+        """
+        if not must_settle(spec):
+            return spec
+        async with self._readers:
+            return await asyncio.to_thread(self.read, spec)
+
+    async def settle_all(self, specs: Sequence[JobSpec]) -> Sequence[JobSpec]:
+        """The same for many, several at a time; in their order."""
+        if not any(spec.files and must_settle(spec) for spec in specs):
+            return specs
+        return await asyncio.gather(*map(self.settle, specs))
+
+    def read(self, spec: JobSpec) -> SettledSpec:
+        """Read a job's files. On a thread."""
+        found = list(_found(spec.files))
+        check_names([one.name for one in found])
+        inline = _inline(found, INLINE_BYTES_MAX - inline_bytes(spec, (one.name for one in found)))
+        files: dict[str, InputFile] = {}
+        blobs: dict[Digest, BlobRef] = {}
+        pieces: dict[Digest, Piece] = {}
+        for one in found:
+            mode = EXECUTABLE if one.is_executable else msgspec.UNSET
+            if one.name in inline:
+                files[one.name] = InputFile(one.name, None, _content(one), mode=mode)
+                continue
+            ref = self._ref(one)
+            blobs[ref.digest] = ref
+            if not isinstance(one.given, BlobRef):
+                pieces[ref.digest] = Piece(one.name, one.given, ref, one.stamp)
+            files[one.name] = InputFile(
+                one.name, digest=digest_to_text(ref.digest), size=ref.size, mode=mode
+            )
+        values = {name: getattr(spec, name) for name in JobSpec.__struct_fields__}
+        return SettledSpec(
+            **(values | {"files": files}), blobs=tuple(blobs.values()), pieces=pieces
+        )
+
+    def _ref(self, found: _Found) -> BlobRef:
+        given = found.given
+        if isinstance(given, BlobRef):
+            return given
+        if isinstance(given, bytes):
+            return BlobRef(hashlib.sha256(given).digest(), len(given))
+        key = (given, found.stamp)
+        digest = self._digests.get(key)
+        if digest is None:
+            digest = _digest(found.name, given, found.stamp)
+            if len(self._digests) >= CLIENT_DIGESTS_MAX:
+                self._digests.clear()
+            self._digests[key] = digest
+        return BlobRef(digest, found.size)
+
+
+def must_settle(spec: JobSpec) -> bool:
+    """Whether a job has files that are not simply bytes for its body."""
+    if not spec.files or type(spec) is SettledSpec:
+        return False
+    size = 0
+    for given in spec.files.values():
+        if not isinstance(given, BYTES):
+            return True
+        size += len(given)
+    return (
+        size > INLINE_BYTES_MAX // 4
+        and _encoded(size) + inline_bytes(spec, spec.files) > INLINE_BYTES_MAX
+    )
+
+
+class _Found(msgspec.Struct, frozen=True):
+    """One file, not read yet."""
+
+    name: str
+    given: Path | bytes | BlobRef
+    size: int
+    stamp: Stamp = ()
+    is_executable: bool = False
+
+
+def _found(files: Mapping[str, Any]) -> Iterator[_Found]:
+    """All files, trees in their parts."""
+    count = 0
+    for name, given in files.items():
+        for one in _found_under(name, given):
+            count += 1
+            if count > BLOBS_PER_JOB_MAX:
+                raise LocalError(
+                    ErrorCode.BAD_OPTIONS,
+                    f"{name}: more than {BLOBS_PER_JOB_MAX} files for one job",
+                    "pack them into one file",
+                )
+            yield one
+
+
+def _found_under(name: str, given: Any) -> Iterator[_Found]:
+    if isinstance(given, BYTES):
+        yield _Found(name, bytes(given), len(given))
+    elif isinstance(given, BlobRef):
+        yield _Found(name, given, given.size)
+    elif isinstance(given, os.PathLike):
+        path = Path(given)
+        try:
+            status = path.stat()
+            if not stat.S_ISDIR(status.st_mode):
+                yield _plain(name, path, status)
+                return
+            above = "" if name == "." else f"{name}/"
+            yield from _tree(above, path, FILE_NAME_PARTS_MAX)
+        except OSError as error:
+            raise unreadable(Path(error.filename or path), error) from None
+    else:
+        raise LocalError(
+            ErrorCode.BAD_OPTIONS,
+            f"the file {name!r} is {type(given).__name__}",
+            "give bytes, a pathlib.Path, or a BlobRef",
+        )
+
+
+def _tree(above: str, folder: Path, depth: int) -> Iterator[_Found]:
+    """What lies below a folder, by name, so that the same tree makes the same job."""
+    with os.scandir(folder) as entries:
+        in_order = sorted(entries, key=lambda entry: entry.name)
+    for entry in in_order:
+        path = Path(entry.path)
+        status = path.stat()
+        if not stat.S_ISDIR(status.st_mode):
+            yield _plain(above + entry.name, path, status)
+        elif entry.is_symlink() or depth <= 1:
+            why = "is a link to a folder" if entry.is_symlink() else "lies too deep"
+            raise LocalError(
+                ErrorCode.BAD_OPTIONS, f"{path} {why}", "give that folder under a name of its own"
+            )
+        else:
+            yield from _tree(f"{above}{entry.name}/", path, depth - 1)
+
+
+def _plain(name: str, path: Path, status: os.stat_result) -> _Found:
+    if not stat.S_ISREG(status.st_mode):
+        raise LocalError(
+            ErrorCode.BAD_OPTIONS, f"{path} is neither a file nor a folder", "leave it out"
+        )
+    executable = bool(status.st_mode & stat.S_IXUSR)
+    return _Found(name, path, status.st_size, stamp_of(status), executable)
+
+
+def _inline(found: list[_Found], room: int) -> frozenset[str]:
+    """The names of those that fit into the body: the smallest."""
+    chosen = []
+    for one in sorted(found, key=lambda one: one.size):
+        if isinstance(one.given, BlobRef):
+            continue
+        room -= _encoded(one.size)
+        if room < 0:
+            break
+        chosen.append(one.name)
+    return frozenset(chosen)
+
+
+def _encoded(size: int) -> int:
+    """What bytes take in a body, in base64."""
+    return 4 * (size // 3 + 1)
+
+
+def _content(found: _Found) -> bytes:
+    """All of a small file."""
+    given = found.given
+    if isinstance(given, bytes):
+        return given
+    assert isinstance(given, Path)
+    try:
+        with open(given, "rb") as file:
+            content = file.read(found.size + 1)
+            status = os.fstat(file.fileno())
+    except OSError as error:
+        raise unreadable(given, error) from None
+    if stamp_of(status) != found.stamp or len(content) != found.size:
+        raise changed(found.name, given)
+    return content
+
+
+def _digest(name: str, path: Path, stamp: Stamp) -> Digest:
+    digest = hashlib.sha256()
+    try:
+        with open(path, "rb", buffering=0) as file:
+            while data := file.read(READ_BYTES):
+                digest.update(data)
+            status = os.fstat(file.fileno())
+    except OSError as error:
+        raise unreadable(path, error) from None
+    if stamp_of(status) != stamp:
+        raise changed(name, path)
+    return digest.digest()

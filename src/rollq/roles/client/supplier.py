@@ -1,0 +1,244 @@
+"""The way of files to and from one group. A job that refers to blobs is sent when the group has
+them; a leader that says it lacks some gets them again, and then the job.
+
+One task for each request that refers to blobs, none for others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from rollq.base.digests import Digest
+from rollq.base.errors import DialError, ErrorCode, RollqError
+from rollq.base.ids import MessageId
+from rollq.base.jobs import BlobRef
+from rollq.base.limits import (
+    CLIENT_AGAIN_MS,
+    CLIENT_DIGESTS_MAX,
+    CLIENT_FETCH_TRIES,
+    CLIENT_UPLOAD_TRIES,
+    CLIENT_UPLOADS,
+)
+from rollq.roles.blobs.client import BlobClient
+from rollq.roles.client.machine import id_of
+from rollq.roles.client.session import Answer, OnAnswer, Session
+from rollq.roles.client.signals import Request
+from rollq.roles.client.supply import (
+    BytesMoved,
+    Piece,
+    Supply,
+    changed,
+    check_same,
+    refs_of,
+)
+from rollq.wire import messages as wire
+
+log = logging.getLogger("rollq.client")
+
+NEVER: Final = float("-inf")
+
+
+class Blobs(Protocol):
+    """A group's blobs, as `BlobClient` has them."""
+
+    async def have(self, digests: Iterable[Digest]) -> dict[Digest, int]:
+        """Those that the group has."""
+
+    async def put(
+        self, source: Path | bytes, progress: BytesMoved | None, digest: Digest | None
+    ) -> BlobRef:
+        """Give one to the group."""
+
+    async def fetch(
+        self, digest: Digest, into: Path, size: int | None, progress: BytesMoved | None
+    ) -> int:
+        """Bring one into a file."""
+
+    async def stop(self) -> None:
+        """Hang up."""
+
+
+class Supplier:
+    """Requests with files, and files of results.
+
+    Args:
+        session: Where requests go.
+        addresses: The members of its group.
+        blobs: Instead of a client of these members.
+    """
+
+    def __init__(
+        self, session: Session, addresses: tuple[str, ...], blobs: Blobs | None = None
+    ) -> None:
+        self._session = session
+        self._addresses = addresses
+        self._blobs = blobs
+        self._tasks: dict[MessageId, tuple[asyncio.Task[None], OnAnswer]] = {}
+        self._held: dict[Digest, None] = {}  # what the group has, as far as we know
+        self._uploads = 0
+        self._uploaded_at = NEVER
+        self._places: asyncio.Semaphore | None = None
+        self._running = False
+
+    def start(self) -> None:
+        """Be ready. Whoever is needed is dialled when that is so."""
+        self._running = True
+
+    def ask(self, request: Request, on_answer: OnAnswer, supply: Supply) -> None:
+        """Send a request when the group has its blobs; the callback gets its answer."""
+        self._begin(request, on_answer, supply, tries=0)
+
+    def give_up(self, request_id: MessageId) -> None:
+        """Send neither the request nor its files."""
+        entry = self._tasks.pop(request_id, None)
+        if entry is not None:
+            entry[0].cancel()
+
+    def uploaded_at(self) -> float:
+        """When files were on their way last, by the loop's clock."""
+        return asyncio.get_running_loop().time() if self._uploads else self._uploaded_at
+
+    async def fetch(self, ref: BlobRef, path: Path, progress: BytesMoved | None = None) -> None:
+        """Bring a blob into a file, verified. A new leader may have to get it first."""
+        for number in range(1, CLIENT_FETCH_TRIES + 1):
+            try:
+                await self._client().fetch(ref.digest, path, ref.size, progress)
+                return
+            except RollqError as error:
+                if error.code is not ErrorCode.BLOB_MISSING or number == CLIENT_FETCH_TRIES:
+                    raise
+            await asyncio.sleep(number * CLIENT_AGAIN_MS / 1000)
+
+    async def stop(self) -> None:
+        """Hang up, and tell whoever still waits."""
+        self._running = False
+        tasks, self._tasks = self._tasks, {}
+        for request_id, (task, on_answer) in tasks.items():
+            task.cancel()
+            on_answer(wire.Error(request_id, int(ErrorCode.DISCONNECTED), "the client was stopped"))
+        await asyncio.gather(*(task for task, _ in tasks.values()), return_exceptions=True)
+        blobs, self._blobs = self._blobs, None
+        if blobs is not None:
+            await blobs.stop()
+
+    # --- one request
+
+    def _begin(self, request: Request, on_answer: OnAnswer, supply: Supply, tries: int) -> None:
+        request_id = id_of(request)
+        task = asyncio.get_running_loop().create_task(
+            self._bring(request, on_answer, supply, tries)
+        )
+        self._tasks[request_id] = (task, on_answer)
+
+    async def _bring(
+        self, request: Request, on_answer: OnAnswer, supply: Supply, tries: int
+    ) -> None:
+        request_id = id_of(request)
+        self._uploads += 1
+        try:
+            if tries:
+                await asyncio.sleep(tries * CLIENT_AGAIN_MS / 1000)
+            await self._upload(refs_of(request), supply, again=tries > 0)
+            self._tasks.pop(request_id, None)
+            self._session.ask(request, partial(self._heard, request, on_answer, supply, tries))
+        except RollqError as error:
+            self._tasks.pop(request_id, None)
+            on_answer(wire.Error(request_id, int(error.code), error.message, error.hint))
+        finally:
+            self._uploads -= 1
+            self._uploaded_at = asyncio.get_running_loop().time()
+
+    def _heard(
+        self, request: Request, on_answer: OnAnswer, supply: Supply, tries: int, answer: Answer
+    ) -> None:
+        lacks = type(answer) is wire.Error and answer.code == ErrorCode.BLOB_MISSING
+        if not lacks or tries + 1 >= CLIENT_UPLOAD_TRIES:
+            on_answer(answer)
+            return
+        log.info("the leader lacks files of a job: they are sent again")
+        for ref in refs_of(request):
+            self._held.pop(ref.digest, None)
+        self._begin(request, on_answer, supply, tries + 1)
+
+    # --- its files
+
+    async def _upload(self, refs: Iterable[BlobRef], supply: Supply, *, again: bool) -> None:
+        """What the group lacks, several at a time. `again`: what it says it has counts for
+        nothing, because too few of its members may have it."""
+        pieces = [supply.pieces[ref.digest] for ref in refs if ref.digest in supply.pieces]
+        tally = _Tally(pieces, supply.progress)
+        missing = [piece for piece in pieces if piece.ref.digest not in self._held]
+        if len(missing) > 1 and not again:
+            had = await self._client().have([piece.ref.digest for piece in missing])
+            missing = [piece for piece in missing if had.get(piece.ref.digest) != piece.ref.size]
+        tally.begin(missing)
+        await _all(self._put(piece, tally) for piece in missing)
+        for piece in pieces:
+            self._held[piece.ref.digest] = None
+        while len(self._held) > CLIENT_DIGESTS_MAX:
+            del self._held[next(iter(self._held))]
+
+    async def _put(self, piece: Piece, tally: _Tally) -> None:
+        if self._places is None:
+            self._places = asyncio.Semaphore(CLIENT_UPLOADS)
+        digest = piece.ref.digest
+        async with self._places:
+            await asyncio.to_thread(check_same, piece)
+            try:
+                await self._client().put(piece.source, partial(tally.moved, digest), digest)
+            except RollqError as error:
+                if error.code is ErrorCode.BLOB_CORRUPT and isinstance(piece.source, Path):
+                    raise changed(piece.name, piece.source) from None
+                raise
+        tally.moved(digest, piece.ref.size, piece.ref.size)
+
+    def _client(self) -> Blobs:
+        if not self._running:
+            raise DialError(ErrorCode.DISCONNECTED, "the client was stopped")
+        if self._blobs is None:
+            self._blobs = BlobClient(self._addresses)
+        return self._blobs
+
+
+class _Tally:
+    """How much of a request's files the group has."""
+
+    def __init__(self, pieces: list[Piece], progress: BytesMoved | None) -> None:
+        self._sizes = {piece.ref.digest: piece.ref.size for piece in pieces}
+        self._total = sum(self._sizes.values())
+        self._done = self._total
+        self._moved: dict[Digest, int] = {}
+        self._progress = progress
+
+    def begin(self, missing: list[Piece]) -> None:
+        """Only these are to be sent."""
+        self._moved = {piece.ref.digest: 0 for piece in missing}
+        self._done = self._total - sum(piece.ref.size for piece in missing)
+        self._tell()
+
+    def moved(self, digest: Digest, done: int, _: int) -> None:
+        """One of them got on."""
+        if done > self._moved[digest]:
+            self._done += done - self._moved[digest]
+            self._moved[digest] = done
+            self._tell()
+
+    def _tell(self) -> None:
+        if self._progress is not None and self._total:
+            self._progress(self._done, self._total)
+
+
+async def _all(calls: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Do all at once; the first error ends the others."""
+    tasks = [asyncio.ensure_future(call) for call in calls]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,144 @@
+"""Files on their way to a group, before the job that needs them."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rollq.base.errors import DiskError, ErrorCode
+from rollq.base.jobs import BlobRef
+from rollq.base.limits import CLIENT_UPLOAD_TRIES
+from rollq.roles.client import supplier as supplier_module
+from rollq.roles.client.inputs import Inputs
+from rollq.roles.client.session import Answer
+from rollq.roles.client.specs import JobSpec
+from rollq.roles.client.supply import Supply, blobs_of, supply_of
+from rollq.wire import messages as wire
+from tests.unit.roles.client_files import JOB, LARGE, World, digest_of, run
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supplier_module, "CLIENT_AGAIN_MS", 0)
+
+
+def test_files_are_there_before_the_job_and_progress_counts_all(tmp_path: Path) -> None:
+    async def story() -> None:
+        world = World()
+        path = tmp_path / "large"
+        path.write_bytes(LARGE)
+        told: list[tuple[int, int]] = []
+        world.blobs.before_put = lambda: _none(world.session.requests)
+        other = LARGE[::-1]
+        files = {"a": path, "b": other}
+        answer = await world.submit(files, lambda done, total: told.append((done, total)))
+        assert type(answer) is wire.Accepted
+        assert world.blobs.kept == {digest_of(LARGE): LARGE, digest_of(other): other}
+        assert told[0] == (0, 2 * len(LARGE))
+        assert told[-1] == (2 * len(LARGE), 2 * len(LARGE))
+        assert told == sorted(told)
+        # What it has is not sent again.
+        await world.submit(files)
+        assert len(world.blobs.puts) == 2
+        await world.supplier.stop()
+        assert world.blobs.is_stopped
+
+    run(story())
+
+
+def _none(requests: list[Any]) -> None:
+    assert not requests
+
+
+def test_what_the_group_has_is_not_sent() -> None:
+    async def story() -> None:
+        world = World()
+        world.blobs.kept[digest_of(LARGE)] = LARGE
+        other = LARGE[::-1]
+        await world.submit({"a": LARGE, "b": other})
+        assert world.blobs.puts == [digest_of(other)]
+        assert world.blobs.asked == 1
+
+    run(story())
+
+
+def test_a_leader_that_lacks_files_gets_them_and_then_the_job_again() -> None:
+    async def story() -> None:
+        world = World(lacks=2)
+        assert type(await world.submit({"a": LARGE})) is wire.Accepted
+        assert len(world.blobs.puts) == 3
+        assert len(world.session.requests) == 3
+        assert len(set(map(id, world.session.requests))) == 1
+
+    run(story())
+
+
+def test_a_leader_that_never_has_them_is_believed_in_the_end() -> None:
+    async def story() -> None:
+        world = World(lacks=1_000)
+        answer = await world.submit({"a": LARGE})
+        assert isinstance(answer, wire.Error)
+        assert answer.code == ErrorCode.BLOB_MISSING
+        assert len(world.session.requests) == CLIENT_UPLOAD_TRIES
+
+    run(story())
+
+
+def test_a_file_that_changes_is_an_error_that_names_it(tmp_path: Path) -> None:
+    async def story() -> None:
+        path = tmp_path / "large"
+        path.write_bytes(LARGE)
+        before = World()
+        settled = await Inputs().settle(JobSpec("calc", files={"in.csv": path}))
+        request = wire.SubmitJob(JOB, "c", "", "calc", b"", None, blobs_of(settled))
+        path.write_bytes(LARGE + b"more")
+        during = World()
+        path_2 = tmp_path / "other"
+        path_2.write_bytes(LARGE)
+        during.blobs.before_put = partial(path_2.write_bytes, b"other")
+        for answer, name in (
+            (await before.ask(request, supply_of(settled)), "in.csv"),
+            (await during.submit({"b.csv": path_2}), "b.csv"),
+        ):
+            assert isinstance(answer, wire.Error)
+            assert answer.code == ErrorCode.BLOB_CORRUPT
+            assert answer.message.startswith(f"{name}: {tmp_path}")
+            assert "changed" in answer.message
+        assert not before.session.requests
+        assert not during.session.requests
+
+    run(story())
+
+
+def test_refusals_of_the_group_are_the_answer() -> None:
+    async def story() -> None:
+        world = World()
+        world.blobs.error = DiskError(ErrorCode.DISK_FULL, "a: no room", "make some")
+        answer = await world.submit({"a": LARGE})
+        assert answer == wire.Error(JOB, int(ErrorCode.DISK_FULL), "a: no room", "make some")
+
+    run(story())
+
+
+def test_who_gives_up_or_stops_leaves_nothing_behind() -> None:
+    async def story() -> None:
+        world = World()
+        answers: list[Answer] = []
+        supply = Supply({})
+        request = wire.SubmitJob(JOB, "c", "", "calc", b"", None, (BlobRef(digest_of(b""), 0),))
+        world.supplier.ask(request, answers.append, supply)
+        world.supplier.give_up(JOB)
+        await asyncio.sleep(0)
+        assert not answers
+        world.supplier.ask(request, answers.append, supply)
+        await world.supplier.stop()
+        (answer,) = answers
+        assert isinstance(answer, wire.Error)
+        assert answer.code == ErrorCode.DISCONNECTED
+        assert not world.session.requests
+
+    run(story())
