@@ -59,7 +59,7 @@ BY_NAME: dict[str, st.SearchStrategy[Any]] = {
     "stream": st.integers(0, 1),
     "end": st.integers(0, 2),
     "offset": st.integers(0, 2**63 - 1),
-    "total": st.integers(0, 2**63 - 1),
+    "totals": st.tuples(st.integers(0, 2**63 - 1), st.integers(0, 2**63 - 1)),
     "boots": st.lists(st.tuples(INT, INT), max_size=3).map(tuple),
     "meta": st.builds(raft.SnapshotMeta, INT, INT, CONFIGS, INT, BYTES),
 } | dict.fromkeys(("job_id", "array_id", "worker_id", "request_id", "watch_id"), IDS)

@@ -119,7 +119,7 @@ def _check_output(message: o.OutputChunk) -> None:
             f"send {OUTPUT_CHUNK_BYTES_MAX} at most",
         )
     is_known = 0 <= message.stream < len(o.STREAMS) and 0 <= message.end <= o.JOB_ENDED
-    if not is_known or message.offset < 0 or message.total < 0:
+    if not is_known or message.offset < 0 or min(message.totals) < 0:
         raise RemoteError(ErrorCode.BAD_PAYLOAD, "OutputChunk: a number is out of its range")
 
 

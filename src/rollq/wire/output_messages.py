@@ -50,12 +50,12 @@ class TellOutput(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=82)
 
 
 class OutputChunk(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=83):
-    """Bytes of a stream, for the watch of this id. `total` is how many it has by now."""
+    """Bytes of a stream, for the watch of this id. `totals` are how many both have by now."""
 
     watch_id: Id
     attempt: int
     stream: int = 0
     offset: int = 0
     data: bytes = b""
-    total: int = 0
+    totals: Offsets = (0, 0)
     end: int = MORE

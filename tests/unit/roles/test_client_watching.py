@@ -40,7 +40,7 @@ def test_without_a_leader_a_watch_waits() -> None:
 def test_output_is_shown_until_the_job_is_over() -> None:
     client = welcomed()
     client.handle(Watches(WATCH))
-    chunk = OutputChunk(REQUEST, 1, data=b"x", total=1)
+    chunk = OutputChunk(REQUEST, 1, data=b"x", totals=(1, 0))
     assert client.handle(Received(chunk)) == [Show(REQUEST, chunk)]
     end = OutputChunk(REQUEST, 1, end=JOB_ENDED)
     assert client.handle(Received(end)) == [Show(REQUEST, end)]

@@ -65,14 +65,14 @@ def ends(group: Group) -> list[int]:
 def test_output_goes_from_the_worker_to_the_one_who_asked(group: Group) -> None:
     assigned, tell = begin(group)
     assert tell == TellOutput(tell.watch_id, job(1), 1, assigned.fence)
-    group.say(WORKER, OutputChunk(tell.watch_id, 1, 1, 5, b"data", 9))
-    assert group.hear(CLIENT) == [OutputChunk(REQUEST, 1, 1, 5, b"data", 9)]
+    group.say(WORKER, OutputChunk(tell.watch_id, 1, 1, 5, b"data", (0, 9)))
+    assert group.hear(CLIENT) == [OutputChunk(REQUEST, 1, 1, 5, b"data", (0, 9))]
 
 
 def test_nothing_of_it_is_proposed(group: Group) -> None:
     _, tell = begin(group)
     before = group.leader.state.applied_index
-    group.say(WORKER, OutputChunk(tell.watch_id, 1, 1, 5, b"data", 9))
+    group.say(WORKER, OutputChunk(tell.watch_id, 1, 1, 5, b"data", (0, 9)))
     group.say(CLIENT, watch(attempt=1, offsets=(0, 9)))
     assert group.leader.state.applied_index == before
 
@@ -117,14 +117,14 @@ def test_a_job_that_is_retried_is_shown_again(group: Group) -> None:
     assigned = run_job(group, options=JobOptions(max_attempts=3, retry_base_ms=1))
     group.say(CLIENT, watch())
     first = told(group)
-    group.say(WORKER, OutputChunk(first.watch_id, 1, 0, 0, b"one", 3))
+    group.say(WORKER, OutputChunk(first.watch_id, 1, 0, 0, b"one", (3, 0)))
     group.say(WORKER, OutputChunk(first.watch_id, 1, end=ATTEMPT_ENDED))
     group.say(WORKER, wire.Nack(assigned.job_id, 1, assigned.fence, "no room"))
     group.until(lambda: group.leader.state.jobs[job(1)].attempt == 2)
     second = told(group)
     assert (second.watch_id, second.attempt, second.offsets) == (first.watch_id, 2, (0, 0))
-    group.say(WORKER, OutputChunk(first.watch_id, 1, 0, 3, b"late", 7))
-    group.say(WORKER, OutputChunk(second.watch_id, 2, 0, 0, b"two", 3))
+    group.say(WORKER, OutputChunk(first.watch_id, 1, 0, 3, b"late", (7, 0)))
+    group.say(WORKER, OutputChunk(second.watch_id, 2, 0, 0, b"two", (3, 0)))
     shown = [one.data for one in group.heard(CLIENT, OutputChunk) if one.data]
     assert shown == [b"one", b"two"]
 
@@ -141,7 +141,7 @@ def test_a_job_that_waits_is_shown_when_it_runs(group: Group) -> None:
 
 def test_a_worker_that_comes_back_is_asked_from_where_it_was(group: Group) -> None:
     assigned, tell = begin(group)
-    group.say(WORKER, OutputChunk(tell.watch_id, 1, 0, 0, b"abc", 3))
+    group.say(WORKER, OutputChunk(tell.watch_id, 1, 0, 0, b"abc", (3, 0)))
     group.hang_up(WORKER)
     ref = AttemptRef(assigned.job_id, 1, assigned.fence)
     heard = group.worker(OTHER, 0, SHOWS, worker_id=worker(WORKER), incarnation=1, holding=(ref,))
@@ -181,7 +181,7 @@ def test_the_worker_is_told_when_nobody_watches(group: Group, how: str) -> None:
     else:
         group.hang_up(CLIENT)
     assert told(group).on is False
-    group.say(WORKER, OutputChunk(tell.watch_id, 1, 0, 0, b"late", 4))
+    group.say(WORKER, OutputChunk(tell.watch_id, 1, 0, 0, b"late", (4, 0)))
     assert group.hear(CLIENT) == []
 
 
@@ -196,8 +196,8 @@ def test_a_worker_that_shows_nothing_is_not_asked(group: Group) -> None:
 def test_who_does_not_read_is_told_what_was_left_out(group: Group) -> None:
     _, tell = begin(group)
     group.leader.office.has_room = lambda _: False
-    group.say(WORKER, OutputChunk(tell.watch_id, 1, 0, 0, b"abc", 3))
-    assert group.hear(CLIENT) == [OutputChunk(REQUEST, 1, 0, 3, b"", 3)]
+    group.say(WORKER, OutputChunk(tell.watch_id, 1, 0, 0, b"abc", (3, 0)))
+    assert group.hear(CLIENT) == [OutputChunk(REQUEST, 1, 0, 3, b"", (3, 0))]
 
 
 def test_watches_are_bounded(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,7 +216,7 @@ def test_watches_are_bounded(group: Group, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_only_clients_watch_and_only_workers_show(group: Group) -> None:
     _, tell = begin(group)
-    chunk = OutputChunk(tell.watch_id, 1, 0, 0, b"abc", 3)
+    chunk = OutputChunk(tell.watch_id, 1, 0, 0, b"abc", (3, 0))
     assert group.say(CLIENT, chunk)[0].code == ErrorCode.BAD_HANDSHAKE
     assert group.say(WORKER, watch())[-1].code == ErrorCode.BAD_HANDSHAKE
 
@@ -224,5 +224,5 @@ def test_only_clients_watch_and_only_workers_show(group: Group) -> None:
 def test_a_worker_shows_only_what_it_was_asked_for(group: Group) -> None:
     _, tell = begin(group)
     group.worker(OTHER, 0, SHOWS)
-    group.say(OTHER, OutputChunk(tell.watch_id, 1, 0, 0, b"forged", 6))
+    group.say(OTHER, OutputChunk(tell.watch_id, 1, 0, 0, b"forged", (6, 0)))
     assert group.hear(CLIENT) == []

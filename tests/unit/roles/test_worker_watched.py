@@ -41,19 +41,20 @@ class World:
         return self.watched.share(bytes_max)
 
 
-def chunk(number: int, stream: int, offset: int, data: bytes, total: int) -> OutputChunk:
-    return OutputChunk(name(number), 1, stream, offset, data, total)
+def chunk(number: int, stream: int, offset: int, data: bytes, *totals: int) -> OutputChunk:
+    out, err = totals
+    return OutputChunk(name(number), 1, stream, offset, data, (out, err))
 
 
 def test_what_was_written_is_shown_and_then_what_is_new() -> None:
     world = World()
     world.tails[0].feed(b"one")
     world.watched.told(tell())
-    assert world.share() == [chunk(1, 0, 0, b"one", 3)]
+    assert world.share() == [chunk(1, 0, 0, b"one", 3, 0)]
     assert world.share() == []
     world.tails[0].feed(b"two")
     world.tails[1].feed(b"bad")
-    assert world.share() == [chunk(1, 0, 3, b"two", 6), chunk(1, 1, 0, b"bad", 3)]
+    assert world.share() == [chunk(1, 0, 3, b"two", 6, 3), chunk(1, 1, 0, b"bad", 6, 3)]
 
 
 def test_a_watch_is_answered_at_once_also_if_nothing_was_written() -> None:
@@ -68,14 +69,14 @@ def test_a_stream_that_is_not_wanted_is_not_shown() -> None:
     world.tails[0].feed(b"one")
     world.tails[1].feed(b"bad")
     world.watched.told(tell(out=-1))
-    assert world.share() == [chunk(1, 1, 0, b"bad", 3)]
+    assert world.share() == [chunk(1, 1, 0, b"bad", 3, 3)]
 
 
 def test_one_who_comes_back_goes_on_where_it_was() -> None:
     world = World()
     world.tails[0].feed(b"one two")
     world.watched.told(tell(out=4))
-    assert world.share() == [chunk(1, 0, 4, b"two", 7)]
+    assert world.share() == [chunk(1, 0, 4, b"two", 7, 0)]
 
 
 def test_the_offset_tells_what_was_left_out() -> None:
@@ -83,7 +84,7 @@ def test_the_offset_tells_what_was_left_out() -> None:
     world.watched.told(tell())
     world.tails[0].feed(bytes(OUTPUT_KEPT_BYTES) + b"x" * OUTPUT_KEPT_BYTES)
     (first,) = world.share()
-    assert (first.offset, first.total) == (OUTPUT_KEPT_BYTES, 2 * OUTPUT_KEPT_BYTES)
+    assert (first.offset, first.totals) == (OUTPUT_KEPT_BYTES, (2 * OUTPUT_KEPT_BYTES, 0))
     assert first.data == b"x" * OUTPUT_CHUNK_BYTES_MAX
 
 
@@ -99,7 +100,7 @@ def test_nobody_is_sent_more_than_its_window() -> None:
     world.tails[0].feed(b"more")
     assert world.share() == []
     world.watched.told(tell(out=sent))
-    assert world.share() == [chunk(1, 0, sent, b"more", sent + 4)]
+    assert world.share() == [chunk(1, 0, sent, b"more", sent + 4, 0)]
 
 
 def test_a_share_bounds_all_and_everybody_has_a_turn() -> None:
@@ -134,7 +135,7 @@ def test_an_attempt_that_waits_is_shown_when_it_runs() -> None:
     assert world.share() == [OutputChunk(name(1), 1)]
     world.runs = True
     world.tails[0].feed(b"one")
-    assert world.share() == [chunk(1, 0, 0, b"one", 3)]
+    assert world.share() == [chunk(1, 0, 0, b"one", 3, 0)]
 
 
 def test_an_attempt_that_is_not_here_has_ended() -> None:
@@ -163,7 +164,7 @@ def test_a_watch_may_turn_to_another_attempt() -> None:
     world.watched.told(tell(attempt=3))
     world.watched.told(tell())
     world.tails[0].feed(b"one")
-    assert world.share() == [chunk(1, 0, 0, b"one", 3)]
+    assert world.share() == [chunk(1, 0, 0, b"one", 3, 0)]
 
 
 def test_too_many_watches_end_at_once_unless_one_only_lingers() -> None:

@@ -376,12 +376,12 @@ VECTORS = [
     Vector(
         "83 OutputChunk",
         from_parts(
-            "43000000 53" + NIL + NIL,
+            "45000000 53" + NIL + NIL,
             "0000",
-            "1c000000",
-            "97 c410" + GUID + "02 01 05 c402" + "6869" + "07 00",
+            "1e000000",
+            "97 c410" + GUID + "02 01 05 c402" + "6869" + "92 00 07 00",
         ),
-        o.OutputChunk(JOB, 2, 1, 5, b"hi", 7),
+        o.OutputChunk(JOB, 2, 1, 5, b"hi", (0, 7)),
         Dialect.COMPACT,
     ),
 ]

@@ -66,7 +66,7 @@ SAMPLES: list[Message] = [
     b.BlobDrop(BLOB),
     o.WatchOutput(JOB, OTHER, 2, (2**40, -1), False),
     o.TellOutput(JOB, OTHER, 2, 3, (2**40, -1), False),
-    o.OutputChunk(JOB, 2, 1, 2**40, b"\x00out", 2**41, 1),
+    o.OutputChunk(JOB, 2, 1, 2**40, b"\x00out", (0, 2**41), 1),
     raft.RequestVote(1, 2, 3, 4, 5, True, True),
     raft.VoteResponse(1, 2, 3, True, True, 4, 5),
     raft.AppendEntries(1, 2, 3, 4, 5, 6, (raft.Entry(3, 5, 1, b"data"),)),

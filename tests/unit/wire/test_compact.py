@@ -117,7 +117,7 @@ def test_output_is_where_output_can_be() -> None:
         o.OutputChunk(JOB, 1, stream=2),
         o.OutputChunk(JOB, 1, stream=-1),
         o.OutputChunk(JOB, 1, offset=-1),
-        o.OutputChunk(JOB, 1, total=-1),
+        o.OutputChunk(JOB, 1, totals=(0, -1)),
         o.OutputChunk(JOB, 1, end=3),
     ):
         assert _refused_message(message) == ErrorCode.BAD_PAYLOAD

@@ -26,6 +26,7 @@ from rollq.wire.output_messages import (
     ATTEMPT_ENDED,
     STREAMS,
     UNWANTED,
+    Offsets,
     OutputChunk,
     TellOutput,
 )
@@ -106,7 +107,9 @@ class Watched:
                 del self._watches[watch.watch_id]
                 chunks.append(_end_of(watch.watch_id, watch.ref.attempt))
             elif not watch.told and before == len(chunks):
-                chunks.append(OutputChunk(watch.watch_id, watch.ref.attempt))
+                totals = (0, 0) if watch.tails is None else _totals(watch.tails)
+                first = OutputChunk(watch.watch_id, watch.ref.attempt, totals=totals)
+                chunks.append(first)
             elif before < len(chunks):
                 del self._watches[watch.watch_id]
                 self._watches[watch.watch_id] = watch  # the others come first next time
@@ -139,13 +142,19 @@ class Watched:
             return None
         offset, data = watch.tails[stream].read(at, size)
         watch.next[stream] = offset + len(data)
-        total = watch.tails[stream].total
-        return OutputChunk(watch.watch_id, watch.ref.attempt, stream, offset, data, total)
+        return OutputChunk(
+            watch.watch_id, watch.ref.attempt, stream, offset, data, _totals(watch.tails)
+        )
 
     def _has_more(self, watch: Watch) -> bool:
         return watch.tails is not None and any(
             UNWANTED != watch.next[stream] < watch.tails[stream].total for stream in BOTH
         )
+
+
+def _totals(tails: Tails) -> Offsets:
+    out, err = tails
+    return out.total, err.total
 
 
 def _ref_of(message: TellOutput) -> AttemptRef:
