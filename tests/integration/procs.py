@@ -25,7 +25,7 @@ from rollq.base.errors import RollqError
 from rollq.net.link import LinkLimits
 from rollq.raft.node import RaftOptions
 from rollq.roles.member.node import MemberNode
-from rollq.roles.member.setup import MemberSetup
+from rollq.roles.member.setup import BlobsSetup, MemberSetup
 from tests.integration.small_grid import free_ports
 
 DEADLINE_S = 20.0
@@ -186,14 +186,21 @@ async def serve(
     port: int,
     state: str,
     peers: tuple[str, ...] = (),
+    *,
     group: str = "default",
     snapshot_entries: int = 10_000,
+    blobs: dict[str, Any] | None = None,
     **limits: int,
 ) -> int:
     """Serve until told to stop; says when it serves, and why it cannot."""
     options = RaftOptions(fixed_leader=not peers)
     setup = MemberSetup(
-        f"127.0.0.1:{port}", tuple(peers), group, raft=options, snapshot_entries=snapshot_entries
+        f"127.0.0.1:{port}",
+        tuple(peers),
+        group,
+        raft=options,
+        snapshot_entries=snapshot_entries,
+        blobs=BlobsSetup(**(blobs or {})),
     )
     node = MemberNode(setup, "127.0.0.1", port, Path(state), LinkLimits(**limits))
     try:

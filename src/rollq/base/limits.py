@@ -243,3 +243,20 @@ OUTPUT_PACE_MS: Final = 50
 OUTPUT_WATCHES_MAX: Final = 1_024  # of one leader
 OUTPUT_WATCHES_PER_WORKER_MAX: Final = 64
 OUTPUT_WATCHES_PER_JOB_MAX: Final = 16
+
+# Blobs of members. What is asked for or brought stays so long, if nothing refers to it; a leader
+# relies on that for half of the time.
+BLOB_LEASE_MS: Final = 3_600_000
+BLOB_AGE_MS: Final = 7 * 86_400_000  # what nothing refers to stays so long after its last use
+BLOB_LEFTOVER_MS: Final = 86_400_000  # what is left of an upload that was cut, or was rotten
+BLOB_BOOK_MAX: Final = 32_768  # blobs that a leader knows to be on a majority; more are asked for
+BLOB_LOOKS_MAX: Final = 64  # blobs that a leader looks for at once because a command names them
+BLOB_BEHIND_MAX: Final = 256  # copies that are owed to one member; what it needs, it fetches later
+BLOB_FETCHES_MAX: Final = 4  # blobs that a member fetches at once
+BLOB_FETCH_AGAIN_MS: Final = 500  # after a failure; twice as long after the next
+BLOB_FETCH_AGAIN_MS_MAX: Final = 30_000
+BLOB_PEER_PATIENCE_MS: Final = 3_000  # for a member that does not answer; there are others
+BLOB_EVICT_EVERY_MS: Final = 60_000
+BLOB_SCRUB_EVERY_MS: Final = 1_000
+BLOB_SCRUB_BYTES: Final = 4 * 1024 * 1024  # read again at each step
+BLOB_SCRUB_ROUND_MS: Final = 86_400_000  # a round is not begun more often

@@ -88,6 +88,8 @@ def hold_blobs(state: GridState, blobs: Iterable[BlobRef]) -> None:
         known = counts.get(blob.digest)
         if known is None:
             known = counts[blob.digest] = BlobCount(blob.size)
+            if state.blob_news is not None:
+                state.blob_news.append((blob.digest, True))
         known.count += 1
 
 
@@ -99,6 +101,8 @@ def release_blobs(state: GridState, blobs: Iterable[BlobRef]) -> None:
         known.count -= 1
         if not known.count:
             del counts[blob.digest]
+            if state.blob_news is not None:
+                state.blob_news.append((blob.digest, False))
 
 
 def maybe_drop_cache(state: GridState, cache_id: str) -> None:

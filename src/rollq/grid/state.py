@@ -234,6 +234,7 @@ class GridState:
         "applied_index",
         "arrays",
         "batches",
+        "blob_news",
         "blobs",
         "bodies",
         "caches",
@@ -267,6 +268,9 @@ class GridState:
         self.caches: dict[str, CacheRecord] = {}
         # derived
         self.blobs: dict[Digest, BlobCount] = {}  # what jobs, results and caches refer to
+        # Which blobs came to be referred to (True) and which are so no more, for a shell that keeps
+        # the content and empties this list. None: nobody wants to know.
+        self.blob_news: list[tuple[Digest, bool]] | None = None
         self.dead: Shelf[JobId] = Shelf()  # by end seq
         self.confirmed: Shelf[JobId] = Shelf()  # DONE and CANCELLED, by confirmed seq
         self.idle_clients: Shelf[ClientId] = Shelf()  # by idle seq

@@ -19,10 +19,12 @@ from rollq.wire.messages import MessageId
 
 Digest: TypeAlias = Annotated[bytes, msgspec.Meta(min_length=DIGEST_BYTES, max_length=DIGEST_BYTES)]
 
-# Who dials, as a hello tells it. A member is served by any other, and asks for one copy alone.
+# Who dials, as a hello tells it. A member is served by any other, and asks for one copy alone; one
+# that only reads is served by any member too.
 CLIENT: Final = "client"
 WORKER: Final = "worker"
 MEMBER: Final = "member"
+READER: Final = "reader"
 
 MISSING: Final = -1  # instead of a size: there is no such blob
 COMPLETE: Final = -1  # instead of an offset: nothing is lacking
@@ -108,9 +110,11 @@ class BlobMore(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=79):
 
 
 class BlobDrop(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=80):
-    """I, who asked for this transfer, give it up."""
+    """I, who asked for this transfer, give it up. `error` is BLOB_CORRUPT if what came is not what
+    the digest says: look after your copy."""
 
     digest: Digest
+    error: int = 0
 
 
 BlobMessage: TypeAlias = (

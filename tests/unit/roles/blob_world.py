@@ -17,6 +17,7 @@ from rollq.roles.blobs.orders import (
     Begin,
     Close,
     Commit,
+    Doubt,
     Found,
     Look,
     Moved,
@@ -77,6 +78,7 @@ class World:
 
     def __init__(self) -> None:
         self.stored: dict[Digest, bytes] = {}
+        self.doubted: list[Digest] = []
         self.partial: dict[Digest, bytearray] = {}
         self.fetched: dict[Digest, bytearray] = {}
         self.files: dict[Digest, bytes] = {}
@@ -239,6 +241,8 @@ class World:
         elif isinstance(order, Look):
             sizes = [len(self.stored.get(digest, b"")) or -1 for digest in order.digests]
             machine.looked(order.request_id, tuple(sizes))
+        elif isinstance(order, Doubt):
+            self.doubted.append(order.digest)
         else:
             assert isinstance(order, Close)
 

@@ -12,10 +12,11 @@ from rollq.base.limits import (
     BLOB_CHUNK_BYTES_MAX,
     BLOB_TRANSFERS_MAX,
 )
-from rollq.roles.blobs.orders import Begin, Close, Open, Read, Say, Write
+from rollq.roles.blobs.orders import Begin, Close, Doubt, Open, Read, Say, Write
 from rollq.roles.blobs.server_machine import ServerMachine
 from rollq.wire.blob_messages import (
     BlobChunk,
+    BlobDrop,
     BlobGet,
     BlobGo,
     BlobInfo,
@@ -251,6 +252,18 @@ def test_what_rotted_on_the_way_is_found_by_the_receiver() -> None:
     number = world.get(NAME, len(BLOB))
     world.settle()
     assert world.over == [(number, ErrorCode.BLOB_CORRUPT)]
+    assert world.doubted == [NAME]
+
+
+def test_only_what_was_handed_out_is_doubted() -> None:
+    server = ServerMachine()
+    server.heard(BlobPut(OTHER, 5))
+    server.heard(BlobDrop(OTHER, ErrorCode.BLOB_CORRUPT))
+    server.heard(BlobDrop(OTHER, ErrorCode.DISK_FULL))
+    server.heard(BlobDrop(OTHER))
+    assert not [order for order in server.take_orders() if isinstance(order, Doubt)]
+    server.heard(BlobDrop(OTHER, ErrorCode.BLOB_CORRUPT))
+    assert server.take_orders() == [Doubt(OTHER)]
 
 
 def test_a_get_beyond_the_end_or_twice_is_refused() -> None:

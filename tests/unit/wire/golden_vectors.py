@@ -350,6 +350,13 @@ VECTORS = [
         from_parts("4a000000 50" + NIL + NIL, "0000", "23000000", "91 c420" + DIGEST),
         b.BlobDrop(BLOB),
         Dialect.COMPACT,
+        ours=False,
+    ),
+    Vector(
+        "80 BlobDrop of what is rotten",
+        from_parts("4c000000 50" + NIL + NIL, "0000", "25000000", "92 c420" + DIGEST, "ccda"),
+        b.BlobDrop(BLOB, 218),
+        Dialect.COMPACT,
     ),
     Vector(
         "81 WatchOutput",

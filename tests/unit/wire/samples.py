@@ -63,7 +63,7 @@ SAMPLES: list[Message] = [
     b.BlobGet(BLOB, 2**32),
     b.BlobInfo(BLOB, 2**40, 402, "full"),
     b.BlobMore(BLOB, 2**32),
-    b.BlobDrop(BLOB),
+    b.BlobDrop(BLOB, 218),
     o.WatchOutput(JOB, OTHER, 2, (2**40, -1), False),
     o.TellOutput(JOB, OTHER, 2, 3, (2**40, -1), False),
     o.OutputChunk(JOB, 2, 1, 2**40, b"\x00out", (0, 2**41), 1),

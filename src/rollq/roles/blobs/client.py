@@ -26,7 +26,7 @@ from rollq.roles.blobs.client_session import ClientSession, Progress, connect
 from rollq.roles.blobs.files import BytesSource, FileSink, FileSource
 from rollq.roles.blobs.server import Store
 from rollq.roles.redial import Redial
-from rollq.wire.blob_messages import CLIENT, MISSING
+from rollq.wire.blob_messages import CLIENT, MEMBER, MISSING
 
 log = logging.getLogger("rollq.blobs")
 
@@ -35,6 +35,7 @@ P = ParamSpec("P")
 
 PATIENCE_S = 60.0
 AGAIN_MS = 50
+ROTTEN_TRIES = 3  # to fetch what came damaged
 # Trying again may help: the member is gone, does not lead any more, or has too much to do.
 AGAIN = frozenset(
     (
@@ -55,6 +56,8 @@ class BlobClient:
         group: Its name; empty is whichever they belong to.
         who: As what we come: a client, a worker or a member.
         patience_s: How long nothing may move before a transfer is given up.
+        pool: Threads to share with others; else it has its own.
+        is_busy: Whether there is work that must not wait; as for the server.
     """
 
     def __init__(
@@ -63,6 +66,9 @@ class BlobClient:
         group: str = "",
         who: str = CLIENT,
         patience_s: float = PATIENCE_S,
+        *,
+        pool: ThreadPoolExecutor | None = None,
+        is_busy: Callable[[], bool] | None = None,
     ) -> None:
         self._redial = Redial(addresses, _Chance())
         self._group = group
@@ -70,6 +76,8 @@ class BlobClient:
         self._patience_s = patience_s
         self._session: ClientSession | None = None
         self._dialling = asyncio.Lock()
+        self._shared_pool = pool
+        self._is_busy = is_busy
         self._pool: ThreadPoolExecutor | None = None
         self._puts = asyncio.Semaphore(BLOB_TRANSFERS_MAX)
         self._gets = asyncio.Semaphore(BLOB_TRANSFERS_MAX)
@@ -135,6 +143,21 @@ class BlobClient:
         finally:
             await self._on_pool(opened.close)
 
+    async def give(self, digest: Digest, open_source: Callable[[], Source]) -> int:
+        """Give what has this digest; it is opened when its turn has come. Returns its size.
+
+        Raises:
+            RollqError: as `put`, and whatever opening it raises.
+        """
+        async with self._alone("put", digest), self._puts:
+            source = await self._on_pool(open_source)
+            try:
+                name = f"blob {digest_to_text(digest)}"
+                await self._try(name, lambda session: session.put(digest, source, None))
+                return source.size
+            finally:
+                await self._on_pool(source.close)
+
     async def fetch(
         self,
         digest: Digest,
@@ -153,16 +176,36 @@ class BlobClient:
         if size is None:
             raise StateError(ErrorCode.BLOB_MISSING, f"no blob {digest_to_text(digest)}")
         name = str(into) if isinstance(into, Path) else f"blob {digest_to_text(digest)}"
+        # A member goes to another one; all others give this one time to heal what it has.
+        tries_left = 1 if self._who == MEMBER else ROTTEN_TRIES
         async with self._alone("get", digest), self._gets:
-            sink = await self._on_pool(_sink_of, into, digest, size)
-            if sink is not None:
+            while tries_left:
+                tries_left -= 1
                 try:
-                    await self._try(name, lambda session: session.get(digest, size, sink, progress))
-                finally:
-                    await self._on_pool(sink.close)
+                    await self._get(name, digest, size, into, progress)
+                    break
+                except RollqError as error:
+                    if error.code is not ErrorCode.BLOB_CORRUPT or not tries_left:
+                        raise
+                    log.warning("%s", error)
         return size
 
     # --- helpers
+
+    async def _get(
+        self,
+        name: str,
+        digest: Digest,
+        size: int,
+        into: Store | Path,
+        progress: Progress | None,
+    ) -> None:
+        sink = await self._on_pool(_sink_of, into, digest, size)
+        if sink is not None:
+            try:
+                await self._try(name, lambda session: session.get(digest, size, sink, progress))
+            finally:
+                await self._on_pool(sink.close)
 
     async def _try(self, name: str, act: Callable[[ClientSession], Awaitable[T]]) -> T:
         """Do something with the leader, again and again as long as that may help."""
@@ -190,7 +233,11 @@ class BlobClient:
             while self._session is None or not self._session.link.is_open:
                 try:
                     answer = await connect(
-                        self._redial.address, self._group, self._who, self._threads()
+                        self._redial.address,
+                        self._group,
+                        self._who,
+                        self._threads(),
+                        self._is_busy,
                     )
                 except DialError as error:
                     log.info("%s", error)
@@ -238,6 +285,8 @@ class BlobClient:
         return await loop.run_in_executor(self._threads(), partial(task, *args, **kwargs))
 
     def _threads(self) -> ThreadPoolExecutor:
+        if self._shared_pool is not None:
+            return self._shared_pool
         if self._pool is None:
             self._pool = make_pool()
         return self._pool

@@ -95,7 +95,8 @@ class ClientMachine(Machine):
     def failed(self, number: int, digest: Digest, error: RollqError) -> None:
         """An order of this transfer could not be done."""
         if self._forget(number, digest):
-            self._orders += (Say(BlobDrop(digest)), Over(number, error))
+            told = error.code if error.code is ErrorCode.BLOB_CORRUPT else 0
+            self._orders += (Say(BlobDrop(digest, told)), Over(number, error))
 
     def tick(self) -> bool:
         """A second has passed; returns whether the member has owed us a word for too long."""

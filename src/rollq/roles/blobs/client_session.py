@@ -28,7 +28,13 @@ Progress: TypeAlias = Callable[[int, int], None]  # so many bytes of so many
 LOOPBACK = ("127.", "localhost", "::1")
 
 
-async def connect(address: str, group: str, who: str, pool: Executor) -> ClientSession | NotLeader:
+async def connect(
+    address: str,
+    group: str,
+    who: str,
+    pool: Executor,
+    is_busy: Callable[[], bool] | None = None,
+) -> ClientSession | NotLeader:
     """Dial a member and say hello; returns the session, or who leads instead.
 
     Raises:
@@ -63,7 +69,8 @@ async def connect(address: str, group: str, who: str, pool: Executor) -> ClientS
         link.close("not wanted any more")
         raise
     if isinstance(answer, Welcome) and link.is_open:
-        sessions.append(ClientSession(link, pool, address, packs=ZSTD in answer.features))
+        packs = ZSTD in answer.features
+        sessions.append(ClientSession(link, pool, address, packs=packs, is_busy=is_busy))
         return sessions[0]
     link.close("not served here")
     if isinstance(answer, NotLeader):
@@ -82,8 +89,16 @@ class ClientSession(Carrier):
 
     machine: ClientMachine
 
-    def __init__(self, link: Link, pool: Executor, address: str, *, packs: bool) -> None:
-        super().__init__(link, ClientMachine(), pool, packs=packs)
+    def __init__(
+        self,
+        link: Link,
+        pool: Executor,
+        address: str,
+        *,
+        packs: bool,
+        is_busy: Callable[[], bool] | None = None,
+    ) -> None:
+        super().__init__(link, ClientMachine(), pool, packs=packs, is_busy=is_busy)
         self.moved_bytes = 0
         self._address = address
         self._asks: dict[MessageId, asyncio.Future[tuple[int, ...]]] = {}

@@ -77,6 +77,12 @@ class Read(Order, frozen=True):
     length: int
 
 
+class Doubt(Order, frozen=True):
+    """Somebody says that our copy of a blob is rotten. No answer."""
+
+    digest: Digest
+
+
 class Close(Order, frozen=True):
     """Nothing more is read, written or awaited for this transfer. No answer."""
 
@@ -105,5 +111,5 @@ class Over(Order, frozen=True):
 
 
 AnyOrder: TypeAlias = (
-    Say | Look | Begin | Write | Commit | Vouch | Open | Read | Close | Found | Moved | Over
+    Say | Look | Begin | Write | Commit | Vouch | Open | Read | Doubt | Close | Found | Moved | Over
 )

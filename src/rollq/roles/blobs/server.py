@@ -24,10 +24,11 @@ from rollq.base.limits import (
 )
 from rollq.net.link import Link
 from rollq.roles.blobs.carrier import Carrier, Sink, Source, as_rollq_error, make_pool
-from rollq.roles.blobs.orders import AnyOrder, Begin, Close, Commit, Look, Open, Vouch
+from rollq.roles.blobs.orders import AnyOrder, Begin, Close, Commit, Doubt, Look, Open, Vouch
 from rollq.roles.blobs.server_machine import ServerMachine
 from rollq.roles.blobs.turns import Turns
-from rollq.wire.blob_messages import COMPLETE, MEMBER, MISSING, HelloBlobs
+from rollq.store.blobs.failures import blob_missing
+from rollq.wire.blob_messages import COMPLETE, MEMBER, MISSING, READER, HelloBlobs
 from rollq.wire.compact import Message
 from rollq.wire.compression import ZSTD
 from rollq.wire.messages import Error, NotLeader, Welcome
@@ -35,6 +36,8 @@ from rollq.wire.messages import Error, NotLeader, Welcome
 log = logging.getLogger("rollq.blobs")
 
 Greeting: TypeAlias = Welcome | NotLeader | Error
+
+EVERYWHERE = (MEMBER, READER)  # who may come to any member
 
 
 class Store(Protocol):
@@ -60,6 +63,8 @@ class BlobServer:
             so; what it raises is told instead. Members ask for their own copy alone.
         is_busy: Whether there is work that must not wait: blobs then take less of the machine.
             Called from threads.
+        heal: Brings back a blob that is not here or may be rotten, if that can be done. Awaited
+            before a client or worker is told that there is none.
     """
 
     def __init__(
@@ -68,14 +73,18 @@ class BlobServer:
         greet: Callable[[HelloBlobs], Greeting],
         stored: Callable[[Digest], Awaitable[None]] | None = None,
         is_busy: Callable[[], bool] | None = None,
+        heal: Callable[[Digest], Awaitable[None]] | None = None,
     ) -> None:
         self.store = store
         self.stored = stored
         self.is_busy = is_busy
-        self.uploads: Turns[Digest, tuple[Session, int]] = Turns(BLOB_UPLOADS_MAX)
+        self.heal = heal
+        # Who fetches a blob from elsewhere takes part as well, so that it does not come twice.
+        self.uploads: Turns[Digest, object] = Turns(BLOB_UPLOADS_MAX)
         self.downloads: Turns[tuple[Session, int], tuple[Session, int]] = Turns(BLOB_DOWNLOADS_MAX)
         self._greet = greet
         self._sessions: dict[Link, Session] = {}
+        self._healing: dict[Digest, asyncio.Task[None]] = {}
         self._pool: ThreadPoolExecutor | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -96,6 +105,8 @@ class BlobServer:
             self.closed(link, "the server stops")
         for session in sessions:
             await session.settle()
+        for task in list(self._healing.values()):
+            task.cancel()
         await asyncio.get_running_loop().run_in_executor(None, pool.shutdown)
 
     def __contains__(self, link: Link) -> bool:
@@ -115,6 +126,35 @@ class BlobServer:
         if session is not None:
             log.debug("blobs: %s is gone: %s", link.address, reason)
             session.end()
+
+    def healing(self, digest: Digest) -> asyncio.Task[None] | None:
+        """What is being done for a blob that is missed or doubted, if anything is."""
+        return self._healing.get(digest)
+
+    def start_healing(self, digest: Digest) -> asyncio.Task[None] | None:
+        """Look after a blob; once at a time. None if that cannot be done here."""
+        if self.heal is None or self._pool is None:
+            return None
+        if digest not in self._healing:
+            if len(self._healing) >= BLOB_DOWNLOADS_MAX:
+                return None
+            task = asyncio.ensure_future(self._heal(self.heal, digest))
+            self._healing[digest] = task
+            task.add_done_callback(lambda _: self._healing.pop(digest))
+        return self._healing[digest]
+
+    async def _heal(self, heal: Callable[[Digest], Awaitable[None]], digest: Digest) -> None:
+        try:
+            await heal(digest)
+        except RollqError as error:
+            log.warning("blob %s cannot be brought back: %s", digest_to_text(digest), error)
+
+    def send_away(self, to: NotLeader) -> None:
+        """This member does not lead any more: what clients and workers give belongs elsewhere."""
+        for link, session in list(self._sessions.items()):
+            if session.who not in EVERYWHERE:
+                link.send(to)
+                link.close("not the leader any more")
 
     def _welcome(self, link: Link, hello: Message) -> None:
         if self._pool is None or not isinstance(hello, HelloBlobs):
@@ -152,9 +192,10 @@ class Session(Carrier):
     ) -> None:
         super().__init__(link, ServerMachine(), pool, packs=packs, is_busy=server.is_busy)
         self._server = server
-        self._stored = None if who == MEMBER else server.stored
+        self.who = who
+        self._is_member = who == MEMBER
         self._digests: dict[int, Digest] = {}
-        self._vouching: dict[int, asyncio.Task[None]] = {}
+        self._waits: dict[int, asyncio.Task[None]] = {}
 
     def hear(self, messages: Sequence[Message]) -> None:
         """The peer said something."""
@@ -189,13 +230,15 @@ class Session(Carrier):
             self._server.uploads.enter(order.digest, (self, order.number), start)
         elif isinstance(order, Open):
             me = (self, order.number)
-            self._server.downloads.enter(me, me, partial(self._open, order))
+            self._server.downloads.enter(me, me, partial(self._open, order, None))
         elif isinstance(order, Commit):
             digest = self._digests[order.number]
             self.commit(order, digest, partial(self._committed, order.number))
         elif isinstance(order, Vouch):
             task = self._loop.create_task(self._vouch(order))
-            self._vouching[order.number] = task
+            self._waits[order.number] = task
+        elif isinstance(order, Doubt):
+            self._server.start_healing(order.digest)
         elif isinstance(order, Close):
             self._close(order.number)
         elif isinstance(order, Look):
@@ -212,16 +255,10 @@ class Session(Carrier):
 
     def _begin(self, order: Begin) -> None:
         def task() -> int:
-            size = self._server.store.size(order.digest)
-            if size is None:
+            if self._server.store.size(order.digest) != order.size:
                 sink = self._server.store.begin(order.digest, order.size)
                 self.things[order.number] = sink
                 return sink.offset
-            if size != order.size:
-                name = digest_to_text(order.digest)
-                raise RemoteError(
-                    ErrorCode.BLOB_CORRUPT, f"blob {name} has {size} bytes, not {order.size}"
-                )
             return COMPLETE
 
         def begun(offset: int) -> None:
@@ -231,19 +268,43 @@ class Session(Carrier):
 
         self.work(order.number, order.digest, task, begun)
 
-    def _open(self, order: Open) -> None:
+    def _open(self, order: Open, healed: asyncio.Task[None] | None) -> None:
+        """Open it, or have it healed first, and then open it whatever came of that."""
+        healing = None if healed is not None else self._server.healing(order.digest)
+        if healing is not None and not self._is_member:
+            self._open_later(order, healing)
+            return
+
         def task() -> int:
             try:
                 source = self._server.store.open(order.digest)
-            except FileNotFoundError:
-                raise _missing(order.digest) from None
+            except StateError as error:
+                if error.code is not ErrorCode.BLOB_MISSING:
+                    raise
+                return MISSING
             self.things[order.number] = source
             return source.size
 
         def opened(size: int) -> None:
-            self.machine.opened(order.number, order.digest, size)
+            if size != MISSING:
+                self.machine.opened(order.number, order.digest, size)
+                return
+            heals = healed is None and not self._is_member
+            healing = self._server.start_healing(order.digest) if heals else None
+            if healing is not None:
+                self._open_later(order, healing)
+            else:
+                self.machine.failed(order.number, order.digest, blob_missing(order.digest))
 
         self.work(order.number, order.digest, task, opened)
+
+    def _open_later(self, order: Open, healing: asyncio.Task[None]) -> None:
+        async def wait() -> None:
+            await asyncio.wait((healing,))
+            self._waits.pop(order.number, None)
+            self._open(order, healing)
+
+        self._waits[order.number] = self._loop.create_task(wait())
 
     def _committed(self, number: int, _: None) -> None:
         self.machine.committed(number)
@@ -252,17 +313,17 @@ class Session(Carrier):
 
     async def _vouch(self, order: Vouch) -> None:
         try:
-            if self._stored is not None:
-                await self._stored(order.digest)
+            if self._server.stored is not None and not self._is_member:
+                await self._server.stored(order.digest)
         except Exception as error:
             self.machine.failed(order.number, order.digest, as_rollq_error(error, order.digest))
         else:
             self.machine.vouched(order.number)
-        self._vouching.pop(order.number, None)
+        self._waits.pop(order.number, None)
         self.pump()
 
     def _close(self, number: int) -> None:
-        task = self._vouching.pop(number, None)
+        task = self._waits.pop(number, None)
         if task is not None:
             task.cancel()
         self.close(number)
@@ -284,7 +345,3 @@ class Session(Carrier):
     def _listen(self) -> None:
         if not self.machine.is_busy:
             self.link.resume()
-
-
-def _missing(digest: Digest) -> RollqError:
-    return StateError(ErrorCode.BLOB_MISSING, f"no blob {digest_to_text(digest)}")

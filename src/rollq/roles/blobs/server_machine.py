@@ -19,6 +19,7 @@ from rollq.roles.blobs.machine import Machine
 from rollq.roles.blobs.orders import (
     Begin,
     Close,
+    Doubt,
     Look,
     Open,
     Say,
@@ -204,6 +205,8 @@ class ServerMachine(Machine):
 
     def _drop(self, message: BlobDrop) -> None:
         digest = message.digest
+        if message.error == ErrorCode.BLOB_CORRUPT and digest not in self._puts:
+            self._orders.append(Doubt(digest))
         if digest in self._puts:
             self._end_put(self._puts[digest])
         departure = self._sending.get(digest)

@@ -21,7 +21,7 @@ from rollq.base.limits import OWED_AHEAD_BYTES_MAX, STOP_MS_MAX, TURNS_MS_MAX
 from rollq.net.link import DEFAULT_LIMITS, Link, LinkLimits
 from rollq.net.listener import Listener
 from rollq.raft.types import RaftMessage, Role
-from rollq.roles.member.blobs import MemberBlobs
+from rollq.roles.member.blobs.member import MemberBlobs
 from rollq.roles.member.driver import Driver
 from rollq.roles.member.news import News
 from rollq.roles.member.outputs import CloseSession, ToPeer, ToSession
@@ -94,8 +94,8 @@ class MemberNode:
             self._disk.close()
             self._persist.shutdown()
             raise
-        blobs.server.start()
-        driver.office.has_room = self._has_room
+        blobs.start()
+        driver.office.has_room, driver.office.blobs = self._has_room, blobs.knowledge
         self._driver, self._blobs = driver, blobs
         self._snapshots = SnapshotRunner(driver, self._disk, self._persist, self._snapshot_over)
         self._tick_at = self._loop.time()
@@ -204,6 +204,7 @@ class MemberNode:
                     break
             self._send()
             self._snapshots.maybe_begin()
+            self._follow_blobs()
         except Exception as error:
             self._fail(error)
             return
@@ -229,6 +230,7 @@ class MemberNode:
                 raise failure
             self.driver.finish(work)
             self._snapshots.maybe_begin()
+            self._follow_blobs()
         except Exception as error:
             self._fail(error)
             return
@@ -270,11 +272,15 @@ class MemberNode:
         gc.disable()
         try:
             driver = Driver(self.setup, self._disk, SystemClock(), SystemJitter(), _no_crash)
-            return driver, MemberBlobs(self._state_dir, self.setup.group, driver)
+            return driver, MemberBlobs(self.setup, self._state_dir, driver)
         finally:
             gc.freeze()
             gc.enable()
             trim_memory()  # a snapshot and a log were read
+
+    def _follow_blobs(self) -> None:
+        if self._blobs is not None:
+            self._blobs.follow()
 
     def _hello(self) -> LeaderHello:
         return self.driver.hello()

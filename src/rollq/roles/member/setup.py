@@ -4,9 +4,32 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rollq.base.limits import HOT_BODIES_BYTES_MAX, SEGMENT_BYTES
+from rollq.base.limits import (
+    BLOB_AGE_MS,
+    BLOB_EVICT_EVERY_MS,
+    BLOB_LEASE_MS,
+    BLOB_SCRUB_BYTES,
+    BLOB_SCRUB_EVERY_MS,
+    BLOB_SCRUB_ROUND_MS,
+    HOT_BODIES_BYTES_MAX,
+    SEGMENT_BYTES,
+)
 from rollq.history.retention import Retention
 from rollq.raft.node import RaftOptions
+
+
+@dataclass(slots=True, frozen=True)
+class BlobsSetup:
+    """Where blobs are kept, and what becomes of those that nothing refers to."""
+
+    url: str = ""  # of a store that all members share; else each has its own
+    bytes_max: int = 0  # of the own store; 0: no bound
+    age_ms: int = BLOB_AGE_MS  # since the last use; 0: they stay
+    lease_ms: int = BLOB_LEASE_MS
+    evict_every_ms: int = BLOB_EVICT_EVERY_MS
+    scrub_every_ms: int = BLOB_SCRUB_EVERY_MS
+    scrub_bytes: int = BLOB_SCRUB_BYTES
+    scrub_round_ms: int = BLOB_SCRUB_ROUND_MS
 
 
 @dataclass(slots=True, frozen=True)
@@ -23,3 +46,4 @@ class MemberSetup:
     segment_bytes: int = SEGMENT_BYTES
     retention: Retention = field(default_factory=Retention)  # of history; by default all is kept
     hot_bytes_max: int = HOT_BODIES_BYTES_MAX  # bodies of waiting jobs beyond it are on disk
+    blobs: BlobsSetup = field(default_factory=BlobsSetup)

@@ -1,0 +1,82 @@
+"""What the leader knows of the content of others: which blobs a majority has promised to keep.
+
+Pure. A promise is a lease that a member gives with its answer; it counts here for a part of its
+time only, so that it holds when the command that relies on it is applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from rollq.base.digests import Digest
+from rollq.base.ids import MemberId
+from rollq.base.jobs import BlobRef
+from rollq.base.limits import BLOB_BOOK_MAX
+from rollq.grid.state import GridState
+
+
+class Book:
+    """Blobs that a majority of these voters holds, for how long. The oldest entry gives way."""
+
+    def __init__(self, count_max: int = BLOB_BOOK_MAX) -> None:
+        self._count_max = count_max
+        self._voters: tuple[MemberId, ...] = ()
+        self._held: dict[Digest, tuple[int, int]] = {}  # size, and until when in ms
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def vouch(self, digest: Digest, size: int, until_ms: int, voters: tuple[MemberId, ...]) -> None:
+        """A majority of the voters holds it until then."""
+        self._follow(voters)
+        self._held.pop(digest, None)
+        if len(self._held) >= self._count_max:
+            del self._held[next(iter(self._held))]
+        self._held[digest] = (size, until_ms)
+
+    def holds(self, ref: BlobRef, now_ms: int, voters: tuple[MemberId, ...]) -> bool:
+        """Whether a majority is known to hold it, in this size."""
+        self._follow(voters)
+        size, until_ms = self._held.get(ref.digest, (-1, 0))
+        return size == ref.size and now_ms < until_ms
+
+    def forget(self, digest: Digest) -> None:
+        """Somebody has lost it."""
+        self._held.pop(digest, None)
+
+    def _follow(self, voters: tuple[MemberId, ...]) -> None:
+        """A majority of others is another majority."""
+        if voters != self._voters:
+            self._voters = voters
+            self._held.clear()
+
+
+class GroupKnowledge:
+    """A `BlobKnowledge`: what the state refers to was held by a majority and is pinned since; all
+    else must be in the book. What is not is looked for, so that a later try may succeed."""
+
+    def __init__(
+        self,
+        book: Book,
+        state: Callable[[], GridState],
+        voters: Callable[[], tuple[MemberId, ...]],
+        now_ms: Callable[[], int],
+        look_for: Callable[[Digest], None],
+    ) -> None:
+        self._book = book
+        self._state = state
+        self._voters = voters
+        self._now_ms = now_ms
+        self._look_for = look_for
+
+    def lacking(self, refs: Iterable[BlobRef]) -> list[Digest]:
+        """Those that too few members are known to hold."""
+        known, voters, now_ms = self._state().blobs, self._voters(), self._now_ms()
+        lacking = [
+            ref.digest
+            for ref in refs
+            if ref.digest not in known and not self._book.holds(ref, now_ms, voters)
+        ]
+        for digest in lacking:
+            self._look_for(digest)
+        return lacking

@@ -1,0 +1,190 @@
+"""Blobs between members: the leader gives copies to the others, and whoever lacks one takes it.
+
+All of it runs on the loop; disk work is done on one pool of threads for all peers. Each peer has a
+link for blobs of its own, opened when it is needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from rollq.base.digests import Digest, digest_to_text
+from rollq.base.errors import DiskError, ErrorCode, RollqError, StateError
+from rollq.base.ids import MemberId
+from rollq.base.limits import BLOB_BEHIND_MAX, BLOB_PEER_PATIENCE_MS
+from rollq.raft.types import Member
+from rollq.roles.blobs.client import BlobClient
+from rollq.roles.blobs.turns import Turns
+from rollq.roles.member.blobs.shelf import Shelf
+from rollq.store.blobs.failures import blob_missing
+from rollq.wire.blob_messages import MEMBER
+
+log = logging.getLogger("rollq.blobs")
+
+
+class Copies:
+    """Moves blobs between this member and the others. `stop` may be called twice.
+
+    Args:
+        shelf: Our own.
+        group: Its name.
+        me: Our id, by which the others are told from us.
+        voters: Who votes now.
+        turns: Of all that comes into our store, so that no blob comes twice.
+        pool: Threads for disk work.
+        is_busy: Whether jobs come and go: then blobs take less of the machine.
+    """
+
+    def __init__(
+        self,
+        *,
+        shelf: Shelf,
+        group: str,
+        me: Callable[[], MemberId],
+        voters: Callable[[], tuple[Member, ...]],
+        turns: Turns[Digest, object],
+        pool: ThreadPoolExecutor,
+        is_busy: Callable[[], bool],
+    ) -> None:
+        self._shelf = shelf
+        self._group = group
+        self._me = me
+        self._voters = voters
+        self._turns = turns
+        self._peers: dict[str, BlobClient] = {}
+        self._behind: dict[str, int] = {}  # copies that are owed to a peer
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._pool = pool
+        self._is_busy = is_busy
+
+    async def stop(self) -> None:
+        """Hang up; what is under way ends with an error."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        peers, self._peers = list(self._peers.values()), {}
+        for peer in peers:
+            await peer.stop()
+
+    async def spread(self, digest: Digest) -> None:
+        """Give a blob of ours to all other voters; returns when a majority holds it, and the rest
+        gets it in the background, or later fetches what it turns out to need.
+
+        Raises:
+            RollqError: NOT_READY if too few are there, OVERLOADED, DISK_FULL, BLOB_CORRUPT if our
+                copy is rotten.
+        """
+        voters = self._voters()
+        others = [voter for voter in voters if voter.id != self._me()]
+        wanted = len(voters) // 2 + 1 - (len(voters) - len(others))
+        if wanted <= 0:
+            return
+        tasks = [
+            self._start(voter.address, digest)
+            for voter in others
+            if self._behind.get(voter.address, 0) < BLOB_BEHIND_MAX
+        ]
+        if len(tasks) < wanted:
+            raise StateError(
+                ErrorCode.OVERLOADED, "the other members do not keep up with blobs", "send it again"
+            )
+        failures: list[BaseException] = []
+        for given in asyncio.as_completed(tasks):
+            try:
+                await given
+            except RollqError as error:
+                failures.append(error)
+                if len(tasks) - len(failures) < wanted:
+                    raise _too_few(digest, failures, len(voters)) from None
+            else:
+                wanted -= 1
+                if not wanted:
+                    return
+
+    async def take(self, digest: Digest, size: int | None = None) -> None:
+        """Bring a blob into our store, from whichever member has it whole.
+
+        Raises:
+            RollqError: of the last member that was asked; BLOB_MISSING if there is nobody to ask.
+        """
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def begin() -> None:
+            if not turn.done():
+                turn.set_result(None)
+
+        self._turns.enter(digest, turn, begin)
+        try:
+            await turn
+            await self._take(digest, size)
+        finally:
+            self._turns.leave(digest, turn)
+
+    # --- helpers
+
+    async def _take(self, digest: Digest, size: int | None) -> None:
+        loop = asyncio.get_running_loop()
+        if await loop.run_in_executor(self._pool, self._shelf.size, digest) is not None:
+            return
+        others = [voter.address for voter in self._voters() if voter.id != self._me()]
+        secrets.SystemRandom().shuffle(others)  # a newcomer burdens all of them alike
+        failure: RollqError = blob_missing(digest)
+        for address in others:
+            try:
+                await self._peer(address).fetch(digest, self._shelf, size)
+            except RollqError as error:
+                log.info("blob %s from %s: %s", digest_to_text(digest), address, error)
+                failure = error
+                if isinstance(error, DiskError):
+                    break
+            else:
+                log.info("blob %s is fetched from %s", digest_to_text(digest), address)
+                return
+        raise failure
+
+    def _start(self, address: str, digest: Digest) -> asyncio.Task[None]:
+        self._behind[address] = self._behind.get(address, 0) + 1
+        task = asyncio.get_running_loop().create_task(self._give(address, digest))
+        self._tasks[task] = None
+        task.add_done_callback(partial(self._given, address))
+        return task
+
+    async def _give(self, address: str, digest: Digest) -> None:
+        await self._peer(address).give(digest, partial(self._shelf.open, digest))
+
+    def _given(self, address: str, task: asyncio.Task[None]) -> None:
+        del self._tasks[task]
+        self._behind[address] -= 1
+        if not task.cancelled() and task.exception() is not None:
+            log.info("a copy for %s: %s", address, task.exception())
+
+    def _peer(self, address: str) -> BlobClient:
+        peer = self._peers.get(address)
+        if peer is None:
+            patience_s = BLOB_PEER_PATIENCE_MS / 1000
+            peer = BlobClient(
+                [address], self._group, MEMBER, patience_s, pool=self._pool, is_busy=self._is_busy
+            )
+            self._peers[address] = peer
+        return peer
+
+
+def _too_few(digest: Digest, failures: list[BaseException], voters: int) -> RollqError:
+    """What to tell somebody whose blob too few members could take."""
+    text = f"blob {digest_to_text(digest)} is not on a majority of {voters} members: " + "; ".join(
+        str(error) for error in failures
+    )
+    for error in failures:
+        if isinstance(error, RollqError) and error.code in TELLING:
+            return type(error)(error.code, text, error.hint)
+    return StateError(ErrorCode.NOT_READY, text, "send it again when a majority is up")
+
+
+# Failures that waiting does not mend.
+TELLING = frozenset((ErrorCode.DISK_FULL, ErrorCode.BLOB_CORRUPT))

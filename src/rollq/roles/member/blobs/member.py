@@ -1,0 +1,281 @@
+"""The blobs of a member, as the node sees them: a store, a server, copies, care.
+
+What a client or worker gives goes to the leader, which says that it is stored when a majority of
+the voters holds it. A command that names blobs is proposed only then too. So whatever the applied
+state refers to survives the loss of any minority, and a member that lacks some of it fetches it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from rollq.base.digests import Digest, digest_to_text
+from rollq.base.errors import ErrorCode, RollqError, StateError
+from rollq.base.ids import NIL_ID, MemberId
+from rollq.base.limits import BLOB_LOOKS_MAX
+from rollq.net.link import Link
+from rollq.raft.types import Member, Role
+from rollq.roles.blobs.carrier import make_pool
+from rollq.roles.blobs.server import EVERYWHERE, BlobServer, Greeting
+from rollq.roles.member.blobs.book import Book, GroupKnowledge
+from rollq.roles.member.blobs.care import Care
+from rollq.roles.member.blobs.copies import Copies
+from rollq.roles.member.blobs.shelf import Shelf
+from rollq.roles.member.driver import Driver
+from rollq.roles.member.setup import MemberSetup
+from rollq.store.blobs.failures import blob_missing
+from rollq.store.blobs.keeper import Keeper
+from rollq.store.blobs.local import FOLDER, LocalBlobs
+from rollq.store.blobs.protocol import BlobStore
+from rollq.store.blobs.remote import FsspecBlobs
+from rollq.wire.blob_messages import HelloBlobs
+from rollq.wire.compact import Message
+from rollq.wire.compression import ZSTD
+from rollq.wire.messages import Error, NotLeader, Welcome
+
+T = TypeVar("T")
+
+BUSY_MS = 250
+STAGING = "staging"  # below the folder of blobs: what comes in for a shared store
+
+
+class MemberBlobs:
+    """Made on a thread: that opens the store and looks through it. Then `start`, on the loop."""
+
+    def __init__(self, setup: MemberSetup, state_dir: Path, driver: Driver) -> None:
+        self._setup = setup.blobs
+        self._group = setup.group
+        self._driver = driver
+        self._now_ms = steady_clock()
+        self._started_ms = self._now_ms()
+        self._state = driver.state
+        self._store, keeper = self._open(state_dir / FOLDER)
+        self._shelf = Shelf(self._store, keeper, self._setup.lease_ms, self._now_ms)
+        self.server = BlobServer(self._shelf, self._greet, self._stored, self._is_busy, self._heal)
+        self._book = Book()
+        self.knowledge = GroupKnowledge(
+            self._book, lambda: driver.state, self._voter_ids, self._now_ms, self._look_for
+        )
+        self._keeper = keeper
+        self._term_seen = 0
+        self._applied_index = 0
+        self._busy_until_ms = 0
+        self._led = False
+        self._securing: dict[Digest, asyncio.Task[None]] = {}
+        self._pool: ThreadPoolExecutor | None = None
+        self._care: Care | None = None
+
+    def start(self) -> None:
+        """Serve, copy and look after blobs from now on."""
+        self._pool = make_pool()
+        self._copies = Copies(
+            shelf=self._shelf,
+            group=self._group,
+            me=lambda: self._driver.raft.member_id,
+            voters=self._voters,
+            turns=self.server.uploads,
+            pool=self._pool,
+            is_busy=self._is_busy,
+        )
+        if self._keeper is not None:
+            self._care = Care(
+                setup=self._setup,
+                store=self._store,
+                keeper=self._keeper,
+                copies=self._copies,
+                may_evict=self._may_evict,
+                lost=self._book.forget,
+                now_ms=self._now_ms,
+            )
+            self._care.start()
+        self.server.start()
+
+    async def stop(self) -> None:
+        """Finish what is being written, and close. Twice is no error."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            if self._care is not None:
+                await self._care.stop()
+            tasks = list(self._securing.values())
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self.server.stop()
+            await self._copies.stop()
+            await asyncio.get_running_loop().run_in_executor(None, pool.shutdown)
+        self._store.close()
+
+    def takes(self, link: Link, messages: Sequence[Message]) -> bool:
+        """Whether a link is for blobs; what came on it is dealt with then."""
+        if link not in self.server and not isinstance(messages[0], HelloBlobs):
+            return False
+        self.server.hear(link, messages)
+        return True
+
+    def follow(self) -> None:
+        """After every turn: pin what the state refers to by now, and serve as who we are."""
+        leads = self._driver.raft.role is Role.LEADER
+        if self._led and not leads:
+            self.server.send_away(self._not_leader())
+        self._led = leads
+        if self._keeper is not None:
+            self._follow_state(self._keeper)
+
+    # --- the store and its books
+
+    def _open(self, folder: Path) -> tuple[BlobStore, Keeper | None]:
+        if self._setup.url:
+            return FsspecBlobs(self._setup.url, folder / STAGING), None
+        store = LocalBlobs(folder)
+        try:
+            keeper = Keeper(store, ((digest, 1) for digest in self._state.blobs))
+        except BaseException:
+            store.close()
+            raise
+        self._state.blob_news = []
+        return store, keeper
+
+    def _follow_state(self, keeper: Keeper) -> None:
+        state = self._driver.state
+        lacks = False
+        if state is not self._state:  # a snapshot of the leader's took its place
+            self._state = state
+            state.blob_news = []
+            keeper.repin(((digest, 1) for digest in state.blobs), self._now_ms())
+            lacks = True
+        elif state.blob_news:
+            news, state.blob_news = state.blob_news, []
+            now_ms = self._now_ms()
+            for digest, is_referred_to in news:
+                if is_referred_to:
+                    keeper.pin(digest)
+                    lacks = lacks or not keeper.holds(digest)
+                else:
+                    keeper.unpin(digest, now_ms)
+        if lacks and self._care is not None:
+            self._care.wake()
+
+    def _may_evict(self) -> bool:
+        """Leases are forgotten by a process that ends, and a command may be agreed on that has not
+        come here: so not soon after a start, nor out of touch with the leader, nor behind it."""
+        raft = self._driver.raft
+        is_settled = bool(raft.leader_id) and raft.term == self._term_seen
+        self._term_seen = raft.term
+        return (
+            is_settled
+            and self._driver.state.applied_index >= raft.commit
+            and self._now_ms() >= self._started_ms + self._setup.lease_ms
+        )
+
+    # --- what the server asks
+
+    def _greet(self, hello: HelloBlobs) -> Greeting:
+        raft = self._driver.raft
+        if hello.group not in ("", self._group):
+            return Error(
+                NIL_ID,
+                ErrorCode.BAD_HANDSHAKE,
+                f"this is the group {self._group!a}, not {hello.group[:64]!a}",
+                "check the addresses of the members",
+            )
+        if hello.who not in EVERYWHERE and raft.role is not Role.LEADER:
+            return self._not_leader()
+        features = (ZSTD,) if ZSTD in hello.features else ()
+        return Welcome(self._group, raft.member_id, features)
+
+    async def _stored(self, digest: Digest) -> None:
+        """A blob is in our store; returns when a majority has it."""
+        self._must_lead(digest)
+        await self._secure(digest)
+        self._must_lead(digest)
+
+    async def _heal(self, digest: Digest) -> None:
+        """Somebody misses a blob, or says that ours is rotten."""
+        if not await self._on_pool(lambda: self._shelf.is_sound(digest)):
+            self._book.forget(digest)
+            if self._keeper is not None:
+                await self._copies.take(digest)
+
+    def _is_busy(self) -> bool:
+        """Whether commands were applied a moment ago: jobs come and go. On any thread."""
+        now_ms = self._now_ms()
+        applied_index = self._driver.state.applied_index
+        if applied_index != self._applied_index:
+            self._applied_index = applied_index
+            self._busy_until_ms = now_ms + BUSY_MS
+        return now_ms < self._busy_until_ms
+
+    # --- what the leader promises
+
+    def _look_for(self, digest: Digest) -> None:
+        """A command names what nobody is known to hold; the next one may have more luck."""
+        if self._pool is not None and len(self._securing) < BLOB_LOOKS_MAX:
+            self._secure(digest)
+
+    def _secure(self, digest: Digest) -> asyncio.Future[None]:
+        """See to it that a majority holds a blob; once at a time, whoever waits for it."""
+        task = self._securing.get(digest)
+        if task is None:
+            task = asyncio.get_running_loop().create_task(self._spread(digest))
+            self._securing[digest] = task
+            task.add_done_callback(lambda over: self._secured(digest, over))
+        return asyncio.shield(task)
+
+    def _secured(self, digest: Digest, task: asyncio.Task[None]) -> None:
+        del self._securing[digest]
+        if not task.cancelled():
+            task.exception()  # told to whoever waits, if anybody does
+
+    async def _spread(self, digest: Digest) -> None:
+        until_ms = self._now_ms() + self._setup.lease_ms // 2
+        voters = self._voter_ids()
+        size = await self._on_pool(lambda: self._shelf.size(digest))
+        if self._keeper is not None:
+            if size is None:
+                await self._copies.take(digest)
+                size = await self._on_pool(lambda: self._shelf.size(digest))
+            try:
+                await self._copies.spread(digest)
+            except RollqError as error:
+                if error.code is ErrorCode.BLOB_CORRUPT:
+                    await self._must_be_sound(digest)
+                raise
+        if size is None:
+            raise blob_missing(digest)
+        self._book.vouch(digest, size, until_ms, voters)
+
+    async def _must_be_sound(self, digest: Digest) -> None:
+        if not await self._on_pool(lambda: self._shelf.is_sound(digest)):
+            text = f"the copy of {digest_to_text(digest)} here was rotten"
+            raise StateError(ErrorCode.NOT_READY, text, "upload it again")
+
+    def _must_lead(self, digest: Digest) -> None:
+        if self._driver.raft.role is not Role.LEADER:
+            text = f"the leader changed while {digest_to_text(digest)} came"
+            raise StateError(ErrorCode.NOT_LEADER, text, "ask the leader")
+
+    # --- helpers
+
+    def _not_leader(self) -> NotLeader:
+        raft = self._driver.raft
+        return NotLeader(raft.leader_address, tuple(one.address for one in raft.config.voters))
+
+    def _voters(self) -> tuple[Member, ...]:
+        return self._driver.raft.config.voters
+
+    def _voter_ids(self) -> tuple[MemberId, ...]:
+        return tuple(voter.id for voter in self._driver.raft.config.voters)
+
+    async def _on_pool(self, task: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, task)
+
+
+def steady_clock() -> Callable[[], int]:
+    """Milliseconds since 1970 as it was when this began; a clock that is set changes nothing."""
+    ahead_ns = time.time_ns() - time.monotonic_ns()
+    return lambda: (time.monotonic_ns() + ahead_ns) // 1_000_000

@@ -1,0 +1,116 @@
+"""A member's own store with its books: whatever is asked for, brought or read is leased.
+
+Called from threads. What this says to be here stays here for the time of a lease, and whoever asks
+may rely on that; what the state refers to stays as long as it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from rollq.base.digests import Digest
+from rollq.base.errors import ErrorCode, StateError
+from rollq.store.blobs.incoming import Incoming
+from rollq.store.blobs.keeper import Keeper
+from rollq.store.blobs.protocol import BlobStore, Reader
+
+
+class Shelf:
+    """What a server and a fetcher need of a store, with a keeper beside it.
+
+    Args:
+        store: Where blobs are.
+        keeper: Its books; None if this member does not decide what may go, as in a shared store.
+        lease_ms: How long what is asked for or brought stays, if nothing refers to it.
+        now_ms: The time; never set back.
+    """
+
+    def __init__(
+        self, store: BlobStore, keeper: Keeper | None, lease_ms: int, now_ms: Callable[[], int]
+    ) -> None:
+        self.store = store
+        self.keeper = keeper
+        self._lease_ms = lease_ms
+        self._now_ms = now_ms
+
+    def size(self, digest: Digest) -> int | None:
+        """Its bytes, and it stays for the time of a lease."""
+        size = self.store.size(digest)
+        if self.keeper is None:
+            return size
+        if size is None:
+            if self.keeper.holds(digest):
+                self.keeper.lost(digest)  # somebody else took it away
+            return None
+        return size if self._lease(digest, size) else None
+
+    def begin(self, digest: Digest, size: int) -> ShelfSink:
+        """Take a blob. What has its name and another size is looked at first."""
+        if self.store.size(digest) not in (None, size):
+            self.is_sound(digest)
+        return ShelfSink(self.store.begin(digest, size), partial(self._stored, digest, size))
+
+    def open(self, digest: Digest) -> Reader:
+        """To read from it. Raises StateError BLOB_MISSING."""
+        try:
+            reader = self.store.open(digest)
+        except StateError:
+            if self.keeper is not None:
+                self.keeper.lost(digest)
+            raise
+        if self.keeper is not None:
+            self.keeper.touched(digest, self._now_ms())
+        return reader
+
+    def is_sound(self, digest: Digest) -> bool:
+        """Whether it is here and whole; a rotten one is set aside."""
+        try:
+            if self.store.verify(digest):
+                return True
+        except StateError as error:
+            if error.code is not ErrorCode.BLOB_MISSING:
+                raise
+        if self.keeper is not None:
+            self.keeper.lost(digest)
+        return False
+
+    def _stored(self, digest: Digest, size: int) -> None:
+        if self.keeper is not None and not self._lease(digest, size):
+            raise StateError(
+                ErrorCode.NOT_READY, f"the blob {digest.hex()} was just cleared away", "try again"
+            )
+
+    def _lease(self, digest: Digest, size: int) -> bool:
+        """Keep what was seen in the store; False if it went meanwhile."""
+        assert self.keeper is not None
+        now_ms = self._now_ms()
+        if not self.keeper.holds(digest) and not self.keeper.stored(digest, size, now_ms):
+            return False
+        return self.keeper.lease(digest, now_ms + self._lease_ms)
+
+
+class ShelfSink:
+    """A blob that comes in, and gets into the books when it is whole."""
+
+    def __init__(self, incoming: Incoming, stored: Callable[[], None]) -> None:
+        self._incoming = incoming
+        self._stored = stored
+
+    @property
+    def offset(self) -> int:
+        """How much of it is there."""
+        return self._incoming.offset
+
+    def write(self, data: bytes) -> None:
+        """Add bytes."""
+        self._incoming.write(data)
+
+    def commit(self) -> None:
+        """Verify and keep it."""
+        self._incoming.commit()
+        self._stored()
+
+    def close(self) -> None:
+        """Write no more; what is there is kept for another time."""
+        self._incoming.close()
