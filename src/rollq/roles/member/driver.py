@@ -31,7 +31,7 @@ from rollq.roles.member import membership
 from rollq.roles.member.gateway import Gateway
 from rollq.roles.member.held import Held
 from rollq.roles.member.leadership import Leadership
-from rollq.roles.member.outputs import ClosePeer, CloseSession, Output, Outputs
+from rollq.roles.member.outputs import ClosePeer, Output, Outputs
 from rollq.roles.member.peers import Peers
 from rollq.roles.member.recovery import recover, start_of_cluster
 from rollq.roles.member.rollcall import Phase, older_copy
@@ -395,4 +395,4 @@ class Driver:
         members = tuple(member.address for member in self.raft.config.voters)
         leader = self.raft.leader_address if self.raft.role is not Role.LEADER else ""
         self._outputs.mail(session).append(NotLeader(leader, members))
-        self._outputs.append(CloseSession(session, "not the leader"))
+        self._outputs.close(session, "not the leader")

@@ -39,7 +39,7 @@ from rollq.raft.types import Config
 from rollq.roles.member.cache_relay import CacheRelay
 from rollq.roles.member.caches import CacheDesk
 from rollq.roles.member.knowledge import AllHeld, BlobKnowledge
-from rollq.roles.member.outputs import CloseSession, Outputs
+from rollq.roles.member.outputs import Outputs
 from rollq.roles.member.proposals import ACK, REQUEST, Origin, Proposals
 from rollq.roles.member.replica import Replica
 from rollq.roles.member.sessions import ClientSession, Sessions, WorkerNames, WorkerSession
@@ -174,7 +174,7 @@ class Leadership:
         if isinstance(gone, WorkerSession):
             self.dispatcher.close_worker(gone.worker_id)
             self.expiry.worker_vanished(gone.worker_id, gone.incarnation, self.clock.now_ms())
-        self._outputs.append(CloseSession(number, reason))
+        self._outputs.close(number, reason)
 
     def grant(self, session: WorkerSession, count: int) -> None:
         """A worker can take this many more."""

@@ -50,9 +50,14 @@ class Outputs:
         self._all: list[Output] = []
         self._mail: dict[int, list[MemberMessage]] = {}
 
-    def append(self, output: ToPeer | ClosePeer | CloseSession) -> None:
-        """Say something to a member, or end a link."""
+    def append(self, output: ToPeer | ClosePeer) -> None:
+        """Say something to a member, or end a link to one."""
         self._all.append(output)
+
+    def close(self, session: int, reason: str) -> None:
+        """End a session with what it was told so far; what is put into its mail now is lost."""
+        self._all.append(CloseSession(session, reason))
+        self._mail[session] = []
 
     def mail(self, session: int) -> list[MemberMessage]:
         """Where to put what a session is to be told in this turn."""
