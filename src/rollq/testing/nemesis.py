@@ -93,13 +93,11 @@ class Nemesis:
         damaged = [member for member in cluster.members if member.damaged]
         if len(damaged) + 1 > (len(cluster.members) - 1) // 2 or not cluster.all_voters():
             return None
-        whole = [
-            member
-            for member in cluster.members
-            if cluster.is_whole(member)
-            and any(other is not member and holds_history(other) for other in cluster.members)
-        ]
-        return self.chance.pick(whole) if whole else None
+        whole = [member for member in cluster.members if cluster.is_whole(member)]
+        known = [member for member in whole if holds_history(member)]
+        spared = known if len(known) == 1 else []
+        may = [member for member in whole if known and member not in spared]
+        return self.chance.pick(may) if may else None
 
 
 def is_present(member: SimMember) -> bool:
@@ -109,7 +107,7 @@ def is_present(member: SimMember) -> bool:
 
 
 def holds_history(member: SimMember) -> bool:
-    """Whether a member has every row up to what it applied, and none of them is rotten."""
+    """Whether a member that applied everything has every row of it, and none that is rotten."""
     driver = member.driver
     if driver is None or driver.replica.history.gaps(driver.state.applied_index):
         return False
