@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import shutil
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Any
@@ -156,6 +157,52 @@ def test_a_leader_that_is_killed_half_way_or_after_takes_nothing_with_it(tmp_pat
                 until(lambda: isinstance(refer(talker, next(numbers), later), wire.Accepted))
                 await client.fetch(ref.digest, tmp_path / "copy", ref.size)
                 assert (tmp_path / "copy").read_bytes() == data
+
+        run(story())
+
+
+def test_members_that_share_a_store_make_no_copies(tmp_path: Path) -> None:
+    url = f"file://{tmp_path / 'shared'}"
+    with Members(tmp_path, 3, blobs={"url": url}) as members:
+
+        async def story() -> None:
+            data = os.urandom(MIB)
+            ref = await put(members, data)
+            leader, talker = find_leader(members.addresses)
+            assert isinstance(refer(talker, 1, ref), wire.Accepted)
+            later = await put(members, b"not referred to")
+            members.at(leader).kill()
+            _, talker = find_leader(members.addresses)
+            numbers = iter(range(10, 1000))
+            until(lambda: isinstance(refer(talker, next(numbers), later), wire.Accepted))
+            for number, member in enumerate(followers(members, leader)):
+                assert await fetched(member.address, ref, tmp_path / f"{number}") == data
+            assert not holders(members, ref.digest)
+
+        run(story())
+
+
+def test_a_follower_without_room_is_done_without_and_two_are_told(tmp_path: Path) -> None:
+    with Members(tmp_path, 3) as members:
+        leader, talker = find_leader(members.addresses)
+        first, second = followers(members, leader)
+
+        async def story() -> None:
+            # A folder that cannot be written to stands for a disk that cannot.
+            for blocked in (first, second):
+                blocked.stop()
+                shutil.rmtree(blocked.state / "blobs" / "partial", ignore_errors=True)
+                (blocked.state / "blobs" / "partial").write_bytes(b"")
+                blocked.start()
+                if blocked is first:
+                    ref = await put(members, b"two of three")
+                    assert holders(members, ref.digest) == 2
+                    assert isinstance(refer(talker, 1, ref), wire.Accepted)
+            async with BlobClient([leader], "default", patience_s=1) as client:
+                with pytest.raises(RollqError) as caught:
+                    await client.put(b"one of three")
+            assert first.address in caught.value.message
+            assert isinstance(refer(talker, 2), wire.Accepted)
 
         run(story())
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from rollq.base.errors import DiskError, ErrorCode, LocalError
+from rollq.cli.amounts import AGES_S, SIZES, amount
 from rollq.cli.failures import EXIT_FOUND
 from rollq.cli.options import Json, Limit, StateDir
 
@@ -40,8 +41,6 @@ Store = Annotated[
     ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing; say what would be done.")]
-SIZES: Final = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
-AGES_S: Final = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 DAY_MS: Final = 86_400_000
 BEGINNING_MIN: Final = 4
 
@@ -201,8 +200,8 @@ def gc(
     from rollq.cli.output import write_json, write_line
     from rollq.store.blobs.keeper import Keeper
 
-    age_ms = _amount(older_than, AGES_S, "--older-than") * 1_000 if older_than else None
-    bytes_max = _amount(max_bytes, SIZES, "--max-bytes") if max_bytes else None
+    age_ms = amount(older_than, AGES_S, "--older-than") * 1_000 if older_than else None
+    bytes_max = amount(max_bytes, SIZES, "--max-bytes") if max_bytes else None
     evicts = age_ms is not None or bytes_max is not None
     if evicts and keep is None:
         raise LocalError(
@@ -363,16 +362,3 @@ def _digests_in(path: Path) -> list[Digest]:
     except (OSError, UnicodeDecodeError) as error:
         raise LocalError(ErrorCode.BAD_OPTIONS, f"cannot read {path}: {error}") from error
     return [digest_from_text(line.split()[0]) for line in text.splitlines() if line.split()]
-
-
-def _amount(text: str, units: dict[str, int], option: str) -> int:
-    unit = text.lstrip("0123456789")
-    digits = text.removesuffix(unit)
-    if not digits or unit not in units:
-        known = " ".join(filter(None, units))
-        raise LocalError(
-            ErrorCode.BAD_OPTIONS,
-            f"{option} {text!r} is no amount",
-            f"use a whole number, with a unit if you like: {known}",
-        )
-    return int(digits) * units[unit]

@@ -12,7 +12,7 @@ from rollq.base.errors import ErrorCode, LocalError
 from rollq.cli.options import Json
 
 if TYPE_CHECKING:
-    from rollq.roles.member.setup import MemberSetup
+    from rollq.roles.member.setup import BlobsSetup, MemberSetup
 
 EPILOG = """\b
 Examples:
@@ -81,6 +81,28 @@ HistoryMb = Annotated[
 HistoryDays = Annotated[
     int, typer.Option(min=0, metavar="DAYS", help="Days of history to keep; 0: all of it.")
 ]
+Blobs = Annotated[
+    str,
+    typer.Option(
+        envvar="ROLLQ_BLOBS",
+        metavar="URL",
+        help="Keep files in this store, the same for all members: s3://bucket/folder.",
+        show_default="below the state directory",
+    ),
+]
+BlobBytesMax = Annotated[
+    str,
+    typer.Option(
+        metavar="SIZE",
+        help="Files that nothing needs go when all take more; 0: they stay.",
+    ),
+]
+BlobAge = Annotated[
+    str,
+    typer.Option(
+        metavar="AGE", help="Files that nothing needs go so long after use; 0: they stay."
+    ),
+]
 LogLevel = Annotated[
     Level, typer.Option(envvar="ROLLQ_LOG_LEVEL", help="How much to log, on stderr.")
 ]
@@ -112,6 +134,9 @@ def leader(
     ] = 10_000,
     history_mb: HistoryMb = 0,
     history_days: HistoryDays = 0,
+    blobs: Blobs = "",
+    blob_bytes_max: BlobBytesMax = "0",
+    blob_age: BlobAge = "7d",
     log_level: LogLevel = Level.INFO,
     as_json: Json = False,
 ) -> None:
@@ -136,6 +161,7 @@ def leader(
         snapshot_entries=snapshot_entries,
         history_mb=history_mb,
         history_days=history_days,
+        blobs=_blobs(blobs, blob_bytes_max, blob_age),
     )
     set_up_logs(log_level.value, as_json=as_json)
     run(_serve(setup, host, port, state or Path("state") / str(port), as_json=as_json))
@@ -152,6 +178,7 @@ def _setup(
     snapshot_entries: int,
     history_mb: int,
     history_days: int,
+    blobs: BlobsSetup,
 ) -> MemberSetup:
     from rollq.history.retention import DAY_MS, Retention
     from rollq.net.dialer import split_address
@@ -185,7 +212,26 @@ def _setup(
         raft=options,
         snapshot_entries=snapshot_entries,
         retention=Retention(history_mb * 1_000_000, history_days * DAY_MS),
+        blobs=blobs,
     )
+
+
+def _blobs(url: str, bytes_max: str, age: str) -> BlobsSetup:
+    from rollq.cli.amounts import AGES_S, SIZES, amount
+    from rollq.roles.member.setup import BlobsSetup
+
+    setup = BlobsSetup(
+        url,
+        bytes_max=amount(bytes_max, SIZES, "--blob-bytes-max"),
+        age_ms=amount(age, AGES_S, "--blob-age") * 1_000,
+    )
+    if url and setup.bytes_max:
+        raise LocalError(
+            ErrorCode.BAD_SETUP,
+            "--blob-bytes-max is for a member's own files, and --blobs names a store of all",
+            "leave out one of the two; members do not clear a shared store away",
+        )
+    return setup
 
 
 def _address(host: str, port: int, advertise: str, *, has_peers: bool) -> str:

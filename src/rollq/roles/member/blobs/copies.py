@@ -156,13 +156,16 @@ class Copies:
         return task
 
     async def _give(self, address: str, digest: Digest) -> None:
-        await self._peer(address).give(digest, partial(self._shelf.open, digest))
+        try:
+            await self._peer(address).give(digest, partial(self._shelf.open, digest))
+        except RollqError as error:
+            raise type(error)(error.code, f"{address}: {error.message}", error.hint) from None
 
     def _given(self, address: str, task: asyncio.Task[None]) -> None:
         del self._tasks[task]
         self._behind[address] -= 1
         if not task.cancelled() and task.exception() is not None:
-            log.info("a copy for %s: %s", address, task.exception())
+            log.info("no copy for %s", task.exception())
 
     def _peer(self, address: str) -> BlobClient:
         peer = self._peers.get(address)
