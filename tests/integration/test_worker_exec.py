@@ -131,9 +131,9 @@ def test_what_cannot_be_run_here_is_given_back(tmp_path: Path) -> None:
                 nack = await member.until(partial(member.nacks.get, one))
                 assert "no_program" in nack.detail
             assert "#!" in nack.detail
-            member.assign(4, "broken", body=encode_model(cached))
-            _, result = await member.outcome(4)
-            assert "cache" in str(result.stderr)
+            one = member.assign(4, "broken", body=encode_model(cached))
+            nack = await member.until(partial(member.nacks.get, one))
+            assert "unknown_cache" in nack.detail
             assert not job_directories(tmp_path)
 
     asyncio.run(story())

@@ -21,8 +21,10 @@ from rollq.base.digests import Digest, digest_to_text
 from rollq.base.errors import ErrorCode, RollqError, StateError
 from rollq.base.jobs import BlobRef
 from rollq.roles.blobs.client import BlobClient
+from rollq.roles.blobs.client_session import Progress
 from rollq.roles.worker.exits import leave_exits_to_others
 from rollq.roles.worker.inputs import Linked, linked_to
+from rollq.roles.worker.neighbours import Neighbours
 from rollq.store.blobs.keeper import Keeper
 from rollq.store.blobs.local import FOLDER, LocalBlobs
 from rollq.wire.blob_messages import WORKER
@@ -31,6 +33,8 @@ log = logging.getLogger("rollq.worker")
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+Moved = Callable[[Digest, int], None]  # so many bytes of a blob are here
 
 AT_ONCE: Final = 16  # blobs of one job on their way at the same time
 THREADS: Final = 2
@@ -54,7 +58,10 @@ class WorkerBlobs:
         self._folder = state_dir / FOLDER
         self._bytes_max = bytes_max
         self._age_ms = age_ms
+        self._members = tuple(addresses)
         self._client = BlobClient(addresses, who=WORKER)
+        self._neighbours = Neighbours()
+        self.address = ""  # where other workers may fetch from here
         self._coming: dict[Digest, _Coming] = {}
         self._pool = ThreadPoolExecutor(THREADS, "worker-blobs", leave_exits_to_others)
         self._trimmed_s = 0.0
@@ -71,6 +78,7 @@ class WorkerBlobs:
         pins = [(blob.digest, 1) for blob in owed]
         self._store, self._keeper = await self.on_thread(_open, self._folder, pins)
         self._opened = True
+        self.address = await self._neighbours.serve(self._store, self._members)
         self._trim_soon()
 
     async def stop(self) -> None:
@@ -81,6 +89,7 @@ class WorkerBlobs:
         for coming in list(self._coming.values()):
             coming.task.cancel()
         await self._client.stop()
+        await self._neighbours.stop()
         await asyncio.get_running_loop().run_in_executor(None, self._pool.shutdown)
         if self._opened:
             self._store.close()
@@ -117,14 +126,28 @@ class WorkerBlobs:
 
     # --- to and fro
 
-    async def bring(self, blobs: Sequence[BlobRef]) -> None:
+    def lacking(self, blobs: Sequence[BlobRef]) -> list[BlobRef]:
+        """Those that are not here."""
+        return [blob for blob in blobs if not self._keeper.holds(blob.digest)]
+
+    async def bring(
+        self,
+        blobs: Sequence[BlobRef],
+        sources: Sequence[str] = (),
+        progress: Moved | None = None,
+    ) -> None:
         """Fetch those that are not here. What several wait for comes once. They must be pinned.
+
+        Args:
+            blobs: What is wanted.
+            sources: Workers to ask before the members are.
+            progress: Told how many bytes of which blob are here.
 
         Raises:
             RollqError: one of them cannot be had: BLOB_MISSING, BLOB_CORRUPT, DISK_FULL, …
         """
-        wanted = [blob for blob in blobs if not self._keeper.holds(blob.digest)]
-        await _in_pages(self._bring, wanted)
+        bring = partial(self._bring, sources=sources, progress=progress)
+        await _in_pages(bring, self.lacking(blobs))
 
     async def keep(self, path: Path) -> BlobRef:
         """Store a copy of a file and pin it.
@@ -148,10 +171,10 @@ class WorkerBlobs:
 
     # --- helpers
 
-    async def _bring(self, blob: BlobRef) -> None:
+    async def _bring(self, blob: BlobRef, sources: Sequence[str], progress: Moved | None) -> None:
         coming = self._coming.get(blob.digest)
         if coming is None:
-            coming = _Coming(self._loop.create_task(self._fetch(blob)))
+            coming = _Coming(self._loop.create_task(self._fetch(blob, sources, progress)))
             self._coming[blob.digest] = coming
         coming.waiting += 1
         try:
@@ -163,14 +186,21 @@ class WorkerBlobs:
                 if self._coming.get(blob.digest) is coming:
                     del self._coming[blob.digest]
 
-    async def _fetch(self, blob: BlobRef) -> None:
+    async def _fetch(self, blob: BlobRef, sources: Sequence[str], progress: Moved | None) -> None:
         stored = partial(self._keeper.stored, blob.digest, blob.size)
+        moved = None if progress is None else lambda done, _: progress(blob.digest, done)
         while True:  # an eviction that had begun before it was pinned may take it away once
-            await self._with_room(partial(self._client.fetch, blob.digest, self._store, blob.size))
+            await self._with_room(partial(self._fetch_once, blob, sources, moved))
             if await self.on_thread(stored, _now_ms()):
                 break
         log.info("fetched the blob %s, %d bytes", digest_to_text(blob.digest)[:16], blob.size)
         self._trim_soon()
+
+    async def _fetch_once(
+        self, blob: BlobRef, sources: Sequence[str], moved: Progress | None
+    ) -> None:
+        if not sources or not await self._neighbours.fetch(sources, blob, self._store, moved):
+            await self._client.fetch(blob.digest, self._store, blob.size, moved)
 
     async def _give(self, blob: BlobRef) -> None:
         path = await self.on_thread(self.path, blob.digest)

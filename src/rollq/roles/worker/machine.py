@@ -156,6 +156,7 @@ class WorkerMachine:
                 setup.slots,
                 self.holding,
                 setup.features,
+                setup.blob_address,
             )
         )
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import secrets
 import signal
 import time
 from collections import deque
@@ -24,6 +23,8 @@ from rollq.net.dialer import dial
 from rollq.net.link import Link
 from rollq.roles.worker import signals
 from rollq.roles.worker.blobs import WorkerBlobs
+from rollq.roles.worker.caches import WorkerCaches
+from rollq.roles.worker.chance import SystemChance
 from rollq.roles.worker.cpu import SAMPLE_MS, CpuCap
 from rollq.roles.worker.executor import Executor
 from rollq.roles.worker.machine import WorkerMachine
@@ -35,7 +36,7 @@ from rollq.roles.worker.showing import Showing
 from rollq.roles.worker.writer import ResultWriter
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
-from rollq.wire.handshake import ACCEPTED, BATCH, COMPACT, LEASE, OUTPUT, PATTERNS
+from rollq.wire.handshake import ACCEPTED, BATCH, CACHE, COMPACT, LEASE, OUTPUT, PATTERNS
 from rollq.wire.output_messages import TellOutput
 
 log = logging.getLogger("rollq.worker")
@@ -43,19 +44,7 @@ log = logging.getLogger("rollq.worker")
 # Our own records hold no cycles, so that looking for garbage this often is enough for functions.
 GC_THRESHOLDS: Final = (20_000, 50, 100)
 SILENT: Final = frozenset({wire.AssignJob, wire.AckTaken})  # nothing to log
-FEATURES: Final = (COMPACT, ACCEPTED, LEASE, PATTERNS, BATCH, OUTPUT)
-
-
-class SystemChance:
-    """Chance for backoff."""
-
-    def draw(self, low: int, high: int) -> int:
-        """An integer, low <= x < high."""
-        return low + secrets.randbelow(high - low)
-
-    def draw_id(self) -> bytes:
-        """Sixteen random bytes."""
-        return secrets.token_bytes(16)
+FEATURES: Final = (COMPACT, ACCEPTED, LEASE, PATTERNS, BATCH, OUTPUT, CACHE)
 
 
 class WorkerNode:
@@ -76,6 +65,7 @@ class WorkerNode:
         self._blobs = WorkerBlobs(
             setup.state_dir, setup.addresses, setup.blob_bytes_max, setup.blob_age_ms
         )
+        self._caches = WorkerCaches(setup.state_dir, self._blobs, setup.name, self._send)
         self._machine: WorkerMachine | None = None
         self._executor: Executor | None = None
         self._cpu = CpuCap(setup.cpu_cap)
@@ -111,7 +101,8 @@ class WorkerNode:
         jobs_dir = str(setup.jobs_dir / guid_to_text(worker_id))
         executor = Executor(setup, jobs_dir, self._ended, self._feed, self._blobs)
         try:
-            await self._blobs.start(blob for record in stored for blob in record.blobs)
+            owed = [blob for record in stored for blob in record.blobs]
+            await self._blobs.start((*owed, *await self._caches.load()))
             await executor.start()
         except (RollqError, OSError):
             await executor.close()
@@ -128,6 +119,7 @@ class WorkerNode:
             setup.slots,
             FEATURES,
             setup.ahead,
+            self._blobs.address,
         )
         self._machine = WorkerMachine(who, SystemChance(), stored)
         self._showing = Showing(executor.tails, self._machine.is_open)
@@ -213,7 +205,8 @@ class WorkerNode:
             self._link.send_all(messages)
 
     def _do_start(self, instruction: signals.StartJobs) -> None:
-        self._executor.run(instruction.jobs)  # type: ignore[union-attr]
+        jobs = self._caches.resolved(instruction.jobs, self._feed)
+        self._executor.run(jobs)  # type: ignore[union-attr]
 
     def _do_kill(self, instruction: signals.KillJob) -> None:
         self._executor.kill(instruction.ref)  # type: ignore[union-attr]
@@ -264,6 +257,9 @@ class WorkerNode:
             for message in messages:
                 if type(message) is wire.Welcome:
                     log.info("member %s took us in", link.address)
+                    self._loop.call_soon(self._caches.greet)
+                elif type(message) is wire.CachePut:
+                    self._caches.take(message)
                 elif type(message) is TellOutput:
                     self._showing.told(link, message)
                 elif type(message) is wire.Error:
@@ -381,6 +377,7 @@ class WorkerNode:
         assert self._executor is not None, "started"
         self._writer.store(self._executor.take_untold())  # offered at the next start, not run again
         await self._executor.close()
+        await self._caches.stop()
         await self._blobs.stop()
         await self._writer.close()
         log.info("stopped")

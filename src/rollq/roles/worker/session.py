@@ -23,6 +23,7 @@ class WorkerSetup:
     slots: int = 1  # how many run at once
     features: tuple[str, ...] = ()
     ahead: int = 0  # how many more may wait here, so that a slot need not wait for the next
+    blob_address: str = ""  # where other workers may fetch blobs
 
 
 class Link(enum.IntEnum):

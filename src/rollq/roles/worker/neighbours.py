@@ -1,0 +1,151 @@
+"""Other workers: blobs are served to them, and fetched from those that a leader names.
+
+They may read and nothing else. Whoever knows a digest may have its bytes, as from a member, and
+checks what comes. A neighbour that is gone, or has not got a blob, is no error: members have it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from rollq.base.digests import Digest
+from rollq.base.errors import ErrorCode, RollqError, StateError
+from rollq.base.jobs import BlobRef
+from rollq.net.dialer import split_address
+from rollq.net.link import Link
+from rollq.net.listener import Listener
+from rollq.roles.blobs.carrier import Sink, Source
+from rollq.roles.blobs.client import BlobClient
+from rollq.roles.blobs.server import BlobServer, Greeting
+from rollq.store.blobs.local import LocalBlobs
+from rollq.wire.blob_messages import WORKER, HelloBlobs
+from rollq.wire.compact import Message
+from rollq.wire.compression import ZSTD
+from rollq.wire.messages import Welcome
+
+log = logging.getLogger("rollq.worker")
+
+PATIENCE_S: Final = 5.0  # with a neighbour that does not answer; members are asked then
+CLIENTS_MAX: Final = 8  # neighbours that a link is kept to
+
+
+class Neighbours:
+    """A server for other workers, and clients of theirs. `stop` may be called twice."""
+
+    def __init__(self) -> None:
+        self._clients: dict[str, BlobClient] = {}
+        self._server: BlobServer | None = None
+        self._listener = Listener("", self._hear, self._closed)
+
+    async def serve(self, store: LocalBlobs, members: Sequence[str]) -> str:
+        """Let others read from here on; returns where, `host:port`, or nothing if that cannot be:
+        the address of this machine by which it reaches the members."""
+        loop = asyncio.get_running_loop()
+        self._server = BlobServer(ReadOnly(store), _greet)
+        self._server.start()
+        try:
+            host = await loop.run_in_executor(None, own_host, members)
+            port = await self._listener.start(host, 0)
+        except (OSError, RollqError) as error:
+            log.warning("no blobs are served to other workers: %s", error)
+            return ""
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    async def fetch(
+        self,
+        sources: Sequence[str],
+        blob: BlobRef,
+        store: LocalBlobs,
+        progress: Callable[[int, int], None] | None,
+    ) -> bool:
+        """Fetch a blob from the first that has it; False if none has.
+
+        Raises:
+            DiskError: our own disk's.
+        """
+        for address in sources:
+            try:
+                client = self._client(address)
+                if blob.digest in await client.have((blob.digest,)):
+                    await client.fetch(blob.digest, store, blob.size, progress)
+                    return True
+            except RollqError as error:
+                if error.code in (ErrorCode.DISK_FULL, ErrorCode.DISK_FAILED):
+                    raise
+                log.info("the worker at %s: %s", address, error)
+        return False
+
+    async def stop(self) -> None:
+        """Serve and fetch no more."""
+        clients, self._clients = self._clients, {}
+        for client in clients.values():
+            await client.stop()
+        server, self._server = self._server, None
+        if server is not None:
+            await server.stop()
+            await self._listener.stop("the worker stops")
+
+    def _client(self, address: str) -> BlobClient:
+        client = self._clients.get(address)
+        if client is None:
+            if len(self._clients) >= CLIENTS_MAX:
+                raise StateError(ErrorCode.OVERLOADED, "links to enough other workers are open")
+            client = BlobClient((address,), who=WORKER, patience_s=PATIENCE_S)
+            self._clients[address] = client
+        return client
+
+    def _hear(self, link: Link, messages: list[Message]) -> None:
+        server = self._server
+        if server is None or (link not in server and not isinstance(messages[0], HelloBlobs)):
+            link.close("a worker serves blobs, nothing else")
+        else:
+            server.hear(link, messages)
+
+    def _closed(self, link: Link, reason: str) -> None:
+        if self._server is not None:
+            self._server.closed(link, reason)
+
+
+class ReadOnly:
+    """A store that gives and does not take."""
+
+    def __init__(self, store: LocalBlobs) -> None:
+        self._store = store
+        self.size = store.size
+        self.open: Callable[[Digest], Source] = store.open
+
+    def begin(self, digest: Digest, size: int) -> Sink:
+        """Refused."""
+        raise StateError(
+            ErrorCode.WRONG_STATE, "a worker takes no blobs from others", "give it to the leader"
+        )
+
+
+def own_host(members: Sequence[str]) -> str:
+    """The address of this machine on the way to a member; blocks. Nothing is sent.
+
+    Raises:
+        OSError: there is no way to any of them.
+    """
+    failure = OSError("no address of a member")
+    for address in members:
+        host, port = split_address(address)
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
+        except OSError as error:
+            failure = error
+            continue
+        for family, kind, proto, _, target in found:
+            with contextlib.suppress(OSError), socket.socket(family, kind, proto) as probe:
+                probe.connect(target)
+                return str(probe.getsockname()[0])
+    raise failure
+
+
+def _greet(hello: HelloBlobs) -> Greeting:
+    return Welcome(hello.group, 0, (ZSTD,) if ZSTD in hello.features else ())
