@@ -79,7 +79,7 @@ def result_document(result: Result) -> dict[str, Any]:
         "cause": result.cause,
         "detail": result.detail,
         "note": result.note,
-        "files": sorted(result.files),
+        "files": sorted(result.outputs),
     }
     return document | {name: value for name, value in more.items() if value}
 

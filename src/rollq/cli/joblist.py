@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -88,10 +89,11 @@ def _spec(path: Path, number: int, line: Line, options: Options) -> JobSpec:
         raise _bad(
             path, number, f"has no option {unknown[0]!r}", f"use one of: {', '.join(FIELDS)}"
         )
-    files = {}
+    files: dict[str, Path] = {}
     for name, place in line.files.items():
         try:
-            files[name] = (path.parent / place).read_bytes()
+            files[name] = path.parent / place
+            os.close(os.open(files[name], os.O_RDONLY | os.O_NONBLOCK))
         except OSError as error:
             raise _bad(path, number, f"{place}: {error.strerror or error}", "check it") from None
     own: Any = {**options, **line.options}

@@ -20,6 +20,7 @@ from rollq.cli import (
     dlq,
     doctor,
     explain,
+    fetch,
     history,
     job,
     jobs,
@@ -99,7 +100,7 @@ def rollq(
 
 
 for module in (
-    *(leader, worker, submit, status, job, jobs, cancel, explain),
+    *(leader, worker, submit, fetch, status, job, jobs, cancel, explain),
     *(client, clientx, demo3, demo, doctor),
 ):
     module.register(app)

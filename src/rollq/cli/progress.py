@@ -12,39 +12,54 @@ STEPS = 10
 
 
 @contextlib.contextmanager
-def progress_bar(title: str, *, is_quiet: bool = False) -> Iterator[Advance]:
-    """Hands out the function to call when something has got on."""
+def progress_bar(
+    title: str, *, is_quiet: bool = False, in_bytes: bool = False, vanishes: bool = False
+) -> Iterator[Advance]:
+    """Hands out the function to call when something has got on; nothing is shown before. A bar
+    that vanishes leaves no trace on the terminal."""
     if is_quiet:
         yield lambda done, total: None
     elif sys.stderr.isatty():
-        with _bar(title) as advance:
+        with _bar(title, in_bytes=in_bytes, vanishes=vanishes) as advance:
             yield advance
     else:
-        yield _Lines(title).advance
+        yield _Lines(f"{title}, bytes" if in_bytes else title).advance
 
 
 @contextlib.contextmanager
-def _bar(title: str) -> Iterator[Advance]:
+def _bar(title: str, *, in_bytes: bool, vanishes: bool) -> Iterator[Advance]:
     from rich.console import Console
     from rich.progress import (
         BarColumn,
+        DownloadColumn,
         MofNCompleteColumn,
         Progress,
         TextColumn,
         TimeElapsedColumn,
         TimeRemainingColumn,
+        TransferSpeedColumn,
     )
 
+    counts = (DownloadColumn(), TransferSpeedColumn()) if in_bytes else (MofNCompleteColumn(),)
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
+        *counts,
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(title, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+    bar = Progress(*columns, console=Console(stderr=True), transient=vanishes)
+    task = bar.add_task(title, total=None)
+
+    def advance(done: int, total: int | None) -> None:
+        if not bar.live.is_started:
+            bar.start()
+        bar.update(task, completed=done, total=total)
+
+    try:
+        yield advance
+    finally:
+        bar.stop()
 
 
 class _Lines:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, cast
@@ -17,12 +18,14 @@ if TYPE_CHECKING:
 EPILOG = """\b
 Examples:
   rollq submit calcA 1 2 --wait
-  rollq submit resize --file photo.png --wait --out ./results -- -s 50
+  rollq submit resize --file photo.png --wait --save ./results -- -s 50
+  rollq submit train --dir ./data --file conf=a.toml --output '*.pt' --wait --save .
   rollq submit simulate --array 10000 --running-max 64 --wait
   rollq submit calcA --from-file jobs.csv --wait
 """
+OPTIONS: Final = ("priority", "delay", "max_attempts", "run_limit", "expire", "worker")
 NEEDS: Final = {
-    "out": "wait",
+    "save": "wait",
     "wait_timeout": "wait",
     "header": "from_file",
     "running_max": "array",
@@ -35,7 +38,8 @@ class Order:
 
     exec_name: str
     args: list[str]
-    files: dict[str, bytes]
+    files: dict[str, Path]
+    outputs: list[str]
     payload: bytes | None
     job_id: str
     count: int
@@ -48,13 +52,29 @@ class Order:
     timeout_s: float
     wait: bool
     wait_s: float | None
-    out: Path | None
+    save: Path | None
     as_json: bool
 
 
 Files = Annotated[
     list[str] | None,
-    typer.Option("--file", "-f", metavar="[NAME=]PATH", help="Input file; may be repeated."),
+    typer.Option(
+        "--file", "-f", metavar="[NAME=]PATH", help="Input file of any size; may be repeated."
+    ),
+]
+Dirs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--dir",
+        metavar="[NAME=]PATH",
+        help="Folder of input files, under its name or NAME; .=PATH: not in a folder.",
+    ),
+]
+Outputs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--output", metavar="GLOB", help="Files to bring back; may be repeated. Else all new ones."
+    ),
 ]
 Payload = Annotated[
     Path | None,
@@ -87,8 +107,9 @@ WaitTimeout = Annotated[
     float,
     typer.Option(min=0, metavar="SECONDS", help="How long to wait for results; 0: for ever."),
 ]
-Out = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="With --wait: put output files here.")
+Save = Annotated[
+    Path | None,
+    typer.Option("--save", "--out", metavar="DIR", help="With --wait: put output files here."),
 ]
 
 
@@ -102,6 +123,8 @@ def submit(
     exec_name: Annotated[str, typer.Argument(metavar="EXEC", help="Program or task.")] = "",
     args: Annotated[list[str] | None, typer.Argument(help="Its arguments.")] = None,
     file: Files = None,
+    folder: Dirs = None,
+    output: Outputs = None,
     payload: Payload = None,
     array: Array = None,
     running_max: RunningMax = 0,
@@ -118,51 +141,44 @@ def submit(
     client_id: ClientId = "",
     wait: Annotated[bool, typer.Option("--wait", "-w", help="Wait for the result.")] = False,
     wait_timeout: WaitTimeout = 0,
-    out: Out = None,
+    save: Save = None,
     servers: Servers = DEFAULT_SERVERS,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
     """Submit one job, an array of tasks, or a file of jobs.
 
-    Returns when all are accepted: on the disks of a majority. Without --wait it prints the id: of
-    the job, of the array, or of every job of a file, one a line. With --wait it prints what the
-    program wrote; of many, which task or line did not end well. Exit code 1 if one did not. With
-    --json: one document, or one a result, with its task or line.
+    Returns when all are accepted: on the disks of a majority. Files that are not small go up first,
+    as far as the grid lacks them; a broken upload goes on where it was. Without --wait it prints
+    the id: of the job, of the array, or of every job of a file, one a line. With --wait it prints
+    what the program wrote; of many, which task or line did not end well. Exit code 1 if one did
+    not. With --json: one document, or one a result, with its task or line.
     """
-    from rollq.cli.grid import queue_name
     from rollq.cli.service import run
     from rollq.cli.submitting import carry_out
 
-    _check(exec_name, from_file, is_fed=bool(args or file or payload), array=array, job_id=job_id)
+    is_fed = bool(args or file or folder or output or payload)
+    _check(exec_name, from_file, is_fed=is_fed, array=array, job_id=job_id)
     _check_needs(ctx)
-    _check_out(out)
-    wanted = {
-        "queue": queue_name(queue),
-        "priority": priority,
-        "delay": delay,
-        "max_attempts": max_attempts,
-        "run_limit": run_limit,
-        "expire": expire,
-        "worker": worker,
-    }
+    _check_save(save)
     order = Order(
         exec_name=exec_name,
         args=args or [],
-        files=_read_files(file or []),
+        files=_find(file or [], "--file") | _find(folder or [], "--dir"),
+        outputs=output or [],
         payload=_read_payload(payload),
         job_id=job_id,
         count=array or 0,
         running_max=running_max,
         source=from_file,
         header=header,
-        options=cast("Options", {name: value for name, value in wanted.items() if value}),
+        options=_options(ctx),
         servers=servers,
         client_id=client_id,
         timeout_s=timeout,
         wait=wait,
         wait_s=wait_timeout or None,
-        out=out,
+        save=save,
         as_json=as_json,
     )
     if not run(carry_out(order)):
@@ -202,7 +218,7 @@ def _check_needs(ctx: typer.Context) -> None:
             )
 
 
-def _check_out(folder: Path | None) -> None:
+def _check_save(folder: Path | None) -> None:
     """Before the job is accepted: a folder that cannot be had would cost its output."""
     if folder is None:
         return
@@ -210,22 +226,38 @@ def _check_out(folder: Path | None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise LocalError(
-            ErrorCode.BAD_OPTIONS, f"{folder}: {error.strerror or error}", "check --out"
+            ErrorCode.BAD_OPTIONS, f"{folder}: {error.strerror or error}", "check --save"
         ) from None
 
 
-def _read_files(named: list[str]) -> dict[str, bytes]:
-    files = {}
+def _options(ctx: typer.Context) -> Options:
+    """What the job asks for beyond the grid's settings."""
+    from rollq.cli.grid import queue_name
+
+    wanted = {name: ctx.params[name] for name in OPTIONS} | {
+        "queue": queue_name(ctx.params["queue"])
+    }
+    return cast("Options", {name: value for name, value in wanted.items() if value})
+
+
+def _find(named: list[str], option: str) -> dict[str, Path]:
+    """Files or folders by their name in the job's directory. They must be there, and readable."""
+    found = {}
     for one in named:
         name, equals, path = one.partition("=")
         place = Path(path if equals else one)
         try:
-            files[name if equals else place.name] = place.read_bytes()
+            if place.is_dir() is not (option == "--dir"):
+                place.stat()
+                kind = "a folder: use --dir" if place.is_dir() else "no folder: use --file"
+                raise LocalError(ErrorCode.BAD_OPTIONS, f"{place} is {kind}", f"check {option}")
+            os.close(os.open(place, os.O_RDONLY | os.O_NONBLOCK))
         except OSError as error:
             raise LocalError(
-                ErrorCode.BAD_OPTIONS, f"{place}: {error.strerror or error}", "check --file"
+                ErrorCode.BAD_OPTIONS, f"{place}: {error.strerror or error}", f"check {option}"
             ) from None
-    return files
+        found[name if equals else place.resolve().name] = place
+    return found
 
 
 def _read_payload(path: Path | None) -> bytes | None:

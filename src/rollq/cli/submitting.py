@@ -22,6 +22,7 @@ from rollq.roles.client.client import Client
 from rollq.roles.client.handles import Batch
 from rollq.roles.client.results import Result
 from rollq.roles.client.specs import JobSpec
+from rollq.roles.client.supply import BytesMoved
 
 if TYPE_CHECKING:
     from rollq.cli.submit import Order
@@ -42,21 +43,29 @@ async def carry_out(order: Order) -> bool:
 
 
 async def _one(client: Client, order: Order) -> bool:
-    job = await client.submit(
-        order.exec_name,
-        order.args,
-        files=order.files,
-        payload=order.payload,
-        job_id=order.job_id or None,
-        **order.options,
-    )
+    with progress_bar("upload", is_quiet=order.as_json, in_bytes=True) as uploaded:
+        job = await client.submit(
+            order.exec_name,
+            order.args,
+            files=order.files,
+            outputs=order.outputs,
+            payload=order.payload,
+            job_id=order.job_id or None,
+            progress=uploaded,
+            **order.options,
+        )
     if not order.wait:
         document = {"id": job.id, "client": client.client_id}
         write_answer(document, job.id, as_json=order.as_json)
         return True
-    with _told_if_interrupted(f"job {job.id} goes on: rollq job {job.id}"):
+    with (
+        _told_if_interrupted(f"job {job.id} goes on: rollq job {job.id}"),
+        progress_bar("run", is_quiet=order.as_json, vanishes=True) as running,
+    ):
+        running(0, None)
         result = await job.result(order.wait_s)
-    save_files(order.out, result, apart=False)
+    with progress_bar("download", is_quiet=order.as_json, in_bytes=True) as downloaded:
+        await save_files(order.save, result, apart=False, progress=downloaded)
     if order.as_json:
         write_json(result_document(result))
     else:
@@ -65,16 +74,19 @@ async def _one(client: Client, order: Order) -> bool:
 
 
 async def _array(client: Client, order: Order) -> bool:
-    batch = await client.submit_array(
-        order.exec_name,
-        order.count,
-        order.args,
-        files=order.files,
-        payload=order.payload,
-        running_max=order.running_max,
-        keep_results=order.wait,
-        **order.options,
-    )
+    with progress_bar("upload", is_quiet=order.as_json, in_bytes=True) as uploaded:
+        batch = await client.submit_array(
+            order.exec_name,
+            order.count,
+            order.args,
+            files=order.files,
+            outputs=order.outputs,
+            payload=order.payload,
+            running_max=order.running_max,
+            keep_results=order.wait,
+            progress=uploaded,
+            **order.options,
+        )
     if order.wait:
         return await _await_all(batch, order, Places("task", None))
     document = {"accepted": len(batch), "id": batch.id, "client": client.client_id}
@@ -147,7 +159,7 @@ async def _each(batch: Batch, order: Order, places: Places, advance: Advance) ->
     try:
         async with asyncio.timeout(order.wait_s):
             async for result in batch.results():
-                save_files(order.out, result, apart=True)
+                await save_files(order.save, result, apart=True)
                 advance(batch.counts.ended, len(batch))
                 if order.as_json:
                     write_json(places.of(batch, result) | result_document(result))
@@ -176,13 +188,15 @@ def _told_if_interrupted(what: str) -> Iterator[None]:
         raise
 
 
-def save_files(folder: Path | None, result: Result, *, apart: bool) -> None:
+async def save_files(
+    folder: Path | None, result: Result, *, apart: bool, progress: BytesMoved | None = None
+) -> None:
     """Put the files that a program left below a folder; `apart`: one folder a job."""
     if folder is None:
         return
     place = folder / result.id if apart else folder
     try:
-        result.save_files(place)
+        await result.asave_files(place, progress=progress)
     except RemoteError as error:
         if not apart:
             raise
@@ -191,7 +205,7 @@ def save_files(folder: Path | None, result: Result, *, apart: bool) -> None:
         raise LocalError(
             ErrorCode.DISK_FAILED,
             f"the output of job {result.id} cannot be written: {place}: {error.strerror or error}",
-            "make room or choose another folder, and submit the job again",
+            f"make room or choose another folder: `rollq fetch {result.id} --save DIR`",
         ) from None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import re
@@ -76,7 +77,7 @@ def test_output_that_cannot_be_written_is_told_in_words(tmp_path: Path) -> None:
     result.__dict__["files"] = {"a.txt": b"1"}
     (tmp_path / "a.txt").mkdir()
     with pytest.raises(LocalError, match="cannot be written"):
-        save_files(tmp_path, result, apart=False)
+        asyncio.run(save_files(tmp_path, result, apart=False))
 
 
 def test_a_list_does_not_say_that_a_program_wrote_nothing() -> None:
@@ -157,7 +158,7 @@ def test_json_lines_are_objects_or_lists(tmp_path: Path) -> None:
     )
     first, second = read(tmp_path / "a.jsonl", text, "calc")
     assert (first.exec_name, first.args, first.options) == ("calc", ["1", "2"], {"queue": "q"})
-    assert (second.exec_name, second.files) == ("other", {"x": b"data"})
+    assert (second.exec_name, second.files) == ("other", {"x": tmp_path / "in.txt"})
     assert second.options == {"queue": "z", "delay": 1.5}
 
 
@@ -184,14 +185,15 @@ def test_output_files_stay_in_their_folder(
 ) -> None:
     result = Result(wire.Result(JOB, "done"))
     result.__dict__["files"] = {"a/b.txt": b"1"}
-    save_files(tmp_path / "out", result, apart=True)
+    asyncio.run(save_files(tmp_path / "out", result, apart=True))
     assert (tmp_path / "out" / TEXT / "a" / "b.txt").read_bytes() == b"1"
-    save_files(None, result, apart=True)
+    asyncio.run(save_files(None, result, apart=True))
+    result = Result(wire.Result(JOB, "done"))
     result.__dict__["files"] = {"c.txt": b"1", "../evil": b"2"}
-    save_files(tmp_path / "out", result, apart=True)
+    asyncio.run(save_files(tmp_path / "out", result, apart=True))
     assert "evil" in capsys.readouterr().err
     with pytest.raises(RemoteError, match="evil"):
-        save_files(tmp_path / "out", result, apart=False)
+        asyncio.run(save_files(tmp_path / "out", result, apart=False))
     assert not [*tmp_path.rglob("evil"), *tmp_path.rglob("c.txt")]
 
 

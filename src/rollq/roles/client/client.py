@@ -133,6 +133,24 @@ class Client(Operator, ManySubmitter):
             self._routes[wanted] = job
         return job
 
+    async def result_of(self, job_id: JobId | str, *, timeout: float | None = None) -> Result:
+        """How a job ended, whoever submitted it; its result stays owed to that client.
+
+        Raises:
+            StateError: UNKNOWN_JOB, also if its result is not kept any more; WRONG_STATE if it has
+                not ended.
+        """
+        wanted = as_id(job_id)
+        view = await self.status(wanted, timeout=timeout)
+        if view is not None and view.end is not None:
+            return Result(_result_of(view), self)
+        text = guid_to_text(wanted)
+        if view is None or view.state in ENDS:
+            raise StateError(ErrorCode.UNKNOWN_JOB, f"no result of job {text} is kept")
+        raise StateError(
+            ErrorCode.WRONG_STATE, f"job {text} has not ended: {view.state}", "wait for its end"
+        )
+
     def unclaimed(self) -> list[Result]:
         """Results that have come so far of jobs that this process has not submitted: those of an
         earlier one under this client id. They are confirmed by this call."""

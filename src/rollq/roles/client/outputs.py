@@ -276,13 +276,15 @@ def save_outputs(outputs: Sequence[Output], folder: Path) -> list[str]:
 async def asave_outputs(
     outputs: Sequence[Output], folder: Path, progress: BytesMoved | None = None
 ) -> list[str]:
-    """The same without blocking the loop; `progress` is told of all of them together."""
+    """The same without blocking the loop; `progress` is told of all of them together, if there
+    is any to fetch."""
     places = checked_tree(output.name for output in outputs)
     total = sum(output.size for output in outputs)
+    is_long = not all(output.is_here for output in outputs)
     done = 0
 
     def moved(count: int, _: int) -> None:
-        if progress is not None:
+        if progress is not None and is_long:
             progress(done + count, total)
 
     if places:

@@ -1,0 +1,90 @@
+"""`rollq fetch`: the files that a job left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rollq.cli.options import (
+    DEFAULT_SERVERS,
+    DEFAULT_TIMEOUT_S,
+    JobIdArgument,
+    Json,
+    Servers,
+    Timeout,
+)
+
+if TYPE_CHECKING:
+    from rollq.roles.client.client import Client
+    from rollq.roles.client.results import Result
+
+EPILOG = """\b
+Examples:
+  rollq fetch 6f9619ff-8b86-d011-b42d-00c04fc964ff --save ./results
+  rollq fetch 6f9619ff-8b86-d011-b42d-00c04fc964ff model.pt --save .
+"""
+
+Names = Annotated[
+    list[str] | None, typer.Argument(metavar="NAME", help="Files to fetch; all if none is named.")
+]
+Save = Annotated[Path, typer.Option("--save", metavar="DIR", help="Put them here.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=EPILOG)(fetch)
+
+
+def fetch(
+    job_id: JobIdArgument,
+    names: Names = None,
+    save: Save = Path(),
+    servers: Servers = DEFAULT_SERVERS,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    as_json: Json = False,
+) -> None:
+    """Fetch the files that a job left, as long as its result is kept.
+
+    What is fetched is verified. A fetch that was broken off goes on where it was when the same is
+    fetched to the same folder again. Prints the path of every file.
+    """
+    from rollq.cli.grid import asked, job_ids
+    from rollq.cli.output import write_json, write_line
+
+    (wanted,) = job_ids([job_id])
+    result = asked(
+        servers,
+        timeout,
+        lambda client: _fetch(client, wanted, names or None, save, is_quiet=as_json),
+    )
+    files = [result.outputs[name] for name in names or result.outputs]
+    if as_json:
+        rows = [
+            {"name": one.name, "path": str(save / one.name), "size": one.size, "digest": one.digest}
+            for one in files
+        ]
+        write_json({"id": result.id, "files": rows})
+    else:
+        for one in files:
+            write_line(str(save / one.name))
+
+
+async def _fetch(
+    client: Client, job_id: bytes, names: list[str] | None, folder: Path, *, is_quiet: bool
+) -> Result:
+    from rollq.base.errors import DiskError, ErrorCode
+    from rollq.cli.progress import progress_bar
+
+    result = await client.result_of(job_id)
+    try:
+        with progress_bar("download", is_quiet=is_quiet, in_bytes=True) as downloaded:
+            await result.asave_files(folder, names, downloaded)
+    except OSError as error:
+        raise DiskError(
+            ErrorCode.DISK_FAILED,
+            f"{error.filename or folder}: {error.strerror or error}",
+            "check --save",
+        ) from None
+    return result
