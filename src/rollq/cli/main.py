@@ -23,6 +23,7 @@ from rollq.cli import (
     fetch,
     history,
     job,
+    joblogs,
     jobs,
     leader,
     queue,
@@ -100,7 +101,7 @@ def rollq(
 
 
 for module in (
-    *(leader, worker, submit, fetch, status, job, jobs, cancel, explain),
+    *(leader, worker, submit, fetch, status, job, jobs, joblogs, cancel, explain),
     *(client, clientx, demo3, demo, doctor),
 ):
     module.register(app)

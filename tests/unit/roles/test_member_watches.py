@@ -170,7 +170,7 @@ def test_tasks_that_never_begin_end_their_watches(group: Group) -> None:
     task = array_id[:-1] + b"\x07"
     assert group.say(CLIENT, WatchOutput(REQUEST, task)) == [OutputChunk(REQUEST, 0)]
     group.say(CLIENT, wire.Cancel(job(99), (array_id,)))
-    assert group.leader.office.watches._by_id == {}
+    assert not group.leader.office.watches
 
 
 @pytest.mark.parametrize("how", ["off", "hang up"])

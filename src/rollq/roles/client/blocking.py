@@ -12,6 +12,7 @@ from rollq.grid.views import ArrayView, ClientView, JobView, QueueView
 from rollq.roles.client.blocking_many import BlockingJob, BlockingSubmitter
 from rollq.roles.client.client import Client
 from rollq.roles.client.results import Result
+from rollq.roles.client.streams import StreamPart
 
 Value = TypeVar("Value")
 
@@ -56,6 +57,19 @@ class BlockingClient(BlockingSubmitter):
     def unclaimed(self) -> list[Result]:
         """Results that have come so far of jobs of an earlier process; see `Client.unclaimed`."""
         return self._thread.run(_call(self._client.unclaimed))
+
+    def output(
+        self,
+        job_id: JobId | str,
+        *,
+        follow: bool = True,
+        stream: str = "",
+        tail: int | None = None,
+    ) -> Iterator[StreamPart]:
+        """What a job writes; see `Client.output`."""
+        return self._thread.iterate(
+            self._client.output(job_id, follow=follow, stream=stream, tail=tail)
+        )
 
     # --- questions
 

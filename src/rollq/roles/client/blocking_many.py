@@ -13,6 +13,7 @@ from rollq.roles.client.loop_thread import LoopThread
 from rollq.roles.client.many import ManySubmitter
 from rollq.roles.client.results import Result
 from rollq.roles.client.specs import Input, JobSpec, Options
+from rollq.roles.client.streams import StreamPart
 from rollq.roles.client.supply import BytesMoved
 
 
@@ -41,6 +42,12 @@ class BlockingJob:
     def result(self, timeout: float | None = None) -> Result:
         """Wait for the result; see `Job.result`."""
         return self._thread.run(self._job.result(timeout))
+
+    def output(
+        self, *, follow: bool = True, stream: str = "", tail: int | None = None
+    ) -> Iterator[StreamPart]:
+        """What it writes; see `Job.output`."""
+        return self._thread.iterate(self._job.output(follow=follow, stream=stream, tail=tail))
 
     def cancel(self) -> bool:
         """Ask the grid to end it; false if it had ended."""

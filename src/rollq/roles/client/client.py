@@ -20,11 +20,10 @@ from rollq.base.errors import ErrorCode, StateError
 from rollq.base.ids import JobId, MessageId, guid_to_text
 from rollq.base.jobs import BlobRef
 from rollq.base.limits import CLIENT_DELIVERED_MAX, UNCLAIMED_BYTES_MAX, UNCLAIMED_RESULT_BYTES
-from rollq.grid.views import JobView
 from rollq.roles.client.handles import Job
 from rollq.roles.client.many import ManySubmitter
 from rollq.roles.client.operator import Operator
-from rollq.roles.client.results import Result
+from rollq.roles.client.results import Result, result_message
 from rollq.roles.client.session import OnAnswer, Session, as_addresses
 from rollq.roles.client.signals import Request
 from rollq.roles.client.specs import as_id
@@ -115,7 +114,7 @@ class Client(Operator, ManySubmitter):
             raise StateError(ErrorCode.UNKNOWN_JOB, f"no job {guid_to_text(wanted)} is known")
         job = Job(self, wanted)
         if view.end is not None:
-            job.deliver((_result_of(view),))
+            job.deliver((result_message(view),))
             self._claim(wanted)
         elif view.state in ENDS:
             raise StateError(
@@ -165,6 +164,9 @@ class Client(Operator, ManySubmitter):
         return view is None or not (view.waiting or view.open)
 
     # --- for the submitter and its helpers
+
+    def _session_of(self, job_id: JobId) -> Session:
+        return self._session
 
     def ask(self, request: Request, on_answer: OnAnswer, supply: Supply = NOTHING) -> None:
         """Send a request, after its files; the callback gets its answer."""
@@ -227,22 +229,3 @@ class Client(Operator, ManySubmitter):
 
 ABSENT = object()
 ENDS = ("done", "dead", "cancelled")
-
-
-def _result_of(view: JobView) -> wire.Result:
-    end = view.end
-    assert end is not None
-    return wire.Result(
-        view.job_id,
-        view.state,
-        end.status,
-        end.result,
-        view.exec_name,
-        end.exit_code,
-        end.signal,
-        end.run_ms,
-        view.attempt,
-        end.cause,
-        end.detail,
-        view.client_id,
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,6 +15,7 @@ from rollq.base.ids import JobId, guid_to_text, task_id, task_number
 from rollq.base.limits import ARRAY_POLL_MS
 from rollq.roles.client.outputs import Fetcher
 from rollq.roles.client.results import CANCELLED, DONE, Result
+from rollq.roles.client.streams import StreamPart
 from rollq.wire import messages as wire
 
 Progress = Callable[[int, int | None], None]  # how many ended, of how many (None: not known)
@@ -33,10 +34,25 @@ class Sink(Protocol):
 
 
 class Canceller(Fetcher, Protocol):
-    """What a job needs of its client."""
+    """What a job or a batch needs of its client."""
 
     async def cancel(self, *job_ids: JobId | str) -> int:
         """End jobs or arrays."""
+
+
+class Owner(Canceller, Protocol):
+    """What a job needs of its client."""
+
+    def output(
+        self,
+        job_id: JobId | str,
+        *,
+        follow: bool,
+        stream: str,
+        tail: int | None,
+        result: Result | None,
+    ) -> AsyncGenerator[StreamPart, None]:
+        """What a job writes."""
 
 
 class Asker(Canceller, Protocol):
@@ -51,7 +67,7 @@ class Job:
 
     __slots__ = ("_client", "_error", "_result", "_waiters", "job_id")
 
-    def __init__(self, client: Canceller, job_id: JobId) -> None:
+    def __init__(self, client: Owner, job_id: JobId) -> None:
         self.job_id = job_id
         self._client = client
         self._result: Result | None = None
@@ -96,6 +112,14 @@ class Job:
             assert self._error is not None
             raise self._error
         return self._result
+
+    def output(
+        self, *, follow: bool = True, stream: str = "", tail: int | None = None
+    ) -> AsyncGenerator[StreamPart, None]:
+        """What it writes, while it runs and after its end; see `Submitter.output`."""
+        return self._client.output(
+            self.job_id, follow=follow, stream=stream, tail=tail, result=self._result
+        )
 
     async def cancel(self) -> bool:
         """Ask the grid to end it; false if it had ended."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
-from collections.abc import Coroutine
+from collections.abc import AsyncGenerator, Coroutine, Iterator
 from concurrent.futures import CancelledError
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
-from rollq.base.errors import DialError, ErrorCode, LocalError
+from rollq.base.errors import DialError, ErrorCode, LocalError, RollqError
 
 Value = TypeVar("Value")
 
@@ -66,10 +67,26 @@ class LoopThread:
             future.cancel()  # also when it is we who were interrupted
             raise
 
+    def iterate(self, values: AsyncGenerator[Value, None]) -> Iterator[Value]:
+        """What an asynchronous generator gives there; it is closed when the caller has enough."""
+        try:
+            while (value := self.run(_next(values))) is not END:
+                yield value  # type: ignore[misc]
+        finally:
+            with contextlib.suppress(RollqError):  # a client that was stopped has closed it
+                self.run(values.aclose())
+
     def _serve(self) -> None:
         assert self._loop is not None
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
+
+
+END: Final = object()
+
+
+async def _next(values: AsyncGenerator[Value, None]) -> Value | object:
+    return await anext(values, END)
 
 
 async def _cancel_others() -> None:

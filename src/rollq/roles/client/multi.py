@@ -135,6 +135,9 @@ class MultiClient(ManySubmitter):
 
     # --- for the submitter
 
+    def _session_of(self, job_id: JobId) -> Session:
+        return self._sessions[self._machine.owner_of(job_id) or 0]
+
     def uploaded_at(self) -> float:
         """When files were on their way to any group last, by the loop's clock."""
         return max(supplier.uploaded_at() for supplier in self._suppliers)

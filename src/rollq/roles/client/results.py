@@ -17,6 +17,7 @@ from rollq.base.jobs import BlobRef, Status
 from rollq.base.limits import OUTPUT_BYTES_MAX
 from rollq.base.names import checked_tree
 from rollq.grid.commands import Cause
+from rollq.grid.views import JobView
 from rollq.roles.client.outputs import PLAIN, Fetcher, Output, asave_outputs, save_outputs
 from rollq.roles.client.supply import BytesMoved
 from rollq.store.archive import unpack
@@ -271,3 +272,23 @@ class Result:
 
     def __repr__(self) -> str:
         return f"<Result {self.id} {self.status} exit_code={self.exit_code}>"
+
+
+def result_message(view: JobView) -> wire.Result:
+    """The message that would have told the end of a job."""
+    end = view.end
+    assert end is not None
+    return wire.Result(
+        view.job_id,
+        view.state,
+        end.status,
+        end.result,
+        view.exec_name,
+        end.exit_code,
+        end.signal,
+        end.run_ms,
+        view.attempt,
+        end.cause,
+        end.detail,
+        view.client_id,
+    )

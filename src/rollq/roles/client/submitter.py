@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence, Sized
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence, Sized
 from pathlib import Path
 from typing import Any, Final, Unpack
 
@@ -24,7 +24,7 @@ from rollq.roles.client.inputs import Inputs
 from rollq.roles.client.machine import id_of
 from rollq.roles.client.mapping import MapRun
 from rollq.roles.client.results import Result
-from rollq.roles.client.session import Answer, OnAnswer
+from rollq.roles.client.session import Answer, OnAnswer, Session
 from rollq.roles.client.signals import Request
 from rollq.roles.client.specs import (
     Input,
@@ -36,6 +36,7 @@ from rollq.roles.client.specs import (
     job_options,
     subject_of,
 )
+from rollq.roles.client.streams import OutputReader, StreamPart
 from rollq.roles.client.supply import NOTHING, BytesMoved, Supply, blobs_of, refs_of, supply_of
 from rollq.wire import messages as wire
 
@@ -171,7 +172,36 @@ class Submitter(ABC):
             count += await self._cancel(tuple(ids[first : first + CONFIRM_JOBS_MAX]))
         return count
 
+    def output(
+        self,
+        job_id: JobId | str,
+        *,
+        follow: bool = True,
+        stream: str = "",
+        tail: int | None = None,
+        result: Result | None = None,
+    ) -> AsyncGenerator[StreamPart, None]:
+        """What a job writes: while it runs as it comes, after its end from the result.
+
+        Args:
+            job_id: Any job, also one of another client.
+            follow: Whether to go on until it is over; else only what it has written by now.
+            stream: `stdout` or `stderr`; empty: both, each in its order.
+            tail: Of what it has written by now, only the last lines of each stream.
+            result: Its result, if that is here already.
+
+        Raises:
+            RollqError: UNKNOWN_JOB; TIMED_OUT, if nobody answered.
+        """
+        wanted = as_id(job_id)
+        reader = OutputReader(self._session_of(wanted), wanted, self, stream)
+        return reader.parts(self._timeout_s, follow=follow, tail=tail, result=result)
+
     # --- what a subclass must do
+
+    @abstractmethod
+    def _session_of(self, job_id: JobId) -> Session:
+        """The way to the group that has a job."""
 
     @abstractmethod
     def ask(self, request: Request, on_answer: OnAnswer, supply: Supply = NOTHING) -> None:

@@ -1,0 +1,111 @@
+"""`rollq logs`: what a job writes, while it runs and afterwards."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rollq.cli.options import DEFAULT_SERVERS, DEFAULT_TIMEOUT_S, Json, Servers, Timeout
+
+if TYPE_CHECKING:
+    from rollq.roles.client.client import Client
+    from rollq.roles.client.streams import StreamPart
+
+EPILOG = """\b
+Examples:
+  rollq logs 6f9619ff-8b86-d011-b42d-00c04fc964ff
+  rollq logs -f --tail 20 6f9619ff-8b86-d011-b42d-00c04fc964ff
+  rollq logs --stderr --json 6f9619ff-8b86-d011-b42d-00c04fc964ff | jq -r .text
+"""
+JobArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of a job or task.")]
+Follow = Annotated[
+    bool, typer.Option("--follow", "-f", help="Go on until the job is over, also if it waits.")
+]
+Stdout = Annotated[bool, typer.Option("--stdout", help="Only what it writes to stdout.")]
+Stderr = Annotated[bool, typer.Option("--stderr", help="Only what it writes to stderr.")]
+TailLines = Annotated[
+    int | None,
+    typer.Option(
+        "--tail",
+        "-n",
+        min=0,
+        metavar="N",
+        show_default=False,
+        help="Of what is there by now, only the last lines of each stream.",
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=EPILOG)(logs)
+
+
+def logs(
+    job_id: JobArgument,
+    follow: Follow = False,
+    stdout: Stdout = False,
+    stderr: Stderr = False,
+    tail: TailLines = None,
+    servers: Servers = DEFAULT_SERVERS,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    as_json: Json = False,
+) -> None:
+    """Show what a job writes, to stdout and stderr as the job does.
+
+    While it runs this comes from its worker, which keeps the end of both streams: a first line on
+    stderr tells what was left out, and when another attempt begins. After its end it comes from
+    the result, whole if the grid keeps it whole. Exit code 4 if the grid does not know the job; how
+    the job ended does not change the exit code.
+    """
+    from rollq.cli.grid import asked, job_ids
+
+    (wanted,) = job_ids([job_id])
+    stream = "" if stdout == stderr else "stdout" if stdout else "stderr"
+    shown = Shown(as_json=as_json)
+
+    async def show(client: Client) -> None:
+        async for part in client.output(wanted, follow=follow, stream=stream, tail=tail):
+            shown.show(part)
+
+    asked(servers, timeout, show)
+
+
+class Shown:
+    """Writes parts of output, and remarks about them."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        import codecs
+
+        self._as_json = as_json
+        self._attempt = 0
+        new_decoder = codecs.getincrementaldecoder("utf-8")
+        self._decoders = {name: new_decoder("replace") for name in ("stdout", "stderr")}
+
+    def show(self, part: StreamPart) -> None:
+        """Write one part at once."""
+        import sys
+
+        from rollq.cli.output import remark, write_json
+
+        if self._as_json:
+            write_json(
+                {
+                    "stream": part.stream,
+                    "attempt": part.attempt,
+                    "offset": part.offset,
+                    "skipped": part.skipped,
+                    "text": self._decoders[part.stream].decode(part.data),
+                }
+            )
+            return
+        if self._attempt and part.attempt != self._attempt:
+            remark(f"[attempt {part.attempt}]")
+        self._attempt = part.attempt
+        if part.skipped:
+            remark(f"[{part.skipped} bytes of {part.stream} left out]")
+        target = sys.stdout if part.stream == "stdout" else sys.stderr
+        target.flush()
+        target.buffer.write(part.data)
+        target.buffer.flush()

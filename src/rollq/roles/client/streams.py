@@ -1,0 +1,322 @@
+"""What a job writes, while it runs and afterwards, as a stream of chunks.
+
+While an attempt runs its output comes from the worker, through the leader. What did not come that
+way, because it was over too soon or a leader was lost, is taken from the result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import secrets
+from collections import deque
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import msgspec
+
+from rollq.base.errors import DeadlineError, ErrorCode, LocalError, RollqError, StateError
+from rollq.base.ids import JobId
+from rollq.base.limits import OUTPUT_CHUNK_BYTES_MAX, OUTPUT_WINDOW_BYTES
+from rollq.grid.views import JobView
+from rollq.roles.client.answers import error_of
+from rollq.roles.client.outputs import Fetcher, Output
+from rollq.roles.client.results import Result, result_message
+from rollq.roles.client.session import Answer, Session
+from rollq.wire import messages as wire
+from rollq.wire.output_messages import (
+    JOB_ENDED,
+    STREAMS,
+    UNWANTED,
+    Offsets,
+    OutputChunk,
+    WatchOutput,
+)
+
+log = logging.getLogger("rollq.client")
+
+LEFT_OUT: Final = re.compile(rb"\[(\d+) bytes left out\]\n")  # how a worker words it
+
+
+@dataclass(slots=True, frozen=True)
+class StreamPart:
+    """Some of what a job wrote.
+
+    Attributes:
+        stream: `stdout` or `stderr`.
+        data: The bytes.
+        offset: Where they begin in the stream of this attempt.
+        attempt: Which attempt wrote them; a new one begins at offset 0 again.
+        skipped: How many bytes right before them were left out.
+    """
+
+    stream: str
+    data: bytes
+    offset: int
+    attempt: int
+    skipped: int = 0
+
+    @property
+    def text(self) -> str:
+        """The bytes as text; a character that was cut in two is not mended."""
+        return self.data.decode(errors="replace")
+
+
+class Reading:
+    """How far a reader is in both streams of an attempt. Pure."""
+
+    def __init__(self, stream: str) -> None:
+        if stream and stream not in STREAMS:
+            raise LocalError(
+                ErrorCode.BAD_OPTIONS, f"no stream {stream!r}", f"use {' or '.join(STREAMS)}"
+            )
+        self.wanted = tuple(not stream or stream == name for name in STREAMS)
+        self.attempt = 0
+        self.at = [0, 0]
+        self._goal: Offsets | None = None  # what there was when the watch of this attempt began
+
+    @property
+    def offsets(self) -> Offsets:
+        """Where to go on, as a watch names it."""
+        out, err = (
+            at if wanted else UNWANTED for at, wanted in zip(self.at, self.wanted, strict=True)
+        )
+        return out, err
+
+    @property
+    def is_level(self) -> bool:
+        """Whether all is read that there was at the beginning."""
+        return self._goal is not None and all(
+            not wanted or at >= goal
+            for wanted, at, goal in zip(self.wanted, self.at, self._goal, strict=True)
+        )
+
+    def take(self, chunk: OutputChunk) -> StreamPart | None:
+        """What is new in a chunk."""
+        self.turn_to(chunk.attempt)
+        if self._goal is None:
+            self._goal = chunk.totals
+        if chunk.attempt < self.attempt:
+            return None
+        return self.advance(chunk.stream, chunk.offset, chunk.data)
+
+    def take_end(self, stream: int, text: str) -> StreamPart | None:
+        """What is new in the text that a result has of a stream: its end, with a remark."""
+        data = text.encode()
+        remark = LEFT_OUT.match(data)
+        if remark is None:
+            return self.advance(stream, 0, data)
+        return self.advance(stream, int(remark[1]), data[remark.end() :])
+
+    def turn_to(self, attempt: int) -> None:
+        """Another attempt begins at the beginning."""
+        if attempt > self.attempt:
+            self.attempt, self.at, self._goal = attempt, [0, 0], None
+
+    def advance(self, stream: int, offset: int, data: bytes) -> StreamPart | None:
+        """What is new in these bytes; None if nothing is."""
+        at = self.at[stream]
+        if offset + len(data) <= at:
+            return None
+        self.at[stream] = offset + len(data)
+        begin = max(offset, at)
+        new = data[begin - offset :]
+        return StreamPart(STREAMS[stream], new, begin, self.attempt, begin - at)
+
+
+class OutputReader:
+    """One watch of one job; `parts` gives what it writes.
+
+    Args:
+        session: The way to its group.
+        job_id: The job.
+        fetcher: Who brings what the grid keeps of a stream.
+        stream: `stdout` or `stderr`; empty: both.
+    """
+
+    def __init__(self, session: Session, job_id: JobId, fetcher: Fetcher, stream: str = "") -> None:
+        self._session = session
+        self._job_id = job_id
+        self._fetcher = fetcher
+        self._reading = Reading(stream)
+        self._request_id = secrets.token_bytes(16)
+        self._inbox: deque[OutputChunk | wire.Error] = deque()  # bounded by the window
+        self._news = asyncio.Event()
+        self._named = [0, 0]  # the offsets that the watch named last
+
+    async def parts(
+        self, timeout_s: float, *, follow: bool, tail: int | None, result: Result | None = None
+    ) -> AsyncGenerator[StreamPart, None]:
+        """What it writes, until it ends; or, not to `follow`, what it has written by now.
+
+        Args:
+            timeout_s: How long to wait for the first word of the grid.
+            follow: Whether to go on until the job is over.
+            tail: Of what there is at the beginning, only the last lines of each stream.
+            result: How it ended, if that is known.
+
+        Raises:
+            RollqError: UNKNOWN_JOB, TIMED_OUT, or why the grid does not show it.
+        """
+        held: list[StreamPart] | None = None if tail is None else []
+        if result is None:
+            self._ask()
+            try:
+                await self._first(timeout_s)
+                while (chunk := await self._next()).end != JOB_ENDED:
+                    part = self._reading.take(chunk)
+                    self._maybe_move()
+                    if part is not None:
+                        if held is None:
+                            yield part
+                        else:
+                            held.append(part)
+                    if self._reading.is_level:
+                        for part in last_lines(held or [], tail or 0):
+                            yield part
+                        held = None
+                        if not follow:
+                            return
+            finally:
+                self._session.unwatch(self._request_id, self._job_id)
+            result = await self._find_result(timeout_s)
+        if held is None:
+            async for part in self._rest(result):
+                yield part
+        else:
+            for part in last_lines(held + self._ends(result), tail or 0):
+                yield part
+
+    def _ask(self) -> None:
+        reading = self._reading
+        request = WatchOutput(self._request_id, self._job_id, reading.attempt, reading.offsets)
+        self._named = list(reading.at)
+        self._session.watch(request, self._heard)
+
+    def _maybe_move(self) -> None:
+        """Name the place again before the window is used up."""
+        ahead = [at - named for at, named in zip(self._reading.at, self._named, strict=True)]
+        if max(ahead) >= OUTPUT_WINDOW_BYTES // 2 or min(ahead) < 0:
+            self._ask()
+
+    def _heard(self, output: OutputChunk | wire.Error) -> None:
+        self._inbox.append(output)
+        self._news.set()
+
+    async def _next(self) -> OutputChunk:
+        while not self._inbox:
+            self._news.clear()
+            await self._news.wait()
+        output = self._inbox.popleft()
+        if isinstance(output, wire.Error):
+            raise error_of(output)
+        return output
+
+    async def _first(self, timeout_s: float) -> None:
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._news.wait()
+        except TimeoutError:
+            raise self._overdue(timeout_s) from None
+
+    def _overdue(self, timeout_s: float) -> DeadlineError:
+        trouble = "" if self._session.is_open else self._session.last_trouble
+        return DeadlineError(
+            ErrorCode.TIMED_OUT,
+            f"no output within {timeout_s:g} s" + (f" ({trouble})" if trouble else ""),
+            "check that a majority of the members runs",
+        )
+
+    # --- after the end
+
+    async def _find_result(self, timeout_s: float) -> Result | None:
+        """How it ended, if the grid still knows."""
+        query = wire.Query(secrets.token_bytes(16), "job", self._job_id)
+        answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._session.ask(query, lambda one: None if answered.done() else answered.set_result(one))
+        try:
+            async with asyncio.timeout(timeout_s):
+                answer = await answered
+        except TimeoutError:
+            self._session.give_up(query.request_id)
+            raise self._overdue(timeout_s) from None
+        if isinstance(answer, wire.Error):
+            raise error_of(answer)
+        assert isinstance(answer, wire.Answer), "the answer to a query"
+        view = msgspec.msgpack.decode(answer.value, type=JobView | None)
+        if view is not None and view.end is not None:
+            return Result(result_message(view), self._fetcher)
+        if not self._reading.attempt:
+            raise StateError(ErrorCode.UNKNOWN_JOB, "the job is over, and its result is not kept")
+        return None
+
+    async def _rest(self, result: Result | None) -> AsyncGenerator[StreamPart, None]:
+        """What a result tells beyond what was read: the whole stream, if the grid keeps it."""
+        if result is not None:
+            self._reading.turn_to(result.attempts)
+            for stream, whole in enumerate((result.whole_stdout, result.whole_stderr)):
+                if self._reading.wanted[stream] and not whole.is_here:
+                    async for part in self._whole(stream, whole):
+                        yield part
+        for part in self._ends(result):
+            yield part
+
+    async def _whole(self, stream: int, whole: Output) -> AsyncGenerator[StreamPart, None]:
+        at = self._reading.at[stream]
+        if at >= whole.size:
+            return
+        try:
+            file = await whole.aopen()
+        except RollqError as error:  # its end is in the result
+            log.info("the whole %s is not to be had: %s", whole.name, error)
+            return
+        with file:
+            await asyncio.to_thread(file.seek, at)
+            while data := await asyncio.to_thread(file.read, OUTPUT_CHUNK_BYTES_MAX):
+                part = self._reading.advance(stream, at, data)
+                at += len(data)
+                if part is not None:
+                    yield part
+
+    def _ends(self, result: Result | None) -> list[StreamPart]:
+        """The end of each stream, as far as it is new."""
+        if result is None:
+            return []
+        reading = self._reading
+        reading.turn_to(result.attempts)
+        texts = (result.stdout, result.stderr)
+        parts = [
+            reading.take_end(stream, text)
+            for stream, text in enumerate(texts)
+            if reading.wanted[stream]
+        ]
+        return [part for part in parts if part is not None]
+
+
+def last_lines(parts: list[StreamPart], count: int) -> list[StreamPart]:
+    """Of each stream the last lines; what comes before them is neither shown nor told."""
+    left = dict.fromkeys(STREAMS, count)
+    is_last = dict.fromkeys(STREAMS, True)
+    kept: list[StreamPart] = []
+    for part in reversed(parts):
+        stream, data = part.stream, part.data
+        if not left[stream]:
+            continue
+        begin = len(data)
+        if is_last[stream] and data.endswith(b"\n"):
+            begin -= 1  # it ends the last line, and begins no other
+        is_last[stream] = False
+        while left[stream] and (begin := data.rfind(b"\n", 0, begin)) >= 0:
+            left[stream] -= 1
+        begin += 1
+        kept.append(
+            replace(
+                part,
+                data=data[begin:],
+                offset=part.offset + begin,
+                skipped=0 if begin else part.skipped,
+            )
+        )
+    return [part for part in reversed(kept) if part.data]

@@ -1,0 +1,117 @@
+"""How far a reader of output is, and which lines are the last."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollq.base.errors import ErrorCode, LocalError
+from rollq.roles.client.streams import Reading, StreamPart, last_lines
+from rollq.wire.output_messages import OutputChunk
+
+WATCH = b"w" * 16
+
+
+def chunk(
+    offset: int, data: bytes, *, stream: int = 0, attempt: int = 1, totals: tuple[int, int] = (0, 0)
+) -> OutputChunk:
+    return OutputChunk(WATCH, attempt, stream, offset, data, totals)
+
+
+def part(data: bytes, offset: int = 0, stream: str = "stdout", **more: int) -> StreamPart:
+    return StreamPart(stream, data, offset, more.get("attempt", 1), more.get("skipped", 0))
+
+
+def test_what_comes_again_is_not_shown_again() -> None:
+    reading = Reading("")
+    assert reading.take(chunk(0, b"abc")) == part(b"abc")
+    assert reading.take(chunk(0, b"abc")) is None
+    assert reading.take(chunk(1, b"bcde")) == part(b"de", 3)
+    assert reading.take(chunk(0, b"x", stream=1)) == part(b"x", stream="stderr")
+    assert reading.offsets == (5, 1)
+
+
+def test_what_was_left_out_is_told() -> None:
+    reading = Reading("stdout")
+    reading.take(chunk(0, b"abc"))
+    assert reading.take(chunk(10, b"x")) == part(b"x", 10, skipped=7)
+    assert reading.take(chunk(20, b"")) == part(b"", 20, skipped=9)
+    assert reading.offsets == (20, -1)
+
+
+def test_another_attempt_begins_at_the_beginning() -> None:
+    reading = Reading("")
+    reading.take(chunk(0, b"abc"))
+    assert reading.take(chunk(0, b"ab", attempt=2)) == part(b"ab", attempt=2)
+    assert reading.take(chunk(3, b"late")) is None
+    assert (reading.attempt, reading.offsets) == (2, (2, 0))
+
+
+def is_level(reading: Reading) -> bool:
+    return reading.is_level
+
+
+def test_level_is_who_has_read_what_there_was_at_the_beginning() -> None:
+    reading = Reading("")
+    assert not is_level(reading)
+    reading.take(chunk(0, b"abc", totals=(3, 2)))
+    assert not is_level(reading)
+    reading.take(chunk(0, b"de", stream=1, totals=(1_000, 2)))
+    assert is_level(reading)
+    only = Reading("stderr")
+    only.take(chunk(0, b"", totals=(1_000, 0)))
+    assert is_level(only)
+
+
+def test_the_end_in_a_result_tells_the_rest() -> None:
+    reading = Reading("")
+    reading.take(chunk(0, b"one\n"))
+    assert reading.take_end(0, "one\ntwo\n") == part(b"two\n", 4)
+    assert reading.take_end(0, "one\ntwo\n") is None
+    assert reading.take_end(0, "[20 bytes left out]\nend") == part(b"end", 20, skipped=12)
+    assert reading.take_end(1, "") is None
+
+
+def test_a_stream_must_have_a_name() -> None:
+    with pytest.raises(LocalError) as caught:
+        Reading("stdin")
+    assert caught.value.code is ErrorCode.BAD_OPTIONS
+
+
+def test_bytes_are_text() -> None:
+    assert part("é".encode()).text == "é"
+    assert part(b"\xff").text == "\ufffd"
+
+
+# --- last lines
+
+
+def test_the_last_lines_of_each_stream() -> None:
+    parts = [part(b"a\nb\n"), part(b"x\ny", stream="stderr"), part(b"c\n", 4)]
+    assert last_lines(parts, 2) == [
+        part(b"b\n", 2),
+        part(b"x\ny", stream="stderr"),
+        part(b"c\n", 4),
+    ]
+    assert last_lines(parts, 0) == []
+
+
+LINES = st.lists(st.binary(max_size=12).map(lambda raw: raw.replace(b"x", b"\n")), max_size=6)
+
+
+@given(LINES, st.integers(1, 5))
+def test_last_lines_are_those_of_the_whole(pieces: list[bytes], count: int) -> None:
+    at = 0
+    parts = []
+    for piece in pieces:
+        parts.append(part(piece, at))
+        at += len(piece)
+    whole = b"".join(pieces)
+    lines = whole.split(b"\n")
+    if lines[-1] == b"":
+        lines.pop()
+    keep = b"\n".join(lines[-count:]) + (b"\n" if whole.endswith(b"\n") else b"")
+    kept = last_lines(parts, count)
+    assert b"".join(one.data for one in kept) == keep
+    assert all(whole[one.offset :].startswith(one.data) for one in kept)
