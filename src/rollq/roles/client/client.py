@@ -142,7 +142,7 @@ class Client(Operator, ManySubmitter):
         wanted = as_id(job_id)
         view = await self.status(wanted, timeout=timeout)
         if view is not None and view.end is not None:
-            return Result(_result_of(view), self)
+            return Result(result_message(view), self)
         text = guid_to_text(wanted)
         if view is None or view.state in ENDS:
             raise StateError(ErrorCode.UNKNOWN_JOB, f"no result of job {text} is kept")
