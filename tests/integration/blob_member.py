@@ -88,7 +88,7 @@ class BlobMember(FakeMember):
         self._blob_links[link] = None
         self.gets += [one.digest for one in messages if isinstance(one, BlobGet)]
         self.puts += [one.digest for one in messages if isinstance(one, BlobPut)]
-        if not (self.deaf and isinstance(messages[-1], BlobGet)):
+        if not (self.deaf and isinstance(messages[-1], BlobGet | BlobPut)):
             self.server.hear(link, messages)
         self._news.set()
 

@@ -73,15 +73,18 @@ class FakeMember:
         options: JobOptions | None = None,
         body: bytes | None = None,
         attempt: int = 1,
+        fence: int | None = None,
     ) -> bytes:
-        """Assign a job; `body` instead of arguments and files makes it an opaque one."""
+        """Assign a job; `body` instead of arguments and files makes it an opaque one, and a `fence`
+        of 0 one of the seeds."""
         one = job_id(number)
         inputs = tuple(InputFile(name, None, data) for name, data in (files or {}).items())
         request = job_request(one, "tester", exec_name, args=args, files=inputs)
         payload = encode_model(request) if body is None else body
         self.send(
             wire.AssignJob(
-                one, attempt, number, LEASE_MS, exec_name, exec_name, payload, options, "tester"
+                *(one, attempt, number if fence is None else fence, LEASE_MS, exec_name, exec_name),
+                *(payload, options, "tester"),
             )
         )
         return one

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 
 from rollq.base.jobs import Status
 from rollq.roles.worker import preparations
@@ -16,7 +17,7 @@ from rollq.store.archive import unpack
 from rollq.store.blobs.failures import disk_full
 from rollq.store.blobs.partial import Staging
 from rollq.wire import messages as wire
-from rollq.wire.models import InputFile
+from rollq.wire.models import InputFile, StreamBlob
 from tests.integration import sample_app
 from tests.integration.blob_member import BlobMember, input_of, ref_of
 from tests.integration.fake_member import DEADLINE_S, job_id
@@ -178,5 +179,94 @@ def test_a_cancel_while_inputs_come_ends_the_attempt(tmp_path: Path) -> None:
             ack = await member.until(lambda: member.acks.get(number))
             assert ack.status == Status.CANCELLED
             member.deaf = False
+
+    run(story())
+
+
+def test_large_outputs_and_long_streams_are_handed_over_before_the_job_ends(tmp_path: Path) -> None:
+    write_program(
+        tmp_path,
+        "make",
+        "head -c 3000000 /dev/urandom > big; mkdir sub; cp big sub/copy; chmod +x big\n"
+        "echo small > note; echo skipped > other.log\n"
+        "head -c 100000 /dev/zero | tr '\\0' x; echo warn >&2\n",
+    )
+
+    async def story() -> None:
+        member = BlobMember(tmp_path / "member")
+        async with running(tmp_path, member):
+            member.assign_files(1, "make", outputs=("*", "sub/**", "!none"))
+            ack, result = await member.outcome(1)
+            assert ack.status == Status.OK
+            assert isinstance(result.outputs, tuple)
+            outputs = {one.name: one for one in result.outputs}
+            assert list(outputs) == ["big", "sub/copy"]
+            big = member.read(bytes.fromhex(outputs["big"].digest))
+            assert len(big) == outputs["big"].size == 3_000_000
+            assert (outputs["big"].mode, outputs["sub/copy"].mode) == (0o755, 0o644)
+            small = unpack(result.output_archive or b"", MIB)
+            assert small == {"note": b"small\n", "other.log": b"skipped\n"}
+            assert isinstance(result.stdout_blob, StreamBlob)
+            assert member.read(bytes.fromhex(result.stdout_blob.digest)) == b"x" * 100_000
+            assert result.stderr_blob is UNSET
+            assert (result.stdout or "").startswith("[71328 bytes left out]\nxxx")
+            assert result.note == "no output fits '!none'"
+            digests = {outputs["big"].digest, result.stdout_blob.digest}
+            assert {ref.digest.hex() for ref in ack.blobs} == digests
+            assert len(ack.blobs) == 2
+            await eventually(lambda: is_swept(tmp_path))
+
+    run(story())
+
+
+def test_outputs_that_just_do_not_fit_the_result_are_blobs(tmp_path: Path) -> None:
+    write_program(tmp_path, "make", "head -c 60000 /dev/urandom > data; echo 1 > one\n")
+
+    async def story() -> None:
+        member = BlobMember(tmp_path / "member")
+        async with running(tmp_path, member):
+            member.assign(1, "make")
+            ack, result = await member.outcome(1)
+            assert result.note is UNSET
+            assert isinstance(result.outputs, tuple)
+            assert [one.name for one in result.outputs] == ["data"]
+            assert unpack(result.output_archive or b"", MIB) == {"one": b"1\n"}
+            assert [ref.size for ref in ack.blobs] == [60_000]
+
+    run(story())
+
+
+def test_a_cancel_while_outputs_leave_ends_the_attempt(tmp_path: Path) -> None:
+    write_program(tmp_path, "make", "head -c 1000000 /dev/urandom > data\n")
+
+    async def story() -> None:
+        member = BlobMember(tmp_path / "member")
+        member.deaf = True
+        async with running(tmp_path, member):
+            number = member.assign(1, "make")
+            await member.until(lambda: member.puts)
+            member.send(wire.StopJob(number, 1, 1))
+            ack = await member.until(lambda: member.acks.get(number))
+            assert (ack.status, ack.blobs) == (Status.CANCELLED, ())
+            await eventually(lambda: is_swept(tmp_path))
+
+    run(story())
+
+
+def test_outputs_that_nobody_takes_are_no_result(tmp_path: Path) -> None:
+    write_program(tmp_path, "make", "head -c 1000000 /dev/urandom > data\n")
+
+    async def story() -> None:
+        member = BlobMember(tmp_path / "member")
+
+        async def full(digest: bytes) -> None:
+            raise disk_full("the member has no room")
+
+        member.server.stored = full
+        async with running(tmp_path, member):
+            member.assign(1, "make")
+            nack = await member.until(lambda: member.nacks.get(job_id(1)))
+            assert "cannot be handed over" in nack.detail
+            assert "the member has no room" in nack.detail
 
     run(story())

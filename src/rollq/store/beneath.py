@@ -181,16 +181,32 @@ class Beneath:
         Raises:
             OSError: it cannot be read, or another file has its name now.
         """
+        fd = self.open_found(found)
+        try:
+            size = found.status.st_size
+            content = os.read(fd, size) if size else b""
+            while len(content) < size and (more := os.read(fd, size - len(content))):
+                content += more
+            return content
+        finally:
+            os.close(fd)
+
+    def open_found(self, found: Found) -> int:
+        """Open a plain file that `walk` found; returns a descriptor to read from.
+
+        Raises:
+            OSError: it cannot be opened, or another file has its name now.
+        """
         folder, _, name = found.name.rpartition("/")
         if folder:
             with self._folder(tuple(folder.split("/")), make=False) as below:
                 fd = os.open(name, READ, dir_fd=below)
         else:
             fd = os.open(name, READ, dir_fd=self.fd)
-        try:
-            return _read_same(fd, found)
-        finally:
-            os.close(fd)
+        if _is_same(os.fstat(fd), found.status):
+            return fd
+        os.close(fd)
+        raise OSError(errno.EINVAL, "another file has this name now", found.name)
 
     def walk(self) -> Iterator[Found]:
         """All that lies here, a folder before what is in it; nothing is opened but folders.
@@ -252,16 +268,10 @@ def settle_links(found: list[Found], ours: Container[int] = ()) -> list[Found]:
     ]
 
 
-def _read_same(fd: int, found: Found) -> bytes:
-    now, then = os.fstat(fd), found.status
+def _is_same(now: os.stat_result, then: os.stat_result) -> bool:
+    """Whether it is the same plain file; numbers of removed files are used again."""
     same = (now.st_ino, now.st_dev, now.st_nlink) == (then.st_ino, then.st_dev, then.st_nlink)
-    if not same or not stat.S_ISREG(now.st_mode):  # numbers of removed files are used again
-        raise OSError(errno.EINVAL, "another file has this name now", found.name)
-    size = then.st_size
-    content = os.read(fd, size) if size else b""
-    while len(content) < size and (more := os.read(fd, size - len(content))):
-        content += more
-    return content
+    return same and stat.S_ISREG(now.st_mode)
 
 
 def write_all(fd: int, content: bytes) -> None:

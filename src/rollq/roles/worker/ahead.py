@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from rollq.wire.messages import AssignJob
+
 AHEAD_MS: Final = 50
 GIVE_BACK_MS: Final = 2_000  # what waited so long after all goes back to the grid
 WEIGHT: Final = 0.1  # of the newest run in the mean
@@ -38,3 +40,8 @@ class Lookahead:
         count = min(banked, self._slots + window - in_hand)
         is_change = count < window // 4 and in_hand > self._slots + window // 2
         return 0 if is_change else max(count, 0)
+
+
+def may_run_again(job: AssignJob) -> bool:
+    """Whether giving it back leaves it another attempt."""
+    return job.attempt == 1 and (job.options is None or job.options.max_attempts != 1)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +21,7 @@ from typing import Final, ParamSpec, TypeVar
 from rollq.base.digests import Digest, digest_to_text
 from rollq.base.errors import ErrorCode, RollqError, StateError
 from rollq.base.jobs import BlobRef
-from rollq.roles.blobs.client import BlobClient
+from rollq.roles.blobs.client import AGAIN, BlobClient
 from rollq.roles.blobs.client_session import Progress
 from rollq.roles.worker.exits import leave_exits_to_others
 from rollq.roles.worker.inputs import Linked, linked_to
@@ -38,6 +39,7 @@ Moved = Callable[[Digest, int], None]  # so many bytes of a blob are here
 
 AT_ONCE: Final = 16  # blobs of one job on their way at the same time
 THREADS: Final = 2
+GIVE_AGAIN_S: Final = 1.0
 TRIM_S: Final = 60.0  # how often old blobs are looked for
 LEFTOVER_MS: Final = 24 * 3_600_000  # parts of transfers that were cut are kept so long
 
@@ -64,6 +66,7 @@ class WorkerBlobs:
         self.address = ""  # where other workers may fetch from here
         self._coming: dict[Digest, _Coming] = {}
         self._pool = ThreadPoolExecutor(THREADS, "worker-blobs", leave_exits_to_others)
+        self._keeping: dict[asyncio.Task[BlobRef], None] = {}
         self._trimmed_s = 0.0
         self._opened = False
         self._closed = False
@@ -88,6 +91,7 @@ class WorkerBlobs:
         self._closed = True
         for coming in list(self._coming.values()):
             coming.task.cancel()
+        await asyncio.gather(*self._keeping, return_exceptions=True)
         await self._client.stop()
         await self._neighbours.stop()
         await asyncio.get_running_loop().run_in_executor(None, self._pool.shutdown)
@@ -157,13 +161,37 @@ class WorkerBlobs:
         """
         return await self._with_room(partial(self.on_thread, self._keep, path))
 
-    async def give(self, blobs: Sequence[BlobRef]) -> None:
-        """Upload blobs that are here; returns when the group has them.
+    async def keep_open(self, fd: int) -> BlobRef:
+        """Store a copy of an open file and pin it. The descriptor is closed here.
 
         Raises:
-            RollqError: it has not got them, and why.
+            DiskError: DISK_FULL and others.
         """
-        await _in_pages(self._give, blobs)
+        work = self._loop.create_task(self._keep_and_close(fd))
+        self._keeping[work] = None
+        work.add_done_callback(self._keeping.pop)
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:  # a thread cannot be stopped: what it makes is let go later
+            work.add_done_callback(self._let_go)
+            raise
+
+    async def give(self, blobs: Sequence[BlobRef]) -> None:
+        """Upload blobs that are here; returns when the group has them, however long that takes.
+
+        Raises:
+            RollqError: the group does not take one, and why.
+        """
+        while True:
+            try:
+                await _in_pages(self._give, blobs)
+            except RollqError as error:
+                if error.code not in AGAIN:
+                    raise
+                log.warning("%d blobs cannot be handed over yet: %s", len(blobs), error)
+                await asyncio.sleep(GIVE_AGAIN_S)
+            else:
+                return
 
     async def on_thread(self, task: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Do what waits for the disk."""
@@ -205,6 +233,16 @@ class WorkerBlobs:
     async def _give(self, blob: BlobRef) -> None:
         path = await self.on_thread(self.path, blob.digest)
         await self._client.put(path)
+
+    async def _keep_and_close(self, fd: int) -> BlobRef:
+        try:
+            return await self.keep(Path(f"/dev/fd/{fd}"))
+        finally:
+            os.close(fd)
+
+    def _let_go(self, work: asyncio.Task[BlobRef]) -> None:
+        if not work.cancelled() and work.exception() is None:
+            self.unpin((work.result(),))
 
     def _keep(self, path: Path) -> BlobRef:
         """On a thread."""

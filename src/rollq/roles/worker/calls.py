@@ -9,6 +9,7 @@ import types
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Final, Protocol
 
+from rollq.base.errors import ErrorCode, RemoteError
 from rollq.base.jobs import DEFAULT_OPTIONS, AttemptRef, JobOptions, Status
 from rollq.roles.worker.app import raised, returned
 from rollq.roles.worker.outputs import Ending
@@ -16,6 +17,7 @@ from rollq.roles.worker.warm import WarmCall, WarmPool
 from rollq.roles.worker.warm_main import Call
 from rollq.tasks import Task
 from rollq.wire.messages import AssignJob
+from rollq.wire.models import JobRequest, decode_if_marked
 
 TURN_MS_MAX: Final = 2  # for so long calls that never wait may keep the loop from its sockets
 
@@ -253,3 +255,21 @@ class PooledCall:
             timer.cancel()
         ending.run_ms = int((time.perf_counter() - self._started_s) * 1000)
         self._on_end(ending)
+
+
+def args_of(job: AssignJob) -> tuple[str, ...] | None:
+    """What a function is called with; None: the job is a bare payload.
+
+    Raises:
+        RemoteError: the job is not one for a function.
+    """
+    request = decode_if_marked(job.body, JobRequest, "JobId")
+    if request is None:
+        return None
+    if request.files:
+        raise RemoteError(
+            ErrorCode.BAD_PAYLOAD,
+            f"{job.exec_name[:64]!a} is a function, which takes no files",
+            "pass what it needs as arguments or as the payload",
+        )
+    return request.args or ()

@@ -1,10 +1,12 @@
-"""The end of what a program wrote, in bounded memory."""
+"""What a program wrote: its end in bounded memory, and if it is long all of it on disk."""
 
 from __future__ import annotations
 
+import tempfile
 from collections import deque
+from typing import IO
 
-from rollq.base.limits import STREAM_BYTES_MAX
+from rollq.base.limits import STREAM_BYTES_MAX, STREAM_WHOLE_BYTES_MAX
 
 
 class Tail:
@@ -35,6 +37,11 @@ class Tail:
         kept = b"".join(self._chunks)[-self._bytes_max :]
         return with_remark(kept.decode(errors="replace"), self.total - len(kept))
 
+    @property
+    def is_spooled(self) -> bool:
+        """Whether there is more to tell than `text`."""
+        return False
+
     # --- for those who watch
 
     def keep(self, bytes_max: int) -> None:
@@ -54,6 +61,53 @@ class Tail:
                 bytes_max -= len(part)
             place = after
         return offset, b"".join(parts)
+
+
+class SpooledTail(Tail):
+    """A tail that also keeps all of the stream on disk, once it is longer than the tail.
+
+    Args:
+        folder: Where the file is made; it has no name there.
+    """
+
+    __slots__ = ("_folder", "problem", "whole")
+
+    def __init__(self, folder: str) -> None:
+        super().__init__()
+        self._folder = folder
+        self.whole: IO[bytes] | None = None
+        self.problem = ""  # why not all of it is there
+
+    @property
+    def is_spooled(self) -> bool:
+        """Whether all of it is, or should be, on disk."""
+        return self.whole is not None or self.problem != ""
+
+    def feed(self, data: bytes) -> None:
+        """More of the stream."""
+        if self.total + len(data) > self._bytes_max and not self.problem:
+            self._spool(data)
+        super().feed(data)
+
+    def close(self) -> None:
+        """The file is not needed any more. Twice is no error."""
+        whole, self.whole = self.whole, None
+        if whole is not None:
+            whole.close()
+
+    def _spool(self, data: bytes) -> None:
+        try:
+            if self.whole is None:
+                self.whole = tempfile.TemporaryFile(buffering=0, dir=self._folder)  # noqa: SIM115
+                data = b"".join(self._chunks) + data  # so far, all of it was kept
+            view = memoryview(data)[: STREAM_WHOLE_BYTES_MAX - self.whole.tell()]
+            if len(view) < len(data):
+                self.problem = f"only the first {STREAM_WHOLE_BYTES_MAX} bytes are kept"
+            while view:
+                view = view[self.whole.write(view) :]
+        except OSError as error:
+            self.problem = f"it is not kept as a whole: {error.strerror}"
+            self.close()
 
 
 def with_remark(text: str, dropped_bytes: int) -> str:

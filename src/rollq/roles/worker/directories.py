@@ -16,7 +16,7 @@ from typing import Final
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.roles.worker.inputs import Stamps
-from rollq.roles.worker.outputs import Ending, collect_outputs
+from rollq.roles.worker.outputs import TERMS, Ending, Left, Terms, collect_outputs
 from rollq.store.beneath import Beneath
 
 log = logging.getLogger("rollq.worker")
@@ -96,7 +96,7 @@ class Directories:
 
     def __init__(self, thread: Executor, parent: str) -> None:
         self._thread = thread  # for what may take long, one after the other
-        self._path = parent
+        self.path = parent
         self._parent = Beneath(parent)
         self._made_count = 0
         self._clean: list[Directory] = []  # bounded by the slots
@@ -106,30 +106,41 @@ class Directories:
         if self._clean:
             return self._clean.pop()
         self._made_count += 1
-        return Directory(self._parent, self._path, str(self._made_count))
+        return Directory(self._parent, self.path, str(self._made_count))
 
-    def give(self, directory: Directory, inputs: Stamps, ending: Ending) -> None:
-        """Take it back from a job that is over, with its outputs into `ending`, unless the program
-        put something else in its place."""
-        files: list[str] | None = None
+    def give(
+        self, directory: Directory, inputs: Stamps, ending: Ending, terms: Terms = TERMS
+    ) -> Left | None:
+        """Take it back from a job that is over, with its small outputs into `ending`, unless the
+        program put something else in its place. If there are large ones, they are returned, and
+        `settle` is to follow."""
+        left = Left(None, [])
         try:
             now = directory.look()
             if not inputs and directory.is_untouched(now):
                 self._clean.append(directory)
-                return
+                return None
             directory.forget_empty()
             if not directory.is_same(now):
                 ending.notes.append("the job's directory was replaced: no outputs returned")
                 directory.files.close()
-                return
-            if directory.has_same_mode(now):
-                files = collect_outputs(directory.files, inputs, ending)
-            else:
+                return None
+            is_locked = not directory.has_same_mode(now)
+            if is_locked:
                 directory.unlock()
-                collect_outputs(directory.files, inputs, ending)
+            left = collect_outputs(directory.files, inputs, ending, terms)
+            if is_locked:
+                left = left._replace(files=None)
+            if left.large:
+                return left
         except OSError as error:
             ending.notes.append(f"the outputs cannot be read: {error.strerror}")
-        self._clear(directory, files)
+        self._clear(directory, left.files)
+        return None
+
+    def settle(self, directory: Directory, left: Left) -> None:
+        """Nobody reads its outputs any more."""
+        self._clear(directory, left.files)
 
     def drop(self, directory: Directory) -> None:
         """Take back one in which nothing ever ran."""

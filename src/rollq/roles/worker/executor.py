@@ -14,20 +14,19 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, Protocol
 
-from msgspec import UNSET
-
 from rollq.base.errors import ErrorCode, LocalError, RemoteError, StateError
 from rollq.base.jobs import DEFAULT_OPTIONS, AttemptRef, Status
 from rollq.base.limits import DETAIL_BYTES_MAX
-from rollq.roles.worker.ahead import AHEAD_MS, GIVE_BACK_MS, Lookahead
+from rollq.roles.worker.ahead import AHEAD_MS, GIVE_BACK_MS, Lookahead, may_run_again
 from rollq.roles.worker.app import load_apps
 from rollq.roles.worker.blobs import WorkerBlobs
-from rollq.roles.worker.calls import LoopCall, LoopCalls, PooledCall
+from rollq.roles.worker.calls import LoopCall, LoopCalls, PooledCall, args_of
 from rollq.roles.worker.capture import Tail
 from rollq.roles.worker.directories import Directories, make_empty
 from rollq.roles.worker.execs import ExecDir
 from rollq.roles.worker.exits import leave_exits_to_others
 from rollq.roles.worker.family import Family
+from rollq.roles.worker.handovers import Handovers, Leavings
 from rollq.roles.worker.outputs import Ending, encode_result, refusal
 from rollq.roles.worker.preparations import Preparations
 from rollq.roles.worker.programs import ProgramRun, Programs
@@ -78,6 +77,7 @@ class Executor:
             on_ready=self._prepared,
             on_failed=self._not_prepared,
         )
+        self._handing = Handovers(blobs, self._handed_over, self._refuse)
         self._jobs_dir = jobs_dir
         self._on_end = on_end
         self._on_fail = on_fail
@@ -120,6 +120,7 @@ class Executor:
         directories = Directories(self._thread, jobs_dir)
         self._programs = Programs(loop, self._watch, self._family, execs, directories)
         self._preparing.open(directories)
+        self._handing.open(directories)
         if any(not task.in_loop for task in self._tasks.values()):
             self._pool = WarmPool(self._watch, self._family, self._setup.apps, self._setup.slots)
             await self._pool.start()
@@ -134,6 +135,7 @@ class Executor:
         self._on_end = self._on_fail = _nobody
         self._waiting.clear()
         await self._preparing.close()
+        await self._handing.close()
         for run in list(self._running.values()):
             if run is not None:
                 run.kill()
@@ -149,32 +151,19 @@ class Executor:
 
     @property
     def load(self) -> int:
-        """Attempts that run or wait here, or whose inputs are on their way."""
-        return len(self._running) + len(self._waiting) + len(self._preparing)
+        """Attempts that run or wait here, or whose files are on their way."""
+        moving = len(self._preparing) + len(self._handing)
+        return len(self._running) + len(self._waiting) + moving
 
     def run(self, jobs: Sequence[tuple[AssignJob, AttemptRef]]) -> None:
         """Run attempts, now or when a slot is free."""
         came_s = time.perf_counter()
-        self._waiting.extend(
-            [
-                (job, ref, came_s)
-                for job, ref in jobs
-                if not job.blobs or not self._prepare(job, ref)
-            ]
-        )
+        for job, ref in jobs:
+            if not job.blobs or not self._preparing.begin(
+                job, ref, is_call=job.exec_name in self._tasks
+            ):
+                self._waiting.append((job, ref, came_s))
         self._fill()
-
-    def _prepare(self, job: AssignJob, ref: AttemptRef) -> bool:
-        """Bring the inputs of a job first; False: it is begun as it is, and fails if it must."""
-        try:
-            request = decode_if_marked(job.body, JobRequest, "JobId")
-        except RemoteError:
-            return False
-        is_call = job.exec_name in self._tasks
-        if request is None or (is_call and request.exec_digest is UNSET):
-            return False
-        self._preparing.begin(job, request, ref)
-        return True
 
     def _prepared(self, job: AssignJob, ref: AttemptRef) -> None:
         self._waiting.append((job, ref, time.perf_counter()))
@@ -185,7 +174,7 @@ class Executor:
             self._note_end(job, ref, refusal(str(error)))
             self._tell_soon()
         else:
-            self._on_fail(StartFailed(ref, str(error)[:DETAIL_BYTES_MAX]))
+            self._refuse(ref, str(error))
 
     def kill(self, ref: AttemptRef) -> None:
         """End an attempt; it ends as CANCELLED unless it ended by itself just before."""
@@ -193,7 +182,7 @@ class Executor:
         if run is not None:
             run.kill()
             return
-        job = self._preparing.cancel(ref)
+        job = self._preparing.cancel(ref) or self._handing.cancel(ref)
         for waiting in self._waiting:
             if waiting[1] == ref:
                 self._waiting.remove(waiting)
@@ -230,12 +219,12 @@ class Executor:
         late = [
             waiting
             for waiting in self._waiting
-            if waiting[2] < before_s and _may_run_again(waiting[0])
+            if waiting[2] < before_s and may_run_again(waiting[0])
         ]
         for waiting in late:
             self._waiting.remove(waiting)
             self._preparing.over(waiting[1])
-            self._on_fail(StartFailed(waiting[1], "fetched ahead, and no slot came free"))
+            self._refuse(waiting[1], "fetched ahead, and no slot came free")
 
     def _fill(self) -> None:
         """Begin what waits while a slot is free."""
@@ -262,7 +251,7 @@ class Executor:
                 continue
             self._waiting.popleft()
             try:
-                args = _args_of(job)
+                args = args_of(job)
             except RemoteError as error:
                 self._note_end(job, ref, refusal(str(error)))
                 self._tell_soon()
@@ -303,7 +292,7 @@ class Executor:
         try:
             if task is not None:
                 assert self._pool is not None, "started"
-                call = Call(task.name, _args_of(job), job.body)
+                call = Call(task.name, args_of(job), job.body)
                 run = PooledCall(self._pool, call, job.options or DEFAULT_OPTIONS, on_end)
             else:
                 assert self._programs is not None, "started"
@@ -312,7 +301,10 @@ class Executor:
                     request = decode_if_marked(job.body, JobRequest, "JobId")
                 else:
                     request = prepared.request
-                run = ProgramRun(self._programs, job, request, on_end, prepared)
+                on_left = partial(self._left, job, ref)
+                run = ProgramRun(
+                    self._programs, job, request, on_end, on_left=on_left, prepared=prepared
+                )
                 run.start()
         except RemoteError as error:
             on_end(refusal(str(error)))
@@ -324,18 +316,32 @@ class Executor:
             if ref in self._running:
                 self._running[ref] = run
 
+    def _left(self, job: AssignJob, ref: AttemptRef, ending: Ending, leavings: Leavings) -> None:
+        """A program ended, and left what goes as blobs."""
+        self._free_slot(job, ref)
+        self._handing.begin(job, ref, ending, leavings)
+
+    def _handed_over(self, job: AssignJob, ref: AttemptRef, ending: Ending) -> None:
+        self._note_end(job, ref, ending)
+        self._tell_soon()
+
     def _ended(self, job: AssignJob, ref: AttemptRef, ending: Ending) -> None:
-        run = self._running.pop(ref)
-        self.lookahead.ran((time.perf_counter() - self._begun_s.pop(ref)) * 1000)
-        if job.blobs:
-            self._preparing.over(ref)
-        self._fill()  # first: the next one runs while we write down how this one ended
+        run = self._free_slot(job, ref)
         self._note_end(job, ref, ending)
         if len(self._waiting) < len(self._ends) or not isinstance(run, ProgramRun | PooledCall):
             self._tell_ends()
         elif self._telling is None:
             loop = asyncio.get_running_loop()
             self._telling = loop.call_later(TELL_MS / 1000, self._tell_ends)
+
+    def _free_slot(self, job: AssignJob, ref: AttemptRef) -> Run | None:
+        """Begin the next: it runs while we write down how this one ended."""
+        run = self._running.pop(ref)
+        self.lookahead.ran((time.perf_counter() - self._begun_s.pop(ref)) * 1000)
+        if job.blobs:
+            self._preparing.over(ref)
+        self._fill()
+        return run
 
     def _note_end(self, job: AssignJob, ref: AttemptRef, ending: Ending) -> None:
         self._ends.append(
@@ -348,6 +354,7 @@ class Executor:
                 ending.signal,
                 ending.run_ms,
                 ending.peak_bytes,
+                ending.blobs,
             )
         )
 
@@ -369,30 +376,11 @@ class Executor:
         del self._running[ref]
         del self._begun_s[ref]
         self._preparing.over(ref)
-        self._on_fail(StartFailed(ref, detail[:DETAIL_BYTES_MAX]))
+        self._refuse(ref, detail)
         self._fill()
 
-
-def _args_of(job: AssignJob) -> tuple[str, ...] | None:
-    """What a function is called with; None: the job is a bare payload.
-
-    Raises:
-        RemoteError: the job is not one for a function.
-    """
-    request = decode_if_marked(job.body, JobRequest, "JobId")
-    if request is None:
-        return None
-    if request.files:
-        raise RemoteError(
-            ErrorCode.BAD_PAYLOAD,
-            f"{job.exec_name[:64]!a} is a function, which takes no files",
-            "pass what it needs as arguments or as the payload",
-        )
-    return request.args or ()
-
-
-def _may_run_again(job: AssignJob) -> bool:
-    return job.attempt == 1 and (job.options is None or job.options.max_attempts != 1)
+    def _refuse(self, ref: AttemptRef, detail: str) -> None:
+        self._on_fail(StartFailed(ref, detail[:DETAIL_BYTES_MAX]))
 
 
 def _nobody(event: object) -> None:

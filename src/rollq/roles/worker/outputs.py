@@ -2,29 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Container, Iterator
+from typing import Final, NamedTuple
 
 from msgspec import UNSET, Struct, UnsetType, field
 
 from rollq.base.errors import RemoteError
+from rollq.base.globs import Glob
 from rollq.base.ids import guid_to_text
-from rollq.base.jobs import Status
+from rollq.base.jobs import BlobRef, Status
 from rollq.base.limits import (
     ARCHIVE_FILES_MAX,
     ARCHIVE_RAW_BYTES_MAX,
     INLINE_BYTES_MAX,
     NOTE_BYTES_MAX,
+    OUTPUT_PATTERNS_MAX,
 )
 from rollq.base.names import NameTree, checked_name
 from rollq.roles.worker.inputs import Stamps
 from rollq.store.archive import pack
 from rollq.store.beneath import Beneath, Found, settle_links
 from rollq.wire.messages import AssignJob
-from rollq.wire.models import STATUS_FAILED, STATUS_OK, JobResult, encode_model
+from rollq.wire.models import (
+    STATUS_FAILED,
+    STATUS_OK,
+    JobResult,
+    OutputFile,
+    StreamBlob,
+    encode_model,
+)
 
 LEFT_OUT_SHOWN: Final = 5  # files that are not returned, in the note
 NAME_CHARS_SHOWN: Final = 64
+RESULT_FIXED_BYTES: Final = NOTE_BYTES_MAX + 2_048  # of a result, apart from text and outputs
+ZIP_ENTRY_BYTES: Final = 128  # of a file in an archive, apart from its name and content
+LISTED_ENTRY_BYTES: Final = 128  # of a file in the list of blobs, apart from its name
+LISTED_BYTES_MAX: Final = 48 * 1024  # of that list: text gives way to it
+PACKED_SMALL_MAX: Final = 4 * 1024  # files that are larger are not packed beside blobs
 
 
 class Ending(Struct, gc=False):
@@ -42,11 +56,34 @@ class Ending(Struct, gc=False):
     archive: bytes | None = None
     data: bytes | UnsetType = UNSET
     notes: list[str] = field(default_factory=list)
+    outputs: list[OutputFile] = field(default_factory=list)  # that are blobs
+    stdout_blob: StreamBlob | UnsetType = UNSET
+    stderr_blob: StreamBlob | UnsetType = UNSET
+    blobs: tuple[BlobRef, ...] = ()  # all that it refers to
 
 
-def collect_outputs(directory: Beneath, inputs: Stamps, ending: Ending) -> list[str] | None:
-    """Zip what is new or changed into `ending`; returns the plain files that are there, or None if
-    there is more than that.
+class Terms(NamedTuple):
+    """What of a directory is wanted, and how it may go."""
+
+    links: Container[int] = ()  # inodes of inputs that are one with blobs of ours
+    wanted: tuple[str, ...] = ()  # patterns; all if there are none
+    as_blobs: bool = False  # whether what is too large for the result may go as blobs
+
+
+TERMS: Final = Terms()
+
+
+class Left(NamedTuple):
+    """What a program left in its directory, apart from what is in the archive."""
+
+    files: list[str] | None  # plain files, by name; None: there is more than that
+    large: list[Found]  # those of them that go as blobs
+
+
+def collect_outputs(
+    directory: Beneath, inputs: Stamps, ending: Ending, terms: Terms = TERMS
+) -> Left:
+    """Zip what is new or changed into `ending`, as far as it is small; the rest is told.
 
     Links are not followed and nothing but files is taken. Outputs over the bounds are left out
     with a note: the status of the job stays what its exit code says.
@@ -56,11 +93,11 @@ def collect_outputs(directory: Beneath, inputs: Stamps, ending: Ending) -> list[
         found.append(one)
         if len(found) > ARCHIVE_FILES_MAX:
             ending.notes.append(f"more than {ARCHIVE_FILES_MAX} files: none returned")
-            return None
+            return Left(None, [])
     outputs: list[Found] = []
     left_out: list[str] = []
     files: list[str] | None = []
-    for one in settle_links(found):
+    for one in settle_links(found, terms.links):
         is_file = one.is_file
         if not is_file:
             files = None
@@ -70,29 +107,118 @@ def collect_outputs(directory: Beneath, inputs: Stamps, ending: Ending) -> list[
             left_out.append(f"{one.name[:NAME_CHARS_SHOWN]!a} {one.problem}")
         elif is_file and inputs.get(one.name) != (one.status.st_size, one.status.st_mtime_ns):
             outputs.append(one)
-    raw_bytes = sum(one.status.st_size for one in outputs)
-    if raw_bytes > ARCHIVE_RAW_BYTES_MAX:
-        ending.notes.append(
-            f"{len(outputs)} output files of {raw_bytes} bytes are too large inline"
-        )
-    elif outputs:
-        ending.archive = pack(_readable(directory, sorted(outputs), left_out))
+    if terms.wanted:
+        outputs = _chosen(outputs, terms.wanted, ending)
+    outputs = _well_named(sorted(outputs), left_out)
+    large = _pack_small(directory, outputs, ending, left_out, as_blobs=terms.as_blobs)
     if left_out:
+        left_out = sorted(dict.fromkeys(left_out))
         more = f"; and {len(left_out) - LEFT_OUT_SHOWN} more" * (len(left_out) > LEFT_OUT_SHOWN)
-        ending.notes.append(f"left out: {'; '.join(sorted(left_out)[:LEFT_OUT_SHOWN])}{more}")
-    return files
+        ending.notes.append(f"left out: {'; '.join(left_out[:LEFT_OUT_SHOWN])}{more}")
+    return Left(files, large)
+
+
+def _chosen(outputs: list[Found], wanted: tuple[str, ...], ending: Ending) -> list[Found]:
+    globs = [Glob(text) for text in wanted[:OUTPUT_PATTERNS_MAX]]
+    chosen: list[Found] = []
+    used: set[str] = set()
+    for one in outputs:
+        fits = [glob.text for glob in globs if glob.matches(one.name)]
+        if fits:
+            chosen.append(one)
+            used.update(fits)
+    unused = [glob.text[:NAME_CHARS_SHOWN] for glob in globs if glob.text not in used]
+    if unused:
+        ending.notes.append(f"no output fits {', '.join(map(ascii, unused[:LEFT_OUT_SHOWN]))}")
+    return chosen
+
+
+def _well_named(outputs: list[Found], left_out: list[str]) -> list[Found]:
+    check = NameTree().add if len(outputs) > 1 else checked_name
+    named = []
+    for one in outputs:
+        try:
+            check(one.name)
+            named.append(one)
+        except RemoteError as error:
+            left_out.append(error.message)
+    return named
+
+
+def _pack_small(
+    directory: Beneath,
+    outputs: list[Found],
+    ending: Ending,
+    left_out: list[str],
+    *,
+    as_blobs: bool,
+) -> list[Found]:
+    """Put all outputs into the archive, or the smallest of them; returns the others."""
+    raw_bytes = sum(one.status.st_size for one in outputs)
+    if outputs and raw_bytes <= ARCHIVE_RAW_BYTES_MAX:
+        ending.archive = pack(_readable(directory, outputs, left_out))
+        if not as_blobs or _room_bytes(ending) >= 0:
+            return []
+        ending.archive = None
+    if not as_blobs:
+        if outputs:
+            ending.notes.append(
+                f"{len(outputs)} output files of {raw_bytes} bytes are too large inline"
+            )
+        return []
+    small, large = split(outputs, _room_bytes(ending), left_out)
+    if small:
+        ending.archive = pack(_readable(directory, small, left_out))
+    return large
+
+
+def split(
+    outputs: list[Found], room_bytes: int, left_out: list[str]
+) -> tuple[list[Found], list[Found]]:
+    """Which go into the archive of a result with so much room, the smallest first, and which go as
+    blobs, which take room for their names alone."""
+    by_size = sorted(outputs, key=lambda one: one.status.st_size)
+    listed_bytes = sum(map(_listed_bytes, by_size))
+    small: list[Found] = []
+    packed_bytes = 0
+    for one in by_size:
+        packed = (one.status.st_size + 2 * len(one.name.encode()) + ZIP_ENTRY_BYTES) * 4 // 3
+        listed = _listed_bytes(one)
+        if packed > PACKED_SMALL_MAX and listed_bytes <= room_bytes:
+            break
+        if packed_bytes + packed + listed_bytes - listed > room_bytes:
+            break
+        small.append(one)
+        packed_bytes += packed
+        listed_bytes -= listed
+    large: list[Found] = []
+    listed_bytes = 0
+    for one in by_size[len(small) :]:
+        listed_bytes += _listed_bytes(one)
+        if listed_bytes > LISTED_BYTES_MAX:
+            left_out.append(f"{one.name[:NAME_CHARS_SHOWN]!a} has no room in the result")
+        else:
+            large.append(one)
+    return sorted(small), sorted(large)
+
+
+def _listed_bytes(one: Found) -> int:
+    return len(encode_model(one.name)) + LISTED_ENTRY_BYTES
+
+
+def _room_bytes(ending: Ending) -> int:
+    """How much more the result may hold, beside text, archive and what is always in it."""
+    text_bytes = len(encode_model(ending.stdout)) + len(encode_model(ending.stderr))
+    archive_bytes = 0 if ending.archive is None else -(-len(ending.archive) // 3) * 4
+    return INLINE_BYTES_MAX - RESULT_FIXED_BYTES - text_bytes - archive_bytes
 
 
 def _readable(
     directory: Beneath, outputs: list[Found], left_out: list[str]
 ) -> Iterator[tuple[str, bytes, int]]:
-    check = NameTree().add if len(outputs) > 1 else checked_name
     for one in outputs:
         try:
-            check(one.name)
             yield one.name, directory.read(one), one.status.st_mode
-        except RemoteError as error:
-            left_out.append(error.message)
         except OSError as error:
             left_out.append(f"{one.name[:NAME_CHARS_SHOWN]!a} cannot be read: {error.strerror}")
 
@@ -141,6 +267,9 @@ def _result(job: AssignJob, ending: Ending) -> JobResult:
         ending.system_ms or UNSET,
         note or UNSET,
         ending.data,
+        tuple(ending.outputs) or UNSET,
+        ending.stdout_blob,
+        ending.stderr_blob,
     )
 
 

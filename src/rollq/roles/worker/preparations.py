@@ -20,7 +20,7 @@ from rollq.roles.worker.directories import Directories, Directory
 from rollq.roles.worker.inputs import Input, Linked, Stamps, checked_inputs, place_all
 from rollq.store.beneath import Beneath
 from rollq.wire.messages import AssignJob
-from rollq.wire.models import JobRequest
+from rollq.wire.models import JobRequest, decode_if_marked
 
 # Permissions do not keep root from writing to a link: root's jobs get copies.
 LINKS_ARE_SAFE: Final = os.geteuid() != 0
@@ -71,11 +71,19 @@ class Preparations:
         """Prepare jobs in these directories from now on."""
         self._directories = directories
 
-    def begin(self, job: AssignJob, request: JobRequest, ref: AttemptRef) -> None:
-        """Prepare a job that refers to blobs."""
+    def begin(self, job: AssignJob, ref: AttemptRef, *, is_call: bool) -> bool:
+        """Bring the inputs of a job that refers to blobs. False: it is to be begun as it is, and
+        fails if it must. `is_call`: a function has its name."""
+        try:
+            request = decode_if_marked(job.body, JobRequest, "JobId")
+        except RemoteError:
+            return False
+        if request is None or (is_call and request.exec_digest is UNSET):
+            return False
         self._blobs.pin(job.blobs)
         task = asyncio.get_running_loop().create_task(self._prepare(job, request, ref))
         self._under_way[ref] = job, task
+        return True
 
     def cancel(self, ref: AttemptRef) -> AssignJob | None:
         """Prepare it no more; None if it is not under way."""

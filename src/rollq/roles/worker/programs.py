@@ -20,17 +20,20 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
+from msgspec import UNSET
+
 from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.base.ids import guid_to_text
 from rollq.base.jobs import DEFAULT_OPTIONS, Status
 from rollq.base.limits import JOB_ARGS_MAX
-from rollq.roles.worker.capture import Tail
+from rollq.roles.worker.capture import SpooledTail, Tail
 from rollq.roles.worker.directories import Directories
 from rollq.roles.worker.execs import ExecDir
 from rollq.roles.worker.exits import watch_exit
 from rollq.roles.worker.family import Family
+from rollq.roles.worker.handovers import Leavings
 from rollq.roles.worker.inputs import PAYLOAD, Input, Stamps, checked_inputs, place_input
-from rollq.roles.worker.outputs import Ending
+from rollq.roles.worker.outputs import Ending, Terms
 from rollq.roles.worker.preparations import Prepared
 from rollq.roles.worker.watch import Watch
 from rollq.wire.messages import AssignJob
@@ -62,6 +65,10 @@ class Programs:
         self.null_fd = os.open(os.devnull, os.O_RDONLY)
         self.own_rss = 0  # the most memory this process ever used, in the kernel's unit
 
+    def tail(self) -> Tail:
+        """For a stream that is kept as a whole if it is long."""
+        return SpooledTail(self.directories.path)
+
     def sample(self) -> None:
         """Look around: a few times a second."""
         self.own_rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -76,7 +83,8 @@ class Programs:
 
 
 class ProgramRun:
-    """One execution. `start` first; `on_end` is called once, unless `start` raised."""
+    """One execution. `start` first; then either `on_end` or, if there is more than fits a result,
+    `on_left` is called once, unless `start` raised."""
 
     def __init__(
         self,
@@ -84,6 +92,8 @@ class ProgramRun:
         job: AssignJob,
         request: JobRequest | None,
         on_end: Callable[[Ending], None],
+        *,
+        on_left: Callable[[Ending, Leavings], None],
         prepared: Prepared | None = None,
     ) -> None:
         self._programs = programs
@@ -91,9 +101,12 @@ class ProgramRun:
         self._job = job
         self._request = request
         self._on_end = on_end
+        self._on_left = on_left
         self._prepared = prepared  # its directory with the inputs, if it refers to blobs
         self._inputs: Stamps = {} if prepared is None else prepared.stamps
-        self._tails = (Tail(), Tail())
+        # A grid of the seeds takes inline results alone; its attempts have no fence.
+        self._as_blobs = job.fence > 0
+        self._tails = (programs.tail(), programs.tail()) if self._as_blobs else (Tail(), Tail())
         self._pipes = [-1, -1]
         self._timers: list[asyncio.TimerHandle] = []
         self._notes: list[str] = []
@@ -252,8 +265,17 @@ class ProgramRun:
         status, usage = self._programs.family.reap(self._pid)
         self._drain_pipes()
         ending = self._ending(status, usage, run_ms)
-        self._programs.directories.give(self._directory, self._inputs, ending)
-        self._on_end(ending)
+        left = self._programs.directories.give(self._directory, self._inputs, ending, self._terms())
+        if left is None and not any(tail.is_spooled for tail in self._tails):
+            self._on_end(ending)
+        else:
+            self._on_left(ending, Leavings(self._directory, left, self._tails))
+
+    def _terms(self) -> Terms:
+        request, prepared = self._request, self._prepared
+        wanted = () if request is None or request.outputs is UNSET else request.outputs
+        links = () if prepared is None else tuple(link.inode for link in prepared.links)
+        return Terms(links, wanted, self._as_blobs)
 
     def _drain_pipes(self) -> None:
         for place, fd in enumerate(self._pipes):

@@ -1,0 +1,153 @@
+"""Jobs that are over, but whose large outputs are not with the group yet.
+
+What is too large for a result is copied to the worker's own store, where no process that outlived
+its job can change it, then uploaded. Only then did the job end: its result refers to nothing that
+the group has not got. Meanwhile its slot is free, and its lease is renewed as if it ran.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from rollq.base.digests import digest_to_text
+from rollq.base.errors import RollqError
+from rollq.base.jobs import AttemptRef, BlobRef
+from rollq.roles.worker.blobs import WorkerBlobs
+from rollq.roles.worker.capture import SpooledTail, Tail
+from rollq.roles.worker.directories import Directories, Directory
+from rollq.roles.worker.inputs import EXECUTABLE
+from rollq.roles.worker.outputs import NAME_CHARS_SHOWN, Ending, Left
+from rollq.store.beneath import Beneath, Found
+from rollq.wire.messages import AssignJob
+from rollq.wire.models import OutputFile, StreamBlob
+
+PINNED_S: Final = 60.0  # after a handover: by then the result itself is what keeps its blobs
+
+
+class Leavings(NamedTuple):
+    """What is to be handed over."""
+
+    directory: Directory
+    left: Left | None  # in the directory; None: nothing, and the directory is gone
+    tails: tuple[Tail, Tail]  # stdout and stderr
+
+
+class Handovers:
+    """What is being handed over.
+
+    Args:
+        blobs: Where outputs go first.
+        on_done: Told that a job ended, with what its result refers to in its ending.
+        on_failed: Told that what a job left cannot be handed over.
+    """
+
+    def __init__(
+        self,
+        blobs: WorkerBlobs,
+        on_done: Callable[[AssignJob, AttemptRef, Ending], None],
+        on_failed: Callable[[AttemptRef, str], None],
+    ) -> None:
+        self._blobs = blobs
+        self._on_done = on_done
+        self._on_failed = on_failed
+        self._under_way: dict[AttemptRef, tuple[AssignJob, asyncio.Task[None]]] = {}
+
+    def __len__(self) -> int:
+        """How many are under way."""
+        return len(self._under_way)
+
+    def open(self, directories: Directories) -> None:
+        """Take over from jobs that ran in these directories from now on."""
+        self._directories = directories
+
+    def begin(self, job: AssignJob, ref: AttemptRef, ending: Ending, leavings: Leavings) -> None:
+        """Hand over what a job left."""
+        task = asyncio.get_running_loop().create_task(self._run(job, ref, ending, leavings))
+        self._under_way[ref] = job, task
+
+    def cancel(self, ref: AttemptRef) -> AssignJob | None:
+        """Nobody wants it any more; None if it is not under way."""
+        job, task = self._under_way.pop(ref, (None, None))
+        if task is not None:
+            task.cancel()
+        return job
+
+    async def close(self) -> None:
+        """Hand over nothing any more."""
+        tasks = [task for _, task in self._under_way.values()]
+        self._under_way.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # --- helpers
+
+    async def _run(
+        self, job: AssignJob, ref: AttemptRef, ending: Ending, leavings: Leavings
+    ) -> None:
+        kept: list[BlobRef] = []
+        try:
+            try:
+                await self._keep_all(ending, leavings, kept)
+            finally:
+                self._clear(leavings)
+            blobs = tuple(dict.fromkeys(kept))
+            await self._blobs.give(blobs)
+        except RollqError as error:
+            self._blobs.unpin(kept)
+            if self._under_way.pop(ref, None) is not None:
+                self._on_failed(ref, f"what it left cannot be handed over: {error}")
+            return
+        except BaseException:
+            self._blobs.unpin(kept)
+            raise
+        asyncio.get_running_loop().call_later(PINNED_S, self._blobs.unpin, kept)
+        if self._under_way.pop(ref, None) is not None:
+            ending.blobs = blobs
+            self._on_done(job, ref, ending)
+
+    async def _keep_all(self, ending: Ending, leavings: Leavings, kept: list[BlobRef]) -> None:
+        if leavings.left is not None:
+            for found in leavings.left.large:
+                blob = await self._keep_output(leavings.directory.files, found, ending)
+                if blob is not None:
+                    kept.append(blob)
+        for name, tail in zip(("stdout", "stderr"), leavings.tails, strict=True):
+            if not isinstance(tail, SpooledTail):
+                continue
+            if tail.problem:
+                ending.notes.append(f"{name}: {tail.problem}")
+            if tail.whole is not None:
+                blob = await self._blobs.keep_open(os.dup(tail.whole.fileno()))
+                kept.append(blob)
+                stream = StreamBlob(digest_to_text(blob.digest), blob.size)
+                setattr(ending, f"{name}_blob", stream)
+
+    async def _keep_output(self, files: Beneath, found: Found, ending: Ending) -> BlobRef | None:
+        try:
+            fd = files.open_found(found)
+        except OSError as error:
+            ending.notes.append(f"left out: {_shown(found)} cannot be read: {error.strerror}")
+            return None
+        blob = await self._blobs.keep_open(fd)
+        if blob.size != found.status.st_size:
+            self._blobs.unpin((blob,))
+            ending.notes.append(f"left out: {_shown(found)} is still being written to")
+            return None
+        mode = 0o755 if found.status.st_mode & EXECUTABLE else 0o644
+        ending.outputs.append(OutputFile(found.name, digest_to_text(blob.digest), blob.size, mode))
+        return blob
+
+    def _clear(self, leavings: Leavings) -> None:
+        if leavings.left is not None:
+            self._directories.settle(leavings.directory, leavings.left)
+        for tail in leavings.tails:
+            if isinstance(tail, SpooledTail):
+                tail.close()
+
+
+def _shown(found: Found) -> str:
+    return ascii(found.name[:NAME_CHARS_SHOWN])
