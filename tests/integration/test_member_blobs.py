@@ -1,78 +1,36 @@
-"""Blobs of three members that are processes: who holds what, whoever is killed or rots."""
+"""Blobs of three members that are processes: who holds what, whoever is killed."""
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
 import os
 import shutil
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from rollq.base.digests import Digest
 from rollq.base.errors import ErrorCode, RollqError
 from rollq.base.jobs import BlobRef
 from rollq.roles.blobs.client import BlobClient
 from rollq.wire import messages as wire
-from tests.integration.procs import DEADLINE_S, MemberProcess, Members, until
-from tests.integration.talk import Talker, find_leader, hang_up_all, job
-
-MIB = 1024 * 1024
-EAGER = {"scrub_every_ms": 50, "scrub_round_ms": 50, "evict_every_ms": 50}
+from tests.integration.blob_members import (
+    MIB,
+    fetched,
+    followers,
+    holders,
+    holds,
+    put,
+    refer,
+    run,
+)
+from tests.integration.procs import Members, until
+from tests.integration.talk import find_leader, hang_up_all
 
 
 @pytest.fixture(autouse=True)
 def _hang_up() -> Iterator[None]:
     yield
     hang_up_all()
-
-
-def run(story: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(story, 2 * DEADLINE_S))
-
-
-def place(member: MemberProcess, digest: Digest) -> Path:
-    return member.state / "blobs" / digest.hex()[:2] / digest.hex()[2:]
-
-
-def holds(member: MemberProcess, digest: Digest) -> bool:
-    """Whether the member has it, whole."""
-    try:
-        return hashlib.sha256(place(member, digest).read_bytes()).digest() == digest
-    except FileNotFoundError:
-        return False
-
-
-def holders(members: Members, digest: Digest) -> int:
-    return sum(holds(member, digest) for member in members.all)
-
-
-async def put(members: Members, data: bytes) -> BlobRef:
-    async with BlobClient(members.addresses, "default") as client:
-        return await client.put(data)
-
-
-def read(path: Path) -> bytes:
-    return path.read_bytes()
-
-
-async def fetched(address: str, ref: BlobRef, target: Path, who: str = "reader") -> bytes:
-    async with BlobClient([address], "default", who) as client:
-        await client.fetch(ref.digest, target, ref.size)
-    return read(target)
-
-
-def refer(talker: Talker, number: int, *refs: BlobRef) -> object:
-    """Submit a job that needs blobs; the answer."""
-    talker.say(wire.SubmitJob(job(number), "ann", "calc", "calc", b"{}", None, refs))
-    return talker.hear_any()
-
-
-def followers(members: Members, leader: str) -> list[MemberProcess]:
-    return [member for member in members.all if member.address != leader]
 
 
 def test_stored_means_on_a_majority_and_any_member_hands_it_out(tmp_path: Path) -> None:
@@ -90,7 +48,7 @@ def test_stored_means_on_a_majority_and_any_member_hands_it_out(tmp_path: Path) 
         run(story())
 
 
-def test_with_a_minority_up_nothing_is_stored_and_with_a_majority_it_is(tmp_path: Path) -> None:
+def test_one_that_was_down_fetches_what_it_comes_to_need(tmp_path: Path) -> None:
     with Members(tmp_path, 3) as members:
         leader, talker = find_leader(members.addresses)
         first, second = followers(members, leader)
@@ -161,117 +119,39 @@ def test_a_leader_that_is_killed_half_way_or_after_takes_nothing_with_it(tmp_pat
         run(story())
 
 
-def test_members_that_share_a_store_make_no_copies(tmp_path: Path) -> None:
-    url = f"file://{tmp_path / 'shared'}"
-    with Members(tmp_path, 3, blobs={"url": url}) as members:
+def test_a_member_that_lost_its_disk_gets_the_files_after_the_state(tmp_path: Path) -> None:
+    with Members(tmp_path, 3, snapshot_entries=20) as members:
 
         async def story() -> None:
-            data = os.urandom(MIB)
-            ref = await put(members, data)
+            refs = [await put(members, os.urandom(100_000)) for _ in range(9)]
             leader, talker = find_leader(members.addresses)
-            assert isinstance(refer(talker, 1, ref), wire.Accepted)
-            later = await put(members, b"not referred to")
-            members.at(leader).kill()
-            _, talker = find_leader(members.addresses)
-            numbers = iter(range(10, 1000))
-            until(lambda: isinstance(refer(talker, next(numbers), later), wire.Accepted))
-            for number, member in enumerate(followers(members, leader)):
-                assert await fetched(member.address, ref, tmp_path / f"{number}") == data
-            assert not holders(members, ref.digest)
+            for number in range(1, 60):
+                answer = refer(talker, number, refs[number % len(refs)])
+                assert isinstance(answer, wire.Accepted)
+            lost = followers(members, leader)[0]
+            lost.kill()
+            shutil.rmtree(lost.state)
+            lost.start()
+            until(lambda: all(holds(lost, ref.digest) for ref in refs))
 
         run(story())
 
 
-def test_a_follower_without_room_is_done_without_and_two_are_told(tmp_path: Path) -> None:
+def test_followers_send_to_the_leader_and_serve_members(tmp_path: Path) -> None:
     with Members(tmp_path, 3) as members:
-        leader, talker = find_leader(members.addresses)
-        first, second = followers(members, leader)
 
         async def story() -> None:
-            # A folder that cannot be written to stands for a disk that cannot.
-            for blocked in (first, second):
-                blocked.stop()
-                shutil.rmtree(blocked.state / "blobs" / "partial", ignore_errors=True)
-                (blocked.state / "blobs" / "partial").write_bytes(b"")
-                blocked.start()
-                if blocked is first:
-                    ref = await put(members, b"two of three")
-                    assert holders(members, ref.digest) == 2
-                    assert isinstance(refer(talker, 1, ref), wire.Accepted)
-            async with BlobClient([leader], "default", patience_s=1) as client:
-                with pytest.raises(RollqError) as caught:
-                    await client.put(b"one of three")
-            assert first.address in caught.value.message
-            assert isinstance(refer(talker, 2), wire.Accepted)
-
-        run(story())
-
-
-def flip(member: MemberProcess, digest: Digest) -> None:
-    path = place(member, digest)
-    path.chmod(0o644)
-    with path.open("r+b") as file:
-        byte = file.read(1)
-        file.seek(0)
-        file.write(bytes((byte[0] ^ 1,)))
-    path.chmod(0o444)
-
-
-def test_a_flipped_bit_on_a_minority_is_found_and_healed(tmp_path: Path) -> None:
-    with Members(tmp_path, 3, blobs=EAGER) as members:
-
-        async def story() -> None:
-            ref = await put(members, os.urandom(MIB))
-            until(lambda: holders(members, ref.digest) == 3)
             for member in members.all:
-                flip(member, ref.digest)
-                member.until_line("is rotten")
-                until(lambda: holders(members, ref.digest) == 3)
+                async with BlobClient([member.address], "default") as client:
+                    ref = await client.put(b"to whoever leads")
+            held: list[int] = []
+            for member in members.all:
+                async with BlobClient([member.address], "default", "member") as peer:
+                    held.append(len(await peer.have([ref.digest])))
+            assert sorted(held)[-1] == 1
 
         run(story())
-
-
-def test_a_rotten_blob_is_not_handed_out_and_healed_at_once(tmp_path: Path) -> None:
-    """The scrub comes later; whoever fetches the blob notices first."""
-    lazy = {"scrub_every_ms": 3_600_000}
-    with Members(tmp_path, 3, blobs=lazy) as members:
-
-        async def story() -> None:
-            data = os.urandom(MIB)
-            ref = await put(members, data)
-            until(lambda: holders(members, ref.digest) == 3)
-            leader, _ = find_leader(members.addresses)
-            for number, member in enumerate(members.all):
-                flip(member, ref.digest)
-                who = "client" if member.address == leader else "reader"
-                assert await fetched(member.address, ref, tmp_path / f"{number}", who) == data
-                assert holds(member, ref.digest)
-                place(member, ref.digest).unlink()
-                assert await fetched(member.address, ref, tmp_path / f"x{number}", who) == data
-
-        run(story())
-
-
-def test_pins_outlive_a_restart_and_the_rest_goes(tmp_path: Path) -> None:
-    settings = EAGER | {"bytes_max": 1, "lease_ms": 1_000}
-    with Members(tmp_path, 3, blobs=settings) as members:
-
-        async def story() -> None:
-            async with BlobClient(members.addresses, "default") as client:
-                kept = await client.put(os.urandom(MIB))
-                _, talker = find_leader(members.addresses)
-                assert isinstance(refer(talker, 1, kept), wire.Accepted)
-                for member in members.all:
-                    assert member.stop() == 0
-                    member.start()
-                free = await client.put(os.urandom(MIB))
-                until(lambda: not holders(members, free.digest))
-                until(lambda: holders(members, kept.digest) == 3)
-                with pytest.raises(RollqError) as caught:
-                    await client.fetch(free.digest, tmp_path / "copy", free.size)
-                assert caught.value.code is ErrorCode.BLOB_MISSING
-                _, talker = find_leader(members.addresses)
-                talker.say(wire.Cancel(b"c" * 16, (job(1),)))
-                until(lambda: not holders(members, kept.digest))
-
-        run(story())
+        with pytest.raises(RollqError) as caught:
+            run(BlobClient([members.all[0].address], "another group").start())
+        assert caught.value.code is ErrorCode.BAD_HANDSHAKE
+        assert "another group" in caught.value.message

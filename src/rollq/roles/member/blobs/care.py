@@ -134,8 +134,10 @@ class Care:
         for digest in digests:
             try:
                 await self._copies.take(digest)
-            except RollqError as error:
-                log.warning("blob %s is not to be had yet: %s", digest_to_text(digest), error)
+            except Exception as error:  # of one blob; the others are fetched all the same
+                is_bug = not isinstance(error, RollqError)
+                name = digest_to_text(digest)
+                log.warning("blob %s is not to be had yet: %s", name, error, exc_info=is_bug)
                 self._retries.failed(digest, self._now_ms())
             else:
                 self._rotten.pop(digest, None)
@@ -165,8 +167,9 @@ class Care:
                 if now_ms >= evict_ms and self._may_evict():
                     evict_ms = now_ms + setup.evict_every_ms
                     await loop.run_in_executor(thread, self._clear_away)
-            except RollqError as error:
-                log.warning("looking after the blobs: %s", error)
+            except Exception as error:  # the next step may have more luck
+                is_bug = not isinstance(error, RollqError)
+                log.warning("looking after the blobs: %s", error, exc_info=is_bug)
 
     def _found(self, rotten: list[Digest]) -> None:
         for digest in rotten:

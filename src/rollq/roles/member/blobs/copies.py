@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -107,12 +106,44 @@ class Copies:
                 if not wanted:
                     return
 
-    async def take(self, digest: Digest, size: int | None = None) -> None:
+    async def take(self, digest: Digest) -> None:
         """Bring a blob into our store, from whichever member has it whole.
 
         Raises:
-            RollqError: of the last member that was asked; BLOB_MISSING if there is nobody to ask.
+            RollqError: of the last member that was asked; BLOB_MISSING if nobody has it.
         """
+        if await self._has(digest):
+            return
+        others = [voter.address for voter in self._voters() if voter.id != self._me()]
+        asks = [asyncio.ensure_future(self._ask(address, digest)) for address in others]
+        failure: RollqError = blob_missing(digest)
+        try:
+            for answer in asyncio.as_completed(asks):
+                try:
+                    await self._fetch(digest, *await answer)
+                except RollqError as error:
+                    log.info("blob %s: %s", digest_to_text(digest), error)
+                    failure = error
+                    if isinstance(error, DiskError):
+                        break
+                else:
+                    return
+        finally:
+            for ask in asks:
+                ask.cancel()
+            await asyncio.gather(*asks, return_exceptions=True)
+        raise failure
+
+    # --- helpers
+
+    async def _ask(self, address: str, digest: Digest) -> tuple[str, int]:
+        size = (await self._peer(address).have((digest,))).get(digest)
+        if size is None:
+            raise blob_missing(digest)
+        return address, size
+
+    async def _fetch(self, digest: Digest, address: str, size: int) -> None:
+        """From one that has it; not while somebody else brings it."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def begin() -> None:
@@ -122,31 +153,15 @@ class Copies:
         self._turns.enter(digest, turn, begin)
         try:
             await turn
-            await self._take(digest, size)
+            if not await self._has(digest):
+                await self._peer(address).fetch(digest, self._shelf, size)
+                log.info("blob %s is fetched from %s", digest_to_text(digest), address)
         finally:
             self._turns.leave(digest, turn)
 
-    # --- helpers
-
-    async def _take(self, digest: Digest, size: int | None) -> None:
+    async def _has(self, digest: Digest) -> bool:
         loop = asyncio.get_running_loop()
-        if await loop.run_in_executor(self._pool, self._shelf.size, digest) is not None:
-            return
-        others = [voter.address for voter in self._voters() if voter.id != self._me()]
-        secrets.SystemRandom().shuffle(others)  # a newcomer burdens all of them alike
-        failure: RollqError = blob_missing(digest)
-        for address in others:
-            try:
-                await self._peer(address).fetch(digest, self._shelf, size)
-            except RollqError as error:
-                log.info("blob %s from %s: %s", digest_to_text(digest), address, error)
-                failure = error
-                if isinstance(error, DiskError):
-                    break
-            else:
-                log.info("blob %s is fetched from %s", digest_to_text(digest), address)
-                return
-        raise failure
+        return await loop.run_in_executor(self._pool, self._shelf.size, digest) is not None
 
     def _start(self, address: str, digest: Digest) -> asyncio.Task[None]:
         self._behind[address] = self._behind.get(address, 0) + 1
