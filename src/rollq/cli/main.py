@@ -11,6 +11,7 @@ import typer
 
 from rollq.cli import (
     blobs,
+    cache,
     cancel,
     client,
     clientx,
@@ -105,7 +106,7 @@ for module in (
     *(client, clientx, demo3, demo, doctor),
 ):
     module.register(app)
-GROUPS = [group.app for group in (dlq, queue, cluster, settings, history, wal, blobs)]
+GROUPS = [group.app for group in (dlq, queue, cluster, settings, history, wal, blobs, cache)]
 for group in GROUPS:
     app.add_typer(group)
 for branch in (app, *GROUPS):

@@ -117,6 +117,17 @@ class CacheView(msgspec.Struct, frozen=True):
     entries: tuple[CacheEntry, ...] = ()
 
 
+class HolderView(msgspec.Struct, frozen=True):
+    """What one worker has of a cache, as it told the leader: no state says so."""
+
+    worker_id: WorkerId
+    name: str
+    patterns: tuple[str, ...]
+    status: str  # WAITING, MOVING, OK, SKIPPED or FAILED
+    message: str
+    done_bytes: int
+
+
 class ClientView(msgspec.Struct, frozen=True):
     """One client."""
 

@@ -16,7 +16,7 @@ from rollq.base.limits import (
     CACHE_SILENT_MS_MAX,
     CACHE_SWEEP_MS,
 )
-from rollq.roles.member.caches import HolderView
+from rollq.grid.views import HolderView
 from rollq.wire import messages as wire
 from rollq.wire.models import CachePutRequest, CachePutResult, decode_model, encode_model
 from tests.unit.roles.members import OURS, Group, submit

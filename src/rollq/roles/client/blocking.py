@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from rollq.base.ids import JobId, MemberId
 from rollq.grid.commands import Settings
-from rollq.grid.views import ArrayView, ClientView, JobView, QueueView
+from rollq.grid.views import ArrayView, CacheView, ClientView, HolderView, JobView, QueueView
 from rollq.roles.client.blocking_many import BlockingJob, BlockingSubmitter
+from rollq.roles.client.caching import PUT_TIMEOUT_S, CacheReport
 from rollq.roles.client.client import Client
 from rollq.roles.client.results import Result
 from rollq.roles.client.streams import StreamPart
@@ -152,6 +153,38 @@ class BlockingClient(BlockingSubmitter):
     def transfer(self, member_id: MemberId) -> None:
         """Hand leadership to a member."""
         self._thread.run(self._client.transfer(member_id))
+
+    # --- caches
+
+    def cache_put(
+        self,
+        cache_id: str,
+        files: Mapping[str, Any],
+        *,
+        target: str = "",
+        need: int | str = "all",
+        timeout: float = PUT_TIMEOUT_S,
+    ) -> CacheReport:
+        """Keep files under a name, and wait until workers hold them; see `Client.cache_put`."""
+        return self._thread.run(
+            self._client.cache_put(cache_id, files, target=target, need=need, timeout=timeout)
+        )
+
+    def cache_remove(self, cache_id: str) -> None:
+        """Let workers forget a cache, as soon as no job needs it."""
+        self._thread.run(self._client.cache_remove(cache_id))
+
+    def cache(self, cache_id: str) -> CacheView | None:
+        """One cache, with its files; None if there is none."""
+        return self._thread.run(self._client.cache(cache_id))
+
+    def caches(self) -> Iterator[CacheView]:
+        """Every cache, by name, without its files."""
+        return self._iterate(self._client.caches())
+
+    def cache_holders(self, cache_id: str) -> list[HolderView]:
+        """What every worker that is there, and meant to hold a cache, has of it."""
+        return self._thread.run(self._client.cache_holders(cache_id))
 
     def _iterate(self, pages: AsyncIterator[Value]) -> Iterator[Value]:
         while (one := self._thread.run(_next(pages))) is not END:

@@ -20,9 +20,9 @@ from rollq.base.errors import ErrorCode, StateError
 from rollq.base.ids import JobId, MessageId, guid_to_text
 from rollq.base.jobs import BlobRef
 from rollq.base.limits import CLIENT_DELIVERED_MAX, UNCLAIMED_BYTES_MAX, UNCLAIMED_RESULT_BYTES
+from rollq.roles.client.caching import Caching
 from rollq.roles.client.handles import Job
 from rollq.roles.client.many import ManySubmitter
-from rollq.roles.client.operator import Operator
 from rollq.roles.client.results import Result, result_message
 from rollq.roles.client.session import OnAnswer, Session, as_addresses
 from rollq.roles.client.signals import Request
@@ -32,7 +32,7 @@ from rollq.roles.client.supply import NOTHING, BytesMoved, Supply, refs_of
 from rollq.wire import messages as wire
 
 
-class Client(Operator, ManySubmitter):
+class Client(Caching, ManySubmitter):
     """A client of one group.
 
     Args:

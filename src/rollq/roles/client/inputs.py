@@ -15,9 +15,10 @@ import msgspec
 
 from rollq.base.digests import Digest, digest_to_text
 from rollq.base.errors import ErrorCode, LocalError
-from rollq.base.jobs import BlobRef
+from rollq.base.jobs import BlobRef, CacheEntry
 from rollq.base.limits import (
     BLOBS_PER_JOB_MAX,
+    CACHE_ENTRIES_MAX,
     CLIENT_DIGESTS_MAX,
     CLIENT_READERS,
     FILE_NAME_PARTS_MAX,
@@ -36,6 +37,7 @@ from rollq.wire.models import InputFile
 
 READ_BYTES: Final = 1024 * 1024
 EXECUTABLE: Final = 0o755
+PLAIN: Final = 0o644
 
 
 class Inputs:
@@ -88,6 +90,28 @@ class Inputs:
             **(values | {"files": files}), blobs=tuple(blobs.values()), pieces=pieces
         )
 
+    async def entries(self, files: Mapping[str, Any]) -> tuple[list[CacheEntry], list[Piece]]:
+        """Files that go up as blobs, however small, as a cache has them.
+
+        Raises:
+            LocalError: as `settle` does.
+        """
+        async with self._readers:
+            return await asyncio.to_thread(self._entries, files)
+
+    def _entries(self, files: Mapping[str, Any]) -> tuple[list[CacheEntry], list[Piece]]:
+        """On a thread."""
+        found = list(_found(files, CACHE_ENTRIES_MAX, "one cache"))
+        check_names([one.name for one in found])
+        entries: list[CacheEntry] = []
+        pieces: dict[Digest, Piece] = {}
+        for one in found:
+            ref = self._ref(one)
+            entries.append(CacheEntry(one.name, ref, EXECUTABLE if one.is_executable else PLAIN))
+            if not isinstance(one.given, BlobRef):
+                pieces[ref.digest] = Piece(one.name, one.given, ref, one.stamp)
+        return entries, list(pieces.values())
+
     def _ref(self, found: _Found) -> BlobRef:
         given = found.given
         if isinstance(given, BlobRef):
@@ -129,16 +153,18 @@ class _Found(msgspec.Struct, frozen=True):
     is_executable: bool = False
 
 
-def _found(files: Mapping[str, Any]) -> Iterator[_Found]:
+def _found(
+    files: Mapping[str, Any], count_max: int = BLOBS_PER_JOB_MAX, what: str = "one job"
+) -> Iterator[_Found]:
     """All files, trees in their parts."""
     count = 0
     for name, given in files.items():
         for one in _found_under(name, given):
             count += 1
-            if count > BLOBS_PER_JOB_MAX:
+            if count > count_max:
                 raise LocalError(
                     ErrorCode.BAD_OPTIONS,
-                    f"{name}: more than {BLOBS_PER_JOB_MAX} files for one job",
+                    f"{name}: more than {count_max} files for {what}",
                     "pack them into one file",
                 )
             yield one

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -98,6 +98,16 @@ class Supplier:
         entry = self._tasks.pop(request_id, None)
         if entry is not None:
             entry[0].cancel()
+
+    async def give(
+        self, pieces: Sequence[Piece], progress: BytesMoved | None, *, again: bool
+    ) -> None:
+        """Send files that the group lacks. `again`: it said that it lacks some."""
+        if again:
+            for piece in pieces:
+                self._held.pop(piece.ref.digest, None)
+        supply = Supply({piece.ref.digest: piece for piece in pieces}, progress)
+        await self._upload([piece.ref for piece in pieces], supply, again=again)
 
     def uploaded_at(self) -> float:
         """When files were on their way last, by the loop's clock."""

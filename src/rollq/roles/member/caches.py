@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-import msgspec
-
 from rollq.base.digests import digest_to_text
 from rollq.base.ids import WorkerId
 from rollq.base.limits import (
@@ -29,6 +27,7 @@ from rollq.base.limits import (
 )
 from rollq.base.stamp import Clock
 from rollq.grid.state import CacheRecord, GridState
+from rollq.grid.views import HolderView
 from rollq.roles.member.cache_relay import is_target, name_of
 from rollq.roles.member.sessions import Sessions, WorkerSession
 from rollq.wire.handshake import CACHE
@@ -47,17 +46,6 @@ from rollq.wire.models import (
 )
 
 HAVE: Final = (STATUS_OK, STATUS_SKIPPED)
-
-
-class HolderView(msgspec.Struct, frozen=True):
-    """What one worker has of a cache."""
-
-    worker_id: WorkerId
-    name: str
-    patterns: tuple[str, ...]
-    status: str  # WAITING, MOVING, OK, SKIPPED or FAILED
-    message: str
-    done_bytes: int
 
 
 @dataclass(slots=True)
