@@ -26,13 +26,14 @@ if TYPE_CHECKING:
     from rollq.roles.client.executor import Executor
     from rollq.roles.client.multi import MultiClient
     from rollq.roles.client.results import JobError, Result
-    from rollq.roles.client.specs import JobSpec
+    from rollq.roles.client.specs import CacheFile, JobSpec
 
 __version__ = "0.1.0"
 
 __all__ = [
     "BlockingClient",
     "BlockingMultiClient",
+    "CacheFile",
     "Client",
     "DeadlineError",
     "DialError",
@@ -52,6 +53,7 @@ __all__ = [
 _HOMES = {
     "BlockingClient": "rollq.roles.client.blocking",
     "BlockingMultiClient": "rollq.roles.client.blocking_multi",
+    "CacheFile": "rollq.roles.client.specs",
     "Client": "rollq.roles.client.client",
     "DeadlineError": "rollq.base.errors",
     "DialError": "rollq.base.errors",

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from rollq import BlockingClient
+from rollq import BlockingClient, CacheFile, JobSpec
 from rollq.base.errors import ErrorCode, RollqError
 from rollq.base.limits import CACHE_DIRECT_BYTES
 from rollq.cli.fleet import Fleet, free_ports, write_program
@@ -70,6 +70,21 @@ def test_files_are_held_by_the_workers_that_are_meant(grid: Grid) -> None:
     with pytest.raises(RollqError) as refused:
         grid.client.cache_put("d1", {"data/a.txt": b"other"}, target="calc")
     assert refused.value.code is ErrorCode.CACHE_CONFLICT
+
+
+def test_jobs_read_them_by_name(grid: Grid) -> None:
+    grid.client.cache_put("jobs", {"data/a.txt": b"cached"}, target="calc", timeout=60)
+    file = {"data/a.txt": CacheFile("jobs")}
+    result = grid.client.submit("read", files=file, queue="calc").result(timeout=30)
+    assert result.stdout == "cached"
+    results = grid.client.map([JobSpec("read", files=file, options={"queue": "calc"})] * 20)
+    assert [one.stdout for one in results] == ["cached"] * 20
+    # One that was not meant to hold it gets it with the job.
+    result = grid.client.submit("read", files=file, queue="other").result(timeout=30)
+    assert result.stdout == "cached"
+    with pytest.raises(RollqError) as refused:
+        grid.client.submit("read", files={"data/a.txt": CacheFile("none")})
+    assert refused.value.code is ErrorCode.UNKNOWN_CACHE
 
 
 def test_one_that_comes_later_gets_them_too(grid: Grid) -> None:

@@ -13,7 +13,7 @@ from rollq.base.jobs import BulkItem
 from rollq.base.limits import BULK_CHUNK_BYTES, BULK_CHUNK_JOBS
 from rollq.roles.client.draws import draw_id
 from rollq.roles.client.specs import JobSpec, job_options, subject_of
-from rollq.roles.client.supply import NOTHING, Piece, SettledSpec, Supply
+from rollq.roles.client.supply import NOTHING, Piece, SettledSpec, Supply, caches_of
 from rollq.wire import messages as wire
 
 REF_BYTES: Final = DIGEST_BYTES + 16  # of a reference, in a message
@@ -40,6 +40,7 @@ class Chunk:
             or self._bytes + len(body) > BULK_CHUNK_BYTES
             or spec.exec_name != first.exec_name
             or (spec.options is not first.options and spec.options != first.options)
+            or caches_of(spec) != caches_of(first)
         ):
             return False
         if type(spec) is SettledSpec:
@@ -71,6 +72,7 @@ class Chunk:
             first.exec_name,
             tuple(self.items),
             job_options(first.options),
+            caches=caches_of(first),
         )
 
 
@@ -85,6 +87,7 @@ def singles_of(bulk: wire.SubmitBulk) -> list[wire.SubmitJob]:
             item.body,
             bulk.options,
             item.blobs,
+            bulk.caches,
         )
         for item in bulk.items
     ]

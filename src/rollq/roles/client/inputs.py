@@ -24,7 +24,7 @@ from rollq.base.limits import (
     FILE_NAME_PARTS_MAX,
     INLINE_BYTES_MAX,
 )
-from rollq.roles.client.specs import BYTES, JobSpec, check_names, inline_bytes
+from rollq.roles.client.specs import BYTES, CacheFile, JobSpec, check_names, inline_bytes
 from rollq.roles.client.supply import (
     Piece,
     SettledSpec,
@@ -73,21 +73,29 @@ class Inputs:
         files: dict[str, InputFile] = {}
         blobs: dict[Digest, BlobRef] = {}
         pieces: dict[Digest, Piece] = {}
+        caches: dict[str, None] = {}
         for one in found:
+            if isinstance(one.given, CacheFile):
+                caches[one.given.cache_id] = None
+                files[one.name] = InputFile(one.name, one.given.cache_id)
+                continue
             mode = EXECUTABLE if one.is_executable else msgspec.UNSET
             if one.name in inline:
                 files[one.name] = InputFile(one.name, None, _content(one), mode=mode)
                 continue
             ref = self._ref(one)
             blobs[ref.digest] = ref
-            if not isinstance(one.given, BlobRef):
+            if isinstance(one.given, Path | bytes):
                 pieces[ref.digest] = Piece(one.name, one.given, ref, one.stamp)
             files[one.name] = InputFile(
                 one.name, digest=digest_to_text(ref.digest), size=ref.size, mode=mode
             )
         values = {name: getattr(spec, name) for name in JobSpec.__struct_fields__}
         return SettledSpec(
-            **(values | {"files": files}), blobs=tuple(blobs.values()), pieces=pieces
+            **(values | {"files": files}),
+            blobs=tuple(blobs.values()),
+            pieces=pieces,
+            caches=tuple(caches),
         )
 
     async def entries(self, files: Mapping[str, Any]) -> tuple[list[CacheEntry], list[Piece]]:
@@ -108,12 +116,16 @@ class Inputs:
         for one in found:
             ref = self._ref(one)
             entries.append(CacheEntry(one.name, ref, EXECUTABLE if one.is_executable else PLAIN))
-            if not isinstance(one.given, BlobRef):
+            if isinstance(one.given, Path | bytes):
                 pieces[ref.digest] = Piece(one.name, one.given, ref, one.stamp)
         return entries, list(pieces.values())
 
     def _ref(self, found: _Found) -> BlobRef:
         given = found.given
+        if isinstance(given, CacheFile):
+            raise LocalError(
+                ErrorCode.BAD_OPTIONS, f"the file {found.name!r} is in a cache", "give its content"
+            )
         if isinstance(given, BlobRef):
             return given
         if isinstance(given, bytes):
@@ -147,7 +159,7 @@ class _Found(msgspec.Struct, frozen=True):
     """One file, not read yet."""
 
     name: str
-    given: Path | bytes | BlobRef
+    given: Path | bytes | BlobRef | CacheFile
     size: int
     stamp: Stamp = ()
     is_executable: bool = False
@@ -175,6 +187,8 @@ def _found_under(name: str, given: Any) -> Iterator[_Found]:
         yield _Found(name, bytes(given), len(given))
     elif isinstance(given, BlobRef):
         yield _Found(name, given, given.size)
+    elif isinstance(given, CacheFile):
+        yield _Found(name, given, 0)
     elif isinstance(given, os.PathLike):
         path = Path(given)
         try:
@@ -190,7 +204,7 @@ def _found_under(name: str, given: Any) -> Iterator[_Found]:
         raise LocalError(
             ErrorCode.BAD_OPTIONS,
             f"the file {name!r} is {type(given).__name__}",
-            "give bytes, a pathlib.Path, or a BlobRef",
+            "give bytes, a pathlib.Path, a BlobRef, or a CacheFile",
         )
 
 
@@ -225,7 +239,7 @@ def _inline(found: list[_Found], room: int) -> frozenset[str]:
     """The names of those that fit into the body: the smallest."""
     chosen = []
     for one in sorted(found, key=lambda one: one.size):
-        if isinstance(one.given, BlobRef):
+        if isinstance(one.given, BlobRef | CacheFile):
             continue
         room -= _encoded(one.size)
         if room < 0:

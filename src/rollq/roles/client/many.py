@@ -22,7 +22,7 @@ from rollq.roles.client.specs import (
     subject_of,
 )
 from rollq.roles.client.submitter import Submitter
-from rollq.roles.client.supply import BytesMoved, blobs_of, supply_of
+from rollq.roles.client.supply import BytesMoved, blobs_of, caches_of, supply_of
 from rollq.wire import messages as wire
 
 
@@ -99,6 +99,7 @@ class ManySubmitter(Submitter):
             job_options(options),
             running_max,
             blobs_of(spec),
+            caches_of(spec),
         )
         batch = Batch(self, first_id, keeps=keep_results, is_array=True)
         batch.extend(max(0, count))

@@ -38,8 +38,14 @@ class Options(TypedDict, total=False):
     worker: str  # only the worker of this name may run it
 
 
+class CacheFile(msgspec.Struct, frozen=True):
+    """A file that workers have already: the one of the same name in a cache."""
+
+    cache_id: str
+
+
 # Bytes, the path of a file or of a folder with all that is in it, or what the grid has already.
-Input: TypeAlias = bytes | PathLike[str] | BlobRef
+Input: TypeAlias = bytes | PathLike[str] | BlobRef | CacheFile
 
 
 class JobSpec(msgspec.Struct, frozen=True):

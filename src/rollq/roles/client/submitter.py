@@ -37,7 +37,15 @@ from rollq.roles.client.specs import (
     subject_of,
 )
 from rollq.roles.client.streams import OutputReader, StreamPart
-from rollq.roles.client.supply import NOTHING, BytesMoved, Supply, blobs_of, refs_of, supply_of
+from rollq.roles.client.supply import (
+    NOTHING,
+    BytesMoved,
+    Supply,
+    blobs_of,
+    caches_of,
+    refs_of,
+    supply_of,
+)
 from rollq.wire import messages as wire
 
 ACCEPTED_PERHAPS: Final = (
@@ -302,6 +310,7 @@ class Submitter(ABC):
             body_of(spec, job_id, self.client_id),
             job_options(spec.options),
             blobs_of(spec),
+            caches_of(spec),
         )
 
     async def _call(

@@ -50,6 +50,12 @@ class SettledSpec(JobSpec, frozen=True):
 
     blobs: tuple[BlobRef, ...] = ()
     pieces: dict[Digest, Piece] = {}  # noqa: RUF012
+    caches: tuple[str, ...] = ()
+
+
+def caches_of(spec: JobSpec) -> tuple[str, ...]:
+    """The caches that a job names."""
+    return spec.caches if type(spec) is SettledSpec else ()
 
 
 def blobs_of(spec: JobSpec) -> tuple[BlobRef, ...]:
