@@ -20,17 +20,20 @@ if TYPE_CHECKING:
         RollqError,
         StateError,
     )
+    from rollq.base.jobs import BlobRef
     from rollq.roles.client.blocking import BlockingClient
     from rollq.roles.client.blocking_multi import BlockingMultiClient
     from rollq.roles.client.client import Client
     from rollq.roles.client.executor import Executor
     from rollq.roles.client.multi import MultiClient
+    from rollq.roles.client.outputs import Output
     from rollq.roles.client.results import JobError, Result
     from rollq.roles.client.specs import CacheFile, JobSpec
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "BlobRef",
     "BlockingClient",
     "BlockingMultiClient",
     "CacheFile",
@@ -43,6 +46,7 @@ __all__ = [
     "JobSpec",
     "LocalError",
     "MultiClient",
+    "Output",
     "RemoteError",
     "Result",
     "RollqError",
@@ -51,6 +55,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "BlobRef": "rollq.base.jobs",
     "BlockingClient": "rollq.roles.client.blocking",
     "BlockingMultiClient": "rollq.roles.client.blocking_multi",
     "CacheFile": "rollq.roles.client.specs",
@@ -63,6 +68,7 @@ _HOMES = {
     "JobSpec": "rollq.roles.client.specs",
     "LocalError": "rollq.base.errors",
     "MultiClient": "rollq.roles.client.multi",
+    "Output": "rollq.roles.client.outputs",
     "RemoteError": "rollq.base.errors",
     "Result": "rollq.roles.client.results",
     "RollqError": "rollq.base.errors",

@@ -302,9 +302,15 @@ EXAMPLES = re.findall(r"^### (.+?)$.*?^```python\n(.*?)^```", PAGE, re.MULTILINE
 
 @pytest.mark.parametrize(("title", "code"), EXAMPLES, ids=[title for title, _ in EXAMPLES])
 def test_the_examples_of_the_page_run(
-    title: str, code: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    title: str,
+    code: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     write_program(tmp_path, "calcA", 'cat "$1"; shift; echo "$@" > sum.txt')
+    write_program(tmp_path, "sums", "awk -F, '{ print $1 + $2 }' in.csv > sums.csv")
+    monkeypatch.chdir(tmp_path)
     with SmallGrid(tmp_path, APP) as grid, SmallGrid(tmp_path / "other", APP) as other:
         code = code.replace("127.0.0.1:5000", grid.address).replace("127.0.0.1:6000", other.address)
         exec(compile(code, title, "exec"), {"__name__": "__main__"})

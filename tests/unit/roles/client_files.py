@@ -90,8 +90,13 @@ class World:
     def __init__(self, lacks: int = 0) -> None:
         self.blobs = FakeBlobs()
         self.session = FakeSession(lacks)
-        self.supplier = Supplier(self.session, (), self.blobs)  # type: ignore[arg-type]
+        self.roles: list[str] = []
+        self.supplier = Supplier(self.session, (), self._blobs_for)  # type: ignore[arg-type]
         self.supplier.start()
+
+    def _blobs_for(self, who: str) -> FakeBlobs:
+        self.roles.append(who)
+        return self.blobs
 
     async def submit(self, files: dict[str, Any], progress: Any = None) -> Answer:
         settled = await Inputs().settle(JobSpec("calc", files=files))

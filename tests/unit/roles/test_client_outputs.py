@@ -100,6 +100,7 @@ def test_a_blob_that_a_new_leader_lacks_is_asked_for_again(tmp_path: Path) -> No
         fetcher = FakeFetcher(LARGE)
         fetcher.world.blobs.error = StateError(ErrorCode.BLOB_MISSING, "not yet")
         assert await result_with(fetcher).outputs["sub/large"].aread() == LARGE
+        assert fetcher.world.roles == ["reader", "client"]  # any member, then the leader
 
     run(story())
 

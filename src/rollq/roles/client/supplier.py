@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -37,6 +37,7 @@ from rollq.roles.client.supply import (
     refs_of,
 )
 from rollq.wire import messages as wire
+from rollq.wire.blob_messages import CLIENT, READER
 
 log = logging.getLogger("rollq.client")
 
@@ -69,15 +70,18 @@ class Supplier:
     Args:
         session: Where requests go.
         addresses: The members of its group.
-        blobs: Instead of a client of these members.
+        make: Makes a client of their blobs, by what it comes as.
     """
 
     def __init__(
-        self, session: Session, addresses: tuple[str, ...], blobs: Blobs | None = None
+        self,
+        session: Session,
+        addresses: tuple[str, ...],
+        make: Callable[[str], Blobs] | None = None,
     ) -> None:
         self._session = session
-        self._addresses = addresses
-        self._blobs = blobs
+        self._make = make or partial(_blob_client, addresses)
+        self._blobs: dict[str, Blobs] = {}
         self._tasks: dict[MessageId, tuple[asyncio.Task[None], OnAnswer]] = {}
         self._held: dict[Digest, None] = {}  # what the group has, as far as we know
         self._uploads = 0
@@ -114,10 +118,12 @@ class Supplier:
         return asyncio.get_running_loop().time() if self._uploads else self._uploaded_at
 
     async def fetch(self, ref: BlobRef, path: Path, progress: BytesMoved | None = None) -> None:
-        """Bring a blob into a file, verified. A new leader may have to get it first."""
+        """Bring a blob into a file, verified: from any member, or from the leader if that one does
+        not have it. A new leader may have to get it first."""
         for number in range(1, CLIENT_FETCH_TRIES + 1):
+            who = READER if number % 2 else CLIENT
             try:
-                await self._client().fetch(ref.digest, path, ref.size, progress)
+                await self._client(who).fetch(ref.digest, path, ref.size, progress)
                 return
             except RollqError as error:
                 if error.code is not ErrorCode.BLOB_MISSING or number == CLIENT_FETCH_TRIES:
@@ -132,9 +138,9 @@ class Supplier:
             task.cancel()
             on_answer(wire.Error(request_id, int(ErrorCode.DISCONNECTED), "the client was stopped"))
         await asyncio.gather(*(task for task, _ in tasks.values()), return_exceptions=True)
-        blobs, self._blobs = self._blobs, None
-        if blobs is not None:
-            await blobs.stop()
+        blobs, self._blobs = self._blobs, {}
+        for one in blobs.values():
+            await one.stop()
 
     # --- one request
 
@@ -207,12 +213,16 @@ class Supplier:
                 raise
         tally.moved(digest, piece.ref.size, piece.ref.size)
 
-    def _client(self) -> Blobs:
+    def _client(self, who: str = CLIENT) -> Blobs:
         if not self._running:
             raise DialError(ErrorCode.DISCONNECTED, "the client was stopped")
-        if self._blobs is None:
-            self._blobs = BlobClient(self._addresses)
-        return self._blobs
+        if who not in self._blobs:
+            self._blobs[who] = self._make(who)
+        return self._blobs[who]
+
+
+def _blob_client(addresses: tuple[str, ...], who: str) -> Blobs:
+    return BlobClient(addresses, who=who)
 
 
 class _Tally:
