@@ -83,7 +83,7 @@ def test_the_offset_tells_what_was_left_out() -> None:
     world = World()
     world.watched.told(tell())
     world.tails[0].feed(bytes(OUTPUT_KEPT_BYTES) + b"x" * OUTPUT_KEPT_BYTES)
-    (first,) = world.share()
+    first, *_ = world.share()
     assert (first.offset, first.totals) == (OUTPUT_KEPT_BYTES, (2 * OUTPUT_KEPT_BYTES, 0))
     assert first.data == b"x" * OUTPUT_CHUNK_BYTES_MAX
 
@@ -101,6 +101,16 @@ def test_nobody_is_sent_more_than_its_window() -> None:
     assert world.share() == []
     world.watched.told(tell(out=sent))
     assert world.share() == [chunk(1, 0, sent, b"more", sent + 4, 0)]
+
+
+def test_what_is_left_out_takes_no_room_in_the_window() -> None:
+    world = World()
+    world.watched.told(tell())
+    world.tails[0].feed(bytes(10 * OUTPUT_KEPT_BYTES))
+    assert sum(len(one.data) for one in world.share()) == OUTPUT_WINDOW_BYTES
+    world.watched.told(tell(out=1))  # said before the gap was heard of
+    world.tails[0].feed(b"more")
+    assert world.share() == []
 
 
 def test_a_share_bounds_all_and_everybody_has_a_turn() -> None:
@@ -122,9 +132,22 @@ def test_an_attempt_that_is_over_is_shown_to_its_end() -> None:
     world.watched.told(tell())
     world.tails[0].feed(bytes(OUTPUT_CHUNK_BYTES_MAX) + b"end")
     world.runs = world.is_open = False
-    assert [len(one.data) for one in world.share()] == [OUTPUT_CHUNK_BYTES_MAX]
-    last, end = world.share()
+    first, last, end = world.share()
+    assert len(first.data) == OUTPUT_CHUNK_BYTES_MAX
     assert (last.data, end) == (b"end", OutputChunk(name(1), 1, end=ATTEMPT_ENDED))
+    assert not world.watched
+
+
+def test_the_end_waits_until_the_watcher_has_taken_the_rest() -> None:
+    world = World()
+    world.watched.told(tell())
+    world.tails[0].feed(bytes(OUTPUT_KEPT_BYTES))
+    world.share()
+    world.tails[0].feed(b"end")
+    world.runs = world.is_open = False
+    assert world.share() == []
+    world.watched.told(tell(out=OUTPUT_KEPT_BYTES))
+    assert [one.data for one in world.share()] == [b"end", b""]
     assert not world.watched
 
 

@@ -53,7 +53,8 @@ class Watch:
     def move(self, message: TellOutput) -> None:
         """The watcher has taken everything before these offsets."""
         for stream in BOTH:
-            self.until[stream] = message.offsets[stream] + OUTPUT_WINDOW_BYTES
+            until = message.offsets[stream] + OUTPUT_WINDOW_BYTES
+            self.until[stream] = max(self.until[stream], until)
 
 
 class Watched:
@@ -95,25 +96,31 @@ class Watched:
     def share(self, bytes_max: int) -> list[OutputChunk]:
         """What to send now, at most so many bytes of output; each watcher in its turn."""
         chunks, self._refused = self._refused, []
-        for watch in list(self._watches.values()):
+        eager = list(self._watches.values())
+        for watch in eager:
             self._find(watch)
-            before = len(chunks)
-            for stream in BOTH:
-                chunk = self._next(watch, stream, bytes_max)
-                if chunk is not None:
-                    bytes_max -= len(chunk.data)
-                    chunks.append(chunk)
+        while eager:
+            taking: list[Watch] = []
+            for watch in eager:
+                for stream in BOTH:
+                    chunk = self._next(watch, stream, bytes_max)
+                    if chunk is not None:
+                        bytes_max -= len(chunk.data)
+                        chunks.append(chunk)
+                        taking.append(watch)
+            eager = list(dict.fromkeys(taking))
+            for watch in eager:
+                watch.told = True
+                del self._watches[watch.watch_id]
+                self._watches[watch.watch_id] = watch  # the others come first next time
+        for watch in list(self._watches.values()):
             if not self._has_more(watch) and not self._is_open(watch.ref):
                 del self._watches[watch.watch_id]
                 chunks.append(_end_of(watch.watch_id, watch.ref.attempt))
-            elif not watch.told and before == len(chunks):
+            elif not watch.told:
+                watch.told = True
                 totals = (0, 0) if watch.tails is None else _totals(watch.tails)
-                first = OutputChunk(watch.watch_id, watch.ref.attempt, totals=totals)
-                chunks.append(first)
-            elif before < len(chunks):
-                del self._watches[watch.watch_id]
-                self._watches[watch.watch_id] = watch  # the others come first next time
-            watch.told = True
+                chunks.append(OutputChunk(watch.watch_id, watch.ref.attempt, totals=totals))
         return chunks
 
     def _has_room(self) -> bool:
@@ -142,6 +149,7 @@ class Watched:
             return None
         offset, data = watch.tails[stream].read(at, size)
         watch.next[stream] = offset + len(data)
+        watch.until[stream] += offset - at  # what is left out takes no room
         return OutputChunk(
             watch.watch_id, watch.ref.attempt, stream, offset, data, _totals(watch.tails)
         )
