@@ -121,6 +121,18 @@ def test_a_flood_is_bounded_and_what_was_left_out_is_told(
     assert said(seen).endswith(b"\nend\n")
 
 
+def test_a_long_stream_is_whole_once_the_job_is_over(
+    client: BlockingClient, tmp_path: Path
+) -> None:
+    (tmp_path / "go").touch()
+    job = client.submit("floods", [str(tmp_path / "go")])
+    job.result(DEADLINE_S)
+    for parts in (job.output(), client.output(job.id, follow=False)):
+        assert said(list(parts)) == bytes(3_000_000) + b"\nend\n"
+    (last,) = client.output(job.id, tail=1)
+    assert (last.data, last.offset) == (b"end\n", 3_000_001)
+
+
 def test_a_job_that_is_run_again_is_shown_again(client: BlockingClient, tmp_path: Path) -> None:
     job = client.submit(
         "again", [str(tmp_path / "go")], max_attempts=2, retry_exit_codes=(3,), retry_base=0.001

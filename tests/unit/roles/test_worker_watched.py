@@ -9,7 +9,7 @@ from rollq.base.limits import (
     OUTPUT_WATCHES_PER_WORKER_MAX,
     OUTPUT_WINDOW_BYTES,
 )
-from rollq.roles.worker.capture import Tail
+from rollq.roles.worker.capture import Tail, second_half
 from rollq.roles.worker.watched import Tails, Watched
 from rollq.wire.output_messages import ATTEMPT_ENDED, OutputChunk, TellOutput
 
@@ -223,3 +223,11 @@ def test_a_tail_that_is_watched_keeps_more_and_says_the_same() -> None:
     tail.feed(b"gh")
     assert tail.read(0, 100) == (0, b"abcdefgh")
     assert tail.text() == "[4 bytes left out]\nefgh"
+
+
+def test_a_text_that_is_cut_to_fit_still_tells_how_much_is_missing() -> None:
+    assert second_half("abcdef") == "[4 bytes left out]\nef"
+    assert second_half("[4 bytes left out]\nef") == "[6 bytes left out]\n"
+    assert second_half("[6 bytes left out]\n") == ""
+    assert second_half("éé") == "[4 bytes left out]\n"
+    assert second_half("") == ""

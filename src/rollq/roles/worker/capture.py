@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections import deque
-from typing import IO
+from typing import IO, Final
 
 from rollq.base.limits import STREAM_BYTES_MAX, STREAM_WHOLE_BYTES_MAX
 
@@ -113,3 +114,17 @@ class SpooledTail(Tail):
 def with_remark(text: str, dropped_bytes: int) -> str:
     """Say in front of a text how much of it is missing."""
     return f"[{dropped_bytes} bytes left out]\n{text}" if dropped_bytes else text
+
+
+def second_half(text: str) -> str:
+    """The rest of a text after half of it; a remark in front of it tells of more then."""
+    remark = REMARK.match(text)
+    dropped_bytes = int(remark[1]) if remark else 0
+    body = text[remark.end() :] if remark else text
+    if not body:
+        return ""
+    half = len(body) // 2 + 1
+    return with_remark(body[half:], dropped_bytes + len(body[:half].encode(errors="replace")))
+
+
+REMARK: Final = re.compile(r"\[(\d+) bytes left out\]\n")

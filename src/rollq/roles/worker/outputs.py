@@ -19,6 +19,7 @@ from rollq.base.limits import (
     OUTPUT_PATTERNS_MAX,
 )
 from rollq.base.names import NameTree, checked_name
+from rollq.roles.worker.capture import second_half
 from rollq.roles.worker.inputs import Stamps
 from rollq.store.archive import pack
 from rollq.store.beneath import Beneath, Found, settle_links
@@ -239,10 +240,8 @@ def encode_result(job: AssignJob, ending: Ending) -> bytes:
         ending.status = Status.FAILED
     while len(encoded := encode_model(_result(job, ending))) > INLINE_BYTES_MAX:
         longer = "stdout" if len(ending.stdout) >= len(ending.stderr) else "stderr"
-        text = getattr(ending, longer)
         # JSON may write one character as six bytes, so what fits is found by halving.
-        kept = text[len(text) // 2 + 1 :]
-        setattr(ending, longer, kept)
+        setattr(ending, longer, second_half(getattr(ending, longer)))
         note = f"{longer} is cut to fit"
         if note not in ending.notes:
             ending.notes.append(note)
