@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
+from rollq.base.errors import ErrorCode
 from rollq.base.jobs import Status
 from rollq.roles.worker import preparations
 from rollq.store.archive import unpack
@@ -268,5 +269,48 @@ def test_outputs_that_nobody_takes_are_no_result(tmp_path: Path) -> None:
             nack = await member.until(lambda: member.nacks.get(job_id(1)))
             assert "cannot be handed over" in nack.detail
             assert "the member has no room" in nack.detail
+
+    run(story())
+
+
+def test_a_leader_that_lacks_an_output_is_given_it_again(tmp_path: Path) -> None:
+    write_program(tmp_path, "make", "head -c 1000000 /dev/urandom > data\n")
+
+    async def story() -> None:
+        member = BlobMember(tmp_path / "member")
+        member.takes_acks = False
+        async with running(tmp_path, member):
+            number = member.assign(1, "make")
+            ack, _ = await member.outcome(1)
+            (blob,) = ack.blobs
+        # Another leader, which has not got it, and a worker that was started again.
+        other = BlobMember(tmp_path / "other")
+        other.takes_acks = False
+        async with running(tmp_path, other):
+            await other.until(lambda: number in other.acks)
+            other.acks.clear()
+            other.send(wire.Error(number, ErrorCode.BLOB_MISSING, "lacks"))
+            again = await other.until(lambda: other.acks.get(number))
+            assert again.blobs == (blob,)
+            assert len(other.read(blob.digest)) == blob.size
+            other.send(wire.AckTaken(number, 1))
+
+    run(story())
+
+
+def test_outputs_that_are_lost_are_made_anew(tmp_path: Path) -> None:
+    write_program(tmp_path, "make", "head -c 1000000 /dev/urandom > data\n")
+
+    async def story() -> None:
+        member = BlobMember(tmp_path / "member")
+        member.takes_acks = False
+        async with running(tmp_path, member):
+            number = member.assign(1, "make")
+            ack, _ = await member.outcome(1)
+            text = ack.blobs[0].digest.hex()
+            (tmp_path / "state" / "blobs" / text[:2] / text[2:]).unlink()
+            member.send(wire.Error(number, ErrorCode.BLOB_MISSING, "lacks"))
+            nack = await member.until(lambda: member.nacks.get(number))
+            assert text in nack.detail
 
     run(story())

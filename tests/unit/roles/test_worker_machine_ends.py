@@ -164,4 +164,11 @@ def test_end_of_an_unknown_execution_changes_nothing() -> None:
     assert worker.handle(StartFailed(ref(1))) == []
     run_to_offer(worker, ref(1))
     assert worker.handle(finished(ref(1))) == []
-    assert worker.handle(stored(ref(1))) == []
+
+
+def test_an_ack_is_said_again_when_its_result_is_told_to_be_stored_again() -> None:
+    worker = welcomed()
+    run_to_offer(worker, ref(1))
+    assert worker.handle(stored(ref(1))) == [ack(ref(1), result=b"r")]
+    worker.handle(taken(ref(1)))
+    assert worker.handle(stored(ref(1))) == [forget(ref(1))]

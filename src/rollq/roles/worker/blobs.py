@@ -13,7 +13,7 @@ import logging
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
@@ -124,9 +124,9 @@ class WorkerBlobs:
             )
         return path
 
-    def check_links(self, links: Sequence[Linked]) -> None:
+    def check_links(self, links: Sequence[Linked]) -> Future[None]:
         """A job that had these is over: one that does not look as before is read again."""
-        self._pool.submit(self._check_links, links)
+        return self._pool.submit(self._check_links, links)
 
     # --- to and fro
 

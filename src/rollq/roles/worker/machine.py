@@ -291,7 +291,7 @@ class WorkerMachine:
             held = find(ref)
             if held is None:
                 self._orders.forget(ref)  # superseded while it was written
-            elif held.phase is STORING:
+            elif held.phase is STORING or held.phase is OFFERED:  # or told once more
                 held.phase = OFFERED
                 self._report(held)
 

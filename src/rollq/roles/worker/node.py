@@ -26,6 +26,7 @@ from rollq.roles.worker.blobs import WorkerBlobs
 from rollq.roles.worker.caches import WorkerCaches
 from rollq.roles.worker.chance import SystemChance
 from rollq.roles.worker.cpu import SAMPLE_MS, CpuCap
+from rollq.roles.worker.debts import Debts
 from rollq.roles.worker.executor import Executor
 from rollq.roles.worker.machine import WorkerMachine
 from rollq.roles.worker.results import ResultTable
@@ -66,6 +67,7 @@ class WorkerNode:
             setup.state_dir, setup.addresses, setup.blob_bytes_max, setup.blob_age_ms
         )
         self._caches = WorkerCaches(setup.state_dir, self._blobs, setup.name, self._send)
+        self._debts = Debts(self._blobs, self._feed, self._send)
         self._machine: WorkerMachine | None = None
         self._executor: Executor | None = None
         self._cpu = CpuCap(setup.cpu_cap)
@@ -101,7 +103,7 @@ class WorkerNode:
         jobs_dir = str(setup.jobs_dir / guid_to_text(worker_id))
         executor = Executor(setup, jobs_dir, self._ended, self._feed, self._blobs)
         try:
-            owed = [blob for record in stored for blob in record.blobs]
+            owed = self._debts.load(stored)
             await self._blobs.start((*owed, *await self._caches.load()))
             await executor.start()
         except (RollqError, OSError):
@@ -110,17 +112,8 @@ class WorkerNode:
             await self._writer.close()
             raise
         self._executor = executor
-        who = WorkerSetup(
-            worker_id,
-            setup.addresses,
-            setup.patterns,
-            setup.name,
-            incarnation,
-            setup.slots,
-            FEATURES,
-            setup.ahead,
-            self._blobs.address,
-        )
+        ident = worker_id, setup.addresses, setup.patterns, setup.name, incarnation
+        who = WorkerSetup(*ident, setup.slots, FEATURES, setup.ahead, self._blobs.address)
         self._machine = WorkerMachine(who, SystemChance(), stored)
         self._showing = Showing(executor.tails, self._machine.is_open)
         log.info(
@@ -212,10 +205,12 @@ class WorkerNode:
         self._executor.kill(instruction.ref)  # type: ignore[union-attr]
 
     def _do_store(self, instruction: signals.StoreResults) -> None:
+        self._debts.owe(instruction.results)
         self._writer.store(instruction.results)
         self._flush_soon()
 
     def _do_forget(self, instruction: signals.ForgetResults) -> None:
+        self._debts.paid(instruction.refs)
         self._writer.forget(instruction.refs)
 
     def _do_connect(self, instruction: signals.Connect) -> None:
@@ -264,6 +259,7 @@ class WorkerNode:
                     self._showing.told(link, message)
                 elif type(message) is wire.Error:
                     log.error("member %s: %s", link.address, message)
+                    self._debts.claim(message)
         self._feed(signals.Received(messages))  # type: ignore[arg-type]
 
     def _closed(self, link: Link, reason: str) -> None:
@@ -378,6 +374,7 @@ class WorkerNode:
         self._writer.store(self._executor.take_untold())  # offered at the next start, not run again
         await self._executor.close()
         await self._caches.stop()
+        await self._debts.stop()
         await self._blobs.stop()
         await self._writer.close()
         log.info("stopped")

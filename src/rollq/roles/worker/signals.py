@@ -91,7 +91,8 @@ class StartFailed(Record, frozen=True):
 
 
 class Stored(Record, frozen=True):
-    """Results that `StoreResults` named are durable."""
+    """Results that `StoreResults` named are durable: acks may leave. Told once more if an ack was
+    refused because the group lacked what it refers to, and has it now."""
 
     refs: Sequence[AttemptRef]
 
