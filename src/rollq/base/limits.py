@@ -99,6 +99,7 @@ CACHE_PUTS_MAX: Final = 1_024  # relayed by one leader and not answered by all w
 # How a cache is spread: what is not larger than this is fetched from a member by everybody at once.
 CACHE_DIRECT_BYTES: Final = 4 * 1024 * 1024
 CACHE_TAKERS_PER_SOURCE: Final = 2
+CACHE_LOOKS_MAX: Final = 16  # workers that hold it, looked at for one job
 CACHE_SOURCES_MAX: Final = 3  # workers that one is pointed to
 CACHE_PUTS_AHEAD: Final = 8  # caches that one worker is told of and has not answered
 CACHE_AGAIN_MS: Final = 2_000  # a worker that could not is told again, later and later

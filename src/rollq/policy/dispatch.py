@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import Final
+from typing import Final, TypeAlias
 
 from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.base.ids import JobId, WorkerId
@@ -34,10 +34,14 @@ _seq = attrgetter("seq")
 _likeness = attrgetter("__class__", "queue", "client", "options")
 
 
+# Of those who hold these caches, one of whom the question is true; None if none of a few is.
+Nearest: TypeAlias = Callable[[tuple[str, ...], Callable[[WorkerId], bool]], WorkerId | None]
+
+
 class Dispatcher:
     """Index of what can be assigned, and the leader's choice of what is."""
 
-    __slots__ = ("_backlog", "_holds", "_sessions", "_state")
+    __slots__ = ("_backlog", "_holds", "_sessions", "_state", "nearest")
 
     def __init__(self, state: GridState, placement: str = "least-load") -> None:
         """Index what waits in `state`, which may be at any point of its life.
@@ -49,6 +53,8 @@ class Dispatcher:
         self._holds = Holds(state)
         self._backlog = Backlog(state, placement)
         self._sessions: dict[WorkerId, Session] = {}
+        # Which of the workers that hold caches suits, if the leader knows one.
+        self.nearest: Nearest | None = None
         waiting: list[Item] = [job for job in state.jobs.values() if job.state is QUEUED]
         waiting.extend(state.arrays.values())
         waiting.sort(key=_seq)
@@ -138,6 +144,7 @@ class Dispatcher:
             self._holds.release_job(job_id)
         self._holds.room_made_for_all()
         self._sessions.clear()
+        self.nearest = None
         self._backlog.desert()
         for item in dict.fromkeys(decided):
             self._give_back(item)
@@ -214,7 +221,9 @@ class Dispatcher:
 
     def _assign(self, item: Item, pool: Pool) -> AssignJob | AssignTask:
         """Spend a credit of the pool on a job, or on the next task of an array."""
-        session = pool.crew.pick(item)
+        session = self._near(item, pool) if self._state.caches else None
+        if session is None:
+            session = pool.crew.pick(item)
         session.credit -= 1
         session.running += 1
         session.reserved += 1
@@ -230,6 +239,22 @@ class Dispatcher:
             )
         self._holds.reserve_task(item, session)
         return AssignTask(item.array_id, session.worker_id, session.incarnation, lease_ms)
+
+    def _near(self, item: Item, pool: Pool) -> Session | None:
+        """One of the pool that could take the job at once and holds the files that it names. Nobody
+        waits for such a one, so that a preference starves neither jobs nor workers."""
+        owner = item if isinstance(item, ArrayRecord) else item.array or item.past
+        caches = owner.caches if owner is not None else ()
+        if not caches or self.nearest is None:
+            return None
+        sessions = self._sessions
+
+        def suits(worker_id: WorkerId) -> bool:
+            session = sessions.get(worker_id)
+            return session is not None and session.credit > 0 and session in pool.sessions
+
+        worker_id = self.nearest(caches, suits)
+        return None if worker_id is None else sessions[worker_id]
 
     def _give_back(self, item: Item) -> None:
         """What was decided and did not start waits again, if it still can."""

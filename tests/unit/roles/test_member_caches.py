@@ -210,6 +210,48 @@ def test_a_worker_that_was_not_meant_gets_what_its_job_needs(group: Group) -> No
     assert kinds == [wire.CachePut, wire.AssignJob]
 
 
+def takers(group: Group, *numbers: int, **fields: Any) -> list[int]:
+    """Who gets the jobs of these numbers, one after the other."""
+    found = []
+    for number in numbers:
+        group.say(ANN, submit(number, **fields))
+        found += [one for one in (10, 11, 12) if group.heard(one, wire.AssignJob)]
+    return found
+
+
+def test_jobs_go_to_who_holds_their_files_as_long_as_that_one_has_room(group: Group) -> None:
+    put(group, target="only")
+    for session, patterns, credit in ((10, ("calc",), 9), (11, ("calc", "only"), 2)):
+        quiet_worker(group, session, patterns=patterns)
+        group.say(session, wire.Credit(credit))
+    answer(group, 11)
+    assert takers(group, 1) == [10], "the one with more room, if it is all the same"
+    assert takers(group, 2, 3, 4, caches=("d1",)) == [11, 11, 10]
+
+
+def test_those_who_hold_them_take_turns(group: Group) -> None:
+    put(group)
+    for session in (10, 11, 12):
+        quiet_worker(group, session, patterns=("calc",))
+        group.say(session, wire.Credit(9))
+        answer(group, session)
+    got = takers(group, *range(1, 7), caches=("d1",))
+    assert sorted(got) == [10, 10, 11, 11, 12, 12]
+
+
+def test_tasks_of_an_array_go_there_too(group: Group) -> None:
+    put(group, target="only")
+    for session, patterns, credit in ((10, ("calc",), 9), (11, ("calc", "only"), 2)):
+        quiet_worker(group, session, patterns=patterns)
+        group.say(session, wire.Credit(credit))
+    answer(group, 11)
+    array_id = b"a" * 12 + bytes(4)
+    array = wire.SubmitArray(array_id, "ann", "calc", "calc", b"{}", 3, caches=("d1",))
+    group.say(ANN, array)
+    assert len(group.heard(11, wire.AssignJob)) == 2
+    assert len(group.heard(10, wire.AssignJob)) == 1
+
+
 def test_a_worker_that_cannot_fetch_is_not_told(group: Group) -> None:
     quiet_worker(group, 10, features=OURS)
     put(group)

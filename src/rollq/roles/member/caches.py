@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import islice
+from operator import attrgetter
 from typing import Final
 
 from rollq.base.digests import digest_to_text
@@ -19,6 +21,7 @@ from rollq.base.limits import (
     CACHE_AGAIN_MS,
     CACHE_AGAIN_MS_MAX,
     CACHE_DIRECT_BYTES,
+    CACHE_LOOKS_MAX,
     CACHE_PUTS_AHEAD,
     CACHE_SILENT_MS_MAX,
     CACHE_SOURCES_MAX,
@@ -195,10 +198,21 @@ class CacheDesk:
             )
         return found
 
-    def has(self, cache_id: str, worker_id: WorkerId) -> bool:
-        """Whether a worker holds a cache."""
-        spread = self._spreads.get(cache_id)
-        return spread is not None and worker_id in spread.have
+    def nearest(
+        self, cache_ids: tuple[str, ...], suits: Callable[[WorkerId], bool]
+    ) -> WorkerId | None:
+        """A worker that holds the largest of some caches, and of whom something is true. Only a few
+        are looked at; whoever is chosen is looked at last the next time."""
+        spreads = [self._spreads[one] for one in cache_ids if one in self._spreads]
+        spread = max(spreads, key=attrgetter("size_bytes"), default=None)
+        if spread is None:
+            return None
+        for worker_id in islice(spread.have, CACHE_LOOKS_MAX):
+            if suits(worker_id):
+                del spread.have[worker_id]
+                spread.have[worker_id] = None
+                return worker_id
+        return None
 
     # --- helpers
 

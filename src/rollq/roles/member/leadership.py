@@ -92,6 +92,7 @@ class Leadership:
         """This member leads, and its state holds everything that was ever committed."""
         self._member_id = member_id
         self.expiry.gain(self.state, self.clock.now_ms(), self.clock.wall_ms())
+        self.dispatcher.nearest = self.caches.nearest
         self._names = WorkerNames()
         for worker in self.state.workers.values():
             self._names.set(worker.worker_id, worker.name)
