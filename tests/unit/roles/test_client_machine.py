@@ -141,6 +141,15 @@ def test_refusal_is_told_and_one_that_may_pass_is_tried_again() -> None:
     assert client.handle(Tick(9_000)) == []
 
 
+def test_what_lacks_its_blobs_is_the_applications_to_bring() -> None:
+    client = welcomed()
+    client.handle(Asked(submit(1)))
+    lacking = wire.Error(job(1), int(ErrorCode.BLOB_MISSING), "lacks", retryable=True)
+    assert client.handle(Received(lacking)) == [Tell(job(1), lacking)]
+    assert not client.pending_count
+    assert client.handle(Tick(10 * RETRY_MS)) == []
+
+
 def test_put_off_request_that_was_answered_meanwhile_is_not_sent_again() -> None:
     client = welcomed()
     client.handle(Asked(submit(1)))

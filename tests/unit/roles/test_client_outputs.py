@@ -139,5 +139,6 @@ def test_names_that_lead_elsewhere_are_refused(tmp_path: Path) -> None:
         with pytest.raises(OSError):
             await result_with(FakeFetcher(LARGE)).asave_files(tmp_path / "in")
         assert not (tmp_path / "large").exists()
+        assert sorted(os.listdir(tmp_path / "in")) == ["small.txt", "sub"]
 
     run(story())

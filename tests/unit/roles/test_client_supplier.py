@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ import pytest
 from rollq.base.errors import DiskError, ErrorCode
 from rollq.base.jobs import BlobRef
 from rollq.base.limits import CLIENT_UPLOAD_TRIES
+from rollq.roles.blobs.carrier import as_rollq_error
 from rollq.roles.client import supplier as supplier_module
+from rollq.roles.client.client import Client
 from rollq.roles.client.inputs import Inputs
 from rollq.roles.client.session import Answer
 from rollq.roles.client.specs import JobSpec
@@ -52,6 +55,52 @@ def test_files_are_there_before_the_job_and_progress_counts_all(tmp_path: Path) 
 
 def _none(requests: list[Any]) -> None:
     assert not requests
+
+
+def test_a_progress_that_raises_ends_no_upload() -> None:
+    async def story() -> None:
+        world = World()
+        told: list[int] = []
+
+        def tell(done: int, total: int) -> None:
+            told.append(done)
+            raise ValueError(total)
+
+        assert type(await world.submit({"a": LARGE}, tell)) is wire.Accepted
+        assert told == [0]
+
+    run(story())
+
+
+def test_a_call_has_its_time_from_when_no_files_are_on_their_way() -> None:
+    async def story() -> None:
+        client = Client("127.0.0.1:1", timeout=0.001)
+        client._loop = asyncio.get_running_loop()
+        answered: asyncio.Future[Answer | None] = client._loop.create_future()
+        looks = 0
+
+        def uploaded_at() -> float:
+            nonlocal looks
+            looks += 1
+            if looks == 5:
+                answered.set_result(wire.Accepted(JOB))
+            return client.loop.time()
+
+        client.uploaded_at = uploaded_at  # type: ignore[method-assign]
+        assert await client._when_uploaded(answered, 0.001) == wire.Accepted(JOB)
+        assert looks == 5
+        never: asyncio.Future[Answer | None] = client.loop.create_future()
+        client.uploaded_at = lambda: 0.0  # type: ignore[method-assign]
+        assert await client._when_uploaded(never, 0.001) is None
+
+    run(story())
+
+
+def test_a_full_disk_is_told_as_such() -> None:
+    full = as_rollq_error(OSError(errno.ENOSPC, "no space"), digest_of(b""))
+    assert full.code is ErrorCode.DISK_FULL
+    broken = as_rollq_error(OSError(errno.EIO, "broken"), digest_of(b""))
+    assert broken.code is ErrorCode.DISK_FAILED
 
 
 def test_what_the_group_has_is_not_sent() -> None:

@@ -22,13 +22,14 @@ REF_BYTES: Final = DIGEST_BYTES + 16  # of a reference, in a message
 class Chunk:
     """The items of one message, as they are collected."""
 
-    __slots__ = ("_bytes", "_first", "_pieces", "items")
+    __slots__ = ("_bytes", "_first", "_has_blobs", "_pieces", "items")
 
     def __init__(self) -> None:
         self.items: list[BulkItem] = []
         self._first: JobSpec | None = None
         self._bytes = 0
         self._pieces: dict[Digest, Piece] = {}
+        self._has_blobs = False
 
     def add(self, spec: JobSpec, job_id: JobId, body: bytes) -> bool:
         """Take a job; false if it must go into another message."""
@@ -47,6 +48,7 @@ class Chunk:
             self.items.append(BulkItem(job_id, body, spec.blobs))
             self._bytes += REF_BYTES * len(spec.blobs)
             self._pieces.update(spec.pieces)
+            self._has_blobs |= bool(spec.blobs)
         else:
             self.items.append(BulkItem(job_id, body))
         self._bytes += len(body)
@@ -55,7 +57,7 @@ class Chunk:
     @property
     def supply(self) -> Supply:
         """Where the files of these jobs can be had from."""
-        return Supply(self._pieces) if self._pieces else NOTHING
+        return Supply(self._pieces) if self._has_blobs else NOTHING
 
     def message(self, client_id: ClientId) -> wire.SubmitBulk:
         """What was collected, at least one job.

@@ -28,7 +28,7 @@ from rollq.roles.client.session import OnAnswer, Session, as_addresses
 from rollq.roles.client.signals import Request
 from rollq.roles.client.specs import as_id
 from rollq.roles.client.supplier import Supplier
-from rollq.roles.client.supply import NOTHING, BytesMoved, Supply, refs_of
+from rollq.roles.client.supply import NOTHING, BytesMoved, Supply
 from rollq.wire import messages as wire
 
 
@@ -170,7 +170,7 @@ class Client(Caching, ManySubmitter):
 
     def ask(self, request: Request, on_answer: OnAnswer, supply: Supply = NOTHING) -> None:
         """Send a request, after its files; the callback gets its answer."""
-        if refs_of(request):
+        if supply is not NOTHING:
             self._supplier.ask(request, on_answer, supply)
         else:
             self._session.ask(request, on_answer)

@@ -153,7 +153,11 @@ class Output:
             return
         beside = f".rollq-{self.digest[:32]}"
         await self._fetch(path / beside, progress)
-        await asyncio.to_thread(folder.move_in, parts, beside)
+        try:
+            await asyncio.to_thread(folder.move_in, parts, beside)
+        except OSError:
+            await asyncio.to_thread(folder.unlink, beside)
+            raise
 
     # --- helpers
 

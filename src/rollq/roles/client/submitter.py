@@ -43,7 +43,6 @@ from rollq.roles.client.supply import (
     Supply,
     blobs_of,
     caches_of,
-    refs_of,
     supply_of,
 )
 from rollq.wire import messages as wire
@@ -327,7 +326,7 @@ class Submitter(ABC):
         self.ask(request, on_answer, supply)
         answer = None
         try:
-            if refs_of(request):
+            if supply is not NOTHING:
                 answer = await self._when_uploaded(answered, wait_s)
             else:
                 self._deadlines.add(answered, wait_s)

@@ -249,8 +249,13 @@ class _Tally:
             self._tell()
 
     def _tell(self) -> None:
-        if self._progress is not None and self._total:
+        if self._progress is None or not self._total:
+            return
+        try:
             self._progress(self._done, self._total)
+        except Exception:  # the application's own, and no reason to end a transfer
+            log.exception("the progress of an upload is not told any more")
+            self._progress = None
 
 
 async def _all(calls: Iterable[Coroutine[Any, Any, None]]) -> None:

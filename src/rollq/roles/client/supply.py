@@ -36,7 +36,8 @@ class Piece(msgspec.Struct, frozen=True):
 
 
 class Supply(msgspec.Struct, frozen=True):
-    """Where the blobs of a request can be had from, and who is told how they get on."""
+    """Where the blobs of a request can be had from, and who is told how they get on. A request
+    that refers to none comes with `NOTHING`."""
 
     pieces: dict[Digest, Piece] = {}
     progress: BytesMoved | None = None
@@ -65,7 +66,7 @@ def blobs_of(spec: JobSpec) -> tuple[BlobRef, ...]:
 
 def supply_of(spec: JobSpec, progress: BytesMoved | None = None) -> Supply:
     """Where that can be had from."""
-    if type(spec) is not SettledSpec or not spec.pieces:
+    if type(spec) is not SettledSpec or not spec.blobs:
         return NOTHING
     return Supply(spec.pieces, progress)
 
