@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 from rollq.base.ids import JobId, task_id
+from rollq.base.jobs import BlobRef
 from rollq.roles.client.handles import TAKEN_MAX, Batch
+from rollq.roles.client.supply import BytesMoved
 from rollq.wire import messages as wire
 
 FIRST = b"twelve bytes" + bytes(4)
@@ -14,6 +17,13 @@ class Nobody:
 
     async def cancel(self, *job_ids: JobId | str) -> int:
         raise AssertionError(job_ids)
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        raise AssertionError
+
+    async def fetch(self, ref: BlobRef, path: Path, progress: BytesMoved | None = None) -> None:
+        raise AssertionError(ref)
 
     async def is_array_over(self, array_id: JobId) -> bool:
         raise AssertionError(array_id)
