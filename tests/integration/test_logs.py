@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from rollq import BlockingClient, Client, ErrorCode, StateError
+from rollq import BlockingClient, BlockingMultiClient, Client, ErrorCode, StateError
 from rollq.cli.main import app
 from rollq.roles.client.streams import StreamPart
 from rollq.roles.worker.node import WorkerNode
@@ -142,6 +142,22 @@ def test_a_job_that_is_run_again_is_shown_again(client: BlockingClient, tmp_path
     (tmp_path / "go").touch()
     shown = [(part.attempt, part.offset, part.data) for part in (first, *parts)]
     assert shown == [(1, 0, b"try 1\n"), (2, 0, b"try 2\n")]
+
+
+def test_a_client_of_several_groups_shows_output_too(grid: SmallGrid, tmp_path: Path) -> None:
+    with BlockingMultiClient([grid.address]) as client:
+        job = client.submit("waits", [str(tmp_path / "go")])
+        parts = job.output(stream="stdout")
+        assert next(parts).data == b"one\n"
+        (tmp_path / "go").touch()
+        assert said(list(parts)) == b"two\n"
+        job.result(DEADLINE_S)
+        assert said(list(job.output())) == b"one\ntwo\n"
+
+
+def test_a_function_shows_its_value_at_the_end(client: BlockingClient) -> None:
+    job = client.submit("add", ["1", "2"])
+    assert said(list(job.output())) == b"3"
 
 
 def test_an_unknown_job_is_refused(client: BlockingClient) -> None:
