@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rollq.base.errors import ErrorCode, LocalError
+from rollq.cli.amounts import AGES_S, SIZES, amount
 from rollq.cli.leader import Level, LogLevel
 from rollq.cli.options import Json
 
@@ -76,15 +77,21 @@ ShippedExecs = Annotated[
         help="Also run programs that come with their jobs: whoever may submit may run anything.",
     ),
 ]
-BlobMib = Annotated[
-    int,
+BlobBytesMax = Annotated[
+    str,
     typer.Option(
-        "--blobs-max", min=0, metavar="MIB", help="Keep so much of files that no job uses now."
+        envvar="ROLLQ_WORKER_BLOB_BYTES_MAX",
+        metavar="SIZE",
+        help="Most to keep of files that no job uses just now: 500M, 20G.",
     ),
 ]
-BlobHours = Annotated[
-    float,
-    typer.Option("--blobs-age", min=0, metavar="HOURS", help="And none that is unused for longer."),
+BlobAge = Annotated[
+    str,
+    typer.Option(
+        envvar="ROLLQ_WORKER_BLOB_AGE",
+        metavar="AGE",
+        help="How long to keep a file that no job uses: 12h, 7d.",
+    ),
 ]
 MoreServers = Annotated[
     str,
@@ -129,8 +136,8 @@ def worker(
     ahead: Ahead = 256,
     drain_s: Drain = 30.0,
     allow_shipped_execs: ShippedExecs = False,
-    blobs_mib: BlobMib = 16_384,
-    blobs_hours: BlobHours = 168.0,
+    blob_bytes_max: BlobBytesMax = "16G",
+    blob_age: BlobAge = "7d",
     servers: MoreServers = "",
     state: WorkerState = None,
     log_level: LogLevel = Level.INFO,
@@ -167,8 +174,8 @@ def worker(
         ahead=ahead,
         drain_ms=int(drain_s * 1000),
         allow_shipped_execs=allow_shipped_execs,
-        blob_bytes_max=blobs_mib * 1024**2,
-        blob_age_ms=int(blobs_hours * 3_600_000),
+        blob_bytes_max=amount(blob_bytes_max, SIZES, "--blob-bytes-max"),
+        blob_age_ms=amount(blob_age, AGES_S, "--blob-age") * 1_000,
     )
     setup.check()
     set_up_logs(log_level.value, as_json=as_json)
