@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,13 @@ from rollq.base.limits import CACHE_DIRECT_BYTES
 from rollq.cli.fleet import Fleet, free_ports, write_program
 from rollq.cli.main import app
 from tests.integration.procs import until
+from tests.integration.test_member_seeds import (
+    CACHE_ACK,
+    CACHE_PUT,
+    RESULT,
+    SUBMIT_JOB,
+    as_client,
+)
 
 LARGE = CACHE_DIRECT_BYTES + 1
 
@@ -92,6 +101,29 @@ def test_one_that_comes_later_gets_them_too(grid: Grid) -> None:
     assert grid.statuses("late") == {}
     grid.start_worker("w9", "late")
     until(lambda: grid.statuses("late") == {"w9": "OK"})
+
+
+def test_a_peer_of_the_seeds_puts_files_and_names_them_in_a_job(grid: Grid) -> None:
+    peer = as_client(int(grid.client.leader.rpartition(":")[2]), "seeds")
+    entries = [{"Name": "data/a.txt", "Content": base64.b64encode(b"seeds").decode()}]
+    for content, wanted in ((b"seeds", "OK"), (b"seeds", "SKIPPED"), (b"other", "FAILED")):
+        entries[0]["Content"] = base64.b64encode(content).decode()
+        put = {"CacheId": "by-seeds", "Entries": entries, "TargetPattern": "job.assign.calc"}
+        request_id = uuid.uuid4()
+        peer.write(CACHE_PUT, request_id, subject="cache.put", payload=json.dumps(put).encode())
+        for _ in range(2):  # workers
+            kind, _, corr_id, _, payload = peer.read()
+            assert (kind, corr_id) == (CACHE_ACK, request_id)
+            assert json.loads(payload)["Status"] == wanted
+    job_id = uuid.uuid4()
+    files = [{"Name": "data/a.txt", "CacheId": "by-seeds", "Content": None}]
+    job = {"JobId": str(job_id), "ClientId": "seeds", "ExecName": "read", "Args": []}
+    body = json.dumps(job | {"Files": files}).encode()
+    peer.write(SUBMIT_JOB, job_id, subject="job.submit.calc", payload=body)
+    kind, _, corr_id, _, payload = peer.read()
+    assert (kind, corr_id) == (RESULT, job_id)
+    assert json.loads(payload)["Stdout"] == "seeds"
+    peer.socket.close()
 
 
 def test_commands_put_list_and_remove(grid: Grid, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
 
 from rollq.base.digests import Digest
@@ -31,14 +31,17 @@ from rollq.wire.messages import Welcome
 log = logging.getLogger("rollq.worker")
 
 PATIENCE_S: Final = 5.0  # with a neighbour that does not answer; members are asked then
-CLIENTS_MAX: Final = 8  # neighbours that a link is kept to
+CLIENTS_MAX: Final = 8  # neighbours that a link is kept to beyond its use
+SHUNNED_S: Final = 30.0
+SHUNNED_MAX: Final = 256
 
 
 class Neighbours:
     """A server for other workers, and clients of theirs. `stop` may be called twice."""
 
     def __init__(self) -> None:
-        self._clients: dict[str, BlobClient] = {}
+        self._clients: dict[str, tuple[BlobClient, int]] = {}  # and how many use it
+        self._shunned: dict[str, float] = {}  # did not answer, and until when they are not asked
         self._server: BlobServer | None = None
         self._listener = Listener("", self._hear, self._closed)
 
@@ -68,36 +71,59 @@ class Neighbours:
         Raises:
             DiskError: our own disk's.
         """
+        now_s = asyncio.get_running_loop().time()
         for address in sources:
+            if self._shunned.get(address, now_s) > now_s:
+                continue
             try:
-                client = self._client(address)
-                if blob.digest in await client.have((blob.digest,)):
-                    await client.fetch(blob.digest, store, blob.size, progress)
-                    return True
+                async with self._client(address) as client:
+                    if blob.digest in await client.have((blob.digest,)):
+                        await client.fetch(blob.digest, store, blob.size, progress)
+                        return True
             except RollqError as error:
                 if error.code in (ErrorCode.DISK_FULL, ErrorCode.DISK_FAILED):
                     raise
                 log.info("the worker at %s: %s", address, error)
+                self._shun(address, now_s + SHUNNED_S)
         return False
 
     async def stop(self) -> None:
         """Serve and fetch no more."""
         clients, self._clients = self._clients, {}
-        for client in clients.values():
+        for client, _ in clients.values():
             await client.stop()
         server, self._server = self._server, None
         if server is not None:
             await server.stop()
             await self._listener.stop("the worker stops")
 
-    def _client(self, address: str) -> BlobClient:
-        client = self._clients.get(address)
+    @contextlib.asynccontextmanager
+    async def _client(self, address: str) -> AsyncIterator[BlobClient]:
+        """A client of a neighbour; the link stays a while for the next blob."""
+        client, users = self._clients.pop(address, (None, 0))
         if client is None:
-            if len(self._clients) >= CLIENTS_MAX:
-                raise StateError(ErrorCode.OVERLOADED, "links to enough other workers are open")
             client = BlobClient((address,), who=WORKER, patience_s=PATIENCE_S)
-            self._clients[address] = client
-        return client
+        self._clients[address] = client, users + 1
+        try:
+            yield client
+        finally:
+            if address in self._clients:  # else we stop
+                self._clients[address] = client, self._clients[address][1] - 1
+                await self._hang_up()
+
+    async def _hang_up(self) -> None:
+        """Keep no more links than are used, or some."""
+        idle = [address for address, (_, users) in self._clients.items() if not users]
+        for address in idle[: max(0, len(self._clients) - CLIENTS_MAX)]:
+            client, _ = self._clients.pop(address)
+            await client.stop()
+
+    def _shun(self, address: str, until_s: float) -> None:
+        """Do not ask a neighbour again for every blob of a cache if it does not answer."""
+        self._shunned.pop(address, None)
+        self._shunned[address] = until_s
+        if len(self._shunned) > SHUNNED_MAX:
+            del self._shunned[next(iter(self._shunned))]
 
     def _hear(self, link: Link, messages: list[Message]) -> None:
         server = self._server
