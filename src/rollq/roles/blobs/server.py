@@ -105,8 +105,10 @@ class BlobServer:
             self.closed(link, "the server stops")
         for session in sessions:
             await session.settle()
-        for task in list(self._healing.values()):
+        healing = list(self._healing.values())
+        for task in healing:
             task.cancel()
+        await asyncio.gather(*healing, return_exceptions=True)
         await asyncio.get_running_loop().run_in_executor(None, pool.shutdown)
 
     def __contains__(self, link: Link) -> bool:
