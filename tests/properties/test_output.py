@@ -34,6 +34,7 @@ class Road:
         self.reading = Reading("")
         self.on_the_way: list[OutputChunk] = []
         self.ended = False
+        self.again = False
         self.ask()
 
     def step(self, what: str, stream: int, size: int) -> None:
@@ -45,13 +46,16 @@ class Road:
             assert sum(len(one.data) for one in chunks) <= size
             self.on_the_way += chunks
             waiting = sum(len(one.data) for one in self.on_the_way if one.stream == stream)
-            assert waiting <= OUTPUT_WINDOW_BYTES
+            assert waiting <= OUTPUT_WINDOW_BYTES or self.again
         elif what == "take":
             self.take(size)
         elif what == "move":
             self.ask()
         else:
-            self.on_the_way.clear()
+            if stream:
+                self.on_the_way.clear()
+            else:
+                self.again = True  # what came is not lost, and comes once more
             self.watched.clear()
             self.ask()
 

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rollq.base.errors import ErrorCode, LocalError
-from rollq.roles.client.streams import Reading, StreamPart, last_lines
-from rollq.wire.output_messages import OutputChunk
+from rollq.base.limits import OUTPUT_WINDOW_BYTES
+from rollq.roles.client.session import OnOutput
+from rollq.roles.client.streams import (
+    INBOX_BYTES_MAX,
+    OutputReader,
+    Reading,
+    StreamPart,
+    last_lines,
+)
+from rollq.wire.output_messages import OutputChunk, WatchOutput
 
 WATCH = b"w" * 16
 
@@ -82,6 +92,47 @@ def test_a_stream_must_have_a_name() -> None:
 def test_bytes_are_text() -> None:
     assert part("é".encode()).text == "é"
     assert part(b"\xff").text == "\ufffd"
+
+
+class Silent:
+    """A session that is asked, and whose words the test says."""
+
+    def __init__(self) -> None:
+        self.asked: list[WatchOutput] = []
+        self.on_output: OnOutput | None = None
+
+    def watch(self, request: WatchOutput, on_output: OnOutput) -> None:
+        self.asked.append(request)
+        self.on_output = on_output
+
+    def unwatch(self, request_id: bytes, job_id: bytes) -> None:
+        self.asked.append(WatchOutput(request_id, job_id, on=False))
+
+
+def test_a_reader_that_rests_holds_a_bounded_amount_and_tells_what_it_missed() -> None:
+    async def story() -> None:
+        session = Silent()
+        reader = OutputReader(session, b"j" * 16, None)  # type: ignore[arg-type]
+        parts = reader.parts(9, follow=True, tail=None)
+        waiting = asyncio.ensure_future(anext(parts))
+        await asyncio.sleep(0)
+        hear = session.on_output
+        assert hear is not None
+        piece = bytes(OUTPUT_WINDOW_BYTES // 4)
+        for number in range(100):
+            hear(chunk(number * len(piece), piece))
+        taken = [await waiting]
+        hear(chunk(100 * len(piece), b"end", totals=(0, 0)))
+        while taken[-1].data != b"end":
+            taken.append(await anext(parts))
+        held = sum(len(one.data) for one in taken)
+        assert held <= INBOX_BYTES_MAX + len(b"end")
+        assert taken[-1].skipped == 100 * len(piece) - held + len(b"end")
+        assert session.asked[-1].offsets[0] > 0, "the window was moved"
+        await parts.aclose()
+        assert not session.asked[-1].on
+
+    asyncio.run(story())
 
 
 # --- last lines

@@ -37,6 +37,8 @@ from rollq.wire.output_messages import (
 
 log = logging.getLogger("rollq.client")
 
+# A window of each stream, and what is sent again by another leader.
+INBOX_BYTES_MAX: Final = 2 * len(STREAMS) * OUTPUT_WINDOW_BYTES
 LEFT_OUT: Final = re.compile(rb"\[(\d+) bytes left out\]\n")  # how a worker words it
 
 
@@ -142,7 +144,8 @@ class OutputReader:
         self._fetcher = fetcher
         self._reading = Reading(stream)
         self._request_id = secrets.token_bytes(16)
-        self._inbox: deque[OutputChunk | wire.Error] = deque()  # bounded by the window
+        self._inbox: deque[OutputChunk | wire.Error] = deque()
+        self._inbox_bytes = 0
         self._news = asyncio.Event()
         self._named = [0, 0]  # the offsets that the watch named last
 
@@ -202,7 +205,11 @@ class OutputReader:
             self._ask()
 
     def _heard(self, output: OutputChunk | wire.Error) -> None:
+        size_bytes = len(output.data) if isinstance(output, OutputChunk) else 0
+        if size_bytes and self._inbox_bytes + size_bytes > INBOX_BYTES_MAX:
+            return  # leaders came and went while nobody read: the next offset tells
         self._inbox.append(output)
+        self._inbox_bytes += size_bytes
         self._news.set()
 
     async def _next(self) -> OutputChunk:
@@ -212,6 +219,7 @@ class OutputReader:
         output = self._inbox.popleft()
         if isinstance(output, wire.Error):
             raise error_of(output)
+        self._inbox_bytes -= len(output.data)
         return output
 
     async def _first(self, timeout_s: float) -> None:
