@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from rollq.cli.main import app
 from rollq.roles.client.loop_thread import LoopThread
 from rollq.roles.worker.node import WorkerNode
 from rollq.roles.worker.setup import NodeSetup
-from tests.integration.procs import MemberProcess, Members
+from tests.integration.procs import MemberProcess, Members, until
 from tests.integration.talk import find_leader, hang_up_all
 from tests.integration.workers import write_program
 
@@ -95,6 +96,14 @@ def rss_bytes(member: MemberProcess, field: str) -> int:
     match = re.search(rf"^{field}:\s+(\d+) kB$", status, re.MULTILINE)
     assert match is not None
     return 1024 * int(match.group(1))
+
+
+def size_of(path: Path) -> int:
+    """The size of a file that may vanish."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def log_bytes(member: MemberProcess) -> int:
@@ -210,6 +219,60 @@ def test_the_example_of_the_page_runs(group: Group, tmp_path: Path) -> None:
     )
     assert ended.returncode == 0, ended.stderr
     assert (tmp_path / "results" / "out.bin").stat().st_size == 3_000_000
+
+
+def rollq_there(group: Group, *arguments: str, before: str = "") -> subprocess.Popen[str]:
+    """A command in a process of its own."""
+    command = shlex.join((sys.executable, "-m", "rollq", *arguments))
+    return subprocess.Popen(
+        ["sh", "-c", f"{before} exec {command}"],
+        env=os.environ | {"ROLLQ_SERVERS": group.servers, "PYTHONPATH": str(ROOT / "src")},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_a_disk_without_room_keeps_no_part_and_the_files_can_be_had_later(
+    group: Group, tmp_path: Path
+) -> None:
+    (tmp_path / "in.bin").write_bytes(os.urandom(3_000_000))
+    folder = tmp_path / "results"
+    given = ("submit", "copy", "--file", str(tmp_path / "in.bin"), "--wait", "--save", str(folder))
+    with rollq_there(group, *given, before="ulimit -f 2000;") as full:
+        _, said = full.communicate(timeout=WAIT_S)
+    assert full.returncode == 1
+    assert "out.bin needs 3000000 bytes" in said
+    assert os.listdir(folder) == []
+    match = re.search(r"rollq fetch (\S+) --save", said)
+    assert match is not None
+    with rollq_there(group, "fetch", match.group(1), "--save", str(folder)) as later:
+        assert later.wait(WAIT_S) == 0
+    assert (folder / "out.bin").read_bytes() == (tmp_path / "in.bin").read_bytes()
+
+
+def test_an_upload_whose_client_was_killed_goes_on_where_it_was(
+    group: Group, client: BlockingClient, tmp_path: Path
+) -> None:
+    large = tmp_path / "large.bin"
+    large.write_bytes(os.urandom(LARGE_BYTES))
+    digest = hashlib.sha256(large.read_bytes()).hexdigest()
+
+    def half() -> bool:
+        stores = [member.state / "blobs" for member in group.members.all]
+        parts = [part for store in stores for part in store.glob("partial/*")]
+        is_whole = any((store / digest[:2] / digest[2:]).exists() for store in stores)
+        return is_whole or any(size_of(part) > 8 * MIB for part in parts)
+
+    with rollq_there(group, "submit", "digest", "--file", f"in.bin={large}") as killed:
+        until(half)
+        killed.kill()
+    told: list[int] = []
+    job = client.submit(
+        "digest", files={"in.bin": large}, progress=lambda done, _: told.append(done)
+    )
+    assert told[0] == 0
+    assert told[1] > 8 * MIB
+    assert finished(job.result(WAIT_S)).stdout.strip() == digest
 
 
 def test_files_on_the_command_line(group: Group, tmp_path: Path) -> None:

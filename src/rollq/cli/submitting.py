@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from rollq.base.errors import DeadlineError, ErrorCode, LocalError, RemoteError
+from rollq.base.errors import DeadlineError, ErrorCode, LocalError, RemoteError, RollqError
 from rollq.base.ids import guid_to_text, task_number
 from rollq.cli.documents import result_document
 from rollq.cli.grid import connected
@@ -201,6 +201,9 @@ async def save_files(
         if not apart:
             raise
         remark(f"the output of job {result.id} is left out: {error}")  # the others still come
+    except RollqError as error:
+        error.add_note(f"the grid keeps the files: `rollq fetch {result.id} --save DIR`")
+        raise
     except OSError as error:
         raise LocalError(
             ErrorCode.DISK_FAILED,
