@@ -92,6 +92,15 @@ class Process:
         """Send it a signal."""
         self._popen.send_signal(number)
 
+    def wait(self, seconds: float) -> None:
+        """Return when it has ended well; raises NotReadyError if it has not by then."""
+        try:
+            code = self._popen.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise NotReadyError(f"waited {seconds:.0f} s for the end of {self.argv}") from None
+        if code:
+            raise NotReadyError(f"{self.argv} ended with {code}: {tail(self.log)}")
+
     def kill(self) -> None:
         """kill -9, and wait until it is gone."""
         self._popen.kill()

@@ -39,6 +39,8 @@ EXEC_WINDOW: Final = 64
 class RollqServers:
     """Modes: `r1` is one member, `r3` three, each on its own state directory."""
 
+    module = "rollq"  # whose command line starts members and workers
+
     def __init__(self, mode: str) -> None:
         self._count = 3 if mode == "r3" else 1
         self.members: dict[str, Process] = {}  # by address
@@ -66,10 +68,12 @@ class RollqServers:
         """Start one member, or start it again on the disk it had; returns when it listens."""
         port = address.rpartition(":")[2]
         peers = ",".join(other for other in addresses or self.members if other != address)
-        argv = python("rollq", "leader", port, "--state", str(self.state_of(address)))
+        argv = python(self.module, "leader", port, "--state", str(self.state_of(address)))
         if peers:
             argv += ["--peers", peers]
-        process = Process(argv, self.folder / f"member-{port}.log")
+        process = Process(
+            argv, self.folder / f"member-{port}.log", self.environment(f"member-{port}")
+        )
         self.members[address] = process
         process.wait_for_port(int(port))
         return process
@@ -89,14 +93,18 @@ class RollqServers:
     ) -> Process:
         """Start a worker: of the bench's functions, or of the programs of a folder."""
         host, _, port = next(iter(self.members)).rpartition(":")
-        argv = python("rollq", "worker", host, port, pattern, "--servers", self.servers)
+        argv = python(self.module, "worker", host, port, pattern, "--servers", self.servers)
         argv += ["--slots", str(slots), "--ahead", str(ahead), "--cpu-cap", "1", "--name", name]
         argv += ["--jobs-dir", str(self.folder / "jobs"), "--state", str(self.folder / name)]
         argv += ["--exec-dir", str(programs)] if programs else ["--app", "bench.rollq_app"]
-        worker = Process(argv, self.folder / f"{name}.log")
+        worker = Process(argv, self.folder / f"{name}.log", self.environment(name))
         self._workers.append(worker)
         worker.wait_for_text("rollq worker")
         return worker
+
+    def environment(self, _name: str) -> dict[str, str]:
+        """What a process is told beside its arguments."""
+        return {}
 
     def stop(self) -> None:
         """End workers, then members."""

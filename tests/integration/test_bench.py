@@ -15,6 +15,7 @@ import psutil  # type: ignore[import-untyped]
 
 ROOT = Path(__file__).resolve().parents[2]
 WAIT_S_MAX = 60
+FILES_S_MAX = 180
 
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
@@ -56,6 +57,30 @@ def test_it_measures_and_cleans_up(tmp_path: Path) -> None:
     assert ratios == {"submit_many_jobs_per_s", "submit1_p50_vs_fdatasync"}
     assert document["versions"]["rollq:r1"].startswith("rollq ")
     assert plot.read_text().startswith("<svg")
+    assert list(data.iterdir()) == []
+    assert living(data) == []
+
+
+def test_files_are_measured_and_nothing_is_left(tmp_path: Path) -> None:
+    data, report = tmp_path / "data", tmp_path / "files.json"
+    data.mkdir()
+    argv = [sys.executable, "-m", "bench.files", "--quick", "--dir", str(data)]
+    done = subprocess.run(
+        [*argv, "--json", str(report)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=FILES_S_MAX,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    document = json.loads(report.read_text())
+    assert document["failures"] == {}
+    assert all(one["measured"] is not None for one in document["targets"])
+    # Those that do not depend on how busy the machine is.
+    timed = {"spread_vs_copies", "assign_p99_vs_idle"}
+    assert set(document["missed"]) <= timed
+    assert document["figures"]["spread_worker_writes"] == 4
     assert list(data.iterdir()) == []
     assert living(data) == []
 

@@ -1,0 +1,1 @@
+"""How files move: `python -m bench.files`. One module for each thing that is measured."""
