@@ -16,12 +16,21 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from rollq import BlockingClient, Client, ErrorCode, JobSpec, LocalError, Result
+from rollq import (
+    BlockingClient,
+    BlockingMultiClient,
+    Client,
+    ErrorCode,
+    JobSpec,
+    LocalError,
+    Result,
+)
 from rollq.cli.main import app
 from rollq.roles.client.loop_thread import LoopThread
 from rollq.roles.worker.node import WorkerNode
 from rollq.roles.worker.setup import NodeSetup
 from tests.integration.procs import MemberProcess, Members, until
+from tests.integration.small_grid import SmallGrid
 from tests.integration.talk import find_leader, hang_up_all
 from tests.integration.workers import write_program
 
@@ -158,6 +167,25 @@ def test_many_ways_to_submit_share_one_upload(client: BlockingClient, tmp_path: 
         *client.submit_array("digest", 3, files={"in.bin": large}).results(),
     ]
     assert [finished(one).stdout.strip() for one in results] == [expected] * 13
+
+
+def test_files_go_to_and_come_from_the_group_that_has_the_job(tmp_path: Path) -> None:
+    large = tmp_path / "large.bin"
+    large.write_bytes(os.urandom(300_000))
+    names = ("one", "two")
+    for name in names:
+        (tmp_path / name).mkdir()
+        write_program(tmp_path / name, "other", f"{{ printf {name}; cat in.bin; }} > out.bin")
+    with (
+        SmallGrid(tmp_path / "one") as one,
+        SmallGrid(tmp_path / "two") as two,
+        BlockingMultiClient([one.address, two.address], timeout=WAIT_S) as client,
+    ):
+        until(lambda: all(session.is_open for session in client._client._sessions))
+        specs = [JobSpec("other", files={"in.bin": large}) for _ in range(2)]
+        results = [*client.map(specs), *client.submit_many(specs).results()]
+        outputs = {finished(result).outputs["out.bin"].read() for result in results}
+    assert outputs == {name.encode() + large.read_bytes() for name in names}
 
 
 def test_a_group_without_its_leader_takes_files_again(group: Group, tmp_path: Path) -> None:

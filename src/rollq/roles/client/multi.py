@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 from rollq.base.errors import ErrorCode, LocalError, RollqError
 from rollq.base.ids import JobId, MessageId
 from rollq.base.jobs import BlobRef
-from rollq.base.limits import CLIENT_TICK_MS
+from rollq.base.limits import CLIENT_FETCH_TRIES, CLIENT_TICK_MS
 from rollq.grid.views import ArrayView
 from rollq.roles.client import multi_machine as machine
 from rollq.roles.client.chunk import SplitBulk
@@ -144,13 +144,18 @@ class MultiClient(ManySubmitter):
 
     async def fetch(self, ref: BlobRef, path: Path, progress: BytesMoved | None = None) -> None:
         """Bring a blob into a file, from the group that has it."""
-        for number, supplier in enumerate(self._suppliers, 1):
-            try:
-                await supplier.fetch(ref, path, progress)
-                return
-            except RollqError as error:
-                if error.code not in ELSEWHERE or number == len(self._suppliers):
-                    raise
+        lacking: RollqError | None = None
+        # No group is waited for before all of them were asked.
+        for tries in (1, CLIENT_FETCH_TRIES):
+            for supplier in self._suppliers:
+                try:
+                    return await supplier.fetch(ref, path, progress, tries)
+                except RollqError as error:
+                    if error.code not in ELSEWHERE:
+                        raise
+                    lacking = error
+        assert lacking is not None
+        raise lacking
 
     def ask(self, request: Request, on_answer: OnAnswer, supply: Supply = NOTHING) -> None:
         """Give a job to a group; the callback is told when one has accepted it."""

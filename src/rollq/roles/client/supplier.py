@@ -117,16 +117,22 @@ class Supplier:
         """When files were on their way last, by the loop's clock."""
         return asyncio.get_running_loop().time() if self._uploads else self._uploaded_at
 
-    async def fetch(self, ref: BlobRef, path: Path, progress: BytesMoved | None = None) -> None:
+    async def fetch(
+        self,
+        ref: BlobRef,
+        path: Path,
+        progress: BytesMoved | None = None,
+        tries: int = CLIENT_FETCH_TRIES,
+    ) -> None:
         """Bring a blob into a file, verified: from any member, or from the leader if that one does
         not have it. A new leader may have to get it first."""
-        for number in range(1, CLIENT_FETCH_TRIES + 1):
+        for number in range(1, tries + 1):
             who = READER if number % 2 else CLIENT
             try:
                 await self._client(who).fetch(ref.digest, path, ref.size, progress)
                 return
             except RollqError as error:
-                if error.code is not ErrorCode.BLOB_MISSING or number == CLIENT_FETCH_TRIES:
+                if error.code is not ErrorCode.BLOB_MISSING or number == tries:
                     raise
             await asyncio.sleep(number * CLIENT_AGAIN_MS / 1000)
 
