@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
+from rollq import BlockingClient
 from rollq.base.errors import ErrorCode
 from rollq.base.jobs import Status
 from rollq.roles.worker import preparations
@@ -22,6 +23,7 @@ from rollq.wire.models import InputFile, StreamBlob
 from tests.integration import sample_app
 from tests.integration.blob_member import BlobMember, input_of, ref_of
 from tests.integration.fake_member import DEADLINE_S, job_id
+from tests.integration.small_grid import SmallGrid
 from tests.integration.workers import eventually, running, write_program
 
 MIB = 1024 * 1024
@@ -314,3 +316,28 @@ def test_outputs_that_are_lost_are_made_anew(tmp_path: Path) -> None:
             assert text in nack.detail
 
     run(story())
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+@pytest.mark.parametrize("pad_bytes", [0, 200_000])  # inline, and as a blob
+def test_a_file_of_the_programs_name_is_the_program_if_there_is_no_other(
+    tmp_path: Path, allowed: bool, pad_bytes: int
+) -> None:
+    write_program(tmp_path, "known", "echo of the worker\n")
+    tool = tmp_path / "tool"
+    tool.write_text("#!/bin/sh\necho of the job\nexit 0\n" + "#" * pad_bytes)
+    tool.chmod(0o755)
+
+    with (
+        SmallGrid(tmp_path, allow_shipped_execs=allowed) as grid,
+        BlockingClient(grid.address) as client,
+    ):
+        files = {"known": tool, "tool": tool}
+        assert client.submit("known", [], files=files).result(25).stdout == "of the worker\n"
+        job = client.submit("tool", [], files=files, max_attempts=1)
+        result = job.result(25)
+        if allowed:
+            assert result.stdout == "of the job\n"
+        else:
+            assert not result.ok
+            assert "--allow-shipped-execs" in result.detail

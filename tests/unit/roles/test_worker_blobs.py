@@ -154,6 +154,27 @@ def test_a_store_that_is_too_large_lets_go_of_what_nobody_uses(tmp_path: Path) -
     run(story())
 
 
+def test_what_is_old_or_rotten_goes(tmp_path: Path) -> None:
+    async def story(age_ms: int) -> None:
+        store = blob_in(tmp_path / f"{age_ms}" / "blobs")
+        path = path_in(store, DIGEST)
+        store.close()
+        os.utime(path, (1, 1))
+        path.chmod(0o600)
+        path.write_bytes(TEXT[::-1])
+        os.utime(path, (1, 1))
+        blobs = WorkerBlobs(tmp_path / f"{age_ms}", ("127.0.0.1:1",), 1 << 30, age_ms)
+        await blobs.start()
+        blobs.tick()
+        await blobs.stop()
+        assert not path.exists()
+        rotten = tmp_path / f"{age_ms}" / "blobs" / "rotten"
+        assert rotten.exists() == (age_ms > 1_000)
+
+    run(story(1_000))
+    run(story(1 << 60))
+
+
 # --- the way out
 
 

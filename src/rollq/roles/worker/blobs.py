@@ -11,6 +11,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import secrets
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -28,6 +30,7 @@ from rollq.roles.worker.inputs import Linked, linked_to
 from rollq.roles.worker.neighbours import Neighbours
 from rollq.store.blobs.keeper import Keeper
 from rollq.store.blobs.local import FOLDER, LocalBlobs
+from rollq.store.blobs.scrub import Scrub
 from rollq.wire.blob_messages import WORKER
 
 log = logging.getLogger("rollq.worker")
@@ -40,7 +43,8 @@ Moved = Callable[[Digest, int], None]  # so many bytes of a blob are here
 AT_ONCE: Final = 16  # blobs of one job on their way at the same time
 THREADS: Final = 2
 GIVE_AGAIN_S: Final = 1.0
-TRIM_S: Final = 60.0  # how often old blobs are looked for
+ROUND_S: Final = 60.0  # how often blobs are looked for that are old or rot
+SCRUB_BYTES: Final = 64 * 1024**2  # read again each time
 LEFTOVER_MS: Final = 24 * 3_600_000  # parts of transfers that were cut are kept so long
 
 
@@ -67,7 +71,8 @@ class WorkerBlobs:
         self._coming: dict[Digest, _Coming] = {}
         self._pool = ThreadPoolExecutor(THREADS, "worker-blobs", leave_exits_to_others)
         self._keeping: dict[asyncio.Task[BlobRef], None] = {}
-        self._trimmed_s = 0.0
+        self._round_s = 0.0
+        self._rounds = threading.Lock()
         self._opened = False
         self._closed = False
 
@@ -81,6 +86,7 @@ class WorkerBlobs:
         pins = [(blob.digest, 1) for blob in owed]
         self._store, self._keeper = await self.on_thread(_open, self._folder, pins)
         self._opened = True
+        self._scrub = Scrub(self._store, self._rotted, secrets.randbelow(256))
         self.address = await self._neighbours.serve(self._store, self._members)
         self._trim_soon()
 
@@ -96,6 +102,7 @@ class WorkerBlobs:
         await self._neighbours.stop()
         await asyncio.get_running_loop().run_in_executor(None, self._pool.shutdown)
         if self._opened:
+            self._scrub.close()
             self._store.close()
 
     # --- in use
@@ -266,22 +273,41 @@ class WorkerBlobs:
             log.warning("the disk is full: %d blobs that nobody uses are removed", len(gone))
             return await act()
 
-    def _trim_soon(self) -> None:
+    def tick(self) -> None:
+        """Look around: a few times a second; nearly always there is nothing to do."""
         now_s = time.monotonic()
-        if self._closed:
-            return
-        if self._keeper.bytes_stored > self._bytes_max or now_s - self._trimmed_s > TRIM_S:
-            self._trimmed_s = now_s
+        if not self._closed and now_s - self._round_s > ROUND_S:
+            self._round_s = now_s
+            self._pool.submit(self._go_round)
+
+    def _trim_soon(self) -> None:
+        if not self._closed and self._keeper.bytes_stored > self._bytes_max:
             self._pool.submit(self._trim)
 
     def _trim(self) -> None:
         """On a thread."""
         try:
-            now_ms = _now_ms()
-            self._keeper.evict(now_ms, self._bytes_max, self._age_ms)
-            self._store.sweep(now_ms - LEFTOVER_MS)
+            self._keeper.evict(_now_ms(), self._bytes_max, self._age_ms)
         except RollqError as error:
             log.warning("old blobs cannot be removed: %s", error)
+
+    def _go_round(self) -> None:
+        """On a thread: let go of what is old, and read some of the rest again."""
+        if not self._rounds.acquire(blocking=False):
+            return  # the disk is so slow that the last one is not over
+        try:
+            self._trim()
+            self._store.sweep(_now_ms() - LEFTOVER_MS)
+            self._scrub.step(SCRUB_BYTES)
+        except RollqError as error:
+            log.warning("the blobs cannot be looked after: %s", error)
+        finally:
+            self._rounds.release()
+
+    def _rotted(self, digest: Digest) -> None:
+        """On a thread."""
+        log.error("the blob %s rotted on the disk; it is set aside", digest_to_text(digest))
+        self._keeper.lost(digest)
 
     def _check_links(self, links: Sequence[Linked]) -> None:
         """On a thread."""

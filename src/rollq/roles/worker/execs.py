@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
+
+from msgspec import UNSET
 
 from rollq.base.errors import ErrorCode, StateError
 from rollq.base.names import is_exec_name
+from rollq.roles.worker.inputs import EXECUTABLE
+from rollq.wire.models import InputFile
 
 
 class ExecDir:
@@ -58,6 +63,25 @@ class ExecDir:
         if len(fits) > 1:
             raise _missing(name, f"several programs fit: {', '.join(sorted(fits)[:5])}")
         return self._found[fits[0]] if fits else None
+
+
+def is_shipped(name: str, files: Iterable[InputFile]) -> bool:
+    """Whether one of a job's files is the program that it names: it has its name, and may be
+    executed."""
+    return any(
+        file.name == name and file.mode is not UNSET and bool(file.mode & EXECUTABLE)
+        for file in files
+        if is_exec_name(name)
+    )
+
+
+def not_allowed(name: str) -> StateError:
+    """A program came with its job."""
+    return StateError(
+        ErrorCode.NO_PROGRAM,
+        f"{name[:64]!a} comes with its job, and this worker runs no such programs",
+        "start a worker with --allow-shipped-execs, or put the program into its exec directory",
+    )
 
 
 def _missing(name: str, why: str) -> StateError:

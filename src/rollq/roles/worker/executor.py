@@ -118,7 +118,10 @@ class Executor:
         self._watch = Watch(loop)
         execs = ExecDir(self._setup.exec_dir)
         directories = Directories(self._thread, jobs_dir)
-        self._programs = Programs(loop, self._watch, self._family, execs, directories)
+        self._programs = Programs(
+            *(loop, self._watch, self._family, execs, directories),
+            allow_shipped_execs=self._setup.allow_shipped_execs,
+        )
         self._preparing.open(directories)
         self._handing.open(directories)
         if any(not task.in_loop for task in self._tasks.values()):

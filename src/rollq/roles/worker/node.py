@@ -331,6 +331,7 @@ class WorkerNode:
             self._executor.sample()
         if self._credit:
             self._flush_soon()
+        self._blobs.tick()
         news = self._cpu.sample()
         if news is not None:
             self._feed(news)

@@ -17,6 +17,7 @@ from rollq.base.jobs import AttemptRef, BlobRef
 from rollq.base.names import is_exec_name
 from rollq.roles.worker.blobs import WorkerBlobs
 from rollq.roles.worker.directories import Directories, Directory
+from rollq.roles.worker.execs import not_allowed
 from rollq.roles.worker.inputs import Input, Linked, Stamps, checked_inputs, place_all
 from rollq.store.beneath import Beneath
 from rollq.wire.messages import AssignJob
@@ -149,12 +150,7 @@ class Preparations:
         if request.exec_digest is UNSET:
             return inputs, None
         if not self._allows_execs:
-            raise StateError(
-                ErrorCode.NO_PROGRAM,
-                f"{request.exec_name[:64]!a} comes with its job, and this worker runs no such"
-                " programs",
-                "start a worker with --allow-shipped-execs",
-            )
+            raise not_allowed(request.exec_name)
         name = request.exec_name
         if not is_exec_name(name) or any(one.parts[0] == name for one in inputs):
             raise RemoteError(

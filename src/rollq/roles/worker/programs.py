@@ -28,7 +28,7 @@ from rollq.base.jobs import DEFAULT_OPTIONS, Status
 from rollq.base.limits import JOB_ARGS_MAX
 from rollq.roles.worker.capture import SpooledTail, Tail
 from rollq.roles.worker.directories import Directories
-from rollq.roles.worker.execs import ExecDir
+from rollq.roles.worker.execs import ExecDir, is_shipped, not_allowed
 from rollq.roles.worker.exits import watch_exit
 from rollq.roles.worker.family import Family
 from rollq.roles.worker.handovers import Leavings
@@ -56,12 +56,15 @@ class Programs:
         family: Family,
         execs: ExecDir,
         directories: Directories,
+        *,
+        allow_shipped_execs: bool = False,
     ) -> None:
         self.loop = loop
         self.watch = watch
         self.family = family
         self.execs = execs
         self.directories = directories
+        self.allow_shipped_execs = allow_shipped_execs
         self.null_fd = os.open(os.devnull, os.O_RDONLY)
         self.own_rss = 0  # the most memory this process ever used, in the kernel's unit
 
@@ -164,7 +167,16 @@ class ProgramRun:
     def _program(self) -> bytes:
         if self._prepared is not None and self._prepared.program is not None:
             return self._prepared.program
-        return os.fsencode(self._programs.execs.find(self._job.exec_name))
+        name = self._job.exec_name
+        try:
+            return os.fsencode(self._programs.execs.find(name))
+        except StateError as error:
+            files = (self._request.files if self._request is not None else None) or ()
+            if not is_shipped(name, files):
+                raise
+            if not self._programs.allow_shipped_execs:
+                raise not_allowed(name) from error
+            return os.fsencode(f"./{name}")
 
     def _arguments(self) -> list[bytes]:
         args = (self._request.args or ()) if self._request is not None else ()
