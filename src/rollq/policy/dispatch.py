@@ -224,6 +224,8 @@ class Dispatcher:
         session = self._near(item, pool) if self._state.caches else None
         if session is None:
             session = pool.crew.pick(item)
+        if isinstance(item, JobRecord) and item.past is not None and item.past.attempts:
+            session = pool.untried(item.past.attempts) or session
         session.credit -= 1
         session.running += 1
         session.reserved += 1

@@ -11,10 +11,12 @@ Sessions and credits exist on the leader only and die with its leadership.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from rollq.base.ids import WorkerId
+from rollq.grid.state import AttemptOutcome
 from rollq.policy.placement import Placement, load_of, make_placement
 from rollq.subjects.grammar import ANY_ONE, ANY_REST, parse_pattern
 from rollq.subjects.queues import ASSIGN_PREFIX, assign_subject
@@ -23,6 +25,7 @@ from rollq.subjects.trie import Trie
 if TYPE_CHECKING:
     from rollq.policy.lanes import QueueLanes
 
+UNTRIED_LOOKS_MAX: Final = 16  # sessions that are looked at for a job that was lost before
 DESERTED_MIN: Final = 64  # pools without sessions that are not worth a sweep
 
 
@@ -93,6 +96,15 @@ class Pool:
         if self.has_queue:
             session.serving.remove(self)
             self.crew.move(session, session.load, 0)
+
+    def untried(self, attempts: Sequence[AttemptOutcome]) -> Session | None:
+        """One that could take a job at once and has not lost it before: what kept it from running
+        there, a full disk for one, may well keep it again. Only a few are looked at."""
+        tried = [outcome.worker_id for outcome in attempts]
+        for session in islice(self.sessions, UNTRIED_LOOKS_MAX):
+            if session.credit and session.worker_id not in tried:
+                return session
+        return None
 
     def engage(self) -> None:
         """The pool matches a queue."""

@@ -97,6 +97,22 @@ def test_a_job_that_comes_back_goes_first_again() -> None:
     assert desk.run() == ["a@w", "b@w", "c@w", "d@w"]
 
 
+def test_a_job_that_was_given_back_is_tried_elsewhere_first() -> None:
+    desk = Desk()
+    desk.worker("large", 99)
+    desk.worker("small", 1)
+    desk.submit("a")
+    assert desk.run() == ["a@large"]
+    desk.nack("a")
+    assert desk.run() == ["a@small"]
+    desk.nack("a")
+    desk.grant("small", 1)
+    assert desk.run() == ["a@large"], "all have been tried"
+    desk.nack("a")
+    desk.worker("idle")
+    assert desk.run() == ["a@large"], "nobody waits for one without credit"
+
+
 def test_a_delayed_job_waits_for_its_release() -> None:
     desk = Desk()
     desk.worker("w", 2)
