@@ -27,6 +27,7 @@ from rollq.roles.blobs.client import AGAIN, BlobClient
 from rollq.roles.blobs.client_session import Progress
 from rollq.roles.worker.exits import leave_exits_to_others
 from rollq.roles.worker.inputs import Linked, linked_to
+from rollq.roles.worker.looks import Looks
 from rollq.roles.worker.neighbours import Neighbours
 from rollq.store.blobs.keeper import Keeper
 from rollq.store.blobs.local import FOLDER, LocalBlobs
@@ -85,6 +86,7 @@ class WorkerBlobs:
         self._loop = asyncio.get_running_loop()
         pins = [(blob.digest, 1) for blob in owed]
         self._store, self._keeper = await self.on_thread(_open, self._folder, pins)
+        self._looks = Looks(self._store)
         self._opened = True
         self._scrub = Scrub(self._store, self._rotted, secrets.randbelow(256))
         self.address = await self._neighbours.serve(self._store, self._members)
@@ -147,7 +149,8 @@ class WorkerBlobs:
         sources: Sequence[str] = (),
         progress: Moved | None = None,
     ) -> None:
-        """Fetch those that are not here. What several wait for comes once. They must be pinned.
+        """Fetch those that are not here, or are rotten. What several wait for comes once. They must
+        be pinned.
 
         Args:
             blobs: What is wanted.
@@ -157,6 +160,8 @@ class WorkerBlobs:
         Raises:
             RollqError: one of them cannot be had: BLOB_MISSING, BLOB_CORRUPT, DISK_FULL, …
         """
+        if any(self._keeper.holds(blob.digest) for blob in blobs):
+            await self.on_thread(self._set_aside_rotten, blobs)
         bring = partial(self._bring, sources=sources, progress=progress)
         await _in_pages(bring, self.lacking(blobs))
 
@@ -227,9 +232,18 @@ class WorkerBlobs:
         while True:  # an eviction that had begun before it was pinned may take it away once
             await self._with_room(partial(self._fetch_once, blob, sources, moved))
             if await self.on_thread(stored, _now_ms()):
+                await self.on_thread(self._looks.note, blob.digest, _now_ms())
                 break
         log.info("fetched the blob %s, %d bytes", digest_to_text(blob.digest)[:16], blob.size)
         self._trim_soon()
+
+    def _set_aside_rotten(self, blobs: Sequence[BlobRef]) -> None:
+        """On a thread."""
+        for blob in blobs:
+            if self._keeper.holds(blob.digest) and not self._looks.is_sound(blob.digest, _now_ms()):
+                self._keeper.lost(blob.digest)
+                name = digest_to_text(blob.digest)
+                log.error("the blob %s here was rotten: set aside, and fetched again", name)
 
     async def _fetch_once(
         self, blob: BlobRef, sources: Sequence[str], moved: Progress | None
