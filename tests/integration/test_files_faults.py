@@ -1,0 +1,131 @@
+"""Files whose way is cut: whoever is killed, what arrived is not sent again, and it ends well."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from rollq import BlockingClient
+from rollq.roles.blobs.client import BlobClient
+from tests.integration.blob_members import holds, run
+from tests.integration.faults import MIB, SLACK_BYTES, Tap, WorkerProcess, environment
+from tests.integration.procs import MemberProcess, until
+from tests.integration.workers import write_program
+
+SIZE = 12 * MIB
+HALF = 6 * MIB
+WAIT_S = 18.0
+
+
+def part_bytes(state: Path) -> int:
+    """What is there of uploads that were cut."""
+    folder = state / "blobs" / "partial"
+    return sum(one.stat().st_size for one in folder.iterdir()) if folder.is_dir() else 0
+
+
+def large(path: Path, size: int = SIZE) -> bytes:
+    """A new file; its digest."""
+    data = os.urandom(size)
+    path.write_bytes(data)
+    return hashlib.sha256(data).digest()
+
+
+def test_a_put_whose_client_is_killed_goes_on(tmp_path: Path) -> None:
+    digest = large(tmp_path / "data")
+    member = MemberProcess(tmp_path / "member").start()
+    command = [sys.executable, "-m", "rollq", "cache", "put", "d1", str(tmp_path / "data")]
+    try:
+        with Tap(member.address) as tap:
+            env = environment(ROLLQ_SERVERS=tap.address)
+            tap.hold("up", HALF)
+            with subprocess.Popen([*command, "--need", "0"], env=env) as client:
+                tap.until_held()
+                client.send_signal(signal.SIGKILL)
+            until(lambda: part_bytes(member.state) >= HALF - SLACK_BYTES)
+            before = tap.up
+            tap.release()
+            subprocess.run([*command, "--need", "0"], env=env, check=True, timeout=WAIT_S)
+            assert holds(member, digest)
+            assert SIZE - HALF <= tap.up - before <= SIZE - HALF + SLACK_BYTES
+    finally:
+        member.kill()
+
+
+def test_an_upload_goes_on_with_a_leader_that_was_killed(tmp_path: Path) -> None:
+    digest = large(tmp_path / "data")
+    member = MemberProcess(tmp_path / "member").start()
+
+    async def story() -> None:
+        with Tap(member.address) as tap:
+            tap.hold("up", HALF)
+            async with BlobClient([tap.address]) as client:
+                upload = asyncio.create_task(client.put(tmp_path / "data"))
+                await asyncio.to_thread(tap.until_held)
+                until(lambda: part_bytes(member.state) >= HALF - SLACK_BYTES)
+                await asyncio.to_thread(member.kill)
+                tap.release()
+                await asyncio.to_thread(member.start)
+                assert (await upload).digest == digest
+            assert holds(member, digest)
+            assert tap.up <= SIZE + 2 * SLACK_BYTES
+
+    try:
+        run(story())
+    finally:
+        member.kill()
+
+
+def test_a_cache_goes_on_to_a_worker_that_was_killed(tmp_path: Path) -> None:
+    digest = large(tmp_path / "data")
+    member = MemberProcess(tmp_path / "member").start()
+    try:
+        with Tap(member.address) as tap, BlockingClient(member.address, timeout=WAIT_S) as client:
+            tap.hold("down", HALF)
+            with WorkerProcess(tap.address, tmp_path / "w") as worker:
+                client.cache_put("d1", {"data": tmp_path / "data"}, need=0)
+                tap.until_held()
+                until(lambda: part_bytes(worker.state) >= HALF - SLACK_BYTES)
+                worker.kill()
+                tap.release()
+                worker.start()
+                name = digest.hex()
+                until((worker.state / "blobs" / name[:2] / name[2:]).is_file)
+                assert tap.down <= SIZE + 2 * SLACK_BYTES
+                until(lambda: [one.status for one in client.cache_holders("d1")] == ["OK"])
+    finally:
+        member.kill()
+
+
+def test_a_job_goes_on_with_a_worker_that_was_killed_twice(tmp_path: Path) -> None:
+    """In the middle of its input, and in the middle of its output."""
+    large(tmp_path / "data")
+    (tmp_path / "w").mkdir()
+    write_program(tmp_path / "w", "other", "{ printf x; cat in.bin; } > out.bin")
+    member = MemberProcess(tmp_path / "member").start()
+    try:
+        with Tap(member.address) as tap, BlockingClient(member.address, timeout=WAIT_S) as client:
+            tap.hold("down", HALF)
+            with WorkerProcess(tap.address, tmp_path / "w") as worker:
+                job = client.submit("other", files={"in.bin": tmp_path / "data"})
+                tap.until_held()
+                until(lambda: part_bytes(worker.state) >= HALF - SLACK_BYTES)
+                worker.kill()
+                tap.release()
+                tap.hold("up", HALF)
+                worker.start()
+                tap.until_held()
+                until(lambda: part_bytes(member.state) >= HALF - SLACK_BYTES)
+                worker.kill()
+                tap.release()
+                worker.start()
+                output = job.result(WAIT_S).raise_for_status().outputs["out.bin"]
+                assert output.read() == b"x" + (tmp_path / "data").read_bytes()
+                assert tap.down <= SIZE + 2 * SLACK_BYTES
+                assert tap.up <= SIZE + 2 * SLACK_BYTES
+    finally:
+        member.kill()
