@@ -58,8 +58,8 @@ class LocalBlobs(Staged):
             folder: the directory.
             use: who else may use it.
             room_bytes: so much of the disk stays free.
-            sync_bytes: what comes is synced at these distances; far ones are quicker where no log
-                is on the same disk.
+            sync_bytes: what comes goes to the disk at these distances; far ones are quicker where
+                no log is on the same disk.
 
         Raises:
             DiskError: DISK_BUSY if somebody uses it who does not go with `use`; DISK_FAILED.

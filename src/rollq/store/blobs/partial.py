@@ -22,6 +22,7 @@ from rollq.base.digests import Digest, digest_to_text
 from rollq.base.limits import BLOB_PIECE_BYTES, SYNC_BYTES
 from rollq.store.blobs.failures import disk_full, explained
 from rollq.store.real_disk import FILE_MODE, FOLDER_MODE
+from rollq.store.writeback import write_out
 
 CATCH_UP: Final = 4  # bytes of an old part that are read for the digest, for each that comes
 PRIVATE: Final = "-"  # in the name of a part that only its writer knows
@@ -31,8 +32,8 @@ class Staging:
     """The folder."""
 
     def __init__(self, folder: Path, room_bytes: int, sync_bytes: int = SYNC_BYTES) -> None:
-        """`room_bytes` stay free on the disk: the log and other programs need some. A part is
-        synced each time that `sync_bytes` more came."""
+        """`room_bytes` stay free on the disk: the log and other programs need some. A part goes
+        to the disk each time that `sync_bytes` more came."""
         self.folder = folder
         self.sync_bytes = sync_bytes
         self._room_bytes = room_bytes
@@ -129,7 +130,7 @@ class Part:
         self._unsynced = 0
 
     def write(self, data: bytes | memoryview) -> None:
-        """Add to its end. Synced at distances: no sync of the log waits behind all of it."""
+        """Add to its end. It goes to the disk as it comes: no sync of the log waits behind it."""
         with explained(f"write {self.path}"):
             view = memoryview(data)
             at = self.size
@@ -144,7 +145,7 @@ class Part:
             self._catch_up(CATCH_UP * len(data))
             self._unsynced += len(data)
             if self._unsynced >= self._staging.sync_bytes:
-                os.fdatasync(self._fd)
+                write_out(self._fd, at - self._unsynced, at)
                 self._unsynced = 0
                 self._staging.check_room(0)
 

@@ -1,0 +1,53 @@
+"""What goes to the disk while more comes."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from rollq.store import writeback
+from rollq.store.writeback import BEHIND, WAIT_AFTER, WAIT_BEFORE, WRITE, write_out
+
+STEP = 4096
+
+
+@pytest.mark.skipif(writeback._sync_file_range is None, reason="only Linux has the call")
+def test_the_writer_waits_for_what_came_some_distances_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[tuple[int, int, int, int]] = []
+
+    def call(fd: int, offset: int, length: int, flags: int) -> int:
+        calls.append((fd, offset, length, flags))
+        return 0
+
+    monkeypatch.setattr(writeback, "_sync_file_range", call)
+    for number in range(BEHIND + 2):
+        write_out(7, number * STEP, (number + 1) * STEP)
+    begun = [(7, number * STEP, STEP, WRITE) for number in range(BEHIND + 2)]
+    awaited = [(7, number * STEP, STEP, WAIT_BEFORE | WRITE | WAIT_AFTER) for number in range(2)]
+    assert calls == [*begun[:-1], awaited[0], begun[-1], awaited[1]]
+
+
+def test_it_is_a_sync_where_there_is_no_such_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(writeback, "_sync_file_range", None)
+    monkeypatch.setattr(os, "fdatasync", synced.append)
+    write_out(7, 0, STEP)
+    assert synced == [7]
+
+
+def test_a_real_file_takes_it_and_an_error_is_told(tmp_path: Path) -> None:
+    fd = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
+    data = os.urandom(STEP)
+    for number in range(BEHIND + 2):
+        os.pwrite(fd, data, number * STEP)
+        write_out(fd, number * STEP, (number + 1) * STEP)
+    assert os.pread(fd, STEP, (BEHIND + 1) * STEP) == data
+    os.close(fd)
+    with pytest.raises(OSError) as caught:
+        write_out(fd, 0, STEP)
+    assert caught.value.errno == errno.EBADF
