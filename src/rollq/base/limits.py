@@ -224,6 +224,7 @@ BLOB_CHUNK_BYTES: Final = 256 * 1024  # what we send
 BLOB_CHUNK_BYTES_MAX: Final = 1024 * 1024  # what we take
 # What may be on its way before the receiver has written it: of one transfer, and of one link.
 BLOB_WINDOW_BYTES: Final = 4 * 1024 * 1024
+BLOB_CHUNKS_HELD_MAX: Final = 1_024  # of one transfer, not written yet: crumbs cost more than bytes
 BLOB_TRANSFERS_MAX: Final = 16  # of one link, in each direction; a client lets more wait
 BLOB_UPLOADS_MAX: Final = 16  # of one server: each may fill its window; more wait their turn
 BLOB_DOWNLOADS_MAX: Final = 64  # the same

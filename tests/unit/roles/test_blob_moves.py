@@ -12,6 +12,7 @@ from rollq.base.limits import (
     BLOB_CHUNK_BYTES_MAX,
     BLOB_TRANSFERS_MAX,
 )
+from rollq.roles.blobs import receiving
 from rollq.roles.blobs.orders import Begin, Close, Doubt, Open, Read, Say, Write
 from rollq.roles.blobs.server_machine import ServerMachine
 from rollq.wire.blob_messages import (
@@ -179,6 +180,16 @@ def test_a_window_that_is_full_is_full() -> None:
     with pytest.raises(RemoteError) as caught:
         server.heard(BlobChunk(OTHER, WINDOW, b"x"))
     assert "the window is full" in caught.value.message
+
+
+def test_crumbs_that_are_not_written_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receiving, "BLOB_CHUNKS_HELD_MAX", 3)
+    server = server_with_put(10)
+    for offset in range(4):  # the first is being written, three wait
+        server.heard(BlobChunk(OTHER, offset, b"x"))
+    with pytest.raises(RemoteError) as caught:
+        server.heard(BlobChunk(OTHER, 4, b"x"))
+    assert "send larger ones" in caught.value.message
 
 
 def test_a_chunk_before_the_go_and_a_second_put_end_the_link() -> None:

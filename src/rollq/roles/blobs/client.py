@@ -138,7 +138,9 @@ class BlobClient:
             if digest is None:
                 digest = await self._on_pool(opened.digest)
             async with self._alone("put", digest), self._puts:
-                await self._try(opened.name, partial(_put, digest, opened, progress))
+                act = partial(_put, digest, opened, progress)
+                is_same = partial(_has_digest, opened, digest)
+                await self._upload(opened.name, act, is_same)
             return BlobRef(digest, opened.size)
         finally:
             await self._on_pool(opened.close)
@@ -153,7 +155,7 @@ class BlobClient:
             source = await self._on_pool(open_source)
             try:
                 name = f"blob {digest_to_text(digest)}"
-                await self._try(name, lambda session: session.put(digest, source, None))
+                await self._upload(name, partial(_put, digest, source, None), lambda: True)
                 return source.size
             finally:
                 await self._on_pool(source.close)
@@ -206,6 +208,22 @@ class BlobClient:
                 await self._try(name, lambda session: session.get(digest, size, sink, progress))
             finally:
                 await self._on_pool(sink.close)
+
+    async def _upload(
+        self,
+        name: str,
+        act: Callable[[ClientSession], Awaitable[None]],
+        is_same: Callable[[], bool],
+    ) -> None:
+        """Once more if it came wrong and is right here: what was left there of an earlier upload
+        was damaged, and is gone now."""
+        try:
+            await self._try(name, act)
+        except RollqError as error:
+            if error.code is not ErrorCode.BLOB_CORRUPT or not await self._on_pool(is_same):
+                raise
+            log.info("%s: sent once more: %s", name, error)
+            await self._try(name, act)
 
     async def _try(self, name: str, act: Callable[[ClientSession], Awaitable[T]]) -> T:
         """Do something with the leader, again and again as long as that may help."""
@@ -312,6 +330,10 @@ def _put(
     digest: Digest, source: Source, progress: Progress | None, session: ClientSession
 ) -> Awaitable[None]:
     return session.put(digest, source, progress)
+
+
+def _has_digest(source: FileSource | BytesSource, digest: Digest) -> bool:
+    return source.digest() == digest
 
 
 def _open_source(source: Path | bytes) -> FileSource | BytesSource:

@@ -11,6 +11,7 @@ from rollq.base.digests import Digest
 from rollq.base.errors import ErrorCode, RemoteError
 from rollq.base.limits import (
     BLOB_CHUNK_BYTES_MAX,
+    BLOB_CHUNKS_HELD_MAX,
     BLOB_STALL_TICKS_MAX,
     BLOB_WINDOW_BYTES,
     BLOB_WRITE_BYTES,
@@ -77,6 +78,8 @@ class Arrival:
             raise _refused(chunk, f"the blob has {self.size} bytes")
         if self.received + length > self._told + BLOB_WINDOW_BYTES:
             raise _refused(chunk, f"only {self._told} bytes are written, the window is full")
+        if len(self._chunks) >= BLOB_CHUNKS_HELD_MAX:
+            raise _refused(chunk, f"{BLOB_CHUNKS_HELD_MAX} wait to be written; send larger ones")
         self.received += length
         self._idle_ticks = 0
         self._chunks.append(chunk)
