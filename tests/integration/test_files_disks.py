@@ -18,11 +18,13 @@ from rollq.roles.client.outputs import Output
 from rollq.roles.worker.node import WorkerNode
 from rollq.roles.worker.setup import NodeSetup
 from rollq.wire import messages as wire
+from tests.integration.blob_member import BlobMember, input_of
 from tests.integration.blob_members import holds, refer, run
+from tests.integration.fake_member import job_id
 from tests.integration.faults import MIB, Tap, fill, small_disk
 from tests.integration.procs import MemberProcess, until
 from tests.integration.talk import find_leader, hang_up_all
-from tests.integration.workers import write_program
+from tests.integration.workers import eventually, running, write_program
 
 SIZE = 12 * MIB
 HALF = 6 * MIB
@@ -113,6 +115,30 @@ def test_a_worker_without_room_gives_the_job_to_another(tmp_path: Path) -> None:
                 thread.run(worker.stop())
             thread.stop()
             member.kill()
+
+
+def test_a_job_whose_directory_cannot_be_filled_says_so(tmp_path: Path) -> None:
+    """Nor is anything of it left."""
+    write_program(tmp_path, "read", "cat data")
+
+    async def story(disk: Path) -> None:
+        member = BlobMember(tmp_path / "member")
+        ref = member.put(os.urandom(SIZE))
+        async with running(tmp_path, member, jobs_dir=disk / "jobs"):
+            # A program is copied, not linked, whoever runs the worker.
+            file = input_of("data", ref, 0o755)
+            member.assign_files(1, "read", files=(file,), blobs=(ref,))
+            nack = await member.until(lambda: member.nacks.get(job_id(1)))
+            assert "disk_full" in nack.detail
+            assert "cannot be put into a directory on this worker" in nack.detail
+            await eventually(lambda: not [one for one in disk.rglob("*") if one.is_file()])
+            small = member.put(b"small")
+            member.assign_files(2, "read", files=(input_of("data", small),), blobs=(small,))
+            _, result = await member.outcome(2)
+            assert result.stdout == "small"
+
+    with small_disk(tmp_path / "disk", 8) as disk:
+        run(story(disk))
 
 
 def test_a_client_without_room_keeps_nothing(tmp_path: Path) -> None:

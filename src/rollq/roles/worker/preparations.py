@@ -15,6 +15,7 @@ from rollq.base.digests import digest_from_text
 from rollq.base.errors import DiskError, ErrorCode, RemoteError, RollqError, StateError
 from rollq.base.jobs import AttemptRef, BlobRef
 from rollq.base.names import is_exec_name
+from rollq.roles.blobs.carrier import FULL
 from rollq.roles.worker.blobs import WorkerBlobs
 from rollq.roles.worker.directories import Directories, Directory
 from rollq.roles.worker.execs import not_allowed
@@ -187,4 +188,8 @@ def _as_told(error: Exception) -> Exception:
         return StateError(error.code, error.message, error.hint)
     if isinstance(error, DiskError) and error.code is ErrorCode.DISK_FULL:
         return StateError(error.code, f"no room for its inputs on this worker: {error.message}")
+    if isinstance(error, OSError):  # of the job's directory; the store explains its own
+        code = ErrorCode.DISK_FULL if error.errno in FULL else ErrorCode.DISK_FAILED
+        why = error.strerror or str(error)
+        return StateError(code, f"its inputs cannot be put into a directory on this worker: {why}")
     return error
