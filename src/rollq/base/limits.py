@@ -70,6 +70,9 @@ PEER_NOTES_MAX: Final = 64  # boots of peers that a disk remembers; a group has 
 BROKEN_COPIES_MAX: Final = 16  # damaged files kept for people to look at, per kind
 # Of a large file that is written beside the log: a sync of the log waits for no more than this.
 SYNC_BYTES: Final = 2 * 1024 * 1024
+# Of one that goes to the disk as it comes: so much at a time, and the disk is not further behind.
+WRITEBACK_BYTES: Final = 512 * 1024
+WRITEBACK_BEHIND_BYTES: Final = 8 * 1024 * 1024
 OPEN_FILES_MAX: Final = 64  # kept open; those with writes that are not synced come on top
 # A snapshot is worth it after this much log and history; sooner when there is nothing else to do.
 SNAPSHOT_LOG_BYTES_MIN: Final = 32 * 1024 * 1024

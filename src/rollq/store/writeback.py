@@ -1,7 +1,7 @@
 """Lets what was written to a large file go to the disk while more of it comes.
 
 A sync at each distance would stop the writer for as long as the disk takes. Here the disk is told
-to begin, and the writer waits for what it wrote some distances before, which is there by then. So
+to begin, and the writer waits for what it wrote some time before, which is there by then. So
 little of the file is ever owed to the disk, and no sync of a log waits behind more. Nothing is
 durable by this: that takes a sync at the end.
 """
@@ -13,7 +13,8 @@ import os
 import sys
 from typing import Final
 
-BEHIND: Final = 4  # distances that the disk may be behind
+from rollq.base.limits import SYNC_BYTES, WRITEBACK_BEHIND_BYTES
+
 WAIT_BEFORE: Final = 1
 WRITE: Final = 2
 WAIT_AFTER: Final = 4
@@ -26,11 +27,12 @@ def write_out(fd: int, start: int, end: int) -> None:
         OSError: the disk's.
     """
     if _sync_file_range is None:
-        os.fdatasync(fd)
+        if start // SYNC_BYTES != end // SYNC_BYTES:
+            os.fdatasync(fd)
         return
     length = end - start
     _call(fd, start, length, WRITE)
-    before = start - BEHIND * length
+    before = start - WRITEBACK_BEHIND_BYTES
     if before >= 0:
         _call(fd, before, length, WAIT_BEFORE | WRITE | WAIT_AFTER)
 

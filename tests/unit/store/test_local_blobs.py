@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rollq.base.errors import DiskError, ErrorCode
-from rollq.base.limits import BROKEN_COPIES_MAX, SYNC_BYTES
+from rollq.base.limits import BROKEN_COPIES_MAX, WRITEBACK_BYTES
 from rollq.store.blobs import partial
 from rollq.store.blobs.local import LocalBlobs, Use
 from rollq.store.blobs.staged import place_of
@@ -110,11 +110,11 @@ def test_large_uploads_go_to_the_disk_on_the_way(
 ) -> None:
     steps: list[tuple[int, int]] = []
     monkeypatch.setattr(partial, "write_out", lambda _fd, start, end: steps.append((start, end)))
-    piece = bytes(SYNC_BYTES // 4)
+    piece = bytes(WRITEBACK_BYTES // 4)
     with store.begin(DIGEST, 10**9) as incoming:
         for _ in range(9):
             incoming.write(piece)
-    assert steps == [(0, SYNC_BYTES), (SYNC_BYTES, 2 * SYNC_BYTES)]
+    assert steps == [(0, WRITEBACK_BYTES), (WRITEBACK_BYTES, 2 * WRITEBACK_BYTES)]
 
 
 @pytest.mark.parametrize("call", ["fsync", "rename", "fchmod", "mkdir"])

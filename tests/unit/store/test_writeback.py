@@ -8,14 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from rollq.base.limits import SYNC_BYTES, WRITEBACK_BEHIND_BYTES, WRITEBACK_BYTES
 from rollq.store import writeback
-from rollq.store.writeback import BEHIND, WAIT_AFTER, WAIT_BEFORE, WRITE, write_out
+from rollq.store.blobs.partial import Staging
+from rollq.store.writeback import WAIT_AFTER, WAIT_BEFORE, WRITE, write_out
 
-STEP = 4096
+STEP = 1024 * 1024
+BEHIND = WRITEBACK_BEHIND_BYTES // STEP
 
 
 @pytest.mark.skipif(writeback._sync_file_range is None, reason="only Linux has the call")
-def test_the_writer_waits_for_what_came_some_distances_before(
+def test_the_writer_waits_for_what_came_some_time_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     calls: list[tuple[int, int, int, int]] = []
@@ -36,8 +39,19 @@ def test_it_is_a_sync_where_there_is_no_such_call(monkeypatch: pytest.MonkeyPatc
     synced: list[int] = []
     monkeypatch.setattr(writeback, "_sync_file_range", None)
     monkeypatch.setattr(os, "fdatasync", synced.append)
-    write_out(7, 0, STEP)
-    assert synced == [7]
+    for start in range(0, 2 * SYNC_BYTES, STEP):
+        write_out(7, start, start + STEP)
+    assert synced == [7, 7]
+
+
+def test_a_part_that_begins_anew_counts_anew(tmp_path: Path) -> None:
+    part = Staging(tmp_path, room_bytes=0).take_private()
+    part.write(bytes(WRITEBACK_BYTES - 1))
+    part.clear()
+    part.write(b"x")  # with the bytes of before it would go out from before the beginning
+    part.write(bytes(WRITEBACK_BYTES))
+    assert part.size == WRITEBACK_BYTES + 1
+    part.discard()
 
 
 def test_a_real_file_takes_it_and_an_error_is_told(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from typing import Final
 
 from rollq.base.digests import Digest
 from rollq.base.errors import DiskError, ErrorCode
-from rollq.base.limits import BLOB_ROOM_BYTES, BROKEN_COPIES_MAX, SYNC_BYTES
+from rollq.base.limits import BLOB_ROOM_BYTES, BROKEN_COPIES_MAX, WRITEBACK_BYTES
 from rollq.store.blobs.failures import blob_missing, explained
 from rollq.store.blobs.partial import Part, Staging, sync_folder
 from rollq.store.blobs.protocol import Leftover, Stored
@@ -50,7 +50,7 @@ class LocalBlobs(Staged):
         use: Use = Use.SHARED,
         *,
         room_bytes: int = BLOB_ROOM_BYTES,
-        sync_bytes: int = SYNC_BYTES,
+        out_bytes: int = WRITEBACK_BYTES,
     ) -> None:
         """Take hold of the directory, which is made unless it is only looked at.
 
@@ -58,13 +58,13 @@ class LocalBlobs(Staged):
             folder: the directory.
             use: who else may use it.
             room_bytes: so much of the disk stays free.
-            sync_bytes: what comes goes to the disk at these distances; far ones are quicker where
-                no log is on the same disk.
+            out_bytes: what comes goes to the disk at these distances; near ones
+                delay no log that is on the same disk.
 
         Raises:
             DiskError: DISK_BUSY if somebody uses it who does not go with `use`; DISK_FAILED.
         """
-        super().__init__(Staging(folder / PARTIAL, room_bytes, sync_bytes))
+        super().__init__(Staging(folder / PARTIAL, room_bytes, out_bytes))
         self._folder = folder
         self._settled = bytearray(len(FOLDERS))  # 1: all names in it are known to be durable
         self._lock_fd = -1

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from rollq.base.digests import Digest, digest_to_text
-from rollq.base.limits import BLOB_PIECE_BYTES, SYNC_BYTES
+from rollq.base.limits import BLOB_PIECE_BYTES, WRITEBACK_BYTES
 from rollq.store.blobs.failures import disk_full, explained
 from rollq.store.real_disk import FILE_MODE, FOLDER_MODE
 from rollq.store.writeback import write_out
@@ -31,11 +31,11 @@ PRIVATE: Final = "-"  # in the name of a part that only its writer knows
 class Staging:
     """The folder."""
 
-    def __init__(self, folder: Path, room_bytes: int, sync_bytes: int = SYNC_BYTES) -> None:
+    def __init__(self, folder: Path, room_bytes: int, out_bytes: int = WRITEBACK_BYTES) -> None:
         """`room_bytes` stay free on the disk: the log and other programs need some. A part goes
-        to the disk each time that `sync_bytes` more came."""
+        to the disk each time that `out_bytes` more came."""
         self.folder = folder
-        self.sync_bytes = sync_bytes
+        self.out_bytes = out_bytes
         self._room_bytes = room_bytes
 
     def take(self, digest: Digest) -> Part:
@@ -127,7 +127,7 @@ class Part:
         self._fd = fd
         self._hash = hashlib.sha256()
         self._hashed = 0  # so many of the bytes are in `_hash`
-        self._unsynced = 0
+        self._unsent = 0
 
     def write(self, data: bytes | memoryview) -> None:
         """Add to its end. It goes to the disk as it comes: no sync of the log waits behind it."""
@@ -143,17 +143,17 @@ class Part:
                 self._hashed = at
             self.size = at
             self._catch_up(CATCH_UP * len(data))
-            self._unsynced += len(data)
-            if self._unsynced >= self._staging.sync_bytes:
-                write_out(self._fd, at - self._unsynced, at)
-                self._unsynced = 0
+            self._unsent += len(data)
+            if self._unsent >= self._staging.out_bytes:
+                write_out(self._fd, at - self._unsent, at)
+                self._unsent = 0
                 self._staging.check_room(0)
 
     def clear(self) -> None:
         """Begin anew."""
         with explained(f"empty {self.path}"):
             os.ftruncate(self._fd, 0)
-        self.size = self._hashed = 0
+        self.size = self._hashed = self._unsent = 0
         self._hash = hashlib.sha256()
 
     def digest(self) -> Digest:
