@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import os
 import signal
@@ -14,7 +15,7 @@ from rollq import BlockingClient
 from rollq.roles.blobs.client import BlobClient
 from tests.integration.blob_members import holds, run
 from tests.integration.faults import MIB, SLACK_BYTES, Tap, WorkerProcess, environment
-from tests.integration.procs import MemberProcess, until
+from tests.integration.procs import MemberProcess, Members, until
 from tests.integration.workers import write_program
 
 SIZE = 12 * MIB
@@ -26,6 +27,14 @@ def part_bytes(state: Path) -> int:
     """What is there of uploads that were cut."""
     folder = state / "blobs" / "partial"
     return sum(one.stat().st_size for one in folder.iterdir()) if folder.is_dir() else 0
+
+
+def inode(path: Path) -> int:
+    """Which file it is, once there is something in it."""
+    with contextlib.suppress(FileNotFoundError):
+        status = path.stat()
+        return status.st_ino if status.st_size else 0
+    return 0
 
 
 def large(path: Path, size: int = SIZE) -> bytes:
@@ -129,3 +138,25 @@ def test_a_job_goes_on_with_a_worker_that_was_killed_twice(tmp_path: Path) -> No
                 assert tap.up <= SIZE + 2 * SLACK_BYTES
     finally:
         member.kill()
+
+
+def test_a_worker_goes_on_with_the_next_leader(tmp_path: Path) -> None:
+    digest = large(tmp_path / "data", 48 * MIB)
+    name = digest.hex()
+    with Members(tmp_path, 3) as members:
+        servers = ",".join(members.addresses)
+        with BlockingClient(servers, timeout=WAIT_S) as client:
+            client.cache_put("d1", {"data": tmp_path / "data"}, need=0)
+            leader = members.at(client.leader)
+            near = next(member for member in members.all if member is not leader)
+            with WorkerProcess(near.address, tmp_path / "w") as worker:
+                store = worker.state / "blobs"
+                part, blob = store / "partial" / name, store / name[:2] / name[2:]
+                until(lambda: inode(part) or inode(blob))
+                leader.send(signal.SIGSTOP)
+                began = inode(part) or inode(blob)
+                leader.kill()
+                until(lambda: inode(blob))
+                assert inode(blob) == began, "it was begun anew"
+                assert hashlib.sha256(blob.read_bytes()).digest() == digest
+                until(lambda: [one.status for one in client.cache_holders("d1")] == ["OK"])
