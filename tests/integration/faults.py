@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.procs import DEADLINE_S, ROOT
+from tests.integration.procs import DEADLINE_S, ROOT, MemberProcess
+from tests.integration.talk import find_leader
 
 MIB = 1024 * 1024
 SLACK_BYTES = MIB  # what is said beside the bytes of a blob, and a chunk that was cut
@@ -102,6 +103,13 @@ class Tap:
         for one in (source, sink):
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
+
+
+def start_alone(state: Path) -> MemberProcess:
+    """A member without others, once it leads: it tells nobody the way past a tap."""
+    member = MemberProcess(state).start()
+    find_leader([member.address])[1].close()
+    return member
 
 
 class WorkerProcess:

@@ -21,8 +21,8 @@ from rollq.wire import messages as wire
 from tests.integration.blob_member import BlobMember, input_of
 from tests.integration.blob_members import holds, refer, run
 from tests.integration.fake_member import job_id
-from tests.integration.faults import MIB, Tap, fill, small_disk
-from tests.integration.procs import MemberProcess, until
+from tests.integration.faults import MIB, Tap, fill, small_disk, start_alone
+from tests.integration.procs import until
 from tests.integration.talk import find_leader, hang_up_all
 from tests.integration.workers import eventually, running, write_program
 
@@ -35,7 +35,7 @@ ROOM_MIB = BLOB_ROOM_BYTES // MIB
 def test_a_member_without_room_says_so_and_serves_jobs(tmp_path: Path) -> None:
     data = os.urandom(40 * MIB)
     with small_disk(tmp_path / "disk", ROOM_MIB + 150) as disk:
-        member = MemberProcess(disk / "member").start()
+        member = start_alone(disk / "member")
 
         async def story() -> None:
             _, talker = await asyncio.to_thread(find_leader, [member.address])
@@ -77,7 +77,7 @@ def test_a_worker_without_room_gives_the_job_to_another(tmp_path: Path) -> None:
     data = os.urandom(SIZE)
     (tmp_path / "data").write_bytes(data)
     write_program(tmp_path, "digest", "sha256sum in.bin | cut -d ' ' -f 1")
-    member = MemberProcess(tmp_path / "member").start()
+    member = start_alone(tmp_path / "member")
     thread = LoopThread("workers")
     thread.start()
     with small_disk(tmp_path / "disk", ROOM_MIB + 40) as disk, Tap(member.address) as tap:
@@ -143,7 +143,7 @@ def test_a_job_whose_directory_cannot_be_filled_says_so(tmp_path: Path) -> None:
 
 def test_a_client_without_room_keeps_nothing(tmp_path: Path) -> None:
     data = os.urandom(SIZE)
-    member = MemberProcess(tmp_path / "member").start()
+    member = start_alone(tmp_path / "member")
 
     async def story(disk: Path) -> None:
         with Tap(member.address) as tap:

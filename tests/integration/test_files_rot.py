@@ -20,8 +20,8 @@ from rollq.wire import messages as wire
 from tests.integration.blob_member import BlobMember, input_of, ref_of
 from tests.integration.blob_members import holders, place, run
 from tests.integration.fake_member import job_id
-from tests.integration.faults import MIB, Tap, WorkerProcess, environment
-from tests.integration.procs import MemberProcess, Members, until
+from tests.integration.faults import MIB, Tap, WorkerProcess, environment, start_alone
+from tests.integration.procs import Members, until
 from tests.integration.talk import hang_up_all
 from tests.integration.workers import running, write_program
 
@@ -111,7 +111,7 @@ def test_a_job_whose_input_vanished_everywhere_fails_and_says_why(tmp_path: Path
     (tmp_path / "w").mkdir()
     write_program(tmp_path / "w", "read", "cat in")
     (tmp_path / "data").write_bytes(os.urandom(MIB))
-    member = MemberProcess(tmp_path / "member").start()
+    member = start_alone(tmp_path / "member")
     try:
         with BlockingClient(member.address, timeout=WAIT_S) as client:
             job = client.submit("read", files={"in": tmp_path / "data"}, max_attempts=2)
@@ -171,7 +171,7 @@ def test_a_file_that_changes_while_it_is_sent_is_told(
     data = os.urandom(12 * MIB)
     (folder / "large").write_bytes(data)
     (folder / "small").write_bytes(b"as it is")
-    member = MemberProcess(tmp_path / "member").start()
+    member = start_alone(tmp_path / "member")
 
     async def story() -> None:
         with Tap(member.address) as tap:
@@ -208,7 +208,7 @@ def test_files_that_may_not_be_read_are_named(tmp_path: Path) -> None:
     secret.write_bytes(b"x" * MIB)
     secret.chmod(0)
     (tmp_path / "tree").mkdir(mode=0)
-    member = MemberProcess(tmp_path / "member").start()
+    member = start_alone(tmp_path / "member")
     try:
         for option, path in (("--file", secret), ("--dir", tmp_path / "tree")):
             command = [sys.executable, "-m", "rollq", "submit", "read", option, f"in={path}"]
