@@ -32,7 +32,7 @@ def measure_spread(folder: Path, file: Path, digest: str, members: int) -> dict[
         member_reads = max(counts.read for counts in grid.counts_of_members())
         worker_reads = sum(counts.read for counts in grid.counts_of_workers())
         taken = sum(counts.written for counts in grid.counts_of_workers())
-    # A machine whose memory was never touched is slower: so once before and once after.
+    # The machine may be another one by now: so once before and once after.
     copies_s = (before_s + seconds_of_copies(folder / "copies", file)) / 2
     at_once_s = seconds_of_copies_at_once(folder / "at-once", file)
     return {
