@@ -311,6 +311,7 @@ def test_the_examples_of_the_page_run(
     write_program(tmp_path, "calcA", 'cat "$1"; shift; echo "$@" > sum.txt')
     write_program(tmp_path, "sums", "awk -F, '{ print $1 + $2 }' in.csv > sums.csv")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))  # processes for functions look there, too
     with SmallGrid(tmp_path, APP) as grid, SmallGrid(tmp_path / "other", APP) as other:
         code = code.replace("127.0.0.1:5000", grid.address).replace("127.0.0.1:6000", other.address)
         exec(compile(code, title, "exec"), {"__name__": "__main__"})
