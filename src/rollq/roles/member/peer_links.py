@@ -14,6 +14,7 @@ from rollq.base.errors import RollqError
 from rollq.base.limits import PEER_REDIAL_MS
 from rollq.net.dialer import dial
 from rollq.net.link import Link
+from rollq.roles.service import end_tasks
 from rollq.wire.compact import Message
 from rollq.wire.messages import LeaderHello
 
@@ -56,10 +57,7 @@ class PeerLinks:
     async def stop(self, reason: str) -> None:
         """Close everything and dial no more."""
         self._stopped = True
-        dialling = list(self._dialling.values())
-        for task in dialling:
-            task.cancel()
-        await asyncio.gather(*dialling, return_exceptions=True)
+        await end_tasks(self._dialling.values())
         for address in list(self._links):
             self.cut(address, reason)
 

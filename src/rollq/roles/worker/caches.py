@@ -25,6 +25,7 @@ from rollq.base.errors import ErrorCode, RemoteError, RollqError, StateError
 from rollq.base.jobs import AttemptRef, BlobRef, CacheEntry
 from rollq.base.limits import CACHE_ENTRIES_MAX, CACHE_ID_BYTES_MAX, DETAIL_BYTES_MAX
 from rollq.base.names import checked_tree
+from rollq.roles.service import end_tasks
 from rollq.roles.worker.cache_book import FOLDER, Cache, CacheBook
 from rollq.roles.worker.signals import StartFailed
 from rollq.wire.messages import NOT_ASKED, AssignJob, CacheAck, CachePut
@@ -99,10 +100,7 @@ class WorkerCaches:
 
     async def stop(self) -> None:
         """What is under way is put again by the next leader."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(self._tasks)
 
     # --- what the leader says
 

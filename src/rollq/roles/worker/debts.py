@@ -13,6 +13,7 @@ from rollq.base.errors import ErrorCode, RollqError
 from rollq.base.ids import JobId
 from rollq.base.jobs import AttemptRef, BlobRef
 from rollq.base.limits import DETAIL_BYTES_MAX
+from rollq.roles.service import end_tasks
 from rollq.roles.worker.signals import Stored, StoredResult
 from rollq.wire.messages import Error, Nack
 
@@ -86,10 +87,7 @@ class Debts:
 
     async def stop(self) -> None:
         """Give nothing any more."""
-        tasks = list(self._giving.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(self._giving.values())
 
     def _settle(self, job_id: JobId) -> None:
         record = self._owed.pop(job_id, None)

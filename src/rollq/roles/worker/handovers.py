@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from rollq.base.digests import digest_to_text
 from rollq.base.errors import RollqError
 from rollq.base.jobs import AttemptRef, BlobRef
+from rollq.roles.service import end_tasks
 from rollq.roles.worker.blobs import WorkerBlobs
 from rollq.roles.worker.capture import SpooledTail, Tail
 from rollq.roles.worker.directories import Directories, Directory
@@ -79,9 +80,7 @@ class Handovers:
         """Hand over nothing any more."""
         tasks = [task for _, task in self._under_way.values()]
         self._under_way.clear()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(tasks)
 
     # --- helpers
 

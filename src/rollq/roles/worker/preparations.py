@@ -16,6 +16,7 @@ from rollq.base.errors import DiskError, ErrorCode, RemoteError, RollqError, Sta
 from rollq.base.jobs import AttemptRef, BlobRef
 from rollq.base.names import is_exec_name
 from rollq.roles.blobs.carrier import FULL
+from rollq.roles.service import end_tasks
 from rollq.roles.worker.blobs import WorkerBlobs
 from rollq.roles.worker.directories import Directories, Directory
 from rollq.roles.worker.execs import not_allowed
@@ -124,9 +125,7 @@ class Preparations:
         """Prepare nothing any more."""
         tasks = [task for _, task in self._under_way.values()]
         self._under_way.clear()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(tasks)
 
     # --- helpers
 

@@ -23,6 +23,7 @@ from rollq.base.limits import (
 )
 from rollq.roles.member.blobs.copies import Copies
 from rollq.roles.member.setup import BlobsSetup
+from rollq.roles.service import end_tasks
 from rollq.store.blobs.keeper import Keeper
 from rollq.store.blobs.protocol import BlobStore
 from rollq.store.blobs.scrub import Scrub
@@ -108,9 +109,7 @@ class Care:
         thread, self._thread = self._thread, None
         if thread is None:
             return
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end_tasks(self._tasks)
         await asyncio.get_running_loop().run_in_executor(None, thread.shutdown)
         self._scrub.close()
 

@@ -20,6 +20,7 @@ from rollq.raft.types import Member
 from rollq.roles.blobs.client import BlobClient
 from rollq.roles.blobs.turns import Turns
 from rollq.roles.member.blobs.shelf import Shelf
+from rollq.roles.service import end_tasks
 from rollq.store.blobs.failures import blob_missing
 from rollq.wire.blob_messages import MEMBER
 
@@ -63,10 +64,7 @@ class Copies:
 
     async def stop(self) -> None:
         """Hang up; what is under way ends with an error."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(self._tasks)
         peers, self._peers = list(self._peers.values()), {}
         for peer in peers:
             await peer.stop()
@@ -129,9 +127,7 @@ class Copies:
                 else:
                     return
         finally:
-            for ask in asks:
-                ask.cancel()
-            await asyncio.gather(*asks, return_exceptions=True)
+            await end_tasks(asks)
         raise failure
 
     # --- helpers

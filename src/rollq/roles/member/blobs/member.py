@@ -28,6 +28,7 @@ from rollq.roles.member.blobs.copies import Copies
 from rollq.roles.member.blobs.shelf import Shelf
 from rollq.roles.member.driver import Driver
 from rollq.roles.member.setup import MemberSetup
+from rollq.roles.service import end_tasks
 from rollq.store.blobs.failures import blob_missing
 from rollq.store.blobs.keeper import Keeper
 from rollq.store.blobs.local import FOLDER, LocalBlobs
@@ -101,10 +102,7 @@ class MemberBlobs:
         if pool is not None:
             if self._care is not None:
                 await self._care.stop()
-            tasks = list(self._securing.values())
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await end_tasks(self._securing.values())
             await self.server.stop()
             await self._copies.stop()
             await asyncio.get_running_loop().run_in_executor(None, pool.shutdown)
