@@ -14,7 +14,8 @@ from rollq.base.errors import RemoteError
 from rollq.base.limits import FILE_NAME_BYTES_MAX
 from rollq.base.names import checked_name, checked_tree
 from rollq.store.archive import pack, unpack
-from rollq.store.beneath import Beneath, settle_links, write_all
+from rollq.store.beneath import Beneath, settle_links
+from rollq.store.descriptors import write_all
 
 NASTY = [
     *("..", ".", "/", "//", "\\", ":", "\0", "\n", " ", ". ", "C:", "NUL", "con", ".txt", "~"),

@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 from rollq.base.errors import ErrorCode, RemoteError
 from rollq.base.limits import FILE_NAME_PARTS_MAX
 from rollq.base.names import Parts
+from rollq.store.descriptors import write_all
 from rollq.store.removal import open_folder, remove_entry
 
 CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
@@ -272,13 +273,6 @@ def _is_same(now: os.stat_result, then: os.stat_result) -> bool:
     """Whether it is the same plain file; numbers of removed files are used again."""
     same = (now.st_ino, now.st_dev, now.st_nlink) == (then.st_ino, then.st_dev, then.st_nlink)
     return same and stat.S_ISREG(now.st_mode)
-
-
-def write_all(fd: int, content: bytes) -> None:
-    """Write all of it; raises OSError."""
-    view = memoryview(content)
-    while view:
-        view = view[os.write(fd, view) :]
 
 
 def _replace(folder: int, name: str, content: bytes, mode: int) -> None:

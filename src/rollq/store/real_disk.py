@@ -18,6 +18,7 @@ from typing import Final
 
 from rollq.base.errors import DiskError, ErrorCode
 from rollq.base.limits import OPEN_FILES_MAX
+from rollq.store.descriptors import read_all
 
 LOCK_NAME: Final = "LOCK"
 FILE_MODE: Final = 0o600
@@ -81,15 +82,7 @@ class RealDisk:
     def read(self, name: str, offset: int, length: int) -> bytes:
         """Up to `length` bytes."""
         with _Explained("read", name), _Held(self, name) as file:
-            piece = os.pread(file.fd, length, offset)
-            if len(piece) == length or not piece:
-                return piece
-            pieces = [piece]
-            while piece and (length := length - len(piece)):
-                offset += len(piece)
-                piece = os.pread(file.fd, length, offset)
-                pieces.append(piece)
-            return b"".join(pieces)
+            return read_all(file.fd, offset, length)
 
     def write(self, name: str, offset: int, data: bytes) -> None:
         """Write all of it."""

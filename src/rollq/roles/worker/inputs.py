@@ -18,7 +18,8 @@ from msgspec import UNSET
 from rollq.base.digests import Digest, digest_from_text
 from rollq.base.errors import ErrorCode, RemoteError
 from rollq.base.names import Parts, checked_name, checked_tree
-from rollq.store.beneath import Beneath, write_all
+from rollq.store.beneath import Beneath
+from rollq.store.descriptors import write_all
 from rollq.wire.models import InputFile
 
 PAYLOAD: Final[Parts] = ("payload",)

@@ -27,6 +27,7 @@ from rollq.store.blobs.failures import blob_missing, explained
 from rollq.store.blobs.partial import Part, Staging, sync_folder
 from rollq.store.blobs.protocol import Leftover, Stored
 from rollq.store.blobs.staged import FOLDERS, PARTIAL, ROTTEN, Staged, digest_at, place_of
+from rollq.store.descriptors import read_all
 from rollq.store.real_disk import FILE_MODE, FOLDER_MODE, LOCK_NAME
 
 FOLDER: Final = "blobs"  # of a state directory, of a member or of a worker
@@ -242,15 +243,7 @@ class LocalReader:
     def read(self, offset: int, length: int) -> bytes:
         """Bytes from `offset` on."""
         with explained(f"read {self._path}"):
-            piece = os.pread(self._fd, length, offset)
-            if len(piece) == length or not piece:
-                return piece
-            pieces = [piece]
-            while piece and (length := length - len(piece)):
-                offset += len(piece)
-                piece = os.pread(self._fd, length, offset)
-                pieces.append(piece)
-            return b"".join(pieces)
+            return read_all(self._fd, offset, length)
 
     def close(self) -> None:
         """Twice is no error."""
