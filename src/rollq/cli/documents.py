@@ -10,9 +10,8 @@ from rollq.base.ids import guid_to_text
 from rollq.base.jobs import DEFAULT_OPTIONS, JobOptions
 from rollq.grid.commands import NOBODY, Cause
 from rollq.grid.views import ArrayView, EndView, JobView, QueueView, WorkerView
-from rollq.roles.client.results import Result
+from rollq.roles.client.results import Result, result_message
 from rollq.roles.member.status import ClusterView
-from rollq.wire import messages as wire
 
 
 def job_document(view: JobView) -> dict[str, Any]:
@@ -180,20 +179,6 @@ def _options(options: JobOptions) -> dict[str, Any]:
 
 
 def _end(view: JobView, end: EndView) -> dict[str, Any]:
-    message = wire.Result(
-        view.job_id,
-        view.state,
-        end.status,
-        end.result,
-        view.exec_name,
-        end.exit_code,
-        end.signal,
-        end.run_ms,
-        view.attempt,
-        end.cause,
-        end.detail,
-        view.client_id,
-    )
-    document = result_document(Result(message))
+    document = result_document(Result(result_message(view)))
     del document["id"], document["exec"]
     return document | {"peak_bytes": end.peak_bytes, "confirmed": end.confirmed}
