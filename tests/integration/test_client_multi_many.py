@@ -14,11 +14,11 @@ from rollq.roles.client import multi_machine
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
 from tests.integration.fake_leader import FakeLeader, accept, done, play
+from tests.integration.workers import eventually
 
 
 async def two_up(client: MultiClient) -> None:
-    while not all(session.is_open for session in client._sessions):  # noqa: ASYNC110 - nobody tells
-        await asyncio.sleep(0.01)
+    await eventually(lambda: all(session.is_open for session in client._sessions))
 
 
 def test_the_jobs_of_a_bulk_are_spread_evenly() -> None:
@@ -113,8 +113,7 @@ def test_an_array_that_no_group_has_is_cancelled_at_once() -> None:
         async with MultiClient([leader.address]) as client:
             array = await client.submit_array("calc", 5)
             await leader.stop()
-            while client._sessions[0].is_open:  # noqa: ASYNC110 - nobody tells
-                await asyncio.sleep(0.01)
+            await eventually(lambda: not client._sessions[0].is_open)
             assert await array.cancel() == 5
             assert (await array.wait()).cut == 5
             assert [one async for one in array.results()] == []
