@@ -14,20 +14,41 @@ from rollq.roles.blobs.client import BlobClient
 from tests.integration.test_blobs import MIB, Serving, digest_of, run
 
 
-def test_what_is_missing_is_brought_back_once_for_all_who_wait(tmp_path: Path) -> None:
+def test_what_is_missing_is_brought_back_once_for_all_who_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def story() -> None:
         data = os.urandom(MIB)
         async with Serving(tmp_path / "store") as serving:
             healed: list[Digest] = []
+            waiting: list[Digest] = []
+            both_wait = asyncio.Event()
+            look, start = serving.server.healing, serving.server.start_healing
+
+            def waits(digest: Digest) -> None:
+                waiting.append(digest)
+                if len(waiting) == 2:
+                    both_wait.set()
+
+            def healing(digest: Digest) -> asyncio.Task[None] | None:
+                if (task := look(digest)) is not None:
+                    waits(digest)
+                return task
+
+            def start_healing(digest: Digest) -> asyncio.Task[None] | None:
+                waits(digest)
+                return start(digest)
 
             async def heal(digest: Digest) -> None:
                 healed.append(digest)
-                await asyncio.sleep(0)
+                await both_wait.wait()
                 with serving.store.begin(digest, len(data)) as incoming:
                     incoming.write(data)
                     incoming.commit()
 
             serving.server.heal = heal
+            monkeypatch.setattr(serving.server, "healing", healing)
+            monkeypatch.setattr(serving.server, "start_healing", start_healing)
             async with (
                 BlobClient([serving.address], "g") as one,
                 BlobClient([serving.address], "g") as two,
