@@ -27,6 +27,7 @@ from rollq.roles.blobs.carrier import Carrier, Sink, Source, as_rollq_error, mak
 from rollq.roles.blobs.orders import AnyOrder, Begin, Close, Commit, Doubt, Look, Open, Vouch
 from rollq.roles.blobs.server_machine import ServerMachine
 from rollq.roles.blobs.turns import Turns
+from rollq.roles.service import end_tasks
 from rollq.store.blobs.failures import blob_missing
 from rollq.wire.blob_messages import COMPLETE, MEMBER, MISSING, READER, HelloBlobs
 from rollq.wire.compact import Message
@@ -105,10 +106,7 @@ class BlobServer:
             self.closed(link, "the server stops")
         for session in sessions:
             await session.settle()
-        healing = list(self._healing.values())
-        for task in healing:
-            task.cancel()
-        await asyncio.gather(*healing, return_exceptions=True)
+        await end_tasks(self._healing.values())
         await asyncio.get_running_loop().run_in_executor(None, pool.shutdown)
 
     def __contains__(self, link: Link) -> bool:
