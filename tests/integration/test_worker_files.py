@@ -52,6 +52,7 @@ def test_an_input_by_digest_is_fetched_and_read(tmp_path: Path) -> None:
             member.assign_files(1, "sum", files=files, blobs=refs)
             ack, result = await member.outcome(1)
             assert (ack.status, ack.blobs) == (Status.OK, ())
+            assert (ack.fetched_bytes, ack.held_bytes) == (len(data) + len(tool), 0)
             lines = (result.stdout or "").splitlines()
             assert lines[0].split()[0] == refs[0].digest.hex()
             assert [line[:10] for line in lines[1:4]] == ["-r--r--r--", "-rw-r--r--", "-r-xr-xr-x"]
@@ -85,12 +86,16 @@ def test_jobs_that_share_an_input_fetch_it_once(
                     blobs=(ref,),
                     outputs=("n",),
                 )
+            fetched_bytes = 0
             for number in range(1, count + 1):
                 ack, result = await member.outcome(number)
                 assert ack.status == Status.OK
+                assert ack.fetched_bytes + ack.held_bytes == len(data)
+                fetched_bytes += ack.fetched_bytes
                 size, names = (result.stdout or "").split()
                 assert int(size) == len(data)
                 assert (int(names) > 1) == links
+            assert fetched_bytes == len(data), "one brought it, the others had it"
         assert member.gets == [ref.digest]
 
     run(story())

@@ -43,7 +43,7 @@ from rollq.grid.outcomes import (
     UNKNOWN_ARRAY,
     UNKNOWN_WORKER,
 )
-from rollq.grid.refs import hold_files, refuse_files
+from rollq.grid.refs import blob_bytes, hold_files, refuse_files
 from rollq.grid.state import (
     DEAD,
     PREFIX_BYTES,
@@ -87,7 +87,13 @@ def submit_array(state: GridState, command: SubmitArray, out: Applied) -> Outcom
     hold_files(state, array)
     queue.tasks_waiting += command.task_count
     out.events.append(
-        array_fact(ARRAY_ENQUEUED, array, command.task_count, delay_ms=options.delay_ms)
+        array_fact(
+            ARRAY_ENQUEUED,
+            array,
+            command.task_count,
+            delay_ms=options.delay_ms,
+            blob_bytes=blob_bytes(array.blobs),
+        )
     )
     skip_taken(state, array, out)
     return DONE_ONE

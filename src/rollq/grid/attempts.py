@@ -33,7 +33,7 @@ from rollq.grid.outcomes import (
     UNKNOWN_JOB,
     UNKNOWN_WORKER,
 )
-from rollq.grid.refs import refuse_blobs
+from rollq.grid.refs import blob_bytes, refuse_blobs
 from rollq.grid.state import (
     ASSIGNED,
     CANCELLED,
@@ -168,6 +168,9 @@ def end_done(state: GridState, record: JobRecord, command: AckJob, out: Applied)
             run_ms=command.run_ms,
             peak_bytes=command.peak_bytes,
             array_id=b"" if record.array is None else record.array.array_id,
+            blob_bytes=blob_bytes(command.blobs) if command.blobs else 0,
+            fetched_bytes=command.fetched_bytes,
+            held_bytes=command.held_bytes,
         )
     )
     finish(state, record, end_of(state, command), out)

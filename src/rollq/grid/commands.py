@@ -136,6 +136,8 @@ class AckJob(Stored, frozen=True, gc=False, tag=6):
     retry_delay_ms: int = 0
     detail: str = ""  # for people: the tail of what it said; kept with a lost attempt
     blobs: tuple[BlobRef, ...] = ()  # outputs, and all of stdout and stderr
+    fetched_bytes: int = 0  # of its inputs: brought to the worker for this attempt
+    held_bytes: int = 0  # of its inputs: there already
 
 
 class NackJob(Stored, frozen=True, gc=False, tag=7):

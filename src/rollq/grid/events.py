@@ -102,4 +102,8 @@ class Event(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_default
     array_id: JobId = b""
     detail: str = ""  # name, pattern list, error text, who asked
     cache_id: str = ""
-    blob_bytes: int = 0  # of the files of a cache
+    # of the files of a cache; of the blobs that a new job needs (of an array: each task); of the
+    # blobs that a job left
+    blob_bytes: int = 0
+    fetched_bytes: int = 0  # of the inputs of an attempt: brought to its worker for it
+    held_bytes: int = 0  # of the inputs of an attempt: its worker had them

@@ -22,6 +22,8 @@ def fact(
     cause: int = 0,
     exit_code: int = 0,
     detail: str = "",
+    fetched_bytes: int = 0,
+    held_bytes: int = 0,
 ) -> Event:
     """An event about a job, with what identifies it filled in."""
     return Event(
@@ -39,6 +41,8 @@ def fact(
         exit_code=exit_code,
         array_id=b"" if record.array is None else record.array.array_id,
         detail=detail,
+        fetched_bytes=fetched_bytes,
+        held_bytes=held_bytes,
     )
 
 
@@ -50,6 +54,7 @@ def array_fact(
     delay_ms: int = 0,
     cause: int = 0,
     detail: str = "",
+    blob_bytes: int = 0,
 ) -> Event:
     """An event about an array, or `count` tasks of it that are not records."""
     return Event(
@@ -65,6 +70,7 @@ def array_fact(
         count=count,
         array_id=array.array_id,
         detail=detail,
+        blob_bytes=blob_bytes,
     )
 
 

@@ -172,6 +172,8 @@ def lose_attempt(
             cause=cause,
             exit_code=exit_code,
             detail=detail,
+            fetched_bytes=0 if ack is None else ack.fetched_bytes,
+            held_bytes=0 if ack is None else ack.held_bytes,
         )
     )
     if new is DEAD or new is CANCELLED:

@@ -105,6 +105,11 @@ def release_blobs(state: GridState, blobs: Iterable[BlobRef]) -> None:
                 state.blob_news.append((blob.digest, False))
 
 
+def blob_bytes(blobs: tuple[BlobRef, ...]) -> int:
+    """How large these are together."""
+    return sum([blob.size for blob in blobs])
+
+
 def maybe_drop_cache(state: GridState, cache_id: str) -> None:
     """Forget a cache that was removed, once nobody needs it."""
     cache = state.caches[cache_id]

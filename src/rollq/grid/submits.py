@@ -38,7 +38,7 @@ from rollq.grid.events import (
 from rollq.grid.facts import result_of
 from rollq.grid.moves import next_seq, put_job, submitted_crc
 from rollq.grid.outcomes import DONE_ONE, JOBS_FULL, KNOWN_ENDED, KNOWN_OPEN
-from rollq.grid.refs import files_crc, past_with, refuse_blobs, refuse_files
+from rollq.grid.refs import blob_bytes, files_crc, past_with, refuse_blobs, refuse_files
 from rollq.grid.state import (
     DELAYED,
     HASH_BYTES,
@@ -126,6 +126,7 @@ def accept(state: GridState, record: JobRecord, body_bytes: int, out: Applied) -
             priority=record.options.priority,
             delay_ms=record.delay_ms,
             body_bytes=body_bytes,
+            blob_bytes=0 if record.past is None else blob_bytes(record.past.blobs),
         )
     )
 

@@ -47,6 +47,8 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     detail: str = ""
     cacheId: str = ""  # noqa: N815
     blobBytes: int = 0  # noqa: N815
+    fetchedBytes: int = 0  # noqa: N815
+    heldBytes: int = 0  # noqa: N815
 
 
 def to_lines(index: int, stamp_ms: int, events: Iterable[Event]) -> list[bytes]:
@@ -87,6 +89,8 @@ def _row(index: int, ordinal: int, stamp_ms: int, event: Event) -> Row:
         event.detail,
         event.cache_id,
         event.blob_bytes,
+        event.fetched_bytes,
+        event.held_bytes,
     )
 
 

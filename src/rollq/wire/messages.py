@@ -146,6 +146,8 @@ class AckJob(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=3):
     run_ms: int = 0
     peak_bytes: int = 0
     blobs: tuple[BlobRef, ...] = ()
+    fetched_bytes: int = 0  # of its inputs: brought for this attempt
+    held_bytes: int = 0  # of its inputs: here already, or on their way for another
 
 
 class Nack(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=40):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from rollq.base.errors import ErrorCode
@@ -13,6 +14,7 @@ from rollq.grid import commands as c
 from rollq.grid.effects import Done, Known, SendAssign, SendResult
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
 from rollq.grid.views import grid_counts, job_view
+from rollq.history.schema import to_lines
 from tests.unit.grid.kit import Grid, job_id, refusal, worker_id
 
 
@@ -70,6 +72,36 @@ def test_what_a_lost_attempt_left_is_not_kept() -> None:
     grid.assign("x")
     grid.ack("x", Status.FAILED, exit_code=9, blobs=(B,))
     assert counts(grid) == {"a": 1}
+
+
+def test_facts_count_the_bytes_of_blobs() -> None:
+    grid = Grid()
+    made = JobOptions(max_attempts=2, retry_exit_codes=(9,))
+    items = (BulkItem(job_id("y"), b"", (A,)), BulkItem(job_id("z"), b""))
+    accepted = grid.apply(
+        job("x", A, ref("d", 30), max_attempts=2, retry_exit_codes=(9,)),
+        c.SubmitBulk("ann", "q", "exe", items),
+        job("later", A, delay_ms=5),
+        c.SubmitArray(job_id("many"), "ann", "q", "exe", b"", 2, made, blobs=(A, B)),
+    )
+    assert [(event.kind, event.blob_bytes) for event in accepted.events] == [
+        ("enqueue", 37),
+        ("enqueue", 7),
+        ("enqueue", 0),
+        ("delay", 7),
+        ("array_enqueue", 14),
+    ]
+    grid.assign("x", "z")
+    (lost,) = grid.ack("x", Status.FAILED, exit_code=9, fetched_bytes=30, held_bytes=7).events
+    assert (lost.kind, lost.blob_bytes) == ("retry_requeue", 0)
+    assert (lost.fetched_bytes, lost.held_bytes) == (30, 7)
+    grid.assign("x")
+    (acked,) = grid.ack("x", blobs=(B, C), held_bytes=37).events
+    assert (acked.blob_bytes, acked.fetched_bytes, acked.held_bytes) == (14, 0, 37)
+    (acked,) = grid.ack("z").events
+    assert (acked.blob_bytes, acked.fetched_bytes, acked.held_bytes) == (0, 0, 0)
+    row = msgspec.json.decode(to_lines(9, 1, [lost])[0])
+    assert (row["fetchedBytes"], row["heldBytes"], "blobBytes" in row) == (30, 7, False)
 
 
 def test_the_same_blob_twice_is_counted_and_released_twice() -> None:

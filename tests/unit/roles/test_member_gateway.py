@@ -10,6 +10,7 @@ from rollq.base.errors import ErrorCode
 from rollq.base.jobs import AttemptRef, BulkItem, JobOptions, Status
 from rollq.base.limits import INLINE_BYTES_MAX, PATTERNS_PER_WORKER_MAX
 from rollq.grid.state import ASSIGNED, DELAYED, QUEUED
+from rollq.history.schema import from_line
 from rollq.roles.member import proposals
 from rollq.wire import messages as wire
 from tests.unit.roles.members import Group, job, submit, worker
@@ -195,11 +196,27 @@ def test_a_failed_attempt_is_retried_only_if_the_job_says_so(group: Group) -> No
     group.worker(WORKER, credit=2)
     for number in (1, 2):
         fence = group.leader.state.jobs[job(number)].fence
-        ack = wire.AckJob(job(number), 1, fence, Status.FAILED, b"out", exit_code=75)
+        ack = wire.AckJob(
+            job(number),
+            1,
+            fence,
+            Status.FAILED,
+            b"out",
+            exit_code=75,
+            fetched_bytes=8,
+            held_bytes=9,
+        )
         assert group.say(WORKER, ack) == [wire.AckTaken(job(number), 1)]
     assert group.leader.state.jobs[job(1)].state is DELAYED
     (result,) = group.heard(CLIENT, wire.Result)
     assert (result.job_id, result.status, result.exit_code) == (job(2), Status.FAILED, 75)
+    rows = group.leader.replica.history.rows(1, group.leader.state.applied_index)
+    assert rows is not None
+    counted = [from_line(line) for line in rows.lines if b"fetched" in line]
+    assert [(row.type, row.fetchedBytes, row.heldBytes) for row in counted] == [
+        ("retry_requeue", 8, 9),
+        ("ack", 8, 9),
+    ]
 
 
 def test_a_stale_ack_is_taken_and_changes_nothing(group: Group) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rollq.base.jobs import Status
+from rollq.base.jobs import BlobRef, Status
 from rollq.roles.worker.attempts import Phase
 from rollq.roles.worker.machine import WorkerMachine
 from rollq.roles.worker.session import IDLE_HEARTBEAT_MS, Link, WorkerSetup
@@ -15,6 +15,7 @@ from rollq.roles.worker.signals import (
     CpuOk,
     Disconnect,
     Disconnected,
+    Finished,
     KillJob,
     Send,
     Started,
@@ -136,10 +137,11 @@ def test_ack_waits_for_the_durable_result_and_repeats_until_taken() -> None:
     worker = welcomed()
     out = worker.handle(assign(ref(1)))
     assert started(out) == [ref(1)]
-    out = worker.handle(finished(ref(1), Status.FAILED, b"r", (3, 9, 40, 50)))
-    record = StoredResult(ref(1), LEASE_MS, Status.FAILED, b"r", 3, 9, 40, 50)
+    blobs = (BlobRef(b"b" * 32, 8),)
+    record = StoredResult(ref(1), LEASE_MS, Status.FAILED, b"r", 3, 9, 40, 50, blobs, 60, 70)
+    out = worker.handle(Finished([record]))
     assert out == [store(record), say(wire.Credit(1))]
-    the_ack = say(wire.AckJob(job(1), 1, ref(1).fence, 1, b"r", 3, 9, 40, 50))
+    the_ack = say(wire.AckJob(job(1), 1, ref(1).fence, 1, b"r", 3, 9, 40, 50, blobs, 60, 70))
     assert worker.handle(stored(ref(1))) == [the_ack]
     assert worker.handle(assign(ref(1))) == [the_ack]
     assert worker.handle(taken(ref(1))) == [forget(ref(1))]

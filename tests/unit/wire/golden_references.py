@@ -37,7 +37,7 @@ REFERENCES = [
         Dialect.COMPACT,
     ),
     Vector(
-        "3 AckJob with a blob, compact",
+        "3 AckJob with a blob, compact, of a worker that does not count its inputs",
         from_parts(
             "68000000 03" + NIL + NIL,
             "0000",
@@ -46,6 +46,20 @@ REFERENCES = [
             "91 92 c420" + "ab" * 32 + "05",
         ),
         m.AckJob(JOB, 1, 2, blobs=(BlobRef(b"\xab" * 32, 5),)),
+        Dialect.COMPACT,
+        ours=False,
+    ),
+    Vector(
+        "3 AckJob with a blob and counted inputs, compact",
+        from_parts(
+            "6c000000 03" + NIL + NIL,
+            "0000",
+            "45000000",
+            "9c c410" + GUID + "01 02 00 c400 00 00 00 00",
+            "91 92 c420" + "ab" * 32 + "05",
+            "cd03e8 07",
+        ),
+        m.AckJob(JOB, 1, 2, 0, b"", 0, 0, 0, 0, (BlobRef(b"\xab" * 32, 5),), 1_000, 7),
         Dialect.COMPACT,
     ),
     Vector(

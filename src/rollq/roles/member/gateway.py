@@ -262,6 +262,8 @@ class Gateway:
                 if message.status == Status.FAILED
                 else 0,
                 blobs=message.blobs,
+                fetched_bytes=message.fetched_bytes,
+                held_bytes=message.held_bytes,
             ),
             Origin(ACK, number, message.job_id, ref.attempt),
         )

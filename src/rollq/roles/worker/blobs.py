@@ -148,7 +148,7 @@ class WorkerBlobs:
         blobs: Sequence[BlobRef],
         sources: Sequence[str] = (),
         progress: Moved | None = None,
-    ) -> None:
+    ) -> int:
         """Fetch those that are not here, or are rotten. What several wait for comes once. They must
         be pinned.
 
@@ -157,13 +157,18 @@ class WorkerBlobs:
             sources: Workers to ask before the members are.
             progress: Told how many bytes of which blob are here.
 
+        Returns:
+            How many bytes that took; what was on its way for others already is not counted.
+
         Raises:
             RollqError: one of them cannot be had: BLOB_MISSING, BLOB_CORRUPT, DISK_FULL, …
         """
         if any(self._keeper.holds(blob.digest) for blob in blobs):
             await self.on_thread(self._set_aside_rotten, blobs)
-        bring = partial(self._bring, sources=sources, progress=progress)
+        begun: list[BlobRef] = []
+        bring = partial(self._bring, begun=begun, sources=sources, progress=progress)
         await _in_pages(bring, self.lacking(blobs))
+        return sum([blob.size for blob in begun])
 
     async def keep(self, path: Path) -> BlobRef:
         """Store a copy of a file and pin it.
@@ -211,9 +216,16 @@ class WorkerBlobs:
 
     # --- helpers
 
-    async def _bring(self, blob: BlobRef, sources: Sequence[str], progress: Moved | None) -> None:
+    async def _bring(
+        self,
+        blob: BlobRef,
+        begun: list[BlobRef],
+        sources: Sequence[str],
+        progress: Moved | None,
+    ) -> None:
         coming = self._coming.get(blob.digest)
         if coming is None:
+            begun.append(blob)
             coming = _Coming(self._loop.create_task(self._fetch(blob, sources, progress)))
             self._coming[blob.digest] = coming
         coming.waiting += 1

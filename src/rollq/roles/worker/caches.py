@@ -70,7 +70,7 @@ class Blobs(Protocol):
         blobs: Sequence[BlobRef],
         sources: Sequence[str] = (),
         progress: Callable[[Digest, int], None] | None = None,
-    ) -> None:
+    ) -> int:
         """Fetch those that are not here, from one of the sources if that can be."""
 
     async def keep(self, path: Path) -> BlobRef:

@@ -358,6 +358,8 @@ class Executor:
                 ending.run_ms,
                 ending.peak_bytes,
                 ending.blobs,
+                ending.fetched_bytes,
+                ending.held_bytes,
             )
         )
 

@@ -308,10 +308,10 @@ class WorkerMachine:
         if held.phase is REFUSED:
             self._orders.say(wire.Nack(ref.job_id, ref.attempt, ref.fence, held.detail))
         elif held.phase is OFFERED and record is not None:
-            end = record.exit_code, record.signal, record.run_ms, record.peak_bytes, record.blobs
-            self._orders.say(
-                wire.AckJob(ref.job_id, ref.attempt, ref.fence, record.status, record.result, *end)
-            )
+            end = record.exit_code, record.signal, record.run_ms, record.peak_bytes
+            files = record.blobs, record.fetched_bytes, record.held_bytes
+            known = ref.job_id, ref.attempt, ref.fence, record.status, record.result
+            self._orders.say(wire.AckJob(*known, *end, *files))
 
     def _on_taken(self, message: wire.AckTaken) -> None:
         held = self._attempts.get(message.job_id)

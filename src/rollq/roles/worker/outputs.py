@@ -61,6 +61,8 @@ class Ending(Struct, gc=False):
     stdout_blob: StreamBlob | UnsetType = UNSET
     stderr_blob: StreamBlob | UnsetType = UNSET
     blobs: tuple[BlobRef, ...] = ()  # all that it refers to
+    fetched_bytes: int = 0  # of its inputs: brought for it
+    held_bytes: int = 0  # of its inputs: here already
 
 
 class Terms(NamedTuple):

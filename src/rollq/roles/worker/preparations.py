@@ -38,6 +38,8 @@ class Prepared(NamedTuple):
     stamps: Stamps
     links: list[Linked]
     program: bytes | None  # in the directory, if it came with the job
+    fetched_bytes: int = 0  # of the blobs: brought for this job
+    held_bytes: int = 0  # of the blobs: here already, or on their way for another
 
 
 class Preparations:
@@ -132,7 +134,7 @@ class Preparations:
     async def _prepare(self, job: AssignJob, request: JobRequest, ref: AttemptRef) -> None:
         try:
             inputs, program = self._inputs(request)
-            await self._blobs.bring(job.blobs)
+            fetched_bytes = await self._blobs.bring(job.blobs)
             prepared = await self._place(job, request, inputs, program)
         except (RollqError, OSError) as error:
             if self._under_way.pop(ref, None) is not None:
@@ -142,7 +144,8 @@ class Preparations:
         if self._under_way.pop(ref, None) is None:  # cancelled just now
             self._directories.discard(prepared.directory)
             return
-        self._ready[ref] = prepared
+        held_bytes = sum([blob.size for blob in job.blobs]) - fetched_bytes
+        self._ready[ref] = prepared._replace(fetched_bytes=fetched_bytes, held_bytes=held_bytes)
         self._on_ready(job, ref)
 
     def _inputs(self, request: JobRequest) -> tuple[list[Input], bytes | None]:

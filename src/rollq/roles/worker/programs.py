@@ -316,6 +316,9 @@ class ProgramRun:
             self._peak_bytes(usage.ru_maxrss),
         )
         ending.notes.extend(self._notes)
+        if self._prepared is not None:
+            ending.fetched_bytes = self._prepared.fetched_bytes
+            ending.held_bytes = self._prepared.held_bytes
         return ending
 
     def _peak_bytes(self, max_rss: int) -> int:

@@ -65,6 +65,8 @@ class StoredResult(msgspec.Struct, array_like=True, frozen=True, gc=False):
     run_ms: int = 0
     peak_bytes: int = 0
     blobs: tuple[BlobRef, ...] = ()  # outputs that were uploaded before it ended
+    fetched_bytes: int = 0  # of its inputs: brought for it
+    held_bytes: int = 0  # of its inputs: here already
 
 
 # --- events
