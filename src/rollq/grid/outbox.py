@@ -5,7 +5,7 @@ Effects are never stored. A receiver that got them already knows them by job id 
 
 from __future__ import annotations
 
-from rollq.base.ids import ClientId
+from rollq.base.ids import ClientId, JobId
 from rollq.grid.effects import SendResult
 from rollq.grid.facts import cut_result_of, result_of
 from rollq.grid.state import PREFIX_BYTES, GridState
@@ -30,3 +30,12 @@ def owed_to_client(
                 results.append(result_of(record, record.end))
             after = seq
     return results, after
+
+
+def is_still_to_come(state: GridState, job_id: JobId, after: int) -> bool:
+    """Whether the end of a job is among what `owed_to_client` gives from a place on. It is not if
+    it was given before, or is confirmed and was asked for once more."""
+    record = state.jobs.get(job_id)
+    if record is None or record.end is None:
+        return True  # tasks that were never assigned: they are told of once
+    return not record.end.confirmed_seq and record.end.seq > after

@@ -201,6 +201,13 @@ def test_redriven_or_resubmitted_job_has_a_new_result() -> None:
     assert client.handle(Received(result(1, 6))) == [Deliver([result(1, 6)])]
 
 
+def test_a_result_that_came_unasked_for_comes_to_whoever_asks_then() -> None:
+    client = welcomed()
+    assert client.handle(Received(result(1))) == [Deliver([result(1)])]  # and nobody took it
+    client.handle(Asked(submit(1)))
+    assert client.handle(Received(result(1))) == [Deliver([result(1)])]
+
+
 def test_pending_and_delivered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_machine, "CLIENT_PENDING_MAX", 2)
     monkeypatch.setattr(client_machine, "CLIENT_DELIVERED_MAX", 2)

@@ -97,6 +97,27 @@ def test_a_result_that_comes_while_pages_are_sent_is_sent_once_and_in_its_place(
     assert ids == [job(number) for number in (*range(1, count + 1), 2_000)]
 
 
+def test_what_is_asked_for_again_while_pages_are_sent_does_not_wait_for_a_page() -> None:
+    group = one_member()
+    finish(group, 3 * OWED_RESULTS_PER_TURN_MAX)
+    group.say(CLIENT, wire.Confirm((job(2),)))
+    group.hang_up(CLIENT)
+    group.leader.office.has_room = lambda number: False
+    group.say(11, wire.HelloClient("ann", 0, OURS))
+    assert [one.job_id for one in results(group.say(11, submit(2), submit(3)))] == [job(2)]
+    group.leader.office.has_room = lambda number: True
+    assert group.leader.begin() is None
+    group.collect("a")
+    sent = [one.job_id for one in group.heard(11, wire.Result)]
+    assert sent[:2] == [job(1), job(3)]
+    group.leader.office.has_room = lambda number: False
+    assert [one.job_id for one in results(group.say(11, submit(3)))] == [job(3)]
+
+
+def results(told: list[wire.MemberMessage]) -> list[wire.Result]:
+    return [one for one in told if isinstance(one, wire.Result)]
+
+
 def test_confirmed_results_are_owed_no_more() -> None:
     group = one_member()
     finish(group, 3)

@@ -9,6 +9,7 @@ from rollq.base.errors import LocalError
 from rollq.base.ids import ClientId, JobId
 from rollq.base.limits import MAP_WINDOW
 from rollq.roles.client.handles import Batch, Counts, Job, Progress
+from rollq.roles.client.keyed import Ended, KeyedRun, OnMade
 from rollq.roles.client.loop_thread import LoopThread
 from rollq.roles.client.many import ManySubmitter
 from rollq.roles.client.results import Result
@@ -90,6 +91,32 @@ class BlockingBatch:
     def cancel(self) -> int:
         """Ask the grid to end all that has not ended; how many that were."""
         return self._thread.run(self._batch.cancel())
+
+
+class BlockingKeyedRun:
+    """Jobs with ids of their own, some of which may have been submitted before."""
+
+    def __init__(self, thread: LoopThread, run: KeyedRun) -> None:
+        self._thread = thread
+        self._run = run
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def put(self, specs: Sequence[JobSpec]) -> None:
+        """Submit jobs; see `KeyedRun.put`."""
+        self._thread.run(self._run.put(specs))
+
+    def take(self) -> list[Ended]:
+        """Those that ended, at least one; empty if none is on the way."""
+        return self._thread.run(self._run.take())
+
+    def close(self) -> None:
+        """End what was made here and has not ended."""
+        self._thread.loop.call_soon_threadsafe(self._run.close)
 
 
 class Startable(Protocol):
@@ -235,6 +262,10 @@ class BlockingSubmitter:
                 yield from results
         finally:
             self._thread.loop.call_soon_threadsafe(run.close)
+
+    def keyed_run(self, *, on_made: OnMade | None = None) -> BlockingKeyedRun:
+        """For jobs with ids of their own; see `KeyedRun`. `on_made` is called in another thread."""
+        return BlockingKeyedRun(self._thread, self._submitter.keyed_run(on_made=on_made))
 
     def cancel(self, *job_ids: JobId | str) -> int:
         """End jobs and arrays; returns how many there were to end."""

@@ -170,6 +170,8 @@ class Client(Caching, ManySubmitter):
 
     def ask(self, request: Request, on_answer: OnAnswer, supply: Supply = NOTHING) -> None:
         """Send a request, after its files; the callback gets its answer."""
+        if self._unclaimed and type(request) is wire.SubmitJob:
+            self._drop_unclaimed(request.job_id)  # it will be sent again
         if supply is not NOTHING:
             self._supplier.ask(request, on_answer, supply)
         else:

@@ -141,6 +141,8 @@ class ClientMachine:
         if type(request) is wire.SubmitJob:
             self._delivered.pop(request.job_id, None)
             self._delivered_before.pop(request.job_id, None)
+            # Nobody took it when it came unasked for; now somebody will.
+            self._untaken.pop(request.job_id, None)
         if self.link is Link.OPEN:
             self._out.append(Send(request))
 

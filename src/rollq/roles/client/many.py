@@ -12,6 +12,7 @@ from rollq.base.errors import RollqError
 from rollq.base.ids import JobId
 from rollq.roles.client.bulk import BulkRun
 from rollq.roles.client.handles import PREFIX_BYTES, Batch, Progress
+from rollq.roles.client.keyed import KeyedRun, OnMade
 from rollq.roles.client.specs import (
     Input,
     JobSpec,
@@ -111,6 +112,10 @@ class ManySubmitter(Submitter):
             self._routes.pop(first_id[:PREFIX_BYTES], None)
             raise
         return batch
+
+    def keyed_run(self, *, on_made: OnMade | None = None) -> KeyedRun:
+        """For jobs with ids of their own, some of which may have been submitted before."""
+        return KeyedRun(self, patience_s=self._timeout_s, on_made=on_made)
 
     @abstractmethod
     async def is_array_over(self, array_id: JobId) -> bool:

@@ -30,7 +30,7 @@ from rollq.grid.effects import (
     SendCancel,
     SendResult,
 )
-from rollq.grid.outbox import owed_to_client
+from rollq.grid.outbox import is_still_to_come, owed_to_client
 from rollq.grid.state import GridState
 from rollq.policy.dispatch import Dispatcher
 from rollq.policy.expiry import Expiry
@@ -291,7 +291,8 @@ class Leadership:
 
     def _send_result(self, effect: SendResult) -> None:
         for client in self.sessions.clients(effect.client_id):
-            if client.number not in self.sessions.owing:  # else it comes with the rest
+            is_owing = client.number in self.sessions.owing
+            if not is_owing or not is_still_to_come(self.state, effect.job_id, client.owed_after):
                 self._deliver(client, effect)
 
     def _assign(self, effect: SendAssign) -> None:
