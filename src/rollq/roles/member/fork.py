@@ -1,0 +1,143 @@
+"""Work with the memory of this moment, beside the loop: in a forked child.
+
+The child has the memory of the moment of the fork (the system copies a page when somebody writes
+to it), so the loop stands still only for the fork itself. Only the thread that forked lives on in
+the child: it touches no loop, no lock of another thread and no socket, answers through a pipe, and
+dies with its parent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import gc
+import os
+import signal
+import time
+from collections.abc import Callable
+from typing import Final, NoReturn
+
+import msgspec
+
+from rollq.base.errors import DiskError, StateError
+from rollq.store.real_disk import RealDisk
+
+DESCRIPTORS_MAX: Final = 1 << 20
+PR_SET_PDEATHSIG: Final = 1
+READ_BYTES: Final = 64 * 1024
+
+
+class Answer(msgspec.Struct):
+    """What a child says at its end: what its work gave, or what went wrong."""
+
+    given: bytes = b""
+    code: int = 0  # of a DiskError or StateError; 0: none
+    message: str = ""
+    hint: str = ""
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Answer).decode
+
+
+class Fork:
+    """One child at work."""
+
+    def __init__(
+        self,
+        disk: RealDisk,
+        work: Callable[[], bytes],
+        done: Callable[[Answer], None],
+        *,
+        niceness: int,
+    ) -> None:
+        """Fork now; on the loop.
+
+        Args:
+            disk: The member's own; the child may read it, and write to files that are open.
+            work: What the child does. What it returns must not be empty.
+            done: Called on the loop with the child's answer, unless it is killed before.
+            niceness: How far the child stands behind the loop.
+
+        Raises:
+            OSError: the system has no room for another process.
+        """
+        self._loop = asyncio.get_running_loop()
+        self._done = done
+        self._answer = bytearray()
+        self._pipe, answer_to = os.pipe()
+        # No handler of ours may run in the child, not even between two of its first steps.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        begun_ns = time.perf_counter_ns()
+        try:
+            self._pid = os.fork()
+            if not self._pid:
+                _work_in_child(work, disk, answer_to, niceness)
+        except OSError:
+            os.close(self._pipe)
+            os.close(answer_to)
+            raise
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        self.fork_ms = (time.perf_counter_ns() - begun_ns) // 1_000_000
+        os.close(answer_to)
+        os.set_blocking(self._pipe, False)
+        self._loop.add_reader(self._pipe, self._readable)
+
+    def kill(self) -> None:
+        """End the child; nobody is told. Once, and not after `done` was called."""
+        os.kill(self._pid, signal.SIGKILL)
+        self._reap()
+
+    def _readable(self) -> None:
+        data = os.read(self._pipe, READ_BYTES)
+        if data:
+            self._answer += data
+            return
+        self._reap()
+        try:
+            answer = _decode(self._answer)
+        except msgspec.MsgspecError:
+            answer = Answer(message="the process that was at it was killed")
+        self._done(answer)
+
+    def _reap(self) -> None:
+        self._loop.remove_reader(self._pipe)
+        os.close(self._pipe)
+        os.waitpid(self._pid, 0)
+
+
+def _work_in_child(
+    work: Callable[[], bytes], disk: RealDisk, answer_to: int, niceness: int
+) -> NoReturn:
+    """All that the child does."""
+    answer = Answer()
+    try:
+        gc.disable()  # a collection would write to every page
+        os.nice(niceness)
+        _leave_parent(disk.open_fds(), answer_to)
+        disk.forked()
+        answer.given = work()
+    except (DiskError, StateError) as error:
+        answer = Answer(b"", int(error.code), error.message, error.hint)
+    except BaseException as error:
+        answer = Answer(message=repr(error))
+    with contextlib.suppress(OSError):
+        os.write(answer_to, _encode(answer))
+    os._exit(0)
+
+
+def _leave_parent(files: list[int], answer_to: int) -> None:
+    """Hold nothing of the parent: a socket that we hold would look alive when the parent is not."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    first = 3
+    for kept in sorted({answer_to, *files}):
+        os.closerange(first, kept)
+        first = kept + 1
+    os.closerange(first, DESCRIPTORS_MAX)
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
