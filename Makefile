@@ -26,12 +26,12 @@ PURE_FILES := $(subst $(empty) ,$(comma),$(PURE:%=src/rollq/%/*))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env test check lint types tidy unit sim sim-mutants endurance bench bench-core bench-files demo coverage clean
+.PHONY: help env test check lint types tidy unit spark-tests sim sim-mutants endurance bench bench-core bench-files demo coverage clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-test: check unit ## Everything that must be green: check, all tests, a small simulation.
+test: check unit spark-tests ## Everything that must be green: check, all tests, a small simulation.
 	$(PY) -m rollq.testing.sim --seeds $(SEEDS_IN_TEST) --start 0 --jobs $(JOBS)
 
 check: lint types tidy ## Linter, format, types (strict) and the house rules.
@@ -46,8 +46,13 @@ types: $(READY)
 tidy: $(READY)
 	$(PY) -m pytest tests/tidy
 
-unit: $(READY) ## All tests but the house rules and the simulation.
-	$(PY) -m pytest -n $(JOBS) --ignore=tests/tidy
+unit: $(READY) ## All tests but the house rules, those of Spark and the simulation.
+	$(PY) -m pytest -n $(JOBS) --ignore=tests/tidy --ignore=tests/spark
+
+spark-tests: $(READY) ## The tests of Spark: embedded, on a master and worker, and by Connect.
+	$(PY) -m pytest tests/spark --spark local
+	$(PY) -m pytest tests/spark --spark standalone
+	$(PY) -m pytest tests/spark --spark connect
 
 sim: $(READY) ## Simulate whole clusters under faults: make sim SEEDS=10000 START=0
 	$(PY) -m rollq.testing.sim --seeds $(SEEDS) --start $(START) --jobs $(JOBS)

@@ -6,12 +6,19 @@ import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--rewrite`: scenarios write what they print now, for review of the diff."""
+    """`--rewrite`: scenarios write what they print now, for review of the diff. `--spark`: which
+    kind of Spark the tests of it run against."""
     parser.addoption(
         "--rewrite",
         action="store_true",
         default=False,
         help="rewrite the expectations of text scenarios instead of checking them",
+    )
+    parser.addoption(
+        "--spark",
+        choices=("local", "standalone", "connect"),
+        default="local",
+        help="run the tests of Spark in this process, on a master and a worker, or by Connect",
     )
 
 

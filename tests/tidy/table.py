@@ -31,7 +31,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "roles.worker": (*ANY_ROLE, "tasks"),
     "roles.client": (*ANY_ROLE, "tasks"),
     "roles.router": ANY_ROLE,
-    "spark": ("base", "history", "roles.client.blocking"),
+    "spark": ("base", "wire.models", "history", "roles.client", "roles.reader", "tasks"),
+    "pyspark_rollq": ("spark",),  # the name that Spark looks for
     "web": ("base", "observe"),
     "cli": (*SHELL, "roles", "spark", "web"),
     "__main__": ("cli",),

@@ -28,7 +28,7 @@ PIECE_BYTES: Final = 256 * 1024
 FOOTER_BYTES_MAX: Final = 256
 LAST_ROW_BYTES_MAX: Final = 16 * 1024  # a row is its columns and a detail, which is bounded
 FLOOR_SUFFIX: Final = ".floor"
-_PREFIX: Final = b'{"index":'
+PREFIX: Final = b'{"index":'
 
 
 class Footer(msgspec.Struct, frozen=True, tag_field="footer", tag="rollq-history"):
@@ -85,7 +85,7 @@ class Segments:
                 index = index_of(line)
                 if not seen <= index <= last:
                     raise _misplaced(index, first, last)
-                seen, alike = index, b"%b%d," % (_PREFIX, index)
+                seen, alike = index, b"%b%d," % (PREFIX, index)
             if b"\n" in line:
                 raise _misplaced(seen, first, last)
             count += 1
@@ -94,7 +94,7 @@ class Segments:
             if len(piece) >= PIECE_BYTES:
                 offset, crc = self._put(temporary, offset, crc, piece)
         offset, crc = self._put(temporary, offset, crc, piece)
-        crc = _footer_crc(VERSION, first, last, count, crc)
+        crc = footer_crc(VERSION, first, last, count, crc)
         footer = msgspec.json.encode(Footer(VERSION, first, last, count, crc))
         self._disk.write(temporary, offset, footer + b"\n")
         self._disk.sync(temporary)
@@ -138,7 +138,7 @@ class Segments:
 
     def floor(self) -> int:
         """History up to here was kept long enough and is gone; 0: there is all of it."""
-        return max((_floor_of(name) for name in self._disk.names(FOLDER)), default=0)
+        return max((floor_of(name) for name in self._disk.names(FOLDER)), default=0)
 
     def forget(self, index: int) -> None:
         """Raise the floor; segments that end at or below it go. Durable when it returns."""
@@ -148,8 +148,8 @@ class Segments:
         self._disk.sync_dir(FOLDER)
         # Only now: without the floor what is missing would be a gap.
         for name in self._disk.names(FOLDER):
-            ends = _range_of(name)
-            if (ends is not None and ends[1] <= index) or 0 < _floor_of(name) < index:
+            ends = range_of(name)
+            if (ends is not None and ends[1] <= index) or 0 < floor_of(name) < index:
                 self._disk.remove(self._path(name))
         self._disk.sync_dir(FOLDER)
 
@@ -227,14 +227,14 @@ class Segments:
 
     def names(self) -> list[str]:
         """File names, in order of their ranges."""
-        return [name for name in self._disk.names(FOLDER) if _range_of(name) is not None]
+        return [name for name in self._disk.names(FOLDER) if range_of(name) is not None]
 
     @staticmethod
     def _path(name: str) -> str:
         return f"{FOLDER}/{name}"
 
     def _ranges(self) -> list[tuple[int, int]]:
-        ranges = (_range_of(name) for name in self._disk.names(FOLDER))
+        ranges = (range_of(name) for name in self._disk.names(FOLDER))
         return [each for each in ranges if each is not None]
 
     def _is_sealed(self, first: int, last: int) -> bool:
@@ -268,7 +268,7 @@ class Segments:
         except (msgspec.MsgspecError, UnicodeDecodeError):
             return None
         count, crc = self._sums(name, start + begin)
-        crc = _footer_crc(footer.version, footer.first, footer.last, count, crc)
+        crc = footer_crc(footer.version, footer.first, footer.last, count, crc)
         if (count, crc) != (footer.count, footer.crc):
             return None
         if footer.version != VERSION:
@@ -295,7 +295,7 @@ class Segments:
         rest = b""
         for offset in range(0, self._disk.size(name), PIECE_BYTES):
             *lines, rest = (rest + self._disk.read(name, offset, PIECE_BYTES)).split(b"\n")
-            yield from (line for line in lines if line.startswith(_PREFIX))
+            yield from (line for line in lines if line.startswith(PREFIX))
 
     def _put_aside(self, name: str) -> None:
         self.damaged.append(name)
@@ -317,8 +317,8 @@ def floor_name(index: int) -> str:
 
 def index_of(line: bytes) -> int:
     """The log index that a history line starts with."""
-    digits = line[len(_PREFIX) : len(_PREFIX) + 20].split(b",")[0].split(b"}")[0]
-    if not line.startswith(_PREFIX) or not digits.isdigit():
+    digits = line[len(PREFIX) : len(PREFIX) + 20].split(b",")[0].split(b"}")[0]
+    if not line.startswith(PREFIX) or not digits.isdigit():
         raise LocalError(ErrorCode.BUG, f"not a history line: {line[:40]!r}")
     return int(digits)
 
@@ -327,19 +327,21 @@ def _misplaced(index: int, first: int, last: int) -> LocalError:
     return LocalError(ErrorCode.BUG, f"history line {index} does not belong into {first}..{last}")
 
 
-def _footer_crc(version: int, first: int, last: int, count: int, lines_crc: int) -> int:
+def footer_crc(version: int, first: int, last: int, count: int, lines_crc: int) -> int:
     """The checksum of the lines and of what the footer says of them, in every version."""
     return crc32(f"{version} {first} {last} {count}".encode(), lines_crc)
 
 
-def _range_of(name: str) -> tuple[int, int] | None:
+def range_of(name: str) -> tuple[int, int] | None:
+    """The indexes that a file covers by its name; None if it is not a segment."""
     first, dash, last = name.removesuffix(SUFFIX).partition("-")
     if not (dash and name.endswith(SUFFIX) and first.isdecimal() and last.isdecimal()):
         return None
     return int(first), int(last)
 
 
-def _floor_of(name: str) -> int:
+def floor_of(name: str) -> int:
+    """The index up to which history is gone, by the name of a file; 0 if it does not tell."""
     stem = name.removesuffix(FLOOR_SUFFIX)
     return int(stem) if name.endswith(FLOOR_SUFFIX) and stem.isdecimal() else 0
 

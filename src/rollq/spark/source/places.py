@@ -1,0 +1,57 @@
+"""What reads have in common, wherever the history is: its extent, and slices of it for tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pyspark.sql.datasource import InputPartition
+
+from rollq.base.errors import ErrorCode, StateError
+from rollq.spark.schemas import Column
+
+
+@dataclass(slots=True, frozen=True)
+class Extent:
+    """The history that a group has: all indexes from `first` up to but without `end`."""
+
+    group: str
+    first: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Slice(InputPartition):
+    """What one task reads: the indexes from `first` to `last` of a group, both read."""
+
+    place: int  # which of the origins
+    group: str
+    first: int
+    last: int
+    part: Any = None  # what else the place needs to find it
+
+
+class Place(Protocol):
+    """A group's history: with its members, or in a folder. It is made anew in every task."""
+
+    def extent(self) -> Extent:
+        """What there is now."""
+
+    def gaps(self, first: int, last: int) -> list[tuple[int, int]]:
+        """Ranges within these indexes that should be there and are not."""
+
+    def slices(self, number: int, first: int, last: int, count: int) -> list[Slice]:
+        """About `count` slices of much the same size that are the whole range."""
+
+    def tables(self, wanted: Slice, columns: Sequence[Column]) -> Iterator[Any]:
+        """The rows of a slice as Arrow tables, in order, each row once."""
+
+
+def lost(group: str, first: int, last: int) -> StateError:
+    """History that was asked for is gone."""
+    return StateError(
+        ErrorCode.WRONG_STATE,
+        f"history {first}..{last} of group {group!r} is gone: it was removed before it was read",
+        "a readerName keeps history until it is read; failOnDataLoss=false goes on without it",
+    )

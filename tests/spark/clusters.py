@@ -1,0 +1,127 @@
+"""The three kinds of Spark that the same tests run against, each from the pip package alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pyspark
+from pyspark.sql import SparkSession
+
+from rollq.spark import session
+from rollq.spark.java import find_java, make_home
+from tests.integration.small_grid import free_ports
+
+KINDS = ("local", "standalone", "connect")
+ROOT = Path(__file__).parents[2]
+START_S_MAX = 90.0
+SMALL = {
+    "spark.driver.memory": "1g",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "2",
+}
+
+
+@contextmanager
+def running(kind: str, folder: Path) -> Iterator[SparkSession]:
+    """A session on a Spark of this kind; all of it is gone afterwards."""
+    os.environ["PYTHONPATH"] = os.pathsep.join((str(ROOT / "src"), str(ROOT)))
+    os.environ["SPARK_LOCAL_DIRS"] = str(folder / "local")
+    conf = SMALL | {"spark.sql.warehouse.dir": str(folder / "warehouse")}
+    with ExitStack() as stack:
+        master = "local[2]"
+        if kind == "standalone":
+            master = stack.enter_context(_standalone(folder))
+            conf["spark.executor.memory"] = "1g"
+        elif kind == "connect":
+            master = stack.enter_context(_connect(folder, conf))
+            conf = {}
+        spark = session(master, **conf)
+        stack.callback(spark.stop)
+        yield spark
+
+
+@contextmanager
+def _standalone(folder: Path) -> Iterator[str]:
+    """A master and a worker with two cores; its address."""
+    port, web, worker_web = free_ports(3)
+    master = f"spark://127.0.0.1:{port}"
+    deploy = "org.apache.spark.deploy"
+    options = ["--host", "127.0.0.1", "--webui-port"]
+    with (
+        _program(
+            folder / "master.log",
+            *("spark-class", f"{deploy}.master.Master", *options, str(web), "--port", str(port)),
+            ready="I have been elected leader",
+        ),
+        _program(
+            folder / "worker.log",
+            *("spark-class", f"{deploy}.worker.Worker", *options, str(worker_web)),
+            *("--cores", "2", "--memory", "1g", "--work-dir", str(folder / "work"), master),
+            ready="Successfully registered with master",
+        ),
+    ):
+        yield master
+
+
+@contextmanager
+def _connect(folder: Path, conf: dict[str, str]) -> Iterator[str]:
+    """A Connect server with a local Spark behind it; its address."""
+    port = free_ports(1)[0]
+    conf = conf | {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.ui.enabled": "false",
+    }
+    given = [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
+    with _program(
+        folder / "connect.log",
+        *("spark-submit", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer"),
+        *("--master", "local[2]", *given, "spark-internal"),
+        port=port,
+    ):
+        yield f"sc://127.0.0.1:{port}"
+
+
+@contextmanager
+def _program(log: Path, name: str, *args: str, ready: str = "", port: int = 0) -> Iterator[None]:
+    """A program of Spark that has said that it is ready, or accepts connections."""
+    environ = os.environ | {
+        "JAVA_HOME": str(make_home(find_java())),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [Path(pyspark.__file__).parent / "bin" / name, *args],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            env=environ,
+            cwd=log.parent,
+            start_new_session=True,
+        )
+    try:
+        deadline = time.monotonic() + START_S_MAX
+        while not (_accepts(port) if port else ready in log.read_text()):
+            assert process.poll() is None, f"it ended: {log.read_text()[-2000:]}"
+            assert time.monotonic() < deadline, f"it is not ready: {log.read_text()[-2000:]}"
+            time.sleep(0.05)
+        yield
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _accepts(port: int) -> bool:
+    with socket.socket() as tried:
+        return tried.connect_ex(("127.0.0.1", port)) == 0

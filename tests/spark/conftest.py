@@ -1,0 +1,32 @@
+"""One Spark for all tests here; `--spark` says of which kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark import clusters
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests marked `any_spark` do not depend on the kind: they run with the first."""
+    if config.getoption("--spark") == clusters.KINDS[0]:
+        return
+    repeated = [item for item in items if item.get_closest_marker("any_spark")]
+    config.hook.pytest_deselected(items=repeated)
+    items[:] = [item for item in items if item not in repeated]
+
+
+@pytest.fixture(scope="session")
+def kind(request: pytest.FixtureRequest) -> str:
+    """Which Spark it is."""
+    return str(request.config.getoption("--spark"))
+
+
+@pytest.fixture(scope="session")
+def spark(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The session."""
+    with clusters.running(kind, tmp_path_factory.mktemp("spark")) as session:
+        yield session
