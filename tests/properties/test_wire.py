@@ -23,6 +23,7 @@ from rollq.wire.handshake import FEATURES, Side, agree
 from rollq.wire.header import Header, decode_header, encode_header
 from rollq.wire.message_codec import Dialect, decode_message, encode_message
 from rollq.wire.models import JobResult, encode_model, job_request
+from rollq.wire.reader_messages import Cut
 
 INT = st.integers(0, 2**63 - 1)
 TEXT = st.text(max_size=20)
@@ -60,6 +61,7 @@ BY_NAME: dict[str, st.SearchStrategy[Any]] = {
     "end": st.integers(0, 2),
     "offset": st.integers(0, 2**63 - 1),
     "totals": st.tuples(st.integers(0, 2**63 - 1), st.integers(0, 2**63 - 1)),
+    "cuts": st.lists(st.builds(Cut, INT, INT, INT, st.booleans()), max_size=3).map(tuple),
     "boots": st.lists(st.tuples(INT, INT), max_size=3).map(tuple),
     "meta": st.builds(raft.SnapshotMeta, INT, INT, CONFIGS, INT, BYTES),
 } | dict.fromkeys(("job_id", "array_id", "worker_id", "request_id", "watch_id"), IDS)

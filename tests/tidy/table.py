@@ -31,6 +31,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "roles.worker": (*ANY_ROLE, "tasks"),
     "roles.client": (*ANY_ROLE, "tasks"),
     "roles.router": ANY_ROLE,
+    "roles.reader": ANY_ROLE,
     "spark": ("base", "wire.models", "history", "roles.client", "roles.reader", "tasks"),
     "pyspark_rollq": ("spark",),  # the name that Spark looks for
     "web": ("base", "observe"),

@@ -57,6 +57,7 @@ class ErrorCode(enum.IntEnum):
     BLOB_CORRUPT = 218  # its bytes do not have the digest that names it
     UNKNOWN_CACHE = 219
     CACHE_CONFLICT = 220  # the name holds other files
+    HISTORY_GONE = 221  # it was kept as long as the bounds of the members say
     # 3xx: consensus and membership
     PROPOSAL_DROPPED = 300
     CONFIG_CHANGE_PENDING = 301

@@ -267,3 +267,16 @@ BLOB_EVICT_EVERY_MS: Final = 60_000
 BLOB_SCRUB_EVERY_MS: Final = 1_000
 BLOB_SCRUB_BYTES: Final = 4 * 1024 * 1024  # read again at each step
 BLOB_SCRUB_ROUND_MS: Final = 86_400_000  # a round is not begun more often
+
+# Readers of the history. Each has a connection and a thread of a member; more are sent elsewhere.
+READER_LINKS_MAX: Final = 64
+READER_SILENT_MS_MAX: Final = 600_000  # one that asks nothing, or does not read what it asked for
+READER_WAIT_MS_MAX: Final = 2_000  # a member that has not applied so far waits so long for it
+READER_WAIT_STEP_MS: Final = 5
+READER_CHUNK_BYTES: Final = 256 * 1024  # in one frame: what is copied at once beside the loop
+READER_PIECE_BYTES: Final = 2 * 1024 * 1024  # of lines in a piece, if one index has not more
+READER_INDEXES_MAX: Final = 2_048  # taken at once of what is not sealed: the loop waits meanwhile
+READER_CUTS_MAX: Final = 65_536  # told at once
+READER_GREETING_MS: Final = 5_000  # for the answer to a hello of a reader
+READER_ANSWER_MS_MIN: Final = 5_000  # a member that waits as above is not taken for gone
+READER_AGAIN_MS: Final = 100  # before members that could not serve are asked again

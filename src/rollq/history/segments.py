@@ -117,7 +117,7 @@ class Segments:
         """Ranges above the floor, up to `upto`, that no segment covers."""
         gaps = []
         wanted = self.floor() + 1
-        for first, last in self._ranges():
+        for first, last in self.ranges():
             if first > wanted and wanted <= upto:
                 gaps.append((wanted, min(first - 1, upto)))
             wanted = max(wanted, last + 1)
@@ -130,7 +130,7 @@ class Segments:
     def covered_to(self) -> int:
         """The last index of the gap-free part that starts above the floor."""
         covered = self.floor()
-        for first, last in self._ranges():
+        for first, last in self.ranges():
             if first > covered + 1:
                 break
             covered = max(covered, last)
@@ -155,7 +155,7 @@ class Segments:
 
     def sizes(self) -> list[tuple[int, int, int]]:
         """First index, last index and bytes of every segment, in order."""
-        return [(*each, self._disk.size(name_of(*each))) for each in self._ranges()]
+        return [(*each, self._disk.size(name_of(*each))) for each in self.ranges()]
 
     def newest_ms(self, first: int, last: int) -> int | None:
         """The stamp of the last row of a segment, 0 if it has no rows; None if it is damaged."""
@@ -187,11 +187,11 @@ class Segments:
         """As `read`, by index: every covered index of the range comes once, with its lines, also
         if it has none."""
         wanted = first
-        for begin, end in self._ranges():
+        for begin, end in self.ranges():
             if end < wanted or begin > last:
                 continue
             name = name_of(begin, end)
-            if self._footer(name) is None:
+            if not self.is_sound(begin, end):
                 self._put_aside(name)
                 raise _damaged(name, begin, end)
             wanted = max(wanted, begin)
@@ -208,6 +208,10 @@ class Segments:
             while wanted <= min(end, last):
                 yield wanted, chunk
                 wanted, chunk = wanted + 1, []
+
+    def is_sound(self, first: int, last: int) -> bool:
+        """Whether a segment verifies; all of it is read for that."""
+        return self._footer(name_of(first, last)) is not None
 
     def scrub(self) -> list[str]:
         """Verify everything; returns the names of what did not, whose ranges are now gaps."""
@@ -229,13 +233,14 @@ class Segments:
         """File names, in order of their ranges."""
         return [name for name in self._disk.names(FOLDER) if range_of(name) is not None]
 
+    def ranges(self) -> list[tuple[int, int]]:
+        """First and last index of every segment, in order."""
+        ranges = (range_of(name) for name in self._disk.names(FOLDER))
+        return [each for each in ranges if each is not None]
+
     @staticmethod
     def _path(name: str) -> str:
         return f"{FOLDER}/{name}"
-
-    def _ranges(self) -> list[tuple[int, int]]:
-        ranges = (range_of(name) for name in self._disk.names(FOLDER))
-        return [each for each in ranges if each is not None]
 
     def _is_sealed(self, first: int, last: int) -> bool:
         name = name_of(first, last)

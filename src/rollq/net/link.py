@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -137,6 +138,17 @@ class Link(asyncio.Protocol):
             log.warning("%s is cut off: %s", self.address or "a connection", reason)
         if self._transport is not None:
             self._transport.abort()
+
+    def release(self, reason: str) -> socket.socket:
+        """Give the socket away, blocking from now on: nothing more is read or written here, and
+        `on_closed` is called. What goes on with the connection takes `connection` as well."""
+        transport = cast(asyncio.Transport, self._transport)
+        mine = transport.get_extra_info("socket")
+        given = socket.socket(mine.family, mine.type, mine.proto, os.dup(mine.fileno()))
+        self._reason = self._reason or reason
+        transport.abort()
+        given.setblocking(True)
+        return given
 
     def pause(self) -> None:
         """Read no more for now: the peer feels it as back-pressure."""

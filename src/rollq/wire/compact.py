@@ -23,10 +23,13 @@ from rollq.raft import types as raft
 from rollq.wire import blob_messages as b
 from rollq.wire import messages as m
 from rollq.wire import output_messages as o
+from rollq.wire import reader_messages as r
 from rollq.wire.frame import Frame
 from rollq.wire.kinds import MessageType
 
-Message: TypeAlias = m.SessionMessage | m.PeerMessage | raft.RaftMessage | b.BlobMessage
+Message: TypeAlias = (
+    m.SessionMessage | m.PeerMessage | raft.RaftMessage | b.BlobMessage | r.ReaderMessage
+)
 
 TYPE_OF: Final[dict[type[msgspec.Struct], MessageType]] = {
     m.SubmitJob: MessageType.SUBMIT_JOB,
@@ -83,6 +86,11 @@ TYPE_OF: Final[dict[type[msgspec.Struct], MessageType]] = {
     o.WatchOutput: MessageType.WATCH_OUTPUT,
     o.TellOutput: MessageType.TELL_OUTPUT,
     o.OutputChunk: MessageType.OUTPUT_CHUNK,
+    r.HelloReader: MessageType.HELLO_READER,
+    r.SpanAsk: MessageType.SPAN_ASK,
+    r.SpanTold: MessageType.SPAN_TOLD,
+    r.PiecesAsk: MessageType.PIECES_ASK,
+    r.PieceChunk: MessageType.PIECE_CHUNK,
 }
 
 # The part of a member that a message between members is for; the last token of its subject.

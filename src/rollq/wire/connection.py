@@ -36,6 +36,7 @@ from rollq.wire.handshake import (
 from rollq.wire.header import EMPTY_HEADER, Header, decode_header, encode_header
 from rollq.wire.kinds import MessageType
 from rollq.wire.message_codec import Dialect, decode_message, encode_message
+from rollq.wire.reader_messages import HelloReader
 
 
 class Connection:
@@ -219,7 +220,7 @@ class Connection:
             return after
         if isinstance(message, m.HelloClient | m.HelloWorker) and message.features:
             return WAITS[after]
-        if isinstance(message, HelloBlobs):
+        if isinstance(message, HelloBlobs | HelloReader):
             return WAITS[after]
         if isinstance(message, m.Welcome) and not self._understood.issuperset(message.features):
             raise RemoteError(ErrorCode.BAD_HANDSHAKE, "Welcome has features that were not offered")
@@ -235,10 +236,10 @@ class Connection:
             self._understood = frozenset(message.features)
         elif isinstance(message, m.LeaderHello):
             self._dialect = Dialect.COMPACT
-        elif isinstance(message, HelloBlobs):
+        elif isinstance(message, HelloBlobs | HelloReader):
             self._dialect = Dialect.COMPACT
             self._understood = frozenset((*message.features, COMPACT))
-        elif isinstance(message, m.Welcome) and after is State.BLOBS:
+        elif isinstance(message, m.Welcome) and after in (State.BLOBS, State.READER):
             self.features = frozenset(message.features)
         elif isinstance(message, m.Welcome):
             self.features = self._understood = frozenset(message.features)

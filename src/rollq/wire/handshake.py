@@ -1,14 +1,15 @@
 """Who may say what, and when: the handshake as a table.
 
 Laws:
-- The first frame decides the role: HelloClient, HelloWorker, LeaderHello or HelloBlobs, from the
-  dialer.
+- The first frame decides the role: HelloClient, HelloWorker, LeaderHello, HelloBlobs or
+  HelloReader, from the dialer.
 - The table does not know which side we are: what one side may send is what the other may receive.
 - A peer that offers features waits for Welcome before it says more, because from Welcome on both
   sides speak as agreed. A peer that offers none goes on at once, and is never sent a Welcome.
 - A type of ours is legal only under a feature that covers it. Those of the seeds always are, and
-  so are those of members and of blobs, which have links of their own.
-- A link for blobs waits for its Welcome whatever it offers, and speaks the compact dialect.
+  so are those of members, of blobs and of readers, which have links of their own.
+- A link for blobs or of a reader waits for its Welcome whatever it offers, and speaks the compact
+  dialect.
 
 A new message type needs a place in `TABLE`, and in `COVERED_BY` if it is not the seeds'.
 """
@@ -57,10 +58,12 @@ class State(enum.Enum):
     CLIENT_WAITS = "client waits"  # features are offered, Welcome is due
     WORKER_WAITS = "worker waits"
     BLOBS_WAITS = "blobs wait"
+    READER_WAITS = "reader waits"
     CLIENT = "client"
     WORKER = "worker"
     MEMBER = "member"
     BLOBS = "blobs"
+    READER = "reader"
     CLOSED = "closed"
 
     __hash__ = object.__hash__
@@ -73,6 +76,7 @@ WAITS: Final = {
     State.CLIENT: State.CLIENT_WAITS,
     State.WORKER: State.WORKER_WAITS,
     State.BLOBS: State.BLOBS_WAITS,
+    State.READER: State.READER_WAITS,
 }
 
 MEMBER_WORDS: Final[Words] = dict.fromkeys(AREA_OF, State.MEMBER)
@@ -84,6 +88,7 @@ TABLE: Final[dict[State, dict[Side, Words]]] = {
             T.HELLO_WORKER: State.WORKER,
             T.LEADER_HELLO: State.MEMBER,
             T.HELLO_BLOBS: State.BLOBS,
+            T.HELLO_READER: State.READER,
         },
         Side.ACCEPTER: {},
     },
@@ -110,6 +115,10 @@ TABLE: Final[dict[State, dict[Side, Words]]] = {
             T.NOT_LEADER: State.CLOSED,
             T.ERROR: State.CLOSED,
         },
+    },
+    State.READER_WAITS: {
+        Side.DIALER: {},
+        Side.ACCEPTER: {T.WELCOME: State.READER, T.ERROR: State.CLOSED},
     },
     State.CLIENT: {
         Side.DIALER: {
@@ -172,6 +181,17 @@ TABLE: Final[dict[State, dict[Side, Words]]] = {
             T.BLOB_MORE: State.BLOBS,
             T.ERROR: State.CLOSED,
             T.NOT_LEADER: State.CLOSED,
+        },
+    },
+    State.READER: {
+        Side.DIALER: {
+            T.SPAN_ASK: State.READER,
+            T.PIECES_ASK: State.READER,
+        },
+        Side.ACCEPTER: {
+            T.SPAN_TOLD: State.READER,
+            T.PIECE_CHUNK: State.READER,
+            T.ERROR: State.READER,
         },
     },
     State.CLOSED: {Side.DIALER: {}, Side.ACCEPTER: {}},

@@ -67,3 +67,9 @@ class MessageType(enum.IntEnum):
     WATCH_OUTPUT = 81
     TELL_OUTPUT = 82
     OUTPUT_CHUNK = 83
+    # ours, on links of readers: 84 to 95
+    HELLO_READER = 84
+    SPAN_ASK = 85
+    SPAN_TOLD = 86
+    PIECES_ASK = 87
+    PIECE_CHUNK = 88

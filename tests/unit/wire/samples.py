@@ -7,6 +7,7 @@ from rollq.raft import types as raft
 from rollq.wire import blob_messages as b
 from rollq.wire import messages as m
 from rollq.wire import output_messages as o
+from rollq.wire import reader_messages as r
 from rollq.wire.compact import Message
 
 JOB = bytes(range(16))
@@ -67,6 +68,11 @@ SAMPLES: list[Message] = [
     o.WatchOutput(JOB, OTHER, 2, (2**40, -1), False),
     o.TellOutput(JOB, OTHER, 2, 3, (2**40, -1), False),
     o.OutputChunk(JOB, 2, 1, 2**40, b"\x00out", (0, 2**41), 1),
+    r.HelloReader("g1", ("zstd",)),
+    r.SpanAsk(JOB, True, 3, 2**40),
+    r.SpanTold(JOB, 3, 2**40, True, (r.Cut(4, 9, 1_000, True),)),
+    r.PiecesAsk(JOB, 3, 2**40, ("lines", "arrow")),
+    r.PieceChunk(JOB, 3, 2**40, "lines", 1_000, 500, b"\x00data", True),
     raft.RequestVote(1, 2, 3, 4, 5, True, True),
     raft.VoteResponse(1, 2, 3, True, True, 4, 5),
     raft.AppendEntries(1, 2, 3, 4, 5, 6, (raft.Entry(3, 5, 1, b"data"),)),

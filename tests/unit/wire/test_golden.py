@@ -8,10 +8,11 @@ from rollq.base.ids import guid_from_text
 from rollq.wire.frame import FrameDecoder, encode_frame
 from rollq.wire.kinds import MessageType
 from rollq.wire.message_codec import decode_message, encode_message
+from tests.unit.wire.golden_readers import READERS
 from tests.unit.wire.golden_references import REFERENCES
 from tests.unit.wire.golden_vectors import GUID_TEXT, JOB, VECTORS, Vector
 
-ALL = VECTORS + REFERENCES
+ALL = VECTORS + REFERENCES + READERS
 OF_THE_SEEDS = [kind for kind in MessageType if kind <= MessageType.INSTALL_SNAPSHOT_RESPONSE]
 
 

@@ -19,6 +19,7 @@ from rollq.wire.kinds import MessageType as T
 OF_THE_SEEDS = {kind for kind in T if kind <= T.INSTALL_SNAPSHOT_RESPONSE}
 BETWEEN_MEMBERS = set(TABLE[State.MEMBER][Side.DIALER])
 OF_BLOBS = {kind for kind in T if T.HELLO_BLOBS <= kind <= T.BLOB_DROP}
+OF_READERS = {kind for kind in T if T.HELLO_READER <= kind <= 95}
 
 
 def test_every_type_may_be_said_somewhere() -> None:
@@ -27,7 +28,8 @@ def test_every_type_may_be_said_somewhere() -> None:
 
 
 def test_every_type_of_ours_in_a_session_has_its_features() -> None:
-    assert set(COVERED_BY) == set(T) - OF_THE_SEEDS - BETWEEN_MEMBERS - OF_BLOBS - {T.BATCH}
+    others = OF_THE_SEEDS | BETWEEN_MEMBERS | OF_BLOBS | OF_READERS | {T.BATCH}
+    assert set(COVERED_BY) == set(T) - others
     assert all(features <= set(FEATURES) for features in COVERED_BY.values())
 
 
@@ -45,13 +47,14 @@ def test_first_word_is_the_dialers_and_decides_the_role() -> None:
     assert must_step(State.NEW, Side.DIALER, T.HELLO_WORKER) is State.WORKER
     assert must_step(State.NEW, Side.DIALER, T.LEADER_HELLO) is State.MEMBER
     assert must_step(State.NEW, Side.DIALER, T.HELLO_BLOBS) is State.BLOBS
+    assert must_step(State.NEW, Side.DIALER, T.HELLO_READER) is State.READER
     for kind in T:
         with pytest.raises(RemoteError):
             must_step(State.NEW, Side.ACCEPTER, kind)
 
 
 def test_nobody_speaks_twice_at_once_and_nothing_follows_the_end() -> None:
-    for state in (State.CLIENT_WAITS, State.WORKER_WAITS, State.BLOBS_WAITS):
+    for state in (*WAITS.values(),):
         assert TABLE[state][Side.DIALER] == {}
     assert TABLE[State.CLOSED] == {Side.DIALER: {}, Side.ACCEPTER: {}}
 
@@ -61,7 +64,8 @@ def test_refusals_say_what_would_have_been_legal() -> None:
         must_step(State.NEW, Side.DIALER, T.SUBMIT_JOB)
     assert caught.value.code == ErrorCode.BAD_HANDSHAKE
     assert "submit_job" in caught.value.message
-    assert caught.value.hint == "it may send hello_client, hello_worker, leader_hello, hello_blobs"
+    hellos = "hello_client, hello_worker, leader_hello, hello_blobs, hello_reader"
+    assert caught.value.hint == f"it may send {hellos}"
     with pytest.raises(RemoteError) as caught:
         must_step(State.CLIENT, Side.DIALER, 8)
     assert caught.value.code == ErrorCode.UNKNOWN_MESSAGE

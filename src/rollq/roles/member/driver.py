@@ -33,6 +33,7 @@ from rollq.roles.member.held import Held
 from rollq.roles.member.leadership import Leadership
 from rollq.roles.member.outputs import ClosePeer, Output, Outputs
 from rollq.roles.member.peers import Peers
+from rollq.roles.member.read_points import ReadPoints
 from rollq.roles.member.recovery import recover, start_of_cluster
 from rollq.roles.member.rollcall import Phase, older_copy
 from rollq.roles.member.setup import MemberSetup
@@ -75,6 +76,7 @@ class Driver:
         self.roll = recovered.roll
         self.office = Leadership(self.replica, setup.group, clock, jitter, self._outputs)
         self._gateway = Gateway(self.office, self.raft)
+        self.read_points = ReadPoints()
         self._leading_term = 0  # the term in which the office is open; 0: it is closed
         self._held = Held()
         self._snapshot_index = self.replica.state.applied_index
@@ -85,7 +87,6 @@ class Driver:
         self._idle_ticks = 0
         self._unled_ticks = 0  # for how long nobody is known to lead
         self._scrub_at = SCRUB_EVERY_TICKS
-        self.history_hold_from: int | None = None  # what a named reader of the history wants next
         self._admitted = False  # the group has just let us in
         self._work: Work | None = None
         self._failure: DiskError | None = None  # of the disk, between turns
@@ -290,9 +291,7 @@ class Driver:
             self._scrub_at = self._ticks + SCRUB_EVERY_TICKS
             if self._setup.retention.is_bounded:
                 work.sweep = partial(
-                    self._setup.retention.sweep,
-                    wall_ms=self._clock.wall_ms(),
-                    hold_from=self.history_hold_from,
+                    self._setup.retention.sweep, wall_ms=self._clock.wall_ms(), hold_from=None
                 )
         if work.ready is not None:
             self._idle_ticks = 0
@@ -313,6 +312,7 @@ class Driver:
         self._crash_point("applied")
         self.raft.advance(ready)
         self._gateway.reads.ready(self.raft, ready.reads)
+        self.read_points.ready(ready.reads)
         self.roll.settle(self.raft.config, self.state.applied_index)
         self._admitted |= self.roll.note_config(self.raft.config)
 

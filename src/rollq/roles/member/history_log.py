@@ -75,6 +75,12 @@ class HistoryLog:
         """Everything up to `last` is in segments."""
         del self._recent[: bisect_left(self._recent, last + 1, key=_index_of)]
 
+    def recent(self, first: int, count_max: int) -> list[Recent]:
+        """What is in memory from an index on, if that index is: so many of them at most."""
+        begin = bisect_left(self._recent, first, key=_index_of)
+        found = self._recent[begin : begin + count_max]
+        return found if found and found[0].index == first else []
+
     def seal_rest(self) -> None:
         """Seal what is in memory: a member that stops in good order leaves its history whole."""
         if not self._recent:

@@ -26,6 +26,7 @@ from rollq.roles.member.driver import Driver
 from rollq.roles.member.news import News
 from rollq.roles.member.outputs import CloseSession, ToPeer, ToSession
 from rollq.roles.member.peer_links import PeerLinks
+from rollq.roles.member.readers.server import ReaderServer
 from rollq.roles.member.setup import MemberSetup
 from rollq.roles.member.snapshot_runner import SnapshotRunner, trim_memory
 from rollq.roles.member.work import Work
@@ -96,6 +97,7 @@ class MemberNode:
             raise
         blobs.start()
         driver.office.has_room, driver.office.blobs = self._has_room, blobs.knowledge
+        self._readers = ReaderServer(driver, self._disk, self.setup.group, self._wake)
         self._driver, self._blobs = driver, blobs
         self._snapshots = SnapshotRunner(driver, self._disk, self._persist, self._snapshot_over)
         self._tick_at = self._loop.time()
@@ -133,7 +135,7 @@ class MemberNode:
             for message in messages:
                 driver.session_message(number, message)  # type: ignore[arg-type]
             messages = []
-        elif blobs.takes(link, messages):
+        elif blobs.takes(link, messages) or self._readers.takes(link, messages):
             return
         hello = self._members.get(link)
         for message in messages:
@@ -343,6 +345,7 @@ class MemberNode:
         if self._ticker is not None:
             self._ticker.cancel()
         self._snapshots.stop()
+        await self._readers.stop()
         if self._blobs is not None:
             await self._blobs.stop()
         await self._peers.stop(reason)

@@ -1,0 +1,94 @@
+"""Takes links of readers over from the loop: a socket and a thread each."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Sequence
+
+from rollq.base.errors import ErrorCode
+from rollq.base.ids import NIL_ID
+from rollq.base.limits import READER_LINKS_MAX
+from rollq.net.link import Link
+from rollq.roles.member.driver import Driver
+from rollq.roles.member.readers.desk import Desk
+from rollq.roles.member.readers.handlers import HANDLERS
+from rollq.roles.member.readers.session import ReaderSession
+from rollq.store.disk import Disk
+from rollq.wire.compact import Message
+from rollq.wire.messages import Error, Welcome
+from rollq.wire.reader_messages import HelloReader
+
+log = logging.getLogger("rollq.readers")
+
+
+class ReaderServer:
+    """All readers of one member. Made on the loop, when the member is about to serve."""
+
+    def __init__(self, driver: Driver, disk: Disk, group: str, wake: Callable[[], None]) -> None:
+        self._desk = Desk(driver, disk, group, wake)
+        self._driver = driver
+        self._group = group
+        self._loop = asyncio.get_running_loop()
+        self._threads: dict[ReaderSession, threading.Thread] = {}
+        self._last_number = 0
+
+    def __len__(self) -> int:
+        return len(self._threads)
+
+    def takes(self, link: Link, messages: Sequence[Message]) -> bool:
+        """Whether a link is a reader's; it is dealt with then."""
+        hello = messages[0]
+        if not isinstance(hello, HelloReader):
+            return False
+        refusal = self._refusal(hello)
+        if refusal is not None:
+            link.send(refusal)
+            link.close(refusal.message)
+        else:
+            self._take_over(link)
+        return True
+
+    async def stop(self) -> None:
+        """Hang up on everybody. Twice is no error."""
+        self._desk.stop()
+        threads = list(self._threads.values())
+        for session in self._threads:
+            session.hang_up()
+        for thread in threads:
+            await self._loop.run_in_executor(None, thread.join)
+
+    def _refusal(self, hello: HelloReader) -> Error | None:
+        if hello.group not in ("", self._group):
+            return Error(
+                NIL_ID,
+                int(ErrorCode.BAD_HANDSHAKE),
+                f"this is the group {self._group!a}, not {hello.group[:64]!a}",
+                "check the addresses of the members",
+            )
+        if len(self._threads) >= READER_LINKS_MAX:
+            return Error(
+                NIL_ID,
+                int(ErrorCode.OVERLOADED),
+                f"{READER_LINKS_MAX} readers are here already",
+                "ask another member, or later",
+                retryable=True,
+            )
+        return None
+
+    def _take_over(self, link: Link) -> None:
+        address = link.address
+        sock = link.release("it is a reader's, and goes on beside the loop")
+        session = ReaderSession(self._desk, link.connection, sock, HANDLERS)
+        welcome = Welcome(self._group, self._driver.raft.member_id)
+        self._last_number += 1
+
+        def serve() -> None:
+            session.serve(welcome)
+            self._loop.call_soon_threadsafe(self._threads.pop, session, None)
+
+        thread = threading.Thread(target=serve, name=f"reader-{self._last_number}", daemon=True)
+        self._threads[session] = thread
+        log.info("a reader at %s", address)
+        thread.start()

@@ -1,0 +1,130 @@
+"""One connection to one member, with a socket that blocks."""
+
+from __future__ import annotations
+
+import socket
+from collections import deque
+from typing import Self, TypeVar
+
+from rollq.base.errors import (
+    DialError,
+    ErrorCode,
+    RemoteError,
+    RollqError,
+    StateError,
+)
+from rollq.base.ids import MessageId
+from rollq.base.limits import DIAL_MS_MAX, READER_ANSWER_MS_MIN, READER_GREETING_MS
+from rollq.net.dialer import split_address
+from rollq.wire.compact import Message
+from rollq.wire.connection import Connection
+from rollq.wire.handshake import Side
+from rollq.wire.messages import Error, Welcome
+
+M = TypeVar("M")
+
+RECEIVE_BYTES = 512 * 1024
+
+
+class Channel:
+    """Says one thing, hears the answer. After any error but a `StateError` it is of no more use.
+
+    Attributes:
+        address: of the member.
+        welcome: what the member said first.
+    """
+
+    def __init__(self, address: str, hello: Message, timeout_s: float) -> None:
+        """Dial and be welcomed.
+
+        Raises:
+            DialError: UNREACHABLE; or what the member answered.
+        """
+        self.address = address
+        self._connection = Connection(Side.DIALER)
+        self._heard: deque[Message] = deque()
+        self._last_request = 0
+        try:
+            self._socket = socket.create_connection(split_address(address), DIAL_MS_MAX / 1000)
+        except OSError as error:
+            raise _unreachable(error.strerror or str(error)) from None
+        try:
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._socket.settimeout(min(timeout_s, READER_GREETING_MS / 1000))
+            self.say(hello)
+            self.welcome = self.hear(Welcome)
+            self._socket.settimeout(max(timeout_s, READER_ANSWER_MS_MIN / 1000))
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Hang up. Twice is no error."""
+        self._socket.close()
+
+    def new_request(self) -> MessageId:
+        """An id that no request had on this connection."""
+        self._last_request += 1
+        return self._last_request.to_bytes(16, "big")
+
+    def say(self, message: Message) -> None:
+        """Send one message."""
+        try:
+            self._socket.sendall(self._connection.send(message))
+        except OSError as error:
+            raise _gone(error) from None
+
+    def hear(self, kind: type[M]) -> M:
+        """The next message, which is of this kind.
+
+        Raises:
+            StateError: what the member answers instead; the channel can be used on.
+            DialError: DISCONNECTED, or TIMED_OUT if it says nothing.
+            RemoteError: it does not keep to the protocol.
+        """
+        while not self._heard:
+            self._receive()
+        message = self._heard.popleft()
+        if isinstance(message, kind):
+            return message
+        if isinstance(message, Error):
+            raise refusal(message)
+        raise RemoteError(
+            ErrorCode.UNKNOWN_MESSAGE, f"{type(message).__name__} where {kind.__name__} was due"
+        )
+
+    def _receive(self) -> None:
+        try:
+            data = self._socket.recv(RECEIVE_BYTES)
+        except TimeoutError:
+            raise DialError(ErrorCode.TIMED_OUT, "it does not answer") from None
+        except OSError as error:
+            raise _gone(error) from None
+        if not data:
+            raise DialError(ErrorCode.DISCONNECTED, "it hung up")
+        self._heard.extend(self._connection.receive_data(data))
+        if self._connection.error is not None and not self._heard:
+            raise self._connection.error
+
+
+def refusal(error: Error) -> RollqError:
+    """What a member answered, as an error of ours."""
+    try:
+        code = ErrorCode(error.code)
+    except ValueError:
+        code = ErrorCode.UNSUPPORTED_VERSION
+    return StateError(code, error.message, error.hint)
+
+
+def _unreachable(reason: str) -> DialError:
+    return DialError(ErrorCode.UNREACHABLE, reason, "check the address, and that the member runs")
+
+
+def _gone(error: OSError) -> DialError:
+    return DialError(ErrorCode.DISCONNECTED, f"the connection broke: {error.strerror or error}")

@@ -1,0 +1,239 @@
+"""A reader of one group: asks any of its members, and goes on at another when one is lost."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Self, TypeVar
+
+from rollq.base.errors import (
+    DeadlineError,
+    DialError,
+    ErrorCode,
+    LocalError,
+    RollqError,
+    StateError,
+)
+from rollq.base.limits import READER_AGAIN_MS
+from rollq.roles.reader.channel import Channel
+from rollq.roles.reader.models import Piece, Span
+from rollq.wire.compression import ZSTD, inflate
+from rollq.wire.reader_messages import (
+    FORMS,
+    Cut,
+    HelloReader,
+    PieceChunk,
+    PiecesAsk,
+    SpanAsk,
+    SpanTold,
+)
+
+T = TypeVar("T")
+
+# Another member may do better: it has applied more, is whole, or keeps more.
+ELSEWHERE = frozenset(
+    (ErrorCode.NOT_READY, ErrorCode.OVERLOADED, ErrorCode.HISTORY_GONE, ErrorCode.NOT_LEADER)
+)
+
+
+class Reader:
+    """Reads the history of a group.
+
+    Args:
+        servers: Addresses of members, `host:port`, as a sequence or with commas between.
+        group: Which group they must be of; empty: whichever they are.
+        timeout_s: For how long members that cannot serve are asked again before an error is raised.
+        prefer: The address of the member to ask first; else the first is drawn.
+
+    Used by one thread at a time.
+    """
+
+    def __init__(
+        self,
+        servers: str | Sequence[str],
+        *,
+        group: str = "",
+        timeout_s: float = 30.0,
+        prefer: str = "",
+    ) -> None:
+        self._addresses = _addresses(servers, prefer)
+        self._group = group
+        self._timeout_s = timeout_s
+        self._channel: Channel | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Hang up. Twice is no error, and what is asked afterwards is asked anew."""
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            channel.close()
+
+    def span(self, *, fresh: bool = False) -> Span:
+        """How far the history goes, as one member sees it.
+
+        Args:
+            fresh: It has applied everything that was committed when this was called.
+
+        Raises:
+            DialError: nobody answers; it names every address.
+        """
+        return self.ask(lambda channel: self._span(channel, SpanAsk(channel.new_request(), fresh)))
+
+    def cuts(self, first: int, last: int) -> list[Cut]:
+        """The sealed parts of a range at one member, in order: reading is cheapest along these.
+        What is not sealed yet is in none of them."""
+
+        def ask(channel: Channel) -> list[Cut]:
+            channel.say(SpanAsk(channel.new_request(), first=first, last=last))
+            return list(channel.hear(SpanTold).cuts)
+
+        return self.ask(ask)
+
+    def pieces(self, first: int, last: int, *, forms: Sequence[str] = FORMS) -> Iterator[Piece]:
+        """The history of all log indexes from `first` to `last`, in order, each once.
+
+        Args:
+            first: The first index.
+            last: The last one, which the group has applied (`span`).
+            forms: What is understood; "lines" and "events" always are.
+
+        Raises:
+            StateError: HISTORY_GONE if no member has it any more.
+            DialError: no member answers.
+            DeadlineError: members answer, and none can serve.
+        """
+        trial = _Trial(self._addresses, self._timeout_s)
+        while first <= last:
+            # Nobody else may use it meanwhile, nor afterwards if this is left in the middle.
+            channel = self._connect(trial)
+            try:
+                for piece in _stream(channel, first, last, tuple(forms)):
+                    trial.succeeded()
+                    first = piece.last + 1
+                    yield piece
+            except RollqError as error:
+                channel.close()
+                self._failed(trial, channel.address, error)
+            except BaseException:
+                channel.close()
+                raise
+            else:
+                self.close()
+                self._channel = channel
+
+    def ask(self, question: Callable[[Channel], T]) -> T:
+        """Have a question answered by a member; by another if one cannot. It is asked again after
+        a failure, so it must not change anything."""
+        trial = _Trial(self._addresses, self._timeout_s)
+        while True:
+            channel = self._connect(trial)
+            try:
+                answer = question(channel)
+            except RollqError as error:
+                channel.close()
+                self._failed(trial, channel.address, error)
+            else:
+                self._channel = channel
+                return answer
+
+    def _span(self, channel: Channel, ask: SpanAsk) -> Span:
+        channel.say(ask)
+        told = channel.hear(SpanTold)
+        return Span(channel.welcome.group, told.floor, told.applied)
+
+    def _connect(self, trial: _Trial) -> Channel:
+        """The channel that is open, or another: of the first member that answers."""
+        channel, self._channel = self._channel, None
+        while channel is None:
+            address = self._addresses[0]
+            try:
+                channel = Channel(address, HelloReader(self._group), self._timeout_s)
+            except RollqError as error:
+                self._failed(trial, address, error)
+        return channel
+
+    def _failed(self, trial: _Trial, address: str, error: RollqError) -> None:
+        """Go on with the next member, unless there is no sense in it."""
+        if isinstance(error, StateError) and error.code not in ELSEWHERE:
+            raise error
+        trial.failed(address, error)
+        if self._addresses[0] == address:
+            self._addresses.append(self._addresses.pop(0))
+
+
+class _Trial:
+    """How long to go on asking: until all members have failed and the time is over."""
+
+    def __init__(self, addresses: list[str], timeout_s: float) -> None:
+        self._count = len(addresses)
+        self._timeout_s = timeout_s
+        self._errors: dict[str, RollqError] = {}
+        self._deadline = time.monotonic() + timeout_s
+
+    def succeeded(self) -> None:
+        """Something came."""
+        self._errors.clear()
+        self._deadline = time.monotonic() + self._timeout_s
+
+    def failed(self, address: str, error: RollqError) -> None:
+        """One member could not; returns when the next may be asked, or raises what all said."""
+        self._errors.pop(address, None)
+        self._errors[address] = error
+        if len(self._errors) < self._count:
+            return
+        errors = list(self._errors.values())
+        gone = next((one for one in errors if one.code is ErrorCode.HISTORY_GONE), None)
+        is_hopeless = all(
+            one.code in (ErrorCode.HISTORY_GONE, ErrorCode.UNREACHABLE) for one in errors
+        )
+        if is_hopeless or time.monotonic() >= self._deadline:
+            raise gone or self._all_failed(errors)
+        time.sleep(READER_AGAIN_MS / 1000)
+
+    def _all_failed(self, errors: list[RollqError]) -> RollqError:
+        reasons = "; ".join(f"{address}: {one}" for address, one in self._errors.items())
+        if all(isinstance(one, DialError) for one in errors):
+            return DialError(
+                ErrorCode.UNREACHABLE,
+                f"no member answers ({reasons})",
+                "check the addresses, and that the members run",
+            )
+        return DeadlineError(
+            ErrorCode.TIMED_OUT,
+            f"no member could serve within {self._timeout_s:g} s ({reasons})",
+            "see `rollq cluster`, or give it more time",
+        )
+
+
+def _addresses(servers: str | Sequence[str], prefer: str) -> list[str]:
+    listed = servers.split(",") if isinstance(servers, str) else list(servers)
+    addresses = list(dict.fromkeys(one.strip() for one in listed if one.strip()))
+    if not addresses:
+        raise LocalError(ErrorCode.BAD_ADDRESS, "no member is named", "give one host:port or more")
+    random.shuffle(addresses)
+    if prefer:
+        addresses = [prefer, *(one for one in addresses if one != prefer)]
+    return addresses
+
+
+def _stream(channel: Channel, first: int, last: int, forms: tuple[str, ...]) -> Iterator[Piece]:
+    """What one member sends of a range."""
+    channel.say(PiecesAsk(channel.new_request(), first, last, forms))
+    while first <= last:
+        chunk = channel.hear(PieceChunk)
+        chunks = [chunk.data]
+        size = len(chunk.data)
+        while size < chunk.size_bytes:
+            chunks.append(channel.hear(PieceChunk).data)
+            size += len(chunks[-1])
+        data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        yield Piece(
+            chunk.first, chunk.last, chunk.form, inflate(data, ZSTD) if chunk.packed else data
+        )
+        first = chunk.last + 1

@@ -1,0 +1,263 @@
+"""Readers of the history: real members, followers too, and members that die in the middle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from rollq.base.errors import DeadlineError, DialError, ErrorCode, LocalError, StateError
+from rollq.base.limits import READER_LINKS_MAX
+from rollq.history.segments import Segments, index_of
+from rollq.roles.reader.channel import Channel
+from rollq.roles.reader.models import EVENTS, LINES, Piece
+from rollq.roles.reader.reader import Reader
+from rollq.store.real_disk import RealDisk
+from rollq.wire.compact import Message
+from rollq.wire.messages import Error
+from rollq.wire.reader_messages import HelloReader, PieceChunk, PiecesAsk, SpanAsk, SpanTold
+from tests.integration.fake_reading import FakeReading
+from tests.integration.procs import MemberProcess, Members, until
+from tests.integration.small_grid import free_ports
+from tests.integration.talk import accepted, find_leader, hang_up_all
+
+
+@pytest.fixture(autouse=True)
+def _hang_up() -> Iterator[None]:
+    yield
+    hang_up_all()
+
+
+def _all(pieces: Iterable[Piece], first: int, last: int) -> list[bytes]:
+    """The lines of pieces that are whole and follow each other."""
+    lines: list[bytes] = []
+    at = first
+    for piece in pieces:
+        assert piece.first == at
+        text = piece.lines()
+        assert text.endswith(b"\n") or not text
+        found = text.split(b"\n")[:-1]
+        assert all(piece.first <= index_of(line) <= piece.last for line in found)
+        lines += found
+        at = piece.last + 1
+    assert at == last + 1
+    return lines
+
+
+def _on_disk(state: Path, first: int, last: int) -> list[bytes]:
+    disk = RealDisk(state)
+    try:
+        return list(Segments(disk).read(first, last))
+    finally:
+        disk.close()
+
+
+def test_what_is_sealed_and_what_is_not_is_read_as_it_is_sealed_later(tmp_path: Path) -> None:
+    member = MemberProcess(tmp_path / "m").start()
+    _, talker = find_leader([member.address])
+    accepted(talker, range(1, 300))
+    member.stop()  # seals
+    member.start()
+    _, talker = find_leader([member.address])
+    accepted(talker, range(300, 600))
+    with Reader(member.address) as reader:
+        span = reader.span(fresh=True)
+        assert (span.group, span.floor) == ("default", 0)
+        pieces = list(reader.pieces(1, span.applied))
+        assert {piece.form for piece in pieces} == {LINES, EVENTS}
+        lines = _all(pieces, 1, span.applied)
+        for first, last in ((1, 1), (2, span.applied - 1), (span.applied, span.applied)):
+            assert _all(reader.pieces(first, last), first, last) == [
+                line for line in lines if first <= index_of(line) <= last
+            ]
+        [cut] = reader.cuts(1, span.applied)
+        assert cut.first == 1
+        assert reader.cuts(cut.last + 1, span.applied) == []
+    assert member.stop() == 0
+    assert lines == _on_disk(member.state, 1, span.applied)
+    assert sum(b'"enqueue"' in line for line in lines) == 599
+
+
+def test_every_member_serves_the_same_and_a_follower_is_as_fresh_as_the_leader(
+    tmp_path: Path,
+) -> None:
+    with Members(tmp_path, 3) as members:
+        _, talker = find_leader(members.addresses)
+        accepted(talker, range(1, 50))
+        with Reader(members.addresses) as reader:
+            last = reader.span(fresh=True).applied
+        texts: list[list[bytes]] = []
+        for address in members.addresses:
+            with Reader(address) as reader:
+                accepted(talker, [1_000 + len(texts)])
+                assert reader.span(fresh=True).applied > last
+                texts.append(_all(reader.pieces(1, last), 1, last))
+        assert texts[0] == texts[1] == texts[2]
+        assert sum(b'"enqueue"' in line for line in texts[0]) == 49
+
+
+def test_a_reader_goes_on_at_another_member_when_its_own_is_killed(tmp_path: Path) -> None:
+    with Members(tmp_path, 3) as members:
+        leader, talker = find_leader(members.addresses)
+        for number in range(1, 40):
+            accepted(talker, [number])
+        follower = next(one for one in members.all if one.address != leader)
+        with Reader(members.addresses, prefer=follower.address) as reader:
+            last = reader.span(fresh=True).applied
+            expected = _all(reader.pieces(1, last), 1, last)
+            follower.kill()
+            assert _all(reader.pieces(1, last), 1, last) == expected
+            assert reader.span().applied >= last
+
+
+def _chunk(ask: Message, first: int, last: int, data: bytes = b"{}\n", size: int = 3) -> Message:
+    assert isinstance(ask, PiecesAsk)
+    return PieceChunk(ask.request_id, first, last, LINES, size, 0, data)
+
+
+def test_a_piece_that_was_cut_off_in_the_middle_comes_whole_from_the_next_member() -> None:
+    def cut(ask: Message) -> Iterator[Message | None]:
+        yield _chunk(ask, 1, 3, b"one")
+        yield _chunk(ask, 4, 6, b"tw")
+        yield None
+
+    def whole(ask: Message) -> Iterator[Message | None]:
+        assert isinstance(ask, PiecesAsk)
+        for first in range(ask.first, ask.last + 1, 3):
+            yield _chunk(ask, first, first + 2, b"%3d" % first)
+
+    with (
+        FakeReading(cut) as bad,
+        FakeReading(whole) as good,
+        Reader([bad.address, good.address], prefer=bad.address) as reader,
+    ):
+        pieces = [(one.first, one.last, one.data) for one in reader.pieces(1, 9)]
+    assert pieces == [(1, 3, b"one"), (4, 6, b"  4"), (7, 9, b"  7")]
+    assert [one.first for one in good.heard if isinstance(one, PiecesAsk)] == [4]
+
+
+def test_one_that_leaves_in_the_middle_asks_on_a_new_connection() -> None:
+    def script(ask: Message) -> Iterator[Message | None]:
+        if isinstance(ask, SpanAsk):
+            yield SpanTold(ask.request_id, 0, 9)
+        else:
+            yield _chunk(ask, 1, 3)
+            yield _chunk(ask, 4, 9)
+
+    with FakeReading(script) as member, Reader(member.address) as reader:
+        pieces = reader.pieces(1, 9)
+        assert next(pieces).last == 3
+        pieces.close()  # type: ignore[attr-defined]
+        assert reader.span().applied == 9
+        assert sum(isinstance(one, HelloReader) for one in member.heard) == 2
+
+
+def test_members_that_are_behind_are_asked_again_until_one_has_it(tmp_path: Path) -> None:
+    asked = 0
+
+    def behind(ask: Message) -> Iterator[Message | None]:
+        nonlocal asked
+        assert isinstance(ask, PiecesAsk)
+        asked += 1
+        if asked < 3:
+            yield Error(ask.request_id, ErrorCode.NOT_READY, "not applied", "", True)
+        else:
+            yield _chunk(ask, ask.first, ask.last)
+
+    with FakeReading(behind) as member, Reader(member.address) as reader:
+        assert [piece.last for piece in reader.pieces(5, 9)] == [9]
+
+
+def test_what_is_not_applied_yet_is_waited_for_and_then_told(tmp_path: Path) -> None:
+    member = MemberProcess(tmp_path / "m").start()
+    try:
+        _, talker = find_leader([member.address])
+        accepted(talker, range(1, 5))
+        with Reader(member.address, timeout_s=0.1) as reader:
+            last = reader.span().applied
+            with pytest.raises(DeadlineError) as caught:
+                list(reader.pieces(1, last + 100))
+        assert f"index {last + 100} is not applied here" in caught.value.message
+    finally:
+        member.kill()
+
+
+def test_history_that_is_gone_is_told_with_what_is_left(tmp_path: Path) -> None:
+    member = MemberProcess(tmp_path / "m").start()
+    for begin in (1, 50):
+        _, talker = find_leader([member.address])
+        accepted(talker, range(begin, begin + 40))
+        member.stop()
+        if begin == 1:
+            disk = RealDisk(member.state)
+            segments = Segments(disk)
+            floor = segments.covered_to()
+            segments.forget(floor)
+            disk.close()
+        member.start()
+    try:
+        with Reader(member.address) as reader:
+            span = reader.span()
+            assert span.floor == floor
+            with pytest.raises(StateError) as caught:
+                list(reader.pieces(1, span.applied))
+            assert caught.value.code is ErrorCode.HISTORY_GONE
+            assert f"begin at {floor + 1}" in caught.value.hint
+            assert _all(reader.pieces(floor + 1, span.applied), floor + 1, span.applied)
+    finally:
+        member.kill()
+
+
+def test_a_damaged_segment_is_not_served(tmp_path: Path) -> None:
+    member = MemberProcess(tmp_path / "m").start()
+    _, talker = find_leader([member.address])
+    accepted(talker, range(1, 40))
+    member.stop()
+    [path] = (member.state / "history").glob("*.jsonl")
+    path.write_bytes(path.read_bytes().replace(b'"enqueue"', b'"enqueux"', 1))
+    member.start()
+    try:
+        with Reader(member.address, timeout_s=0.1) as reader, pytest.raises(DeadlineError) as told:
+            list(reader.pieces(1, 2))
+        assert "damaged" in told.value.message or "missing" in told.value.message
+    finally:
+        member.kill()
+
+
+def test_nobody_there_names_all_and_another_group_is_refused(tmp_path: Path) -> None:
+    first, second = (f"127.0.0.1:{port}" for port in free_ports(2))
+    with pytest.raises(DialError) as caught, Reader(f"{first}, {second}") as reader:
+        reader.span()
+    assert first in caught.value.message
+    assert second in caught.value.message
+    with pytest.raises(LocalError):
+        Reader(" , ")
+    member = MemberProcess(tmp_path / "m").start()
+    try:
+        with pytest.raises(StateError) as refused, Reader(member.address, group="x") as reader:
+            reader.span()
+        assert refused.value.code is ErrorCode.BAD_HANDSHAKE
+    finally:
+        member.kill()
+
+
+def test_readers_are_bounded_and_a_member_stops_with_all_of_them(tmp_path: Path) -> None:
+    member = MemberProcess(tmp_path / "m").start()
+    channels = [Channel(member.address, HelloReader(), 20) for _ in range(READER_LINKS_MAX)]
+    with pytest.raises(StateError) as caught:
+        Channel(member.address, HelloReader(), 20)
+    assert caught.value.code is ErrorCode.OVERLOADED
+    channels.pop().close()
+
+    def is_taken() -> bool:
+        try:
+            channels.append(Channel(member.address, HelloReader(), 20))
+        except StateError:
+            return False
+        return True
+
+    until(is_taken)
+    assert member.stop() == 0
+    for channel in channels:
+        channel.close()
