@@ -6,12 +6,13 @@ tasks. Only what is made here and pickles well crosses over.
 
 from __future__ import annotations
 
-from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from rollq.spark.schemas import ddl
 from rollq.spark.source.batch import EventsReader
 from rollq.spark.source.options import read_options
+from rollq.spark.source.stream import EventStream
 
 
 class DefaultSource(DataSource):
@@ -29,3 +30,7 @@ class DefaultSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch read."""
         return EventsReader(schema, read_options(self.options, is_stream=False))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """A streaming read."""
+        return EventStream(schema, read_options(self.options, is_stream=True))

@@ -51,11 +51,17 @@ class Folder:
     def __init__(self, origin: Origin) -> None:
         self._group = origin.group
         self._files: _Files = _Remote(origin.path) if "://" in origin.path else _Local(origin.path)
-        self._listed: tuple[list[Segment], int] | None = None
+        self._listed: list[Segment] = []
 
     def extent(self) -> Extent:
-        """From the floor, or the first segment if that is later, to the first gap."""
-        listed, floor = self._look()
+        """From the floor, or the first segment if that is later, to the last segment."""
+        sizes = self._files.sizes()
+        listed = self._listed = sorted(
+            Segment(*ends, name, size)
+            for name, size in sizes.items()
+            if (ends := segments.range_of(name)) is not None
+        )
+        floor = max((segments.floor_of(name) for name in sizes), default=0)
         if not listed:
             return Extent(self._group, floor + 1, floor + 1)
         first = max(floor + 1, listed[0].first)
@@ -64,7 +70,7 @@ class Folder:
     def gaps(self, first: int, last: int) -> list[tuple[int, int]]:
         """What no file covers."""
         found = []
-        for segment in self._look()[0]:
+        for segment in self._listed:
             if segment.first > first and first <= last:
                 found.append((first, min(segment.first - 1, last)))
             first = max(first, segment.last + 1)
@@ -74,7 +80,7 @@ class Folder:
 
     def slices(self, number: int, first: int, last: int, count: int) -> list[Slice]:
         """By bytes: a range of indexes says little about how many rows it holds."""
-        listed = [each for each in self._look()[0] if each.last >= first and each.first <= last]
+        listed = [each for each in self._listed if each.last >= first and each.first <= last]
         share = max(sum(each.size for each in listed) // count, 1)
         slices: list[Slice] = []
         pieces: list[Piece] = []
@@ -110,18 +116,8 @@ class Folder:
                 raise _damaged(piece.name, str(error)) from error
             yield keep(table, within, parsed)
 
-    def _look(self) -> tuple[list[Segment], int]:
-        """The segments in order, and the floor. Looked up once: a plan is about one moment."""
-        if self._listed is None:
-            sizes = self._files.sizes()
-            found = [
-                Segment(*ends, name, size)
-                for name, size in sizes.items()
-                if (ends := segments.range_of(name)) is not None
-            ]
-            floor = max((segments.floor_of(name) for name in sizes), default=0)
-            self._listed = sorted(found), floor
-        return self._listed
+    def hold(self, name: str, index: int) -> None:
+        """Nobody takes anything away here on our account."""
 
     def _lines(self, piece: Piece) -> bytes:
         if piece.start == 0 and piece.end == piece.size:

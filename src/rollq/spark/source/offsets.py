@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from rollq.base.errors import ErrorCode, LocalError
@@ -32,6 +32,19 @@ def resolve(option: str, wanted: Offsets, extents: Sequence[Extent]) -> dict[str
     return {
         extent.group: _at(_NUMBERED.get(wanted[extent.group], wanted[extent.group]), extent)
         for extent in extents
+    }
+
+
+def share(begins: Mapping[str, int], ends: Mapping[str, int], most: int) -> dict[str, int]:
+    """Ends that are at most so many indexes away in all, each group by how much it has to give;
+    some of every group, so that none starves."""
+    waiting = {group: max(end - begins.get(group, 0), 0) for group, end in ends.items()}
+    total = sum(waiting.values())
+    if total <= most:
+        return dict(ends)
+    return {
+        group: end - waiting[group] + min(waiting[group], max(most * waiting[group] // total, 1))
+        for group, end in ends.items()
     }
 
 

@@ -36,7 +36,7 @@ class Place(Protocol):
     """A group's history: with its members, or in a folder. It is made anew in every task."""
 
     def extent(self) -> Extent:
-        """What there is now."""
+        """What there is now; what follows is about this moment."""
 
     def gaps(self, first: int, last: int) -> list[tuple[int, int]]:
         """Ranges within these indexes that should be there and are not."""
@@ -46,6 +46,9 @@ class Place(Protocol):
 
     def tables(self, wanted: Slice, columns: Sequence[Column]) -> Iterator[Any]:
         """The rows of a slice as Arrow tables, in order, each row once."""
+
+    def hold(self, name: str, index: int) -> None:
+        """A reader of this name wants everything from `index` on to be kept."""
 
 
 def lost(group: str, first: int, last: int) -> StateError:

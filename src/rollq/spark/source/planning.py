@@ -1,0 +1,55 @@
+"""What batch and streaming reads share: which slices to read, and how a slice becomes rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from rollq.base.errors import ErrorCode, LocalError
+from rollq.spark import arrow
+from rollq.spark.schemas import Column, columns_of
+from rollq.spark.source.conditions import index_range, keep
+from rollq.spark.source.folder import Folder
+from rollq.spark.source.options import ReadOptions
+from rollq.spark.source.places import Extent, Place, Slice, lost
+
+SLICES_PER_CORE: Final = 2  # so that one that is slow does not keep the others waiting
+
+
+def place_of(options: ReadOptions, number: int) -> Place:
+    """Where one of the groups is read."""
+    origin = options.origins[number]
+    if origin.path:
+        return Folder(origin)
+    raise LocalError(ErrorCode.BAD_OPTIONS, "servers cannot be read yet", "give a path")
+
+
+def plan(
+    options: ReadOptions, number: int, place: Place, there: Extent, asked: Extent
+) -> list[Slice]:
+    """Slices of what is asked for.
+
+    Raises:
+        StateError: some of it is gone, and that matters.
+    """
+    if options.fail_on_data_loss and asked.first < min(there.first, asked.end):
+        raise lost(asked.group, asked.first, min(there.first, asked.end) - 1)
+    first, last = index_range(
+        options.conditions, max(asked.first, there.first), min(asked.end, there.end) - 1
+    )
+    if first > last:
+        return []
+    gaps = place.gaps(first, last)
+    if gaps and options.fail_on_data_loss:
+        raise lost(asked.group, *gaps[0])
+    count = options.partitions_min or SLICES_PER_CORE * (os.cpu_count() or 1)
+    return place.slices(number, first, last, count)
+
+
+def rows(options: ReadOptions, columns: Sequence[Column], wanted: Slice) -> Iterator[Any]:
+    """The rows of a slice, in batches of the columns that Spark expects."""
+    tested = columns_of(options.table, [each.column for each in options.conditions])
+    needed = tuple(dict.fromkeys((*columns, *tested))) if options.conditions else tuple(columns)
+    for table in place_of(options, wanted.place).tables(wanted, needed):
+        yield from arrow.batches(keep(table, options.conditions, needed), columns)
