@@ -62,7 +62,7 @@ def test_what_is_sealed_and_what_is_not_is_read_as_it_is_sealed_later(tmp_path: 
     _, talker = find_leader([member.address])
     accepted(talker, range(300, 600))
     with Reader(member.address) as reader:
-        span = reader.span(fresh=True)
+        span = reader.span()
         assert (span.group, span.floor) == ("default", 0)
         pieces = list(reader.pieces(1, span.applied))
         assert {piece.form for piece in pieces} == {LINES, EVENTS}
@@ -86,12 +86,12 @@ def test_every_member_serves_the_same_and_a_follower_is_as_fresh_as_the_leader(
         _, talker = find_leader(members.addresses)
         accepted(talker, range(1, 50))
         with Reader(members.addresses) as reader:
-            last = reader.span(fresh=True).applied
+            last = reader.span().applied
         texts: list[list[bytes]] = []
         for address in members.addresses:
             with Reader(address) as reader:
                 accepted(talker, [1_000 + len(texts)])
-                assert reader.span(fresh=True).applied > last
+                assert reader.span().applied > last
                 texts.append(_all(reader.pieces(1, last), 1, last))
         assert texts[0] == texts[1] == texts[2]
         assert sum(b'"enqueue"' in line for line in texts[0]) == 49
@@ -104,7 +104,7 @@ def test_a_reader_goes_on_at_another_member_when_its_own_is_killed(tmp_path: Pat
             accepted(talker, [number])
         follower = next(one for one in members.all if one.address != leader)
         with Reader(members.addresses, prefer=follower.address) as reader:
-            last = reader.span(fresh=True).applied
+            last = reader.span().applied
             expected = _all(reader.pieces(1, last), 1, last)
             follower.kill()
             assert _all(reader.pieces(1, last), 1, last) == expected

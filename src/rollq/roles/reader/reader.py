@@ -74,11 +74,12 @@ class Reader:
         if channel is not None:
             channel.close()
 
-    def span(self, *, fresh: bool = False) -> Span:
+    def span(self, *, fresh: bool = True) -> Span:
         """How far the history goes, as one member sees it.
 
         Args:
-            fresh: It has applied everything that was committed when this was called.
+            fresh: It has applied everything that was committed when this was called. Else it may
+                lag, and one that has just been started has applied nothing yet.
 
         Raises:
             DialError: nobody answers; it names every address.
