@@ -92,7 +92,7 @@ def test_the_page_says_which_data_it_shows() -> None:
     assert f"{report.total('submitted'):,} jobs were submitted" in said
     for title in (
         *("Throughput", "Time in the queue", "Time of running", "Depth", "Utilisation of workers"),
-        *("Attempts that ran again", "Dead letters", "Slowest programs", "The life of a job"),
+        *("Attempts that came to nothing", "Dead letters", "Slowest programs", "The life of a job"),
     ):
         assert title in said
     for figure in ("worker down", "attempts used up", "waited too long", "5.17 min", samples.JOB):

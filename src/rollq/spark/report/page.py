@@ -23,7 +23,7 @@ def page_of(report: Report) -> str:
     """The whole page as one text."""
     groups = ", ".join(dict.fromkeys(span.group for span in report.spans if span.group))
     title = f"rollq report{': ' if groups else ''}{groups}"
-    frame = Frame(report.first_ms, max(report.last_ms, report.first_ms + 1))
+    frame = _frame(report)
     body = tag(
         "main",
         _head(report, title),
@@ -48,6 +48,13 @@ def page_of(report: Report) -> str:
         tag("style", Markup(STYLE)),
     )
     return "<!doctype html>\n" + tag("html", head, tag("body", body), lang="en") + "\n"
+
+
+def _frame(report: Report) -> Frame:
+    """From the begin of the first slot to the end of the last."""
+    if not report.slots:
+        return Frame(report.first_ms, report.first_ms + 1)
+    return Frame(report.slots[0].start_ms, report.slots[-1].start_ms + report.slot_ms)
 
 
 def _head(report: Report, title: str) -> Markup:
@@ -233,9 +240,10 @@ def _depth(report: Report, frame: Frame) -> Markup:
         for one in report.depth
     )
     plot = levels(frame, report.depth_ms, starts, layers)
+    which = "at the end" if report.depth_ms <= scales.MINUTE else "the most"
     return _section(
         title,
-        f"Jobs that wait and jobs that run: the most, {scales.every(report.depth_ms)}.",
+        f"Jobs that wait and jobs that workers have: {which}, {scales.every(report.depth_ms)}.",
         join(
             legend(("wait", "waiting"), ("run", "running")),
             with_words(plot, frame, report.depth_ms, words),
@@ -256,12 +264,12 @@ def _utilisation(report: Report, frame: Frame) -> Markup:
 
 
 def _retries(report: Report) -> Markup:
-    title = "Attempts that ran again"
+    title = "Attempts that came to nothing"
     if not report.retries:
         return _section(title, "", _empty("Every attempt came to an end of its own."))
     return _section(
         title,
-        "By what ended the attempt before.",
+        "Lost, given back or tried again, by cause. The job ran again, or died.",
         bars(("cause", "attempts"), report.retries, "failed"),
     )
 

@@ -1,0 +1,1 @@
+"""Questions about what happened, put to the tables of the pipeline; answers as plain rows."""

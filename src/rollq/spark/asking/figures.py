@@ -1,0 +1,269 @@
+"""The figures of a report, asked from the tables of the pipeline. Spark adds up; what comes back is
+a few hundred plain rows, whatever the tables hold.
+
+A period of days is told by gold's hours. One that is over in minutes would be a single column:
+there the same figures are made from silver, in smaller pieces.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from rollq.spark.asking.busy import Busy
+from rollq.spark.asking.periods import Asked, Period
+from rollq.spark.asking.tales import stories
+from rollq.spark.report.model import (
+    CauseRow,
+    Depth,
+    ExecRow,
+    Percentiles,
+    Report,
+    Slot,
+    Span,
+)
+from rollq.spark.report.scales import HOUR, MINUTE
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EXECS_MAX: Final = 15
+EXECS_NAMED: Final = 3
+DEPTH_POINTS_MAX: Final = 240
+# Facts that are not about a job, or come long after its end, do not stretch the period.
+_ASIDE: Final = (
+    *("worker_up", "worker_down", "client_open", "confirm", "forget", "settings"),
+    *("queue_pause", "queue_resume", "cache_put", "cache_remove", "adopt", "purge"),
+)
+_AGAIN: Final = ("lease_lost", "worker_down", "nacked", "retried")
+
+
+def gather(
+    spark: SparkSession, *, source: str, made_ms: int, last_ms: int = 0, job_id: str = ""
+) -> Report:
+    """Everything for the page. The views of `queries.add_views` must be there.
+
+    Args:
+        spark: the session that has the views.
+        source: where the tables are, to be told on the page.
+        made_ms: now.
+        last_ms: only so much before the last fact; 0 means all.
+        job_id: the job whose life is told; else some that stand out are chosen.
+
+    Raises:
+        StateError: UNKNOWN_JOB if the tables do not know the job.
+    """
+    spans, period = _spans(spark, last_ms)
+    if period is None:
+        return Report(made_ms=made_ms, source=source, spans=spans)
+    asked = _Figures(spark, period)
+    busy = Busy(spark, period)
+    depth_ms, depth = asked.depth()
+    execs, execs_count = asked.execs()
+    wait, run = asked.percentiles()
+    moved, hits, misses = asked.bytes_moved()
+    return Report(
+        made_ms=made_ms,
+        source=source,
+        spans=spans,
+        first_ms=period.first_ms,
+        last_ms=period.last_ms,
+        slot_ms=period.slot_ms,
+        slots=asked.slots(),
+        wait=wait,
+        run=run,
+        depth_ms=depth_ms,
+        depth=depth,
+        heat=busy.heat(),
+        retries=asked.retries(),
+        dead=asked.dead(),
+        execs=execs,
+        execs_left_out=execs_count - len(execs),
+        stories=stories(spark, period.first_ms, period.last_ms, job_id, busy.worker_names()),
+        bytes_moved=moved,
+        cache_hit_bytes=hits,
+        cache_miss_bytes=misses,
+    )
+
+
+def _spans(spark: SparkSession, last_ms: int) -> tuple[list[Span], Period | None]:
+    aside = ", ".join(f"'{kind}'" for kind in _ASIDE)
+    rows = spark.sql(f"""
+        SELECT coalesce(_group, ''), min(_index), max(_index), count(*),
+               min(unix_millis(_ts)) FILTER (WHERE type NOT IN ({aside})),
+               max(unix_millis(_ts)) FILTER (WHERE type NOT IN ({aside}))
+        FROM events GROUP BY 1 ORDER BY 1
+    """).collect()
+    spans = [Span(*row[:4]) for row in rows]
+    known = [(row[4], row[5]) for row in rows if row[4] is not None]
+    if not known:
+        return spans, None
+    first, last = min(one for one, _ in known), max(one for _, one in known)
+    return spans, Period(max(first, last - last_ms) if last_ms else first, last)
+
+
+class _Figures(Asked):
+    """The questions about one period."""
+
+    def slots(self) -> list[Slot]:
+        """What happened, slot by slot."""
+        step = self.period.slot_ms
+        counts = self._fine_counts() if self.period.is_fine else self._gold_counts()
+        return [counts.get(start) or Slot(start) for start in self.period.starts(step)]
+
+    def _gold_counts(self) -> dict[int, Slot]:
+        """From gold. Of several hours the worst stands for all: percentiles do not add up."""
+        rows = self.rows(f"""
+            SELECT {self.slot("hour")}, sum(submitted), sum(succeeded), sum(failed), sum(dead),
+                   sum(cancelled), sum(retried),
+                   max(wait_ms_p50), max(wait_ms_p95), max(wait_ms_p99),
+                   max(run_ms_p50), max(run_ms_p95), max(run_ms_p99)
+            FROM hourly
+            WHERE dimension = 'all' AND {self.within("hour", HOUR)} GROUP BY 1
+        """)
+        return {row[0]: _slot(row[:7], _three(row[7:10]), _three(row[10:13])) for row in rows}
+
+    def _fine_counts(self) -> dict[int, Slot]:
+        facts = self.rows(f"""
+            SELECT {self.slot("_ts")},
+                   sum(CASE WHEN type IN ('enqueue', 'delay') THEN 1
+                            WHEN type = 'array_enqueue' THEN count ELSE 0 END),
+                   sum(if(type = 'ack' AND status = 0, 1, 0)),
+                   sum(if(type = 'ack' AND status = 1, 1, 0)),
+                   sum(if(type IN ('dlq', 'expire'), greatest(count, 1), 0)),
+                   sum(if(type = 'cancel' OR (type = 'ack' AND status = 2), greatest(count, 1), 0)),
+                   sum(if(type IN ('timeout_requeue', 'worker_down_requeue', 'nack_requeue',
+                                   'retry_requeue'), 1, 0))
+            FROM events WHERE {self.within("_ts")} GROUP BY 1
+        """)
+        waits = self._times("assigned_at", "wait_ms", "true")
+        runs = self._times("ended_at", "run_ms", "outcome IN ('ok', 'failed')")
+        return {row[0]: _slot(row, waits.get(row[0]), runs.get(row[0])) for row in facts}
+
+    def _times(self, moment: str, value: str, condition: str) -> dict[int, Percentiles | None]:
+        rows = self.rows(f"""
+            SELECT {self.slot(moment)}, percentile({value}, array(0.5D, 0.95D, 0.99D))
+            FROM attempts
+            WHERE {self.within(moment)} AND {value} IS NOT NULL AND {condition} GROUP BY 1
+        """)
+        return {row[0]: _three(row[1]) for row in rows}
+
+    def percentiles(self) -> tuple[Percentiles | None, Percentiles | None]:
+        """Of the whole period: time in the queue, and time of running."""
+        ((wait, run),) = self.rows(f"""
+            SELECT approx_percentile(wait_ms, array(0.5D, 0.95D, 0.99D), 10000)
+                       FILTER (WHERE {self.within("assigned_at")}),
+                   approx_percentile(run_ms, array(0.5D, 0.95D, 0.99D), 10000)
+                       FILTER (WHERE {self.within("ended_at")} AND outcome IN ('ok', 'failed'))
+            FROM attempts
+        """)
+        return _three(wait), _three(run)
+
+    def depth(self) -> tuple[int, list[Depth]]:
+        """How many waited and ran: the last of a piece, or the most of its minutes."""
+        length = self.period.last_ms - self.period.first_ms
+        if length < 30 * MINUTE:
+            return self.period.slot_ms, list(self._fine_depth())
+        minutes = max(1, -(-length // (MINUTE * DEPTH_POINTS_MAX)))
+        step = minutes * MINUTE
+        rows = self.rows(f"""
+            WITH minutes AS (
+                SELECT minute, sum(waiting) AS waiting, sum(running) AS running
+                FROM depth WHERE {self.within("minute", MINUTE)} GROUP BY minute)
+            SELECT {self.slot("minute", step)}, max(waiting), max(running) FROM minutes GROUP BY 1
+        """)
+        known = {row[0]: Depth(*row) for row in rows}
+        return step, [known.get(start) or Depth(start, 0, 0) for start in self.period.starts(step)]
+
+    def _fine_depth(self) -> Iterator[Depth]:
+        """From the moments at which somebody came or went, added up."""
+        rows = self.rows(f"""
+            WITH moves AS (
+                SELECT unix_millis(assigned_at) - coalesce(wait_ms, 0) AS at, 1 AS waits, 0 AS runs
+                FROM attempts
+                UNION ALL SELECT unix_millis(assigned_at), -1, 1 FROM attempts
+                UNION ALL SELECT unix_millis(ended_at), 0, -1 FROM attempts
+                    WHERE ended_at IS NOT NULL
+                UNION ALL SELECT unix_millis(submitted_at), 1, 0 FROM jobs
+                    WHERE first_assigned_at IS NULL
+                UNION ALL SELECT unix_millis(ended_at), -1, 0 FROM jobs
+                    WHERE first_assigned_at IS NULL AND ended_at IS NOT NULL)
+            SELECT {self.slot_of("at")}, sum(waits), sum(runs) FROM moves
+            WHERE at <= {self.period.last_ms} GROUP BY 1
+        """)
+        moves = {row[0]: (row[1], row[2]) for row in rows}
+        starts = self.period.starts(self.period.slot_ms)
+        waiting = sum(one for at, (one, _) in moves.items() if at < starts.start)
+        running = sum(one for at, (_, one) in moves.items() if at < starts.start)
+        for start in starts:
+            came, began = moves.get(start, (0, 0))
+            waiting, running = waiting + came, running + began
+            yield Depth(start, max(waiting, 0), max(running, 0))
+
+    def retries(self) -> list[CauseRow]:
+        """Attempts that came to nothing and were followed by another."""
+        outcomes = ", ".join(f"'{one}'" for one in _AGAIN)
+        return _causes(
+            self.rows(f"""
+                SELECT outcome, exec, count(*) FROM attempts
+                WHERE outcome IN ({outcomes}) AND {self.within("ended_at")} GROUP BY 1, 2
+            """)
+        )
+
+    def dead(self) -> list[CauseRow]:
+        """Jobs that died, by cause."""
+        return _causes(
+            self.rows(f"""
+                SELECT cause, exec, sum(jobs) FROM dead
+                WHERE {self.within("hour", HOUR)} GROUP BY 1, 2
+            """)
+        )
+
+    def execs(self) -> tuple[list[ExecRow], int]:
+        """The slowest programs, and how many there are."""
+        rows = self.rows(f"""
+            SELECT exec, jobs, run_ms_p50, run_ms_p95, run_ms_p99,
+                   wait_ms_p50, wait_ms_p95, wait_ms_p99, failed, dead, retried, count(*) OVER ()
+            FROM execs ORDER BY run_ms_p95 DESC NULLS LAST, exec LIMIT {EXECS_MAX}
+        """)
+        found = [
+            ExecRow(row[0] or "", row[1], _three(row[2:5]), _three(row[5:8]), *row[8:11])
+            for row in rows
+        ]
+        return found, rows[0][11] if rows else 0
+
+    def bytes_moved(self) -> tuple[int, int, int]:
+        """Of files: moved, taken from caches, fetched."""
+        ((moved, hits, misses),) = self.rows(f"""
+            SELECT sum(bytes_moved), sum(cache_hit_bytes), sum(cache_miss_bytes) FROM hourly
+            WHERE dimension = 'all' AND {self.within("hour", HOUR)}
+        """)
+        return int(moved or 0), int(hits or 0), int(misses or 0)
+
+
+def _slot(counts: Any, wait: Percentiles | None, run: Percentiles | None) -> Slot:
+    start, submitted, succeeded, failed, dead, cancelled, retried = map(int, counts)
+    return Slot(start, submitted, succeeded, failed, dead, cancelled, retried, wait, run)
+
+
+def _three(values: Any) -> Percentiles | None:
+    if values is None or any(one is None for one in values):
+        return None
+    return Percentiles(*map(float, values))
+
+
+def _causes(rows: Iterable[Any]) -> list[CauseRow]:
+    """Causes with their programs, the most frequent first."""
+    found: dict[str, list[tuple[str, int]]] = defaultdict(list)
+    for cause, exec_name, number in rows:
+        found[cause or "unknown"].append((exec_name or "", int(number)))
+    causes = [
+        CauseRow(
+            cause,
+            sum(number for _, number in execs),
+            tuple(sorted(execs, key=lambda one: (-one[1], one[0]))[:EXECS_NAMED]),
+        )
+        for cause, execs in found.items()
+    ]
+    return sorted(causes, key=lambda one: (-one.count, one.cause))

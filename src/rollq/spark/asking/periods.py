@@ -1,0 +1,60 @@
+"""A period of time, and how it is asked about in SQL: what all questions of a report share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rollq.spark.report.scales import FINE_MS_MAX, slot_ms_for
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """What is looked at, cut into slots."""
+
+    first_ms: int
+    last_ms: int
+
+    @property
+    def slot_ms(self) -> int:
+        """How long a slot is."""
+        return slot_ms_for(self.last_ms - self.first_ms)
+
+    @property
+    def is_fine(self) -> bool:
+        """Whether gold's hours are too coarse."""
+        return self.last_ms - self.first_ms <= FINE_MS_MAX
+
+    def starts(self, step_ms: int) -> range:
+        """Where the slots begin."""
+        first = self.first_ms // step_ms * step_ms
+        return range(first, self.last_ms // step_ms * step_ms + 1, step_ms)
+
+
+class Asked:
+    """Asks the views of one session about one period."""
+
+    def __init__(self, spark: SparkSession, period: Period) -> None:
+        self.period = period
+        self._spark = spark
+
+    def rows(self, query: str) -> list[Any]:
+        return self._spark.sql(query).collect()
+
+    def within(self, column: str, size_ms: int = 1) -> str:
+        """Whether something that begins there, and lasts so long, is in the period."""
+        first = self.period.first_ms // size_ms * size_ms
+        return (
+            f"{column} BETWEEN timestamp_millis({first}) "
+            f"AND timestamp_millis({self.period.last_ms})"
+        )
+
+    def slot(self, column: str, step_ms: int = 0) -> str:
+        return self.slot_of(f"unix_millis({column})", step_ms)
+
+    def slot_of(self, value: str, step_ms: int = 0) -> str:
+        step = step_ms or self.period.slot_ms
+        return f"(({value}) - pmod(({value}), {step}L))"

@@ -1,0 +1,115 @@
+"""Questions in SQL over the tables of the pipeline: views by name, answers as plain rows, and
+errors that a person can act on."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from rollq.base.errors import ErrorCode, LocalError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# Each table has its own name and a short one.
+TABLES: Final = {
+    "bronze_events": "events",
+    "silver_jobs": "jobs",
+    "silver_attempts": "attempts",
+    "gold_hourly": "hourly",
+    "gold_dead": "dead",
+    "gold_depth": "depth",
+    "gold_utilisation": "utilisation",
+    "gold_execs": "execs",
+}
+_READING: Final = (
+    "select",
+    "with",
+    "from",
+    "values",
+    "table",
+    "show",
+    "describe",
+    "desc",
+    "explain",
+)
+_COMMENTS: Final = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
+_SPARKS_PLACE: Final = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)
+_NOT_FOUND: Final = "TABLE_OR_VIEW_NOT_FOUND"
+
+Load = Callable[[str], "DataFrame"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a query gave."""
+
+    columns: list[str]
+    rows: list[tuple[Any, ...]]
+    has_more: bool  # there were more rows than were wanted
+
+
+def add_views(spark: SparkSession, load: Load, text: str = "") -> None:
+    """Make the tables known under both of their names: those that a query names, else all of them,
+    since opening one takes a moment."""
+    words = set(re.findall(r"\w+", text.lower()))
+    named = [table for table, name in TABLES.items() if {table, name} & words]
+    for table in named or TABLES:
+        frame = load(table)
+        for name in (table, TABLES[table]):
+            frame.createOrReplaceTempView(name)
+
+
+def ask(spark: SparkSession, text: str, limit: int) -> Answer:
+    """The first rows of what a query gives.
+
+    Raises:
+        LocalError: BAD_OPTIONS if it is no query, or Spark refuses it; it says why.
+    """
+    from pyspark.errors import PySparkException
+
+    query = check_reads(text)
+    # Spark writes every mistake in a query to the terminal, with the stack of its own calls.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    try:
+        frame = spark.sql(query)
+        rows = [tuple(row) for row in frame.limit(limit + 1).collect()]
+    except PySparkException as error:
+        raise refused(error) from None
+    return Answer(frame.columns, rows[:limit], len(rows) > limit)
+
+
+def check_reads(text: str) -> str:
+    """The query without a last semicolon. Raises LocalError if it does anything but read."""
+    words = _COMMENTS.sub(" ", text).replace("(", " ").split()
+    if not words:
+        raise LocalError(ErrorCode.BAD_OPTIONS, "there is no query", f"tables: {names()}")
+    if words[0].lower().rstrip(";") not in _READING:
+        raise LocalError(
+            ErrorCode.BAD_OPTIONS,
+            f"a query reads, and {words[0].upper()} does not",
+            "begin with SELECT, WITH, SHOW TABLES or DESCRIBE",
+        )
+    return text.strip().rstrip(";")
+
+
+def refused(error: Any) -> LocalError:
+    """Spark's refusal without the names of its parts."""
+    condition = error.getCondition() or ""
+    if condition.startswith(_NOT_FOUND):
+        name = (error.getMessageParameters() or {}).get("relationName", "").replace("`", "")
+        return LocalError(ErrorCode.BAD_OPTIONS, f"there is no table {name}", f"tables: {names()}")
+    told = str(error).strip()
+    place = re.search(r"\bline (\d+),? pos(?:ition)? (\d+)", told)
+    told = _SPARKS_PLACE.sub("", told).removeprefix(f"[{condition}]").strip()
+    where = f" (line {place[1]}, column {int(place[2]) + 1})" if place else ""
+    hint = f"tables: {names()}; DESCRIBE jobs lists columns"
+    return LocalError(ErrorCode.BAD_OPTIONS, f"{' '.join(told.split())}{where}", hint)
+
+
+def names(tables: Iterable[str] = tuple(TABLES.values())) -> str:
+    """Names in a sentence."""
+    return ", ".join(tables)

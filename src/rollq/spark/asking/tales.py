@@ -1,0 +1,122 @@
+"""The lives of single jobs, for a report: which jobs stand out, and what happened to them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from rollq.base.errors import ErrorCode, StateError
+from rollq.spark.report.model import Attempt, Fact, Story
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_TELLING: Final = ("queue", "exec", "client_id", "attempt", "worker_id", "status", "exit_code")
+FACTS_MAX: Final = 400
+
+
+def stories(
+    spark: SparkSession, first_ms: int, last_ms: int, job_id: str, workers: dict[str, str]
+) -> list[Story]:
+    """The job that was asked for, or those of the period that stand out.
+
+    Raises:
+        StateError: UNKNOWN_JOB if the tables do not know the job.
+    """
+    chosen = {job_id: "asked for"} if job_id else _standing_out(spark, first_ms, last_ms)
+    if not chosen:
+        return []
+    places = ", ".join(f":j{n}" for n in range(len(chosen)))
+    ids = {f"j{n}": one for n, one in enumerate(chosen)}
+    jobs = {
+        row["job_id"]: row
+        for row in spark.sql(
+            f"""SELECT *, unix_millis(submitted_at) AS submitted_ms,
+                       unix_millis(ended_at) AS ended_ms
+                FROM jobs WHERE job_id IN ({places})""",
+            args=ids,
+        ).collect()
+    }
+    if job_id and job_id not in jobs:
+        raise StateError(
+            ErrorCode.UNKNOWN_JOB,
+            f"the tables do not know job {job_id}",
+            "they are as the last rollq pipeline run left them",
+        )
+    attempts = spark.sql(
+        f"""SELECT *, unix_millis(assigned_at) AS assigned_ms, unix_millis(ended_at) AS ended_ms
+            FROM attempts WHERE job_id IN ({places}) ORDER BY assigned_at, attempt""",
+        args=ids,
+    ).collect()
+    facts = spark.sql(
+        f"""SELECT *, unix_millis(_ts) AS at_ms FROM events WHERE job_id IN ({places})
+            ORDER BY _index, _ordinal LIMIT {FACTS_MAX}""",
+        args=ids,
+    ).collect()
+    return [
+        _story(
+            jobs[one],
+            why,
+            [_attempt(row, workers) for row in attempts if row["job_id"] == one],
+            [_fact(row, workers) for row in facts if row["job_id"] == one],
+        )
+        for one, why in chosen.items()
+        if one in jobs
+    ]
+
+
+def _standing_out(spark: SparkSession, first_ms: int, last_ms: int) -> dict[str, str]:
+    """Some jobs that an operator would open first, each with the reason."""
+    (row,) = spark.sql(f"""
+        SELECT max_by(job_id, struct(attempts, job_id)) FILTER (WHERE attempts > 1),
+               max_by(job_id, struct(ended_at, job_id)) FILTER (WHERE state = 'dead'),
+               max_by(job_id, struct(total_ms, job_id)) FILTER (WHERE state = 'done')
+        FROM jobs
+        WHERE submitted_at BETWEEN timestamp_millis({first_ms}) AND timestamp_millis({last_ms})
+    """).collect()
+    found: dict[str, str] = {}
+    for job_id, why in zip(row, ("most attempts", "the last that died", "slowest"), strict=True):
+        if job_id:
+            found.setdefault(job_id, why)
+    return found
+
+
+def _story(row: Any, why: str, attempts: list[Attempt], facts: list[Fact]) -> Story:
+    return Story(
+        job_id=row["job_id"],
+        why=why,
+        state=row["state"] or "",
+        exec_name=row["exec"] or "",
+        queue=row["queue"] or "",
+        client=row["client_id"] or "",
+        key=row["job_key"] or "",
+        submitted_ms=row["submitted_ms"],
+        ended_ms=row["ended_ms"],
+        detail=row["detail"] or "",
+        attempts=attempts,
+        facts=facts,
+    )
+
+
+def _attempt(row: Any, workers: dict[str, str]) -> Attempt:
+    assigned = row["assigned_ms"]
+    worker = row["worker_id"] or ""
+    return Attempt(
+        number=row["attempt"],
+        worker=workers.get(worker, worker[:8]),
+        ready_ms=assigned - (row["wait_ms"] or 0),
+        assigned_ms=assigned,
+        ended_ms=row["ended_ms"],
+        outcome=row["outcome"] or "running",
+    )
+
+
+def _fact(row: Any, workers: dict[str, str]) -> Fact:
+    """What a row of the history says beyond its type."""
+    said = []
+    for name in _TELLING:
+        value = row[name]
+        if value:
+            said.append(f"{name} {workers.get(value, value) if name == 'worker_id' else value}")
+    if row["detail"]:
+        said.append(row["detail"])
+    return Fact(row["at_ms"], f"{row['_index']}.{row['_ordinal']}", row["type"], ", ".join(said))
