@@ -117,6 +117,24 @@ def test_a_cut_upload_is_resumed(store: BlobStore, place: Place) -> None:
     again.close()
 
 
+def test_what_comes_can_be_read_before_it_is_whole(store: BlobStore) -> None:
+    with pytest.raises(StateError):
+        store.open_part(DIGEST, len(DATA))
+    with store.begin(DIGEST, len(DATA)) as incoming:
+        incoming.write(DATA[:4_000])
+        reader = store.open_part(DIGEST, len(DATA))
+        assert reader.size == len(DATA)
+        assert reader.read(3_990, 100) == DATA[3_990:4_000]
+        incoming.write(DATA[4_000:])
+        assert reader.read(3_990, 100) == DATA[3_990:4_090]
+        incoming.commit()
+        assert reader.read(5_000, 100) == DATA[5_000:5_100]
+    again = store.open_part(DIGEST, len(DATA))
+    assert again.read(3_990, 100) == DATA[3_990:4_090]
+    for one in (reader, reader, again):
+        one.close()
+
+
 def test_only_the_commit_was_lacking(store: BlobStore) -> None:
     with store.begin(DIGEST, len(DATA)) as incoming:
         incoming.write(DATA)

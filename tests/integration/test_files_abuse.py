@@ -14,7 +14,13 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from rollq.base.limits import BLOB_ASK_MAX, BLOB_BYTES_MAX, BLOB_CHUNK_BYTES_MAX
+from rollq.base.errors import ErrorCode
+from rollq.base.limits import (
+    BLOB_ASK_MAX,
+    BLOB_BYTES_MAX,
+    BLOB_CHUNK_BYTES_MAX,
+    BLOB_UPLOADS_MAX,
+)
 from rollq.roles.blobs.client import BlobClient
 from rollq.wire import messages as wire
 from rollq.wire.blob_messages import (
@@ -241,3 +247,22 @@ def test_one_that_stops_in_the_middle_leaves_room_for_others(member: MemberProce
         talker = dial(member)
         begin(talker, MIB, bytes([number]) * 32)
     assert serves(member)
+
+
+def test_those_that_stop_in_the_middle_give_way(member: MemberProcess) -> None:
+    """All places are taken by uploads that never go on, and more of them wait."""
+    links = [dial(member) for _ in range(BLOB_UPLOADS_MAX)]
+    for number, talker in enumerate(links):
+        begin(talker, MIB, bytes([100 + number]) * 32)
+    for number in range(BLOB_UPLOADS_MAX):
+        dial(member).say(BlobPut(bytes([150 + number]) * 32, MIB))
+    assert serves(member)
+    assert hear_stored(links[0]).error == ErrorCode.OVERLOADED
+
+
+def hear_stored(talker: Talker) -> BlobStored:
+    """The end of a put; before it the member may say that it is at it."""
+    while isinstance(said := talker.hear_any(), BlobMore):
+        pass
+    assert isinstance(said, BlobStored)
+    return said

@@ -236,6 +236,9 @@ BLOB_ASK_MAX: Final = 4_096  # digests in one message
 BLOB_ASKS_MAX: Final = 64  # of one link, not answered yet; beyond it nothing is read
 BLOB_ALIVE_MS: Final = 1_000  # a server that owes an answer says that it is at it
 BLOB_STALL_TICKS_MAX: Final = 30  # and after so many of these without a word, the peer is gone
+# An upload gives way to others that wait if for so many of these it brought less than that in each.
+BLOB_SLOW_TICKS_MAX: Final = 3
+BLOB_SLOW_BYTES: Final = 64 * 1024
 BLOB_READ_BYTES: Final = 512 * 1024  # read from disk at once, and what a transfer gets in its turn
 BLOB_THREADS: Final = 4  # for disk and digests, of one server or client
 
@@ -263,6 +266,8 @@ BLOB_FETCHES_MAX: Final = 4  # blobs that a member fetches at once
 BLOB_FETCH_AGAIN_MS: Final = 500  # after a failure; twice as long after the next
 BLOB_FETCH_AGAIN_MS_MAX: Final = 30_000
 BLOB_PEER_PATIENCE_MS: Final = 3_000  # for a member that does not answer; there are others
+BLOB_RELAYS_MAX: Final = 8  # uploads that are passed on as they come; others when they are whole
+BLOB_RELAY_SLOW_TICKS_MAX: Final = 2  # so long a member that takes less than a window is waited for
 BLOB_EVICT_EVERY_MS: Final = 60_000
 BLOB_SCRUB_EVERY_MS: Final = 1_000
 BLOB_SCRUB_BYTES: Final = 4 * 1024 * 1024  # read again at each step

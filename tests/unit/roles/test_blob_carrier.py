@@ -1,4 +1,4 @@
-"""What is done on threads for blobs: reading, packing, writing, resting."""
+"""What is done on threads for blobs: reading, packing, writing."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from rollq.base.digests import Digest
 from rollq.base.errors import DiskError, ErrorCode, LocalError, RemoteError
 from rollq.base.limits import BLOB_CHUNK_BYTES
 from rollq.roles.blobs.carrier import (
-    BREATH_S_MAX,
     Packer,
     as_rollq_error,
     read_chunks,
-    take_breath,
     write_chunks,
 )
 from rollq.roles.blobs.files import BytesSource
@@ -73,23 +71,6 @@ def test_a_packed_chunk_must_be_what_it_says(size: int) -> None:
     assert caught.value.code is ErrorCode.BAD_COMPRESSION
     with pytest.raises(RemoteError):
         write_chunks(Sink(), (BlobChunk(NAME, 0, b"garbage", 100),))
-
-
-def test_threads_rest_where_jobs_have_work_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = [0.0]
-    rests: list[float] = []
-
-    def work(seconds: float) -> str:
-        clock[0] += seconds
-        return "done"
-
-    monkeypatch.setattr("rollq.roles.blobs.carrier.time.monotonic", lambda: clock[0])
-    monkeypatch.setattr("rollq.roles.blobs.carrier.time.sleep", rests.append)
-    assert take_breath(lambda: False, lambda: work(0.01)) == "done"
-    assert rests == []
-    take_breath(lambda: True, lambda: work(0.01))
-    take_breath(lambda: True, lambda: work(10.0))
-    assert rests == [pytest.approx(0.02), BREATH_S_MAX]
 
 
 def test_errors_are_those_of_the_catalogue() -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-import time
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
@@ -22,6 +21,7 @@ from rollq.base.limits import BLOB_CHUNK_BYTES, BLOB_THREADS, BLOB_WINDOW_BYTES
 from rollq.net.link import Link
 from rollq.roles.blobs.client_machine import ClientMachine
 from rollq.roles.blobs.orders import AnyOrder, Commit, Read, Say, Write
+from rollq.roles.blobs.pace import Pace
 from rollq.roles.blobs.server_machine import ServerMachine
 from rollq.wire.blob_messages import BlobChunk
 from rollq.wire.compression import ZSTD, inflate, shrink
@@ -30,8 +30,6 @@ log = logging.getLogger("rollq.blobs")
 
 T = TypeVar("T")
 
-BREATH = 2  # how long a thread rests, by how long it worked, where jobs have work to do
-BREATH_S_MAX = 0.05
 FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 PACK_GAIN_MIN = 16  # a chunk is sent packed if that saves this part of it at least
 PACK_PAUSE_MAX = 64  # so many chunks are not tried after some that were not worth it
@@ -92,14 +90,15 @@ class Carrier:
         pool: Executor,
         *,
         packs: bool,
-        is_busy: Callable[[], bool] | None = None,
+        pace: Pace | None = None,
     ) -> None:
         self.link = link
         self.machine = machine
         self.things: dict[int, Source | Sink] = {}
         self._pool = pool
         self._packs = packs
-        self._is_busy = is_busy
+        self._pace = pace
+        self._moves = 0  # under way, on the pool
         self._packers: dict[int, Packer] = {}
         self._loop = asyncio.get_running_loop()
         self._working: dict[int, asyncio.Future[Any]] = {}
@@ -173,6 +172,9 @@ class Carrier:
         while self._pending:
             await asyncio.wait(list(self._pending))
 
+    def has_rest(self) -> None:
+        """Some of what was to be done on the pool is done."""
+
     def has_closed(self, number: int) -> None:
         """Nobody touches the blob for this transfer any more."""
 
@@ -184,11 +186,29 @@ class Carrier:
     def _move(
         self, number: int, digest: Digest, task: Callable[[], T], then: Callable[[T], None]
     ) -> None:
-        """Work that has to be done many times over."""
-        if self._is_busy is not None:
-            self.work(number, digest, partial(take_breath, self._is_busy, task), then)
-        else:
+        """Work that has to be done many times over: in its time, if jobs have work to do."""
+        pace = self._pace
+        if pace is None:
             self.work(number, digest, task, then)
+            return
+        step = partial(pace.step, task)
+        rest_s = pace.rest_s()
+        if rest_s:
+            self._loop.call_later(rest_s, self._move_now, number, digest, step, then)
+        else:
+            self._move_now(number, digest, step, then)
+
+    def _move_now(
+        self, number: int, digest: Digest, step: Callable[[], T], then: Callable[[T], None]
+    ) -> None:
+        if number in self.things:  # else it was given up meanwhile
+            self._moves += 1
+            self.work(number, digest, step, then)
+            self._working[number].add_done_callback(self._has_moved)
+
+    def _has_moved(self, _: asyncio.Future[Any]) -> None:
+        self._moves -= 1
+        self.has_rest()
 
     def _written(self, number: int, _: None) -> None:
         self.machine.written(number)
@@ -252,15 +272,6 @@ class Packer:
         self._skip = self._pause
         self._pause = min(2 * self._pause, PACK_PAUSE_MAX)
         return BlobChunk(digest, offset, data)
-
-
-def take_breath(is_busy: Callable[[], bool], task: Callable[[], T]) -> T:
-    """Do something, and then rest if others have work to do. On a thread."""
-    began = time.monotonic()
-    result = task()
-    if is_busy():
-        time.sleep(min(BREATH_S_MAX, BREATH * (time.monotonic() - began)))
-    return result
 
 
 def read_chunks(source: Source, order: Read, packer: Packer | None) -> list[BlobChunk]:

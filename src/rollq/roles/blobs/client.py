@@ -24,6 +24,8 @@ from rollq.base.limits import BLOB_ASK_MAX, BLOB_TRANSFERS_MAX
 from rollq.roles.blobs.carrier import Sink, Source, make_pool
 from rollq.roles.blobs.client_session import ClientSession, Progress, connect
 from rollq.roles.blobs.files import BytesSource, FileSink, FileSource
+from rollq.roles.blobs.growth import Growth
+from rollq.roles.blobs.pace import Pace
 from rollq.roles.blobs.server import Store
 from rollq.roles.redial import Redial
 from rollq.wire.blob_messages import CLIENT, MEMBER, MISSING
@@ -57,7 +59,7 @@ class BlobClient:
         who: As what we come: a client, a worker or a member.
         patience_s: How long nothing may move before a transfer is given up.
         pool: Threads to share with others; else it has its own.
-        is_busy: Whether there is work that must not wait; as for the server.
+        pace: How much of the machine it may take; as for the server.
     """
 
     def __init__(
@@ -68,7 +70,7 @@ class BlobClient:
         patience_s: float = PATIENCE_S,
         *,
         pool: ThreadPoolExecutor | None = None,
-        is_busy: Callable[[], bool] | None = None,
+        pace: Pace | None = None,
     ) -> None:
         self._redial = Redial(addresses, _Chance())
         self._group = group
@@ -77,7 +79,7 @@ class BlobClient:
         self._session: ClientSession | None = None
         self._dialling = asyncio.Lock()
         self._shared_pool = pool
-        self._is_busy = is_busy
+        self._pace = pace
         self._pool: ThreadPoolExecutor | None = None
         self._puts = asyncio.Semaphore(BLOB_TRANSFERS_MAX)
         self._gets = asyncio.Semaphore(BLOB_TRANSFERS_MAX)
@@ -145,8 +147,15 @@ class BlobClient:
         finally:
             await self._on_pool(opened.close)
 
-    async def give(self, digest: Digest, open_source: Callable[[], Source]) -> int:
-        """Give what has this digest; it is opened when its turn has come. Returns its size.
+    async def give(
+        self,
+        digest: Digest,
+        open_source: Callable[[], Source],
+        growth: Growth | None = None,
+        progress: Progress | None = None,
+    ) -> int:
+        """Give what has this digest; it is opened when its turn has come. Returns its size. What
+        is still coming in here is given as it grows, and is not known to be what it should be.
 
         Raises:
             RollqError: as `put`, and whatever opening it raises.
@@ -155,7 +164,8 @@ class BlobClient:
             source = await self._on_pool(open_source)
             try:
                 name = f"blob {digest_to_text(digest)}"
-                await self._upload(name, partial(_put, digest, source, None), lambda: True)
+                act = partial(_put, digest, source, progress, growth=growth)
+                await self._upload(name, act, lambda: growth is None)
                 return source.size
             finally:
                 await self._on_pool(source.close)
@@ -255,7 +265,7 @@ class BlobClient:
                         self._group,
                         self._who,
                         self._threads(),
-                        self._is_busy,
+                        self._pace,
                     )
                 except DialError as error:
                     log.info("%s", error)
@@ -327,9 +337,13 @@ def _ask(page: tuple[Digest, ...], session: ClientSession) -> Awaitable[tuple[in
 
 
 def _put(
-    digest: Digest, source: Source, progress: Progress | None, session: ClientSession
+    digest: Digest,
+    source: Source,
+    progress: Progress | None,
+    session: ClientSession,
+    growth: Growth | None = None,
 ) -> Awaitable[None]:
-    return session.put(digest, source, progress)
+    return session.put(digest, source, progress, growth)
 
 
 def _has_digest(source: FileSource | BytesSource, digest: Digest) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from rollq.base.digests import Digest, digest_to_text
 from rollq.base.errors import ErrorCode, LocalError, RemoteError, RollqError
@@ -37,12 +37,20 @@ from rollq.wire.blob_messages import (
 from rollq.wire.messages import MessageId
 
 
+class Offer(NamedTuple):
+    """A blob that the member has not asked for yet."""
+
+    number: int
+    size: int
+    ready: int
+
+
 class ClientMachine(Machine):
     """The end that dialled: it gives and takes."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._offers: dict[Digest, tuple[int, int]] = {}  # number and size, until BlobGo
+        self._offers: dict[Digest, Offer] = {}  # until BlobGo
         self._gets: dict[Digest, Arrival] = {}
         self._informed: dict[int, None] = {}  # of these the size is confirmed: chunks count
         self._asks: dict[MessageId, None] = {}
@@ -53,14 +61,24 @@ class ClientMachine(Machine):
         self._asks[request_id] = None
         self._orders.append(Say(BlobAsk(request_id, digests)))
 
-    def put(self, digest: Digest, size: int) -> int:
-        """Give a blob; returns the number of the transfer, which ends in `Over`."""
+    def put(self, digest: Digest, size: int, ready: int | None = None) -> int:
+        """Give a blob; returns the number of the transfer, which ends in `Over`. If only so much
+        of it is `ready` to be read, `grown` tells of more."""
         if digest in self._offers or self._sending.get(digest) is not None:
             raise LocalError(ErrorCode.BUG, f"{digest_to_text(digest)} is put twice at once")
         number = self._next_number()
-        self._offers[digest] = (number, size)
+        self._offers[digest] = Offer(number, size, size if ready is None else ready)
         self._orders.append(Say(BlobPut(digest, size)))
         return number
+
+    def grown(self, number: int, digest: Digest, ready: int) -> None:
+        """So much of what is put is ready to be read by now."""
+        departure = self._departures.get(number)
+        offer = self._offers.get(digest)
+        if departure is not None:
+            departure.ready = ready
+        elif offer is not None and offer.number == number:
+            self._offers[digest] = offer._replace(ready=ready)
 
     def get(self, digest: Digest, size: int, offset: int) -> int:
         """Take a blob from this offset on; returns the number, as `put`."""
@@ -118,7 +136,7 @@ class ClientMachine(Machine):
         offer = self._offers.get(digest)
         if offer is None:
             return
-        number, size = offer
+        number, size, ready = offer
         if message.error:
             self._end(number, digest, from_answer(message.error, message.detail, digest))
         elif message.offset == COMPLETE:
@@ -130,7 +148,7 @@ class ClientMachine(Machine):
             )
         else:
             del self._offers[digest]
-            departure = Departure(number, digest, size, message.offset)
+            departure = Departure(number, digest, size, message.offset, ready)
             self._departures[number] = departure
             self._sending.add(departure)
             self._orders.append(Moved(number, message.offset))
@@ -190,7 +208,8 @@ class ClientMachine(Machine):
         if self._departures.pop(number, None) is not None:
             self._sending.remove(digest)
             return True
-        if self._offers.get(digest, (0, 0))[0] == number:
+        offer = self._offers.get(digest)
+        if offer is not None and offer.number == number:
             del self._offers[digest]
             return True
         return False

@@ -17,7 +17,9 @@ from rollq.net.link import Link
 from rollq.roles.blobs.carrier import Carrier, Sink, Source
 from rollq.roles.blobs.client_machine import ClientMachine
 from rollq.roles.blobs.failures import from_answer
+from rollq.roles.blobs.growth import Growth
 from rollq.roles.blobs.orders import AnyOrder, Commit, Found, Moved, Over
+from rollq.roles.blobs.pace import Pace
 from rollq.wire.blob_messages import HelloBlobs
 from rollq.wire.compact import Message
 from rollq.wire.compression import ZSTD
@@ -33,7 +35,7 @@ async def connect(
     group: str,
     who: str,
     pool: Executor,
-    is_busy: Callable[[], bool] | None = None,
+    pace: Pace | None = None,
 ) -> ClientSession | NotLeader:
     """Dial a member and say hello; returns the session, or who leads instead.
 
@@ -70,7 +72,7 @@ async def connect(
         raise
     if isinstance(answer, Welcome) and link.is_open:
         packs = ZSTD in answer.features
-        sessions.append(ClientSession(link, pool, address, packs=packs, is_busy=is_busy))
+        sessions.append(ClientSession(link, pool, address, packs=packs, pace=pace))
         return sessions[0]
     link.close("not served here")
     if isinstance(answer, NotLeader):
@@ -96,9 +98,9 @@ class ClientSession(Carrier):
         address: str,
         *,
         packs: bool,
-        is_busy: Callable[[], bool] | None = None,
+        pace: Pace | None = None,
     ) -> None:
-        super().__init__(link, ClientMachine(), pool, packs=packs, is_busy=is_busy)
+        super().__init__(link, ClientMachine(), pool, packs=packs, pace=pace)
         self.moved_bytes = 0
         self._address = address
         self._asks: dict[MessageId, asyncio.Future[tuple[int, ...]]] = {}
@@ -118,11 +120,22 @@ class ClientSession(Carrier):
         finally:
             del self._asks[request_id]
 
-    async def put(self, digest: Digest, source: Source, progress: Progress | None) -> None:
-        """Give a blob."""
+    async def put(
+        self,
+        digest: Digest,
+        source: Source,
+        progress: Progress | None,
+        growth: Growth | None = None,
+    ) -> None:
+        """Give a blob, or one that is still coming in, as it grows."""
         self._must_be_open()
-        number = self.machine.put(digest, source.size)
-        await self._run(number, digest, source, source.size, progress)
+        if growth is None:
+            number = self.machine.put(digest, source.size)
+            await self._run(number, digest, source, source.size, progress)
+            return
+        number = self.machine.put(digest, source.size, growth.ready)
+        with growth.told(partial(self._grown, number, digest)):
+            await self._run(number, digest, source, source.size, progress)
 
     async def get(self, digest: Digest, size: int, sink: Sink, progress: Progress | None) -> None:
         """Take a blob, or the rest of it."""
@@ -190,6 +203,10 @@ class ClientSession(Carrier):
             self.pump()
             await self.leave(number)
             del self._transfers[number]
+
+    def _grown(self, number: int, digest: Digest, ready: int) -> None:
+        self.machine.grown(number, digest, ready)
+        self.pump()
 
     def _committed(self, number: int, _: None) -> None:
         self.machine.committed(number)

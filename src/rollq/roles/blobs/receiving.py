@@ -12,6 +12,8 @@ from rollq.base.errors import ErrorCode, RemoteError
 from rollq.base.limits import (
     BLOB_CHUNK_BYTES_MAX,
     BLOB_CHUNKS_HELD_MAX,
+    BLOB_SLOW_BYTES,
+    BLOB_SLOW_TICKS_MAX,
     BLOB_STALL_TICKS_MAX,
     BLOB_WINDOW_BYTES,
     BLOB_WRITE_BYTES,
@@ -26,6 +28,8 @@ class Arrival:
     __slots__ = (
         "_chunks",
         "_idle_ticks",
+        "_received_before",
+        "_slow_ticks",
         "_told",
         "_writing_bytes",
         "digest",
@@ -47,6 +51,13 @@ class Arrival:
         self._chunks: list[BlobChunk] = []
         self._writing_bytes = 0
         self._idle_ticks = 0
+        self._slow_ticks = 0
+        self._received_before = 0  # a tick ago
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether the sender has brought next to nothing for a while."""
+        return self._slow_ticks >= BLOB_SLOW_TICKS_MAX
 
     @property
     def is_whole(self) -> bool:
@@ -114,6 +125,11 @@ class Arrival:
         """A while has passed; returns whether the sender has been silent for too long."""
         if self.is_begun and not self.held_bytes and self.received < self.size:
             self._idle_ticks += 1
+            is_slow = self.received - self._received_before < BLOB_SLOW_BYTES
+            self._slow_ticks = self._slow_ticks + 1 if is_slow else 0
+        else:
+            self._slow_ticks = 0
+        self._received_before = self.received
         return self._idle_ticks > BLOB_STALL_TICKS_MAX
 
 

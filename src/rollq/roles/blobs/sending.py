@@ -20,14 +20,28 @@ from rollq.roles.blobs.orders import Read
 
 
 class Departure:
-    """One blob on its way out."""
+    """One blob on its way out. `ready` is how much of it can be read: less than all if it is still
+    coming in here."""
 
-    __slots__ = ("acked", "asked", "digest", "idle_ticks", "number", "reading", "sent", "size")
+    __slots__ = (
+        "acked",
+        "asked",
+        "digest",
+        "idle_ticks",
+        "number",
+        "reading",
+        "ready",
+        "sent",
+        "size",
+    )
 
-    def __init__(self, number: int, digest: Digest, size: int, offset: int) -> None:
+    def __init__(
+        self, number: int, digest: Digest, size: int, offset: int, ready: int | None = None
+    ) -> None:
         self.number = number
         self.digest = digest
         self.size = size
+        self.ready = size if ready is None else ready
         self.acked = offset  # the receiver has written so much
         self.sent = offset
         self.asked = offset  # read, or being read
@@ -87,9 +101,11 @@ class Sending:
     def reads(self) -> Iterator[Read]:
         """What to read next: a bite for each that may go on, in turn, until the window is full."""
         for departure in list(self._row.values()):
-            rest = departure.size - departure.asked
-            if departure.reading or not rest:
+            rest = departure.ready - departure.asked
+            if departure.reading or rest <= 0:
                 continue
+            if rest < BLOB_CHUNK_BYTES and departure.ready < departure.size:
+                continue  # there will be more
             length = min(rest, BLOB_WINDOW_BYTES - self.ahead_bytes, BLOB_READ_BYTES)
             if length < min(rest, BLOB_CHUNK_BYTES):
                 return  # crumbs cost as much as chunks; all others have to wait as well

@@ -140,6 +140,15 @@ class ServerMachine(Machine):
             stalled = arrival.tick() or stalled
         return stalled
 
+    @property
+    def is_given(self) -> bool:
+        """Whether blobs come in on this link."""
+        return bool(self._puts)
+
+    def slow_puts(self) -> list[Arrival]:
+        """Blobs that come in and bring next to nothing."""
+        return [arrival for arrival in self._puts.values() if arrival.is_slow]
+
     def closed(self) -> None:
         """The link is gone, and all that was asked for on it with it."""
         numbers = [number for number, _ in self._opening.values()]

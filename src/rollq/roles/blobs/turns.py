@@ -43,6 +43,15 @@ class Turns(Generic[K, W]):
             self._waiting.pop(key, None)
             self._row.pop(key, None)
 
+    @property
+    def waiting(self) -> int:
+        """For so many keys there is no room."""
+        return len(self._row)
+
+    def is_wanted(self, key: K) -> bool:
+        """Whether somebody waits for this very key."""
+        return key in self._waiting
+
     def _serve(self) -> None:
         while self._row and len(self._served) < self._count_max:
             key = next(iter(self._row))

@@ -21,6 +21,7 @@ from typing import Final
 from rollq.base.digests import Digest, digest_to_text
 from rollq.base.limits import BLOB_PIECE_BYTES, WRITEBACK_BYTES
 from rollq.store.blobs.failures import disk_full, explained
+from rollq.store.descriptors import read_all
 from rollq.store.real_disk import FILE_MODE, FOLDER_MODE
 from rollq.store.writeback import write_out
 
@@ -61,6 +62,13 @@ class Staging:
             fd = self._open(name, os.O_EXCL)
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return Part(self, name, fd, 0)
+
+    def open_part(self, digest: Digest, size: int) -> PartReader | None:
+        """The part of a digest, to read what somebody else writes; None if there is none."""
+        path = self.folder / digest_to_text(digest)
+        with explained(f"open {path}"), contextlib.suppress(FileNotFoundError):
+            return PartReader(path, os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), size)
+        return None
 
     def check_room(self, more_bytes: int) -> None:
         """Raises DiskError DISK_FULL if so many more bytes would leave too little."""
@@ -215,6 +223,30 @@ class Part:
         if not piece:
             raise OSError(f"it ends at byte {at}, before its {self.size} bytes")
         return piece
+
+
+class PartReader:
+    """Reads what is there of a part; also when it has become a blob, or was removed.
+
+    Attributes:
+        size: Of the whole.
+    """
+
+    def __init__(self, path: Path, fd: int, size: int) -> None:
+        self.size = size
+        self._path = path
+        self._fd = fd
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Bytes from `offset` on; fewer at the end of what is there."""
+        with explained(f"read {self._path}"):
+            return read_all(self._fd, offset, length)
+
+    def close(self) -> None:
+        """Twice is no error."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
 
 
 def _inode_at(path: Path) -> int:

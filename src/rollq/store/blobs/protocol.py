@@ -56,6 +56,10 @@ class BlobStore(Protocol):
     def open(self, digest: Digest) -> Reader:
         """Raises StateError BLOB_MISSING."""
 
+    def open_part(self, digest: Digest, size: int) -> Reader:
+        """A blob of this size that somebody takes now, to read what came; or the blob itself, if
+        it is there. Raises StateError BLOB_MISSING."""
+
     def path(self, digest: Digest) -> Path | None:
         """The file to link to, of a local store that has the blob. Never write to it."""
 

@@ -66,6 +66,11 @@ class Staged(ABC):
             raise
         return Incoming(digest, size, part, self._publish)
 
+    def open_part(self, digest: Digest, size: int) -> Reader:
+        """What came of a blob so far, or the blob."""
+        reader = self._staging.open_part(digest, size)
+        return self.open(digest) if reader is None else reader
+
     def put_file(self, path: Path) -> tuple[Digest, int]:
         """Store a copy of a file, which is read once: its digest and size."""
         with open_plain(path) as fd:

@@ -18,6 +18,7 @@ from rollq.base.ids import MemberId
 from rollq.base.limits import BLOB_BEHIND_MAX, BLOB_PEER_PATIENCE_MS
 from rollq.raft.types import Member
 from rollq.roles.blobs.client import BlobClient
+from rollq.roles.blobs.pace import Pace
 from rollq.roles.blobs.turns import Turns
 from rollq.roles.member.blobs.shelf import Shelf
 from rollq.roles.service import end_tasks
@@ -37,7 +38,7 @@ class Copies:
         voters: Who votes now.
         turns: Of all that comes into our store, so that no blob comes twice.
         pool: Threads for disk work.
-        is_busy: Whether jobs come and go: then blobs take less of the machine.
+        pace: How much of the machine it may take.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class Copies:
         voters: Callable[[], tuple[Member, ...]],
         turns: Turns[Digest, object],
         pool: ThreadPoolExecutor,
-        is_busy: Callable[[], bool],
+        pace: Pace,
     ) -> None:
         self._shelf = shelf
         self._group = group
@@ -60,7 +61,7 @@ class Copies:
         self._behind: dict[str, int] = {}  # copies that are owed to a peer
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._pool = pool
-        self._is_busy = is_busy
+        self._pace = pace
 
     async def stop(self) -> None:
         """Hang up; what is under way ends with an error."""
@@ -130,10 +131,21 @@ class Copies:
             await end_tasks(asks)
         raise failure
 
+    def peer(self, address: str) -> BlobClient:
+        """The link for blobs to a member, opened when it is used."""
+        peer = self._peers.get(address)
+        if peer is None:
+            patience_s = BLOB_PEER_PATIENCE_MS / 1000
+            peer = BlobClient(
+                [address], self._group, MEMBER, patience_s, pool=self._pool, pace=self._pace
+            )
+            self._peers[address] = peer
+        return peer
+
     # --- helpers
 
     async def _ask(self, address: str, digest: Digest) -> tuple[str, int]:
-        size = (await self._peer(address).have((digest,))).get(digest)
+        size = (await self.peer(address).have((digest,))).get(digest)
         if size is None:
             raise blob_missing(digest)
         return address, size
@@ -150,7 +162,7 @@ class Copies:
         try:
             await turn
             if not await self._has(digest):
-                await self._peer(address).fetch(digest, self._shelf, size)
+                await self.peer(address).fetch(digest, self._shelf, size)
                 log.info("blob %s is fetched from %s", digest_to_text(digest), address)
         finally:
             self._turns.leave(digest, turn)
@@ -168,7 +180,7 @@ class Copies:
 
     async def _give(self, address: str, digest: Digest) -> None:
         try:
-            await self._peer(address).give(digest, partial(self._shelf.open, digest))
+            await self.peer(address).give(digest, partial(self._shelf.open, digest))
         except RollqError as error:
             raise type(error)(error.code, f"{address}: {error.message}", error.hint) from None
 
@@ -177,16 +189,6 @@ class Copies:
         self._behind[address] -= 1
         if not task.cancelled() and task.exception() is not None:
             log.info("no copy for %s", task.exception())
-
-    def _peer(self, address: str) -> BlobClient:
-        peer = self._peers.get(address)
-        if peer is None:
-            patience_s = BLOB_PEER_PATIENCE_MS / 1000
-            peer = BlobClient(
-                [address], self._group, MEMBER, patience_s, pool=self._pool, is_busy=self._is_busy
-            )
-            self._peers[address] = peer
-        return peer
 
 
 def _too_few(digest: Digest, failures: list[BaseException], voters: int) -> RollqError:

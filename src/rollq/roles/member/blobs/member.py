@@ -21,10 +21,13 @@ from rollq.base.limits import BLOB_LOOKS_MAX
 from rollq.net.link import Link
 from rollq.raft.types import Member, Role
 from rollq.roles.blobs.carrier import make_pool
+from rollq.roles.blobs.pace import Pace
+from rollq.roles.blobs.relay import Relay
 from rollq.roles.blobs.server import EVERYWHERE, BlobServer, Greeting
 from rollq.roles.member.blobs.book import Book, GroupKnowledge
 from rollq.roles.member.blobs.care import Care
 from rollq.roles.member.blobs.copies import Copies
+from rollq.roles.member.blobs.relays import Relays
 from rollq.roles.member.blobs.shelf import Shelf
 from rollq.roles.member.driver import Driver
 from rollq.roles.member.setup import MemberSetup
@@ -57,7 +60,15 @@ class MemberBlobs:
         self._state = driver.state
         self._store, keeper = self._open(state_dir / FOLDER)
         self._shelf = Shelf(self._store, keeper, self._setup.lease_ms, self._now_ms)
-        self.server = BlobServer(self._shelf, self._greet, self._stored, self._is_busy, self._heal)
+        self._pace = Pace(self._is_busy)
+        self.server = BlobServer(
+            self._shelf,
+            self._greet,
+            self._stored,
+            pace=self._pace,
+            heal=self._heal,
+            relay=self._relay,
+        )
         self._book = Book()
         self.knowledge = GroupKnowledge(
             self._book, lambda: driver.state, self._voter_ids, self._now_ms, self._look_for
@@ -81,7 +92,13 @@ class MemberBlobs:
             voters=self._voters,
             turns=self.server.uploads,
             pool=self._pool,
-            is_busy=self._is_busy,
+            pace=self._pace,
+        )
+        self._relays = Relays(
+            self._store.open_part,
+            lambda: self._driver.raft.member_id,
+            self._voters,
+            self._copies.peer,
         )
         if self._keeper is not None:
             self._care = Care(
@@ -104,6 +121,7 @@ class MemberBlobs:
                 await self._care.stop()
             await end_tasks(self._securing.values())
             await self.server.stop()
+            await self._relays.stop()
             await self._copies.stop()
             await asyncio.get_running_loop().run_in_executor(None, pool.shutdown)
         self._store.close()
@@ -120,6 +138,8 @@ class MemberBlobs:
         leads = self._driver.raft.role is Role.LEADER
         if self._led and not leads:
             self.server.send_away(self._not_leader())
+        elif leads and not self._led:
+            self.server.end_copies()
         self._led = leads
         if self._keeper is not None:
             self._follow_state(self._keeper)
@@ -191,6 +211,10 @@ class MemberBlobs:
         self._must_lead(digest)
         await self._secure(digest)
         self._must_lead(digest)
+
+    def _relay(self, digest: Digest, size: int, offset: int) -> Relay | None:
+        """A blob begins to come in. A shared store makes no copies."""
+        return None if self._keeper is None else self._relays.begin(digest, size, offset)
 
     async def _heal(self, digest: Digest) -> None:
         """Somebody misses a blob, or says that ours is rotten."""

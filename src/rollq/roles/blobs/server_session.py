@@ -1,0 +1,242 @@
+"""One link that is served: orders of its machine to the store, to the turns, and to relays."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from rollq.base.digests import Digest
+from rollq.base.errors import ErrorCode, RemoteError, StateError
+from rollq.base.ids import NIL_ID
+from rollq.net.link import Link
+from rollq.roles.blobs.carrier import Carrier, as_rollq_error
+from rollq.roles.blobs.orders import AnyOrder, Begin, Close, Commit, Doubt, Look, Open, Vouch
+from rollq.roles.blobs.relay import Relay
+from rollq.roles.blobs.server_machine import ServerMachine
+from rollq.store.blobs.failures import blob_missing
+from rollq.wire.blob_messages import COMPLETE, MEMBER, MISSING
+from rollq.wire.compact import Message
+from rollq.wire.messages import Error
+
+if TYPE_CHECKING:
+    from rollq.roles.blobs.server import BlobServer
+
+log = logging.getLogger("rollq.blobs")
+
+
+class Session(Carrier):
+    """One link."""
+
+    machine: ServerMachine
+
+    def __init__(
+        self, server: BlobServer, link: Link, pool: ThreadPoolExecutor, *, packs: bool, who: str
+    ) -> None:
+        super().__init__(link, ServerMachine(), pool, packs=packs, pace=server.pace)
+        self._server = server
+        self.who = who
+        self._is_member = who == MEMBER
+        self._digests: dict[int, Digest] = {}
+        self._waits: dict[int, asyncio.Task[None]] = {}
+        self._relays: dict[int, Relay] = {}
+
+    def hear(self, messages: Sequence[Message]) -> None:
+        """The peer said something."""
+        try:
+            for message in messages:
+                self.machine.heard(message)
+        except RemoteError as error:
+            log.warning("blobs: %s is cut off: %s", self.link.address, error)
+            self.link.send(Error(NIL_ID, error.code, error.message, error.hint, error.retryable))
+            self.link.close(str(error))
+        self.pump()
+        # One read a turn of the loop: what else the socket holds waits for everybody's next turn.
+        self.link.pause()
+        self._loop.call_soon(self._listen)
+
+    def tick(self, waiting: int) -> int:
+        """A second has passed, and so many wait for room. Returns how many uploads gave way."""
+        if self.machine.tick():
+            self.link.abort("a transfer of blobs has stalled")
+        for relay in list(self._relays.values()):
+            relay.tick()
+        gave_way = 0
+        for arrival in self.machine.slow_puts():
+            if gave_way < waiting or self._server.uploads.is_wanted(arrival.digest):
+                self.machine.failed(arrival.number, arrival.digest, _too_slow())
+                gave_way += 1
+        self.pump()
+        return min(gave_way, waiting)
+
+    def end(self) -> None:
+        """The link is gone."""
+        self.machine.closed()
+        self.pump()
+
+    def obey(self, order: AnyOrder) -> None:
+        """Carry out an order."""
+        if isinstance(order, Begin):
+            self._digests[order.number] = order.digest
+            start = partial(self._begin, order)
+            self._server.uploads.enter(order.digest, (self, order.number), start)
+        elif isinstance(order, Open):
+            me = (self, order.number)
+            self._server.downloads.enter(me, me, partial(self._open, order, None))
+        elif isinstance(order, Commit):
+            digest = self._digests[order.number]
+            self.commit(order, digest, partial(self._committed, order.number))
+        elif isinstance(order, Vouch):
+            task = self._loop.create_task(self._vouch(order))
+            self._waits[order.number] = task
+        elif isinstance(order, Doubt):
+            self._server.start_healing(order.digest)
+        elif isinstance(order, Close):
+            self._close(order.number)
+        elif isinstance(order, Look):
+            self.on_pool(partial(self._look, order.digests), partial(self._looked, order))
+
+    def has_closed(self, number: int) -> None:
+        """Let somebody else have the turn."""
+        me = (self, number)
+        digest = self._digests.pop(number, None)
+        if digest is not None:
+            self._server.uploads.leave(digest, me)
+        else:
+            self._server.downloads.leave(me, me)
+
+    def _begin(self, order: Begin) -> None:
+        def task() -> int:
+            if self._server.store.size(order.digest) != order.size:
+                sink = self._server.store.begin(order.digest, order.size)
+                self.things[order.number] = sink
+                return sink.offset
+            return COMPLETE
+
+        def begun(offset: int) -> None:
+            self.machine.begun(order.number, offset)
+            if offset == COMPLETE:
+                self.close(order.number)  # nothing is written: others may have the turn
+            elif self._server.relay is not None and not self._is_member:
+                relay = self._server.relay(order.digest, order.size, offset)
+                if relay is not None:
+                    self._relays[order.number] = relay
+
+        self.work(order.number, order.digest, task, begun)
+
+    def _open(self, order: Open, healed: asyncio.Task[None] | None) -> None:
+        """Open it, or have it healed first, and then open it whatever came of that."""
+        healing = None if healed is not None else self._server.healing(order.digest)
+        if healing is not None and not self._is_member:
+            self._open_later(order, healing)
+            return
+
+        def task() -> int:
+            try:
+                source = self._server.store.open(order.digest)
+            except StateError as error:
+                if error.code is not ErrorCode.BLOB_MISSING:
+                    raise
+                return MISSING
+            self.things[order.number] = source
+            return source.size
+
+        def opened(size: int) -> None:
+            if size != MISSING:
+                self.machine.opened(order.number, order.digest, size)
+                return
+            heals = healed is None and not self._is_member
+            healing = self._server.start_healing(order.digest) if heals else None
+            if healing is not None:
+                self._open_later(order, healing)
+            else:
+                self.machine.failed(order.number, order.digest, blob_missing(order.digest))
+
+        self.work(order.number, order.digest, task, opened)
+
+    def _open_later(self, order: Open, healing: asyncio.Task[None]) -> None:
+        async def wait() -> None:
+            await asyncio.wait((healing,))
+            self._waits.pop(order.number, None)
+            self._open(order, healing)
+
+        self._waits[order.number] = self._loop.create_task(wait())
+
+    def _written(self, number: int, _: None) -> None:
+        relay = self._relays.get(number)
+        if relay is None:
+            self.machine.written(number)
+        else:
+            sink: Any = self.things[number]
+            relay.grown(sink.offset, partial(self._passed_on, number))
+
+    def _passed_on(self, number: int) -> None:
+        self.machine.written(number)
+        self.pump()
+
+    def _committed(self, number: int, _: None) -> None:
+        self._relays.pop(number, None)  # whoever is passed the rest of it gets it all the same
+        self.machine.committed(number)
+        # Whoever waits to give the same blob need not wait for all the copies.
+        self.close(number)
+
+    async def _vouch(self, order: Vouch) -> None:
+        try:
+            if self._server.stored is not None and not self._is_member:
+                await self._server.stored(order.digest)
+        except Exception as error:
+            self.machine.failed(order.number, order.digest, as_rollq_error(error, order.digest))
+        else:
+            self.machine.vouched(order.number)
+        self._waits.pop(order.number, None)
+        self.pump()
+
+    def _close(self, number: int) -> None:
+        relay = self._relays.pop(number, None)
+        if relay is not None:
+            relay.end()
+        task = self._waits.pop(number, None)
+        if task is not None:
+            task.cancel()
+        self.close(number)
+
+    def _look(self, digests: tuple[Digest, ...]) -> tuple[int, ...]:
+        sizes = map(self._server.store.size, digests)
+        return tuple(MISSING if size is None else size for size in sizes)
+
+    def _looked(self, order: Look, future: asyncio.Future[tuple[int, ...]]) -> None:
+        if future.cancelled():
+            return
+        if future.exception() is not None:
+            self.link.abort(f"blobs cannot be looked up: {future.exception()}")
+            return
+        self.machine.looked(order.request_id, future.result())
+        self._listen()
+        self.pump()
+
+    def has_rest(self) -> None:
+        """Some of what came is written: there is room for more."""
+        self._listen()
+
+    def _listen(self) -> None:
+        """Read on, when it is time to."""
+        if self.machine.is_busy:
+            return
+        pace = self._pace
+        if pace is not None and pace.is_busy():
+            if self._moves:
+                return  # one thing after the other: `has_rest` will come
+            rest_s = pace.rest_s()
+            if rest_s:
+                self._loop.call_later(rest_s, self._listen)
+                return
+        self.link.resume()
+
+
+def _too_slow() -> StateError:
+    return StateError(
+        ErrorCode.OVERLOADED, "others wait, and next to nothing of it came", "send the rest later"
+    )
