@@ -1,4 +1,4 @@
-"""Uploads whose leader is killed, and another member leads: they go on there from where they were."""
+"""Uploads whose leader is killed, and another member leads: they go on there where they were."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rollq.roles.blobs.client import BlobClient
 from rollq.roles.blobs.orders import Read
 from rollq.wire.blob_messages import BlobChunk
 from tests.integration.blob_members import MIB, followers, holders, place, run
-from tests.integration.procs import Members, until
+from tests.integration.procs import MemberProcess, Members, until
 from tests.integration.talk import find_leader, hang_up_all
 
 SIZE = 48 * MIB
@@ -55,6 +55,12 @@ class Sent:
         return self._read(source, order, packer)
 
 
+def part_bytes(member: MemberProcess, digest: Digest) -> int:
+    """What a member has of an upload."""
+    part = member.state / "blobs" / "partial" / digest.hex()
+    return part.stat().st_size if part.exists() else 0
+
+
 def give(members: Members, file: Path) -> None:
     async def story() -> None:
         async with BlobClient(members.addresses, "default") as client:
@@ -84,7 +90,13 @@ def test_what_arrived_is_not_sent_to_the_next_leader(
     with Members(tmp_path, 3) as members:
         leader, talker = find_leader(members.addresses)
         talker.close()
-        sent = Sent(monkeypatch, members.at(leader).kill)
+
+        def kill() -> None:
+            others = followers(members, leader)
+            until(lambda: min(part_bytes(one, digest) for one in others) >= MIDDLE - AGAIN_MAX)
+            members.at(leader).kill()
+
+        sent = Sent(monkeypatch, kill)
         act(members, file)
         assert not place(members.at(leader), digest).exists()
         assert holders(members, digest) == 2
