@@ -54,7 +54,7 @@ class Place(Protocol):
 def lost(group: str, first: int, last: int) -> StateError:
     """History that was asked for is gone."""
     return StateError(
-        ErrorCode.WRONG_STATE,
+        ErrorCode.HISTORY_GONE,
         f"history {first}..{last} of group {group!r} is gone: it was removed before it was read",
         "a readerName keeps history until it is read; failOnDataLoss=false goes on without it",
     )

@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from rollq.base.errors import ErrorCode, LocalError
 from rollq.spark import arrow
 from rollq.spark.schemas import Column, columns_of
 from rollq.spark.source.conditions import index_range, keep
 from rollq.spark.source.folder import Folder
+from rollq.spark.source.members import Group
 from rollq.spark.source.options import ReadOptions
 from rollq.spark.source.places import Extent, Place, Slice, lost
 
@@ -20,9 +20,7 @@ SLICES_PER_CORE: Final = 2  # so that one that is slow does not keep the others 
 def place_of(options: ReadOptions, number: int) -> Place:
     """Where one of the groups is read."""
     origin = options.origins[number]
-    if origin.path:
-        return Folder(origin)
-    raise LocalError(ErrorCode.BAD_OPTIONS, "servers cannot be read yet", "give a path")
+    return Folder(origin) if origin.path else Group(origin, options.timeout_s)
 
 
 def plan(

@@ -1,0 +1,86 @@
+"""History that a running group has: any of its members is asked, and another if one is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rollq.roles.reader.models import EVENTS, LINES
+from rollq.roles.reader.reader import Reader
+from rollq.spark import arrow
+from rollq.spark.schemas import Column
+from rollq.spark.source.options import Origin
+from rollq.spark.source.places import Extent, Slice
+
+
+class Group:
+    """The members of one group."""
+
+    def __init__(self, origin: Origin, timeout_s: float) -> None:
+        self._reader = Reader(origin.servers, group=origin.group, timeout_s=timeout_s)
+        self._group = origin.group
+
+    def extent(self) -> Extent:
+        """Everything that was committed when this was called."""
+        span = self._reader.span(fresh=True)
+        self._group = span.group
+        return Extent(span.group, span.floor + 1, span.applied + 1)
+
+    def gaps(self, first: int, last: int) -> list[tuple[int, int]]:
+        """None: a member that lacks something leaves it to another."""
+        return []
+
+    def slices(self, number: int, first: int, last: int, count: int) -> list[Slice]:
+        """Along what is sealed, which is cheapest; by size, as far as it is known."""
+        sealed = [
+            (max(cut.first, first), min(cut.last, last), max(cut.size_bytes, 1))
+            for cut in self._reader.cuts(first, last)
+        ]
+        return [Slice(number, self._group, *ends) for ends in along(sealed, first, last, count)]
+
+    def tables(self, wanted: Slice, columns: Sequence[Column]) -> Iterator[Any]:
+        """Piece after piece, as they come."""
+        with self._reader as reader:
+            for piece in reader.pieces(wanted.first, wanted.last, forms=(LINES, EVENTS)):
+                yield arrow.from_lines(piece.lines(), columns, wanted.group)
+
+    def hold(self, name: str, index: int) -> None:
+        """Told to the leader."""
+
+
+def along(
+    sealed: Sequence[tuple[int, int, int]], first: int, last: int, count: int
+) -> list[tuple[int, int]]:
+    """Cut a range of indexes into about `count` parts of much the same size.
+
+    Args:
+        sealed: first index, last index and size of what is best read in one go, in order.
+        first: of the range.
+        last: of the range.
+        count: how many parts are wanted.
+    """
+    pieces = list(sealed)
+    covered = sum(end - begin + 1 for begin, end, _ in pieces)
+    reached = pieces[-1][1] if pieces else first - 1
+    if reached < last:  # taken to be like the rest
+        mean = sum(size for *_, size in pieces) / covered if covered else 1
+        pieces.append((reached + 1, last, max(round(mean * (last - reached)), 1)))
+    share = sum(size for *_, size in pieces) / count
+    parts: list[tuple[int, int]] = []
+    begin, filled = first, 0.0
+    for piece_first, piece_last, size in pieces:
+        if filled and filled + size > 1.5 * share:
+            parts.append((begin, piece_first - 1))
+            begin, filled = piece_first, 0.0
+        splits = min(round(size / share), piece_last - piece_first + 1) if not filled else 1
+        for n in range(1, splits):
+            end = piece_first + (piece_last - piece_first + 1) * n // splits - 1
+            parts.append((begin, end))
+            begin = end + 1
+        filled += size / max(splits, 1)
+        if filled >= share:
+            parts.append((begin, piece_last))
+            begin, filled = piece_last + 1, 0.0
+    if begin <= last:
+        parts.append((begin, last))
+    return parts

@@ -1,0 +1,101 @@
+"""`format("rollq")` over running members: batch reads, streams, groups, members that are gone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from tests.integration.procs import MemberProcess
+from tests.integration.small_grid import free_ports
+from tests.integration.talk import accepted, find_leader, hang_up_all
+from tests.spark.streams import Query
+
+
+@pytest.fixture(autouse=True)
+def _hang_up() -> Iterator[None]:
+    yield
+    hang_up_all()
+
+
+@pytest.fixture(scope="module")
+def members(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[MemberProcess]]:
+    """Two groups of one member each."""
+    folder = tmp_path_factory.mktemp("members")
+    started = [MemberProcess(folder / name, group=name).start() for name in ("one", "two")]
+    yield started
+    for member in started:
+        member.kill()
+
+
+def submit(member: MemberProcess, numbers: range) -> None:
+    _, talker = find_leader([member.address])
+    accepted(talker, numbers)
+
+
+def read(spark: SparkSession, servers: str, **options: str) -> DataFrame:
+    return spark.read.format("rollq").options(servers=servers, **options).load()
+
+
+def ids_of(table: DataFrame) -> list[int]:
+    return sorted(int(row["job_id"].replace("-", ""), 16) for row in table.collect())
+
+
+def test_what_is_sealed_and_what_is_not(spark: SparkSession, members: list[MemberProcess]) -> None:
+    member = members[0]
+    submit(member, range(1, 301))
+    member.stop()  # seals
+    member.start()
+    submit(member, range(301, 501))
+    table = read(spark, member.address, **{"filter.type": "enqueue", "minPartitions": "5"})
+    assert len(ids_of(table)) == len(set(ids_of(table))) == 500
+    assert {row["_group"] for row in table.collect()} == {"one"}
+    whole = read(spark, member.address)
+    places = [(row["_index"], row["_ordinal"]) for row in whole.collect()]
+    assert len(set(places)) == len(places)
+    assert {index for index, _ in places} <= set(range(1, max(places)[0] + 1))
+
+
+def test_a_group_is_read_only_by_its_name(
+    spark: SparkSession, members: list[MemberProcess]
+) -> None:
+    with pytest.raises(PySparkException, match="group"):
+        read(spark, members[0].address, group="two").count()
+
+
+def test_a_dead_member_is_passed_over(spark: SparkSession, members: list[MemberProcess]) -> None:
+    nobody = f"127.0.0.1:{free_ports(1)[0]}"
+    servers = f"{nobody},{members[1].address}"
+    assert read(spark, servers, minPartitions="4").count() >= 0
+
+
+def test_nobody_answers(spark: SparkSession) -> None:
+    ports = free_ports(2)
+    servers = ",".join(f"127.0.0.1:{port}" for port in ports)
+    with pytest.raises(PySparkException) as caught:
+        read(spark, servers, timeout="1").count()
+    assert "no member answers" in str(caught.value)
+    assert all(str(port) in str(caught.value) for port in ports)
+
+
+def test_a_stream_of_two_groups(
+    spark: SparkSession, members: list[MemberProcess], tmp_path: Path
+) -> None:
+    servers = ";".join(member.address for member in members)
+    query = Query(spark, tmp_path)
+    options = {"servers": servers, "columns": "_group,_index,_ordinal", "filter.type": "enqueue"}
+    submit(members[1], range(1, 101))
+    query.run(**options, maxOffsetsPerTrigger="20")
+    submit(members[0], range(1001, 1051))
+    query.run(**options)
+    assert query.run(**options) == []
+    rows = query.rows()
+    assert max(rows.values()) == 1
+    wanted = read(spark, servers, **{"filter.type": "enqueue"}).select(
+        "_group", "_index", "_ordinal"
+    )
+    assert rows == Counter(tuple(row) for row in wanted.collect())
