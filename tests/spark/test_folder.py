@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from rollq.spark.schemas import EVENTS
+from rollq.history.columns import EVENTS
 from tests.spark.segments import STAMP_MS, seal, written
 
 

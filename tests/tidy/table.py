@@ -52,6 +52,7 @@ PURE_MODULES = (
     "roles.member.driver",
     "roles.router.table",
     "history.schema",
+    "history.columns",
     "store.record",
 )
 PURE_FILE_NAME = "machine"

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from rollq.base.errors import ErrorCode, LocalError
-from rollq.spark.schemas import Column, arrow_schema
+from rollq.history.columns import Column
 
 IS_IN: Final = "is_in"
 
@@ -63,6 +63,8 @@ def index_range(conditions: Iterable[Condition], first: int, last: int) -> tuple
 def keep(table: Any, conditions: Sequence[Condition], columns: Sequence[Column]) -> Any:
     """The rows of an Arrow table or batch that meet all conditions."""
     import pyarrow.compute as pc
+
+    from rollq.history.arrow import arrow_schema
 
     types = {column.name: arrow_schema([column]).field(0).type for column in columns}
     for condition in conditions:

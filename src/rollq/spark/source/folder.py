@@ -16,9 +16,9 @@ import msgspec
 
 from rollq.base.errors import DiskError, ErrorCode, LocalError
 from rollq.history import segments
+from rollq.history.arrow import from_lines
+from rollq.history.columns import EVENTS, Column
 from rollq.history.segments import FOOTER_BYTES_MAX, LAST_ROW_BYTES_MAX, Footer
-from rollq.spark import arrow
-from rollq.spark.schemas import EVENTS, Column
 from rollq.spark.source.conditions import Condition, keep
 from rollq.spark.source.options import Origin
 from rollq.spark.source.places import Extent, Slice
@@ -111,7 +111,7 @@ class Folder:
         )
         for piece in wanted.part:
             try:
-                table = arrow.from_lines(self._lines(piece), parsed, wanted.group)
+                table = from_lines(self._lines(piece), parsed, wanted.group)
             except ValueError as error:  # of pyarrow; what is not JSON is not what was sealed
                 raise _damaged(piece.name, str(error)) from error
             yield keep(table, within, parsed)

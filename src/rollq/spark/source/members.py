@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from rollq.history.arrow import from_lines
+from rollq.history.columns import Column
 from rollq.roles.reader.models import EVENTS, LINES
 from rollq.roles.reader.reader import Reader
-from rollq.spark import arrow
-from rollq.spark.schemas import Column
 from rollq.spark.source.options import Origin
 from rollq.spark.source.places import Extent, Slice
 
@@ -42,7 +42,7 @@ class Group:
         """Piece after piece, as they come."""
         with self._reader as reader:
             for piece in reader.pieces(wanted.first, wanted.last, forms=(LINES, EVENTS)):
-                yield arrow.from_lines(piece.lines(), columns, wanted.group)
+                yield from_lines(piece.lines(), columns, wanted.group)
 
     def hold(self, name: str, index: int) -> None:
         """Told to the leader."""

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from rollq.base.errors import ErrorCode, LocalError
-from rollq.spark.schemas import Column, columns_of
+from rollq.history.columns import Column
+from rollq.spark.schemas import columns_of
 from rollq.spark.source.conditions import Condition, from_option, from_time
 
 EARLIEST: Final = "earliest"

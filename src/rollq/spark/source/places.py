@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from pyspark.sql.datasource import InputPartition
 
 from rollq.base.errors import ErrorCode, StateError
-from rollq.spark.schemas import Column
+from rollq.history.columns import Column
 
 
 @dataclass(slots=True, frozen=True)

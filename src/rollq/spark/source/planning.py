@@ -6,8 +6,9 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from rollq.history.columns import Column
 from rollq.spark import arrow
-from rollq.spark.schemas import Column, columns_of
+from rollq.spark.schemas import columns_of
 from rollq.spark.source.conditions import index_range, keep
 from rollq.spark.source.folder import Folder
 from rollq.spark.source.members import Group

@@ -1,0 +1,54 @@
+"""From fields of a history row to the columns of the table `events`. Pure.
+
+The one mapping for whoever makes columns of rows: a member that keeps them beside its segments, and
+a reader that gets rows as they are. Columns are appended, never taken away or changed; what was
+written before a column was there has NULL or 0 in it. Absent text is NULL, an absent number 0.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class Column(NamedTuple):
+    """One column: its name, its type in SQL, and the field of a history row that it holds."""
+
+    name: str
+    type: str
+    field: str
+
+
+GROUP: Final = "_group"  # of no row: whoever reads knows whose history it is
+
+EVENTS: Final = (
+    Column("type", "string", "type"),
+    Column("job_id", "string", "jobId"),
+    Column("job_key", "string", "jobKey"),
+    Column("client_id", "string", "clientId"),
+    Column("queue", "string", "queue"),
+    Column("exec", "string", "execName"),
+    Column("worker_id", "string", "workerId"),
+    Column("attempt", "int", "attempt"),
+    Column("fence", "bigint", "fence"),
+    Column("priority", "int", "priority"),
+    Column("delay_ms", "bigint", "delayMs"),
+    Column("lease_ms", "bigint", "leaseMs"),
+    Column("status", "int", "status"),
+    Column("cause", "int", "cause"),
+    Column("exit_code", "int", "exitCode"),
+    Column("signal", "int", "signal"),
+    Column("run_ms", "bigint", "runMs"),
+    Column("peak_bytes", "bigint", "peakBytes"),
+    Column("body_bytes", "bigint", "bodyBytes"),
+    Column("count", "bigint", "count"),
+    Column("array_id", "string", "arrayId"),
+    Column("detail", "string", "detail"),
+    Column("cache_id", "string", "cacheId"),
+    Column("blob_bytes", "bigint", "blobBytes"),
+    Column("fetched_bytes", "bigint", "fetchedBytes"),
+    Column("held_bytes", "bigint", "heldBytes"),
+    Column(GROUP, "string", ""),
+    Column("_index", "bigint", "index"),
+    Column("_ordinal", "int", "ordinal"),
+    Column("_ts", "timestamp", "ts"),
+)
