@@ -8,6 +8,7 @@ shell's duty, so that the simulator can decide every id.
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from struct import Struct
 from typing import Final, TypeAlias
 
@@ -56,3 +57,10 @@ def task_number(array_id: JobId, job_id: JobId) -> int:
     """The inverse of `task_id`: which task of the array this id would be."""
     tail = int.from_bytes(array_id[-TASK_INDEX_BYTES:], "big")
     return (int.from_bytes(job_id[-TASK_INDEX_BYTES:], "big") - tail) & 0xFFFFFFFF
+
+
+def job_id_of_key(client_id: ClientId, key: str) -> JobId:
+    """The id of the job that this client calls by this key, for ever and everywhere the same: the
+    first 16 bytes of BLAKE2b over the client's id, a zero byte and the key (not nil by any odds
+    that matter)."""
+    return blake2b(f"{client_id}\0{key}".encode(), digest_size=GUID_BYTES).digest()

@@ -1,8 +1,26 @@
-"""rollq and Spark: the data source `format("rollq")`, and a session that needs only pip packages.
+"""rollq and Spark: the data source `format("rollq")`, rows through the grid, and a session that
+needs only pip packages.
 
 Importing this needs no Spark: what does imports it when it is called.
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from rollq.spark.session import session
 
-__all__ = ["session"]
+if TYPE_CHECKING:
+    from rollq.spark.grid.mapping import grid_map
+
+__all__ = ["grid_map", "session"]
+
+_HOMES = {"grid_map": "rollq.spark.grid.mapping"}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'rollq.spark' has no attribute {name!r}")
+    return getattr(import_module(home), name)

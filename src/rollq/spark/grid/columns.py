@@ -1,0 +1,211 @@
+"""The columns that `grid_map` adds to a row: their names, types and values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from rollq.base.errors import RollqError
+from rollq.base.ids import guid_to_text
+from rollq.roles.client.keyed import Ended
+from rollq.roles.client.outputs import Output
+from rollq.roles.client.results import Result
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import DataType
+
+REFUSED: Final = "REFUSED"  # no job came of it
+
+
+@dataclass(slots=True)
+class Row:
+    """One row of the input: its place there, and how its job ended.
+
+    Attributes:
+        error: Why there was no job at all; empty if there was.
+    """
+
+    batch: pa.RecordBatch
+    index: int
+    put_at: float
+    ended: Ended | None = None
+    ended_at: float = 0.0
+    error: str = ""
+
+    @property
+    def result(self) -> Result | None:
+        """What came of its job, if there was one."""
+        return None if self.ended is None else self.ended.result
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether an earlier run had begun its job."""
+        return self.ended is not None and self.ended.is_known
+
+
+def batch_of(rows: Sequence[Row], column_count: int, prefix: str) -> pa.RecordBatch:
+    """Rows of one batch of the input, with what came of them."""
+    import pyarrow as pa
+
+    batch = rows[0].batch
+    taken = pa.array([row.index for row in rows], pa.int64())
+    arrays = [column.take(taken) for column in batch.columns[:column_count]]
+    names = list(batch.schema.names[:column_count])
+    for name, kind, value_of in COLUMNS:
+        arrays.append(_array([value_of(row) for row in rows], _arrow_type(kind)))
+        names.append(prefix + name)
+    return pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+# --- values
+
+
+def _job_id(row: Row) -> str | None:
+    return None if row.ended is None else guid_to_text(row.ended.job_id)
+
+
+def _status(row: Row) -> str:
+    result = row.result
+    return REFUSED if result is None else result.status
+
+
+def _of_result(read: Callable[[Result], Any]) -> Callable[[Row], Any]:
+    def value(row: Row) -> Any:
+        result = row.result
+        return None if result is None else read(result)
+
+    return value
+
+
+def _text_value(result: Result) -> str | None:
+    value = result.value
+    return value if isinstance(value, str) and value else None
+
+
+def _data(result: Result) -> bytes | None:
+    value = result.value
+    return value if isinstance(value, bytes) and value else None
+
+
+def _outputs(result: Result) -> list[tuple[str, dict[str, Any]]] | None:
+    try:
+        outputs = result.outputs
+    except RollqError:
+        return None  # which `error` tells
+    return [(name, _output(one)) for name, one in outputs.items()] if outputs else None
+
+
+def _output(output: Output) -> dict[str, Any]:
+    content = output.read() if output.is_here else None
+    return {"size": output.size, "digest": output.digest, "content": content}
+
+
+def _wait_ms(row: Row) -> int | None:
+    result = row.result
+    if result is None or row.is_resumed:
+        return None
+    return max(0, round((row.ended_at - row.put_at) * 1000) - result.run_ms)
+
+
+def _error(row: Row) -> str | None:
+    """Why it did not go well, for people."""
+    if row.error or row.ended is None:
+        return row.error
+    if row.ended.refusal is not None:
+        return str(row.ended.refusal)
+    result = row.ended.result
+    assert result is not None
+    try:
+        result.raise_for_status()
+        return _broken_outputs(result)
+    except RollqError as error:
+        return f"{error.message}; {error.hint}" if error.hint else error.message
+
+
+def _broken_outputs(result: Result) -> str | None:
+    result.outputs  # noqa: B018 - raises
+    return None
+
+
+# --- types
+
+TEXT, BYTES, INT, LONG, FLAG, MOMENT, FILES = (
+    *("string", "binary", "int", "long", "boolean", "timestamp"),
+    "map of files",
+)
+
+# Name, type, value; in the order of the columns.
+COLUMNS: Final[tuple[tuple[str, str, Callable[[Row], Any]], ...]] = (
+    ("job_id", TEXT, _job_id),
+    ("status", TEXT, _status),
+    ("exit_code", INT, _of_result(lambda result: result.exit_code)),
+    ("signal", INT, _of_result(lambda result: result.signal)),
+    ("stdout", TEXT, _of_result(lambda result: result.stdout)),
+    ("stderr", TEXT, _of_result(lambda result: result.stderr)),
+    ("value", TEXT, _of_result(_text_value)),
+    ("data", BYTES, _of_result(_data)),
+    ("outputs", FILES, _of_result(_outputs)),
+    ("attempts", INT, _of_result(lambda result: result.attempts)),
+    ("run_ms", LONG, _of_result(lambda result: result.run_ms)),
+    ("wait_ms", LONG, _wait_ms),
+    ("submitted_at", MOMENT, lambda row: round(row.put_at * 1e6)),
+    ("ended_at", MOMENT, lambda row: round(row.ended_at * 1e6)),
+    ("resumed", FLAG, lambda row: row.is_resumed),
+    ("error", TEXT, _error),
+)
+
+
+def spark_type(kind: str) -> DataType:
+    """A column's type for Spark."""
+    from pyspark.sql import types
+
+    if kind == FILES:
+        one = types.StructType(
+            [
+                types.StructField("size", types.LongType()),
+                types.StructField("digest", types.StringType()),
+                types.StructField("content", types.BinaryType()),
+            ]
+        )
+        return types.MapType(types.StringType(), one)
+    plain: dict[str, DataType] = {
+        TEXT: types.StringType(),
+        BYTES: types.BinaryType(),
+        INT: types.IntegerType(),
+        LONG: types.LongType(),
+        FLAG: types.BooleanType(),
+        MOMENT: types.TimestampType(),
+    }
+    return plain[kind]
+
+
+def _arrow_type(kind: str) -> pa.DataType:
+    import pyarrow as pa
+
+    if kind == FILES:
+        one = {"size": pa.int64(), "digest": pa.string(), "content": pa.binary()}
+        return pa.map_(pa.string(), pa.struct(list(one.items())))
+    plain = {
+        TEXT: pa.string(),
+        BYTES: pa.binary(),
+        INT: pa.int32(),
+        LONG: pa.int64(),
+        FLAG: pa.bool_(),
+        MOMENT: pa.timestamp("us", "UTC"),
+    }
+    return plain[kind]
+
+
+def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
+    import pyarrow as pa
+
+    try:
+        return pa.array(values, kind)
+    except UnicodeEncodeError:  # what a program wrote is not always text
+        return pa.array([_clean(value) for value in values], kind)
+
+
+def _clean(value: Any) -> Any:
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value

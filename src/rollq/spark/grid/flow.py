@@ -1,0 +1,194 @@
+"""The rows of one task of `grid_map`: jobs out of rows, and rows out of ends. Arrow, no network."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import structs
+
+from rollq.base.ids import GUID_BYTES, JobId, job_id_of_key
+from rollq.roles.client.keyed import Ended
+from rollq.roles.client.specs import Input, JobSpec, Options
+from rollq.spark.grid.columns import Row, batch_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BATCH_ROWS: Final = 1_024  # that go on together
+LINGER_S: Final = 0.5  # how long an end may wait for others to go with
+KEY_BYTES_MAX: Final = 256
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where a job is in a row: behind the columns of the input come the arguments, then as far as
+    there are such the key, the payload and the contents of files."""
+
+    column_count: int
+    has_key: bool = False
+    has_payload: bool = False
+    file_names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What every task of one `grid_map` does. It travels to executors.
+
+    Attributes:
+        call_id: Names this call, so that a task that is tried again finds its jobs.
+        client_id: Whose keys they are; empty if there are none.
+        files: Those that are the same for all rows.
+        rerun: Ends of an earlier run that do not count.
+        prefix: Of the names of the columns that are added.
+    """
+
+    servers: str
+    exec_name: str
+    call_id: str
+    client_id: str
+    layout: Layout
+    files: Mapping[str, Input]
+    outputs: tuple[str, ...]
+    options: Options
+    rerun: frozenset[str]
+    prefix: str
+    window: int
+    timeout_s: float
+
+
+@dataclass(slots=True)
+class Flow:
+    """The rows of one task: what is on the way, and what has ended and was not handed on."""
+
+    plan: Plan
+    client_id: str
+    clock: Callable[[], float] = time.time
+    open_count: int = 0
+    _row_count: int = 0
+    _open: dict[JobId, tuple[JobSpec, list[Row]]] = field(default_factory=dict)
+    _ended: list[Row] = field(default_factory=list)
+
+    def specs(self, batch: pa.RecordBatch, first: int, count: int) -> list[JobSpec]:
+        """The jobs of some rows, as far as they are not on the way already."""
+        plan, now = self.plan, self.clock()
+        layout = plan.layout
+        columns = batch.columns[layout.column_count :]
+        values = [column.slice(first, count).to_pylist() for column in columns]
+        keys = values[1] if layout.has_key else None
+        payloads = values[1 + layout.has_key] if layout.has_payload else None
+        contents = values[1 + layout.has_key + layout.has_payload :]
+        new: list[JobSpec] = []
+        for index, args in enumerate(values[0]):
+            self._row_count += 1
+            payload = None if payloads is None else payloads[index]
+            files = dict(zip(layout.file_names, (one[index] for one in contents), strict=True))
+            key = None if keys is None else keys[index]
+            error = self._fault(args, key, payload, files)
+            row = Row(batch, first + index, now)
+            if error:
+                self._end(row, error=error)
+                continue
+            spec = JobSpec(
+                plan.exec_name,
+                args if payloads is None else (),
+                {**plan.files, **files} if files or plan.files else {},
+                payload,
+                self._job_id(key, args, payload, files),
+                plan.options,
+                plan.outputs,
+            )
+            if self._enter(spec, [row]):
+                new.append(spec)
+        return new
+
+    def settle(self, ended: Sequence[Ended]) -> list[JobSpec]:
+        """Jobs have ended. Returns those that are to be put again, because an earlier run had
+        ended them: under another id."""
+        again: list[JobSpec] = []
+        for one in ended:
+            spec, rows = self._open.pop(one.job_id)
+            self.open_count -= len(rows)
+            result = one.result
+            if one.is_known and result is not None and result.status in self.plan.rerun:
+                spec = structs.replace(spec, job_id=_next_id(one.job_id))
+                if self._enter(spec, rows):
+                    again.append(spec)
+            else:
+                for row in rows:
+                    self._end(row, one)
+        return again
+
+    def batches(self, *, all_of_them: bool = False) -> Iterator[pa.RecordBatch]:
+        """Rows that have ended, when there are enough or the first has waited for long."""
+        ended = self._ended
+        if not ended:
+            return
+        has_waited = self.clock() - ended[0].ended_at > LINGER_S
+        if all_of_them or has_waited or len(ended) >= BATCH_ROWS:
+            self._ended = []
+            by_batch: dict[int, list[Row]] = {}
+            for row in ended:
+                by_batch.setdefault(id(row.batch), []).append(row)
+            for rows in by_batch.values():
+                yield batch_of(rows, self.plan.layout.column_count, self.plan.prefix)
+
+    # --- helpers
+
+    def _fault(
+        self, args: Any, key: str | None, payload: Any, files: Mapping[str, bytes | None]
+    ) -> str:
+        """What is wrong with a row; empty if nothing is."""
+        layout = self.plan.layout
+        if layout.has_key:
+            if not key:
+                return "job_key is NULL or empty"
+            if len(key.encode()) > KEY_BYTES_MAX:
+                return f"job_key is longer than {KEY_BYTES_MAX} bytes: {key[:64]!r}"
+        if layout.has_payload:
+            return "the payload is NULL" if payload is None else ""
+        if args is None:
+            return "the arguments are NULL"
+        if None in args:
+            return f"argument {args.index(None) + 1} is NULL"
+        lacking = next((name for name, content in files.items() if content is None), None)
+        return "" if lacking is None else f"the file {lacking!r} is NULL"
+
+    def _job_id(self, key: str | None, args: Any, payload: Any, files: Mapping[str, Any]) -> JobId:
+        if key is not None:
+            return job_id_of_key(self.client_id, key)
+        # With what it is about, so that a task that sees its rows in another order when it is
+        # tried again runs them once more, and does not take another row's result.
+        digest = blake2b(f"{self.client_id}\0{self._row_count}".encode(), digest_size=GUID_BYTES)
+        for part in (*(args or ()), payload or b"", *files.values()):
+            data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
+            digest.update(len(data).to_bytes(8, "big"))
+            digest.update(data)
+        return digest.digest()
+
+    def _enter(self, spec: JobSpec, rows: list[Row]) -> bool:
+        """Whether this job is not on the way for other rows."""
+        assert isinstance(spec.job_id, bytes)
+        known = self._open.get(spec.job_id)
+        if known is None:
+            self._open[spec.job_id] = (spec, rows)
+        elif known[0] == spec:
+            known[1].extend(rows)
+        else:
+            for row in rows:
+                self._end(row, error="another row has this job_key, and not the same arguments")
+            return False
+        self.open_count += len(rows)
+        return known is None
+
+    def _end(self, row: Row, ended: Ended | None = None, error: str = "") -> None:
+        row.ended, row.error, row.ended_at = ended, error, self.clock()
+        self._ended.append(row)
+
+
+def _next_id(job_id: JobId) -> JobId:
+    """What a job is called whose end under this id does not count."""
+    return blake2b(job_id, digest_size=GUID_BYTES).digest()

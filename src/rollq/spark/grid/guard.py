@@ -1,0 +1,91 @@
+"""Ends the jobs of a task of Spark that was killed.
+
+Spark kills the Python process of a cancelled task without a word, so nothing in that process can
+say that its jobs are not wanted any more. A small process beside it can: it is told which jobs are
+open, and sees the end of the pipe. It imports next to nothing before it is needed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from typing import Final
+
+START: Final = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]);"
+    "from rollq.spark.grid.guard import main; main(*sys.argv[2:])"
+)
+TIMEOUT_S: Final = 20.0
+END: Final = b".\n"
+
+
+class Guard:
+    """The task's side.
+
+    Args:
+        servers: Members of the group.
+        client_id: Whose jobs they are.
+    """
+
+    def __init__(self, servers: str, client_id: str) -> None:
+        code = [sys.executable, "-I", "-S", "-c", START, json.dumps(sys.path), servers, client_id]
+        self._process = subprocess.Popen(
+            code,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,  # a signal to the task's group is not for it
+        )
+        assert self._process.stdin is not None
+        self._pipe = self._process.stdin.fileno()
+
+    def opened(self, job_id: bytes) -> None:
+        """A job was made."""
+        self._write(b"+" + job_id.hex().encode() + b"\n")
+
+    def ended(self, job_ids: Iterable[bytes]) -> None:
+        """Jobs have ended."""
+        self._write(b"".join(b"-" + one.hex().encode() + b"\n" for one in job_ids))
+
+    def close(self) -> None:
+        """The task ends in peace: whatever there is to end, it ends itself."""
+        self._write(END)
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+    def _write(self, words: bytes) -> None:
+        left = memoryview(words)
+        try:
+            while left:
+                left = left[os.write(self._pipe, left) :]
+        except BrokenPipeError:
+            return  # somebody ended it: the jobs of this task are not guarded any more
+
+
+def main(servers: str, client_id: str) -> None:
+    """The guard's side: read until the task is gone."""
+    open_ids: dict[str, None] = {}
+    for line in sys.stdin:
+        if line[0] == "+":
+            open_ids[line[1:].strip()] = None
+        elif line[0] == "-":
+            open_ids.pop(line[1:].strip(), None)
+        else:
+            return
+    if open_ids:
+        cancel(servers, client_id, list(open_ids))
+
+
+def cancel(servers: str, client_id: str, job_ids: list[str]) -> None:
+    """End jobs."""
+    from rollq.base.errors import RollqError
+    from rollq.roles.client.blocking import BlockingClient
+
+    with BlockingClient(servers, client_id=client_id, timeout=TIMEOUT_S) as client:
+        try:
+            client.cancel(*map(bytes.fromhex, job_ids))
+        except RollqError as error:
+            sys.stderr.write(f"{len(job_ids)} jobs of a killed task go on: {error}\n")

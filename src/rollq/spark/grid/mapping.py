@@ -1,0 +1,252 @@
+"""`grid_map`: a DataFrame through a program or function on the grid, row in, row out."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Unpack
+
+from rollq.base.errors import ErrorCode, LocalError
+from rollq.base.names import is_exec_name
+from rollq.roles.client.session import as_addresses
+from rollq.roles.client.specs import Input, Options, check_names, job_options
+from rollq.spark.grid.columns import COLUMNS, spark_type
+from rollq.spark.grid.flow import Layout, Plan
+from rollq.spark.grid.task import GridTask
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame
+
+WINDOW: Final = 1_024
+TIMEOUT_S: Final = 30.0
+ENDS: Final = ("OK", "FAILED", "DEAD", "CANCELLED")
+SHIPPED_BYTES_MAX: Final = 16 * 1024 * 1024  # of files that are no columns: they go to every task
+
+
+def grid_map(
+    df: DataFrame,
+    *,
+    exec: str,
+    servers: str,
+    args: Sequence[Any] | str | Column = (),
+    payload: str | Column | None = None,
+    files: Mapping[str, Any] | None = None,
+    outputs: Sequence[str] = (),
+    job_key: str | Column | None = None,
+    client_id: str = "",
+    rerun: Collection[str] = ("CANCELLED",),
+    prefix: str = "",
+    window: int = WINDOW,
+    timeout: float = TIMEOUT_S,
+    **options: Unpack[Options],
+) -> DataFrame:
+    """Run a program or function on the grid for every row; the rows with what came of them.
+
+    It is lazy as all of Spark is: jobs are submitted when the result is read. A job that fails is
+    a row that says so.
+
+    Args:
+        df: The rows.
+        exec: The program or function, by the name that workers know.
+        servers: Members of the group, `host:port,host:port…`.
+        args: The arguments, in order: a string names a column, a Column is what it says, anything
+            else is a constant (`F.lit("text")` for a text). Or one column that is an array.
+        payload: A column that is the whole job instead: a struct, map or array as JSON.
+        files: Input files by name: a string names a column of bytes or text; a Column; `bytes`, a
+            `Path` (read here and now), a `BlobRef` or a `CacheFile` is the same for all rows.
+        outputs: Patterns of the files to bring back; all that are new if there are none.
+        job_key: A column that tells rows apart: a row whose key was run before, by whatever call
+            under the same `client_id`, gets the result that the grid kept.
+        client_id: Whose keys they are; by default those of this `exec`.
+        rerun: How jobs of earlier runs must have ended to be run again.
+        prefix: In front of the names of the new columns.
+        window: Jobs of a partition that are on the way at once.
+        timeout: For how many seconds members may be silent before a task fails.
+        options: As of `Client.submit`: `queue`, `priority`, `run_limit`, `expire`, …
+
+    Raises:
+        LocalError: what is asked for cannot be meant so. Nothing was submitted.
+    """
+    columns, layout, constants = _columns(df, args, payload, files or {}, job_key)
+    plan = Plan(
+        servers,
+        exec,
+        secrets.token_hex(8),
+        (client_id or f"grid-map-{exec}") if job_key is not None else "",
+        layout,
+        constants,
+        tuple(outputs),
+        options,
+        frozenset(rerun),
+        prefix,
+        window,
+        timeout,
+    )
+    _check(plan, df)
+    return _mapped(df.select("*", *columns), df, plan)
+
+
+def _mapped(prepared: DataFrame, df: DataFrame, plan: Plan) -> DataFrame:
+    from pyspark.sql.types import StructField, StructType
+
+    task = GridTask(plan)
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return task(batches)
+
+    added = [StructField(plan.prefix + name, spark_type(kind)) for name, kind, _ in COLUMNS]
+    return prepared.mapInArrow(run, StructType([*df.schema.fields, *added]))
+
+
+# --- what is checked before anything is submitted
+
+
+def _check(plan: Plan, df: DataFrame) -> None:
+    if not is_exec_name(plan.exec_name):
+        raise _bad(f"exec={plan.exec_name!r}", "use up to 64 letters, digits and _ . -")
+    as_addresses(plan.servers)
+    job_options(plan.options)
+    if plan.window < 1 or plan.timeout_s <= 0:
+        raise _bad(f"window={plan.window}, timeout={plan.timeout_s}", "both are above 0")
+    unknown = next((end for end in plan.rerun if end not in ENDS), None)
+    if unknown is not None:
+        raise _bad(f"rerun={unknown!r}", f"use some of: {', '.join(ENDS)}")
+    if plan.layout.has_payload and (plan.layout.file_names or plan.files or plan.outputs):
+        raise _bad("a job has either a payload, or arguments and files", "give one of them")
+    taken = {name.lower() for name in df.columns}
+    clash = [name for name, _, _ in COLUMNS if (plan.prefix + name).lower() in taken]
+    if clash:
+        raise _bad(
+            f"the input has columns {', '.join(plan.prefix + name for name in clash)} already",
+            "give the new ones a prefix, such as prefix='job_'",
+        )
+
+
+def _columns(
+    df: DataFrame,
+    args: Sequence[Any] | str | Column,
+    payload: str | Column | None,
+    files: Mapping[str, Any],
+    job_key: str | Column | None,
+) -> tuple[list[Column], Layout, dict[str, Input]]:
+    """What a task needs of a row beside the row, and the files that are the same for all."""
+    names, contents, constants = _files(df, files)
+    columns = [_arguments(df, args).alias("_args")]
+    if job_key is not None:
+        columns.append(_column(df, job_key, "job_key").cast("string").alias("_key"))
+    if payload is not None:
+        if not isinstance(args, Sequence) or args:
+            raise _bad("a job has either a payload, or arguments and files", "give one of them")
+        columns.append(_payload(df, payload).alias("_payload"))
+    columns += [one.alias(f"_file_{number}") for number, one in enumerate(contents)]
+    layout = Layout(len(df.columns), job_key is not None, payload is not None, names)
+    return columns, layout, constants
+
+
+def _column(df: DataFrame, given: str | Column, role: str) -> Column:
+    from pyspark.sql import functions as f
+
+    if not isinstance(given, str):
+        return given
+    if given not in df.columns:
+        raise _bad(
+            f"{role}: there is no column {given!r}",
+            f"there are {', '.join(df.columns)}; a constant text is f.lit({given!r})",
+        )
+    return f.col(f"`{given}`")
+
+
+def _arguments(df: DataFrame, args: Sequence[Any] | str | Column) -> Column:
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import ArrayType
+
+    if isinstance(args, str | SparkColumn):
+        column = _column(df, args, "args")
+        found = _type_of(df, column, "args")
+        if not isinstance(found, ArrayType):
+            raise _bad(
+                f"args is one column of type {found.simpleString()}, and no array",
+                "give a list of columns: args=[…]",
+            )
+        return column.cast("array<string>")
+    each = [
+        _column(df, one, f"argument {number}") if isinstance(one, str | SparkColumn) else f.lit(one)
+        for number, one in enumerate(args, 1)
+    ]
+    for number, one in enumerate(each, 1):
+        _must_be_plain(_type_of(df, one, f"argument {number}"), f"argument {number}")
+    return f.array(*(one.cast("string") for one in each)).cast("array<string>")
+
+
+def _payload(df: DataFrame, payload: str | Column) -> Column:
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    column = _column(df, payload, "payload")
+    found = _type_of(df, column, "payload")
+    if isinstance(found, StructType | MapType | ArrayType):
+        column = f.to_json(column)
+    return column.cast("string").cast("binary") if found.typeName() != "binary" else column
+
+
+def _files(
+    df: DataFrame, files: Mapping[str, Any]
+) -> tuple[tuple[str, ...], list[Column], dict[str, Input]]:
+    """Names and columns of the files that are columns, and the files that are not."""
+    from pyspark.sql import Column as SparkColumn
+
+    check_names(files)
+    names: list[str] = []
+    columns: list[Column] = []
+    constants: dict[str, Input] = {}
+    for name, given in files.items():
+        if isinstance(given, str | SparkColumn):
+            column = _column(df, given, f"file {name!r}")
+            found = _type_of(df, column, f"file {name!r}").typeName()
+            if found not in ("binary", "string"):
+                raise _bad(f"file {name!r} is a column of type {found}", "use bytes or text")
+            names.append(name)
+            columns.append(column.cast("binary"))
+        else:
+            constants[name] = _read(name, given) if isinstance(given, PathLike) else given
+    size = sum(len(one) for one in constants.values() if isinstance(one, bytes))
+    if size > SHIPPED_BYTES_MAX:
+        raise _bad(
+            f"files for all rows have {size} bytes; at most {SHIPPED_BYTES_MAX} go with every task",
+            "put them on the workers with client.cache_put, and name them by CacheFile",
+        )
+    return tuple(names), columns, constants
+
+
+def _read(name: str, path: PathLike[str]) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise _bad(f"file {name!r}: {error}", "give the path of a file") from None
+
+
+def _type_of(df: DataFrame, column: Column, role: str) -> Any:
+    from pyspark.errors import AnalysisException
+
+    try:
+        return df.select(column).schema.fields[0].dataType
+    except AnalysisException as error:
+        raise _bad(f"{role}: {error}", "name columns of the input") from None
+
+
+def _must_be_plain(found: Any, role: str) -> None:
+    from pyspark.sql.types import ArrayType, BinaryType, MapType, StructType
+
+    if isinstance(found, ArrayType | BinaryType | MapType | StructType):
+        raise _bad(
+            f"{role} is of type {found.simpleString()}",
+            "arguments are text and numbers; send anything else as a file or as the payload",
+        )
+
+
+def _bad(message: str, hint: str) -> LocalError:
+    return LocalError(ErrorCode.BAD_OPTIONS, message, hint)
