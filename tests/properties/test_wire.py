@@ -13,6 +13,7 @@ from rollq.base.errors import RemoteError
 from rollq.base.ids import NIL_ID, guid_from_text, guid_to_text
 from rollq.base.jobs import AttemptRef, BlobRef, BulkItem, JobOptions, Status
 from rollq.base.limits import CREDIT_MAX, FRAME_BYTES_MAX
+from rollq.base.staged import StagedGroup, StagedPart
 from rollq.raft import types as raft
 from rollq.wire import messages as m
 from rollq.wire.compact import TYPE_OF, Message
@@ -39,13 +40,28 @@ OPTIONS = st.builds(
     worker_name=TEXT,
 )
 CONFIGS = st.builds(raft.Config, st.lists(st.builds(raft.Member, INT, TEXT), max_size=3).map(tuple))
+GROUPS = st.builds(
+    StagedGroup,
+    TEXT,
+    TEXT,
+    BYTES,
+    st.lists(INT, max_size=3).map(tuple),
+    BYTES,
+    st.none() | OPTIONS,
+    st.lists(TEXT, max_size=3).map(tuple),
+    TEXT,
+    st.lists(BLOBS, max_size=3).map(tuple),
+    st.booleans(),
+)
 # What a field is drawn from: by its name, else by its type.
 BY_NAME: dict[str, st.SearchStrategy[Any]] = {
     "status": st.sampled_from(sorted(map(int, Status))),
     "count": st.integers(0, CREDIT_MAX),
     "client_id": st.text(min_size=1, max_size=20),
     "holding": REFS,
-    "items": st.lists(st.builds(BulkItem, IDS, BYTES, BLOBS), max_size=3).map(tuple),
+    "items": st.lists(st.builds(BulkItem, IDS, BYTES, BLOBS, TEXT), max_size=3).map(tuple),
+    "groups": st.lists(GROUPS, max_size=3).map(tuple),
+    "parts": st.lists(st.builds(StagedPart, TEXT, INT, INT), max_size=3).map(tuple),
     "blobs": BLOBS,
     "options": st.none() | OPTIONS,
     "job_ids": st.lists(IDS, max_size=3).map(tuple),

@@ -21,6 +21,7 @@ import msgspec
 
 from rollq.base.ids import task_id
 from rollq.base.jobs import AttemptRef, BlobRef, BulkItem, CacheEntry, JobOptions
+from rollq.base.staged import SAME_BODY, StagedGroup, StagedPart, join_keys, part_crc
 from rollq.grid import commands as c
 from rollq.grid.apply import apply_entry
 from rollq.grid.command_codec import encode_batch
@@ -93,6 +94,7 @@ def life(rng: random.Random, state: GridState) -> Iterator[list[c.Command]]:
             if one not in state.workers or turn == 15
         ]
         yield [*caches(turn), *submits(rng, turn)]
+        yield list(batches(rng, state, turn))
         yield [
             c.AssignJob(record.job_id, rng.choice(workers), 1 + turn // 15, record.attempt + 1, 90)
             for record in list(state.jobs.values())
@@ -126,9 +128,13 @@ def submits(rng: random.Random, turn: int) -> Iterator[c.Command]:
             rng.choice([None, options]),
             some_blobs(rng),
             ("data",) if turn % 3 == 1 else (),
+            f"row-{turn}" if turn % 4 == 2 else "",
         )
     if turn % 8 == 1:
-        items = tuple(BulkItem(rng.randbytes(16), b"bulk", some_blobs(rng)) for _ in range(3))
+        items = tuple(
+            BulkItem(rng.randbytes(16), b"bulk", some_blobs(rng), f"n°{turn}" if turn > 20 else "")
+            for _ in range(3)
+        )
         yield c.SubmitBulk("ann", "bulk", "exe", items, None, f"key-{turn}", ("data",))
         yield c.SubmitArray(
             rng.randbytes(16),
@@ -142,6 +148,55 @@ def submits(rng: random.Random, turn: int) -> Iterator[c.Command]:
             some_blobs(rng),
             ("data",),
         )
+
+
+def batches(rng: random.Random, state: GridState, turn: int) -> Iterator[c.Command]:
+    """Staged in two parts, one of them twice; committed, or dropped; unpacked by and by."""
+    key = f"batch-{turn // 5}"
+    names = [f"0.{turn % 5}", "1.0"]
+    if turn % 5 < 2:
+        for name in names:
+            yield c.StageJobs("ann", key, name, 0, (staged(rng, turn), staged(rng, turn)))
+            yield c.StageJobs("ann", key, name, 1, (staged(rng, turn),))
+        dead = list(state.dead)[:2]
+        if dead:
+            sizes = (SAME_BODY, 4)[: len(dead)]
+            bodies = b"more" if len(dead) > 1 else b""
+            group = StagedGroup("", "", b"".join(dead), sizes, bodies, redrives=True)
+            yield c.StageJobs("ann", key, "again", 0, (group,))
+    elif turn % 5 == 2 and turn % 15 != 12:
+        batch = state.staged.get(("ann", key))
+        named = ["0.1", "again"] if batch is not None and "again" in batch.parts else ["0.1"]
+        parts = tuple(whole(state, key, name) for name in named)
+        yield c.CommitBatch("ann", key, (*parts, StagedPart("1.0", 1, 1)))  # which is not so
+        yield c.CommitBatch("ann", key, parts)
+        yield c.CommitBatch("ann", key, parts[:1])
+    elif turn % 15 == 13:
+        yield c.DropBatches((c.BatchName("ann", key), c.BatchName("bøb", key)), "olga")
+    for (client_id, batch_key), accepted in state.committed.items():
+        yield c.UnpackBatch(client_id, batch_key, accepted.position)
+
+
+def staged(rng: random.Random, turn: int) -> StagedGroup:
+    """Some jobs of one kind."""
+    bodies = [rng.randbytes(rng.randrange(1, 9)) for _ in range(3)]
+    return StagedGroup(
+        f"q{turn % 3}",
+        "exe",
+        rng.randbytes(48),
+        tuple(map(len, bodies)),
+        b"".join(bodies),
+        JobOptions(priority=3) if turn % 2 else None,
+        keys=join_keys([f"s-{turn}", "", f"ø-{turn}"]) if rng.random() < 0.7 else "",
+        blobs=tuple(some_blobs(rng) for _ in bodies) if rng.random() < 0.5 else (),
+    )
+
+
+def whole(state: GridState, key: str, name: str) -> StagedPart:
+    """A part as whoever staged it would count it."""
+    chunks = state.staged["ann", key].parts[name]
+    crcs = [chunks[number].crc for number in sorted(chunks)]
+    return StagedPart(name, sum(chunk.count for chunk in chunks.values()), part_crc(crcs))
 
 
 def caches(turn: int) -> Iterator[c.Command]:

@@ -58,6 +58,7 @@ class ErrorCode(enum.IntEnum):
     UNKNOWN_CACHE = 219
     CACHE_CONFLICT = 220  # the name holds other files
     HISTORY_GONE = 221  # it was kept as long as the bounds of the members say
+    BATCH_INCOMPLETE = 222  # a part that was to be committed is not there as a whole
     # 3xx: consensus and membership
     PROPOSAL_DROPPED = 300
     CONFIG_CHANGE_PENDING = 301

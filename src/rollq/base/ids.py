@@ -60,7 +60,6 @@ def task_number(array_id: JobId, job_id: JobId) -> int:
 
 
 def job_id_of_key(client_id: ClientId, key: str) -> JobId:
-    """The id of the job that this client calls by this key, for ever and everywhere the same: the
-    first 16 bytes of BLAKE2b over the client's id, a zero byte and the key (not nil by any odds
-    that matter)."""
+    """The id of the job that this client calls by this key, for ever and everywhere the same:
+    BLAKE2b with a digest of 16 bytes, of the client's id, a zero byte and the key."""
     return blake2b(f"{client_id}\0{key}".encode(), digest_size=GUID_BYTES).digest()

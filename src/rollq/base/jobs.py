@@ -70,3 +70,4 @@ class BulkItem(msgspec.Struct, array_like=True, frozen=True, gc=False):
     job_id: JobId
     body: bytes
     blobs: tuple[BlobRef, ...] = ()
+    key: str = ""

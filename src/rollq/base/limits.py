@@ -285,3 +285,18 @@ READER_CUTS_MAX: Final = 65_536  # told at once
 READER_GREETING_MS: Final = 5_000  # for the answer to a hello of a reader
 READER_ANSWER_MS_MIN: Final = 5_000  # a member that waits as above is not taken for gone
 READER_AGAIN_MS: Final = 100  # before members that could not serve are asked again
+
+# Staged batches. They live in memory and in snapshots until they are committed or dropped.
+JOB_KEY_BYTES_MAX: Final = 256  # what its owner calls a job
+STAGED_BYTES_MAX: Final = 256 * 1024 * 1024
+STAGED_JOBS_MAX: Final = 5_000_000
+STAGED_BATCHES_MAX: Final = 1_000
+STAGED_PARTS_MAX: Final = 10_000  # of one batch
+STAGED_MS_MAX: Final = 3_600_000  # a batch that nobody adds to or commits for so long is dropped
+# Of one batch: a commit looks at every id once, which must not take as long as an election.
+BATCH_JOBS_MAX: Final = 1_000_000
+# One message of a part, and so one step of unpacking: other clients wait for no more than this.
+STAGE_CHUNK_JOBS_MAX: Final = 2_000
+STAGE_CHUNK_JOBS: Final = 1_000
+STAGE_CHUNK_BYTES: Final = 384 * 1024
+UNPACKS_AHEAD: Final = 2  # steps that a leader has proposed and not seen applied

@@ -18,6 +18,7 @@ from rollq.base.limits import (
     DURATION_MS_MAX,
     EXEC_NAME_BYTES_MAX,
     INLINE_BYTES_MAX,
+    JOB_KEY_BYTES_MAX,
     LEASE_MS_MIN,
     PRIORITY_MAX,
     QUEUE_NAME_BYTES_MAX,
@@ -25,9 +26,10 @@ from rollq.base.limits import (
     RETRY_EXIT_CODES_MAX,
     WORKER_NAME_BYTES_MAX,
 )
+from rollq.base.staged import KEY_END
 from rollq.grid.effects import Refused
 from rollq.grid.moves import rest_client
-from rollq.grid.outcomes import CLIENTS_FULL, QUEUES_FULL
+from rollq.grid.outcomes import BEING_UNPACKED, CLIENTS_FULL, QUEUES_FULL
 from rollq.grid.state import PREFIX_BYTES, ClientRecord, GridState, QueueRecord
 
 _OPTIONS_SEEN_MAX = 1_024
@@ -100,11 +102,24 @@ def refuse_job(state: GridState, job_id: JobId, body: bytes) -> Refused | None:
         return refused_bounds("job_id does not have 16 bytes")
     if len(body) > INLINE_BYTES_MAX:
         return refused_bounds(f"body is larger than {INLINE_BYTES_MAX} bytes")
-    if state.arrays:
-        array = state.arrays.get(job_id[:PREFIX_BYTES])
-        if array is not None and task_number(array.array_id, job_id) < array.task_count:
-            return Refused(ErrorCode.ID_CONFLICT, "the id belongs to a task of an array", job_id)
+    if job_id in state.reserved:
+        return BEING_UNPACKED
+    return refuse_task_id(state, job_id) if state.arrays else None
+
+
+def refuse_task_id(state: GridState, job_id: JobId) -> Refused | None:
+    """Why no job may have this id: a task of an array has it, or will have it."""
+    array = state.arrays.get(job_id[:PREFIX_BYTES])
+    if array is not None and task_number(array.array_id, job_id) < array.task_count:
+        return Refused(ErrorCode.ID_CONFLICT, "the id belongs to a task of an array", job_id)
     return None
+
+
+def refuse_key(key: str) -> Refused | None:
+    """Why no job may be called so."""
+    if is_long(key, JOB_KEY_BYTES_MAX):
+        return refused_bounds(f"key has more than {JOB_KEY_BYTES_MAX} bytes")
+    return refused_bounds("key has a character of number 0") if KEY_END in key else None
 
 
 def refused_bounds(message: str) -> Refused:

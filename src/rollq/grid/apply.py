@@ -27,8 +27,10 @@ from rollq.grid.jobs import (
     release_jobs,
 )
 from rollq.grid.queues import pause_queue, resume_queue, set_settings
+from rollq.grid.staging import commit_batch, drop_batches, stage_jobs
 from rollq.grid.state import HASH_BYTES, GridState
 from rollq.grid.submits import submit_bulk, submit_job
+from rollq.grid.unpacking import unpack_batch
 from rollq.grid.workers import close_worker, open_worker
 
 Handler: TypeAlias = Callable[[GridState, Any, Applied], Outcome]
@@ -57,6 +59,10 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.SetSettings: set_settings,
     commands.PutCache: put_cache,
     commands.RemoveCache: remove_cache,
+    commands.StageJobs: stage_jobs,
+    commands.CommitBatch: commit_batch,
+    commands.DropBatches: drop_batches,
+    commands.UnpackBatch: unpack_batch,
 }
 
 

@@ -35,6 +35,7 @@ from rollq.grid.moves import maybe_drop_array, maybe_drop_queue, next_seq, own, 
 from rollq.grid.outcomes import (
     ARRAY_DELAYED,
     ARRAYS_FULL,
+    BEING_UNPACKED,
     DONE_ONE,
     JOBS_FULL,
     KNOWN_ENDED,
@@ -129,6 +130,8 @@ def refuse_array(state: GridState, command: SubmitArray) -> Refused | None:
         return refused_bounds("running_max is negative")
     if len(command.body) > INLINE_BYTES_MAX:
         return refused_bounds(f"body is larger than {INLINE_BYTES_MAX} bytes")
+    if command.array_id in state.reserved:
+        return BEING_UNPACKED
     if command.array_id in state.jobs:
         return Refused(ErrorCode.ID_CONFLICT, "the id names a job", command.array_id)
     if len(state.arrays) >= ARRAYS_MAX:
@@ -185,7 +188,7 @@ def skip_taken(state: GridState, array: ArrayRecord, out: Applied) -> None:
 
     Chance does not do this in 96 bits, but a client may. Later jobs cannot: their ids are refused.
     """
-    while array.tasks_waiting and task_id(array.array_id, array.next_number) in state.jobs:
+    while array.tasks_waiting and is_taken(state, task_id(array.array_id, array.next_number)):
         number = array.next_number
         pass_task(state, array)
         mark_task(array, number, DEAD)
@@ -194,6 +197,11 @@ def skip_taken(state: GridState, array: ArrayRecord, out: Applied) -> None:
         )
         maybe_end_array(state, array, out)
         maybe_drop_queue(state, array.queue)
+
+
+def is_taken(state: GridState, job_id: JobId) -> bool:
+    """Whether a job has this id, or was accepted under it and is about to be there."""
+    return job_id in state.jobs or job_id in state.reserved
 
 
 def release_array(state: GridState, array_id: JobId, out: Applied) -> int:

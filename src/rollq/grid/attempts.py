@@ -108,6 +108,7 @@ def start_attempt(
             0,
             lease_ms,
             array_id=b"" if record.array is None else record.array.array_id,
+            job_key=record.key,
         )
     )
     out.effects.append(assignment_of(state, record))
@@ -171,6 +172,7 @@ def end_done(state: GridState, record: JobRecord, command: AckJob, out: Applied)
             blob_bytes=blob_bytes(command.blobs) if command.blobs else 0,
             fetched_bytes=command.fetched_bytes,
             held_bytes=command.held_bytes,
+            job_key=record.key,
         )
     )
     finish(state, record, end_of(state, command), out)

@@ -17,6 +17,7 @@ import msgspec
 
 from rollq.base.ids import NIL_ID, ClientId, JobId, WorkerId
 from rollq.base.jobs import AttemptRef, BlobRef, BulkItem, CacheEntry, JobOptions
+from rollq.base.staged import StagedGroup, StagedPart
 
 
 class Cause(enum.IntEnum):
@@ -60,7 +61,8 @@ class LostAttempt(Stored, frozen=True, gc=False):
 
 
 class SubmitJob(Stored, frozen=True, gc=False, tag=1):
-    """Accept one job. Idempotent by job_id. `blobs` and `caches` are what it needs to run."""
+    """Accept one job. Idempotent by job_id. `blobs` and `caches` are what it needs to run, `key` is
+    what its owner calls it."""
 
     job_id: JobId
     client_id: ClientId
@@ -70,6 +72,7 @@ class SubmitJob(Stored, frozen=True, gc=False, tag=1):
     options: JobOptions | None = None
     blobs: tuple[BlobRef, ...] = ()
     caches: tuple[str, ...] = ()
+    key: str = ""
 
 
 class SubmitBulk(Stored, frozen=True, tag=2):
@@ -280,6 +283,50 @@ class RemoveCache(Stored, frozen=True, gc=False, tag=23):
     by: str = ""
 
 
+class StageJobs(Stored, frozen=True, tag=24):
+    """Keep jobs of a part of a batch, unseen by anybody, until the batch is committed or dropped.
+    Idempotent: message `number` of a part is taken once, and one for a batch that is committed is
+    known. Whoever stages a part anew gives it another name."""
+
+    client_id: ClientId
+    batch_key: str
+    part: str
+    number: int  # 0, 1, 2, … within the part
+    groups: tuple[StagedGroup, ...]
+
+
+class CommitBatch(Stored, frozen=True, tag=25):
+    """Accept every job of these parts, all or none, and drop the other parts of the batch.
+    Idempotent by client and key, whatever the parts of the repetition are."""
+
+    client_id: ClientId
+    batch_key: str
+    parts: tuple[StagedPart, ...]
+
+
+class BatchName(Stored, frozen=True, gc=False):
+    """Whose batch, and which."""
+
+    client_id: ClientId
+    batch_key: str
+
+
+class DropBatches(Stored, frozen=True, tag=26):
+    """Forget what was staged for batches that are not committed."""
+
+    batches: tuple[BatchName, ...]
+    by: str = ""
+
+
+class UnpackBatch(Stored, frozen=True, gc=False, tag=27):
+    """Put the jobs of the next message of a committed batch into their queues; `position` is how
+    many messages have been unpacked before."""
+
+    client_id: ClientId
+    batch_key: str
+    position: int
+
+
 Command: TypeAlias = (
     SubmitJob
     | SubmitBulk
@@ -304,6 +351,10 @@ Command: TypeAlias = (
     | SetSettings
     | PutCache
     | RemoveCache
+    | StageJobs
+    | CommitBatch
+    | DropBatches
+    | UnpackBatch
 )
 
 

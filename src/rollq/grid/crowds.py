@@ -13,6 +13,7 @@ from sys import intern
 
 from rollq.base.ids import GUID_BYTES
 from rollq.base.sealed import sealed_bytes
+from rollq.base.staged import KEY_END, join_keys
 from rollq.grid.admission import admit_queue, share_options
 from rollq.grid.bodies import Adopt
 from rollq.grid.snapshot_rows import Crowd, options_or_none
@@ -61,6 +62,7 @@ def crowd_of(records: Sequence[JobRecord], body_sizes: Iterable[int]) -> Crowd:
         _ranges(record.seq for record in records),
         _runs(record.stamp_ms for record in records),
         _runs(body_sizes),
+        join_keys([record.key for record in records]),
     )
 
 
@@ -91,6 +93,9 @@ def admit(state: GridState, crowd: Crowd, adopt: Adopt, offset: int) -> int:
     )
     before = len(state.jobs)
     state.jobs.update(zip(job_ids, records, strict=True))
+    if crowd.keys:
+        for job_id, key in zip(job_ids, crowd.keys.split(KEY_END), strict=True):
+            state.jobs[job_id].key = key
     if len(state.jobs) - before != count or len(blob) % GUID_BYTES or not count:
         raise ValueError("a crowd without jobs, or with a job that is known already")
     queue.counts[QUEUED] += count

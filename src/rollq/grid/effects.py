@@ -59,6 +59,7 @@ class SendResult(msgspec.Struct, frozen=True, gc=False):
     detail: str = ""
     count: int = 1
     blobs: tuple[BlobRef, ...] = ()  # what it left
+    key: str = ""  # what its owner calls it
 
 
 Effect: TypeAlias = SendAssign | SendCancel | SendResult
@@ -71,9 +72,11 @@ class Done(msgspec.Struct, frozen=True, gc=False):
 
 
 class Known(msgspec.Struct, frozen=True, gc=False):
-    """The command was applied before (idempotent repeat). `ended`: the job has its result."""
+    """The command was applied before (idempotent repeat). `ended`: the job has its result;
+    `count`: how many jobs it touched then."""
 
     ended: bool = False
+    count: int = 1
 
 
 class Refused(msgspec.Struct, frozen=True, gc=False):

@@ -44,6 +44,8 @@ QUEUE_RESUMED: Final = "queue_resume"
 SETTINGS_CHANGED: Final = "settings"
 CACHE_PUT: Final = "cache_put"
 CACHE_REMOVED: Final = "cache_remove"
+BATCH_COMMITTED: Final = "batch_commit"  # `count` staged jobs were accepted; they follow
+BATCH_DROPPED: Final = "batch_drop"
 
 EVENT_TYPES: Final = (
     JOB_ENQUEUED,
@@ -74,6 +76,8 @@ EVENT_TYPES: Final = (
     SETTINGS_CHANGED,
     CACHE_PUT,
     CACHE_REMOVED,
+    BATCH_COMMITTED,
+    BATCH_DROPPED,
 )
 
 
@@ -107,3 +111,4 @@ class Event(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_default
     blob_bytes: int = 0
     fetched_bytes: int = 0  # of the inputs of an attempt: brought to its worker for it
     held_bytes: int = 0  # of the inputs of an attempt: its worker had them
+    job_key: str = ""  # what its owner calls the job

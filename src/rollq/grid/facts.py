@@ -43,6 +43,7 @@ def fact(
         detail=detail,
         fetched_bytes=fetched_bytes,
         held_bytes=held_bytes,
+        job_key=record.key,
     )
 
 
@@ -107,4 +108,5 @@ def result_of(record: JobRecord, end: EndRecord) -> SendResult:
         end.detail,
         1,
         end.blobs,
+        record.key,
     )

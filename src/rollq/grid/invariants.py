@@ -12,8 +12,12 @@ from typing import Final, TypeAlias
 from rollq.base.errors import DiskError
 from rollq.base.ids import JobId, task_id, task_number
 from rollq.base.jobs import BlobRef
+from rollq.base.staged import chunk_crc, ids_of
+from rollq.grid.arrays import is_taken
+from rollq.grid.chunks import bytes_of, groups_of
 from rollq.grid.commands import NOBODY
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
+from rollq.grid.snapshot_staged import staged_chunks
 from rollq.grid.state import (
     ASSIGNED,
     CANCELLED,
@@ -159,7 +163,7 @@ def tasks_are_accounted_for(state: GridState) -> Iterator[str]:
         counts[array.cut_as] += array.task_count - array.cut_at
         if any(array.ended_counts[end] != counts[end] for end in ENDED_STATES):
             yield f"ends of {text} are {array.ended_counts}, not {counts}"
-        if array.tasks_waiting and task_id(array.array_id, array.next_number) in state.jobs:
+        if array.tasks_waiting and is_taken(state, task_id(array.array_id, array.next_number)):
             yield f"the next task of {text} has an id that is taken"
 
 
@@ -216,6 +220,8 @@ def _references(state: GridState) -> Iterator[tuple[tuple[BlobRef, ...], tuple[s
     for array in state.arrays.values():
         if not array.is_ended or array.ended_counts[DEAD]:
             yield array.blobs, array.caches
+    for chunk in staged_chunks(state):
+        yield chunk.blobs, chunk.caches
     for record in state.jobs.values():
         if record.past is not None:
             yield record.past.blobs, record.past.caches
@@ -229,6 +235,44 @@ def only_runnable_jobs_need_files(state: GridState) -> Iterator[str]:
         past = record.past
         if past is not None and record.state in (DONE, CANCELLED) and (past.blobs or past.caches):
             yield f"{record.job_id.hex()} is {record.state.name}"
+
+
+def accepted_jobs_are_reserved(state: GridState) -> Iterator[str]:
+    """Exactly the jobs that a commit accepted and nobody unpacked are reserved. Those that are new
+    are not there yet, and those that will run again are dead."""
+    wanted: dict[JobId, bool] = {}  # whether it runs again
+    for (client_id, batch_key), batch in state.committed.items():
+        if (batch.client.client_id, batch.batch_key) != (client_id, batch_key):
+            yield f"batch {batch_key!r} of {client_id}"
+        if state.clients.get(client_id) is not batch.client or not batch.chunks:
+            yield f"batch {batch_key!r} of {client_id} has nothing left, or no client"
+        for chunk in batch.chunks:
+            wanted.update(dict.fromkeys(ids_of(chunk.job_ids), chunk.redrives))
+        for job_id in batch.known:
+            wanted.pop(job_id, None)
+    if wanted.keys() != state.reserved.keys():
+        yield f"{len(state.reserved)} jobs are reserved, not {len(wanted)}"
+    for job_id, runs_again in wanted.items():
+        record = state.jobs.get(job_id)
+        if (record is not None and record.state is DEAD) != runs_again:
+            yield f"{job_id.hex()} is reserved, and a job that cannot be"
+
+
+def what_is_staged_is_counted(state: GridState) -> Iterator[str]:
+    """Bytes and jobs that are staged or being unpacked, and the laws of each chunk."""
+    chunks = list(staged_chunks(state))
+    count = sum(chunk.count for chunk in chunks)
+    if count != state.staged_count:
+        yield f"{state.staged_count} jobs are staged, not {count}"
+    size_bytes = sum(bytes_of(state, chunk) for chunk in chunks)
+    if size_bytes != state.staged_bytes:
+        yield f"{state.staged_bytes} bytes are staged, not {size_bytes}"
+    for chunk in chunks:
+        groups = groups_of(state, chunk)
+        if b"".join(group.job_ids for group in groups) != chunk.job_ids:
+            yield "a chunk has other ids than its jobs"
+        if chunk_crc(groups) != chunk.crc:
+            yield "a chunk has another check sum than its jobs"
 
 
 def derived_fields_follow(state: GridState) -> Iterator[str]:
@@ -258,6 +302,8 @@ def derived_fields_follow(state: GridState) -> Iterator[str]:
     for array_prefix, array in fresh.arrays.items():
         if _array_counts(state.arrays[array_prefix]) != _array_counts(array):
             yield f"counts of array {array.array_id.hex()}"
+    if state.reserved.keys() != fresh.reserved.keys():
+        yield "what is reserved"
     for shelf in ("dead", "confirmed", "idle_clients"):
         if list(getattr(state, shelf).items()) != list(getattr(fresh, shelf).items()):
             yield f"shelf {shelf}"
@@ -286,5 +332,7 @@ LAWS: Final[tuple[Law, ...]] = (
     nothing_empty_is_kept,
     references_are_counted,
     only_runnable_jobs_need_files,
+    accepted_jobs_are_reserved,
+    what_is_staged_is_counted,
     derived_fields_follow,
 )

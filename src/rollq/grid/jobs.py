@@ -6,6 +6,8 @@ where a command could mean both, its handler says which comes first.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rollq.base.errors import ErrorCode
 from rollq.base.ids import GUID_BYTES, JobId, guid_to_text
 from rollq.base.limits import INLINE_BYTES_MAX
@@ -41,6 +43,7 @@ from rollq.grid.moves import (
     settle,
     submitted_crc,
 )
+from rollq.grid.outcomes import BEING_UNPACKED
 from rollq.grid.refs import release_blobs
 from rollq.grid.state import (
     ASSIGNED,
@@ -89,6 +92,8 @@ def expire_jobs(state: GridState, command: ExpireJobs, out: Applied) -> Outcome:
 
 def cancel_jobs(state: GridState, command: CancelJobs, out: Applied) -> Outcome:
     """End what waits, ask what runs to stop, leave what has ended. An array comes first."""
+    if is_any_reserved(state, command.job_ids):
+        return BEING_UNPACKED
     count = 0
     for job_id in command.job_ids:
         array = state.array_of(job_id)
@@ -137,6 +142,8 @@ def cancel_job(state: GridState, record: JobRecord, by: str, out: Applied) -> in
 
 def redrive_jobs(state: GridState, command: RedriveJobs, out: Applied) -> Outcome:
     """Run dead jobs again, all or none."""
+    if is_any_reserved(state, (item.job_id for item in command.items)):
+        return BEING_UNPACKED
     for item in command.items:
         record = state.jobs.get(item.job_id)
         if record is None:
@@ -181,6 +188,8 @@ def redrive_job(
 
 def purge_jobs(state: GridState, command: PurgeJobs, out: Applied) -> Outcome:
     """Forget dead jobs, all or none; those that are gone already do not matter."""
+    if is_any_reserved(state, command.job_ids):
+        return BEING_UNPACKED
     for job_id in command.job_ids:
         record = state.jobs.get(job_id)
         if record is not None and record.state is not DEAD:
@@ -199,6 +208,8 @@ def forget_jobs(state: GridState, command: ForgetJobs, out: Applied) -> Outcome:
     count = 0
     for job_id in command.job_ids:
         record = state.jobs.get(job_id)
+        if job_id in state.reserved:
+            continue  # it is about to run again
         if record is not None and record.end is not None:
             drop_job(state, record, JOB_FORGOTTEN, out)
             count += 1
@@ -206,6 +217,11 @@ def forget_jobs(state: GridState, command: ForgetJobs, out: Applied) -> Outcome:
         if array is not None:
             count += forget_array(state, array, out)
     return Done(count)
+
+
+def is_any_reserved(state: GridState, job_ids: Iterable[JobId]) -> bool:
+    """Whether a commit has accepted one of these, and its jobs are not in their queues yet."""
+    return bool(state.reserved) and any(job_id in state.reserved for job_id in job_ids)
 
 
 def _refused(code: ErrorCode, message: str, job_id: JobId) -> Refused:

@@ -26,6 +26,7 @@ from rollq.grid.commands import (
     ReleaseJobs,
     SubmitBulk,
     SubmitJob,
+    UnpackBatch,
 )
 from rollq.grid.state import ASSIGNED, CANCELLED, DEAD, DELAYED, DONE, QUEUED, JobState
 
@@ -34,6 +35,7 @@ _LOST: Final = (QUEUED, DELAYED, DEAD, CANCELLED)  # where a job goes whose atte
 TABLE: Final[dict[tuple[JobState | None, type], tuple[JobState | None, ...]]] = {
     (None, SubmitJob): (QUEUED, DELAYED),
     (None, SubmitBulk): (QUEUED, DELAYED),
+    (None, UnpackBatch): (QUEUED, DELAYED),
     (None, AssignTask): (ASSIGNED,),  # a task of an array becomes a record when it starts
     (QUEUED, AssignJob): (ASSIGNED,),
     (QUEUED, ExpireJobs): (DEAD,),
@@ -49,6 +51,7 @@ TABLE: Final[dict[tuple[JobState | None, type], tuple[JobState | None, ...]]] = 
     (DONE, ForgetJobs): (None,),
     (DONE, ConfirmResults): (None,),  # when more are kept than may be, the oldest goes
     (DEAD, RedriveJobs): (QUEUED,),
+    (DEAD, UnpackBatch): (QUEUED,),
     (DEAD, PurgeJobs): (None,),
     (DEAD, ForgetJobs): (None,),
     (CANCELLED, ForgetJobs): (None,),

@@ -13,6 +13,7 @@ from zlib import crc32
 
 from rollq.base.digests import DIGEST_BYTES, Digest
 from rollq.base.errors import ErrorCode
+from rollq.base.ids import JobId
 from rollq.base.jobs import BlobRef
 from rollq.base.limits import BLOB_BYTES_MAX, BLOBS_PER_JOB_MAX, CACHES_PER_JOB_MAX
 from rollq.grid.effects import Refused
@@ -58,6 +59,16 @@ def _out_of_bounds(message: str) -> Refused:
 def past_with(blobs: tuple[BlobRef, ...], caches: tuple[str, ...]) -> PastRecord | None:
     """What a new job brings along; nothing, if it needs no files."""
     return PastRecord(blobs=blobs, caches=caches) if blobs or caches else None
+
+
+def caches_of(state: GridState, job_id: JobId) -> tuple[str, ...]:
+    """What a job needs to be at its worker."""
+    job = state.jobs.get(job_id)
+    if job is None:
+        return ()
+    if job.array is not None:
+        return job.array.caches
+    return job.past.caches if job.past is not None else ()
 
 
 def hold_files(state: GridState, owner: PastRecord | ArrayRecord) -> None:

@@ -38,6 +38,7 @@ from rollq.grid.snapshot_rows import (
     array_row,
     job_row,
 )
+from rollq.grid.snapshot_staged import committed_rows, pieces_of, put_back, staged_rows
 from rollq.grid.state import (
     PREFIX_BYTES,
     ArrayRecord,
@@ -49,8 +50,8 @@ from rollq.grid.state import (
     WorkerRecord,
 )
 
-VERSION: Final = 3
-VERSIONS: Final = (1, 2, 3)  # that can be read
+VERSION: Final = 4
+VERSIONS: Final = (1, 2, 3, 4)  # that can be read
 PREFACE_BYTES: Final = 9  # version and length of the head
 _ROWS_PER_CHUNK: Final = 4_096
 
@@ -102,11 +103,16 @@ def snapshot_pieces(state: GridState) -> tuple[int, Iterator[bytes]]:
             CacheRow(cache.cache_id, cache.entries, cache.targets, cache.stamp_ms, cache.removed)
             for cache in sorted(state.caches.values(), key=attrgetter("cache_id"))
         ],
+        staged_rows(state),
+        committed_rows(state),
     )
     data = _encoder.encode(head)
     tokens = [record.body for crowd in crowds for record in crowd]
     tokens += [row.body for row, size in zip(rows, sizes, strict=True) if size > 0]
-    bodies_bytes = sum(map(sealed_bytes, chain(*crowd_sizes, (s for s in sizes if s > 0))))
+    pieces = pieces_of(state)
+    tokens += pieces
+    lengths = chain(*crowd_sizes, (s for s in sizes if s > 0), map(bodies.size, pieces))
+    bodies_bytes = sum(map(sealed_bytes, lengths))
     total = PREFACE_BYTES + len(data) + bodies_bytes
     preface = bytes([VERSION]) + len(data).to_bytes(8, "little")
     return total, chain((preface, data), bodies.sealed(tokens))
@@ -182,7 +188,7 @@ def _jobs(head: Head, state: GridState, adopt: Adopt, offset: int) -> int:
             others.append(_job(state, row, token))
         offset += sum(map(sealed_bytes, sizes))
     derive(state, others)
-    return offset
+    return put_back(state, head, adopt, offset)
 
 
 def _tables(head: Head, state: GridState) -> GridState:
@@ -260,6 +266,7 @@ def _job(state: GridState, row: JobRow, token: Token) -> JobRecord:
         row.end,
         row.past,
         array,
+        row.key,
     )
     return record
 

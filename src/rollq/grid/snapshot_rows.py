@@ -2,7 +2,7 @@
 
 Law of change: fields are appended with defaults and raise `snapshot.VERSION`; older versions stay
 readable. Bodies of jobs are not in the head: they follow it, in the order of the sizes that are
-told here (crowds first, then rows).
+told here (crowds first, then rows, then the pieces of what is staged and of what is committed).
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ class Crowd(msgspec.Struct, array_like=True, gc=False):
     seqs: list[int]
     stamps_ms: list[int]
     body_sizes: list[int]
+    keys: str = ""  # version 4; with KEY_END between two; empty: no job has one
 
 
 class JobRow(msgspec.Struct, array_like=True, gc=False):
@@ -61,6 +62,7 @@ class JobRow(msgspec.Struct, array_like=True, gc=False):
     end: EndRecord | None
     past: PastRecord | None
     is_task: bool
+    key: str = ""  # version 4
 
 
 class ArrayRow(msgspec.Struct, array_like=True):
@@ -125,6 +127,36 @@ class BatchRow(msgspec.Struct, array_like=True, gc=False):
     batch: BatchRecord
 
 
+class ChunkRow(msgspec.Struct, array_like=True):
+    """A `StagedChunk`; its pieces stand behind the head, with the bodies."""
+
+    job_ids: bytes
+    crc: int
+    sizes: list[int]  # of its pieces
+    blobs: tuple[BlobRef, ...]
+    caches: tuple[str, ...]
+    redrives: bool
+
+
+class StagedRow(msgspec.Struct, array_like=True):
+    """A `StagedBatch`."""
+
+    client_id: ClientId
+    batch_key: str
+    stamp_ms: int
+    parts: list[tuple[str, list[tuple[int, ChunkRow]]]]  # by name and number
+
+
+class CommittedRow(msgspec.Struct, array_like=True):
+    """A `CommittedBatch`."""
+
+    client_id: ClientId
+    batch_key: str
+    chunks: list[ChunkRow]
+    known: bytes  # ids one behind another, sorted
+    position: int
+
+
 class Head(msgspec.Struct, array_like=True):
     """Everything but the bodies, in order."""
 
@@ -141,6 +173,8 @@ class Head(msgspec.Struct, array_like=True):
     crowds: list[Crowd]  # by the seq of their first
     row_chunks: list[bytes]  # each a list of JobRow, by seq
     caches: list[CacheRow] = msgspec.field(default_factory=list)  # version 3; by cache_id
+    staged: list[StagedRow] = msgspec.field(default_factory=list)  # version 4; oldest first
+    committed: list[CommittedRow] = msgspec.field(default_factory=list)  # oldest first
 
 
 def job_row(record: JobRecord, body_bytes: int) -> JobRow:
@@ -164,6 +198,7 @@ def job_row(record: JobRecord, body_bytes: int) -> JobRow:
         record.end,
         record.past,
         record.array is not None,
+        record.key,
     )
 
 

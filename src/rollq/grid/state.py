@@ -10,13 +10,13 @@ Records never point back at a `JobRecord`, so nothing forms a cycle and the coll
 from __future__ import annotations
 
 import enum
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from typing import Final
 
 import msgspec
 
 from rollq.base.digests import Digest
-from rollq.base.ids import ClientId, JobId, WorkerId, task_id
+from rollq.base.ids import GUID_BYTES, ClientId, JobId, WorkerId, task_id
 from rollq.base.jobs import BlobRef, CacheEntry, JobOptions
 from rollq.grid.bodies import Bodies, MemoryBodies, Token
 from rollq.grid.commands import NOBODY, Settings
@@ -199,6 +199,7 @@ class JobRecord(msgspec.Struct, gc=False, eq=False):
     end: EndRecord | None = None
     past: PastRecord | None = None
     array: ArrayRecord | None = None
+    key: str = ""  # what its owner calls it
 
 
 class BatchRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -206,6 +207,41 @@ class BatchRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     fingerprint: bytes
     count: int
+
+
+class StagedChunk(msgspec.Struct, eq=False, frozen=True):
+    """One message of a part: the ids of its jobs, and the rest packed, in pieces."""
+
+    job_ids: bytes  # one behind another
+    crc: int
+    pieces: tuple[Token, ...]
+    blobs: tuple[BlobRef, ...] = ()  # of all its jobs, held until they are jobs or dropped
+    caches: tuple[str, ...] = ()  # the same
+    redrives: bool = False  # dead jobs to run again, and not new ones
+
+    @property
+    def count(self) -> int:
+        """How many jobs it holds."""
+        return len(self.job_ids) // GUID_BYTES
+
+
+class StagedBatch(msgspec.Struct, eq=False):
+    """What was staged under a key and is neither committed nor dropped."""
+
+    client_id: ClientId
+    batch_key: str
+    stamp_ms: int  # of the last message
+    parts: dict[str, dict[int, StagedChunk]]  # by the numbers of their messages
+
+
+class CommittedBatch(msgspec.Struct, eq=False):
+    """A batch that is accepted and whose jobs are not all in their queues yet."""
+
+    client: ClientRecord
+    batch_key: str
+    chunks: deque[StagedChunk]  # still to be unpacked
+    known: dict[JobId, None]  # of its jobs, those that had been accepted before
+    position: int = 0  # messages unpacked so far
 
 
 class BlobCount(msgspec.Struct, gc=False):
@@ -239,6 +275,7 @@ class GridState:
         "bodies",
         "caches",
         "clients",
+        "committed",
         "confirmed",
         "dead",
         "idle_clients",
@@ -248,7 +285,11 @@ class GridState:
         "log_hash",
         "options_seen",
         "queues",
+        "reserved",
         "settings",
+        "staged",
+        "staged_bytes",
+        "staged_count",
         "workers",
     )
 
@@ -266,7 +307,13 @@ class GridState:
         self.workers: dict[WorkerId, WorkerRecord] = {}
         self.batches: OrderedDict[tuple[ClientId, str], BatchRecord] = OrderedDict()
         self.caches: dict[str, CacheRecord] = {}
+        # by client and key: the one that was added to longest ago first
+        self.staged: OrderedDict[tuple[ClientId, str], StagedBatch] = OrderedDict()
+        self.committed: dict[tuple[ClientId, str], CommittedBatch] = {}  # in the order of commits
         # derived
+        self.staged_bytes: int = 0  # of `staged` and `committed`
+        self.staged_count: int = 0  # jobs in them
+        self.reserved: dict[JobId, None] = {}  # accepted by a commit, not unpacked
         self.blobs: dict[Digest, BlobCount] = {}  # what jobs, results and caches refer to
         # Which blobs came to be referred to (True) and which are so no more, for a shell that keeps
         # the content and empties this list. None: nobody wants to know.

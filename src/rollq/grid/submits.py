@@ -11,7 +11,7 @@ import msgspec
 from rollq.base.digests import Digest
 from rollq.base.errors import ErrorCode
 from rollq.base.ids import JobId
-from rollq.base.jobs import DEFAULT_OPTIONS, BlobRef, BulkItem
+from rollq.base.jobs import DEFAULT_OPTIONS, BulkItem
 from rollq.base.limits import (
     BATCH_KEY_BYTES_MAX,
     BATCHES_KEPT_MAX,
@@ -19,11 +19,13 @@ from rollq.base.limits import (
     BULK_JOBS_MAX,
     JOBS_MAX,
 )
+from rollq.base.staged import StagedGroup
 from rollq.grid.admission import (
     admit_client,
     admit_queue,
     is_long,
     refuse_job,
+    refuse_key,
     refuse_submit,
     refused_bounds,
     share_options,
@@ -62,6 +64,8 @@ def submit_job(state: GridState, command: SubmitJob, out: Applied) -> Outcome:
     ) or refuse_job(state, command.job_id, command.body)
     if refusal is None and (command.blobs or command.caches):
         refusal = refuse_files(state, command.blobs, command.caches)
+    if refusal is None and command.key:
+        refusal = refuse_key(command.key)
     if refusal is not None:
         return refusal
     if len(state.jobs) >= JOBS_MAX:
@@ -80,6 +84,7 @@ def submit_job(state: GridState, command: SubmitJob, out: Applied) -> Outcome:
         0,
         options.delay_ms,
         past=past_with(command.blobs, command.caches),
+        key=command.key,
     )
     accept(state, record, len(command.body), out)
     return DONE_ONE
@@ -87,7 +92,8 @@ def submit_job(state: GridState, command: SubmitJob, out: Applied) -> Outcome:
 
 def repeat_submit(state: GridState, record: JobRecord, command: SubmitJob, out: Applied) -> Outcome:
     """Answer a submit whose id is taken."""
-    if not is_same_job(state, record, command, command.body, command.blobs):
+    is_mine = record.client.client_id == command.client_id
+    if not is_mine or not is_same_job(state, record, command, command):
         return Refused(ErrorCode.JOB_CONFLICT, "the id names another job", command.job_id)
     if record.end is None:
         return KNOWN_OPEN
@@ -98,18 +104,18 @@ def repeat_submit(state: GridState, record: JobRecord, command: SubmitJob, out: 
 def is_same_job(
     state: GridState,
     record: JobRecord,
-    command: SubmitJob | SubmitBulk,
-    body: bytes,
-    blobs: tuple[BlobRef, ...],
+    shared: SubmitJob | SubmitBulk | StagedGroup,
+    own: SubmitJob | BulkItem,
 ) -> bool:
-    """Whether a submit with the id of this record means this job."""
+    """Whether a submit of the same client with the id of this record means this job: by what it
+    shares with others, and by what is its own."""
     return (
         record.array is None
-        and record.client.client_id == command.client_id
-        and record.queue == command.queue
-        and record.exec_name == command.exec_name
-        and record.options == (command.options or DEFAULT_OPTIONS)
-        and submitted_crc(state, record) == files_crc(crc32(body), blobs, command.caches)
+        and record.key == own.key
+        and record.queue == shared.queue
+        and record.exec_name == shared.exec_name
+        and record.options == (shared.options or DEFAULT_OPTIONS)
+        and submitted_crc(state, record) == files_crc(crc32(own.body), own.blobs, shared.caches)
     )
 
 
@@ -127,6 +133,7 @@ def accept(state: GridState, record: JobRecord, body_bytes: int, out: Applied) -
             delay_ms=record.delay_ms,
             body_bytes=body_bytes,
             blob_bytes=0 if record.past is None else blob_bytes(record.past.blobs),
+            job_key=record.key,
         )
     )
 
@@ -158,13 +165,19 @@ def submit_bulk(state: GridState, command: SubmitBulk, out: Applied) -> Outcome:
 
 def fingerprint_of(command: SubmitBulk) -> bytes:
     """What tells a batch from another. It is kept, so it must not follow the format: a batch
-    without files has the fingerprint that it had before there were any."""
-    if command.caches or any(item.blobs for item in command.items):
-        data = _encoder.encode(command)
+    without files or keys has the fingerprint that it had before there were any."""
+    start: tuple[object, ...] = (_BULK_TAG, command.client_id, command.queue, command.exec_name)
+    end: tuple[object, ...] = (command.options, command.batch_key)
+    items: list[tuple[object, ...]]
+    if any(item.key for item in command.items):
+        items = [(item.job_id, item.body, item.blobs, item.key) for item in command.items]
+        end += (command.caches,)
+    elif command.caches or any(item.blobs for item in command.items):
+        items = [(item.job_id, item.body, item.blobs) for item in command.items]
+        end += (command.caches,)
     else:
         items = [(item.job_id, item.body) for item in command.items]
-        names = (command.client_id, command.queue, command.exec_name)
-        data = _encoder.encode((_BULK_TAG, *names, items, command.options, command.batch_key))
+    data = _encoder.encode((*start, items, *end))
     return blake2b(data, digest_size=HASH_BYTES).digest()
 
 
@@ -185,11 +198,14 @@ def check_bulk(state: GridState, command: SubmitBulk) -> dict[JobId, BulkItem] |
             refusal = refuse_job(state, item.job_id, item.body)
             if refusal is None and item.blobs:
                 refusal = refuse_blobs(state, item.blobs, sizes, BLOBS_PER_JOB_MAX)
+            if refusal is None and item.key:
+                refusal = refuse_key(item.key)
             if refusal is not None:
                 return refusal
             same = new.setdefault(item.job_id, item) == item
         else:
-            same = is_same_job(state, record, command, item.body, item.blobs)
+            is_mine = record.client.client_id == command.client_id
+            same = is_mine and is_same_job(state, record, command, item)
         if not same:
             return Refused(ErrorCode.JOB_CONFLICT, "the id names another job", item.job_id)
     return JOBS_FULL if len(state.jobs) + len(new) > JOBS_MAX else new
@@ -220,6 +236,7 @@ def create_bulk(
             out.stamp_ms,
             0,
             delay_ms,
+            key=item.key,
         )
         if item.blobs or caches:
             record.past = past_with(item.blobs, caches)

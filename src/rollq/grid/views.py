@@ -63,6 +63,7 @@ class JobView(msgspec.Struct, frozen=True):
     attempts: tuple[AttemptOutcome, ...] = ()
     blobs: tuple[BlobRef, ...] = ()  # what it needs, until it can never run again
     caches: tuple[str, ...] = ()
+    key: str = ""  # what its owner calls it
 
 
 class ArrayView(msgspec.Struct, frozen=True):
@@ -190,6 +191,7 @@ def _job_view(state: GridState, record: JobRecord) -> JobView:
         () if record.past is None else record.past.attempts,
         () if owner is None else owner.blobs,
         () if owner is None else owner.caches,
+        record.key,
     )
 
 

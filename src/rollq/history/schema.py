@@ -49,6 +49,7 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     blobBytes: int = 0  # noqa: N815
     fetchedBytes: int = 0  # noqa: N815
     heldBytes: int = 0  # noqa: N815
+    jobKey: str = ""  # noqa: N815
 
 
 def to_lines(index: int, stamp_ms: int, events: Iterable[Event]) -> list[bytes]:
@@ -91,6 +92,7 @@ def _row(index: int, ordinal: int, stamp_ms: int, event: Event) -> Row:
         event.blob_bytes,
         event.fetched_bytes,
         event.held_bytes,
+        event.job_key,
     )
 
 

@@ -24,6 +24,7 @@ from rollq.wire import blob_messages as b
 from rollq.wire import messages as m
 from rollq.wire import output_messages as o
 from rollq.wire import reader_messages as r
+from rollq.wire import staging_messages as s
 from rollq.wire.frame import Frame
 from rollq.wire.kinds import MessageType
 
@@ -91,6 +92,9 @@ TYPE_OF: Final[dict[type[msgspec.Struct], MessageType]] = {
     r.SpanTold: MessageType.SPAN_TOLD,
     r.PiecesAsk: MessageType.PIECES_ASK,
     r.PieceChunk: MessageType.PIECE_CHUNK,
+    s.StageJobs: MessageType.STAGE_JOBS,
+    s.CommitBatch: MessageType.COMMIT_BATCH,
+    s.DropBatch: MessageType.DROP_BATCH,
 }
 
 # The part of a member that a message between members is for; the last token of its subject.

@@ -131,6 +131,9 @@ TABLE: Final[dict[State, dict[Side, Words]]] = {
             T.ADMIN: State.CLIENT,
             T.CACHE_PUT: State.CLIENT,
             T.WATCH_OUTPUT: State.CLIENT,
+            T.STAGE_JOBS: State.CLIENT,
+            T.COMMIT_BATCH: State.CLIENT,
+            T.DROP_BATCH: State.CLIENT,
         },
         Side.ACCEPTER: {
             T.ACCEPTED: State.CLIENT,
@@ -217,6 +220,9 @@ COVERED_BY: Final[dict[int, frozenset[str]]] = {
     T.WATCH_OUTPUT: frozenset({COMPACT}),
     T.TELL_OUTPUT: frozenset({COMPACT}),
     T.OUTPUT_CHUNK: frozenset({COMPACT}),
+    T.STAGE_JOBS: frozenset({COMPACT}),
+    T.COMMIT_BATCH: frozenset({COMPACT}),
+    T.DROP_BATCH: frozenset({COMPACT}),
 }
 
 

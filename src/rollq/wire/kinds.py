@@ -73,3 +73,7 @@ class MessageType(enum.IntEnum):
     SPAN_TOLD = 86
     PIECES_ASK = 87
     PIECE_CHUNK = 88
+    # ours, sessions again: staged batches
+    STAGE_JOBS = 96
+    COMMIT_BATCH = 97
+    DROP_BATCH = 98

@@ -18,6 +18,7 @@ from rollq.base.ids import GUID_BYTES, NIL_ID, ClientId, MemberId
 from rollq.base.jobs import AttemptRef, BlobRef, BulkItem, JobOptions
 from rollq.raft.types import Config, Member
 from rollq.wire.output_messages import OutputChunk, TellOutput, WatchOutput
+from rollq.wire.staging_messages import CommitBatch, DropBatch, StageJobs
 
 # Ids of the wrong length are refused while a message is decoded.
 Id: TypeAlias = Annotated[bytes, msgspec.Meta(min_length=GUID_BYTES, max_length=GUID_BYTES)]
@@ -49,6 +50,7 @@ class SubmitJob(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):
     options: JobOptions | None = None
     blobs: tuple[BlobRef, ...] = ()
     caches: tuple[str, ...] = ()
+    job_key: str = ""  # what its owner calls it
 
 
 class SubmitBulk(msgspec.Struct, array_like=True, frozen=True, tag=33):
@@ -226,6 +228,7 @@ class Result(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=5):
     client_id: ClientId = ""
     count: int = 1
     blobs: tuple[BlobRef, ...] = ()
+    job_key: str = ""
 
 
 class Answer(msgspec.Struct, array_like=True, frozen=True, tag=38):
@@ -341,6 +344,9 @@ ClientMessage: TypeAlias = (
     | Admin
     | CachePut
     | WatchOutput
+    | StageJobs
+    | CommitBatch
+    | DropBatch
 )
 WorkerMessage: TypeAlias = (
     HelloWorker | Credit | AckJob | Nack | Heartbeat | Goodbye | CacheAck | OutputChunk

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from rollq.base.jobs import BlobRef, CacheEntry
+from rollq.base.staged import StagedGroup, StagedPart, chunk_crc, part_crc
 from rollq.grid import invariants
-from rollq.grid.commands import CancelJobs, PutCache, SubmitJob
+from rollq.grid.commands import CancelJobs, CommitBatch, PutCache, StageJobs, SubmitJob
 from rollq.grid.state import (
     ASSIGNED,
     DEAD,
@@ -182,7 +184,54 @@ def misname_worker(grid: Grid) -> None:
     grid.state.workers[worker_id("w9")] = grid.state.workers[worker_id("w1")]
 
 
+def committed_batch(grid: Grid) -> None:
+    """A batch that is accepted and not unpacked."""
+    group = StagedGroup("q", "exe", job_id("new"), (1,), b"x")
+    grid.apply(StageJobs("ann", "b", "p", 0, (group,)))
+    part = StagedPart("p", 1, part_crc([chunk_crc((group,))]))
+    grid.apply(CommitBatch("ann", "b", (part,)))
+
+
+def reserve_nothing(grid: Grid) -> None:
+    committed_batch(grid)
+    grid.state.reserved.clear()
+
+
+def bury_what_is_reserved(grid: Grid) -> None:
+    committed_batch(grid)
+    chunks = grid.state.committed["ann", "b"].chunks
+    chunks[0] = msgspec.structs.replace(chunks[0], redrives=True)
+
+
+def misname_batch(grid: Grid) -> None:
+    committed_batch(grid)
+    grid.state.committed["ann", "other"] = grid.state.committed.pop(("ann", "b"))
+
+
+def finish_batch(grid: Grid) -> None:
+    committed_batch(grid)
+    grid.state.committed["ann", "b"].chunks.clear()
+
+
+def miscount_staged(grid: Grid) -> None:
+    committed_batch(grid)
+    grid.state.staged_count += 1
+    grid.state.staged_bytes += 1
+
+
+def change_chunk(grid: Grid) -> None:
+    committed_batch(grid)
+    chunks = grid.state.committed["ann", "b"].chunks
+    chunks[0] = msgspec.structs.replace(chunks[0], crc=1, job_ids=job_id("two"))
+
+
 BREACHES: dict[Callable[[Grid], None], str] = {
+    reserve_nothing: "accepted_jobs_are_reserved",
+    misname_batch: "accepted_jobs_are_reserved",
+    finish_batch: "accepted_jobs_are_reserved",
+    bury_what_is_reserved: "accepted_jobs_are_reserved",
+    miscount_staged: "what_is_staged_is_counted",
+    change_chunk: "what_is_staged_is_counted",
     swap_client: "owners_are_in_the_tables",
     drop_queue: "owners_are_in_the_tables",
     drop_array: "owners_are_in_the_tables",

@@ -26,7 +26,7 @@ def test_only_a_redrive_leads_out_of_an_end() -> None:
         for (old, command), targets in lifecycle.TABLE.items()
         if old in ENDED_STATES and targets != (None,)
     }
-    assert ways == {(DEAD, commands.RedriveJobs)}
+    assert ways == {(DEAD, commands.RedriveJobs), (DEAD, commands.UnpackBatch)}
 
 
 def test_the_table_speaks_of_commands_only() -> None:

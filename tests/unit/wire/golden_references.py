@@ -22,6 +22,7 @@ REFERENCES = [
             JOB, "clientA", "calcA", "calcA", b"", None, (BlobRef(b"\xab" * 32, 1_000),), ("d1",)
         ),
         Dialect.COMPACT,
+        ours=False,
     ),
     Vector(
         "2 AssignJob with a blob, compact",
@@ -73,6 +74,7 @@ REFERENCES = [
         ),
         m.Result(JOB, "done", blobs=(BlobRef(b"\xab" * 32, 5),)),
         Dialect.COMPACT,
+        ours=False,
     ),
     Vector(
         "10 HelloWorker that serves blobs",

@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 from rollq.base.jobs import AttemptRef, BlobRef, BulkItem, JobOptions, Status
+from rollq.base.staged import StagedGroup, StagedPart
 from rollq.raft import types as raft
 from rollq.wire import blob_messages as b
 from rollq.wire import messages as m
 from rollq.wire import output_messages as o
 from rollq.wire import reader_messages as r
+from rollq.wire import staging_messages as s
 from rollq.wire.compact import Message
 
 JOB = bytes(range(16))
 OTHER = bytes(range(16, 32))
 BLOBS = (BlobRef(bytes(range(32)), 5), BlobRef(bytes(32), 2**40))
-ITEMS = (BulkItem(OTHER, b"x", BLOBS),)
+ITEMS = (BulkItem(OTHER, b"x", BLOBS, "row-1"),)
 BLOB = bytes(range(32))
 OPTIONS = JobOptions(1, 2, 3, 4, 5, 6, 7, 8, 9, (10, -11), "worker-1")
+GROUP = StagedGroup(
+    "calcA",
+    "calcA",
+    JOB + OTHER,
+    (3, 1),
+    b"onex",
+    OPTIONS,
+    ("c1",),
+    "row-1\0row-2",
+    (BLOBS, ()),
+    True,
+)
 HELD = (AttemptRef(JOB, 1, 2), AttemptRef(OTHER, 3, 4))
 META = raft.SnapshotMeta(
     7, 3, raft.Config((raft.Member(1, "a:1"),), (raft.Member(2, "b:2"),)), 5, b"digest"
@@ -23,7 +37,9 @@ META = raft.SnapshotMeta(
 
 SAMPLES: list[Message] = [
     m.HelloClient("clientA", 4, ("compact", "accepted")),
-    m.SubmitJob(JOB, "clientA", "job.submit.calcA", "calcA", b"\x00body", OPTIONS, BLOBS, ("c1",)),
+    m.SubmitJob(
+        JOB, "clientA", "job.submit.calcA", "calcA", b"\x00body", OPTIONS, BLOBS, ("c1",), "row-1"
+    ),
     m.SubmitBulk(JOB, "clientA", "calcA", "calcA", ITEMS, OPTIONS, "batch-1", ("c1",)),
     m.SubmitArray(JOB, "clientA", "calcA", "calcA", b"body", 1_000_000, OPTIONS, 5, BLOBS, ("c1",)),
     m.Cancel(JOB, (JOB, OTHER)),
@@ -41,7 +57,21 @@ SAMPLES: list[Message] = [
     m.Accepted(JOB, 2, True, True),
     m.Error(JOB, 205, "cap reached", "wait", True),
     m.Result(
-        JOB, "dead", 1, b"result", "calcA", 3, 9, 1_000, 5, 4, "exit code 3", "clientA", 1, BLOBS
+        JOB,
+        "dead",
+        1,
+        b"result",
+        "calcA",
+        3,
+        9,
+        1_000,
+        5,
+        4,
+        "exit code 3",
+        "clientA",
+        1,
+        BLOBS,
+        "row-1",
     ),
     m.Result(JOB, "dead", 1, cause=5, client_id="clientA", count=1_000_000),
     m.Answer(JOB, 99, b"\x90"),
@@ -65,6 +95,9 @@ SAMPLES: list[Message] = [
     b.BlobInfo(BLOB, 2**40, 402, "full"),
     b.BlobMore(BLOB, 2**32),
     b.BlobDrop(BLOB, 218),
+    s.StageJobs(JOB, "batch-1", "0.1", 7, (GROUP,), "clientA"),
+    s.CommitBatch(JOB, "batch-1", (StagedPart("0.1", 2, 2**32 - 1),), "clientA"),
+    s.DropBatch(JOB, "batch-1", "clientA"),
     o.WatchOutput(JOB, OTHER, 2, (2**40, -1), False),
     o.TellOutput(JOB, OTHER, 2, 3, (2**40, -1), False),
     o.OutputChunk(JOB, 2, 1, 2**40, b"\x00out", (0, 2**41), 1),

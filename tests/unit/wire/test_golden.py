@@ -10,9 +10,10 @@ from rollq.wire.kinds import MessageType
 from rollq.wire.message_codec import decode_message, encode_message
 from tests.unit.wire.golden_readers import READERS
 from tests.unit.wire.golden_references import REFERENCES
+from tests.unit.wire.golden_staging import STAGING
 from tests.unit.wire.golden_vectors import GUID_TEXT, JOB, VECTORS, Vector
 
-ALL = VECTORS + REFERENCES + READERS
+ALL = VECTORS + REFERENCES + READERS + STAGING
 OF_THE_SEEDS = [kind for kind in MessageType if kind <= MessageType.INSTALL_SNAPSHOT_RESPONSE]
 
 

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
 from typing import Any, TypeVar
 
 from rollq.base.ids import JobId, MemberId
+from rollq.base.staged import StagedPart
 from rollq.grid.commands import Settings
 from rollq.grid.views import ArrayView, CacheView, ClientView, HolderView, JobView, QueueView
 from rollq.roles.client.blocking_many import BlockingJob, BlockingSubmitter
+from rollq.roles.client.bulk import PAGE_JOBS
 from rollq.roles.client.caching import PUT_TIMEOUT_S, CacheReport
 from rollq.roles.client.client import Client
+from rollq.roles.client.parts import PartBuilder
 from rollq.roles.client.results import Result
+from rollq.roles.client.specs import JobSpec
+from rollq.roles.client.staging import CommitOutcome
 from rollq.roles.client.streams import StreamPart
 
 Value = TypeVar("Value")
@@ -57,7 +64,7 @@ class BlockingClient(BlockingSubmitter):
 
     def unclaimed(self) -> list[Result]:
         """Results that have come so far of jobs of an earlier process; see `Client.unclaimed`."""
-        return self._thread.run(_call(self._client.unclaimed))
+        return self._thread.run(call_there(self._client.unclaimed))
 
     def output(
         self,
@@ -70,6 +77,57 @@ class BlockingClient(BlockingSubmitter):
         """What a job writes; see `Client.output`."""
         return self._thread.iterate(
             self._client.output(job_id, follow=follow, stream=stream, tail=tail)
+        )
+
+    # --- staged batches
+
+    def stage(
+        self,
+        batch_key: str,
+        part: str,
+        jobs: Iterable[JobSpec],
+        *,
+        client_id: str = "",
+        timeout: float | None = None,
+    ) -> StagedPart:
+        """Send jobs of a batch ahead, unseen until it is committed; see `Client.stage`. The
+        iterable is read in this thread."""
+        client, run = self._client, self._thread.run
+        builder = PartBuilder(client_id or client.client_id, batch_key, part)
+        stage = run(call_there(partial(client.stage_run, timeout)))
+        left = iter(jobs)
+        try:
+            while page := list(islice(left, PAGE_JOBS)):
+                if any(spec.files for spec in page):
+                    page = list(run(client.settle_all(page)))
+                for message in builder.messages(page):
+                    run(stage.send(message))
+            for message in builder.rest():
+                run(stage.send(message))
+            run(stage.finish())
+        finally:
+            run(call_there(stage.close))
+        return builder.staged
+
+    def commit(
+        self,
+        batch_key: str,
+        parts: Sequence[StagedPart],
+        *,
+        client_id: str = "",
+        timeout: float | None = None,
+    ) -> CommitOutcome:
+        """Accept every job of these parts, all or none; see `Client.commit`."""
+        return self._thread.run(
+            self._client.commit(batch_key, parts, client_id=client_id, timeout=timeout)
+        )
+
+    def drop_batch(
+        self, batch_key: str, *, client_id: str = "", timeout: float | None = None
+    ) -> bool:
+        """Forget what was staged for a batch; see `Client.drop_batch`."""
+        return self._thread.run(
+            self._client.drop_batch(batch_key, client_id=client_id, timeout=timeout)
         )
 
     # --- questions
@@ -194,8 +252,9 @@ class BlockingClient(BlockingSubmitter):
 END = object()
 
 
-async def _call(function: Callable[[], Value]) -> Value:
-    await asyncio.sleep(0)  # in the loop's own time
+async def call_there(function: Callable[[], Value]) -> Value:
+    """A function in the loop's own time."""
+    await asyncio.sleep(0)
     return function()
 
 

@@ -87,11 +87,11 @@ class BulkRun:
         """Jobs that follow one another and ask for the same, as far as a message is full."""
         client_id, first_id = self._door.client_id, self._batch.first_id
         for spec in specs:
-            if spec.job_id is not None:
+            if spec.job_id is not None or spec.key:
                 raise LocalError(
                     ErrorCode.BAD_OPTIONS,
-                    "a job with an id of its own in a bulk",
-                    "use `submit` or `map` for those",
+                    "a job with an id or a key of its own in a bulk",
+                    "use `submit`, `map` or `stage` for those",
                 )
             job_id = task_id(first_id, self._count)
             body = body_of(spec, job_id, client_id)

@@ -45,12 +45,12 @@ class Chunk:
         ):
             return False
         if type(spec) is SettledSpec:
-            self.items.append(BulkItem(job_id, body, spec.blobs))
+            self.items.append(BulkItem(job_id, body, spec.blobs, spec.key))
             self._bytes += REF_BYTES * len(spec.blobs)
             self._pieces.update(spec.pieces)
             self._has_blobs |= bool(spec.blobs)
         else:
-            self.items.append(BulkItem(job_id, body))
+            self.items.append(BulkItem(job_id, body, (), spec.key))
         self._bytes += len(body)
         return True
 
@@ -90,6 +90,7 @@ def singles_of(bulk: wire.SubmitBulk) -> list[wire.SubmitJob]:
             bulk.options,
             item.blobs,
             bulk.caches,
+            item.key,
         )
         for item in bulk.items
     ]

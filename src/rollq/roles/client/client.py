@@ -27,12 +27,13 @@ from rollq.roles.client.results import Result, result_message
 from rollq.roles.client.session import OnAnswer, Session, as_addresses
 from rollq.roles.client.signals import Request
 from rollq.roles.client.specs import as_id
+from rollq.roles.client.staging import Staging
 from rollq.roles.client.supplier import Supplier
 from rollq.roles.client.supply import NOTHING, BytesMoved, Supply
 from rollq.wire import messages as wire
 
 
-class Client(Caching, ManySubmitter):
+class Client(Caching, Staging, ManySubmitter):
     """A client of one group.
 
     Args:

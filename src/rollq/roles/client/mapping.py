@@ -26,7 +26,7 @@ from rollq.roles.client.patience import Patience
 from rollq.roles.client.results import Result
 from rollq.roles.client.session import Answer, OnAnswer
 from rollq.roles.client.signals import Request
-from rollq.roles.client.specs import JobSpec, as_id, body_of
+from rollq.roles.client.specs import JobSpec, body_of, id_for
 from rollq.roles.client.supply import NOTHING, Supply
 from rollq.wire import messages as wire
 
@@ -204,7 +204,7 @@ class MapRun:
             for spec in islice(self._specs, room):
                 if spec.files and must_settle(spec):
                     job_id = self._settle_later(spec)
-                elif takes_bulks and spec.job_id is None:
+                elif takes_bulks and spec.job_id is None and not spec.key:
                     job_id = prefix + (self._entered - base).to_bytes(TASK_INDEX_BYTES, "big")
                     body = body_of(spec, job_id, client_id)
                     if not chunk.add(spec, job_id, body):
@@ -223,7 +223,7 @@ class MapRun:
 
     def _settle_later(self, spec: JobSpec) -> JobId:
         """A job whose files must be read goes alone, when they are."""
-        job_id = draw_id() if spec.job_id is None else as_id(spec.job_id)
+        job_id = id_for(spec, self._door.client_id)
         self._unaccepted += 1
         task = self._door.loop.create_task(self._settle(structs.replace(spec, job_id=job_id)))
         self._settling[task] = None

@@ -62,6 +62,11 @@ class Result:
         return guid_to_text(self._message.job_id)
 
     @property
+    def key(self) -> str:
+        """What its owner calls the job; empty if it has no key."""
+        return self._message.job_key
+
+    @property
     def exec_name(self) -> str:
         """What ran."""
         return self._message.exec_name
@@ -291,4 +296,5 @@ def result_message(view: JobView) -> wire.Result:
         end.cause,
         end.detail,
         view.client_id,
+        job_key=view.key,
     )

@@ -31,6 +31,7 @@ from rollq.wire.messages import (
     SubmitJob,
 )
 from rollq.wire.output_messages import OutputChunk, WatchOutput
+from rollq.wire.staging_messages import CommitBatch, DropBatch, StageJobs
 
 __all__ = [
     "Asked",
@@ -54,7 +55,17 @@ __all__ = [
     "Watched",
 ]
 
-Request: TypeAlias = SubmitJob | SubmitBulk | SubmitArray | Cancel | Query | Admin
+Request: TypeAlias = (
+    SubmitJob
+    | SubmitBulk
+    | SubmitArray
+    | Cancel
+    | Query
+    | Admin
+    | StageJobs
+    | CommitBatch
+    | DropBatch
+)
 
 
 # --- events

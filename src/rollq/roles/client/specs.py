@@ -13,12 +13,15 @@ from typing import Any, Final, TypeAlias, TypedDict
 import msgspec
 
 from rollq.base.errors import ErrorCode, LocalError, RemoteError
-from rollq.base.ids import GUID_BYTES, NIL_ID, ClientId, JobId, guid_from_text
+from rollq.base.ids import GUID_BYTES, NIL_ID, ClientId, JobId, guid_from_text, job_id_of_key
 from rollq.base.jobs import BlobRef, JobOptions
-from rollq.base.limits import INLINE_BYTES_MAX, LEASE_MS_MIN, PRIORITY_MAX
+from rollq.base.limits import INLINE_BYTES_MAX, JOB_KEY_BYTES_MAX, LEASE_MS_MIN, PRIORITY_MAX
 from rollq.base.names import checked_tree
+from rollq.base.staged import KEY_END
+from rollq.roles.client.draws import draw_id
 from rollq.wire.messages import SubmitJob
 from rollq.wire.models import InputFile, encode_model, job_request
+from rollq.wire.staging_messages import StageJobs
 
 
 class Options(TypedDict, total=False):
@@ -59,6 +62,7 @@ class JobSpec(msgspec.Struct, frozen=True):
     job_id: JobId | str | None = None
     options: Options = msgspec.field(default_factory=Options)
     outputs: Sequence[str] = ()  # patterns of the files to bring back; all if there are none
+    key: str = ""  # what you call it: the same key of the same client is the same job
 
 
 def body_of(spec: JobSpec, job_id: JobId, client_id: ClientId) -> bytes:
@@ -171,6 +175,21 @@ def as_id(given: JobId | str) -> JobId:
     return made
 
 
+def id_for(spec: JobSpec, client_id: ClientId) -> JobId:
+    """The id of a job: its own, that of its key, or a new one.
+
+    Raises:
+        RollqError: BAD_ID, or BAD_OPTIONS if it may not be called so.
+    """
+    key = spec.key
+    if key and (KEY_END in key or len(key.encode()) > JOB_KEY_BYTES_MAX):
+        hint = f"use up to {JOB_KEY_BYTES_MAX} bytes, none of them 0"
+        raise LocalError(ErrorCode.BAD_OPTIONS, f"key={key[:64]!r}", hint)
+    if spec.job_id is not None:
+        return as_id(spec.job_id)
+    return job_id_of_key(client_id, key) if key else draw_id()
+
+
 def as_specs(
     jobs: str | Iterable[JobSpec], arguments: Iterable[Any] | None, options: Options
 ) -> Iterable[JobSpec]:
@@ -199,6 +218,8 @@ def request_bytes(request: Any) -> int:
     """About what a request takes on the way."""
     if type(request) is SubmitJob:
         return len(request.body) + 128
+    if type(request) is StageJobs:
+        return sum(len(group.bodies) + len(group.job_ids) + 128 for group in request.groups)
     items = getattr(request, "items", None)
     if items is not None:
         return sum(len(item.body) + 32 for item in items)

@@ -18,7 +18,6 @@ from rollq.base.jobs import BlobRef
 from rollq.base.limits import CONFIRM_JOBS_MAX, MAP_WINDOW
 from rollq.roles.client.answers import error_of
 from rollq.roles.client.deadlines import Deadlines
-from rollq.roles.client.draws import draw_id
 from rollq.roles.client.handles import PREFIX_BYTES, Job, Progress, Sink
 from rollq.roles.client.inputs import Inputs
 from rollq.roles.client.machine import id_of
@@ -33,6 +32,7 @@ from rollq.roles.client.specs import (
     as_id,
     as_specs,
     body_of,
+    id_for,
     job_options,
     subject_of,
 )
@@ -78,6 +78,7 @@ class Submitter(ABC):
         outputs: Sequence[str] = (),
         payload: bytes | None = None,
         job_id: JobId | str | None = None,
+        key: str = "",
         timeout: float | None = None,
         progress: BytesMoved | None = None,
         **options: Unpack[Options],
@@ -90,15 +91,16 @@ class Submitter(ABC):
         `outputs` are patterns of the files to bring back; all that are new if there are none.
         `timeout` counts from when the files are there.
 
-        A job with an id of your own may be submitted again, also by another process under the
-        same client id: it runs once, and its result comes to whoever asked last.
+        A job with an id or a `key` of your own may be submitted again, also by another process
+        under the same client id: it runs once, and its result comes to whoever asked last. The key
+        is told with its result and in the history.
 
         Raises:
             DeadlineError: nobody accepted it in time. It may have been accepted all the same.
             RollqError: it was refused; the code and the hint say why.
         """
         name = job if isinstance(job, str) else ""
-        spec = JobSpec(name, args, files or {}, payload, job_id, options, outputs)
+        spec = JobSpec(name, args, files or {}, payload, job_id, options, outputs, key)
         if not isinstance(job, str):
             if spec != JobSpec(""):
                 raise LocalError(
@@ -300,7 +302,7 @@ class Submitter(ABC):
     # --- helpers
 
     def _request(self, spec: JobSpec) -> wire.SubmitJob:
-        job_id = draw_id() if spec.job_id is None else as_id(spec.job_id)
+        job_id = id_for(spec, self.client_id)
         return wire.SubmitJob(
             job_id,
             self.client_id,
@@ -310,6 +312,7 @@ class Submitter(ABC):
             job_options(spec.options),
             blobs_of(spec),
             caches_of(spec),
+            spec.key,
         )
 
     async def _call(

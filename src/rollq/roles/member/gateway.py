@@ -14,31 +14,31 @@ from typing import Any
 import msgspec
 
 from rollq.base.errors import ErrorCode, RemoteError, StateError
-from rollq.base.ids import NIL_ID
 from rollq.base.jobs import DEFAULT_OPTIONS, JobOptions, Status
 from rollq.base.limits import (
     CACHE_ENTRIES_MAX,
     CLIENT_ID_BYTES_MAX,
     CREDIT_MAX,
-    ENTRY_BYTES_MAX,
     PATTERNS_PER_WORKER_MAX,
 )
 from rollq.grid import commands
 from rollq.policy.retry import backoff_ms
 from rollq.raft.node import RaftNode
 from rollq.roles.member.admin import MEMBERSHIP_ACTIONS, command_for
-from rollq.roles.member.bounds import bounded, exec_name, inline, queue_named
+from rollq.roles.member.bounds import bounded, exec_name, inline, queue_named, request_of
 from rollq.roles.member.knowledge import check_held
 from rollq.roles.member.leadership import Leadership
-from rollq.roles.member.proposals import ACK, REQUEST, Origin, Waiter, size_bytes_of
+from rollq.roles.member.proposals import ACK, REQUEST, Origin, Waiter, fitting
 from rollq.roles.member.reads import Reads
 from rollq.roles.member.sessions import ClientSession, WorkerSession
+from rollq.roles.member.staging import BatchMessage, staging_command
 from rollq.subjects.grammar import fold, parse_pattern
 from rollq.subjects.queues import worker_pattern
 from rollq.wire import messages
 from rollq.wire.handshake import ACCEPTED
 from rollq.wire.models import CachePutResult, decode_model
 from rollq.wire.output_messages import OutputChunk, WatchOutput
+from rollq.wire.staging_messages import CommitBatch, DropBatch, StageJobs
 
 
 class Gateway:
@@ -59,11 +59,11 @@ class Gateway:
                 )
             handler(self, number, message)
         except RemoteError as error:
-            self._office.error(number, _request_of(message), error)
+            self._office.error(number, request_of(message), error)
             if error.code in CLOSING_CODES or isinstance(message, HELLOS):
                 self._office.close(number, str(error))
         except StateError as error:
-            self._office.error(number, _request_of(message), error)
+            self._office.error(number, request_of(message), error)
 
     def closed(self, number: int) -> None:
         """The session's connection is gone."""
@@ -149,6 +149,7 @@ class Gateway:
                 options,
                 message.blobs,
                 message.caches,
+                message.job_key,
             ),
             Origin(REQUEST, number, message.job_id),
         )
@@ -194,6 +195,16 @@ class Gateway:
             Origin(REQUEST, number, message.array_id),
         )
 
+    def _batch(self, number: int, message: BatchMessage) -> None:
+        client = self._client(number)
+        self._must_have_room()
+        command = staging_command(message, client.client_id, self._address)
+        if isinstance(command, commands.StageJobs):
+            for group in command.groups:
+                for blobs in group.blobs:
+                    check_held(self._office.blobs, blobs)
+        self._request(command, number, message.request_id)
+
     def _cancel(self, number: int, message: messages.Cancel) -> None:
         client = self._client(number)
         command = commands.CancelJobs(message.job_ids, client.client_id)
@@ -202,7 +213,7 @@ class Gateway:
     def _confirm(self, number: int, message: messages.Confirm) -> None:
         client = self._client(number)
         command = commands.ConfirmResults(client.client_id, message.job_ids)
-        self._office.proposals.add(_fitting(command))
+        self._office.proposals.add(fitting(command))
 
     def _query(self, number: int, message: messages.Query) -> None:
         self._client(number)
@@ -221,7 +232,7 @@ class Gateway:
             check_held(self._office.blobs, blobs, CACHE_ENTRIES_MAX)
         if isinstance(command, commands.PutCache | commands.RemoveCache):
             origin = Origin(Waiter.CACHE, number, message.request_id)
-            self._office.proposals.add(_fitting(command), origin)
+            self._office.proposals.add(fitting(command), origin)
             return
         self._request(command, number, message.request_id)
 
@@ -305,7 +316,7 @@ class Gateway:
     # --- helpers
 
     def _request(self, command: commands.Command, number: int, request_id: bytes) -> None:
-        self._office.proposals.add(_fitting(command), Origin(REQUEST, number, request_id))
+        self._office.proposals.add(fitting(command), Origin(REQUEST, number, request_id))
 
     def _worker_gone(self, session: WorkerSession, *, for_good: bool) -> None:
         office = self._office
@@ -352,24 +363,6 @@ class Gateway:
         return queue, options
 
 
-def _fitting(command: commands.Command) -> commands.Command:
-    """A command that is larger than an entry may be would fit no frame between members."""
-    if size_bytes_of(command) > ENTRY_BYTES_MAX:
-        raise RemoteError(
-            ErrorCode.BAD_PAYLOAD, "more than the group agrees on at once", "send it in parts"
-        )
-    return command
-
-
-def _request_of(message: Any) -> bytes:
-    """The id under which whoever sent this waits for an answer."""
-    for field in ("request_id", "job_id", "array_id"):
-        request = getattr(message, field, None)
-        if isinstance(request, bytes):
-            return request
-    return NIL_ID
-
-
 # Errors after which a session cannot go on: its state is not what the peer believes. After a hello
 # that was refused there is no session.
 HELLOS = messages.HelloClient | messages.HelloWorker
@@ -396,4 +389,7 @@ HANDLERS: dict[type, Callable[[Gateway, int, Any], None]] = {
     messages.CacheAck: Gateway._cache_ack,
     WatchOutput: Gateway._watch,
     OutputChunk: Gateway._output,
+    StageJobs: Gateway._batch,
+    CommitBatch: Gateway._batch,
+    DropBatch: Gateway._batch,
 }

@@ -10,6 +10,7 @@ from rollq.base.limits import HELD_BYTES_MAX, HELD_MESSAGES_MAX
 from rollq.wire import messages
 from rollq.wire.messages import SessionMessage
 from rollq.wire.output_messages import OutputChunk
+from rollq.wire.staging_messages import CommitBatch, StageJobs
 
 GUESS_BYTES: Final = 128  # of a message without its body
 
@@ -51,6 +52,13 @@ def _size_bytes(message: SessionMessage) -> int:
     """About what a message takes, and never much less if it takes much."""
     if isinstance(message, messages.SubmitBulk):
         return GUESS_BYTES + sum(GUESS_BYTES + len(item.body) for item in message.items)
+    if isinstance(message, StageJobs):
+        return GUESS_BYTES + sum(
+            GUESS_BYTES + len(group.bodies) + len(group.job_ids) + len(group.keys)
+            for group in message.groups
+        )
+    if isinstance(message, CommitBatch):
+        return GUESS_BYTES * (1 + len(message.parts))
     if isinstance(message, messages.SubmitJob | messages.SubmitArray):
         return GUESS_BYTES + len(message.body)
     if isinstance(message, messages.AckJob):

@@ -31,6 +31,7 @@ from rollq.grid.effects import (
     SendResult,
 )
 from rollq.grid.outbox import is_still_to_come, owed_to_client
+from rollq.grid.refs import caches_of
 from rollq.grid.state import GridState
 from rollq.policy.dispatch import Dispatcher
 from rollq.policy.expiry import Expiry
@@ -43,6 +44,7 @@ from rollq.roles.member.outputs import Outputs
 from rollq.roles.member.proposals import ACK, REQUEST, Origin, Proposals
 from rollq.roles.member.replica import Replica
 from rollq.roles.member.sessions import ClientSession, Sessions, WorkerNames, WorkerSession
+from rollq.roles.member.staging import StagingDesk
 from rollq.roles.member.watches import Watches
 from rollq.subjects.queues import assign_subject
 from rollq.wire import messages
@@ -75,6 +77,7 @@ class Leadership:
         self.caches = CacheDesk(self.sessions, lambda: self.state, self._send, clock)
         self.sessions.on_gone = self._gone
         self.watches = Watches(self, outputs)
+        self.staging = StagingDesk()
 
     @property
     def state(self) -> GridState:
@@ -105,6 +108,7 @@ class Leadership:
             self.close(number, "not the leader any more")
         self.watches.clear()
         self.proposals.clear()
+        self.staging = StagingDesk()
         self.relay.clear()
         self.caches.clear()
         self.expiry.abdicate()
@@ -120,6 +124,7 @@ class Leadership:
             self._send_pages()
         self.relay.expire(now_ms)
         self.caches.due()
+        self.proposals.add_own(self.staging.due(self.state, now_ms, self.clock.wall_ms()))
         self.proposals.add_own(self.dispatcher.decide(TURN_COMMANDS_MAX))
 
     # --- after every applied entry
@@ -237,7 +242,7 @@ class Leadership:
         elif isinstance(outcome, Known):
             self._send(
                 origin.session,
-                messages.Accepted(origin.request_id, known=True, ended=outcome.ended),
+                messages.Accepted(origin.request_id, outcome.count, True, outcome.ended),
             )
         else:
             self._send(origin.session, messages.Accepted(origin.request_id, outcome.count))
@@ -303,7 +308,7 @@ class Leadership:
             ref = AttemptRef(effect.job_id, effect.attempt, effect.fence)
             session.sent[effect.job_id] = ref
         if self.state.caches:
-            self.caches.needed(session, self._caches_of(effect.job_id))
+            self.caches.needed(session, caches_of(self.state, effect.job_id))
         self._outputs.mail(session.number).append(
             messages.AssignJob(
                 effect.job_id,
@@ -319,14 +324,6 @@ class Leadership:
                 effect.blobs,
             ),
         )
-
-    def _caches_of(self, job_id: JobId) -> tuple[str, ...]:
-        job = self.state.jobs.get(job_id)
-        if job is None:
-            return ()
-        if job.array is not None:
-            return job.array.caches
-        return job.past.caches if job.past is not None else ()
 
     def _stop(self, effect: SendCancel) -> None:
         session = self.sessions.worker(effect.worker_id)
@@ -352,6 +349,7 @@ class Leadership:
                 effect.client_id,
                 effect.count,
                 effect.blobs,
+                effect.key,
             ),
         )
         if not client.confirms:

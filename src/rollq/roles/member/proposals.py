@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from rollq.base.errors import ErrorCode, RemoteError
 from rollq.base.ids import NIL_ID, MessageId
 from rollq.base.limits import (
     ENTRY_BYTES_MAX,
@@ -22,14 +23,17 @@ from rollq.base.limits import (
     PENDING_COMMANDS_PAUSE,
     TURN_COMMANDS_MAX,
 )
+from rollq.base.staged import StagedGroup
 from rollq.grid.commands import (
     AckJob,
     CancelJobs,
     Command,
+    CommitBatch,
     ConfirmResults,
     OpenWorker,
     PurgeJobs,
     RedriveJobs,
+    StageJobs,
     SubmitArray,
     SubmitBulk,
     SubmitJob,
@@ -156,6 +160,19 @@ def size_bytes_of(command: Command) -> int:
     return COMMAND_BYTES_GUESS if size_bytes is None else size_bytes(command)
 
 
+def fitting(command: Command) -> Command:
+    """A command, unless it is larger than an entry may be: it would fit no frame between members.
+
+    Raises:
+        RemoteError: BAD_PAYLOAD.
+    """
+    if size_bytes_of(command) > ENTRY_BYTES_MAX:
+        raise RemoteError(
+            ErrorCode.BAD_PAYLOAD, "more than the group agrees on at once", "send it in parts"
+        )
+    return command
+
+
 def _of_body(command: SubmitJob | SubmitArray) -> int:
     return COMMAND_BYTES_GUESS + len(command.body)
 
@@ -182,6 +199,20 @@ def _of_worker(command: OpenWorker) -> int:
     return COMMAND_BYTES_GUESS + names_bytes + 2 * ID_BYTES * len(command.running)
 
 
+def _of_staged(command: StageJobs) -> int:
+    return COMMAND_BYTES_GUESS + sum(_of_group(group) for group in command.groups)
+
+
+def _of_group(group: StagedGroup) -> int:
+    files_bytes = 3 * ID_BYTES * sum(map(len, group.blobs))  # a digest and a size each
+    columns_bytes = len(group.job_ids) + len(group.bodies) + len(group.keys.encode())
+    return COMMAND_BYTES_GUESS + columns_bytes + 4 * len(group.sizes) + files_bytes
+
+
+def _of_parts(command: CommitBatch) -> int:
+    return COMMAND_BYTES_GUESS + sum(ID_BYTES + len(part.part.encode()) for part in command.parts)
+
+
 SIZES: Final[dict[type, Callable[[Any], int]]] = {
     SubmitJob: _of_body,
     SubmitArray: _of_body,
@@ -192,4 +223,6 @@ SIZES: Final[dict[type, Callable[[Any], int]]] = {
     PurgeJobs: _of_jobs,
     RedriveJobs: _of_items,
     OpenWorker: _of_worker,
+    StageJobs: _of_staged,
+    CommitBatch: _of_parts,
 }

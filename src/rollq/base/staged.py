@@ -1,0 +1,91 @@
+"""Jobs that are staged: sent ahead in parts, and accepted at once when their batch is committed.
+
+They are part of the wire and of the log, so the law of both holds: fields may be appended with a
+default, and nothing else may change. Jobs stand in columns, because members carry them by the
+hundred thousand and look at a single one only when it becomes a job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from struct import Struct
+from typing import Final
+from zlib import crc32
+
+import msgspec
+
+from rollq.base.ids import GUID_BYTES, JobId
+from rollq.base.jobs import BlobRef, JobOptions
+
+SAME_BODY: Final = -1  # in place of a size, of a job that is to run again: with the body it has
+KEY_END: Final = "\0"  # between two keys of a column; no key has one
+_ID: Final = Struct(f"{GUID_BYTES}s")
+
+
+class StagedGroup(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Jobs that ask for the same and differ in their columns. `bodies` stand one behind another,
+    each as long as `sizes` says."""
+
+    queue: str  # on the wire: the subject that names it
+    exec_name: str
+    job_ids: bytes  # one behind another
+    sizes: tuple[int, ...]
+    bodies: bytes
+    options: JobOptions | None = None
+    caches: tuple[str, ...] = ()
+    keys: str = ""  # with KEY_END between two of them; empty: no job has one
+    blobs: tuple[tuple[BlobRef, ...], ...] = ()  # of each job; empty: no job needs any
+    # These are dead jobs to run again, of whoever they are, and only ids and bodies count.
+    redrives: bool = False
+
+
+class StagedPart(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A whole part of a batch, as whoever staged it counted it."""
+
+    part: str
+    count: int
+    crc: int
+
+
+def ids_of(column: bytes) -> Iterator[JobId]:
+    """The ids of a column."""
+    return chain.from_iterable(_ID.iter_unpack(column))
+
+
+def bodies_of(group: StagedGroup) -> Iterator[bytes]:
+    """The bodies of a group; nothing where there is SAME_BODY."""
+    bodies, end = group.bodies, 0
+    for size in group.sizes:
+        begin, end = end, end + max(size, 0)
+        yield bodies[begin:end]
+
+
+def keys_of(group: StagedGroup) -> Sequence[str]:
+    """The keys of a group, one a job."""
+    return group.keys.split(KEY_END) if group.keys else [""] * len(group.sizes)
+
+
+def join_keys(keys: Sequence[str]) -> str:
+    """The column of keys."""
+    return KEY_END.join(keys) if any(keys) else ""
+
+
+def chunk_crc(groups: Iterable[StagedGroup]) -> int:
+    """Check sum of what one message holds: who runs what, and under which name. The queue does not
+    count, because the leader spells it in its own way."""
+    crc = 0
+    for group in groups:
+        crc = crc32(group.exec_name.encode(), crc)
+        crc = crc32(group.job_ids, crc)
+        crc = crc32(group.bodies, crc)
+        crc = crc32(group.keys.encode(), crc)
+    return crc
+
+
+def part_crc(crcs: Iterable[int]) -> int:
+    """Check sum of a part, from those of its messages in order."""
+    crc = 0
+    for one in crcs:
+        crc = crc32(one.to_bytes(4, "little"), crc)
+    return crc

@@ -1,0 +1,151 @@
+"""One message of a staged part, as the state keeps it: packed, with the files of its jobs held.
+
+`keep_chunk` and `drop_chunk` are the pair for what is staged: bytes, count, blobs and caches move
+here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain, repeat
+from typing import Final
+
+import msgspec
+
+from rollq.base.digests import Digest
+from rollq.base.ids import GUID_BYTES, JobId
+from rollq.base.jobs import BulkItem
+from rollq.base.limits import (
+    BLOBS_PER_JOB_MAX,
+    EXEC_NAME_BYTES_MAX,
+    INLINE_BYTES_MAX,
+    JOB_KEY_BYTES_MAX,
+    STAGE_CHUNK_JOBS_MAX,
+)
+from rollq.base.staged import KEY_END, SAME_BODY, StagedGroup, bodies_of, ids_of, keys_of
+from rollq.grid.admission import is_long, refuse_options, refuse_queue, refused_bounds
+from rollq.grid.effects import Refused
+from rollq.grid.refs import hold_blobs, maybe_drop_cache, refuse_blobs, refuse_files, release_blobs
+from rollq.grid.state import GridState, StagedChunk
+from rollq.grid.submits import is_same_job
+
+PIECE_BYTES: Final = INLINE_BYTES_MAX  # what a `Bodies` takes at once
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(tuple[StagedGroup, ...]).decode
+
+
+def refuse_groups(state: GridState, groups: tuple[StagedGroup, ...]) -> Refused | None:
+    """Why these jobs may not be staged; whether their ids are free is asked at the commit."""
+    count = sum(len(group.sizes) for group in groups)
+    if not 0 < count <= STAGE_CHUNK_JOBS_MAX:
+        return refused_bounds(f"a message of a part has 1 to {STAGE_CHUNK_JOBS_MAX} jobs")
+    sizes: dict[Digest, int] = {}
+    for group in groups:
+        if group.redrives is not groups[0].redrives:
+            return refused_bounds("jobs to run again do not share a message with new ones")
+        refusal = None if group.redrives else _refuse_names(state, group)
+        refusal = refusal or _refuse_columns(group)
+        if refusal is not None:
+            return refusal
+        for blobs in group.blobs:
+            refusal = refuse_blobs(state, blobs, sizes, BLOBS_PER_JOB_MAX)
+            if refusal is not None:
+                return refusal
+    return None
+
+
+def _refuse_names(state: GridState, group: StagedGroup) -> Refused | None:
+    if group.queue not in state.queues:
+        refusal = refuse_queue(state, group.queue)
+        if refusal is not None:
+            return refusal
+    if is_long(group.exec_name, EXEC_NAME_BYTES_MAX):
+        return refused_bounds("exec_name is too long")
+    if group.options is not None and group.options not in state.options_seen:
+        refusal = refuse_options(group.options)
+        if refusal is not None:
+            return refusal
+    return refuse_files(state, (), group.caches) if group.caches else None
+
+
+def _refuse_columns(group: StagedGroup) -> Refused | None:
+    count = len(group.sizes)
+    if not count or len(group.job_ids) != GUID_BYTES * count:
+        return refused_bounds("not as many ids as jobs, or none")
+    least = SAME_BODY if group.redrives else 0
+    if min(group.sizes) < least or max(group.sizes) > INLINE_BYTES_MAX:
+        return refused_bounds(f"body is larger than {INLINE_BYTES_MAX} bytes")
+    if group.redrives and (group.blobs or group.caches or group.keys):
+        return refused_bounds("a job that runs again has the key and the files that it has")
+    if sum(size for size in group.sizes if size > 0) != len(group.bodies):
+        return refused_bounds("not as many bytes as the sizes of the bodies say")
+    if group.blobs and len(group.blobs) != count:
+        return refused_bounds("not as many lists of blobs as jobs")
+    if not group.keys:
+        return None
+    keys = group.keys.encode().split(KEY_END.encode())
+    if len(keys) != count:
+        return refused_bounds("not as many keys as jobs")
+    if max(map(len, keys)) > JOB_KEY_BYTES_MAX:
+        return refused_bounds(f"key has more than {JOB_KEY_BYTES_MAX} bytes")
+    return None
+
+
+def keep_chunk(state: GridState, groups: tuple[StagedGroup, ...], crc: int) -> StagedChunk:
+    """Put jobs away until they are wanted."""
+    data = _encode(groups)
+    keep = state.bodies.keep
+    chunk = StagedChunk(
+        b"".join(group.job_ids for group in groups),
+        crc,
+        tuple(keep(data[at : at + PIECE_BYTES]) for at in range(0, len(data), PIECE_BYTES)),
+        tuple(chain.from_iterable(chain.from_iterable(group.blobs for group in groups))),
+        tuple(chain.from_iterable(group.caches for group in groups)),
+        groups[0].redrives,
+    )
+    hold_chunk(state, chunk)
+    return chunk
+
+
+def hold_chunk(state: GridState, chunk: StagedChunk) -> None:
+    """A chunk has come: count what it takes, and hold what its jobs will need."""
+    state.staged_count += chunk.count
+    state.staged_bytes += bytes_of(state, chunk)
+    hold_blobs(state, chunk.blobs)
+    for cache_id in chunk.caches:
+        state.caches[cache_id].user_count += 1
+
+
+def drop_chunk(state: GridState, chunk: StagedChunk) -> None:
+    """A chunk goes: its jobs are there, or will never be."""
+    state.staged_count -= chunk.count
+    state.staged_bytes -= bytes_of(state, chunk)
+    for token in chunk.pieces:
+        state.bodies.drop(token)
+    release_blobs(state, chunk.blobs)
+    for cache_id in chunk.caches:
+        state.caches[cache_id].user_count -= 1
+        maybe_drop_cache(state, cache_id)
+
+
+def bytes_of(state: GridState, chunk: StagedChunk) -> int:
+    """What a chunk takes, wherever it is."""
+    return sum(map(state.bodies.size, chunk.pieces)) + len(chunk.job_ids)
+
+
+def groups_of(state: GridState, chunk: StagedChunk) -> tuple[StagedGroup, ...]:
+    """The jobs again."""
+    return _decode(b"".join(map(state.bodies.load, chunk.pieces)))
+
+
+def same_jobs(state: GridState, chunk: StagedChunk) -> Iterator[tuple[JobId, bool]]:
+    """Of the jobs whose ids are taken: whether the job there is the one that was staged."""
+    for group in groups_of(state, chunk):
+        blobs = group.blobs or repeat(())
+        columns = zip(ids_of(group.job_ids), bodies_of(group), blobs, keys_of(group), strict=False)
+        for job_id, body, refs, key in columns:
+            record = state.jobs.get(job_id)
+            if record is not None:
+                own = BulkItem(job_id, body, refs, key)
+                yield job_id, is_same_job(state, record, group, own)

@@ -1,0 +1,123 @@
+"""What is staged, and what is committed and not unpacked, in and out of a snapshot."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+from itertools import chain
+
+from rollq.base.ids import GUID_BYTES
+from rollq.base.sealed import sealed_bytes
+from rollq.base.staged import ids_of
+from rollq.grid.bodies import Adopt, Token
+from rollq.grid.chunks import hold_chunk
+from rollq.grid.snapshot_rows import ChunkRow, CommittedRow, Head, StagedRow
+from rollq.grid.state import CommittedBatch, GridState, StagedBatch, StagedChunk
+
+
+def staged_rows(state: GridState) -> list[StagedRow]:
+    """The batches that are not committed."""
+    return [
+        StagedRow(
+            batch.client_id,
+            batch.batch_key,
+            batch.stamp_ms,
+            [
+                (part, [(number, _row(state, chunk)) for number, chunk in _in_order(chunks)])
+                for part, chunks in sorted(batch.parts.items())
+            ],
+        )
+        for batch in state.staged.values()
+    ]
+
+
+def committed_rows(state: GridState) -> list[CommittedRow]:
+    """The batches that are."""
+    return [
+        CommittedRow(
+            batch.client.client_id,
+            batch.batch_key,
+            [_row(state, chunk) for chunk in batch.chunks],
+            b"".join(sorted(batch.known)),
+            batch.position,
+        )
+        for batch in state.committed.values()
+    ]
+
+
+def _row(state: GridState, chunk: StagedChunk) -> ChunkRow:
+    sizes = list(map(state.bodies.size, chunk.pieces))
+    files = (chunk.blobs, chunk.caches)
+    return ChunkRow(chunk.job_ids, chunk.crc, sizes, *files, chunk.redrives)
+
+
+def pieces_of(state: GridState) -> list[Token]:
+    """What stands behind the head, in the order of the rows."""
+    return list(chain.from_iterable(chunk.pieces for chunk in staged_chunks(state)))
+
+
+def staged_chunks(state: GridState) -> Iterator[StagedChunk]:
+    """Every chunk there is, in the order of the rows."""
+    for batch in state.staged.values():
+        for _, chunks in sorted(batch.parts.items()):
+            yield from (chunk for _, chunk in _in_order(chunks))
+    for committed in state.committed.values():
+        yield from committed.chunks
+
+
+def _in_order(chunks: dict[int, StagedChunk]) -> list[tuple[int, StagedChunk]]:
+    return sorted(chunks.items(), key=_number)
+
+
+def _number(item: tuple[int, StagedChunk]) -> int:
+    return item[0]
+
+
+def put_back(state: GridState, head: Head, adopt: Adopt, offset: int) -> int:
+    """Put all of it back into a state whose tables and jobs are there; returns where the last
+    piece ends.
+
+    Raises:
+        KeyError: if a client is unknown.
+        ValueError: if a column contradicts another.
+    """
+    sizes = [row.sizes for row in _chunk_rows(head)]
+    tokens = iter(adopt(offset, list(chain.from_iterable(sizes))))
+    state.staged = OrderedDict()
+    for staged in head.staged:
+        parts = {
+            part: {number: _chunk(state, row, tokens) for number, row in chunks}
+            for part, chunks in staged.parts
+        }
+        name = (staged.client_id, staged.batch_key)
+        state.staged[name] = StagedBatch(*name, staged.stamp_ms, parts)
+    for row in head.committed:
+        client = state.clients[row.client_id]
+        client.record_count += 1
+        chunks = deque(_chunk(state, chunk, tokens) for chunk in row.chunks)
+        known = dict.fromkeys(ids_of(row.known))
+        batch = CommittedBatch(client, row.batch_key, chunks, known, row.position)
+        state.committed[row.client_id, row.batch_key] = batch
+        for chunk in chunks:
+            state.reserved.update(
+                dict.fromkeys(one for one in ids_of(chunk.job_ids) if one not in known)
+            )
+    return offset + sum(map(sealed_bytes, chain.from_iterable(sizes)))
+
+
+def _chunk_rows(head: Head) -> Iterator[ChunkRow]:
+    for staged in head.staged:
+        for _, chunks in staged.parts:
+            yield from (row for _, row in chunks)
+    for committed in head.committed:
+        yield from committed.chunks
+
+
+def _chunk(state: GridState, row: ChunkRow, tokens: Iterator[Token]) -> StagedChunk:
+    if len(row.job_ids) % GUID_BYTES:
+        raise ValueError("a column that is not one of ids")
+    pieces = tuple(next(tokens) for _ in row.sizes)
+    files = (row.blobs, row.caches)
+    chunk = StagedChunk(row.job_ids, row.crc, pieces, *files, row.redrives)
+    hold_chunk(state, chunk)
+    return chunk

@@ -1,0 +1,289 @@
+"""Handlers of staged batches: jobs sent ahead unseen, and accepted all or none by one entry.
+
+A message of a part is kept packed: its jobs are not looked at one by one before the batch is
+committed, and become records only by `unpacking`, some at a time. The commit is the acceptance: it
+finds whatever could be in the way of any of its jobs, and reserves their ids until they are there.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Final
+
+from rollq.base.errors import ErrorCode
+from rollq.base.ids import ClientId, JobId, guid_to_text
+from rollq.base.limits import (
+    BATCH_JOBS_MAX,
+    BATCH_KEY_BYTES_MAX,
+    BATCHES_KEPT_MAX,
+    JOBS_MAX,
+    STAGED_BATCHES_MAX,
+    STAGED_BYTES_MAX,
+    STAGED_JOBS_MAX,
+    STAGED_PARTS_MAX,
+)
+from rollq.base.staged import StagedPart, chunk_crc, ids_of, part_crc
+from rollq.grid.admission import (
+    admit_client,
+    is_long,
+    refuse_client,
+    refuse_task_id,
+    refused_bounds,
+)
+from rollq.grid.chunks import drop_chunk, keep_chunk, refuse_groups, same_jobs
+from rollq.grid.commands import CommitBatch, DropBatches, StageJobs
+from rollq.grid.effects import Applied, Done, Known, Outcome, Refused
+from rollq.grid.events import BATCH_COMMITTED, BATCH_DROPPED, Event
+from rollq.grid.moves import own
+from rollq.grid.outcomes import BATCHES_FULL, BEING_UNPACKED, JOBS_FULL, KNOWN_OPEN
+from rollq.grid.state import (
+    DEAD,
+    BatchRecord,
+    CommittedBatch,
+    GridState,
+    StagedBatch,
+    StagedChunk,
+)
+
+STAGED: Final = b"staged"  # in place of a fingerprint: the key alone tells the batch
+
+
+def stage_jobs(state: GridState, command: StageJobs, out: Applied) -> Outcome:
+    """Keep a message of a part."""
+    name = (command.client_id, command.batch_key)
+    settled = settled_before(state, name)
+    if settled is not None:
+        return settled
+    refusal = refuse_stage(state, command) or refuse_groups(state, command.groups)
+    if refusal is not None:
+        return refusal
+    batch = state.staged.get(name)
+    chunks = {} if batch is None else batch.parts.get(command.part, {})
+    crc = chunk_crc(command.groups)
+    known = chunks.get(command.number)
+    if known is not None:
+        if known.crc == crc:
+            return KNOWN_OPEN
+        return Refused(
+            ErrorCode.BATCH_CONFLICT,
+            f"part {command.part!r} of the batch holds other jobs",
+        )
+    count = sum(len(group.sizes) for group in command.groups)
+    if state.staged_count + count > STAGED_JOBS_MAX or state.staged_bytes > STAGED_BYTES_MAX:
+        return BATCHES_FULL
+    if batch is None:
+        if len(state.staged) + len(state.committed) >= STAGED_BATCHES_MAX:
+            return BATCHES_FULL
+        batch = state.staged[name] = StagedBatch(*name, 0, {})
+    chunks = batch.parts.setdefault(command.part, chunks)
+    chunks[command.number] = keep_chunk(state, command.groups, crc)
+    batch.stamp_ms = out.stamp_ms
+    state.staged.move_to_end(name)
+    return Done(count)
+
+
+def settled_before(state: GridState, name: tuple[ClientId, str]) -> Outcome | None:
+    """The answer to whatever comes for a batch that is committed."""
+    batch = state.batches.get(name)
+    if batch is not None:
+        if batch.fingerprint == STAGED:
+            return Known(count=batch.count)
+        return Refused(ErrorCode.BATCH_CONFLICT, "the batch key names another batch")
+    # The key of a batch that is being unpacked is in `batches`, unless very many followed it.
+    return KNOWN_OPEN if name in state.committed else None
+
+
+def refuse_stage(state: GridState, command: StageJobs) -> Refused | None:
+    """Why nothing may be staged under these names."""
+    refusal = refuse_name(state, command.client_id, command.batch_key)
+    if refusal is not None:
+        return refusal
+    if not command.part or is_long(command.part, BATCH_KEY_BYTES_MAX):
+        return refused_bounds("the name of the part is empty or too long")
+    if not 0 <= command.number < BATCH_JOBS_MAX:
+        return refused_bounds("the number of the message is out of bounds")
+    batch = state.staged.get((command.client_id, command.batch_key))
+    is_new = batch is not None and command.part not in batch.parts
+    if batch is not None and is_new and len(batch.parts) >= STAGED_PARTS_MAX:
+        return refused_bounds(f"more than {STAGED_PARTS_MAX} parts")
+    return None
+
+
+def refuse_name(state: GridState, client_id: ClientId, batch_key: str) -> Refused | None:
+    """Why there may be no batch of this client and key."""
+    if not batch_key or is_long(batch_key, BATCH_KEY_BYTES_MAX):
+        return refused_bounds("batch_key is empty or too long")
+    return None if client_id in state.clients else refuse_client(state, client_id)
+
+
+def commit_batch(state: GridState, command: CommitBatch, out: Applied) -> Outcome:
+    """Accept all jobs of the parts that are named, or none."""
+    name = (command.client_id, command.batch_key)
+    settled = settled_before(state, name)
+    if settled is not None:
+        return settled
+    refusal = refuse_name(state, *name)
+    if refusal is not None:
+        return refusal
+    batch = state.staged.get(name)
+    chunks = chunks_named({} if batch is None else batch.parts, command.parts)
+    if isinstance(chunks, Refused):
+        return chunks
+    checked = check_jobs(state, command.client_id, chunks)
+    if isinstance(checked, Refused):
+        return checked
+    accepted, known = checked
+    count = len(accepted) + len(known)
+    if batch is not None:
+        del state.staged[name]
+        named = {part.part for part in command.parts}
+        for part, others in batch.parts.items():
+            if part not in named:
+                drop_chunks(state, others.values())
+    if chunks:
+        client = admit_client(state, command.client_id)
+        own(state, client)
+        state.committed[name] = CommittedBatch(client, command.batch_key, deque(chunks), known)
+        state.reserved.update(accepted)
+    state.batches[name] = BatchRecord(STAGED, count)
+    if len(state.batches) > BATCHES_KEPT_MAX:
+        state.batches.popitem(last=False)
+    out.events.append(
+        Event(BATCH_COMMITTED, b"", command.client_id, count=count, detail=command.batch_key)
+    )
+    return Done(count)
+
+
+def chunks_named(
+    parts: dict[str, dict[int, StagedChunk]], wanted: tuple[StagedPart, ...]
+) -> list[StagedChunk] | Refused:
+    """The messages of these parts in order, if all of them are there as they were sent."""
+    chunks: list[StagedChunk] = []
+    seen: dict[str, None] = {}
+    for part in wanted:
+        staged = parts.get(part.part, {})
+        ordered = [staged[number] for number in sorted(staged)]
+        count = sum(chunk.count for chunk in ordered)
+        if part.part in seen:
+            return incomplete(part, "is named twice")
+        if count != part.count or (staged and max(staged) != len(staged) - 1):
+            return incomplete(part, f"has {count} of {part.count} jobs")
+        if part_crc(chunk.crc for chunk in ordered) != part.crc:
+            return incomplete(part, "holds other jobs than were staged")
+        seen[part.part] = None
+        chunks += ordered
+    return chunks
+
+
+def incomplete(part: StagedPart, what: str) -> Refused:
+    """The answer to a commit that names what is not there."""
+    return Refused(ErrorCode.BATCH_INCOMPLETE, f"part {part.part[:64]!r} {what}")
+
+
+def check_jobs(
+    state: GridState, client_id: ClientId, chunks: list[StagedChunk]
+) -> tuple[dict[JobId, None], dict[JobId, None]] | Refused:
+    """The jobs to accept and those that are known already, or why none may be accepted."""
+    count = sum(chunk.count for chunk in chunks)
+    if count > BATCH_JOBS_MAX:
+        return refused_bounds(f"more than {BATCH_JOBS_MAX} jobs in a batch")
+    new = dict.fromkeys(all_ids(chunk for chunk in chunks if not chunk.redrives))
+    again = dict.fromkeys(all_ids(chunk for chunk in chunks if chunk.redrives))
+    if len(new) + len(again) != count or not again.keys().isdisjoint(new):
+        return refused_job("the batch names this job twice", twice(chunks))
+    reserved = state.reserved.keys()
+    if not reserved.isdisjoint(new) or not reserved.isdisjoint(again):
+        return BEING_UNPACKED
+    known: dict[JobId, None] = {}
+    if not state.jobs.keys().isdisjoint(new):
+        known = {job_id: None for job_id in new if job_id in state.jobs}
+        other = another_job(state, client_id, chunks, known)
+        if other is not None:
+            return refused_job("the id names another job", other)
+        for job_id in known:
+            del new[job_id]
+    if len(state.jobs) + len(state.reserved) + len(new) > JOBS_MAX:
+        return JOBS_FULL
+    refusal = refuse_task_ids(state, new) or refuse_redrives(state, again)
+    return refusal or ({**new, **again}, known)
+
+
+def all_ids(chunks: Iterable[StagedChunk]) -> Iterator[JobId]:
+    """The ids in messages, one by one."""
+    return chain.from_iterable(ids_of(chunk.job_ids) for chunk in chunks)
+
+
+def refuse_task_ids(state: GridState, new: dict[JobId, None]) -> Refused | None:
+    """Why there may be no jobs of these ids: some are those of tasks."""
+    if state.arrays:
+        for job_id in new:
+            refusal = refuse_task_id(state, job_id)
+            if refusal is not None:
+                return refusal
+    return None
+
+
+def refuse_redrives(state: GridState, again: dict[JobId, None]) -> Refused | None:
+    """Why these jobs may not run again."""
+    for job_id in again:
+        record = state.jobs.get(job_id)
+        if record is None:
+            return refused_job("no such job", job_id, ErrorCode.UNKNOWN_JOB)
+        if record.state is not DEAD:
+            return refused_job("the job is not dead", job_id, ErrorCode.WRONG_STATE)
+    return None
+
+
+def twice(chunks: list[StagedChunk]) -> JobId:
+    """An id that comes more than once."""
+    seen: dict[JobId, None] = {}
+    for job_id in all_ids(chunks):
+        if job_id in seen:
+            return job_id
+        seen[job_id] = None
+    return b""
+
+
+def another_job(
+    state: GridState, client_id: ClientId, chunks: list[StagedChunk], known: dict[JobId, None]
+) -> JobId | None:
+    """The first id of those that are taken whose job is not the one that was staged."""
+    for job_id in known:
+        if state.jobs[job_id].client.client_id != client_id:
+            return job_id
+    for chunk in chunks:
+        if not chunk.redrives and not known.keys().isdisjoint(ids_of(chunk.job_ids)):
+            for job_id, same in same_jobs(state, chunk):
+                if not same:
+                    return job_id
+    return None
+
+
+def refused_job(message: str, job_id: JobId, code: ErrorCode = ErrorCode.JOB_CONFLICT) -> Refused:
+    """The answer to a commit with a job that is in the way of all others."""
+    return Refused(code, f"{guid_to_text(job_id)}: {message}", job_id)
+
+
+def drop_batches(state: GridState, command: DropBatches, out: Applied) -> Outcome:
+    """Forget what was staged; a batch that is committed stays so."""
+    dropped = 0
+    for name in command.batches:
+        batch = state.staged.pop((name.client_id, name.batch_key), None)
+        if batch is None:
+            continue
+        dropped += 1
+        count = 0
+        for chunks in batch.parts.values():
+            count += sum(chunk.count for chunk in chunks.values())
+            drop_chunks(state, chunks.values())
+        detail = f"{batch.batch_key} {command.by}".rstrip()
+        out.events.append(Event(BATCH_DROPPED, b"", batch.client_id, count=count, detail=detail))
+    return Done(dropped)
+
+
+def drop_chunks(state: GridState, chunks: Iterable[StagedChunk]) -> None:
+    """Forget messages whose jobs will never be."""
+    for chunk in chunks:
+        drop_chunk(state, chunk)

@@ -1,0 +1,132 @@
+"""Staged batches on real members: sent ahead by several, accepted by one, whoever dies then."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rollq.base.errors import ErrorCode, LocalError, RollqError
+from rollq.base.ids import job_id_of_key
+from rollq.base.staged import StagedPart
+from rollq.grid.views import JobView
+from rollq.roles.client.blocking import BlockingClient
+from rollq.roles.client.client import Client
+from rollq.roles.client.specs import JobSpec
+from rollq.roles.client.staging import CommitOutcome
+from tests.integration.procs import MemberProcess, Members, until
+
+JOBS = 3_000  # a part: several messages
+
+
+def rows(first: int, count: int = JOBS) -> Iterator[JobSpec]:
+    options = {"queue": "rows", "priority": 2}
+    for number in range(first, first + count):
+        yield JobSpec("calc", (str(number),), key=f"row-{number}", options=options)  # type: ignore[arg-type]
+
+
+def queued(client: BlockingClient, name: str = "rows") -> int:
+    view = client.queue(name)
+    return 0 if view is None else view.queued
+
+
+def job(client: BlockingClient, owner: str, key: str) -> JobView:
+    view = client.status(job_id_of_key(owner, key))
+    assert view is not None
+    return view
+
+
+def test_several_stage_and_one_commits(tmp_path: Path) -> None:
+    with Members(tmp_path, 1) as members:
+        servers = members.all[0].address
+        parts: list[StagedPart] = []
+        for number in range(2):
+            with BlockingClient(servers) as task:
+                part = task.stage("b", f"{number}.0", rows(number * JOBS), client_id="query")
+                assert (part.part, part.count) == (f"{number}.0", JOBS)
+                parts.append(part)
+                task.stage("b", f"{number}.1", rows(number * JOBS), client_id="query")
+        with BlockingClient(servers, client_id="query") as driver:
+            assert driver.counts().queued == 0
+            assert driver.commit("b", parts) == CommitOutcome(2 * JOBS, known=False)
+            assert driver.commit("b", parts[:1]) == CommitOutcome(2 * JOBS, known=True)
+            until(lambda: queued(driver) == 2 * JOBS)
+            assert job(driver, "query", "row-7").client_id == "query"
+            assert driver.counts().queued == 2 * JOBS
+
+
+def test_a_batch_survives_the_leader_and_a_restart_of_all(tmp_path: Path) -> None:
+    with (
+        Members(tmp_path, 3, snapshot_entries=5) as members,
+        BlockingClient(",".join(members.addresses), client_id="query", timeout=60) as client,
+    ):
+        first = client.stage("b", "0", rows(0))
+        members.at(client.leader).kill()
+        second = client.stage("b", "1", rows(JOBS))
+        outcome = client.commit("b", [first, second])
+        assert outcome.count == 2 * JOBS
+        for member in members.all:
+            member.kill()
+        for member in members.all:
+            member.spawn()
+        for member in members.all:
+            member.until_line("serving")
+        until(lambda: queued(client) == 2 * JOBS)
+        assert client.commit("b", [first, second]).known
+        assert client.counts().queued == 2 * JOBS
+
+
+def test_keys_that_were_accepted_before_are_not_accepted_again(tmp_path: Path) -> None:
+    with (
+        Members(tmp_path, 1) as members,
+        BlockingClient(members.all[0].address, client_id="query") as client,
+    ):
+        client.commit("one", [client.stage("one", "p", rows(0, 10))])
+        until(lambda: queued(client) == 10)
+        client.commit("two", [client.stage("two", "p", rows(5, 10))])
+        until(lambda: queued(client) == 15)
+        other = [JobSpec("calc", ("other",), key="row-1")]
+        part = client.stage("three", "p", other)
+        with pytest.raises(RollqError) as told:
+            client.commit("three", [part])
+        assert told.value.code == ErrorCode.JOB_CONFLICT
+        assert client.drop_batch("three")
+        assert not client.drop_batch("three")
+
+
+def test_what_cannot_be_meant_submits_nothing(tmp_path: Path) -> None:
+    with (
+        Members(tmp_path, 1) as members,
+        BlockingClient(members.all[0].address, client_id="query") as client,
+    ):
+        with pytest.raises(LocalError):
+            client.stage("b", "p", [*rows(0, 5), JobSpec("calc", (1,))])  # type: ignore[arg-type]
+        with pytest.raises(RollqError) as told:
+            client.commit("b", [StagedPart("p", 6, 0)])
+        assert told.value.code == ErrorCode.BATCH_INCOMPLETE
+        assert client.counts().queued == 0
+
+
+def test_files_of_staged_jobs_go_up_first(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.write_bytes(bytes(200_000))
+
+    async def stage(servers: str) -> JobView | None:
+        async with Client(servers, client_id="query") as client:
+            spec = JobSpec("calc", ("1",), files={"data": data}, key="k")
+            part = await client.stage("b", "p", [spec])
+            await client.commit("b", [part])
+            while True:
+                view = await client.status(job_id_of_key("query", "k"))
+                if view is not None:
+                    return view
+
+    member = MemberProcess(tmp_path / "m").start()
+    try:
+        view = asyncio.run(asyncio.wait_for(stage(member.address), 20))
+    finally:
+        member.kill()
+    assert view is not None
+    assert [ref.size for ref in view.blobs] == [200_000]
