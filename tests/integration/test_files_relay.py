@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import threading
@@ -12,21 +13,31 @@ import pytest
 
 from rollq import BlockingClient
 from rollq.base.digests import Digest
+from rollq.base.errors import ErrorCode, RollqError
 from rollq.base.limits import BLOB_WINDOW_BYTES, BLOB_WRITE_BYTES
 from rollq.roles.blobs import carrier
 from rollq.roles.blobs.carrier import Packer, Source
 from rollq.roles.blobs.client import BlobClient
+from rollq.roles.blobs.files import BytesSource
+from rollq.roles.blobs.growth import Growth
 from rollq.roles.blobs.orders import Read
 from rollq.wire.blob_messages import BlobChunk
 from tests.integration.blob_members import MIB, followers, holders, place, run
 from tests.integration.procs import MemberProcess, Members, until
 from tests.integration.talk import find_leader, hang_up_all
+from tests.integration.test_blobs import Serving
 
-SIZE = 48 * MIB
+SIZE = 32 * MIB
 MIDDLE = SIZE // 2
 # On the way to the leader, written there and not passed on, and what a step of writing is more.
 AGAIN_MAX = 2 * BLOB_WINDOW_BYTES + BLOB_WRITE_BYTES
 WAIT_S = 18.0
+
+
+@pytest.fixture(scope="module")
+def members(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Members]:
+    with Members(tmp_path_factory.mktemp("members"), 3) as running:
+        yield running
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +49,9 @@ def _hang_up() -> Iterator[None]:
 class Sent:
     """Counts what the client of this process reads to send it; calls somebody in its middle."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, in_the_middle: Callable[[], None]) -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, in_the_middle: Callable[[], object]
+    ) -> None:
         self.bytes = 0
         self.offsets: list[int] = []
         self._in_the_middle = in_the_middle
@@ -79,26 +92,106 @@ def submit(members: Members, file: Path) -> None:
         client.submit("nobody-has-it", files={"data": file})
 
 
+def leader_of(members: Members) -> MemberProcess:
+    leader, talker = find_leader(members.addresses)
+    talker.close()
+    return members.at(leader)
+
+
+def until_followed(members: Members, leader: MemberProcess, digest: Digest) -> None:
+    """Until the others have as much as they must have by the middle."""
+    others = followers(members, leader.address)
+    until(lambda: min(part_bytes(one, digest) for one in others) >= MIDDLE - AGAIN_MAX)
+
+
 @pytest.mark.parametrize("act", [give, cache_put, submit])
 def test_what_arrived_is_not_sent_to_the_next_leader(
-    act: Callable[[Members, Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    act: Callable[[Members, Path], None],
+    members: Members,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     file = tmp_path / "large"
     data = os.urandom(SIZE)
     file.write_bytes(data)
     digest: Digest = hashlib.sha256(data).digest()
-    with Members(tmp_path, 3) as members:
-        leader, talker = find_leader(members.addresses)
-        talker.close()
+    leader = leader_of(members)
 
-        def kill() -> None:
-            others = followers(members, leader)
-            until(lambda: min(part_bytes(one, digest) for one in others) >= MIDDLE - AGAIN_MAX)
-            members.at(leader).kill()
+    def kill() -> None:
+        until_followed(members, leader, digest)
+        leader.kill()
 
-        sent = Sent(monkeypatch, kill)
-        act(members, file)
-        assert not place(members.at(leader), digest).exists()
-        assert holders(members, digest) == 2
-        assert SIZE <= sent.bytes <= SIZE + AGAIN_MAX
-        assert sent.offsets.count(0) == 1
+    sent = Sent(monkeypatch, kill)
+    act(members, file)
+    assert not place(leader, digest).exists()
+    assert holders(members, digest) == 2
+    assert SIZE <= sent.bytes <= SIZE + AGAIN_MAX
+    assert sent.offsets.count(0) == 1
+    leader.start()
+
+
+def test_what_arrived_is_not_sent_when_a_leader_hands_over(
+    members: Members, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "large"
+    data = os.urandom(SIZE)
+    file.write_bytes(data)
+    digest = hashlib.sha256(data).digest()
+    leader = leader_of(members)
+
+    def stop() -> None:
+        until_followed(members, leader, digest)
+        leader.stop()
+
+    sent = Sent(monkeypatch, stop)
+    give(members, file)
+    assert SIZE <= sent.bytes <= SIZE + AGAIN_MAX
+    leader.start()
+
+
+def test_others_take_what_comes_while_it_comes_and_keep_nothing_that_is_wrong(
+    members: Members, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, wrong = os.urandom(SIZE), bytes(range(32))
+    others = followers(members, leader_of(members).address)
+    Sent(monkeypatch, lambda: until(lambda: all(part_bytes(one, wrong) for one in others)))
+
+    async def story() -> None:
+        async with BlobClient(members.addresses, "default") as client:
+            with pytest.raises(RollqError) as caught:
+                await client.put(data, digest=wrong)
+            assert caught.value.code is ErrorCode.BLOB_CORRUPT
+            ref = await client.put(data)
+            until(lambda: holders(members, ref.digest) == 3)
+
+    run(story())
+    assert not any(place(one, wrong).exists() for one in members.all)
+
+
+def test_one_that_comes_to_lead_takes_the_turn_from_the_last_leader(tmp_path: Path) -> None:
+    """It may be there, and say nothing any more, while its copy is under way."""
+    data = os.urandom(8 * MIB)
+    digest = hashlib.sha256(data).digest()
+
+    async def story() -> None:
+        async with (
+            Serving(tmp_path) as serving,
+            BlobClient([serving.address], "g", "member") as last,
+            BlobClient([serving.address], "g") as client,
+        ):
+            growth, arrived = Growth(5 * MIB), asyncio.Event()
+
+            def moved(offset: int, _: int) -> None:
+                if offset == growth.ready:
+                    arrived.set()
+
+            copy = asyncio.create_task(last.give(digest, lambda: BytesSource(data), growth, moved))
+            await arrived.wait()
+            upload = asyncio.create_task(client.put(data))
+            await asyncio.to_thread(until, lambda: serving.server.uploads.is_wanted(digest))
+            serving.server.end_copies()
+            await upload
+            await copy  # dials again, and hears that nothing is lacking
+            assert serving.chunk_bytes == len(data)
+
+    run(story())
