@@ -25,6 +25,7 @@ from rollq.wire.header import Header, decode_header, encode_header
 from rollq.wire.message_codec import Dialect, decode_message, encode_message
 from rollq.wire.models import JobResult, encode_model, job_request
 from rollq.wire.reader_messages import Cut
+from rollq.wire.table_messages import TablePart
 
 INT = st.integers(0, 2**63 - 1)
 TEXT = st.text(max_size=20)
@@ -61,7 +62,6 @@ BY_NAME: dict[str, st.SearchStrategy[Any]] = {
     "holding": REFS,
     "items": st.lists(st.builds(BulkItem, IDS, BYTES, BLOBS, TEXT), max_size=3).map(tuple),
     "groups": st.lists(GROUPS, max_size=3).map(tuple),
-    "parts": st.lists(st.builds(StagedPart, TEXT, INT, INT), max_size=3).map(tuple),
     "blobs": BLOBS,
     "options": st.none() | OPTIONS,
     "job_ids": st.lists(IDS, max_size=3).map(tuple),
@@ -89,6 +89,10 @@ BY_TYPE: dict[str, st.SearchStrategy[Any]] = {
     "bool": st.booleans(),
     "tuple[int, ...]": st.lists(INT, max_size=3).map(tuple),
     "tuple[str, ...]": st.lists(TEXT, max_size=3).map(tuple),
+    "tuple[StagedPart, ...]": st.lists(st.builds(StagedPart, TEXT, INT, INT), max_size=3).map(
+        tuple
+    ),
+    "tuple[TablePart, ...]": st.lists(st.builds(TablePart, TEXT, INT, INT), max_size=3).map(tuple),
 }
 
 

@@ -24,7 +24,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "policy": ("base", "subjects", "grid"),
     "store": ("base", "raft.types"),
     "net": ("base", "wire"),
-    "history": ("base", "grid.events", "store.disk"),
+    "history": ("base", "wire.models", "grid.events", "store.disk"),
     "observe": ("base",),
     "roles": SHELL,
     "roles.member": ANY_ROLE,
@@ -53,6 +53,7 @@ PURE_MODULES = (
     "roles.router.table",
     "history.schema",
     "history.columns",
+    "history.tables",
     "store.record",
 )
 PURE_FILE_NAME = "machine"

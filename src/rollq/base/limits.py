@@ -300,3 +300,16 @@ STAGE_CHUNK_JOBS_MAX: Final = 2_000
 STAGE_CHUNK_JOBS: Final = 1_000
 STAGE_CHUNK_BYTES: Final = 384 * 1024
 UNPACKS_AHEAD: Final = 2  # steps that a leader has proposed and not seen applied
+
+# Tables of the state, written down for those who read them. So many are kept at once, each so large
+# and in parts of so much; one that nobody reads goes after a while, or when its room is needed.
+EXPORTS_MAX: Final = 4
+EXPORT_BYTES_MAX: Final = 4 * 1024**3
+EXPORT_SPARED_BYTES: Final = 1024**3  # of the disk: they are left to the log
+EXPORT_PART_ROWS: Final = 50_000
+EXPORT_PART_BYTES: Final = 32 * 1024 * 1024
+EXPORT_IDLE_MS_MAX: Final = 600_000
+EXPORT_USED_MS: Final = 60_000  # one that was read within this time is not pushed out
+EXPORT_ALIVE_MS: Final = 1_000  # how often a reader that waits for one hears that it comes
+RESULTS_ASK_MAX: Final = 10_000  # ids in one message
+RESULTS_SLICE: Final = 200  # looked up at once: the loop waits meanwhile

@@ -11,8 +11,10 @@ import pyarrow.compute as pc
 from pyarrow import json as pa_json
 
 from rollq.history.columns import Column
+from rollq.history.tables import OUTPUTS
 
 BLOCK_BYTES: Final = 1 << 20
+_OUTPUT: Final = pa.struct([("name", pa.string()), ("digest", pa.string()), ("size", pa.int64())])
 _NUMBERS: Final = frozenset(("int", "bigint"))
 
 
@@ -45,6 +47,7 @@ def arrow_schema(columns: Sequence[Column]) -> Any:
         "bigint": pa.int64(),
         "timestamp": pa.timestamp("us", tz="UTC"),
         "array<string>": pa.list_(pa.field("element", pa.string())),
+        OUTPUTS: pa.list_(pa.field("element", _OUTPUT)),
     }
     return pa.schema([pa.field(column.name, types[column.type]) for column in columns])
 

@@ -1,21 +1,53 @@
 """The columns of every table that `format("rollq")` reads, as Spark and as Arrow types.
 
-Columns are appended, never taken away or changed. Absent text is NULL, an absent number 0.
+Columns are appended, never taken away or changed. Of events, absent text is NULL and an absent
+number 0. The columns of tables of the state are those of `rollq.history.tables`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, get_type_hints
 
 from rollq.base.errors import ErrorCode, LocalError
-from rollq.history.columns import EVENTS, Column
+from rollq.history.columns import EVENTS, GROUP, Column
+from rollq.history.tables import OUTPUTS, Int, Output, TableRow, Time
+from rollq.history.tables import TABLES as STATE_TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-TABLES: Final[dict[str, tuple[Column, ...]]] = {"events": EVENTS}
+# Of tables of the state: where a row was read, and as of which index.
+PLACE: Final = (Column(GROUP, "string", ""), Column("_index", "bigint", ""))
+SQL_TYPES: Final[dict[Any, str]] = {
+    str: "string",
+    str | None: "string",
+    bytes: "binary",
+    bytes | None: "binary",
+    bool: "boolean",
+    bool | None: "boolean",
+    Int: "int",
+    Int | None: "int",
+    int: "bigint",
+    int | None: "bigint",
+    Time: "timestamp",
+    tuple[str, ...]: "array<string>",
+    tuple[str, ...] | None: "array<string>",
+    tuple[Output, ...]: OUTPUTS,
+}
+
+
+def _state_columns(row: type[TableRow]) -> tuple[Column, ...]:
+    hints = get_type_hints(row, include_extras=True)
+    named = [Column(name, SQL_TYPES[hints[name]], name) for name in row.__struct_fields__]
+    return (*named, *PLACE)
+
+
+TABLES: Final[dict[str, tuple[Column, ...]]] = {
+    "events": EVENTS,
+    **{name: _state_columns(row) for name, row in STATE_TABLES.items()},
+}
 
 
 def columns_of(table: str, names: Iterable[str] = ()) -> tuple[Column, ...]:

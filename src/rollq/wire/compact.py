@@ -25,11 +25,17 @@ from rollq.wire import messages as m
 from rollq.wire import output_messages as o
 from rollq.wire import reader_messages as r
 from rollq.wire import staging_messages as s
+from rollq.wire import table_messages as t
 from rollq.wire.frame import Frame
 from rollq.wire.kinds import MessageType
 
 Message: TypeAlias = (
-    m.SessionMessage | m.PeerMessage | raft.RaftMessage | b.BlobMessage | r.ReaderMessage
+    m.SessionMessage
+    | m.PeerMessage
+    | raft.RaftMessage
+    | b.BlobMessage
+    | r.ReaderMessage
+    | t.TableMessage
 )
 
 TYPE_OF: Final[dict[type[msgspec.Struct], MessageType]] = {
@@ -95,6 +101,10 @@ TYPE_OF: Final[dict[type[msgspec.Struct], MessageType]] = {
     s.StageJobs: MessageType.STAGE_JOBS,
     s.CommitBatch: MessageType.COMMIT_BATCH,
     s.DropBatch: MessageType.DROP_BATCH,
+    t.TableAsk: MessageType.TABLE_ASK,
+    t.TableTold: MessageType.TABLE_TOLD,
+    t.PartAsk: MessageType.PART_ASK,
+    t.ResultsAsk: MessageType.RESULTS_ASK,
 }
 
 # The part of a member that a message between members is for; the last token of its subject.

@@ -190,10 +190,14 @@ TABLE: Final[dict[State, dict[Side, Words]]] = {
         Side.DIALER: {
             T.SPAN_ASK: State.READER,
             T.PIECES_ASK: State.READER,
+            T.TABLE_ASK: State.READER,
+            T.PART_ASK: State.READER,
+            T.RESULTS_ASK: State.READER,
         },
         Side.ACCEPTER: {
             T.SPAN_TOLD: State.READER,
             T.PIECE_CHUNK: State.READER,
+            T.TABLE_TOLD: State.READER,
             T.ERROR: State.READER,
         },
     },

@@ -73,6 +73,10 @@ class MessageType(enum.IntEnum):
     SPAN_TOLD = 86
     PIECES_ASK = 87
     PIECE_CHUNK = 88
+    TABLE_ASK = 92
+    TABLE_TOLD = 93
+    PART_ASK = 94
+    RESULTS_ASK = 95
     # ours, sessions again: staged batches
     STAGE_JOBS = 96
     COMMIT_BATCH = 97

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rollq.wire import reader_messages as r
+from rollq.wire import table_messages as t
 from rollq.wire.message_codec import Dialect
 from tests.unit.wire.golden_vectors import GUID, JOB, NIL, Vector, from_parts
 
@@ -50,6 +51,50 @@ READERS = [
             "98 c410" + GUID + "03 09 a5" + b"lines".hex() + "02 00 c402" + "7b7d" + "c2",
         ),
         r.PieceChunk(JOB, 3, 9, "lines", 2, 0, b"{}"),
+        Dialect.COMPACT,
+    ),
+    Vector(
+        "92 TableAsk",
+        from_parts(
+            "42000000 5c" + NIL + NIL,
+            "0000",
+            "1b000000",
+            "94 c410" + GUID + "91 a4" + b"jobs".hex() + "09 c3",
+        ),
+        t.TableAsk(JOB, ("jobs",), 9, True),
+        Dialect.COMPACT,
+    ),
+    Vector(
+        "93 TableTold with a part",
+        from_parts(
+            "49000000 5d" + NIL + NIL,
+            "0000",
+            "22000000",
+            "94 c410" + GUID + "a2" + b"e1".hex() + "09 91 93 a4" + b"jobs".hex() + "02 cd03e8",
+        ),
+        t.TableTold(JOB, "e1", 9, (t.TablePart("jobs", 2, 1_000),)),
+        Dialect.COMPACT,
+    ),
+    Vector(
+        "94 PartAsk",
+        from_parts(
+            "3f000000 5e" + NIL + NIL,
+            "0000",
+            "18000000",
+            "94 c410" + GUID + "a2" + b"e1".hex() + "03 05",
+        ),
+        t.PartAsk(JOB, "e1", 3, 5),
+        Dialect.COMPACT,
+    ),
+    Vector(
+        "95 ResultsAsk",
+        from_parts(
+            "4e000000 5f" + NIL + NIL,
+            "0000",
+            "27000000",
+            "93 c410" + GUID + "91 c410" + GUID + "09",
+        ),
+        t.ResultsAsk(JOB, (JOB,), 9),
         Dialect.COMPACT,
     ),
 ]

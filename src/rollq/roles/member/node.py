@@ -29,6 +29,7 @@ from rollq.roles.member.peer_links import PeerLinks
 from rollq.roles.member.readers.server import ReaderServer
 from rollq.roles.member.setup import MemberSetup
 from rollq.roles.member.snapshot_runner import SnapshotRunner, trim_memory
+from rollq.roles.member.tables.exports import remove_exports
 from rollq.roles.member.work import Work
 from rollq.roles.persist import PersistThread
 from rollq.store.real_disk import RealDisk
@@ -97,7 +98,9 @@ class MemberNode:
             raise
         blobs.start()
         driver.office.has_room, driver.office.blobs = self._has_room, blobs.knowledge
-        self._readers = ReaderServer(driver, self._disk, self.setup.group, self._wake)
+        self._readers = ReaderServer(
+            driver, self._disk, self._state_dir, self.setup.group, self._wake
+        )
         self._driver, self._blobs = driver, blobs
         self._snapshots = SnapshotRunner(driver, self._disk, self._persist, self._snapshot_over)
         self._tick_at = self._loop.time()
@@ -273,6 +276,7 @@ class MemberNode:
         # the collector, which would stand in the way of the loop for as long as the state is large.
         gc.disable()
         try:
+            remove_exports(self._state_dir)
             driver = Driver(self.setup, self._disk, SystemClock(), SystemJitter(), _no_crash)
             return driver, MemberBlobs(self.setup, self._state_dir, driver)
         finally:

@@ -15,15 +15,22 @@ from rollq.base.errors import (
     RollqError,
     StateError,
 )
+from rollq.base.ids import JobId
 from rollq.base.limits import READER_AGAIN_MS
+from rollq.history.tables import ResultRow
 from rollq.roles.reader.channel import Channel
 from rollq.roles.reader.models import Piece, Span
-from rollq.wire.compression import ZSTD, inflate
+from rollq.roles.reader.pieces import hear_piece
+from rollq.roles.reader.tables import (
+    TableHandle,
+    ask_results,
+    ask_tables,
+    stream_part,
+)
 from rollq.wire.reader_messages import (
     FORMS,
     Cut,
     HelloReader,
-    PieceChunk,
     PiecesAsk,
     SpanAsk,
     SpanTold,
@@ -38,7 +45,7 @@ ELSEWHERE = frozenset(
 
 
 class Reader:
-    """Reads the history of a group.
+    """Reads the history of a group, tables of its state, and results.
 
     Args:
         servers: Addresses of members, `host:port`, as a sequence or with commas between.
@@ -127,6 +134,71 @@ class Reader:
             else:
                 self.close()
                 self._channel = channel
+
+    def tables(
+        self, *names: str, index_min: int = 0, fresh: bool = True
+    ) -> tuple[TableHandle, ...]:
+        """Tables of the state (`rollq.history.tables`), all as of one log index, in parts that any
+        process can read with `part` as long as the member that wrote them down keeps them: ten
+        minutes after somebody last read one.
+
+        Args:
+            names: Which: jobs, attempts, results, dlq, workers, queues, arrays.
+            index_min: The member has applied so much at least.
+            fresh: It has applied everything that was committed when this was called.
+
+        Raises:
+            StateError: there is no such table, or it is too large.
+            DialError: no member answers.
+            DeadlineError: members answer, and none can serve.
+        """
+        return self.ask(lambda channel: tuple(ask_tables(channel, names, index_min, fresh=fresh)))
+
+    def table(self, name: str, *, index_min: int = 0, fresh: bool = True) -> TableHandle:
+        """One of `tables`."""
+        return self.tables(name, index_min=index_min, fresh=fresh)[0]
+
+    def part(self, handle: TableHandle, number: int) -> Iterator[bytes]:
+        """The rows of a part, as JSON lines: whole lines, some at a time, in order. They come from
+        the member that wrote the table down, whichever members this reader knows.
+
+        Args:
+            handle: The table.
+            number: Which of `handle.parts`, from 0.
+
+        Raises:
+            StateError: EXPORT_GONE, if the member does not keep it any more.
+            DialError: the member does not answer.
+        """
+        part = handle.parts[number]
+        offset = 0
+        trial = _Trial([handle.address], self._timeout_s)
+        while offset < part.size_bytes:
+            try:
+                hello = HelloReader(handle.group)
+                with Channel(handle.address, hello, self._timeout_s) as channel:
+                    for piece in stream_part(channel, handle, part, offset):
+                        trial.succeeded()
+                        offset = piece.last
+                        yield piece.data
+            except RollqError as error:
+                if isinstance(error, StateError) and error.code not in ELSEWHERE:
+                    raise
+                trial.failed(handle.address, error)
+
+    def results(self, job_ids: Sequence[JobId], *, index_min: int = 0) -> list[ResultRow]:
+        """How jobs ended, from the state of one member. Nothing is said of jobs that have not
+        ended, or are forgotten.
+
+        Args:
+            job_ids: Which jobs, any number of them.
+            index_min: The member has applied so much at least.
+
+        Raises:
+            DialError: no member answers.
+            DeadlineError: members answer, and none can serve.
+        """
+        return self.ask(lambda channel: ask_results(channel, job_ids, index_min))
 
     def ask(self, question: Callable[[Channel], T]) -> T:
         """Have a question answered by a member; by another if one cannot. It is asked again after
@@ -227,14 +299,6 @@ def _stream(channel: Channel, first: int, last: int, forms: tuple[str, ...]) -> 
     """What one member sends of a range."""
     channel.say(PiecesAsk(channel.new_request(), first, last, forms))
     while first <= last:
-        chunk = channel.hear(PieceChunk)
-        chunks = [chunk.data]
-        size = len(chunk.data)
-        while size < chunk.size_bytes:
-            chunks.append(channel.hear(PieceChunk).data)
-            size += len(chunks[-1])
-        data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
-        yield Piece(
-            chunk.first, chunk.last, chunk.form, inflate(data, ZSTD) if chunk.packed else data
-        )
-        first = chunk.last + 1
+        piece = hear_piece(channel)
+        first = piece.last + 1
+        yield piece

@@ -14,6 +14,7 @@ from rollq.base.limits import READER_WAIT_MS_MAX, READER_WAIT_STEP_MS
 from rollq.history.segments import Segments
 from rollq.raft.types import Role
 from rollq.roles.member.driver import Driver
+from rollq.roles.member.tables.exports import Exports
 from rollq.store.disk import Disk
 
 T = TypeVar("T")
@@ -28,10 +29,14 @@ class Desk:
         disk: of the member; reading is safe on any thread.
         segments: the sealed history.
         group: of the member.
+        exports: tables that are written down.
     """
 
-    def __init__(self, driver: Driver, disk: Disk, group: str, wake: Callable[[], None]) -> None:
+    def __init__(
+        self, driver: Driver, disk: Disk, group: str, wake: Callable[[], None], exports: Exports
+    ) -> None:
         self.disk = disk
+        self.exports = exports
         self.segments = Segments(disk)
         self.group = group
         self._driver = driver

@@ -7,6 +7,7 @@ import msgspec
 import zstandard
 
 from rollq.base.errors import ErrorCode, RemoteError, StateError
+from rollq.base.ids import MessageId
 from rollq.base.limits import INFLATED_BYTES_MAX, READER_INDEXES_MAX, READER_PIECE_BYTES
 from rollq.history.cutting import SegmentFile
 from rollq.roles.member.history_log import Recent
@@ -49,7 +50,7 @@ def _send_sealed(session: ReaderSession, ask: PiecesAsk, at: int) -> int:
         )
     segment = SegmentFile(session.desk.disk, *found)
     for first, last, lines in segment.pieces(at, ask.last, READER_PIECE_BYTES):
-        _say(session, ask, (first, last), LINES, lines)
+        say_packed(session, ask.request_id, (first, last), LINES, lines)
     return min(found[1], ask.last)
 
 
@@ -70,18 +71,19 @@ def _send_recent(session: ReaderSession, ask: PiecesAsk, at: int) -> int:
     if not part:
         return 0
     rows = [PackedIndex(e.index, e.stamp_ms, e.packed, e.packed_bytes) for e in part]
-    _say(session, ask, (at, part[-1].index), EVENTS, _encode(rows))
+    say_packed(session, ask.request_id, (at, part[-1].index), EVENTS, _encode(rows))
     return part[-1].index
 
 
-def _say(
-    session: ReaderSession, ask: PiecesAsk, ends: tuple[int, int], form: str, data: bytes
+def say_packed(
+    session: ReaderSession, request_id: MessageId, ends: tuple[int, int], form: str, data: bytes
 ) -> None:
+    """Send a piece, compressed if that is worth it."""
     # What is larger could not be inflated at once by the reader.
     packed = PACK_BYTES_MIN <= len(data) <= INFLATED_BYTES_MAX
     if packed:
         data = zstandard.ZstdCompressor(level=ZSTD_LEVEL).compress(data)
-    session.say_piece(ask.request_id, *ends, form, data, packed=packed)
+    session.say_piece(request_id, *ends, form, data, packed=packed)
 
 
 def _lacking(session: ReaderSession, index: int) -> StateError:

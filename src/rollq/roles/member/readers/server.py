@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from rollq.base.errors import ErrorCode
 from rollq.base.ids import NIL_ID
@@ -15,7 +16,8 @@ from rollq.roles.member.driver import Driver
 from rollq.roles.member.readers.desk import Desk
 from rollq.roles.member.readers.handlers import HANDLERS
 from rollq.roles.member.readers.session import ReaderSession
-from rollq.store.disk import Disk
+from rollq.roles.member.tables.exports import Exports
+from rollq.store.real_disk import RealDisk
 from rollq.wire.compact import Message
 from rollq.wire.messages import Error, Welcome
 from rollq.wire.reader_messages import HelloReader
@@ -26,8 +28,16 @@ log = logging.getLogger("rollq.readers")
 class ReaderServer:
     """All readers of one member. Made on the loop, when the member is about to serve."""
 
-    def __init__(self, driver: Driver, disk: Disk, group: str, wake: Callable[[], None]) -> None:
-        self._desk = Desk(driver, disk, group, wake)
+    def __init__(
+        self,
+        driver: Driver,
+        disk: RealDisk,
+        state_dir: Path,
+        group: str,
+        wake: Callable[[], None],
+    ) -> None:
+        self._exports = Exports(state_dir, disk, lambda: driver.state)
+        self._desk = Desk(driver, disk, group, wake, self._exports)
         self._driver = driver
         self._group = group
         self._loop = asyncio.get_running_loop()
@@ -53,6 +63,7 @@ class ReaderServer:
     async def stop(self) -> None:
         """Hang up on everybody. Twice is no error."""
         self._desk.stop()
+        await self._exports.stop()
         threads = list(self._threads.values())
         for session in self._threads:
             session.hang_up()

@@ -1,0 +1,109 @@
+"""Answers about tables of the state, and about results by id."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import Future
+from functools import partial
+
+import msgspec
+
+from rollq.base.errors import ErrorCode, RemoteError
+from rollq.base.ids import JobId
+from rollq.base.limits import (
+    EXPORT_ALIVE_MS,
+    READER_PIECE_BYTES,
+    RESULTS_ASK_MAX,
+    RESULTS_SLICE,
+)
+from rollq.history.tables import EndedJob
+from rollq.roles.member.driver import Driver
+from rollq.roles.member.readers.pieces import say_packed
+from rollq.roles.member.readers.session import ReaderSession
+from rollq.roles.member.tables.exports import Export
+from rollq.roles.member.tables.rows import ended_job
+from rollq.store.descriptors import read_all
+from rollq.wire.table_messages import (
+    ENDED,
+    ROWS,
+    PartAsk,
+    ResultsAsk,
+    TableAsk,
+    TableTold,
+)
+
+
+def tell_tables(session: ReaderSession, ask: TableAsk) -> None:
+    """Answer `TableAsk`: now and then that it is under way, then that it is done.
+
+    Raises:
+        RollqError: why it cannot be done.
+    """
+    desk = session.desk
+    if ask.fresh:
+        desk.fresh_index()
+    desk.wait_applied(ask.index_min)
+    asked: Future[Export] = desk.on_loop(lambda _: desk.exports.ask(ask.tables))
+    while True:
+        try:
+            export = asked.result(EXPORT_ALIVE_MS / 1000)
+        except TimeoutError:
+            session.say(TableTold(ask.request_id))
+        else:
+            break
+    session.say(TableTold(ask.request_id, export.export_id, export.index, export.parts))
+
+
+def send_part(session: ReaderSession, ask: PartAsk) -> None:
+    """Answer `PartAsk`: whole lines, from the offset to the end of the part.
+
+    Raises:
+        StateError: EXPORT_GONE.
+    """
+    exports = session.desk.exports
+    export = exports.find(ask.export_id)
+    size_bytes = export.parts[ask.number].size_bytes if ask.number < len(export.parts) else 0
+    if ask.number < 0 or not 0 <= ask.offset < size_bytes:
+        raise RemoteError(ErrorCode.BAD_PAYLOAD, f"no part {ask.number} from {ask.offset} on")
+    fd = exports.open_part(export, ask.number)
+    try:
+        at = ask.offset
+        while at < size_bytes:
+            lines = _whole_lines(fd, at, size_bytes)
+            say_packed(session, ask.request_id, (at, at + len(lines)), ROWS, lines)
+            at += len(lines)
+            exports.find(ask.export_id)
+    finally:
+        os.close(fd)
+
+
+def _whole_lines(fd: int, at: int, end: int) -> bytes:
+    """As many lines as make a piece; one at least."""
+    length = READER_PIECE_BYTES
+    while True:
+        data = read_all(fd, at, min(length, end - at))
+        cut = data.rfind(b"\n") + 1
+        if cut or at + len(data) >= end:
+            return data[:cut] if cut else data
+        length *= 2
+
+
+def send_results(session: ReaderSession, ask: ResultsAsk) -> None:
+    """Answer `ResultsAsk`: some at a time, so that the loop never waits for long."""
+    if not 0 < len(ask.job_ids) <= RESULTS_ASK_MAX:
+        raise RemoteError(ErrorCode.BAD_PAYLOAD, f"name 1 to {RESULTS_ASK_MAX} jobs")
+    session.desk.wait_applied(ask.index_min)
+    for first in range(0, len(ask.job_ids), RESULTS_SLICE):
+        some = ask.job_ids[first : first + RESULTS_SLICE]
+        ended = session.desk.on_loop(partial(_ended_jobs, some))
+        last = first + len(some) - 1
+        say_packed(session, ask.request_id, (first, last), ENDED, _encode(ended))
+
+
+def _ended_jobs(job_ids: tuple[JobId, ...], driver: Driver) -> list[EndedJob]:
+    jobs = driver.state.jobs
+    found = [jobs[job_id] for job_id in job_ids if job_id in jobs]
+    return [ended for record in found if (ended := ended_job(record)) is not None]
+
+
+_encode = msgspec.msgpack.Encoder().encode

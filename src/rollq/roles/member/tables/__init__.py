@@ -1,0 +1,1 @@
+"""Tables of the state for analytics: at one log index, written by a forked child."""

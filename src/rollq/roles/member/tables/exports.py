@@ -1,0 +1,256 @@
+"""Tables of the state, written down beside the loop and kept while somebody reads them.
+
+A forked child writes them, so all of them are as of one log index, and the loop stands still for
+the fork alone. One child at a time; those who ask for the same while it works share the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from rollq.base.errors import DiskError, ErrorCode, LocalError, RemoteError, RollqError, StateError
+from rollq.base.limits import EXPORT_IDLE_MS_MAX, EXPORT_USED_MS, EXPORTS_MAX
+from rollq.grid.state import GridState
+from rollq.history.tables import TABLES
+from rollq.roles.member.fork import Answer, Fork
+from rollq.roles.member.tables.writer import part_path, write_tables
+from rollq.store.real_disk import RealDisk
+from rollq.wire.table_messages import TablePart
+
+log = logging.getLogger("rollq.readers")
+
+FOLDER: Final = "exports"  # of the state directory
+NICENESS: Final = 10  # analytics can wait
+SWEEP_S: Final = 15.0
+
+
+class Export:
+    """Tables that were written down."""
+
+    def __init__(self, export_id: str, folder: Path, tables: tuple[str, ...], index: int) -> None:
+        self.export_id = export_id
+        self.folder = folder
+        self.tables = tables
+        self.index = index
+        self.parts: tuple[TablePart, ...] = ()
+        self.used_s = time.monotonic()
+
+
+class Exports:
+    """Of one member. Belongs to the loop, but for `find` and `open_part`."""
+
+    def __init__(self, state_dir: Path, disk: RealDisk, state: Callable[[], GridState]) -> None:
+        """Nothing is written before somebody asks.
+
+        Args:
+            state_dir: the member's; what is written goes to a folder of it.
+            disk: the member's.
+            state: the member's as it is now.
+        """
+        self._folder = state_dir / FOLDER
+        self._disk = disk
+        self._state = state
+        self._loop = asyncio.get_running_loop()
+        self._kept: dict[str, Export] = {}
+        self._waiting: dict[tuple[str, ...], Future[Export]] = {}
+        self._fork: Fork | None = None
+        self._made: Future[Export] | None = None  # by the child that is at work
+        self._sweeping: asyncio.TimerHandle | None = None
+        self._stopped = False
+
+    def ask(self, tables: tuple[str, ...]) -> Future[Export]:
+        """Have tables written down as they are now or soon.
+
+        Raises:
+            RemoteError: BAD_PAYLOAD, if there is no such table.
+            StateError: NOT_READY, if the member stops.
+        """
+        unknown = [name for name in tables if name not in TABLES]
+        if unknown or not tables or len(set(tables)) < len(tables):
+            raise RemoteError(
+                ErrorCode.BAD_PAYLOAD,
+                f"no table {unknown[0][:64]!a}" if unknown else "name each table once",
+                f"there are {', '.join(TABLES)}",
+            )
+        if self._stopped:
+            raise _stops()
+        made: Future[Export] = Future()
+        now = self._state().applied_index
+        for export in self._kept.values():
+            if export.index == now and set(tables) <= set(export.tables):
+                export.used_s = time.monotonic()
+                made.set_result(export)
+                return made
+        made = self._waiting.setdefault(tables, made)
+        self._maybe_begin()
+        return made
+
+    def find(self, export_id: str) -> Export:
+        """What was written down under this name; it is in use. On any thread.
+
+        Raises:
+            StateError: EXPORT_GONE.
+        """
+        export = self._kept.get(export_id)
+        if export is None:
+            raise _gone(export_id)
+        export.used_s = time.monotonic()
+        return export
+
+    def open_part(self, export: Export, number: int) -> int:
+        """A descriptor of a part, to be read and closed. On any thread.
+
+        Raises:
+            StateError: EXPORT_GONE, if it was removed just now.
+        """
+        try:
+            return os.open(part_path(export.folder, number), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise _gone(export.export_id) from None
+
+    async def stop(self) -> None:
+        """Give up what is under way, and remove everything. Twice is no error."""
+        self._stopped = True
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+        if self._fork is not None:
+            self._fork.kill()
+            self._fork = None
+        for future in (*self._waiting.values(), self._made):
+            if future is not None:
+                future.set_exception(_stops())
+        self._waiting.clear()
+        self._made = None
+        self._kept.clear()
+        await self._loop.run_in_executor(None, remove_exports, self._folder.parent)
+
+    # --- helpers
+
+    def _maybe_begin(self) -> None:
+        while self._fork is None and self._waiting:
+            tables = next(iter(self._waiting))
+            made = self._waiting.pop(tables)
+            try:
+                self._begin(tables, made)
+            except (OSError, StateError) as error:
+                made.set_exception(_explained(error))
+
+    def _begin(self, tables: tuple[str, ...], made: Future[Export]) -> None:
+        self._make_room()
+        state = self._state()
+        export_id = secrets.token_hex(8)
+        folder = self._folder / export_id
+        folder.mkdir(mode=0o700, parents=True)
+        export = Export(export_id, folder, tables, state.applied_index)
+        work = partial(_write, state, tables, folder)
+        done = partial(self._written, export, made)
+        self._fork = Fork(self._disk, work, done, niceness=NICENESS)
+        self._made = made
+
+    def _make_room(self) -> None:
+        """Let go of what was read least recently, if there are too many."""
+        if len(self._kept) < EXPORTS_MAX:
+            return
+        oldest = min(self._kept.values(), key=lambda export: export.used_s)
+        if time.monotonic() - oldest.used_s < EXPORT_USED_MS / 1000:
+            raise StateError(
+                ErrorCode.OVERLOADED,
+                f"{EXPORTS_MAX} pictures of the tables are being read here",
+                "ask another member, or later",
+            )
+        self._drop(oldest)
+
+    def _written(self, export: Export, made: Future[Export], answer: Answer) -> None:
+        assert self._fork is not None, "one was at work"
+        fork_ms = self._fork.fork_ms
+        self._fork = self._made = None
+        if answer.given:
+            export.parts = _decode_parts(answer.given)
+            export.used_s = time.monotonic()
+            self._kept[export.export_id] = export
+            self._sweep_later()
+            log.info(
+                "tables %s at %d: %d rows, %d bytes; the fork took %d ms",
+                ", ".join(export.tables),
+                export.index,
+                sum(part.row_count for part in export.parts),
+                sum(part.size_bytes for part in export.parts),
+                fork_ms,
+            )
+            made.set_result(export)
+        else:
+            log.warning("tables %s: %s", ", ".join(export.tables), answer.message)
+            self._remove(export.folder)
+            made.set_exception(_failure(answer))
+        self._maybe_begin()
+
+    def _sweep_later(self) -> None:
+        if self._sweeping is None and not self._stopped:
+            self._sweeping = self._loop.call_later(SWEEP_S, self._sweep)
+
+    def _sweep(self) -> None:
+        self._sweeping = None
+        before_s = time.monotonic() - EXPORT_IDLE_MS_MAX / 1000
+        for export in [one for one in self._kept.values() if one.used_s < before_s]:
+            self._drop(export)
+        if self._kept:
+            self._sweep_later()
+
+    def _drop(self, export: Export) -> None:
+        del self._kept[export.export_id]
+        self._remove(export.folder)
+
+    def _remove(self, folder: Path) -> None:
+        self._loop.run_in_executor(None, partial(shutil.rmtree, folder, ignore_errors=True))
+
+
+def remove_exports(state_dir: Path) -> None:
+    """Remove all that an earlier life of the member has left. Blocks."""
+    shutil.rmtree(state_dir / FOLDER, ignore_errors=True)
+
+
+def _write(state: GridState, tables: tuple[str, ...], folder: Path) -> bytes:
+    """In the child."""
+    return _encode(write_tables(state, tables, folder))
+
+
+def _failure(answer: Answer) -> RollqError:
+    if not answer.code:
+        return LocalError(ErrorCode.BUG, f"the tables cannot be written: {answer.message}")
+    # A disk that fails this way is no reason to stop: nobody was promised anything.
+    return StateError(ErrorCode(answer.code), answer.message, answer.hint)
+
+
+def _explained(error: OSError | StateError) -> RollqError:
+    if isinstance(error, StateError):
+        return error
+    return DiskError(ErrorCode.DISK_FAILED, f"the tables cannot be written: {error.strerror}")
+
+
+def _gone(export_id: str) -> StateError:
+    return StateError(
+        ErrorCode.EXPORT_GONE,
+        f"the tables {export_id[:64]!a} are not on this member: nobody read them for "
+        f"{EXPORT_IDLE_MS_MAX // 60_000} minutes, others needed the room, or it was started again",
+        "ask for the table again",
+    )
+
+
+def _stops() -> StateError:
+    return StateError(ErrorCode.NOT_READY, "the member stops", "ask another member, or later")
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_parts = msgspec.msgpack.Decoder(tuple[TablePart, ...]).decode

@@ -1,0 +1,276 @@
+"""The rows of the tables of the state (`rollq.history.tables`). Reads the state, changes nothing.
+
+A table is walked as a whole: by a forked child, which has all the time that it needs, never by the
+loop. `ended_job` is cheap, and for the loop too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Final
+
+from rollq.base.ids import guid_to_text
+from rollq.grid.commands import Cause
+from rollq.grid.refs import blob_bytes
+from rollq.grid.state import (
+    CANCELLED,
+    DEAD,
+    DONE,
+    QUEUED,
+    AttemptOutcome,
+    EndRecord,
+    GridState,
+    JobRecord,
+    JobState,
+)
+from rollq.history.tables import (
+    ArrayRow,
+    AttemptRow,
+    DeadRow,
+    EndedJob,
+    JobRow,
+    QueueRow,
+    ResultRow,
+    TableRow,
+    WorkerRow,
+    args_in,
+    id_text,
+    int32,
+    int64,
+    result_row,
+    said_in,
+)
+
+STATE_WORDS: Final = tuple(state.name.lower() for state in JobState)  # by number
+LOST_WORDS: Final[dict[int, str]] = {
+    Cause.LEASE_LOST: "lease_lost",
+    Cause.WORKER_DOWN: "worker_down",
+    Cause.WORKER_RESTARTED: "worker_down",
+    Cause.NACKED: "nacked",
+    Cause.EXIT_CODE: "retried",
+}
+
+
+def table_rows(state: GridState, table: str) -> Iterator[TableRow]:
+    """All rows of a table, which must be one of `TABLES`."""
+    return WALKS[table](state)
+
+
+def job_rows(state: GridState) -> Iterator[JobRow]:
+    """One for each job, in the order in which they were accepted."""
+    size = state.bodies.size
+    for record in state.jobs.values():
+        job_id, key, client_id, queue, exec_name, array_id = _identity(record)
+        owner = record.past if record.array is None else record.array
+        is_over = record.state is DONE or record.state is CANCELLED
+        fixed = (
+            *(job_id, key, client_id, queue, exec_name, array_id),
+            STATE_WORDS[record.state],
+            record.stamp_ms,
+            record.options.priority,
+            record.attempt,
+            _worker_text(record.worker_id),
+            record.fence,
+            record.lease_ms,
+            record.delay_ms,
+            size(record.body),
+            0 if owner is None or not owner.blobs or is_over else blob_bytes(owner.blobs),
+        )
+        yield JobRow(*fixed) if record.end is None else JobRow(*fixed, *_end_columns(record.end))
+
+
+def _identity(record: JobRecord) -> tuple[str, str | None, str, str, str, str | None]:
+    """The columns that all tables of jobs begin with."""
+    return (
+        guid_to_text(record.job_id),
+        record.key or None,
+        record.client.client_id,
+        record.queue,
+        record.exec_name,
+        None if record.array is None else guid_to_text(record.array.array_id),
+    )
+
+
+def _end_columns(
+    end: EndRecord,
+) -> tuple[int, int, int, int, int, int, int, str | None, bool]:
+    return (
+        end.status,
+        int32(end.exit_code),
+        int32(end.signal),
+        int64(end.run_ms),
+        int64(end.peak_bytes),
+        blob_bytes(end.blobs) if end.blobs else 0,
+        end.cause,
+        end.detail or None,
+        end.confirmed_seq > 0,
+    )
+
+
+def attempt_rows(state: GridState) -> Iterator[AttemptRow]:
+    """One for each attempt that is remembered, by job; the last one of a job comes last."""
+    for record in state.jobs.values():
+        if record.past is not None:
+            for lost in record.past.attempts:
+                yield _lost_row(record, lost)
+        if record.fence:  # of the attempt that runs or gave the result
+            yield _last_row(record)
+
+
+def _lost_row(record: JobRecord, lost: AttemptOutcome) -> AttemptRow:
+    return AttemptRow(
+        *_identity(record),
+        lost.attempt,
+        0,
+        _worker_text(lost.worker_id),
+        LOST_WORDS.get(lost.cause, "nacked"),
+        lost.stamp_ms,
+        int(lost.cause),
+        int32(lost.exit_code) if lost.cause == Cause.EXIT_CODE else None,
+        detail=lost.detail or None,
+    )
+
+
+def _last_row(record: JobRecord) -> AttemptRow:
+    fixed = (
+        *_identity(record),
+        record.attempt,
+        record.fence,
+        _worker_text(record.worker_id),
+    )
+    end = record.end
+    if end is None:
+        return AttemptRow(*fixed, "running", record.stamp_ms)
+    outcome = "cancelled" if record.state is CANCELLED else "failed" if end.status else "ok"
+    return AttemptRow(
+        *fixed,
+        outcome,
+        record.stamp_ms,
+        int(end.cause),
+        int32(end.exit_code),
+        int32(end.signal),
+        int64(end.run_ms),
+        int64(end.peak_bytes),
+        end.detail or None,
+    )
+
+
+def result_rows(state: GridState) -> Iterator[ResultRow]:
+    """One for each job that has ended."""
+    for record in state.jobs.values():
+        ended = ended_job(record)
+        if ended is not None:
+            yield result_row(ended)
+
+
+def ended_job(record: JobRecord) -> EndedJob | None:
+    """How a job ended; None if it has not."""
+    end = record.end
+    if end is None:
+        return None
+    return EndedJob(
+        record.job_id,
+        record.key,
+        record.client.client_id,
+        record.queue,
+        record.exec_name,
+        b"" if record.array is None else record.array.array_id,
+        STATE_WORDS[record.state],
+        record.stamp_ms,
+        record.attempt,
+        record.worker_id,
+        end.status,
+        end.exit_code,
+        end.signal,
+        end.run_ms,
+        end.peak_bytes,
+        end.cause,
+        end.detail,
+        end.result,
+        blob_bytes(end.blobs) if end.blobs else 0,
+    )
+
+
+def dead_rows(state: GridState) -> Iterator[DeadRow]:
+    """One for each dead job, the one that died first first."""
+    for job_id in state.dead:
+        record = state.jobs[job_id]
+        end = record.end
+        assert end is not None, "a dead job has ended"
+        said = said_in(end.result)
+        body = state.bodies.load(record.body)
+        yield DeadRow(
+            *_identity(record),
+            record.stamp_ms,
+            record.options.priority,
+            record.attempt,
+            int(end.cause),
+            Cause(end.cause).name.lower(),
+            int32(end.exit_code),
+            int64(end.run_ms),
+            end.detail or None,
+            said.stdout,
+            said.stderr,
+            args_in(body),
+            body,
+        )
+
+
+def worker_rows(state: GridState) -> Iterator[WorkerRow]:
+    """One for each worker."""
+    for worker in state.workers.values():
+        yield WorkerRow(
+            guid_to_text(worker.worker_id),
+            worker.name,
+            worker.incarnation,
+            worker.patterns,
+            worker.slots,
+            len(worker.held),
+        )
+
+
+def queue_rows(state: GridState) -> Iterator[QueueRow]:
+    """One for each queue."""
+    for queue in state.queues.values():
+        counts = [*queue.counts, queue.failed, queue.tasks_waiting]
+        counts[QUEUED] += queue.tasks_waiting
+        yield QueueRow(queue.name, queue.paused, *counts)
+
+
+def array_rows(state: GridState) -> Iterator[ArrayRow]:
+    """One for each array."""
+    for array in state.arrays.values():
+        ended = array.ended_counts
+        yield ArrayRow(
+            guid_to_text(array.array_id),
+            array.client.client_id,
+            array.queue,
+            array.exec_name,
+            array.stamp_ms,
+            array.options.priority,
+            array.task_count,
+            array.running_max,
+            array.delayed,
+            array.tasks_waiting,
+            len(array.open_tasks),
+            array.running,
+            ended[DONE],
+            ended[DEAD],
+            ended[CANCELLED],
+            len(array.body),
+            blob_bytes(array.blobs),
+        )
+
+
+_worker_text = lru_cache(4_096)(id_text)  # few workers run many jobs
+
+WALKS: Final[dict[str, Callable[[GridState], Iterator[TableRow]]]] = {
+    "jobs": job_rows,
+    "attempts": attempt_rows,
+    "results": result_rows,
+    "dlq": dead_rows,
+    "workers": worker_rows,
+    "queues": queue_rows,
+    "arrays": array_rows,
+}

@@ -1,0 +1,58 @@
+"""From rows of tables of the state to Arrow: lines of JSON as a member sends them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from rollq.history.arrow import arrow_schema
+from rollq.history.columns import Column
+from rollq.history.tables import OUTPUTS, TABLES, TableRow
+
+
+def from_state_lines(
+    table: str, lines: bytes, columns: Sequence[Column], group: str, index: int
+) -> pa.Table:
+    """Whole lines of a table as an Arrow table of these columns.
+
+    Args:
+        table: its name.
+        lines: as `Reader.part` gives them.
+        columns: what is wanted of each row.
+        group: where it was read.
+        index: as of which log index.
+    """
+    return from_state_rows(_decoder(table).decode_lines(lines), columns, group, index)
+
+
+def from_state_rows(
+    rows: Sequence[TableRow], columns: Sequence[Column], group: str, index: int
+) -> pa.Table:
+    """The same of rows that are decoded already."""
+    place = {"_group": group, "_index": index}
+    schema = arrow_schema(columns)
+    arrays = []
+    for column, kind in zip(columns, schema.types, strict=True):
+        if not column.field:
+            arrays.append(pa.repeat(pa.scalar(place[column.name], kind), len(rows)))
+        else:
+            arrays.append(_array(list(map(attrgetter(column.field), rows)), column.type, kind))
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _array(values: list[Any], sql_type: str, kind: pa.DataType) -> pa.Array:
+    if sql_type == "timestamp":
+        return pa.array(values, pa.int64()).cast(pa.timestamp("ms", tz="UTC")).cast(kind)
+    if sql_type == OUTPUTS:
+        values = [[msgspec.structs.asdict(one) for one in outputs] for outputs in values]
+    return pa.array(values, kind)
+
+
+@lru_cache(16)
+def _decoder(table: str) -> msgspec.json.Decoder[TableRow]:
+    return msgspec.json.Decoder(TABLES[table])
