@@ -13,10 +13,15 @@ from rollq.spark.session import session
 
 if TYPE_CHECKING:
     from rollq.spark.grid.mapping import grid_map
+    from rollq.spark.grid.workers import WorkersHandle, start_workers
 
-__all__ = ["grid_map", "session"]
+__all__ = ["WorkersHandle", "grid_map", "session", "start_workers"]
 
-_HOMES = {"grid_map": "rollq.spark.grid.mapping"}
+_HOMES = {
+    "WorkersHandle": "rollq.spark.grid.workers",
+    "grid_map": "rollq.spark.grid.mapping",
+    "start_workers": "rollq.spark.grid.workers",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -11,7 +11,15 @@ from typing import Any, TypeVar
 from rollq.base.ids import JobId, MemberId
 from rollq.base.staged import StagedPart
 from rollq.grid.commands import Settings
-from rollq.grid.views import ArrayView, CacheView, ClientView, HolderView, JobView, QueueView
+from rollq.grid.views import (
+    ArrayView,
+    CacheView,
+    ClientView,
+    HolderView,
+    JobView,
+    QueueView,
+    WorkerView,
+)
 from rollq.roles.client.blocking_many import BlockingJob, BlockingSubmitter
 from rollq.roles.client.bulk import PAGE_JOBS
 from rollq.roles.client.caching import PUT_TIMEOUT_S, CacheReport
@@ -159,6 +167,10 @@ class BlockingClient(BlockingSubmitter):
     def client(self, client_id: str = "") -> ClientView | None:
         """One client; this one if none is named."""
         return self._thread.run(self._client.client(client_id))
+
+    def workers(self) -> Iterator[WorkerView]:
+        """Every worker that the group knows, by id."""
+        return self._iterate(self._client.workers())
 
     def dead(self) -> Iterator[JobView]:
         """Every dead job, oldest first."""

@@ -11,7 +11,7 @@ import msgspec
 from rollq.base.errors import ErrorCode, RemoteError
 from rollq.base.ids import JobId, MemberId
 from rollq.grid.commands import RedriveItem, Settings
-from rollq.grid.views import ArrayView, ClientView, DeadPage, JobView, QueueView
+from rollq.grid.views import ArrayView, ClientView, DeadPage, JobView, QueueView, WorkerView
 from rollq.roles.client.specs import as_id
 from rollq.roles.client.submitter import Submitter
 from rollq.wire import messages as wire
@@ -61,6 +61,14 @@ class Operator(Submitter):
         """One client; this one if none is named."""
         key = (client_id or self.client_id).encode()
         return decode_known(await self.query("client", key), ClientView)
+
+    async def workers(self) -> AsyncIterator[WorkerView]:
+        """Every worker that the group knows, by id."""
+        after = b""
+        while page := decode_as(await self.query("workers", after, PAGE), list[WorkerView]):
+            for view in page:
+                yield view
+            after = page[-1].worker_id
 
     async def dead(self) -> AsyncIterator[JobView]:
         """Every dead job, oldest first."""

@@ -1,0 +1,127 @@
+"""Workers of the grid in tasks of Spark."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil  # type: ignore[import-untyped]
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+
+from rollq import BlockingClient, DeadlineError, LocalError, StateError
+from rollq.spark import grid_map, start_workers
+from tests.integration.small_grid import SmallGrid
+from tests.spark.test_grid_map import wait_until
+
+APP = "tests.spark.worker_app"
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A member, and no worker for what is asked of it."""
+    folder = tmp_path_factory.mktemp("grid")
+    with SmallGrid(folder, APP, patterns=("job.assign.elsewhere",)) as grid:
+        yield grid.address
+
+
+def process_of(name: str) -> Any:
+    """The process of a worker."""
+    for one in psutil.process_iter(["cmdline"]):
+        words = one.info["cmdline"] or []
+        if name in words and "worker" in words:
+            return one
+    raise AssertionError(f"no process of {name}")
+
+
+def is_gone(process: Any) -> bool:
+    try:
+        return bool(process.status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
+
+
+def test_it_runs_the_jobs_of_a_query_beside_it(spark: SparkSession, servers: str) -> None:
+    with start_workers(spark, 1, servers=servers, apps=[APP], slots=2) as workers:
+        workers.wait_ready()
+        assert len(workers.ids) == 1
+        rows = grid_map(
+            spark.range(200, numPartitions=1), exec="double", args=["id"], servers=servers
+        )
+        told = rows.agg(f.sum(f.col("value").cast("long")), f.max("error")).collect()[0]
+        assert tuple(told) == (199 * 200, None)
+    assert workers.ids == []
+    workers.stop()
+    assert not workers.is_running
+
+
+def test_what_runs_may_end_when_it_is_stopped(
+    spark: SparkSession, servers: str, tmp_path: Path
+) -> None:
+    workers = start_workers(spark, 1, servers=servers, apps=[APP], drain=60.0).wait_ready()
+    with BlockingClient(servers) as client:
+        job = client.submit("hold", [str(tmp_path)])
+        wait_until(lambda: bool(list(tmp_path.glob("begun-*"))))
+        workers.stop(drain=False)
+        assert not workers.is_running
+        assert not job.is_done
+        stopping = threading.Thread(target=workers.stop)
+        stopping.start()
+        (tmp_path / "end").touch()
+        result = job.result(60)
+        assert (result.value, result.attempts) == ("held", 1)
+        stopping.join(60)
+        assert workers.ids == []
+
+
+def test_it_does_not_outlive_its_task(spark: SparkSession, servers: str, tmp_path: Path) -> None:
+    workers = start_workers(spark, 1, servers=servers, apps=[APP], drain=0.0).wait_ready()
+    with BlockingClient(servers) as client:
+        job = client.submit("hold", [str(tmp_path)], lease=60.0)
+        wait_until(lambda: bool(list(tmp_path.glob("begun-*"))))
+        (lost,) = workers.ids
+        worker = process_of(workers.names[0])
+        worker.parent().kill()  # the task
+        wait_until(lambda: is_gone(worker))
+        wait_until(lambda: lost not in workers.ids)
+        workers.stop()
+        (tmp_path / "end").touch()
+        with start_workers(spark, 1, servers=servers, apps=[APP]):
+            assert job.result(60).value == "held"
+
+
+@pytest.mark.any_spark
+def test_too_few_slots_are_told(spark: SparkSession, servers: str) -> None:
+    workers = start_workers(spark, 3, servers=servers, apps=[APP])
+    with pytest.raises(DeadlineError, match="of 3 workers are here after 3 s"):
+        workers.wait_ready(3)
+    workers.stop()
+
+
+@pytest.mark.any_spark
+def test_a_worker_that_cannot_run_is_told(spark: SparkSession, servers: str) -> None:
+    workers = start_workers(spark, 1, servers=servers, apps=["no_such_module"])
+    with pytest.raises(StateError, match="no_such_module"):
+        workers.wait_ready()
+    workers.stop()
+    with pytest.raises(StateError, match="it was stopped"):
+        workers.wait_ready()
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({}, "nothing that these workers could run"),
+        ({"apps": [APP], "slots": 0}, "0 slots"),
+        ({"apps": APP}, "apps and patterns are lists"),
+        ({"apps": [APP], "servers": ""}, "no address"),
+    ],
+)
+def test_what_cannot_be_meant_so(
+    spark: SparkSession, servers: str, options: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(LocalError, match=told):
+        start_workers(spark, 1, **({"servers": servers} | options))
