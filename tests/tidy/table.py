@@ -16,6 +16,7 @@ ANY_ROLE = (
 
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "base": (),
+    "leash": (),  # how a child ends with its parent
     "tasks": ("base",),  # the decorator: what an application imports must be light
     "wire": ("base", "raft.types"),  # members exchange raft's messages as frames
     "subjects": ("base",),
@@ -32,13 +33,10 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "roles.client": (*ANY_ROLE, "tasks"),
     "roles.router": ANY_ROLE,
     "roles.reader": ANY_ROLE,
-    "spark": (
-        *("base", "wire.models", "history", "roles.client", "roles.reader", "tasks"),
-        "cli.leash",  # workers in tasks of Spark end with them
-    ),
+    "spark": ("base", "wire.models", "history", "roles.client", "roles.reader", "tasks", "leash"),
     "pyspark_rollq": ("spark",),  # the name that Spark looks for
     "web": ("base", "observe"),
-    "cli": (*SHELL, "roles", "spark", "web"),
+    "cli": (*SHELL, "roles", "spark", "web", "leash"),
     "__main__": ("cli",),
     "testing": (*SHELL, "roles", "spark", "web", "cli"),
     "": ("base", "tasks", "roles.client"),  # rollq/__init__.py: the public API

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from rollq.base.errors import DialError, ErrorCode
-from rollq.cli.leash import Leash
+from rollq.leash import Leash
 
 READY_S_MAX: Final = 20.0
 STOP_S_MAX: Final = 15.0

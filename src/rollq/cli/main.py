@@ -36,8 +36,8 @@ from rollq.cli import (
 )
 from rollq.cli.config import load_config
 from rollq.cli.failures import EXIT_USAGE, Commands
-from rollq.cli.leash import watch_leash
 from rollq.cli.pages import Command
+from rollq.leash import watch_leash
 
 EPILOG = """\b
 Exit codes:

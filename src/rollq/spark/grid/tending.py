@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rollq.base.errors import ErrorCode, StateError
-from rollq.cli.leash import Leash
+from rollq.leash import Leash
 
 if TYPE_CHECKING:
     import pyarrow as pa
