@@ -33,7 +33,10 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "roles.client": (*ANY_ROLE, "tasks"),
     "roles.router": ANY_ROLE,
     "roles.reader": ANY_ROLE,
-    "spark": ("base", "wire.models", "history", "roles.client", "roles.reader", "tasks", "leash"),
+    "spark": (
+        *("base", "subjects", "wire.models", "history", "roles.client", "roles.reader"),
+        *("tasks", "leash"),
+    ),
     "pyspark_rollq": ("spark",),  # the name that Spark looks for
     "web": ("base", "observe"),
     "cli": (*SHELL, "roles", "spark", "web", "leash"),

@@ -6,13 +6,21 @@ tasks. Only what is made here and pickles well crosses over.
 
 from __future__ import annotations
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
 from rollq.spark.schemas import ddl
 from rollq.spark.source.batch import EventsReader
 from rollq.spark.source.options import read_options
 from rollq.spark.source.stream import EventStream
+from rollq.spark.source.write import JobsStream, JobsWriter
+from rollq.spark.source.write_options import write_options
 
 
 class DefaultSource(DataSource):
@@ -34,3 +42,11 @@ class DefaultSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """A streaming read."""
         return EventStream(schema, read_options(self.options, is_stream=True))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """A batch write."""
+        return JobsWriter(schema, write_options(self.options), overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """A streaming write."""
+        return JobsStream(schema, write_options(self.options), overwrite=overwrite)

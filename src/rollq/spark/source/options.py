@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -67,7 +67,7 @@ def read_options(given: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
     options = {name.lower(): value for name, value in given.items()}
     table = options.get("table", "events")
     every = columns_of(table)
-    _check_names(options, every)
+    check_names(options, (*READ_NAMES, *(f"{FILTER}{each.name}" for each in every), *SPARKS_NAMES))
     named = [part.strip() for part in options.get("columns", "").split(",") if part.strip()]
     conditions = [
         from_option(column, options[f"{FILTER}{column.name.lower()}"])
@@ -86,7 +86,7 @@ def read_options(given: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
         offsets_max=_count(options, "maxOffsetsPerTrigger"),
         partitions_min=_count(options, "minPartitions"),
         reader_name=options.get("readername", ""),
-        timeout_s=_seconds(options),
+        timeout_s=seconds(options),
     )
 
 
@@ -95,9 +95,9 @@ def bad_option(name: str, value: str, hint: str) -> LocalError:
     return LocalError(ErrorCode.BAD_OPTIONS, f"option {name}={value!r} makes no sense", hint)
 
 
-def _check_names(options: Mapping[str, str], columns: tuple[Column, ...]) -> None:
-    known = [*READ_NAMES, *(f"{FILTER}{column.name}" for column in columns)]
-    lowered = {name.lower(): name for name in (*known, *SPARKS_NAMES)}
+def check_names(options: Mapping[str, str], known: Sequence[str]) -> None:
+    """Nobody shall wonder why an option with a slip in its name does nothing."""
+    lowered = {name.lower(): name for name in known}
     for name in options:
         if name not in lowered:
             near = difflib.get_close_matches(name, lowered, n=1)
@@ -169,12 +169,13 @@ def _count(options: Mapping[str, str], name: str) -> int:
     return int(text)
 
 
-def _seconds(options: Mapping[str, str]) -> float:
+def seconds(options: Mapping[str, str]) -> float:
+    """`timeout`: how long members that cannot answer are waited for."""
     text = options.get("timeout", str(TIMEOUT_S))
     try:
-        seconds = float(text)
+        given = float(text)
     except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < float("inf"):
+        given = 0.0
+    if not 0 < given < float("inf"):
         raise bad_option("timeout", text, "it is a number of seconds above 0")
-    return seconds
+    return given

@@ -1,0 +1,289 @@
+"""Rows of a DataFrame as jobs: which columns there may be, and what each must hold.
+
+Types are checked when a write is planned, values in the tasks, before a row is sent ahead. A value
+that cannot be meant so is an error that names row and column; nothing of the whole write is
+submitted then.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Final
+
+from rollq.base.digests import digest_from_text
+from rollq.base.errors import ErrorCode, LocalError, RollqError
+from rollq.base.jobs import BlobRef
+from rollq.base.limits import INLINE_BYTES_MAX, JOB_KEY_BYTES_MAX, PRIORITY_MAX
+from rollq.roles.client.specs import JobSpec, Options, as_id, inline_bytes, job_options
+from rollq.subjects.queues import queue_of
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+_WHOLE: Final = ("tinyint", "smallint", "int", "bigint")
+_SECONDS: Final = (*_WHOLE, "float", "double")
+_BLOB: Final = "struct<digest:string,size:bigint>"
+COLUMNS: Final[dict[str, tuple[str, ...]]] = {
+    "exec": ("string",),
+    "args": ("array<string>", "string"),
+    "files": ("map<string,binary>", f"map<string,{_BLOB}>"),
+    "payload": ("binary", "string"),
+    "outputs": ("array<string>",),
+    "job_key": ("string",),
+    "job_id": ("string",),
+    "queue": ("string",),
+    "subject": ("string",),
+    "priority": _WHOLE,
+    "not_before": ("timestamp",),
+    "delay": _SECONDS,
+    "max_attempts": _WHOLE,
+    "lease": _SECONDS,
+    "run_limit": _SECONDS,
+    "run_limit_soft": _SECONDS,
+    "expire": _SECONDS,
+    "result_ttl": _SECONDS,
+    "retry_base": _SECONDS,
+    "retry_exit_codes": ("array<int>",),
+    "worker": ("string",),
+}
+# What becomes an option of a job; the others are what it is.
+OPTIONS: Final = tuple(COLUMNS)[tuple(COLUMNS).index("queue") :]
+LONG_TEXT: Final = 4096  # below it a job is not near any bound
+
+
+def check_columns(schema: StructType, defaults: Mapping[str, Any]) -> None:
+    """Whether rows of these columns can be jobs.
+
+    Raises:
+        LocalError: BAD_OPTIONS; it names the column.
+    """
+    for field in schema.fields:
+        allowed = COLUMNS.get(field.name)
+        if allowed is None:
+            raise _bad(f"a job has no column {field.name!r}", f"there are {', '.join(COLUMNS)}")
+        given = field.dataType.simpleString()
+        if given not in allowed:
+            raise _bad(
+                f"column {field.name} is {given}", f"it must be {' or '.join(allowed)}: use cast()"
+            )
+    names = {*schema.fieldNames(), *defaults}
+    if "exec" not in names:
+        raise _bad("no column says what to run", "add a column exec, or .option('exec', …)")
+    for one, other in (("queue", "subject"), ("delay", "not_before"), ("payload", "args")):
+        if {one, other} <= names:
+            raise _bad(f"columns {one} and {other} exclude each other", "drop one of them")
+
+
+class Rows:
+    """Makes jobs of the rows that one task has.
+
+    Args:
+        defaults: What holds for all rows, where they do not say otherwise.
+        partition: The task's number, for errors.
+    """
+
+    def __init__(self, defaults: Mapping[str, Any], partition: int) -> None:
+        self._defaults = dict(defaults)
+        self._partition = partition
+        self._count = 0
+        self._known: dict[tuple[Any, ...], Options] = {}  # rows that ask for the same share it
+
+    def specs(self, batches: Iterator[Any]) -> Iterator[JobSpec]:
+        """The jobs of Arrow batches, in order.
+
+        Raises:
+            LocalError: BAD_OPTIONS; it names row and column.
+        """
+        for batch in batches:
+            yield from self._of_batch(batch)
+            self._count += batch.num_rows
+
+    def _of_batch(self, batch: Any) -> Iterator[JobSpec]:
+        given = {name: batch.column(name).to_pylist() for name in batch.schema.names}
+        for name, values in given.items():
+            check = CHECKS.get(name)
+            if check is not None:
+                self._check(name, values, check)
+
+        def column(name: str, default: Any = None) -> Any:
+            values = given.get(name)
+            default = self._defaults.get(name, default)
+            if values is None:
+                return repeat(default, batch.num_rows)
+            return values if default is None else [default if v is None else v for v in values]
+
+        rows = zip(
+            *(column(name) for name in ("exec", "args", "files", "payload", "outputs")),
+            *(column("job_key", ""), column("job_id"), self._options(given, batch.num_rows)),
+            strict=True,
+        )
+        for number, (exec_name, args, files, payload, outputs, key, job_id, options) in enumerate(
+            rows
+        ):
+            if not exec_name:
+                raise self._bad_row(number, "exec", exec_name, "name what to run")
+            yield JobSpec(
+                exec_name,
+                (args,) if isinstance(args, str) else args or (),
+                _files(files) if files else {},
+                payload.encode() if isinstance(payload, str) else payload,
+                job_id,
+                options,
+                outputs or (),
+                key or "",
+            )
+
+    def _check(self, name: str, values: Sequence[Any], check: Callable[[Any], str]) -> None:
+        for number, value in enumerate(values):
+            if value is not None and (hint := check(value)):
+                raise self._bad_row(number, name, value, hint)
+
+    def _options(self, given: Mapping[str, Sequence[Any]], count: int) -> Iterator[Options]:
+        """The options of each row; the same object for rows that ask for the same."""
+        names = [name for name in OPTIONS if name in given]
+        if not names:
+            return repeat(self._meant((), ()), count)
+        rows = zip(*(map(_hashable, given[name]) for name in names), strict=True)
+        return (self._meant(names, values, number) for number, values in enumerate(rows))
+
+    def _meant(self, names: Sequence[str], values: tuple[Any, ...], number: int = 0) -> Options:
+        options = self._known.get(values)
+        if options is None:
+            asked = dict(self._defaults) | {
+                name: value for name, value in zip(names, values, strict=True) if value is not None
+            }
+            options = _as_options({name: asked[name] for name in OPTIONS if name in asked})
+            try:
+                job_options(options)
+            except LocalError as error:
+                column = error.message.partition("=")[0]
+                raise self._bad_row(number, column, asked.get(column), error.hint) from None
+            if "not_before" not in names:  # which is another delay for every moment
+                self._known[values] = options
+        return options
+
+    def _bad_row(self, number: int, column: str, value: Any, hint: str) -> LocalError:
+        row = self._count + number + 1
+        shown = "NULL" if value is None else repr(value)[:80]
+        return _bad(f"row {row} of partition {self._partition}: column {column} is {shown}", hint)
+
+
+def _as_options(asked: dict[str, Any]) -> Options:
+    options = Options()
+    subject = asked.pop("subject", None)
+    if subject is not None:
+        options["queue"] = queue_of(subject)
+    not_before = asked.pop("not_before", None)
+    if not_before is not None:
+        left_s = (not_before.astimezone(UTC) - datetime.now(UTC)).total_seconds()
+        options["delay"] = max(left_s, 0.0)
+    options.update(asked)  # type: ignore[typeddict-item]
+    return options
+
+
+def _files(files: Sequence[tuple[str, Any]] | Mapping[str, Any]) -> dict[str, Any]:
+    """A map as Arrow gives it, with what the grid has already in its own form."""
+    return {
+        name: content
+        if isinstance(content, bytes)
+        else BlobRef(digest_from_text(content["digest"]), content["size"])
+        for name, content in dict(files).items()
+    }
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+# --- checks: what is wrong with a value, or nothing
+
+
+def _check_args(value: Any) -> str:
+    texts = (value,) if isinstance(value, str) else value
+    if None in texts:
+        return "an argument is NULL: use coalesce() or filter()"
+    if sum(map(len, texts)) > LONG_TEXT and inline_bytes(JobSpec("", texts), ()) > INLINE_BYTES_MAX:
+        return f"all arguments of a job take at most {INLINE_BYTES_MAX} bytes: use files"
+    return ""
+
+
+def _check_payload(value: Any) -> str:
+    size = len(value.encode() if isinstance(value, str) else value)
+    return "" if size <= INLINE_BYTES_MAX else f"at most {INLINE_BYTES_MAX} bytes: use files"
+
+
+def _check_files(value: Any) -> str:
+    for name, content in dict(value).items():
+        if content is None:
+            return f"file {name!r} is NULL"
+        if not isinstance(content, bytes):
+            try:
+                digest_from_text(content["digest"] or "")
+            except RollqError as error:
+                return f"file {name!r}: {error.message}"
+            if content["size"] is None or content["size"] < 0:
+                return f"file {name!r} needs its size beside the digest"
+    return ""
+
+
+def _check_texts(value: Any) -> str:
+    return "an element is NULL: use filter()" if None in value else ""
+
+
+def _check_key(value: str) -> str:
+    is_bad = "\0" in value or len(value.encode()) > JOB_KEY_BYTES_MAX
+    return f"use up to {JOB_KEY_BYTES_MAX} bytes, none of them 0" if is_bad else ""
+
+
+def _check_id(value: str) -> str:
+    return _what_fails(as_id, value)
+
+
+def _check_queue(value: str) -> str:
+    return _what_fails(queue_of, value)
+
+
+def _what_fails(parse: Callable[[str], object], value: str) -> str:
+    try:
+        parse(value)
+    except RollqError as error:
+        return error.message
+    return ""
+
+
+def _check_priority(value: int) -> str:
+    return "" if 0 <= value <= PRIORITY_MAX else f"use 0 to {PRIORITY_MAX}, higher first"
+
+
+def _check_attempts(value: int) -> str:
+    return "" if value > 0 else "use 1 or more, or NULL for the cluster's setting"
+
+
+def _check_seconds(value: float) -> str:
+    return "" if 0 <= value < math.inf else "give seconds, 0 or more"
+
+
+CHECKS: Final[dict[str, Callable[[Any], str]]] = {
+    "args": _check_args,
+    "files": _check_files,
+    "payload": _check_payload,
+    "outputs": _check_texts,
+    "retry_exit_codes": _check_texts,
+    "job_key": _check_key,
+    "job_id": _check_id,
+    "queue": _check_queue,
+    "subject": _check_queue,
+    "priority": _check_priority,
+    "max_attempts": _check_attempts,
+    **dict.fromkeys(
+        ("delay", "lease", "run_limit", "run_limit_soft", "expire", "result_ttl", "retry_base"),
+        _check_seconds,
+    ),
+}
+
+
+def _bad(message: str, hint: str) -> LocalError:
+    return LocalError(ErrorCode.BAD_OPTIONS, message, hint)

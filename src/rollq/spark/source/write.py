@@ -1,0 +1,162 @@
+"""Writes: every row is a job. Tasks send theirs ahead unseen, the driver accepts all by one word.
+
+What a task sends has a name of its own, so a task that runs twice does no harm: only what Spark
+took as its result is named by the driver. The batch has a key; one that was accepted before is not
+accepted again, whoever says so and however often.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark import TaskContext
+from pyspark.sql import datasource
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from rollq.base.errors import ErrorCode, LocalError
+from rollq.base.staged import StagedPart
+from rollq.roles.client.blocking import BlockingClient
+from rollq.spark.source.jobs import Rows, check_columns
+from rollq.spark.source.write_options import WriteOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter as _StreamBase
+else:  # before 4.1 a streaming write gets rows
+    _StreamBase = getattr(
+        datasource, "DataSourceStreamArrowWriter", datasource.DataSourceStreamWriter
+    )
+
+PAGE_ROWS: Final = 10_000
+
+
+@dataclass(frozen=True)
+class Sent(WriterCommitMessage):
+    """What a task tells the driver: what it sent ahead, if it had any rows."""
+
+    batch_key: str
+    part: StagedPart | None
+
+
+class JobsWriter(DataSourceArrowWriter):
+    """One batch of jobs."""
+
+    def __init__(self, schema: StructType, options: WriteOptions, *, overwrite: bool) -> None:
+        _check(schema, options, overwrite)
+        self._options = options
+        self._batch_key = options.batch_key or f"spark-{secrets.token_hex(16)}"
+
+    def write(self, iterator: Iterator[Any]) -> Sent:
+        """Send the rows of a task ahead."""
+        return send(self._options, self._batch_key, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Accept them all."""
+        accept(self._options, self._batch_key, messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Forget what was sent."""
+        forget(self._options, self._batch_key)
+
+
+class JobsStream(_StreamBase):
+    """Batches of a streaming query; each is known by the query and its number."""
+
+    def __init__(self, schema: StructType, options: WriteOptions, *, overwrite: bool) -> None:
+        _check(schema, options, overwrite)
+        self._options = options
+        self._schema = schema
+
+    def write(self, iterator: Iterator[Any]) -> Sent:
+        """Send the rows of a task ahead."""
+        context = _context()
+        query = context.getLocalProperty("sql.streaming.queryId")
+        number = context.getLocalProperty("streaming.sql.batchId")
+        prefix = f"{self._options.batch_key}-" if self._options.batch_key else ""
+        return send(self._options, f"{prefix}{query}-{number}", _as_batches(iterator, self._schema))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Accept the batch."""
+        for key in _keys(messages):
+            accept(self._options, key, messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Forget what was sent. Of a batch without a message nobody knows the key: the grid drops
+        it after a while."""
+        for key in _keys(messages):
+            forget(self._options, key)
+
+
+def send(options: WriteOptions, batch_key: str, batches: Iterator[Any]) -> Sent:
+    """Send the rows of a task ahead."""
+    partition = _context().partitionId()
+    specs = Rows(options.defaults, partition).specs(batches)
+    first = list(islice(specs, 1))
+    if not first:
+        return Sent(batch_key, None)
+    part = f"{partition}-{secrets.token_hex(8)}"
+    with _client(options) as client:
+        staged = client.stage(batch_key, part, _chained(first, specs), client_id=options.client_id)
+    return Sent(batch_key, staged)
+
+
+def accept(
+    options: WriteOptions, batch_key: str, messages: list[WriterCommitMessage | None]
+) -> None:
+    """Accept what the tasks sent, in one entry of the log."""
+    parts = [each.part for each in messages if isinstance(each, Sent) and each.part is not None]
+    if parts:
+        with _client(options) as client:
+            client.commit(batch_key, parts, client_id=options.client_id)
+
+
+def forget(options: WriteOptions, batch_key: str) -> None:
+    """Drop what was sent and will not be accepted."""
+    with _client(options) as client:
+        client.drop_batch(batch_key, client_id=options.client_id)
+
+
+def _check(schema: StructType, options: WriteOptions, overwrite: bool) -> None:
+    if overwrite:
+        raise LocalError(
+            ErrorCode.BAD_OPTIONS,
+            "jobs cannot be overwritten",
+            "use .mode('append'), or outputMode('append')",
+        )
+    check_columns(schema, options.defaults)
+
+
+def _keys(messages: list[WriterCommitMessage | None]) -> list[str]:
+    keys = (each.batch_key for each in messages if isinstance(each, Sent))
+    return list(dict.fromkeys(keys))
+
+
+def _client(options: WriteOptions) -> BlockingClient:
+    return BlockingClient(options.servers, timeout=options.timeout_s)
+
+
+def _context() -> TaskContext:
+    context = TaskContext.get()
+    assert context is not None, "this runs in tasks only"
+    return context
+
+
+def _chained(first: list[Any], rest: Iterator[Any]) -> Iterator[Any]:
+    yield from first
+    yield from rest
+
+
+def _as_batches(iterator: Iterator[Any], schema: StructType) -> Iterator[Any]:
+    """Arrow batches, also of the rows that older Sparks give."""
+    if issubclass(JobsStream, getattr(datasource, "DataSourceStreamArrowWriter", ())):
+        yield from iterator
+        return
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    while page := [row.asDict(recursive=True) for row in islice(iterator, PAGE_ROWS)]:
+        yield pa.RecordBatch.from_pylist(page, schema=to_arrow_schema(schema))
