@@ -33,7 +33,7 @@ exit $4
 def grid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallGrid]:
     """A member and a worker for all tests here."""
     folder = tmp_path_factory.mktemp("grid")
-    with SmallGrid(folder, "tests.integration.sample_app", slots=4) as grid:
+    with SmallGrid(folder, "tests.integration.sample_app", slots=4, name="worky") as grid:
         program = folder / "exec" / "tally"
         program.write_text(TALLY)
         program.chmod(0o755)
@@ -78,6 +78,7 @@ def test_a_program_for_every_row(spark: SparkSession, grid: SmallGrid, tmp_path:
         assert (row["stdout"], row["stderr"], row["attempts"]) == (f"row {n}", "grumble\n", 1)
         assert bytes(row["outputs"]["sum.txt"]["content"]) == b"%d %d\n" % (n, 10 * n)
         assert row["ended_at"] >= row["submitted_at"]
+        assert row["worker"] == "worky"
     assert (found[5]["exit_code"], found[0]["error"]) == (3, None)
     assert found[5]["error"].endswith("failed with exit code 3; grumble")
     assert runs_in(tmp_path) == 6

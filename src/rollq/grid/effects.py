@@ -60,6 +60,7 @@ class SendResult(msgspec.Struct, frozen=True, gc=False):
     count: int = 1
     blobs: tuple[BlobRef, ...] = ()  # what it left
     key: str = ""  # what its owner calls it
+    worker_id: WorkerId = b""  # who gave the result
 
 
 Effect: TypeAlias = SendAssign | SendCancel | SendResult

@@ -109,4 +109,5 @@ def result_of(record: JobRecord, end: EndRecord) -> SendResult:
         1,
         end.blobs,
         record.key,
+        record.worker_id,
     )

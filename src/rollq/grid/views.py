@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import msgspec
 
-from rollq.base.ids import ClientId, JobId, WorkerId, task_id, task_number
+from rollq.base.ids import ClientId, JobId, WorkerId, guid_to_text, task_id, task_number
 from rollq.base.jobs import BlobRef, CacheEntry, JobOptions
+from rollq.grid.commands import NOBODY
 from rollq.grid.facts import cut_result_of
 from rollq.grid.state import (
     DELAYED,
@@ -342,6 +343,14 @@ def worker_view(state: GridState, worker_id: WorkerId) -> WorkerView | None:
         worker.slots,
         tuple(worker.held),
     )
+
+
+def worker_called(state: GridState, worker_id: WorkerId) -> str:
+    """What people call a worker: its name, else its id; nothing if it is nobody."""
+    if worker_id == NOBODY or not worker_id:
+        return ""
+    worker = state.workers.get(worker_id)
+    return worker.name if worker is not None and worker.name else guid_to_text(worker_id)
 
 
 def dead_page(state: GridState, after: int, limit: int) -> DeadPage:

@@ -229,6 +229,7 @@ class Result(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=5):
     count: int = 1
     blobs: tuple[BlobRef, ...] = ()
     job_key: str = ""
+    worker: str = ""  # who gave the result: its name, else its id
 
 
 class Answer(msgspec.Struct, array_like=True, frozen=True, tag=38):

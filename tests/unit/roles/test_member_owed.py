@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rollq.base.errors import ErrorCode
+from rollq.base.ids import guid_to_text
 from rollq.base.limits import OWED_RESULTS_PER_TURN_MAX
 from rollq.grid.state import ASSIGNED, DELAYED
 from rollq.roles.member import leadership
@@ -133,6 +134,19 @@ def test_every_session_of_a_client_is_told_its_results() -> None:
     finish(group, 1)
     for session in (CLIENT, 11):
         assert [one.job_id for one in group.heard(session, wire.Result)] == [job(1)]
+
+
+def test_a_result_says_who_gave_it() -> None:
+    group = one_member()
+    finish(group, 1)
+    (told,) = group.heard(CLIENT, wire.Result)
+    worker_id = group.leader.state.jobs[job(1)].worker_id
+    assert told.worker == guid_to_text(worker_id)
+    group.leader.state.workers[worker_id].name = "blue"
+    (told,) = results(group.say(CLIENT, submit(1)))
+    assert told.worker == "blue"
+    (told,) = results(group.say(CLIENT, submit(2), wire.Cancel(REQUEST, (job(2),))))
+    assert told.worker == ""
 
 
 def test_a_job_that_has_ended_is_known_as_such() -> None:

@@ -38,6 +38,19 @@ STAGING = [
         ),
         m.Result(JOB, "done", job_key="row-1"),
         Dialect.COMPACT,
+        ours=False,
+    ),
+    Vector(
+        "5 Result with a worker, compact",
+        from_parts(
+            "57000000 05" + NIL + NIL,
+            "0000",
+            "30000000",
+            "dc0010 c410" + GUID + "a4" + b"done".hex() + "00 c400 a0 00 00 00 00 00 a0 a0 01",
+            "90 a5" + b"row-1".hex() + "a2" + b"w1".hex(),
+        ),
+        m.Result(JOB, "done", job_key="row-1", worker="w1"),
+        Dialect.COMPACT,
     ),
     Vector(
         "33 SubmitBulk with a key",

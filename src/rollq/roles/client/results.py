@@ -105,6 +105,12 @@ class Result:
         return self._message.attempt
 
     @property
+    def worker(self) -> str:
+        """Who ran it last: the name of the worker, else its id; empty if nobody did, or if it is
+        not known."""
+        return self._message.worker
+
+    @property
     def cause(self) -> str:
         """Why it is dead, in one word; empty if it is not."""
         cause = self._message.cause

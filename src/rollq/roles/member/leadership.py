@@ -33,6 +33,7 @@ from rollq.grid.effects import (
 from rollq.grid.outbox import is_still_to_come, owed_to_client
 from rollq.grid.refs import caches_of
 from rollq.grid.state import GridState
+from rollq.grid.views import worker_called
 from rollq.policy.dispatch import Dispatcher
 from rollq.policy.expiry import Expiry
 from rollq.policy.retry import backoff_ms
@@ -350,6 +351,7 @@ class Leadership:
                 effect.count,
                 effect.blobs,
                 effect.key,
+                worker_called(self.state, effect.worker_id),
             ),
         )
         if not client.confirms:

@@ -148,6 +148,7 @@ COLUMNS: Final[tuple[tuple[str, str, Callable[[Row], Any]], ...]] = (
     ("data", BYTES, _of_result(_data)),
     ("outputs", FILES, _of_result(_outputs)),
     ("attempts", INT, _of_result(lambda result: result.attempts)),
+    ("worker", TEXT, _of_result(lambda result: result.worker or None)),
     ("run_ms", LONG, _of_result(lambda result: result.run_ms)),
     ("wait_ms", LONG, _wait_ms),
     ("submitted_at", MOMENT, lambda row: round(row.put_at * 1e6)),

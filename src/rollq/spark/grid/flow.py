@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import structs
 
 from rollq.base.ids import GUID_BYTES, JobId, job_id_of_key
+from rollq.base.limits import JOB_KEY_BYTES_MAX
 from rollq.roles.client.keyed import Ended
 from rollq.roles.client.specs import Input, JobSpec, Options
 from rollq.spark.grid.columns import Row, batch_of
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 BATCH_ROWS: Final = 1_024  # that go on together
 LINGER_S: Final = 0.5  # how long an end may wait for others to go with
-KEY_BYTES_MAX: Final = 256
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,7 @@ class Flow:
                 self._job_id(key, args, payload, files),
                 plan.options,
                 plan.outputs,
+                key or "",
             )
             if self._enter(spec, [row]):
                 new.append(spec)
@@ -146,8 +147,8 @@ class Flow:
         if layout.has_key:
             if not key:
                 return "job_key is NULL or empty"
-            if len(key.encode()) > KEY_BYTES_MAX:
-                return f"job_key is longer than {KEY_BYTES_MAX} bytes: {key[:64]!r}"
+            if len(key.encode()) > JOB_KEY_BYTES_MAX:
+                return f"job_key is longer than {JOB_KEY_BYTES_MAX} bytes: {key[:64]!r}"
         if layout.has_payload:
             return "the payload is NULL" if payload is None else ""
         if args is None:
