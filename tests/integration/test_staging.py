@@ -14,6 +14,7 @@ from rollq.base.staged import StagedPart
 from rollq.grid.views import JobView
 from rollq.roles.client.blocking import BlockingClient
 from rollq.roles.client.client import Client
+from rollq.roles.client.parts import Redrive
 from rollq.roles.client.specs import JobSpec
 from rollq.roles.client.staging import CommitOutcome
 from tests.integration.procs import MemberProcess, Members, until
@@ -130,3 +131,28 @@ def test_files_of_staged_jobs_go_up_first(tmp_path: Path) -> None:
         member.kill()
     assert view is not None
     assert [ref.size for ref in view.blobs] == [200_000]
+
+
+def test_dead_jobs_run_again_all_or_none(tmp_path: Path) -> None:
+    with (
+        Members(tmp_path, 1) as members,
+        BlockingClient(members.all[0].address, client_id="ann") as client,
+        BlockingClient(members.all[0].address, client_id="operator") as other,
+    ):
+        jobs = [client.submit("calc", [str(n)], expire=0.01) for n in range(3)]
+        alive = client.submit("calc", ["3"])
+        until(lambda: client.counts().dead == 3)
+        again = [Redrive(job.id, b"other" if n else None) for n, job in enumerate(jobs)]
+        part = other.stage_redrives("bad", "0", [*again, Redrive(alive.job_id)])
+        with pytest.raises(RollqError) as told:
+            other.commit("bad", [part])
+        assert told.value.code == ErrorCode.WRONG_STATE
+        assert client.counts().dead == 3
+
+        def sizes() -> list[int]:
+            return [view.body_bytes for job in jobs if (view := client.status(job.id))]
+
+        before = sizes()
+        part = other.stage_redrives("good", "0", again)
+        assert other.commit("good", [part]) == CommitOutcome(3, known=False)
+        until(lambda: sizes() == [before[0], 5, 5])

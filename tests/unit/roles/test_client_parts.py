@@ -9,9 +9,9 @@ import pytest
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.ids import guid_to_text, job_id_of_key
 from rollq.base.jobs import BlobRef
-from rollq.base.staged import StagedPart, bodies_of, chunk_crc, ids_of, keys_of, part_crc
+from rollq.base.staged import SAME_BODY, StagedPart, bodies_of, chunk_crc, ids_of, keys_of, part_crc
 from rollq.roles.client import parts
-from rollq.roles.client.parts import PartBuilder
+from rollq.roles.client.parts import PartBuilder, Redrive
 from rollq.roles.client.specs import JobSpec, body_of
 from rollq.roles.client.supply import NOTHING, Piece, SettledSpec, refs_of
 from rollq.wire.staging_messages import StageJobs
@@ -106,3 +106,20 @@ def test_a_key_that_cannot_be_is_told_at_once(key: str) -> None:
     with pytest.raises(LocalError) as told:
         built(JobSpec("calc", key=key))
     assert told.value.code == ErrorCode.BAD_OPTIONS
+
+
+def test_dead_jobs_go_with_other_bodies_or_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "STAGE_CHUNK_JOBS", 2)
+    jobs = [Redrive(bytes([n]) * 16, b"x" * n if n > 1 else None) for n in range(1, 4)]
+    builder = PartBuilder("ann", "b", "0.1")
+    first, second = (message for message, _ in builder.redrives(jobs))
+    (group,) = first.groups
+    assert group.redrives
+    assert list(ids_of(group.job_ids)) == [bytes([1]) * 16, bytes([2]) * 16]
+    assert (group.sizes, group.bodies) == ((SAME_BODY, 2), b"xx")
+    assert (first.number, second.number, second.groups[0].sizes) == (0, 1, (3,))
+    crcs = [chunk_crc(one.groups) for one in (first, second)]
+    assert builder.staged == StagedPart("0.1", 3, part_crc(crcs))
+    monkeypatch.setattr(parts, "STAGE_CHUNK_BYTES", 1)
+    assert len(list(PartBuilder("ann", "b", "0.2").redrives(jobs[1:]))) == 2
+    assert list(PartBuilder("ann", "b", "0.3").redrives([])) == []

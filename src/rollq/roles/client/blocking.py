@@ -24,7 +24,7 @@ from rollq.roles.client.blocking_many import BlockingJob, BlockingSubmitter
 from rollq.roles.client.bulk import PAGE_JOBS
 from rollq.roles.client.caching import PUT_TIMEOUT_S, CacheReport
 from rollq.roles.client.client import Client
-from rollq.roles.client.parts import PartBuilder
+from rollq.roles.client.parts import PartBuilder, Redrive
 from rollq.roles.client.results import Result
 from rollq.roles.client.specs import JobSpec
 from rollq.roles.client.staging import CommitOutcome
@@ -111,6 +111,28 @@ class BlockingClient(BlockingSubmitter):
                 for message in builder.messages(page):
                     run(stage.send(message))
             for message in builder.rest():
+                run(stage.send(message))
+            run(stage.finish())
+        finally:
+            run(call_there(stage.close))
+        return builder.staged
+
+    def stage_redrives(
+        self,
+        batch_key: str,
+        part: str,
+        jobs: Iterable[Redrive],
+        *,
+        client_id: str = "",
+        timeout: float | None = None,
+    ) -> StagedPart:
+        """Send dead jobs ahead that are to run again; see `Client.stage_redrives`. The iterable is
+        read in this thread."""
+        client, run = self._client, self._thread.run
+        builder = PartBuilder(client_id or client.client_id, batch_key, part)
+        stage = run(call_there(partial(client.stage_run, timeout)))
+        try:
+            for message in builder.redrives(jobs):
                 run(stage.send(message))
             run(stage.finish())
         finally:

@@ -3,22 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TypeAlias
+from typing import Final, TypeAlias
+
+import msgspec
 
 from rollq.base.digests import Digest
 from rollq.base.ids import ClientId, JobId
 from rollq.base.jobs import BlobRef, JobOptions
 from rollq.base.limits import STAGE_CHUNK_BYTES, STAGE_CHUNK_JOBS
-from rollq.base.staged import StagedGroup, StagedPart, chunk_crc, join_keys, part_crc
+from rollq.base.staged import (
+    SAME_BODY,
+    StagedGroup,
+    StagedPart,
+    chunk_crc,
+    join_keys,
+    part_crc,
+)
 from rollq.roles.client.chunk import REF_BYTES
 from rollq.roles.client.draws import draw_id
-from rollq.roles.client.specs import JobSpec, Options, body_of, id_for, job_options, subject_of
+from rollq.roles.client.specs import (
+    JobSpec,
+    Options,
+    as_id,
+    body_of,
+    id_for,
+    job_options,
+    subject_of,
+)
 from rollq.roles.client.supply import NOTHING, Piece, Supply, blobs_of, caches_of, supply_of
 from rollq.wire.staging_messages import StageJobs
 
 # What jobs of one group have in common: program, subject, options, caches.
 Likeness: TypeAlias = tuple[str, str, JobOptions | None, tuple[str, ...]]
 Message: TypeAlias = tuple[StageJobs, Supply]
+REDRIVEN: Final = "redrive"  # in place of a program: each job has its own
+
+
+class Redrive(msgspec.Struct, frozen=True):
+    """A dead job that is to run again: with another body, or with the one that it has."""
+
+    job_id: JobId | str
+    body: bytes | None = None
 
 
 class PartBuilder:
@@ -64,6 +89,22 @@ class PartBuilder:
         if self._jobs:
             yield self._message()
 
+    def redrives(self, jobs: Iterable[Redrive]) -> Iterator[Message]:
+        """The messages of a part that has dead jobs and nothing else.
+
+        Raises:
+            RollqError: BAD_ID.
+        """
+        page: list[Redrive] = []
+        for job in jobs:
+            page.append(job)
+            self._bytes += len(job.body or b"")
+            if len(page) >= STAGE_CHUNK_JOBS or self._bytes >= STAGE_CHUNK_BYTES:
+                yield self._again(page)
+                page.clear()
+        if page:
+            yield self._again(page)
+
     def _add(self, spec: JobSpec) -> None:
         job_id, key = id_for(spec, self._client_id), spec.key
         body = body_of(spec, job_id, self._client_id)
@@ -92,6 +133,23 @@ class PartBuilder:
         self._groups, self._jobs, self._bytes, self._pieces = {}, 0, 0, {}
         names = (draw_id(), self._batch_key, self._part)
         return StageJobs(*names, number, groups, self._client_id), supply
+
+    def _again(self, jobs: list[Redrive]) -> Message:
+        bodies = [job.body for job in jobs]
+        group = StagedGroup(
+            "",
+            REDRIVEN,
+            b"".join(as_id(job.job_id) for job in jobs),
+            tuple(SAME_BODY if body is None else len(body) for body in bodies),
+            b"".join(body for body in bodies if body is not None),
+            redrives=True,
+        )
+        number = len(self._crcs)
+        self._crcs.append(chunk_crc((group,)))
+        self._count += len(jobs)
+        self._bytes = 0
+        names = (draw_id(), self._batch_key, self._part)
+        return StageJobs(*names, number, (group,), self._client_id), NOTHING
 
 
 class Columns:

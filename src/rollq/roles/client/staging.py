@@ -23,7 +23,7 @@ from rollq.base.staged import StagedPart
 from rollq.roles.client.answers import error_of
 from rollq.roles.client.bulk import PAGE_JOBS, Door
 from rollq.roles.client.draws import draw_id
-from rollq.roles.client.parts import Message, PartBuilder
+from rollq.roles.client.parts import Message, PartBuilder, Redrive
 from rollq.roles.client.session import Answer
 from rollq.roles.client.specs import JobSpec
 from rollq.roles.client.submitter import Submitter
@@ -73,6 +73,31 @@ class Staging(Submitter):
                 for message in builder.messages(await self.settle_all(page)):
                     await run.send(message)
             for message in builder.rest():
+                await run.send(message)
+            await run.finish()
+        finally:
+            run.close()
+        return builder.staged
+
+    async def stage_redrives(
+        self,
+        batch_key: str,
+        part: str,
+        jobs: Iterable[Redrive],
+        *,
+        client_id: str = "",
+        timeout: float | None = None,
+    ) -> StagedPart:
+        """Send dead jobs ahead that are to run again, of whoever they are; otherwise as `stage`.
+
+        Raises:
+            RollqError: a message was refused, or not accepted in time. Whether all of them are
+                dead is asked by the commit.
+        """
+        run = self.stage_run(timeout)
+        builder = PartBuilder(client_id or self.client_id, batch_key, part)
+        try:
+            for message in builder.redrives(jobs):
                 await run.send(message)
             await run.finish()
         finally:

@@ -1,4 +1,5 @@
-"""Writes: every row is a job. Tasks send theirs ahead unseen, the driver accepts all by one word.
+"""Writes: every row is a job, a new one or a dead one that is to run again. Tasks send theirs ahead
+unseen, the driver accepts all by one word.
 
 What a task sends has a name of its own, so a task that runs twice does no harm: only what Spark
 took as its result is named by the driver. The batch has a key; one that was accepted before is not
@@ -10,7 +11,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import TaskContext
@@ -22,7 +23,8 @@ from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.staged import StagedPart
 from rollq.roles.client.blocking import BlockingClient
 from rollq.spark.source.jobs import Rows, check_columns
-from rollq.spark.source.write_options import WriteOptions
+from rollq.spark.source.redrives import Redrives, check_redrive_columns
+from rollq.spark.source.write_options import REDRIVE, WriteOptions
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter as _StreamBase
@@ -94,13 +96,19 @@ class JobsStream(_StreamBase):
 def send(options: WriteOptions, batch_key: str, batches: Iterator[Any]) -> Sent:
     """Send the rows of a task ahead."""
     partition = _context().partitionId()
-    specs = Rows(options.defaults, partition).specs(batches)
-    first = list(islice(specs, 1))
+    part = f"{partition}-{secrets.token_hex(8)}"
+    is_redrive = options.op == REDRIVE
+    rows: Iterator[Any] = (
+        Redrives(partition).jobs(batches)
+        if is_redrive
+        else Rows(options.defaults, partition).specs(batches)
+    )
+    first = list(islice(rows, 1))
     if not first:
         return Sent(batch_key, None)
-    part = f"{partition}-{secrets.token_hex(8)}"
     with _client(options) as client:
-        staged = client.stage(batch_key, part, _chained(first, specs), client_id=options.client_id)
+        stage = client.stage_redrives if is_redrive else client.stage
+        staged = stage(batch_key, part, chain(first, rows), client_id=options.client_id)
     return Sent(batch_key, staged)
 
 
@@ -127,7 +135,10 @@ def _check(schema: StructType, options: WriteOptions, overwrite: bool) -> None:
             "jobs cannot be overwritten",
             "use .mode('append'), or outputMode('append')",
         )
-    check_columns(schema, options.defaults)
+    if options.op == REDRIVE:
+        check_redrive_columns(schema)
+    else:
+        check_columns(schema, options.defaults)
 
 
 def _keys(messages: list[WriterCommitMessage | None]) -> list[str]:
@@ -143,11 +154,6 @@ def _context() -> TaskContext:
     context = TaskContext.get()
     assert context is not None, "this runs in tasks only"
     return context
-
-
-def _chained(first: list[Any], rest: Iterator[Any]) -> Iterator[Any]:
-    yield from first
-    yield from rest
 
 
 def _as_batches(iterator: Iterator[Any], schema: StructType) -> Iterator[Any]:

@@ -19,7 +19,9 @@ _DEFAULTS: Final[dict[str, Callable[[str], Any]]] = {
         float,
     ),
 }
-WRITE_NAMES: Final = ("servers", "batchKey", "clientId", "timeout", *_DEFAULTS)
+WRITE_NAMES: Final = ("servers", "op", "batchKey", "clientId", "timeout", *_DEFAULTS)
+SUBMIT: Final = "submit"  # rows are new jobs
+REDRIVE: Final = "redrive"  # rows are dead jobs that are to run again
 
 
 @dataclass(slots=True, frozen=True)
@@ -31,6 +33,7 @@ class WriteOptions:
     client_id: str  # whose jobs they are
     defaults: dict[str, Any]  # of columns that rows do not have
     timeout_s: float
+    op: str = SUBMIT
 
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:
@@ -45,6 +48,13 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     if not servers or ";" in servers:
         hint = "give the members of one group: host:port,host:port"
         raise bad_option("servers", servers, hint)
+    op = options.get("op", SUBMIT)
+    if op not in (SUBMIT, REDRIVE):
+        raise bad_option("op", op, f"use {SUBMIT} or {REDRIVE}")
+    named = next((name for name in _DEFAULTS if name in options), "")
+    if op == REDRIVE and named:
+        hint = "a job that runs again has what it has; only its body and arguments may change"
+        raise bad_option(named, options[named], hint)
     batch_key = options.get("batchkey", "")
     if len(batch_key.encode()) > BATCH_KEY_BYTES_MAX:
         raise bad_option("batchKey", batch_key[:40], f"use up to {BATCH_KEY_BYTES_MAX} bytes")
@@ -54,6 +64,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
         client_id=options.get("clientid", CLIENT_ID),
         defaults={name: _default(name, options[name]) for name in _DEFAULTS if name in options},
         timeout_s=seconds(options),
+        op=op,
     )
 
 
