@@ -282,6 +282,11 @@ READER_CHUNK_BYTES: Final = 256 * 1024  # in one frame: what is copied at once b
 READER_PIECE_BYTES: Final = 2 * 1024 * 1024  # of lines in a piece, if one index has not more
 READER_INDEXES_MAX: Final = 2_048  # taken at once of what is not sealed: the loop waits meanwhile
 READER_CUTS_MAX: Final = 65_536  # told at once
+# Columnar twins of sealed history, made by a process that takes what nobody else wants.
+COLUMNS_BYTES_MIN: Final = 256 * 1024  # shorter segments are read as lines
+COLUMNS_PIECE_BYTES: Final = 4 * 1024 * 1024  # of lines in one batch: some 15,000 rows
+COLUMNS_CHECK_MS: Final = 3_000
+COLUMNS_AGAIN_MS_MAX: Final = 600_000  # after failures
 READER_GREETING_MS: Final = 5_000  # for the answer to a hello of a reader
 READER_ANSWER_MS_MIN: Final = 5_000  # a member that waits as above is not taken for gone
 READER_AGAIN_MS: Final = 100  # before members that could not serve are asked again

@@ -103,6 +103,13 @@ BlobAge = Annotated[
         metavar="AGE", help="Files that nothing needs go so long after use; 0: they stay."
     ),
 ]
+Columns = Annotated[
+    bool,
+    typer.Option(
+        "--columns/--no-columns",
+        help="Keep history as Arrow too, for quick readers; needs pyarrow.",
+    ),
+]
 LogLevel = Annotated[
     Level, typer.Option(envvar="ROLLQ_LOG_LEVEL", help="How much to log, on stderr.")
 ]
@@ -137,6 +144,7 @@ def leader(
     blobs: Blobs = "",
     blob_bytes_max: BlobBytesMax = "0",
     blob_age: BlobAge = "7d",
+    columns: Columns = True,
     log_level: LogLevel = Level.INFO,
     as_json: Json = False,
 ) -> None:
@@ -162,6 +170,7 @@ def leader(
         history_mb=history_mb,
         history_days=history_days,
         blobs=_blobs(blobs, blob_bytes_max, blob_age),
+        columns=columns,
     )
     set_up_logs(log_level.value, as_json=as_json)
     run(_serve(setup, host, port, state or Path("state") / str(port), as_json=as_json))
@@ -179,11 +188,12 @@ def _setup(
     history_mb: int,
     history_days: int,
     blobs: BlobsSetup,
+    columns: bool,
 ) -> MemberSetup:
     from rollq.history.retention import DAY_MS, Retention
     from rollq.net.dialer import split_address
     from rollq.raft.node import RaftOptions
-    from rollq.roles.member.setup import MemberSetup
+    from rollq.roles.member.setup import COLUMNS_NICENESS, MemberSetup
 
     named = tuple(part.strip() for part in peers.split(",") if part.strip())
     others = tuple(dict.fromkeys(peer for peer in named if peer != address))
@@ -213,6 +223,7 @@ def _setup(
         snapshot_entries=snapshot_entries,
         retention=Retention(history_mb * 1_000_000, history_days * DAY_MS),
         blobs=blobs,
+        columns_niceness=COLUMNS_NICENESS if columns else None,
     )
 
 

@@ -37,6 +37,29 @@ def from_lines(lines: Any, columns: Sequence[Column], group: str) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=arrow_schema(columns))
 
 
+def from_stream(data: Any, columns: Sequence[Column]) -> pa.Table:
+    """An Arrow IPC stream of a member as a table of these columns. Only what is wanted is unpacked;
+    what the member's version did not know yet is NULL or 0."""
+    source = pa.py_buffer(data)
+    there = pa.ipc.open_stream(source).schema
+    places = [there.get_field_index(column.name) for column in columns]
+    options = pa.ipc.IpcReadOptions(
+        use_threads=False, included_fields=sorted({place for place in places if place >= 0})
+    )
+    table = pa.ipc.open_stream(source, options=options).read_all()
+    schema = arrow_schema(columns)
+    arrays = [
+        table.column(field.name) if place >= 0 else _absent(field.type, len(table))
+        for place, field in zip(places, schema, strict=True)
+    ]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _absent(kind: Any, count: int) -> Any:
+    value = pa.scalar(0, kind) if pa.types.is_integer(kind) else pa.scalar(None, kind)
+    return pa.repeat(value, count)
+
+
 def arrow_schema(columns: Sequence[Column]) -> Any:
     """The columns as Arrow takes them; exactly what Spark makes of `ddl`."""
     types = {

@@ -98,9 +98,7 @@ class MemberNode:
             raise
         blobs.start()
         driver.office.has_room, driver.office.blobs = self._has_room, blobs.knowledge
-        self._readers = ReaderServer(
-            driver, self._disk, self._state_dir, self.setup.group, self._wake
-        )
+        self._readers = ReaderServer(driver, self._disk, self.setup, self._state_dir, self._wake)
         self._driver, self._blobs = driver, blobs
         self._snapshots = SnapshotRunner(driver, self._disk, self._persist, self._snapshot_over)
         self._tick_at = self._loop.time()

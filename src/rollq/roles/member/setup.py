@@ -17,6 +17,8 @@ from rollq.base.limits import (
 from rollq.history.retention import Retention
 from rollq.raft.node import RaftOptions
 
+COLUMNS_NICENESS = 19  # it takes what nobody else wants
+
 
 @dataclass(slots=True, frozen=True)
 class BlobsSetup:
@@ -46,4 +48,6 @@ class MemberSetup:
     segment_bytes: int = SEGMENT_BYTES
     retention: Retention = field(default_factory=Retention)  # of history; by default all is kept
     hot_bytes_max: int = HOT_BODIES_BYTES_MAX  # bodies of waiting jobs beyond it are on disk
+    # Of the process that keeps history as Arrow too, if pyarrow is there; None: nobody does.
+    columns_niceness: int | None = COLUMNS_NICENESS
     blobs: BlobsSetup = field(default_factory=BlobsSetup)

@@ -13,7 +13,6 @@ from rollq.base.errors import (
     ErrorCode,
     LocalError,
     RollqError,
-    StateError,
 )
 from rollq.base.ids import JobId
 from rollq.base.limits import READER_AGAIN_MS
@@ -37,11 +36,6 @@ from rollq.wire.reader_messages import (
 )
 
 T = TypeVar("T")
-
-# Another member may do better: it has applied more, is whole, or keeps more.
-ELSEWHERE = frozenset(
-    (ErrorCode.NOT_READY, ErrorCode.OVERLOADED, ErrorCode.HISTORY_GONE, ErrorCode.NOT_LEADER)
-)
 
 
 class Reader:
@@ -182,7 +176,7 @@ class Reader:
                         offset = piece.last
                         yield piece.data
             except RollqError as error:
-                if isinstance(error, StateError) and error.code not in ELSEWHERE:
+                if not _may_do_elsewhere(error):
                     raise
                 trial.failed(handle.address, error)
 
@@ -233,7 +227,7 @@ class Reader:
 
     def _failed(self, trial: _Trial, address: str, error: RollqError) -> None:
         """Go on with the next member, unless there is no sense in it."""
-        if isinstance(error, StateError) and error.code not in ELSEWHERE:
+        if not _may_do_elsewhere(error):
             raise error
         trial.failed(address, error)
         if self._addresses[0] == address:
@@ -282,6 +276,11 @@ class _Trial:
             f"no member could serve within {self._timeout_s:g} s ({reasons})",
             "see `rollq cluster`, or give it more time",
         )
+
+
+def _may_do_elsewhere(error: RollqError) -> bool:
+    """Whether another member may do better: it has applied more, is whole, or keeps more."""
+    return error.retryable or error.code is ErrorCode.HISTORY_GONE
 
 
 def _addresses(servers: str | Sequence[str], prefer: str) -> list[str]:

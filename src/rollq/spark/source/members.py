@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rollq.history.arrow import from_lines
+from rollq.history.arrow import from_lines, from_stream
 from rollq.history.columns import Column
-from rollq.roles.reader.models import EVENTS, LINES
+from rollq.roles.reader.models import ARROW
 from rollq.roles.reader.reader import Reader
 from rollq.spark.source.options import Origin
 from rollq.spark.source.places import Extent, Slice
@@ -41,8 +41,11 @@ class Group:
     def tables(self, wanted: Slice, columns: Sequence[Column]) -> Iterator[Any]:
         """Piece after piece, as they come."""
         with self._reader as reader:
-            for piece in reader.pieces(wanted.first, wanted.last, forms=(LINES, EVENTS)):
-                yield from_lines(piece.lines(), columns, wanted.group)
+            for piece in reader.pieces(wanted.first, wanted.last):
+                if piece.form == ARROW:
+                    yield from_stream(piece.data, columns)
+                else:
+                    yield from_lines(piece.lines(), columns, wanted.group)
 
     def hold(self, name: str, index: int) -> None:
         """Told to the leader."""

@@ -1,7 +1,9 @@
 """Sends the history of a range of log indexes: sealed parts from their files, newer ones from
-memory as they are there. What a segment holds is verified before the first of its lines is sent."""
+memory as they are there. Nothing is sent of a file that does not verify."""
 
 from __future__ import annotations
+
+from bisect import bisect_right
 
 import msgspec
 import zstandard
@@ -10,10 +12,11 @@ from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.base.ids import MessageId
 from rollq.base.limits import INFLATED_BYTES_MAX, READER_INDEXES_MAX, READER_PIECE_BYTES
 from rollq.history.cutting import SegmentFile
+from rollq.history.twins import read_stream, read_twin, twin_name
 from rollq.roles.member.history_log import Recent
 from rollq.roles.member.readers.desk import ELSEWHERE
 from rollq.roles.member.readers.session import ReaderSession
-from rollq.wire.reader_messages import EVENTS, LINES, PackedIndex, PiecesAsk
+from rollq.wire.reader_messages import ARROW, EVENTS, LINES, PackedIndex, PiecesAsk
 
 ZSTD_LEVEL = 1  # it keeps up with a network, and takes little from those who run jobs
 PACK_BYTES_MIN = 1024
@@ -28,51 +31,7 @@ def send_pieces(session: ReaderSession, ask: PiecesAsk) -> None:
     if not 0 < ask.first <= ask.last:
         raise RemoteError(ErrorCode.BAD_PAYLOAD, f"no range: {ask.first} to {ask.last}")
     session.desk.wait_applied(ask.last)
-    at = ask.first
-    while at <= ask.last:
-        reached = _send_sealed(session, ask, at) or _send_recent(session, ask, at)
-        # What was in memory a moment ago may be sealed by now.
-        reached = reached or _send_sealed(session, ask, at)
-        if not reached:
-            raise _lacking(session, at)
-        at = reached + 1
-
-
-def _send_sealed(session: ReaderSession, ask: PiecesAsk, at: int) -> int:
-    """Send what the segment that covers an index has from there on; the last index sent, or 0."""
-    segments = session.desk.segments
-    found = next((each for each in segments.ranges() if each[0] <= at <= each[1]), None)
-    if found is None:
-        return 0
-    if not session.desk.is_sound(*found):
-        raise StateError(
-            ErrorCode.NOT_READY, f"history {found[0]} to {found[1]} is damaged here", ELSEWHERE
-        )
-    segment = SegmentFile(session.desk.disk, *found)
-    for first, last, lines in segment.pieces(at, ask.last, READER_PIECE_BYTES):
-        say_packed(session, ask.request_id, (first, last), LINES, lines)
-    return min(found[1], ask.last)
-
-
-def _send_recent(session: ReaderSession, ask: PiecesAsk, at: int) -> int:
-    """Send what is in memory from an index on; the last index sent, or 0."""
-    recent = session.desk.on_loop(
-        lambda driver: driver.replica.history.recent(at, READER_INDEXES_MAX)
-    )
-    part: list[Recent] = []
-    size = 0
-    for each in recent:
-        if each.index > ask.last or each.index != at + len(part):
-            break
-        part.append(each)
-        size += len(each.packed)
-        if size >= READER_PIECE_BYTES:
-            break
-    if not part:
-        return 0
-    rows = [PackedIndex(e.index, e.stamp_ms, e.packed, e.packed_bytes) for e in part]
-    say_packed(session, ask.request_id, (at, part[-1].index), EVENTS, _encode(rows))
-    return part[-1].index
+    _Sending(session, ask).run()
 
 
 def say_packed(
@@ -86,15 +45,101 @@ def say_packed(
     session.say_piece(request_id, *ends, form, data, packed=packed)
 
 
-def _lacking(session: ReaderSession, index: int) -> StateError:
-    floor = session.desk.segments.floor()
-    if index <= floor:
-        return StateError(
-            ErrorCode.HISTORY_GONE,
-            f"history up to index {floor} is gone; {index} was asked for",
-            f"begin at {floor + 1}, keep history for longer, or read under a name that holds it",
+class _Sending:
+    """One answer under way."""
+
+    def __init__(self, session: ReaderSession, ask: PiecesAsk) -> None:
+        self._session = session
+        self._desk = session.desk
+        self._ask = ask
+        self._at = ask.first  # what is to be sent next
+        self._ranges: list[tuple[int, int]] = []
+
+    def run(self) -> None:
+        while self._at <= self._ask.last:
+            if self._send_sealed() or self._send_recent():
+                continue
+            # What was in memory a moment ago may be sealed by now.
+            self._ranges = self._desk.segments.ranges()
+            if not self._send_sealed():
+                raise self._lacking()
+
+    def _send_sealed(self) -> bool:
+        """Send what the segment that covers the next index has; False if none does."""
+        place = bisect_right(self._ranges, self._at, key=lambda ends: ends[0]) - 1
+        if place < 0 or self._ranges[place][1] < self._at:
+            return False
+        ends = self._ranges[place]
+        last = min(ends[1], self._ask.last)
+        if ARROW in self._ask.forms:
+            self._send_columns(ends, last)
+        self._send_lines(ends, last)
+        return True
+
+    def _send_columns(self, ends: tuple[int, int], last: int) -> None:
+        """Send of a segment what there is as Arrow; between batches too, if only lines can be."""
+        twin = read_twin(self._desk.disk, *ends, self._desk.group)
+        for batch in [] if twin is None else twin.batches:
+            if batch.first < self._at or batch.last > last:
+                continue
+            assert twin is not None
+            stream = read_stream(self._desk.disk, twin, batch)
+            if stream is None:  # it is rotten, and will be made anew from the lines
+                self._desk.disk.remove(twin_name(*ends))
+                return
+            self._send_lines(ends, batch.first - 1)
+            self._say(batch.last, ARROW, stream)
+
+    def _send_lines(self, ends: tuple[int, int], last: int) -> None:
+        """Send the lines of a segment, from the next index to `last`, if that is not before it."""
+        if self._at > last:
+            return
+        if not self._desk.is_sound(*ends):
+            raise StateError(
+                ErrorCode.NOT_READY, f"history {ends[0]} to {ends[1]} is damaged here", ELSEWHERE
+            )
+        segment = SegmentFile(self._desk.disk, *ends)
+        for _, reached, lines in segment.pieces(self._at, last, READER_PIECE_BYTES):
+            self._say(reached, LINES, lines)
+
+    def _send_recent(self) -> bool:
+        """Send what is in memory from the next index on; False if that is not there."""
+        recent = self._desk.on_loop(
+            lambda driver: driver.replica.history.recent(self._at, READER_INDEXES_MAX)
         )
-    return StateError(ErrorCode.NOT_READY, f"history {index} is missing here", ELSEWHERE)
+        part: list[Recent] = []
+        size = 0
+        for each in recent:
+            if each.index > self._ask.last or each.index != self._at + len(part):
+                break
+            part.append(each)
+            size += len(each.packed)
+            if size >= READER_PIECE_BYTES:
+                break
+        if not part:
+            return False
+        rows = [PackedIndex(e.index, e.stamp_ms, e.packed, e.packed_bytes) for e in part]
+        self._say(part[-1].index, EVENTS, _encode(rows))
+        return True
+
+    def _say(self, last: int, form: str, data: bytes) -> None:
+        ends = (self._at, last)
+        if form == ARROW:  # small already
+            self._session.say_piece(self._ask.request_id, *ends, form, data)
+        else:
+            say_packed(self._session, self._ask.request_id, ends, form, data)
+        self._at = last + 1
+
+    def _lacking(self) -> StateError:
+        floor = self._desk.segments.floor()
+        if self._at <= floor:
+            return StateError(
+                ErrorCode.HISTORY_GONE,
+                f"history up to index {floor} is gone; {self._at} was asked for",
+                f"begin at {floor + 1}, keep history for longer, or read under a name that holds "
+                "it",
+            )
+        return StateError(ErrorCode.NOT_READY, f"history {self._at} is missing here", ELSEWHERE)
 
 
 _encode = msgspec.msgpack.Encoder().encode

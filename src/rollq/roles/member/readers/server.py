@@ -13,9 +13,11 @@ from rollq.base.ids import NIL_ID
 from rollq.base.limits import READER_LINKS_MAX
 from rollq.net.link import Link
 from rollq.roles.member.driver import Driver
+from rollq.roles.member.readers.columns_keeper import ColumnsKeeper
 from rollq.roles.member.readers.desk import Desk
 from rollq.roles.member.readers.handlers import HANDLERS
 from rollq.roles.member.readers.session import ReaderSession
+from rollq.roles.member.setup import MemberSetup
 from rollq.roles.member.tables.exports import Exports
 from rollq.store.real_disk import RealDisk
 from rollq.wire.compact import Message
@@ -32,20 +34,19 @@ class ReaderServer:
         self,
         driver: Driver,
         disk: RealDisk,
+        setup: MemberSetup,
         state_dir: Path,
-        group: str,
         wake: Callable[[], None],
     ) -> None:
         self._exports = Exports(state_dir, disk, lambda: driver.state)
-        self._desk = Desk(driver, disk, group, wake, self._exports)
+        self._desk = Desk(driver, disk, setup.group, wake, self._exports)
         self._driver = driver
-        self._group = group
+        self._group = setup.group
+        self._columns = ColumnsKeeper(state_dir, setup.group, setup.columns_niceness)
         self._loop = asyncio.get_running_loop()
         self._threads: dict[ReaderSession, threading.Thread] = {}
         self._last_number = 0
-
-    def __len__(self) -> int:
-        return len(self._threads)
+        self._columns.start()
 
     def takes(self, link: Link, messages: Sequence[Message]) -> bool:
         """Whether a link is a reader's; it is dealt with then."""
@@ -64,6 +65,7 @@ class ReaderServer:
         """Hang up on everybody. Twice is no error."""
         self._desk.stop()
         await self._exports.stop()
+        await self._columns.stop()
         threads = list(self._threads.values())
         for session in self._threads:
             session.hang_up()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rollq.base.limits import READER_CUTS_MAX
+from rollq.history.twins import twins_there
 from rollq.roles.member.readers.desk import Desk
 from rollq.roles.member.readers.session import ReaderSession
 from rollq.wire.reader_messages import Cut, SpanAsk, SpanTold
@@ -20,5 +21,10 @@ def tell_span(session: ReaderSession, ask: SpanAsk) -> None:
 
 def _cuts(desk: Desk, first: int, last: int) -> tuple[Cut, ...]:
     sizes = desk.segments.sizes()
-    found = (Cut(*each) for each in sizes if each[1] >= first and each[0] <= last)
+    there = twins_there(desk.disk)
+    found = (
+        Cut(*each, has_columns=(each[0], each[1]) in there)
+        for each in sizes
+        if each[1] >= first and each[0] <= last
+    )
     return tuple(cut for cut, _ in zip(found, range(READER_CUTS_MAX), strict=False))

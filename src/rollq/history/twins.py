@@ -1,0 +1,120 @@
+"""Columnar twins of sealed segments: the same rows as Arrow, so that nobody has to parse them.
+
+`columns/<first>-<last>.arrow`: an Arrow IPC stream with one record batch for every piece of whole
+log indexes, then a footer of ours that says where each batch lies and which indexes it holds. So
+any run of batches can be sent as a stream of its own, as bytes, by a process without Arrow.
+
+    schema message | batch message … | end of stream | footer (JSON) | length of it 4 | checksum 4
+
+A twin is a cache. Lines stay the truth: a twin that does not verify, is of another version or is
+missing is made anew, and whoever reads gets lines meanwhile. So nothing here is ever synced.
+Law of change: columns are appended (`columns.EVENTS`) and raise VERSION, which makes all anew.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from zlib import crc32
+
+import msgspec
+
+from rollq.base.errors import DiskError
+from rollq.history.segments import range_of
+from rollq.store.disk import Disk
+
+FOLDER: Final = "columns"
+SUFFIX: Final = ".arrow"
+TEMPORARY: Final = ".tmp"
+VERSION: Final = 1
+END_OF_STREAM: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+TAIL_BYTES: Final = 8
+FOOTER_BYTES_MAX: Final = 1024 * 1024
+
+
+class Batch(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """A record batch with all rows of some log indexes."""
+
+    first: int
+    last: int
+    offset: int
+    size: int
+    rows: int
+    crc: int
+
+
+class Twin(msgspec.Struct, frozen=True):
+    """The footer."""
+
+    version: int
+    group: str
+    first: int
+    last: int
+    schema_bytes: int
+    schema_crc: int
+    batches: list[Batch]
+
+
+def twin_name(first: int, last: int) -> str:
+    """The file of a range."""
+    return f"{FOLDER}/{first:020d}-{last:020d}{SUFFIX}"
+
+
+def twin_range(name: str) -> tuple[int, int] | None:
+    """The range of a file, given without its folder; None: it is no twin."""
+    return range_of(f"{name.removesuffix(SUFFIX)}.jsonl") if name.endswith(SUFFIX) else None
+
+
+def encode_footer(twin: Twin) -> bytes:
+    """What stands behind the stream."""
+    footer = msgspec.json.encode(twin)
+    return footer + len(footer).to_bytes(4, "little") + crc32(footer).to_bytes(4, "little")
+
+
+def twins_there(disk: Disk) -> frozenset[tuple[int, int]]:
+    """The ranges of all files, readable or not."""
+    try:
+        ranges = map(twin_range, disk.names(FOLDER))
+        return frozenset(each for each in ranges if each is not None)
+    except DiskError:
+        return frozenset()
+
+
+def read_twin(disk: Disk, first: int, last: int, group: str) -> Twin | None:
+    """The footer of a twin, if there is one of this version that can be read."""
+    try:
+        return _read_twin(disk, first, last, group)
+    except DiskError:
+        return None
+
+
+def _read_twin(disk: Disk, first: int, last: int, group: str) -> Twin | None:
+    name = twin_name(first, last)
+    size = disk.size(name)
+    if size < TAIL_BYTES:
+        return None
+    tail = disk.read(name, size - TAIL_BYTES, TAIL_BYTES)
+    length = int.from_bytes(tail[:4], "little")
+    if not 0 < length <= min(FOOTER_BYTES_MAX, size - TAIL_BYTES):
+        return None
+    footer = disk.read(name, size - TAIL_BYTES - length, length)
+    if crc32(footer) != int.from_bytes(tail[4:], "little"):
+        return None
+    try:
+        twin = msgspec.json.decode(footer, type=Twin)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    expected = (VERSION, group, first, last)
+    return twin if (twin.version, twin.group, twin.first, twin.last) == expected else None
+
+
+def read_stream(disk: Disk, twin: Twin, batch: Batch) -> bytes | None:
+    """One batch as an Arrow IPC stream; None if it does not verify."""
+    name = twin_name(twin.first, twin.last)
+    try:
+        schema = disk.read(name, 0, twin.schema_bytes)
+        data = disk.read(name, batch.offset, batch.size)
+    except DiskError:
+        return None
+    if (crc32(schema), crc32(data)) != (twin.schema_crc, batch.crc):
+        return None
+    return b"".join((schema, data, END_OF_STREAM))

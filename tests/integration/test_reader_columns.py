@@ -1,0 +1,124 @@
+"""Columns of a real member: made beside it, served as Arrow, and of no harm when they fail."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil  # type: ignore[import-untyped]
+import pytest
+
+pytest.importorskip("pyarrow")
+
+import pyarrow as pa
+
+from bench.histories import make
+from rollq.history.arrow import from_lines, from_stream
+from rollq.history.columns import EVENTS
+from rollq.roles.reader.models import ARROW, LINES
+from rollq.roles.reader.reader import Reader
+from tests.integration.procs import MemberProcess, until
+from tests.integration.small_grid import free_ports
+
+ROWS = 40_000
+
+
+@pytest.fixture
+def member(tmp_path: Path) -> Iterator[MemberProcess]:
+    """One whose history has some segments already when it starts."""
+    [port] = free_ports(1)
+    make(tmp_path / "m", ROWS, f"127.0.0.1:{port}")
+    process = MemberProcess(tmp_path / "m", port, columns_niceness=0)
+    yield process
+    process.kill()
+
+
+def _table(reader: Reader, first: int, last: int, *forms: str) -> tuple[pa.Table, set[str]]:
+    tables, seen, at = [], set(), first
+    for piece in reader.pieces(first, last, forms=forms):
+        assert piece.first == at
+        at = piece.last + 1
+        seen.add(piece.form)
+        if piece.form == ARROW:
+            tables.append(from_stream(piece.data, EVENTS))
+        else:
+            tables.append(from_lines(piece.lines(), EVENTS, "default"))
+    assert at == last + 1
+    return pa.concat_tables(tables), seen
+
+
+def _until_columns(reader: Reader, last: int) -> None:
+    def all_have() -> bool:
+        cuts = [cut for cut in reader.cuts(1, last) if cut.size_bytes > 1 << 20]
+        return bool(cuts) and all(cut.has_columns for cut in cuts)
+
+    until(all_have)
+
+
+def test_segments_that_are_there_at_the_start_are_served_as_columns(member: MemberProcess) -> None:
+    member.start()
+    with Reader(member.address) as reader:
+        last = reader.span().applied
+        as_lines, forms = _table(reader, 1, last, LINES)
+        assert ARROW not in forms
+        _until_columns(reader, last)
+        as_columns, forms = _table(reader, 1, last, ARROW)
+        assert ARROW in forms
+        assert as_columns.equals(as_lines)
+        assert len(as_lines) >= ROWS
+        # Not along the batches: what is left of them comes as lines.
+        for first, end in ((2, last - 1), (100, 100), (last // 3, 2 * last // 3)):
+            part, _ = _table(reader, first, end, ARROW)
+            index = as_lines.column("_index")
+            wanted = pa.compute.and_(
+                pa.compute.greater_equal(index, first), pa.compute.less_equal(index, end)
+            )
+            assert part.equals(as_lines.filter(wanted))
+
+
+def test_rotten_columns_are_served_as_lines_and_made_anew(member: MemberProcess) -> None:
+    member.start()
+    with Reader(member.address) as reader:
+        last = reader.span().applied
+        _until_columns(reader, last)
+        as_columns, _ = _table(reader, 1, last, ARROW)
+        path = sorted((member.state / "columns").iterdir())[0]
+        with path.open("rb+") as file:
+            file.seek(path.stat().st_size // 2)
+            byte = file.read(1)
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([byte[0] ^ 0xFF]))
+        again, forms = _table(reader, 1, last, ARROW)
+        assert LINES in forms
+        assert again.equals(as_columns)
+        _until_columns(reader, last)
+
+
+def test_whoever_makes_columns_dies_with_the_member(member: MemberProcess) -> None:
+    member.start()
+    process = psutil.Process(member.pid)
+    maker = until(
+        lambda: next((one for one in process.children() if "columns_maker" in _words(one)), None)
+    )
+    member.kill()
+    until(lambda: not maker.is_running() or maker.status() == psutil.STATUS_ZOMBIE)
+
+
+def test_a_member_whose_columns_cannot_be_written_serves_lines(member: MemberProcess) -> None:
+    (member.state / "columns").write_bytes(b"not a folder")
+    member.start()
+    member.until_line("no columns for readers")
+    with Reader(member.address) as reader:
+        last = reader.span().applied
+        table, forms = _table(reader, 1, last, ARROW)
+    assert ARROW not in forms
+    assert len(table) >= ROWS
+    assert member.stop() == 0
+
+
+def _words(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""

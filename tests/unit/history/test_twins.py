@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyarrow")
+
+import pyarrow as pa
+
+from rollq.base import limits
+from rollq.grid.events import Event
+from rollq.history import twins
+from rollq.history.arrow import from_lines, from_stream
+from rollq.history.columns import EVENTS, Column
+from rollq.history.schema import to_lines
+from rollq.history.segments import Segments
+from rollq.roles.member.readers import columns_maker
+from rollq.roles.member.readers.columns_maker import make_all, missing, stale
+from rollq.store.look import LookDisk
+from rollq.store.real_disk import RealDisk
+
+FIRST, LAST = 5, 1_004
+
+
+def _lines() -> list[bytes]:
+    """Some indexes have no rows, some have several."""
+    return [
+        line
+        for index in range(FIRST, LAST + 1)
+        for line in to_lines(
+            index,
+            1_700_000_000_000 + index,
+            [
+                Event("enqueue", index.to_bytes(16, "big"), "ann", "q", body_bytes=ordinal)
+                for ordinal in range(index % 4)
+            ],
+        )
+    ]
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with one segment of some batches."""
+    monkeypatch.setattr(columns_maker, "COLUMNS_BYTES_MIN", 1_000)
+    monkeypatch.setattr(columns_maker, "COLUMNS_PIECE_BYTES", 20_000)
+    disk = RealDisk(tmp_path / "state")
+    segments = Segments(disk)
+    segments.seal(FIRST, LAST, _lines())
+    segments.seal(LAST + 1, LAST + 10, [])
+    disk.close()
+    return tmp_path / "state"
+
+
+def _twin(state: Path) -> twins.Twin:
+    twin = twins.read_twin(LookDisk(state), FIRST, LAST, "g")
+    assert twin is not None
+    return twin
+
+
+def test_a_twin_has_the_rows_of_its_segment_in_batches_of_whole_indexes(state: Path) -> None:
+    disk = LookDisk(state)
+    assert missing(disk, "g") == [(FIRST, LAST)]  # what is small is not worth it
+    assert make_all(state, "g") == 1
+    assert missing(disk, "g") == []
+    twin = _twin(state)
+    assert len(twin.batches) > 3
+    at = FIRST
+    tables = []
+    for batch in twin.batches:
+        assert batch.first == at
+        data = twins.read_stream(disk, twin, batch)
+        assert data is not None
+        table = from_stream(data, EVENTS)
+        found = table.column("_index").to_pylist()
+        assert len(found) == batch.rows
+        assert all(batch.first <= index <= batch.last for index in found)
+        tables.append(table)
+        at = batch.last + 1
+    assert at == LAST + 1
+    text = b"".join(line + b"\n" for line in _lines())
+    assert pa.concat_tables(tables).equals(from_lines(text, EVENTS, "g"))
+
+
+def test_only_what_is_wanted_is_read_and_unknown_columns_are_empty(state: Path) -> None:
+    make_all(state, "g")
+    twin = _twin(state)
+    data = twins.read_stream(LookDisk(state), twin, twin.batches[0])
+    wanted = (
+        Column("of_tomorrow", "bigint", "x"),
+        EVENTS[0],
+        Column("name_of_tomorrow", "string", "y"),
+    )
+    table = from_stream(data, wanted)
+    assert table.column_names == ["of_tomorrow", "type", "name_of_tomorrow"]
+    assert set(table.column("of_tomorrow").to_pylist()) == {0}
+    assert set(table.column("type").to_pylist()) == {"enqueue"}
+    assert table.column("name_of_tomorrow").null_count == len(table)
+
+
+def test_rot_is_seen_and_what_cannot_be_read_is_made_anew(state: Path) -> None:
+    make_all(state, "g")
+    path = state / twins.twin_name(FIRST, LAST)
+    whole = path.read_bytes()
+    twin = _twin(state)
+    batch = twin.batches[1]
+    middle = batch.offset + batch.size // 2
+    path.write_bytes(whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :])
+    disk = LookDisk(state)
+    assert twins.read_stream(disk, twin, batch) is None
+    assert twins.read_stream(disk, twin, twin.batches[0]) is not None
+    path.write_bytes(bytes([whole[9] ^ 1]) + whole[1:])
+    assert twins.read_stream(disk, twin, twin.batches[0]) is None
+    for bad in (b"", b"short", whole[:-1], whole[:-9] + b"x" + whole[-8:], bytes(100)):
+        path.write_bytes(bad)
+        assert twins.read_twin(disk, FIRST, LAST, "g") is None
+        assert missing(disk, "g") == [(FIRST, LAST)]
+    assert make_all(state, "g") == 1
+    assert path.read_bytes() == whole
+    assert twins.read_twin(disk, FIRST, LAST, "another") is None
+
+
+def test_what_has_no_segment_any_more_goes(state: Path) -> None:
+    make_all(state, "g")
+    (state / "columns" / f"{1:020d}-{2:020d}.arrow.tmp").write_bytes(b"begun")
+    assert stale(LookDisk(state)) == [f"{1:020d}-{2:020d}.arrow.tmp"]
+    disk = RealDisk(state)
+    Segments(disk).forget(LAST)
+    disk.close()
+    make_all(state, "g")
+    assert list((state / "columns").iterdir()) == []
+
+
+def test_a_damaged_segment_gets_no_twin(state: Path) -> None:
+    [path] = (one for one in (state / "history").iterdir() if f"{FIRST:020d}" in one.name)
+    path.write_bytes(path.read_bytes().replace(b'"ann"', b'"bob"', 1))
+    make_all(state, "g")
+    assert list((state / "columns").iterdir()) == []
+
+
+def test_a_batch_of_lines_fits_the_rows_that_spark_likes() -> None:
+    assert limits.COLUMNS_PIECE_BYTES // 16_384 in range(150, 400)  # bytes of a row
