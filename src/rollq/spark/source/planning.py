@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from rollq.base.errors import ErrorCode, StateError
 from rollq.history.columns import Column
 from rollq.spark import arrow
 from rollq.spark.schemas import columns_of
@@ -32,11 +33,15 @@ def plan(
     Raises:
         StateError: some of it is gone, and that matters.
     """
+    if asked.end > there.end:
+        raise StateError(
+            ErrorCode.NOT_READY,
+            f"history of group {asked.group!r} ends at {there.end}, and went to {asked.end} before",
+            "another group or folder is read than before",
+        )
     if options.fail_on_data_loss and asked.first < min(there.first, asked.end):
         raise lost(asked.group, asked.first, min(there.first, asked.end) - 1)
-    first, last = index_range(
-        options.conditions, max(asked.first, there.first), min(asked.end, there.end) - 1
-    )
+    first, last = index_range(options.conditions, max(asked.first, there.first), asked.end - 1)
     if first > last:
         return []
     gaps = place.gaps(first, last)
