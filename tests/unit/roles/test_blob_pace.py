@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rollq.roles.blobs.pace import REST, REST_S_MAX, Pace
+from rollq.roles.blobs.pace import REST, REST_S_MAX, REST_S_MIN, Pace
 
 
 class Clock:
@@ -34,7 +34,8 @@ def test_a_step_is_followed_by_a_rest() -> None:
 def test_a_long_step_does_not_stop_everything() -> None:
     clock = Clock()
     pace = Pace(lambda: True, clock)
-    pace.step(lambda: clock.work(10))
+    for _ in range(3):
+        pace.step(lambda: clock.work(10))
     assert pace.rest_s() == pytest.approx(REST_S_MAX)
 
 
@@ -67,4 +68,15 @@ def test_nobody_rests_where_there_are_no_jobs() -> None:
     pace.step(lambda: clock.work(0.001))
     assert pace.rest_s() == 0
     busy[0] = True
+    assert pace.rest_s() == 0, "what was done before is forgiven"
+    pace.step(lambda: clock.work(0.001))
     assert pace.rest_s() > 0
+    busy[0] = False
+    assert pace.rest_s() == 0
+
+
+def test_a_rest_is_no_shorter_than_a_timer_can_be() -> None:
+    clock = Clock()
+    pace = Pace(lambda: True, clock)
+    pace.step(lambda: clock.work(0.00001))
+    assert pace.rest_s() == REST_S_MIN

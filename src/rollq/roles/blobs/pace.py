@@ -15,7 +15,8 @@ from typing import Final, TypeVar
 T = TypeVar("T")
 
 REST: Final = 4  # so many times as long as a step took
-REST_S_MAX: Final = 0.05  # after one step: blobs move on, however slow the machine is
+REST_S_MAX: Final = 0.05  # at once: blobs move on, however slow the machine is
+REST_S_MIN: Final = 0.001  # what a timer of the loop can do
 
 
 class Pace:
@@ -40,12 +41,13 @@ class Pace:
         try:
             return task()
         finally:
-            ended_s = self._now_s()
-            rest_s = min(REST_S_MAX, REST * (ended_s - began_s))
-            with self._lock:
-                self._rest_until_s = max(self._rest_until_s, ended_s) + rest_s
+            if self.is_busy():
+                ended_s = self._now_s()
+                with self._lock:
+                    due_s = max(self._rest_until_s, ended_s) + REST * (ended_s - began_s)
+                    self._rest_until_s = min(due_s, ended_s + REST_S_MAX)
 
     def rest_s(self) -> float:
         """For how long nothing is to be done for blobs now."""
         left_s = self._rest_until_s - self._now_s()
-        return left_s if left_s > 0 and self.is_busy() else 0.0
+        return max(left_s, REST_S_MIN) if left_s > 0 and self.is_busy() else 0.0
