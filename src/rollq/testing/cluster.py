@@ -69,6 +69,7 @@ class Cluster:
             EqualState(),
             Credits(),
             self.runs,
+            self.book.batches,
             self.book,
             References(self.ledger),
         ]

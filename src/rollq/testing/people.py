@@ -11,6 +11,7 @@ from rollq.base.jobs import BulkItem, CacheEntry, JobOptions
 from rollq.grid.commands import RedriveItem
 from rollq.testing.clock import MS, Timeline
 from rollq.testing.jitter import SeededJitter
+from rollq.testing.sim_batch import SimBatch
 from rollq.testing.sim_client import SimClient
 from rollq.testing.sim_client_map import SimMap
 from rollq.testing.swarm import Swarm
@@ -48,10 +49,12 @@ class Application:
         self._timeline.after(chance.draw(1, spread_ms) * MS, self._want)
         self._left -= 1
         dice = chance.draw(0, 100)
-        if dice < 48 or not self._jobs:
+        if dice < 46 or not self._jobs:
             self._submit()
-        elif dice < 53:
+        elif dice < 50:
             self._submit_bulk()
+        elif dice < 53:
+            self._stage()
         elif dice < 56:
             self._map()
         elif dice < 62:
@@ -106,6 +109,18 @@ class Application:
             )
         )
 
+    def _stage(self) -> None:
+        chance = self._chance
+        dead = self._dead() if chance.chance(300) else []
+        SimBatch(
+            self.client,
+            chance,
+            body=self._body,
+            queue=chance.pick(QUEUES),
+            options=self._options(),
+            on_accept=self._jobs.append,
+        ).start(dead[:2])
+
     def _map(self) -> None:
         chance = self._chance
         SimMap(
@@ -150,10 +165,14 @@ class Application:
         self.client.ask(wire.Query(self._chance.draw_id(), "job", key))
 
     def _redrive(self) -> None:
-        dead = [r.job_id for r in self.client.results.values() if r.outcome == "dead"]
+        dead = self._dead()
         if dead:
             item = RedriveItem(self._chance.pick(dead))
             self.admin("redrive", {"items": (item,)})
+
+    def _dead(self) -> list[JobId]:
+        results = self.client.results.values()
+        return [one.job_id for one in results if one.outcome == "dead" and one.count == 1]
 
     def _pause(self) -> None:
         queue = self._chance.pick(QUEUES)

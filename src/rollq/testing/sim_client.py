@@ -13,6 +13,7 @@ from rollq.testing.clock import MS
 from rollq.testing.sim_member import World
 from rollq.testing.sim_session import SimSession
 from rollq.wire.messages import Result, SubmitArray, SubmitBulk, SubmitJob
+from rollq.wire.staging_messages import CommitBatch, DropBatch, StageJobs
 
 TICK_MS = 500
 
@@ -46,6 +47,7 @@ class SimClient(SimSession):
         self.pending: dict[MessageId, signals.Request] = {}
         self.results: dict[JobId, Result] = {}  # the last one of each job
         self.on_results: list[Callable[[list[Result]], None]] = []  # of the application
+        self.on_told: list[Callable[[signals.Request, Any], None]] = []  # the same
         self._addresses = addresses
         self._book = book
 
@@ -104,6 +106,8 @@ class SimClient(SimSession):
         request = self.pending.pop(instruction.request_id, None)
         if request is not None:
             self._book.told(self, request, instruction.answer)
+            for on_told in list(self.on_told):
+                on_told(request, instruction.answer)
 
     def _do_deliver(self, instruction: signals.Deliver) -> None:
         for result in instruction.results:
@@ -116,7 +120,7 @@ class SimClient(SimSession):
             on_results(instruction.results)
 
 
-SUBMITS = (SubmitJob, SubmitBulk, SubmitArray)
+SUBMITS = (SubmitJob, SubmitBulk, SubmitArray, StageJobs, CommitBatch, DropBatch)
 
 
 DO: dict[type, str] = {

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from rollq.grid import apply as grid_apply
-from rollq.grid import attempts, commands, jobs, moves, refs
+from rollq.grid import attempts, commands, jobs, moves, outcomes, refs, staging, submits
 from rollq.grid.effects import Applied, Outcome
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
 from rollq.grid.state import ASSIGNED, QUEUED, GridState, JobState, PastRecord
@@ -124,3 +124,46 @@ def _apply_differs(old: Any) -> Any:
         return applied
 
     return apply_entry
+
+
+@mutant("commit_is_not_idempotent", staging, "settled_before", faults=("client_crash", *CRASHES))
+def _commit_not_idempotent(old: Any) -> Any:
+    return lambda state, name: None
+
+
+@mutant("unnamed_parts_are_taken", staging, "chunks_named", faults=())
+def _unnamed_parts_taken(old: Any) -> Any:
+    def chunks_named(parts: Any, wanted: Any) -> Any:
+        named = old(parts, wanted)
+        if not isinstance(named, list):
+            return named
+        others = [part for name, part in parts.items() if name.endswith("-")]
+        return named + [chunk for part in others for chunk in part.values()]
+
+    return chunks_named
+
+
+@mutant("reserved_ids_are_free", submits, "refuse_job", faults=("pause", "disk_slow"))
+def _reserved_ids_free(old: Any) -> Any:
+    def refuse_job(state: GridState, job_id: bytes, body: bytes) -> Any:
+        refusal = old(state, job_id, body)
+        return None if refusal is outcomes.BEING_UNPACKED else refusal
+
+    return refuse_job
+
+
+@mutant(
+    "unpacking_begins_anew_after_a_snapshot",
+    snapshot_order,
+    "snapshot_pieces",
+    faults=CRASHES,
+    snapshot_entries=12,
+)
+def _unpacking_begins_anew(old: Any) -> Any:
+    def pieces(state: GridState) -> Any:
+        copy = decode_snapshot(encode_snapshot(state))
+        for batch in copy.committed.values():
+            batch.position = 0
+        return old(copy)
+
+    return pieces

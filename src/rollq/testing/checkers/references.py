@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from rollq.base.ids import JobId
 from rollq.base.jobs import BlobRef
+from rollq.base.staged import ids_of
 from rollq.grid import commands
 from rollq.grid.command_codec import decode_batch
 from rollq.grid.effects import Applied, Done
@@ -50,6 +51,11 @@ class References(Checker):
             self._inputs.update((item.job_id, item.blobs) for item in command.items)
         elif isinstance(command, commands.SubmitArray):
             self._inputs[command.array_id] = command.blobs
+        elif isinstance(command, commands.StageJobs):
+            for group in command.groups:
+                if group.blobs:
+                    ids = ids_of(group.job_ids)
+                    self._inputs.update(zip(ids, group.blobs, strict=True))
         elif isinstance(command, commands.AckJob):
             self._outputs[command.job_id] = command.blobs
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from rollq.base.ids import JobId, WorkerId, task_id
 from rollq.base.jobs import AttemptRef
+from rollq.base.staged import bodies_of, ids_of
 from rollq.grid import events as facts
 from rollq.grid.effects import Applied
 from rollq.grid.state import GridState
@@ -15,11 +16,13 @@ from rollq.roles.client.signals import Request
 from rollq.roles.member.driver import Driver
 from rollq.roles.member.outputs import ToSession
 from rollq.testing.checkers.base import Checker
+from rollq.testing.checkers.batches import Batches
 from rollq.testing.ledger import CANCELLED, DEAD, DONE, GONE, Ledger
 from rollq.testing.sim_client import SimClient
 from rollq.testing.sim_member import SimMember
 from rollq.testing.workload import inputs_of, outputs_of, plan_of, result_of, status_of
 from rollq.wire import messages as wire
+from rollq.wire.staging_messages import CommitBatch, StageJobs
 
 STATE_OF_OUTCOME = {"done": DONE, "dead": DEAD, "cancelled": CANCELLED}
 
@@ -108,6 +111,7 @@ class ClientBook(Checker):
     result_count: int = 0
     read_count: int = 0
     accepted_count: int = 0
+    batches: Batches = field(default_factory=Batches)
 
     name = "what clients were told"
 
@@ -125,6 +129,11 @@ class ClientBook(Checker):
             self.arrays.setdefault(request.array_id, known)
             self.task_counts[request.array_id] = request.task_count
             self.prefixes[request.array_id[:12]] = request.array_id
+        elif isinstance(request, StageJobs):
+            for group in request.groups:
+                if not group.redrives:
+                    for job_id, body in zip(ids_of(group.job_ids), bodies_of(group), strict=True):
+                        self.jobs.setdefault(job_id, Submitted(client.client_id, body))
         elif isinstance(request, wire.Query):
             job = self.jobs.get(request.key) if request.what == "job" else None
             known_job = request.key if job is not None and job.accepted else None
@@ -132,7 +141,9 @@ class ClientBook(Checker):
 
     def told(self, client: SimClient, request: Request, answer: Any) -> None:
         """It got its answer."""
-        if isinstance(answer, wire.Accepted):
+        if isinstance(request, CommitBatch):
+            self._told_of_batch((client.client_id, request.batch_key), answer)
+        elif isinstance(answer, wire.Accepted):
             self._accepted(request)
         elif isinstance(answer, wire.Answer):
             self._answered(answer)
@@ -151,6 +162,16 @@ class ClientBook(Checker):
                 self.seen_index = max(self.seen_index, index)
                 self.arrays[request.array_id].accepted = True
                 self.accepted_count += 1
+
+    def _told_of_batch(self, name: tuple[str, str], answer: Any) -> None:
+        is_accepted = isinstance(answer, wire.Accepted)
+        index, job_ids = self.batches.committed.get(name, (0, []))
+        if is_accepted != (index > 0):
+            self.fail(f"batch {name[1]}: {answer}, but it was committed at {index}")
+        self.seen_index = max(self.seen_index, index)
+        for job_id in job_ids:  # they come into their queues some entries later
+            self.accepted_count += not self.jobs[job_id].accepted
+            self.jobs[job_id].accepted = True
 
     def _accepted_job(self, job_id: JobId) -> None:
         ghost = self.ledger.jobs.get(job_id)

@@ -1,0 +1,93 @@
+"""Checker of staged batches: each job of a committed batch is born once, one of any other never.
+
+Its own account, made from the commands that were done and from the events.
+"""
+
+from __future__ import annotations
+
+from rollq.base.ids import ClientId, JobId
+from rollq.base.staged import ids_of
+from rollq.grid import commands
+from rollq.grid import events as facts
+from rollq.grid.command_codec import decode_batch
+from rollq.grid.effects import Applied, Done
+from rollq.grid.state import GridState
+from rollq.raft.types import Entry, EntryKind
+from rollq.testing.checkers.base import Checker
+from rollq.testing.sim_member import SimMember
+
+BIRTHS = (facts.JOB_ENQUEUED, facts.JOB_DELAYED)
+
+
+class Batches(Checker):
+    """What was staged, what was committed, and what came of it."""
+
+    name = "a committed batch is each of its jobs once"
+
+    def __init__(self) -> None:
+        self.committed: dict[tuple[ClientId, str], tuple[int, list[JobId]]] = {}  # index, new jobs
+        self._staged: dict[tuple[ClientId, str], dict[str, dict[int, commands.StageJobs]]] = {}
+        self._uncommitted: dict[JobId, None] = {}  # ids that were staged, but for committed ones
+        self._births: dict[JobId, int] = {}
+        self._again: dict[JobId, None] = {}  # dead jobs that a commit promised to run again
+        self._seen = 0
+
+    def applied(self, member: SimMember, entry: Entry, applied: Applied, state: GridState) -> None:
+        if entry.index <= self._seen:
+            return
+        self._seen = entry.index
+        if entry.kind == EntryKind.NORMAL and entry.data:
+            batch = decode_batch(entry.data)
+            for command, outcome in zip(batch.commands, applied.outcomes, strict=True):
+                if isinstance(outcome, Done):
+                    self._follow(entry.index, command, outcome.count)
+        for event in applied.events:
+            if event.kind in BIRTHS and event.job_id:
+                self._born(event.job_id)
+            elif event.kind == facts.JOB_REDRIVEN:
+                self._again.pop(event.job_id, None)
+
+    def _follow(self, index: int, command: commands.Command, count: int) -> None:
+        if isinstance(command, commands.StageJobs):
+            parts = self._staged.setdefault((command.client_id, command.batch_key), {})
+            parts.setdefault(command.part, {})[command.number] = command
+            for group in command.groups:
+                if not group.redrives:
+                    self._uncommitted.update(dict.fromkeys(ids_of(group.job_ids)))
+        elif isinstance(command, commands.CommitBatch):
+            self._commit(index, command, count)
+        elif isinstance(command, commands.DropBatches):
+            for name in command.batches:
+                self._staged.pop((name.client_id, name.batch_key), None)
+
+    def _commit(self, index: int, command: commands.CommitBatch, count: int) -> None:
+        name = (command.client_id, command.batch_key)
+        if name in self.committed:
+            self.fail(f"batch {command.batch_key} was committed twice")
+        parts = self._staged.pop(name, {})
+        new: list[JobId] = []
+        again: list[JobId] = []
+        for part in command.parts:
+            for staged in parts.get(part.part, {}).values():
+                for group in staged.groups:
+                    (again if group.redrives else new).extend(ids_of(group.job_ids))
+        if len(new) + len(again) != count:
+            self.fail(f"batch {command.batch_key} was committed with {count} jobs")
+        self.committed[name] = (index, new)
+        self._again.update(dict.fromkeys(again))
+        for job_id in new:
+            self._uncommitted.pop(job_id, None)
+
+    def _born(self, job_id: JobId) -> None:
+        if job_id in self._uncommitted:
+            self.fail(f"job {job_id.hex()} was staged, not committed, and is there")
+        self._births[job_id] = self._births.get(job_id, 0) + 1
+
+    def finished(self, members: list[SimMember]) -> None:
+        for (_, batch_key), (_, job_ids) in self.committed.items():
+            for job_id in job_ids:
+                births = self._births.get(job_id, 0)
+                if births != 1:
+                    self.fail(f"job {job_id.hex()} of batch {batch_key} is there {births} times")
+        if self._again:
+            self.fail(f"{len(self._again)} dead jobs of a committed batch did not run again")
