@@ -14,6 +14,12 @@ async def noop(_payload: bytes) -> bytes:
     return b"ok"
 
 
+@task("square")
+def square(number: str) -> int:
+    """As plain as a function can be; it runs in a warm process."""
+    return int(number) ** 2
+
+
 @task("hold")
 async def hold(runs: str, name: str, seconds: str) -> str:
     """Write down that this job began, then take a while: a second begin would show."""
