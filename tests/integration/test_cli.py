@@ -130,6 +130,17 @@ def test_an_id_of_ones_own_runs_once(grid: Grid) -> None:
     assert len(grid.lines("history", "tail", "--from", "1", "--job", own, "--type", "assign")) == 1
 
 
+def test_a_key_of_a_client_runs_once_and_is_told(grid: Grid) -> None:
+    ask = ("submit", "calcA", "x", "--key", "row-1", "--client-id", "me", "--wait")
+    first = grid.json(*ask)
+    assert grid.json(*ask) == first
+    assert first["key"] == "row-1"
+    assert grid.json("job", first["id"])["key"] == "row-1"
+    rows = grid.lines("history", "tail", "--from", "1", "--job", first["id"])
+    assert {row["jobKey"] for row in rows} == {"row-1"}
+    assert [row["type"] for row in rows].count("assign") == 1
+
+
 def test_arrays_and_files_of_jobs(grid: Grid, tmp_path: Path) -> None:
     assert "5 ok" in grid.run("submit", "calcA", "n", "--array", "5", "--wait")
     results = grid.lines("submit", "calcA", "--array", "3", "--wait")

@@ -57,6 +57,7 @@ UNCOMMITTED_BYTES_MAX: Final = 64 * 1024 * 1024
 SNAPSHOT_CHUNK_BYTES_MAX: Final = 1024 * 1024
 # Committed entries in one Ready: who catches up does so in bites, and can vote between two of them.
 APPLY_BYTES_MAX: Final = 64 * 1024
+APPLY_ENTRIES_MAX: Final = 16  # a few bytes may stand for a thousand jobs to be unpacked
 # Reads waiting for a round of heartbeats; one more is told to ask again.
 READS_PENDING_MAX: Final = 65_536
 

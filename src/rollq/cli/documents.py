@@ -28,6 +28,8 @@ def job_document(view: JobView) -> dict[str, Any]:
         "body_bytes": view.body_bytes,
         "options": _options(view.options),
     }
+    if view.key:
+        document["key"] = view.key
     if view.worker_id and view.worker_id != NOBODY:
         document["worker"] = guid_to_text(view.worker_id)
     if view.state == "assigned":
@@ -75,6 +77,7 @@ def result_document(result: Result) -> dict[str, Any]:
         "stderr": result.stderr,
     }
     more = {
+        "key": result.key,
         "cause": result.cause,
         "detail": result.detail,
         "note": result.note,
@@ -180,5 +183,6 @@ def _options(options: JobOptions) -> dict[str, Any]:
 
 def _end(view: JobView, end: EndView) -> dict[str, Any]:
     document = result_document(Result(result_message(view)))
-    del document["id"], document["exec"]
+    for name in ("id", "exec", "key"):
+        document.pop(name, None)
     return document | {"peak_bytes": end.peak_bytes, "confirmed": end.confirmed}

@@ -42,6 +42,7 @@ class Order:
     outputs: list[str]
     payload: bytes | None
     job_id: str
+    key: str
     count: int
     running_max: int
     source: Path | None
@@ -100,6 +101,10 @@ Expire = Annotated[
 ]
 Worker = Annotated[str, typer.Option(metavar="NAME", help="Only the worker of this name.")]
 OwnId = Annotated[str, typer.Option("--id", metavar="ID", help="Id of your own: runs once.")]
+Key = Annotated[
+    str,
+    typer.Option(metavar="KEY", help="What you call it: runs once for a key of a --client-id."),
+]
 ClientId = Annotated[
     str, typer.Option(envvar="ROLLQ_CLIENT_ID", metavar="NAME", help="Whom results are owed to.")
 ]
@@ -138,6 +143,7 @@ def submit(
     expire: Expire = 0,
     worker: Worker = "",
     job_id: OwnId = "",
+    key: Key = "",
     client_id: ClientId = "",
     wait: Annotated[bool, typer.Option("--wait", "-w", help="Wait for the result.")] = False,
     wait_timeout: WaitTimeout = 0,
@@ -154,11 +160,14 @@ def submit(
     what the program wrote; of many, which task or line did not end well. Exit code 1 if one did
     not. With --json: one document, or one a result, with its task or line.
     """
+    from rollq.cli.grid import job_ids
     from rollq.cli.service import run
     from rollq.cli.submitting import carry_out
 
     is_fed = bool(args or file or folder or output or payload)
-    _check(exec_name, from_file, is_fed=is_fed, array=array, job_id=job_id)
+    _check(exec_name, from_file, is_fed=is_fed, array=array, own=job_id or key)
+    if job_id:
+        job_ids([job_id])
     _check_needs(ctx)
     _check_save(save)
     order = Order(
@@ -168,6 +177,7 @@ def submit(
         outputs=output or [],
         payload=_read_payload(payload),
         job_id=job_id,
+        key=key,
         count=array or 0,
         running_max=running_max,
         source=from_file,
@@ -186,23 +196,21 @@ def submit(
 
 
 def _check(
-    exec_name: str, source: Path | None, *, is_fed: bool, array: int | None, job_id: str
+    exec_name: str, source: Path | None, *, is_fed: bool, array: int | None, own: str
 ) -> None:
     """Refuse what cannot be meant together."""
     if not exec_name and source is None:
         raise LocalError(ErrorCode.BAD_OPTIONS, "nothing to run", "name a program: EXEC")
-    if sum((source is not None, array is not None, bool(job_id))) > 1:
+    if sum((source is not None, array is not None, bool(own))) > 1:
         raise LocalError(
-            ErrorCode.BAD_OPTIONS, "--from-file, --array and --id exclude each other", "choose one"
+            ErrorCode.BAD_OPTIONS,
+            "--from-file, --array and --id or --key exclude each other",
+            "choose one",
         )
     if source is not None and is_fed:
         raise LocalError(
             ErrorCode.BAD_OPTIONS, "--from-file brings its own arguments", "leave the others out"
         )
-    if job_id:
-        from rollq.cli.grid import job_ids
-
-        job_ids([job_id])
 
 
 def _check_needs(ctx: typer.Context) -> None:

@@ -51,6 +51,7 @@ async def _one(client: Client, order: Order) -> bool:
             outputs=order.outputs,
             payload=order.payload,
             job_id=order.job_id or None,
+            key=order.key,
             progress=uploaded,
             **order.options,
         )

@@ -26,7 +26,7 @@ from rollq.base.staged import KEY_END, SAME_BODY, StagedGroup, bodies_of, ids_of
 from rollq.grid.admission import is_long, refuse_options, refuse_queue, refused_bounds
 from rollq.grid.effects import Refused
 from rollq.grid.refs import hold_blobs, maybe_drop_cache, refuse_blobs, refuse_files, release_blobs
-from rollq.grid.state import GridState, StagedChunk
+from rollq.grid.state import CommittedBatch, GridState, StagedChunk
 from rollq.grid.submits import is_same_job
 
 PIECE_BYTES: Final = INLINE_BYTES_MAX  # what a `Bodies` takes at once
@@ -149,3 +149,18 @@ def same_jobs(state: GridState, chunk: StagedChunk) -> Iterator[tuple[JobId, boo
             if record is not None:
                 own = BulkItem(job_id, body, refs, key)
                 yield job_id, is_same_job(state, record, group, own)
+
+
+def find_staged(state: GridState, job_id: JobId) -> tuple[CommittedBatch, StagedGroup, int] | None:
+    """A new job that is accepted and not in its queue yet: its batch, group, and place in that."""
+    if job_id not in state.reserved:
+        return None
+    for batch in state.committed.values():
+        for chunk in batch.chunks:
+            if job_id not in chunk.job_ids or chunk.redrives:  # most are left out by this alone
+                continue
+            for group in groups_of(state, chunk):
+                for place, other in enumerate(ids_of(group.job_ids)):
+                    if other == job_id:
+                        return batch, group, place
+    return None

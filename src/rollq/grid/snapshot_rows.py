@@ -155,6 +155,7 @@ class CommittedRow(msgspec.Struct, array_like=True):
     chunks: list[ChunkRow]
     known: bytes  # ids one behind another, sorted
     position: int
+    stamp_ms: int = 0
 
 
 class Head(msgspec.Struct, array_like=True):

@@ -40,6 +40,7 @@ def committed_rows(state: GridState) -> list[CommittedRow]:
             [_row(state, chunk) for chunk in batch.chunks],
             b"".join(sorted(batch.known)),
             batch.position,
+            batch.stamp_ms,
         )
         for batch in state.committed.values()
     ]
@@ -96,7 +97,8 @@ def put_back(state: GridState, head: Head, adopt: Adopt, offset: int) -> int:
         client.record_count += 1
         chunks = deque(_chunk(state, chunk, tokens) for chunk in row.chunks)
         known = dict.fromkeys(ids_of(row.known))
-        batch = CommittedBatch(client, row.batch_key, chunks, known, row.position)
+        steps = (row.stamp_ms, row.position)
+        batch = CommittedBatch(client, row.batch_key, chunks, known, *steps)
         state.committed[row.client_id, row.batch_key] = batch
         for chunk in chunks:
             state.reserved.update(

@@ -145,7 +145,9 @@ def commit_batch(state: GridState, command: CommitBatch, out: Applied) -> Outcom
     if chunks:
         client = admit_client(state, command.client_id)
         own(state, client)
-        state.committed[name] = CommittedBatch(client, command.batch_key, deque(chunks), known)
+        state.committed[name] = CommittedBatch(
+            client, command.batch_key, deque(chunks), known, out.stamp_ms
+        )
         state.reserved.update(accepted)
     state.batches[name] = BatchRecord(STAGED, count)
     if len(state.batches) > BATCHES_KEPT_MAX:
@@ -191,13 +193,13 @@ def check_jobs(
         return refused_bounds(f"more than {BATCH_JOBS_MAX} jobs in a batch")
     new = dict.fromkeys(all_ids(chunk for chunk in chunks if not chunk.redrives))
     again = dict.fromkeys(all_ids(chunk for chunk in chunks if chunk.redrives))
-    if len(new) + len(again) != count or not again.keys().isdisjoint(new):
+    if len(new) + len(again) != count or not again.keys().isdisjoint(new.keys()):
         return refused_job("the batch names this job twice", twice(chunks))
     reserved = state.reserved.keys()
-    if not reserved.isdisjoint(new) or not reserved.isdisjoint(again):
+    if not reserved.isdisjoint(new.keys()) or not reserved.isdisjoint(again.keys()):
         return BEING_UNPACKED
     known: dict[JobId, None] = {}
-    if not state.jobs.keys().isdisjoint(new):
+    if not state.jobs.keys().isdisjoint(new.keys()):
         known = {job_id: None for job_id in new if job_id in state.jobs}
         other = another_job(state, client_id, chunks, known)
         if other is not None:
@@ -207,7 +209,8 @@ def check_jobs(
     if len(state.jobs) + len(state.reserved) + len(new) > JOBS_MAX:
         return JOBS_FULL
     refusal = refuse_task_ids(state, new) or refuse_redrives(state, again)
-    return refusal or ({**new, **again}, known)
+    new.update(again)
+    return refusal or (new, known)
 
 
 def all_ids(chunks: Iterable[StagedChunk]) -> Iterator[JobId]:

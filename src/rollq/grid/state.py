@@ -241,6 +241,7 @@ class CommittedBatch(msgspec.Struct, eq=False):
     batch_key: str
     chunks: deque[StagedChunk]  # still to be unpacked
     known: dict[JobId, None]  # of its jobs, those that had been accepted before
+    stamp_ms: int  # of its commit
     position: int = 0  # messages unpacked so far
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 import msgspec
 
 from rollq.base.ids import ClientId, JobId, WorkerId, guid_to_text, task_id, task_number
-from rollq.base.jobs import BlobRef, CacheEntry, JobOptions
+from rollq.base.jobs import DEFAULT_OPTIONS, BlobRef, CacheEntry, JobOptions
+from rollq.base.staged import keys_of
+from rollq.grid.chunks import find_staged
 from rollq.grid.commands import NOBODY
 from rollq.grid.facts import cut_result_of
 from rollq.grid.state import (
@@ -159,10 +161,12 @@ class DeadPage(msgspec.Struct, frozen=True):
 
 
 def job_view(state: GridState, job_id: JobId) -> JobView | None:
-    """A job or task by id, also a task that is no record (yet, or any more)."""
+    """A job or task by id, also one that is no record (yet, or any more)."""
     record = state.jobs.get(job_id)
     if record is not None:
         return _job_view(state, record)
+    if job_id in state.reserved:
+        return _reserved_view(state, job_id)
     array = state.arrays.get(job_id[:PREFIX_BYTES])
     if array is None:
         return None
@@ -193,6 +197,29 @@ def _job_view(state: GridState, record: JobRecord) -> JobView:
         () if owner is None else owner.blobs,
         () if owner is None else owner.caches,
         record.key,
+    )
+
+
+def _reserved_view(state: GridState, job_id: JobId) -> JobView | None:
+    """A job of a committed batch on its way into its queue: for its owner it waits there."""
+    found = find_staged(state, job_id)
+    if found is None:
+        return None
+    batch, group, place = found
+    return JobView(
+        job_id,
+        batch.client.client_id,
+        group.queue,
+        group.exec_name,
+        QUEUED.name.lower(),
+        0,
+        group.options or DEFAULT_OPTIONS,
+        group.sizes[place],
+        batch.stamp_ms,
+        worker_id=NOBODY,
+        blobs=group.blobs[place] if group.blobs else (),
+        caches=group.caches,
+        key=keys_of(group)[place],
     )
 
 

@@ -17,7 +17,8 @@ def why_waiting(state: GridState, backlog: Backlog, holds: Holds, job_id: JobId)
     if array is not None and array.tasks_waiting:
         item = array
     if item is None:
-        return "no such job"
+        is_accepted = job_id in state.reserved
+        return "accepted with a batch, on its way into its queue" if is_accepted else "no such job"
     if isinstance(item, JobRecord):
         if item.state is ASSIGNED:
             return "it is running"

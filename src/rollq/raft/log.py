@@ -20,6 +20,7 @@ from operator import attrgetter
 from typing import Final, Protocol
 
 from rollq.base.errors import ErrorCode, LocalError, RemoteError
+from rollq.base.limits import APPLY_ENTRIES_MAX
 from rollq.raft.types import Entry, EntryKind
 
 # What an entry weighs beyond its data, so that a run of empty entries is bounded too.
@@ -196,10 +197,12 @@ class RaftLog:
         self.stable = self.handed
 
     def take_committed(self, bytes_max: int) -> list[Entry]:
-        """Committed entries not handed out yet, about `bytes_max` of them and at least one."""
+        """Committed entries not handed out yet, about `bytes_max` of them and at least one; never
+        very many, because what one costs does not follow from its size."""
         if self.applying >= self.commit:
             return []
-        entries = self.slice(self.applying + 1, self.commit + 1, bytes_max)
+        last = min(self.commit, self.applying + APPLY_ENTRIES_MAX)
+        entries = self.slice(self.applying + 1, last + 1, bytes_max)
         self.applying += len(entries)
         return entries
 

@@ -132,6 +132,7 @@ def test_exit_codes_mean_something(error: RollqError, code: int) -> None:
         ["worker", "127.0.0.1", "5000", "--app", "json", "--cpu-cap", "7"],
         ["submit"],
         ["submit", "calcA", "--array", "3", "--id", ID],
+        ["submit", "calcA", "--array", "3", "--key", "row-1"],
         ["submit", "calcA", "1", "--from-file", "jobs.csv"],
         ["submit", "calcA", "-s", NOWHERE, "--array", "0"],
         ["submit", "calcA", "-s", NOWHERE, "--id", "mine"],

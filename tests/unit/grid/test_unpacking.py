@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from rollq.base.errors import ErrorCode
 from rollq.base.ids import task_id
-from rollq.base.jobs import BlobRef, BulkItem, CacheEntry
+from rollq.base.jobs import BlobRef, BulkItem, CacheEntry, JobOptions
+from rollq.base.staged import join_keys
 from rollq.grid import chunks
 from rollq.grid import commands as c
 from rollq.grid.effects import Done, Known
 from rollq.grid.state import DEAD, QUEUED
+from rollq.grid.views import job_view
+from rollq.policy.dispatch import Dispatcher
 from tests.unit.grid.kit import job_id, refusal, submit
 from tests.unit.grid.staged import BLOB, Staged, accepted, again, group, part
 
@@ -33,6 +37,34 @@ def test_what_names_an_accepted_job_must_come_again() -> None:
     grid.unpack()
     assert grid.ask(submit("a")) == Known()
     assert grid.commit(one, key="c") == Done(1)
+
+
+def test_an_accepted_job_waits_for_those_who_ask() -> None:
+    grid = Staged()
+    urgent = group("b", "c", keys=join_keys(["", "k"]), options=JobOptions(priority=5))
+    messages = (group("a"), urgent)
+    grid.stage("p", *messages)
+    assert job_view(grid.state, job_id("c")) is None
+    grid.commit(part("p", messages))
+    before = job_view(grid.state, job_id("c"))
+    assert before is not None
+    assert (before.state, before.key, before.options.priority) == ("queued", "k", 5)
+    grid.reload()
+    assert job_view(grid.state, job_id("c")) == before
+    assert "on its way" in Dispatcher(grid.state).explain(job_id("c"))
+    grid.unpack()
+    after = job_view(grid.state, job_id("c"))
+    assert after is not None
+    assert structs.replace(after, stamp_ms=before.stamp_ms) == before
+
+
+def test_a_dead_job_is_dead_until_it_runs_again() -> None:
+    grid = mourned()
+    grid.stage("p", again("a"))
+    grid.commit(part("p", (again("a"),)))
+    view = job_view(grid.state, job_id("a"))
+    assert view is not None
+    assert view.state == "dead"
 
 
 def test_an_array_leaves_out_tasks_whose_ids_are_accepted() -> None:

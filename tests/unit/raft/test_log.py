@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rollq.base.errors import LocalError
+from rollq.base.limits import APPLY_ENTRIES_MAX
 from rollq.raft.log import RaftLog
 from rollq.raft.types import Entry
 from tests.unit.raft.helpers import entries_of
@@ -67,6 +68,12 @@ def test_slices_hold_one_entry_at_least_and_then_what_fits() -> None:
     assert [e.index for e in log.slice(2, 7, 100)] == [2, 3]
     assert [e.index for e in log.slice(2, 5, 10_000)] == [2, 3, 4]
     assert [e.index for e in log.slice(2, 99, 10_000)] == [2, 3, 4, 5, 6]
+
+
+def test_no_more_entries_are_applied_at_once_than_take_a_moment_whatever_their_size() -> None:
+    log = make_log(*([1] * (3 * APPLY_ENTRIES_MAX)), commit=2 * APPLY_ENTRIES_MAX + 1)
+    taken = [len(log.take_committed(1_000_000)) for _ in range(4)]
+    assert taken == [APPLY_ENTRIES_MAX, APPLY_ENTRIES_MAX, 1, 0]
 
 
 def test_compaction_stops_at_what_is_applied() -> None:
