@@ -11,7 +11,7 @@ import msgspec
 import pyarrow as pa
 
 from rollq.history.arrow import arrow_schema
-from rollq.history.columns import Column
+from rollq.history.columns import GROUP, Column
 from rollq.history.tables import OUTPUTS, TABLES, TableRow
 
 
@@ -31,17 +31,19 @@ def from_state_lines(
 
 
 def from_state_rows(
-    rows: Sequence[TableRow], columns: Sequence[Column], group: str, index: int
+    rows: Sequence[TableRow], columns: Sequence[Column], group: str, index: int | Sequence[int]
 ) -> pa.Table:
-    """The same of rows that are decoded already."""
-    place = {"_group": group, "_index": index}
+    """The same of rows that are decoded already, which may have an index each."""
+    indexes = [index] * len(rows) if isinstance(index, int) else index
     schema = arrow_schema(columns)
     arrays = []
     for column, kind in zip(columns, schema.types, strict=True):
-        if not column.field:
-            arrays.append(pa.repeat(pa.scalar(place[column.name], kind), len(rows)))
-        else:
+        if column.field:
             arrays.append(_array(list(map(attrgetter(column.field), rows)), column.type, kind))
+        elif column.name == GROUP:
+            arrays.append(pa.repeat(pa.scalar(group), len(rows)))
+        else:
+            arrays.append(pa.array(indexes, kind))
     return pa.Table.from_arrays(arrays, schema=schema)
 
 

@@ -133,8 +133,8 @@ class Reader:
         self, *names: str, index_min: int = 0, fresh: bool = True
     ) -> tuple[TableHandle, ...]:
         """Tables of the state (`rollq.history.tables`), all as of one log index, in parts that any
-        process can read with `part` as long as the member that wrote them down keeps them: ten
-        minutes after somebody last read one.
+        process can read with `part` as long as the member that wrote them down keeps them: an
+        hour after somebody last read one, if it has the room.
 
         Args:
             names: Which: jobs, attempts, results, dlq, workers, queues, arrays.

@@ -17,8 +17,9 @@ from pyspark.sql.types import StructType
 
 from rollq.spark.schemas import ddl
 from rollq.spark.source.batch import EventsReader
-from rollq.spark.source.options import read_options
+from rollq.spark.source.options import check_table, read_options
 from rollq.spark.source.stream import EventStream
+from rollq.spark.source.tables import TablesReader
 from rollq.spark.source.write import JobsStream, JobsWriter
 from rollq.spark.source.write_options import write_options
 
@@ -37,10 +38,15 @@ class DefaultSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch read."""
-        return EventsReader(schema, read_options(self.options, is_stream=False))
+        check_table(self.options, is_stream=False)
+        options = read_options(self.options, is_stream=False)
+        if options.table == "events":
+            return EventsReader(schema, options)
+        return TablesReader(schema, options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """A streaming read."""
+        check_table(self.options, is_stream=True)
         return EventStream(schema, read_options(self.options, is_stream=True))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:

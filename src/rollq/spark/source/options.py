@@ -26,6 +26,11 @@ READ_NAMES: Final = (
     *("startingOffsets", "endingOffsets", "failOnDataLoss", "maxOffsetsPerTrigger"),
     *("minPartitions", "readerName"),
 )
+STREAMS: Final = ("events", "results")
+OF_HISTORY: Final = (
+    *("since", "until", "startingOffsets", "endingOffsets", "failOnDataLoss"),
+    *("maxOffsetsPerTrigger", "minPartitions", "readerName"),
+)
 # Spark hands over its own options with ours.
 SPARKS_NAMES: Final = ("checkpointLocation", "queryName", "mergeSchema")
 
@@ -88,6 +93,24 @@ def read_options(given: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
         reader_name=options.get("readername", ""),
         timeout_s=seconds(options),
     )
+
+
+def check_table(given: Mapping[str, str], *, is_stream: bool) -> None:
+    """Check that the table can be read in this way, with these options.
+
+    Raises:
+        LocalError: BAD_OPTIONS; it names the option and says what it may be.
+    """
+    options = {name.lower(): value for name, value in given.items()}
+    table = options.get("table", "events")
+    if is_stream and table not in STREAMS:
+        raise bad_option("table", table, f"as a stream, {' and '.join(STREAMS)} can be read")
+    if is_stream or table == "events":
+        return
+    for name in OF_HISTORY:
+        if name.lower() in options:
+            hint = f"it is for events: the table {table} is read as it is now"
+            raise bad_option(name, options[name.lower()], hint)
 
 
 def bad_option(name: str, value: str, hint: str) -> LocalError:

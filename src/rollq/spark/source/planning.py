@@ -15,6 +15,7 @@ from rollq.spark.source.folder import Folder
 from rollq.spark.source.members import Group
 from rollq.spark.source.options import ReadOptions
 from rollq.spark.source.places import Extent, Place, Slice, lost
+from rollq.spark.source.results import GroupResults
 
 SLICES_PER_CORE: Final = 2  # so that one that is slow does not keep the others waiting
 
@@ -22,6 +23,8 @@ SLICES_PER_CORE: Final = 2  # so that one that is slow does not keep the others 
 def place_of(options: ReadOptions, number: int) -> Place:
     """Where one of the groups is read."""
     origin = options.origins[number]
+    if options.table == "results":
+        return GroupResults(origin, options.timeout_s)
     return Folder(origin) if origin.path else Group(origin, options.timeout_s)
 
 

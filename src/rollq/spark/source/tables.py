@@ -1,0 +1,70 @@
+"""Tables of the state: every group's as of one log index, written down by one of its members when
+the read is planned, and read by tasks part by part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from rollq.base.errors import ErrorCode, LocalError
+from rollq.roles.reader.reader import Reader
+from rollq.roles.reader.tables import TableHandle
+from rollq.spark import arrow
+from rollq.spark.schemas import columns_of
+from rollq.spark.source.conditions import keep
+from rollq.spark.source.options import Origin, ReadOptions
+from rollq.spark.state_rows import from_state_lines
+
+
+@dataclass(frozen=True)
+class TableSlice(InputPartition):
+    """What one task reads: a part of a table of one group."""
+
+    handle: TableHandle
+    number: int
+
+
+class TablesReader(DataSourceReader):
+    """Reads a table of the state of every group."""
+
+    def __init__(self, schema: StructType, options: ReadOptions) -> None:
+        self._options = options
+        self._columns = columns_of(options.table, schema.fieldNames())
+        tested = columns_of(options.table, [each.column for each in options.conditions])
+        extra = tested if options.conditions else ()
+        self._needed = tuple(dict.fromkeys((*self._columns, *extra)))
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The parts of all groups. The tables are as they are now."""
+        slices: list[InputPartition] = []
+        for origin in self._options.origins:
+            with self._reader(origin) as reader:
+                handle = reader.table(self._options.table)
+            slices += [TableSlice(handle, number) for number in range(len(handle.parts))]
+        return slices
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The rows of a part."""
+        if not isinstance(partition, TableSlice):
+            return  # Spark makes one of its own when there are none
+        handle = partition.handle
+        with Reader(handle.address, timeout_s=self._options.timeout_s) as reader:
+            for lines in reader.part(handle, partition.number):
+                table = from_state_lines(
+                    handle.table, lines, self._needed, handle.group, handle.index
+                )
+                kept = keep(table, self._options.conditions, self._needed)
+                yield from arrow.batches(kept, self._columns)
+
+    def _reader(self, origin: Origin) -> Reader:
+        if not origin.servers:
+            raise LocalError(
+                ErrorCode.BAD_OPTIONS,
+                f"a folder of history has no table {self._options.table}",
+                "give servers: tables are read from running members",
+            )
+        return Reader(origin.servers, group=origin.group, timeout_s=self._options.timeout_s)
