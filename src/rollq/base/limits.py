@@ -122,6 +122,7 @@ UNTAKEN_RESULTS_MAX: Final = 1_024
 
 # Client. Requests that wait for an answer, and results remembered as handed over.
 CLIENT_PENDING_MAX: Final = 65_536
+CLIENT_ASKED_MAX: Final = 65_536  # jobs whose results go to the session that asked and no other
 CLIENT_DELIVERED_MAX: Final = 65_536
 # Results that came and were not taken by anybody: told again beyond this, if they come again.
 CLIENT_UNTAKEN_MAX: Final = 65_536

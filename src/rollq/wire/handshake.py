@@ -32,8 +32,9 @@ HEADER: Final = "header"  # payloads begin with the header area
 BATCH: Final = "batch"  # many messages may ride in one frame; needs `compact`
 CACHE: Final = "cache"  # a CachePut to the worker may name blobs in place of files
 OUTPUT: Final = "output"  # the worker shows what jobs write while they run
+OWN: Final = "own"  # where sessions share a client id, results come to the one that asked
 # A method of compression is a feature too; it needs `header`, which names it.
-FEATURES: Final = (COMPACT, ACCEPTED, LEASE, PATTERNS, HEADER, BATCH, CACHE, OUTPUT, *METHODS)
+FEATURES: Final = (COMPACT, ACCEPTED, LEASE, PATTERNS, HEADER, BATCH, CACHE, OUTPUT, OWN, *METHODS)
 
 
 class Side(enum.Enum):

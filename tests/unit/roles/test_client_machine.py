@@ -76,6 +76,18 @@ def test_start_dials_and_greets() -> None:
     assert client.link is Link.OPEN
 
 
+def test_a_leader_that_is_not_the_first_is_to_tell_us_all() -> None:
+    client = ClientMachine(ClientSetup("c", ("m1",), 0, ("compact", "own")), MiddleJitter())
+    client.handle(Started())
+    alone = Send(wire.HelloClient("c", 0, ("compact", "own")))
+    assert client.handle(Connected()) == [alone]
+    client.handle(Disconnected())
+    assert client.handle(Connected()) == [alone]
+    client.handle(WELCOME)
+    client.handle(Disconnected())
+    assert client.handle(Connected()) == [Send(wire.HelloClient("c", 0, ("compact",)))]
+
+
 def test_asked_before_the_welcome_goes_out_with_it_in_order() -> None:
     client = machine()
     assert client.handle(Asked(submit(1))) == []

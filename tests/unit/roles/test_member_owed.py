@@ -8,7 +8,7 @@ from rollq.base.errors import ErrorCode
 from rollq.base.ids import guid_to_text
 from rollq.base.limits import OWED_RESULTS_PER_TURN_MAX
 from rollq.grid.state import ASSIGNED, DELAYED
-from rollq.roles.member import leadership
+from rollq.roles.member import leadership, sessions
 from rollq.wire import messages as wire
 from tests.unit.roles.members import OURS, Group, job, submit
 
@@ -134,6 +134,41 @@ def test_every_session_of_a_client_is_told_its_results() -> None:
     finish(group, 1)
     for session in (CLIENT, 11):
         assert [one.job_id for one in group.heard(session, wire.Result)] == [job(1)]
+
+
+def test_sessions_that_share_an_id_are_told_what_they_asked_for() -> None:
+    group = one_member()
+    group.hang_up(CLIENT)
+    for session in (11, 12, 13):
+        group.client(session, features=(*OURS, "own"))
+    group.say(11, submit(1), submit(2))
+    group.say(12, submit(2), submit(3))
+    group.hang_up(13)
+    group.worker(WORKER, credit=4)
+    jobs = group.leader.state.jobs
+    acks = (wire.AckJob(job(n), 1, jobs[job(n)].fence) for n in (1, 2, 3))
+    group.say(WORKER, *acks)
+    assert [one.job_id for one in group.heard(11, wire.Result)] == [job(1), job(2)]
+    assert [one.job_id for one in group.heard(12, wire.Result)] == [job(2), job(3)]
+    # Whoever asks for it once more is told once more, and one that wants all of them too.
+    group.client(CLIENT)
+    group.hear(CLIENT)
+    assert [one.job_id for one in results(group.say(11, submit(3)))] == [job(3)]
+    assert group.heard(12, wire.Result) == []
+    assert [one.job_id for one in group.heard(CLIENT, wire.Result)] == [job(3)]
+    # Those who asked are gone: all are told.
+    group.say(11, submit(4))
+    group.hang_up(11)
+    group.say(WORKER, wire.AckJob(job(4), 1, jobs[job(4)].fence))
+    assert [one.job_id for one in group.heard(12, wire.Result)] == [job(4)]
+
+
+def test_what_sessions_asked_for_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "CLIENT_ASKED_MAX", 2)
+    group = one_member()
+    group.client(11, features=(*OURS, "own"))
+    group.say(11, *(submit(n) for n in range(1, 6)))
+    assert list(group.leader.office.sessions.get(11).asked) == [job(4), job(5)]  # type: ignore[union-attr]
 
 
 def test_a_result_says_who_gave_it() -> None:

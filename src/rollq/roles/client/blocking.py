@@ -43,12 +43,14 @@ class BlockingClient(BlockingSubmitter):
         client_id: str = "",
         desired_parallelism: int = 0,
         timeout: float = 30.0,
+        shares_id: bool = False,
     ) -> None:
         self._client = Client(
             addresses,
             client_id=client_id,
             desired_parallelism=desired_parallelism,
             timeout=timeout,
+            shares_id=shares_id,
         )
         super().__init__(self._client, self._client)
 

@@ -42,6 +42,8 @@ class Client(Caching, Staging, ManySubmitter):
             gets what ended meanwhile. Left out, a new name is drawn.
         desired_parallelism: How many of this client's jobs may run at once; 0: no wish.
         timeout: How many seconds a call waits for an answer, unless it says otherwise.
+        shares_id: Others work under this client id at the same time, and results of jobs that one
+            of them submits are for it alone. Otherwise every one is sent all results.
     """
 
     takes_bulks = True
@@ -53,12 +55,14 @@ class Client(Caching, Staging, ManySubmitter):
         client_id: str = "",
         desired_parallelism: int = 0,
         timeout: float = 30.0,
+        shares_id: bool = False,
     ) -> None:
         super().__init__(client_id, timeout)
         self._session = Session(
             addresses,
             self.client_id,
             desired_parallelism=desired_parallelism,
+            shares_id=shares_id,
             on_results=self._on_results,
             is_awaiting=lambda: bool(self._routes),
         )

@@ -51,6 +51,7 @@ from rollq.roles.client.signals import (
 )
 from rollq.roles.redial import Redial
 from rollq.wire import messages as wire
+from rollq.wire.handshake import OWN
 from rollq.wire.output_messages import JOB_ENDED, OutputChunk, WatchOutput
 
 RETRY_MS: Final = REDIAL_MIN_MS
@@ -94,6 +95,7 @@ class ClientMachine:
         "_retry_at_ms",
         "_setup",
         "_untaken",
+        "_was_welcomed",
         "_watches",
         "link",
     )
@@ -102,6 +104,7 @@ class ClientMachine:
         self._setup = setup
         self._redial = Redial(setup.addresses, jitter)
         self.link = Link.DOWN
+        self._was_welcomed = False
         self._pending: dict[MessageId, Request] = {}  # in the order they were asked
         self._put_off: dict[MessageId, None] = {}  # refused for now; asked again soon
         self._retry_at_ms = 0
@@ -186,7 +189,10 @@ class ClientMachine:
     def _on_connected(self, event: Connected) -> None:
         setup = self._setup
         self.link = Link.GREETING
-        hello = wire.HelloClient(setup.client_id, setup.desired_parallelism, setup.features)
+        features = setup.features
+        if self._was_welcomed:  # this leader does not know what we asked another for
+            features = tuple(feature for feature in features if feature != OWN)
+        hello = wire.HelloClient(setup.client_id, setup.desired_parallelism, features)
         self._out.append(Send(hello))
 
     def _on_disconnected(self, event: Disconnected) -> None:
@@ -215,6 +221,7 @@ class ClientMachine:
 
     def _on_welcome(self, message: wire.Welcome) -> None:
         self.link = Link.OPEN
+        self._was_welcomed = True
         self._redial.welcomed()
         for request in self._pending.values():
             self._out.append(Send(request))

@@ -31,7 +31,7 @@ from rollq.roles.client.specs import request_bytes
 from rollq.roles.client.watch import Verdict, Watch
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
-from rollq.wire.handshake import ACCEPTED, BATCH, COMPACT, OUTPUT
+from rollq.wire.handshake import ACCEPTED, BATCH, COMPACT, OUTPUT, OWN
 from rollq.wire.output_messages import OutputChunk, WatchOutput
 
 log = logging.getLogger("rollq.client")
@@ -50,6 +50,7 @@ class Session:
         addresses: Its members, `host:port,host:port…`; one is enough to find the others.
         client_id: Results are owed to this name, also after a restart.
         desired_parallelism: How many of this client's jobs may run at once; 0: the group's default.
+        shares_id: Results of what others under this client id asked for are not for us.
         group: Only for the link's own bookkeeping.
         on_results: Called with the new results that one read brought; the ids of those that were
             taken and may be confirmed.
@@ -63,12 +64,14 @@ class Session:
         client_id: ClientId,
         *,
         desired_parallelism: int = 0,
+        shares_id: bool = False,
         group: str = "default",
         on_results: Callable[[list[wire.Result]], Sequence[JobId]],
         is_awaiting: Callable[[], bool],
         on_standing: Callable[[bool], None] = lambda is_open: None,
     ) -> None:
-        setup = ClientSetup(client_id, as_addresses(addresses), desired_parallelism, FEATURES)
+        features = (*FEATURES, OWN) if shares_id else FEATURES
+        setup = ClientSetup(client_id, as_addresses(addresses), desired_parallelism, features)
         self.last_trouble = ""  # why there is no leader, for people
         self._dialed = ""
         self._complaint = ""  # what a member found wrong with us

@@ -35,7 +35,7 @@ from rollq.roles.member.staging import BatchMessage, staging_command
 from rollq.subjects.grammar import fold, parse_pattern
 from rollq.subjects.queues import worker_pattern
 from rollq.wire import messages
-from rollq.wire.handshake import ACCEPTED
+from rollq.wire.handshake import ACCEPTED, OWN
 from rollq.wire.models import CachePutResult, decode_model
 from rollq.wire.output_messages import OutputChunk, WatchOutput
 from rollq.wire.staging_messages import CommitBatch, DropBatch, StageJobs
@@ -77,7 +77,8 @@ class Gateway:
         self._must_be_new(number)
         client_id = bounded("client id", hello.client_id, CLIENT_ID_BYTES_MAX)
         office = self._office
-        session = ClientSession(number, client_id, ACCEPTED in hello.features)
+        features = hello.features
+        session = ClientSession(number, client_id, ACCEPTED in features, is_alone=OWN in features)
         office.sessions.add_client(session)
         office.welcome(number, hello.features)
         known = office.state.clients.get(client_id)

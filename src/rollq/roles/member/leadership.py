@@ -228,8 +228,10 @@ class Leadership:
     # --- outcomes
 
     def _reply(self, origin: Origin, outcome: Outcome) -> None:
-        if self.sessions.get(origin.session) is None:
+        session = self.sessions.get(origin.session)
+        if session is None:
             return
+        self.sessions.asked(session, origin.request_id)
         if isinstance(outcome, Refused):
             self._send(
                 origin.session,
@@ -296,7 +298,7 @@ class Leadership:
     # --- effects
 
     def _send_result(self, effect: SendResult) -> None:
-        for client in self.sessions.clients(effect.client_id):
+        for client in self.sessions.receivers(effect.client_id, effect.job_id):
             is_owing = client.number in self.sessions.owing
             if not is_owing or not is_still_to_come(self.state, effect.job_id, client.owed_after):
                 self._deliver(client, effect)

@@ -10,8 +10,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from rollq.base.errors import ErrorCode, StateError
-from rollq.base.ids import ClientId, JobId, WorkerId
+from rollq.base.ids import ClientId, JobId, MessageId, WorkerId
 from rollq.base.jobs import AttemptRef
+from rollq.base.limits import CLIENT_ASKED_MAX
 from rollq.wire.handshake import COMPACT, LEASE
 
 
@@ -23,6 +24,8 @@ class ClientSession:
     client_id: ClientId
     confirms: bool  # it answers results; one written from the seeds does not
     owed_after: int = 0  # results that were owed when it came are sent up to this place
+    is_alone: bool = False  # results of what it asks for are for no other session of its id
+    asked: dict[bytes, None] = field(default_factory=dict)  # if so: what it asked for, and waits
 
 
 @dataclass(slots=True)
@@ -66,6 +69,8 @@ class Sessions:
         self._clients: dict[ClientId, dict[int, ClientSession]] = {}
         self._workers: dict[WorkerId, WorkerSession] = {}
         self.owing: dict[int, ClientSession] = {}  # those with owed results not yet sent
+        self._listeners: dict[ClientId, dict[int, ClientSession]] = {}  # who want all results
+        self._askers: dict[bytes, tuple[ClientSession, ...]] = {}  # who want no other's results
         self.on_gone: Callable[[ClientSession | WorkerSession], None] = lambda _: None
 
     def get(self, number: int) -> ClientSession | WorkerSession | None:
@@ -85,6 +90,34 @@ class Sessions:
         sessions = self._clients.get(client_id)
         return sessions.values() if sessions is not None else ()
 
+    def asked(self, session: ClientSession | WorkerSession, request_id: MessageId) -> None:
+        """A request was taken; a job's has the job's id."""
+        if isinstance(session, ClientSession) and session.is_alone:
+            session.asked[request_id] = None
+            others = self._askers.get(request_id, ())
+            if not any(one is session for one in others):
+                self._askers[request_id] = (*others, session)
+            if len(session.asked) > CLIENT_ASKED_MAX:
+                self._forget(session, next(iter(session.asked)))
+
+    def receivers(self, client_id: ClientId, job_id: JobId) -> Collection[ClientSession]:
+        """Who is to be told how a job ended: those who asked for it and want no other's results,
+        with those who want all; every session of its client, if nobody like that is here."""
+        askers = self._askers.get(job_id) if self._askers else None
+        if askers is None or askers[0].client_id != client_id:
+            return self.clients(client_id)
+        for session in askers:
+            self._forget(session, job_id)
+        return (*askers, *self._listeners.get(client_id, {}).values())
+
+    def _forget(self, session: ClientSession, request_id: bytes) -> None:
+        session.asked.pop(request_id, None)
+        left = tuple(one for one in self._askers.get(request_id, ()) if one is not session)
+        if left:
+            self._askers[request_id] = left
+        else:
+            self._askers.pop(request_id, None)
+
     def numbers(self) -> list[int]:
         """Every session."""
         return list(self._by_number)
@@ -93,6 +126,8 @@ class Sessions:
         """A client said hello."""
         self._by_number[session.number] = session
         self._clients.setdefault(session.client_id, {})[session.number] = session
+        if not session.is_alone:
+            self._listeners.setdefault(session.client_id, {})[session.number] = session
 
     def add_worker(self, session: WorkerSession) -> WorkerSession | None:
         """A worker said hello; returns the older session of the same worker that it replaces."""
@@ -109,10 +144,13 @@ class Sessions:
         session = self._by_number.pop(number, None)
         self.owing.pop(number, None)
         if isinstance(session, ClientSession):
-            same_id = self._clients[session.client_id]
-            del same_id[number]
-            if not same_id:
-                del self._clients[session.client_id]
+            for request_id in list(session.asked):
+                self._forget(session, request_id)
+            for table in (self._clients, self._listeners):
+                same_id = table.get(session.client_id, {})
+                same_id.pop(number, None)
+                if not same_id:
+                    table.pop(session.client_id, None)
         elif isinstance(session, WorkerSession):
             del self._workers[session.worker_id]
         if session is not None:
@@ -125,6 +163,8 @@ class Sessions:
         self._by_number.clear()
         self._clients.clear()
         self._workers.clear()
+        self._askers.clear()
+        self._listeners.clear()
         self.owing.clear()
         return numbers
 

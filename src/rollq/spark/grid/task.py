@@ -32,7 +32,9 @@ class GridTask:
         flow = Flow(plan, client_id)
         with (
             closing(Guard(plan.servers, client_id)) as guard,
-            BlockingClient(plan.servers, client_id=client_id, timeout=plan.timeout_s) as client,
+            BlockingClient(
+                plan.servers, client_id=client_id, timeout=plan.timeout_s, shares_id=True
+            ) as client,
             client.keyed_run(on_made=guard.opened) as run,
         ):
 
