@@ -123,6 +123,12 @@ class Story:
             "bronze_events": self.events,
             "silver_jobs": self.jobs,
             "silver_attempts": self.attempts,
+            "silver_arrays": [{"group": GROUP, "array_id": job_id(0)}],
+            "silver_workers": [
+                {"group": GROUP, "worker_id": worker, "name": name, "slots": 2}
+                | {"up_at": at(FIRST_MS - 60_000), "down_at": at(self.last_ms + 60_000)}
+                for worker, name in WORKERS.items()
+            ],
             "gold_hourly": [self.hour(start) for start in hours],
             "gold_dead": [
                 {

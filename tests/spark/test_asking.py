@@ -92,13 +92,13 @@ def report_of(spark: SparkSession, folder: Path, **fields: object) -> Report:
     return gather(spark, source="tables", made_ms=FIRST_MS, **fields)  # type: ignore[arg-type]
 
 
-def test_half_a_minute_is_told_by_the_second(told: Report) -> None:
+def test_half_a_minute_is_told_by_the_half_second(told: Report) -> None:
     assert (told.first_ms, told.last_ms) == (FIRST_MS, FIRST_MS + 29_900)
     (span,) = told.spans
     assert (span.group, span.first_index, span.last_index) == ("demo", 1, span.events)
-    assert told.slot_ms == 1_000
-    assert [slot.start_ms for slot in told.slots] == [FIRST_MS + 1_000 * n for n in range(30)]
-    assert [slot.submitted for slot in told.slots] == [2] * 30
+    assert told.slot_ms == 500
+    assert [slot.start_ms for slot in told.slots] == [FIRST_MS + 500 * n for n in range(60)]
+    assert [slot.submitted for slot in told.slots] == [1] * 60
     totals = {
         name: told.total(name)
         for name in ("succeeded", "failed", "dead", "cancelled", "retried", "ended")
@@ -128,7 +128,7 @@ def test_who_is_busy_and_who_waits_is_added_up(told: Report) -> None:
     # 30 or so attempts each of 400 ms, on two slots in 30 s.
     assert [round(row.utilisation, 1) for row in told.heat.rows] == [0.2, 0.2]
     assert all(cell is not None for row in told.heat.rows for cell in row.cells)
-    assert len(told.depth) == 30
+    assert len(told.depth) == 60
     assert all((one.waiting, one.running) in ((0, 0), (0, 1)) for one in told.depth)
 
 

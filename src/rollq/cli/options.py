@@ -11,6 +11,8 @@ from rollq.cli.failures import remember_json
 
 DEFAULT_SERVERS: Final = "127.0.0.1:5000"
 DEFAULT_TIMEOUT_S: Final = 10.0
+DEFAULT_TABLES: Final = Path("rollq-tables")
+DEFAULT_MASTER: Final = "local[*]"
 
 Servers = Annotated[
     str,
@@ -49,4 +51,22 @@ Limit = Annotated[
 StateDir = Annotated[
     Path | None,
     typer.Option("--state", metavar="DIR", help="A state directory.", show_default=False),
+]
+Tables = Annotated[
+    Path,
+    typer.Option(
+        "--tables",
+        envvar="ROLLQ_TABLES",
+        metavar="DIR",
+        help="Where `rollq pipeline run` keeps its tables.",
+    ),
+]
+Master = Annotated[
+    str,
+    typer.Option(
+        "--master",
+        envvar="ROLLQ_SPARK_MASTER",
+        metavar="URL",
+        help="Where Spark runs: local[*], spark://… or sc://….",
+    ),
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
@@ -75,3 +76,20 @@ class _Lines:
         if step > self._step:
             self._step = step
             sys.stderr.write(f"{self._title}: {done} of {total}\n")
+
+
+@contextlib.contextmanager
+def spinner(title: str) -> Iterator[None]:
+    """Something is under way and nobody knows how long: shown on a terminal, and gone when it is
+    done."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    # A descriptor of its own: meanwhile stderr may be led elsewhere.
+    with (
+        os.fdopen(os.dup(2), "w") as terminal,
+        Console(file=terminal, force_terminal=True).status(title),
+    ):
+        yield

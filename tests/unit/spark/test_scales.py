@@ -59,8 +59,10 @@ def test_numbers_and_sizes() -> None:
 @pytest.mark.parametrize(
     ("period_ms", "step_ms"),
     [
-        (0, SECOND),
-        (7 * SECOND, SECOND),
+        (0, 200),
+        (7 * SECOND, 200),
+        (MINUTE, 500),
+        (2 * MINUTE, SECOND),
         (10 * MINUTE, 5 * SECOND),
         (HOUR, 30 * SECOND),
         (6 * HOUR, 5 * MINUTE),
@@ -105,11 +107,18 @@ def test_ticks_of_time_lie_in_the_period(first: int, length: int) -> None:
     assert all(first <= at <= first + length for at, _ in ticks)
 
 
+def test_lengths_after_a_begin() -> None:
+    assert scales.length_ticks(640) == [(200, "+200 ms"), (400, "+400 ms"), (600, "+600 ms")]
+    assert [words for _, words in scales.length_ticks(61_000)] == ["+30 s", "+1 min"]
+    assert scales.length_ticks(0) == []
+
+
 def test_moments_are_told_in_utc() -> None:
     assert scales.when(NOON) == "2026-11-18 12:00:00"
     assert scales.when(NOON + 7, exact=True) == "2026-11-18 12:00:00.007"
     assert scales.slot_words(NOON, HOUR) == "Nov 18, 12:00–13:00"
     assert scales.slot_words(NOON, SECOND) == "Nov 18, 12:00:00–12:00:01"
+    assert scales.slot_words(NOON + 600, 200) == "Nov 18, 12:00:00.6"
     assert scales.slot_words(NOON, DAY) == "Nov 18"
     assert [words for _, words in scales.time_ticks(NOON, NOON + 4 * SECOND)][:2] == [
         "12:00:00",

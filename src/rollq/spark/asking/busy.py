@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from functools import cached_property
+from typing import Any, Final, NamedTuple
 
 from rollq.spark.asking.periods import Asked
 from rollq.spark.report.model import Heat, WorkerRow
@@ -13,28 +14,36 @@ from rollq.spark.report.scales import HOUR
 WORKERS_MAX: Final = 40
 
 
+class Session(NamedTuple):
+    """A worker while it was there."""
+
+    worker_id: str
+    name: str
+    slots: int
+    up_ms: int
+    down_ms: int
+
+
 class Busy(Asked):
     """The questions about workers."""
-
-    _known: dict[str, tuple[str, int]] | None = None
 
     def heat(self) -> Heat:
         """How busy the workers were, the busiest first to be chosen, all by name."""
         step = self.period.slot_ms
         starts = tuple(self.period.starts(step))
         busy = self._fine_busy() if self.period.is_fine else self._gold_busy()
-        names = self.worker_slots()
         workers: dict[str, dict[int, tuple[float, float]]] = defaultdict(dict)
         for worker_id, start, used, room in busy:
             workers[worker_id][start] = (used, room)
         order = sorted(workers, key=lambda one: -sum(used for used, _ in workers[one].values()))
         rows = []
         for worker_id in order[:WORKERS_MAX]:
-            name, slots = names.get(worker_id, (worker_id[:8], 1))
             cells = workers[worker_id]
             room = sum(one for _, one in cells.values())
             share = sum(used for used, _ in cells.values()) / room if room else 0.0
             known = tuple(_share(cells.get(start)) for start in starts)
+            last = self.last_sessions.get(worker_id)
+            name, slots = (last.name, last.slots) if last else (worker_id[:8], 1)
             rows.append(WorkerRow(name, slots, min(share, 1.0), known))
         rows.sort(key=lambda row: row.name)
         return Heat(starts, step, tuple(rows), max(0, len(order) - WORKERS_MAX))
@@ -64,23 +73,37 @@ class Busy(Asked):
             FROM pieces GROUP BY 1, 2
         """)
         used = {(row[0], row[1]): float(row[2]) for row in rows}
-        for worker_id, (_, slots) in self.worker_slots().items():
+        room: dict[tuple[str, int], int] = defaultdict(int)
+        for one in self.sessions:
             for start in self.period.starts(step):
-                yield worker_id, start, used.get((worker_id, start), 0.0), float(slots * step)
+                there = min(one.down_ms, start + step, last) - max(one.up_ms, start)
+                if there > 0:
+                    room[one.worker_id, start] += there * one.slots
+        for (worker_id, start), capacity in room.items():
+            yield worker_id, start, used.get((worker_id, start), 0.0), float(capacity)
 
-    def worker_slots(self) -> dict[str, tuple[str, int]]:
-        """Names and slots of the workers that were there in the period."""
-        if self._known is None:
-            rows = self.rows(f"""
-                SELECT worker_id, max_by(name, hour), max_by(slots, hour) FROM utilisation
-                WHERE {self.within("hour", HOUR)} GROUP BY 1
-            """)
-            self._known = {row[0]: (row[1] or row[0][:8], row[2] or 1) for row in rows}
-        return self._known
+    @cached_property
+    def sessions(self) -> list[Session]:
+        """When workers came and went, as far as it touches the period."""
+        first, last = self.period.first_ms, self.period.last_ms
+        rows = self.rows(f"""
+            SELECT worker_id, coalesce(name, left(worker_id, 8)), greatest(coalesce(slots, 1), 1),
+                   unix_millis(up_at), coalesce(unix_millis(down_at), {last})
+            FROM workers
+            WHERE up_at <= timestamp_millis({last})
+              AND coalesce(unix_millis(down_at), {last}) >= {first}
+            ORDER BY up_at
+        """)
+        return [Session(*row) for row in rows]
+
+    @cached_property
+    def last_sessions(self) -> dict[str, Session]:
+        """Each worker as it was last."""
+        return {one.worker_id: one for one in self.sessions}
 
     def worker_names(self) -> dict[str, str]:
         """What people call the workers."""
-        return {worker_id: name for worker_id, (name, _) in self.worker_slots().items()}
+        return {worker_id: one.name for worker_id, one in self.last_sessions.items()}
 
 
 def _share(cell: tuple[float, float] | None) -> float | None:

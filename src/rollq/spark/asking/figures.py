@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
 from rollq.spark.asking.busy import Busy
@@ -28,6 +29,7 @@ from rollq.spark.report.scales import HOUR, MINUTE
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+QUESTIONS_AT_ONCE: Final = 4
 EXECS_MAX: Final = 15
 EXECS_NAMED: Final = 3
 DEPTH_POINTS_MAX: Final = 240
@@ -59,10 +61,14 @@ def gather(
         return Report(made_ms=made_ms, source=source, spans=spans)
     asked = _Figures(spark, period)
     busy = Busy(spark, period)
-    depth_ms, depth = asked.depth()
-    execs, execs_count = asked.execs()
-    wait, run = asked.percentiles()
-    moved, hits, misses = asked.bytes_moved()
+    names = busy.worker_names()
+    # Most of a question is planning, for which Spark uses one core: several at a time.
+    with ThreadPoolExecutor(QUESTIONS_AT_ONCE) as pool:
+        told = pool.submit(stories, spark, (period.first_ms, period.last_ms), job_id, names)
+        depth, execs = pool.submit(asked.depth), pool.submit(asked.execs)
+        times, moved = pool.submit(asked.percentiles), pool.submit(asked.bytes_moved)
+        retries, dead = pool.submit(asked.retries), pool.submit(asked.dead)
+        slots, heat = pool.submit(asked.slots), pool.submit(busy.heat)
     return Report(
         made_ms=made_ms,
         source=source,
@@ -70,20 +76,20 @@ def gather(
         first_ms=period.first_ms,
         last_ms=period.last_ms,
         slot_ms=period.slot_ms,
-        slots=asked.slots(),
-        wait=wait,
-        run=run,
-        depth_ms=depth_ms,
-        depth=depth,
-        heat=busy.heat(),
-        retries=asked.retries(),
-        dead=asked.dead(),
-        execs=execs,
-        execs_left_out=execs_count - len(execs),
-        stories=stories(spark, period.first_ms, period.last_ms, job_id, busy.worker_names()),
-        bytes_moved=moved,
-        cache_hit_bytes=hits,
-        cache_miss_bytes=misses,
+        slots=slots.result(),
+        wait=times.result()[0],
+        run=times.result()[1],
+        depth_ms=depth.result()[0],
+        depth=depth.result()[1],
+        heat=heat.result(),
+        retries=retries.result(),
+        dead=dead.result(),
+        execs=execs.result()[0],
+        execs_left_out=execs.result()[1] - len(execs.result()[0]),
+        stories=told.result(),
+        bytes_moved=moved.result()[0],
+        cache_hit_bytes=moved.result()[1],
+        cache_miss_bytes=moved.result()[2],
     )
 
 
@@ -125,16 +131,14 @@ class _Figures(Asked):
         return {row[0]: _slot(row[:7], _three(row[7:10]), _three(row[10:13])) for row in rows}
 
     def _fine_counts(self) -> dict[int, Slot]:
+        # Tasks of an array that were never assigned are told by one fact for many.
+        number = "if(job_id IS NULL, `count`, 1)"
         facts = self.rows(f"""
             SELECT {self.slot("_ts")},
-                   sum(CASE WHEN type IN ('enqueue', 'delay') THEN 1
-                            WHEN type = 'array_enqueue' THEN count ELSE 0 END),
-                   sum(if(type = 'ack' AND status = 0, 1, 0)),
-                   sum(if(type = 'ack' AND status = 1, 1, 0)),
-                   sum(if(type IN ('dlq', 'expire'), greatest(count, 1), 0)),
-                   sum(if(type = 'cancel' OR (type = 'ack' AND status = 2), greatest(count, 1), 0)),
-                   sum(if(type IN ('timeout_requeue', 'worker_down_requeue', 'nack_requeue',
-                                   'retry_requeue'), 1, 0))
+                   sum(if(type IN ('enqueue', 'delay', 'array_enqueue'), {number}, 0)),
+                   count_if(type = 'ack' AND status = 0), count_if(type = 'ack' AND status <> 0),
+                   sum(if(type IN ('dlq', 'expire'), {number}, 0)),
+                   sum(if(type = 'cancel', {number}, 0)), count_if(type LIKE '%requeue')
             FROM events WHERE {self.within("_ts")} GROUP BY 1
         """)
         waits = self._times("assigned_at", "wait_ms", "true")

@@ -19,6 +19,8 @@ TABLES: Final = {
     "bronze_events": "events",
     "silver_jobs": "jobs",
     "silver_attempts": "attempts",
+    "silver_arrays": "arrays",
+    "silver_workers": "workers",
     "gold_hourly": "hourly",
     "gold_dead": "dead",
     "gold_depth": "depth",

@@ -15,14 +15,14 @@ FACTS_MAX: Final = 400
 
 
 def stories(
-    spark: SparkSession, first_ms: int, last_ms: int, job_id: str, workers: dict[str, str]
+    spark: SparkSession, period_ms: tuple[int, int], job_id: str, workers: dict[str, str]
 ) -> list[Story]:
     """The job that was asked for, or those of the period that stand out.
 
     Raises:
         StateError: UNKNOWN_JOB if the tables do not know the job.
     """
-    chosen = {job_id: "asked for"} if job_id else _standing_out(spark, first_ms, last_ms)
+    chosen = {job_id: "asked for"} if job_id else _standing_out(spark, *period_ms)
     if not chosen:
         return []
     places = ", ".join(f":j{n}" for n in range(len(chosen)))

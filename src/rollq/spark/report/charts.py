@@ -115,6 +115,7 @@ def with_words(plot: Markup, frame: Frame, step_ms: int, words: Iterable[tuple[i
                 "i",
                 tag("b", *rows),
                 class_="r" if left > 50 else None,
+                tabindex="-1",  # a finger gives it the focus; the keyboard passes by
                 style=f"left:{left:.2f}%;width:{width:.2f}%",
             )
         )
@@ -133,7 +134,17 @@ def legend(*entries: tuple[str, str]) -> Markup:
 
 
 def time_axis(frame: Frame, most: int = 7) -> Markup:
-    """The words below a chart. Every other one gives way on a narrow page."""
+    """The words below a chart: moments. Every other one gives way on a narrow page."""
+    return _axis(frame, scales.time_ticks(frame.first_ms, frame.last_ms, most))
+
+
+def length_axis(frame: Frame) -> Markup:
+    """The words below a chart: how long after its begin."""
+    ticks = scales.length_ticks(frame.last_ms - frame.first_ms)
+    return _axis(frame, [(frame.first_ms + after, words) for after, words in ticks])
+
+
+def _axis(frame: Frame, ticks: Iterable[tuple[int, str]]) -> Markup:
     labels = [
         tag(
             "span",
@@ -141,7 +152,7 @@ def time_axis(frame: Frame, most: int = 7) -> Markup:
             style=f"left:{frame.x(at) / WIDTH * 100:.2f}%",
             class_="alt" if number % 2 else None,
         )
-        for number, (at, words) in enumerate(scales.time_ticks(frame.first_ms, frame.last_ms, most))
+        for number, (at, words) in enumerate(ticks)
         if 2 <= frame.x(at) / WIDTH * 100 <= 98
     ]
     return tag("div", *labels, class_="xs", aria_hidden="true")

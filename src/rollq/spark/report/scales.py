@@ -15,8 +15,10 @@ DAY: Final = 24 * HOUR
 
 FINE_MS_MAX: Final = 6 * HOUR  # up to here a report looks closer than gold's hours
 SLOTS_MAX: Final = 120
-_FINE_STEPS: Final = tuple(
-    [n * SECOND for n in (1, 2, 5, 10, 15, 30)] + [n * MINUTE for n in (1, 2, 5)]
+_FINE_STEPS: Final = (
+    *(200, 500),
+    *(n * SECOND for n in (1, 2, 5, 10, 15, 30)),
+    *(n * MINUTE for n in (1, 2, 5)),
 )
 _COARSE_STEPS: Final = ((240, HOUR), (1_440, 6 * HOUR), (9_600, DAY))  # up to so many hours
 _TIME_STEPS: Final = (
@@ -93,6 +95,12 @@ def time_ticks(first_ms: int, last_ms: int, most: int = 7) -> list[tuple[int, st
     return [(at, _tick_words(at, step)) for at in range(start, last_ms + 1, step)]
 
 
+def length_ticks(length_ms: int, most: int = 5) -> list[tuple[int, str]]:
+    """Round lengths of time up to a length, with their words."""
+    step = next((one for one in _DURATIONS if length_ms / one <= most), _DURATIONS[-1])
+    return [(after, f"+{duration(after)}") for after in range(step, length_ms + 1, step)]
+
+
 def _tick_words(at_ms: int, step_ms: int) -> str:
     at = moment(at_ms)
     if step_ms >= DAY or at_ms % DAY == 0:
@@ -116,6 +124,8 @@ def slot_words(start_ms: int, step_ms: int) -> str:
     start, end = moment(start_ms), moment(start_ms + step_ms)
     if step_ms >= DAY:
         return f"{start:%b} {start.day}"
+    if step_ms < SECOND:
+        return f"{start:%b} {start.day}, {start:%H:%M:%S}.{start.microsecond // 100_000}"
     clock = "%H:%M" if step_ms % MINUTE == 0 else "%H:%M:%S"
     return f"{start:%b} {start.day}, {start.strftime(clock)}–{end.strftime(clock)}"
 

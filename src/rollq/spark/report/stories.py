@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from rollq.spark.report import scales
-from rollq.spark.report.charts import WIDTH, Frame, time_axis
+from rollq.spark.report.charts import WIDTH, Frame, length_axis
 from rollq.spark.report.marks import Markup, join, short, tag
 from rollq.spark.report.model import Attempt, Story
 
@@ -21,7 +21,7 @@ def story_of(story: Story, now_ms: int) -> Markup:
     rows = [_attempt(frame, one) for one in shown]
     if not rows and story.submitted_ms is not None:
         rows = [_only_waited(frame, story)]
-    axis = tag("tr", tag("td"), tag("td", time_axis(frame, 4), class_="wide"), tag("td"))
+    axis = tag("tr", tag("td"), tag("td", length_axis(frame), class_="wide"), tag("td"))
     titles = (tag("th", name, scope="col") for name in ("attempt", "", "took"))
     table = tag(
         "table",

@@ -55,6 +55,7 @@ font-size:.83rem;color:var(--soft)}
 .legend li{display:flex;align-items:center;gap:6px}
 .key{width:14px;height:10px;border-radius:2px;background:currentColor}
 .key.p50,.key.p95,.key.p99{height:0;background:none;border-radius:0;width:18px}
+.wait .key{color:var(--wait)}.run .key{color:var(--run)}
 .key.p50{border-top:3px solid}.key.p95{border-top:1.5px solid}.key.p99{border-top:2px dotted}
 .chart{position:relative;height:230px;padding:8px 0 24px 56px}
 .chart>svg,.drawn svg{display:block;width:100%;height:100%;overflow:visible}
@@ -65,12 +66,12 @@ font-size:.83rem;color:var(--soft)}
 .xs.ends span{transform:none}.xs.ends span:last-child{transform:translateX(-100%)}
 .hits{position:absolute;inset:8px 0 24px 56px}
 .hits i{position:absolute;top:0;bottom:0}
-.hits i:hover{background:var(--hover)}
+.hits i:hover,.hits i:focus{background:var(--hover);outline:none}
 .hits b{display:none;position:absolute;z-index:2;top:4px;left:calc(100% + 6px);width:max-content;
 max-width:200px;padding:8px 10px;border-radius:6px;background:var(--tip);color:var(--tip-ink);
 font-size:.78rem;line-height:1.45;font-weight:400;font-style:normal;pointer-events:none}
 .hits .r b{left:auto;right:calc(100% + 6px)}
-.hits i:hover b{display:block}
+.hits i:hover b,.hits i:focus b{display:block}
 .hits b>*{display:flex;justify-content:space-between;gap:14px;white-space:nowrap}
 .hits em{font-style:normal;font-weight:600}
 path,rect{vector-effect:non-scaling-stroke}

@@ -1,0 +1,87 @@
+"""Spark for commands: started without its chatter, its failures told in words, stopped at the
+end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from typing import IO, TYPE_CHECKING, Final
+
+from rollq.base.errors import ErrorCode, LocalError, RollqError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SAID_LINES: Final = 5
+
+
+@contextlib.contextmanager
+def quiet_spark(master: str, **conf: object) -> Iterator[SparkSession]:
+    """A session for one command, stopped afterwards unless it was there before. Times are UTC from
+    here on.
+
+    Raises:
+        LocalError: BAD_SETUP if Spark is missing, does not start or fails.
+    """
+    os.environ["TZ"] = "UTC"  # Spark's rows bring moments in the zone of this process
+    time.tzset()
+    was_there = _is_running()
+    spark = _start(master, conf)
+    from pyspark.errors import PySparkException
+
+    try:
+        yield spark
+    except PySparkException as error:
+        raise _failed("Spark failed", error) from error
+    finally:
+        if not was_there:
+            with contextlib.suppress(Exception):
+                spark.stop()
+
+
+def _is_running() -> bool:
+    """Whether this process has a session; asking does not import Spark."""
+    loaded = sys.modules.get("pyspark.sql")
+    return loaded is not None and loaded.SparkSession.getActiveSession() is not None
+
+
+def _start(master: str, conf: dict[str, object]) -> SparkSession:
+    """A session whose processes do not write to the terminal, now and later."""
+    from rollq.cli.progress import spinner
+    from rollq.spark.session import session
+
+    with spinner("starting Spark"), tempfile.TemporaryFile() as said:
+        try:
+            with _stderr_in(said):
+                return session(master, **conf)
+        except RollqError:
+            raise
+        except Exception as error:
+            told = _failed("Spark does not start", error)
+            said.seek(0)
+            for line in said.read().decode(errors="replace").splitlines()[-SAID_LINES:]:
+                told.add_note(line)
+            raise told from error
+
+
+def _failed(what: str, error: Exception) -> LocalError:
+    words = str(error).strip().splitlines() or [type(error).__name__]
+    return LocalError(ErrorCode.BAD_SETUP, f"{what}: {words[0]}")
+
+
+@contextlib.contextmanager
+def _stderr_in(file: IO[bytes]) -> Iterator[None]:
+    """Processes that are started meanwhile write their errors there, for as long as they live."""
+    sys.stderr.flush()
+    ours = os.dup(2)
+    os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(ours, 2)
+        os.close(ours)

@@ -1,0 +1,84 @@
+"""Spark for commands: its chatter is kept, its failures are told."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkRuntimeError
+
+from rollq.base.errors import ErrorCode, LocalError
+from rollq.cli.spark import quiet_spark
+
+
+class Session:
+    """In the place of Spark's."""
+
+    def __init__(self) -> None:
+        self.stops = 0
+
+    def stop(self) -> None:
+        self.stops += 1
+
+
+@pytest.fixture(autouse=True)
+def _zone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+
+
+def replace(monkeypatch: pytest.MonkeyPatch, start: Any) -> None:
+    # The package hands out a function of the same name as the module.
+    module = importlib.import_module("rollq.spark.session")
+    monkeypatch.setattr(module, "session", start)
+
+
+def test_what_spark_says_is_not_heard(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    made = Session()
+
+    def start(master: str, **conf: object) -> Session:
+        os.write(2, b"WARN something\n")
+        assert (master, conf) == ("local[1]", {"x": 1})
+        return made
+
+    replace(monkeypatch, start)
+    with quiet_spark("local[1]", x=1) as spark:
+        assert id(spark) == id(made)
+        assert made.stops == 0
+    assert made.stops == 1
+    os.write(2, b"heard again\n")
+    assert capfd.readouterr().err == "heard again\n"
+
+
+def test_if_it_does_not_start_its_last_words_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(master: str, **conf: object) -> Session:
+        os.write(2, b"".join(b"line %d\n" % n for n in range(9)))
+        raise RuntimeError("gateway\nexited")
+
+    replace(monkeypatch, start)
+    with pytest.raises(LocalError) as caught, quiet_spark("local[1]"):
+        pass
+    assert caught.value.code is ErrorCode.BAD_SETUP
+    assert caught.value.message == "Spark does not start: gateway"
+    assert caught.value.__notes__ == [f"line {n}" for n in range(4, 9)]
+
+
+def test_what_is_missing_is_told_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(master: str, **conf: object) -> Session:
+        raise LocalError(ErrorCode.BAD_SETUP, "no Java", "install one")
+
+    replace(monkeypatch, start)
+    with pytest.raises(LocalError, match="no Java"), quiet_spark("local[1]"):
+        pass
+
+
+def test_a_failure_of_spark_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Session()
+    replace(monkeypatch, lambda master, **conf: made)
+    with pytest.raises(LocalError, match="Spark failed") as caught, quiet_spark("local[1]"):
+        raise PySparkRuntimeError("the executor is gone\nat somewhere")
+    assert caught.value.message == "Spark failed: the executor is gone"
+    assert made.stops == 1
