@@ -6,7 +6,9 @@ since 1970 UTC, bytes are base64.
 
 Every table is a picture of the state at one log index, so what was forgotten is in none. A task of
 an array is a row of `jobs` from its first assignment on; tasks that never were assigned are counted
-in `arrays` and `queues` alone. A job keeps its last attempts only, ATTEMPTS_MAX of them.
+in `arrays` and `queues` alone. Jobs that were accepted with a batch and are on their way into their
+queues are in `jobs` and counted in `queues` already. A job keeps its last attempts only,
+ATTEMPTS_MAX of them.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from rollq.base.ids import guid_to_text
-from rollq.base.jobs import BlobRef, Status
+from rollq.base.jobs import BlobRef, JobOptions, Status
+from rollq.base.staged import join_keys
 from rollq.grid import commands as c
 from rollq.history.tables import (
     TABLES,
@@ -22,9 +23,10 @@ from rollq.history.tables import (
     int64,
     said_in,
 )
-from rollq.roles.member.tables.rows import ended_job, table_rows
+from rollq.roles.member.tables.rows import ended_job, queue_rows, table_rows
 from rollq.wire.models import JobResult, OutputFile, encode_model, job_request
 from tests.unit.grid.kit import Grid, job_id, submit, worker_id
+from tests.unit.grid.staged import Staged, group, part
 
 A = BlobRef(b"a" * 32, 70)
 B = BlobRef(b"b" * 32, 8)
@@ -204,6 +206,31 @@ def test_a_job_is_called_by_its_key_in_every_table() -> None:
         assert rows(grid, table)[text("x")].job_key == "row-7"
     grid.submit("bare")
     assert rows(grid, "jobs")[text("bare")].job_key is None
+
+
+def test_jobs_of_a_batch_that_was_accepted_are_there_before_they_are_in_their_queues() -> None:
+    grid = Staged()
+    grid.submit("known")
+    later = group("c", queue="new", options=JobOptions(delay_ms=9, priority=4))
+    messages = (group("a", "b", keys=join_keys(["", "k"]), blobs=((A,), ())), later)
+    grid.stage("p", *messages)
+    assert set(rows(grid, "jobs")) == {text("known")}
+    grid.commit(part("p", messages))
+    before = rows(grid, "jobs")
+    assert set(before) == {text(name) for name in ("known", "a", "b", "c")}
+    assert (before[text("a")].state, before[text("a")].blob_bytes) == ("queued", 70)
+    assert (before[text("b")].job_key, before[text("a")].job_key) == ("k", None)
+    assert (before[text("c")].state, before[text("c")].delay_ms) == ("delayed", 9)
+    queues = {row.queue: row for row in queue_rows(grid.state)}
+    assert (queues["q"].queued, queues["new"].delayed, queues["new"].paused) == (3, 1, False)
+    grid.unpack()
+    after = rows(grid, "jobs")
+    assert set(after) == set(before)
+    for name in ("a", "b", "c"):
+        assert msgspec.structs.replace(after[text(name)], stamp=0) == msgspec.structs.replace(
+            before[text(name)], stamp=0
+        )
+    assert {row.queue: row for row in queue_rows(grid.state)} == queues
 
 
 def test_workers_and_what_they_hold() -> None:

@@ -6,23 +6,31 @@ loop. `ended_job` is cheap, and for the loop too.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from itertools import repeat
 from typing import Final
 
 from rollq.base.ids import guid_to_text
+from rollq.base.jobs import DEFAULT_OPTIONS
+from rollq.base.staged import StagedGroup, ids_of, keys_of
+from rollq.grid.chunks import groups_of
 from rollq.grid.commands import Cause
 from rollq.grid.refs import blob_bytes
 from rollq.grid.state import (
     CANCELLED,
     DEAD,
+    DELAYED,
     DONE,
     QUEUED,
     AttemptOutcome,
+    CommittedBatch,
     EndRecord,
     GridState,
     JobRecord,
     JobState,
+    QueueRecord,
 )
 from rollq.history.tables import (
     ArrayRow,
@@ -58,7 +66,46 @@ def table_rows(state: GridState, table: str) -> Iterator[TableRow]:
 
 
 def job_rows(state: GridState) -> Iterator[JobRow]:
-    """One for each job, in the order in which they were accepted."""
+    """One for each job: those that are records, then those that are on their way."""
+    yield from _record_rows(state)
+    for batch, group in _batched_groups(state):
+        options = group.options or DEFAULT_OPTIONS
+        word = STATE_WORDS[DELAYED if options.delay_ms else QUEUED]
+        columns = zip(
+            ids_of(group.job_ids),
+            group.sizes,
+            keys_of(group),
+            group.blobs or repeat(()),
+            strict=False,
+        )
+        for job_id, size, key, blobs in columns:
+            if job_id not in batch.known:
+                yield JobRow(
+                    guid_to_text(job_id),
+                    key or None,
+                    batch.client.client_id,
+                    group.queue,
+                    group.exec_name,
+                    None,
+                    word,
+                    batch.stamp_ms,
+                    options.priority,
+                    delay_ms=options.delay_ms,
+                    body_bytes=size,
+                    blob_bytes=blob_bytes(blobs),
+                )
+
+
+def _batched_groups(state: GridState) -> Iterator[tuple[CommittedBatch, StagedGroup]]:
+    """Jobs that were accepted with a batch and are on their way into their queues."""
+    for batch in state.committed.values():
+        for chunk in batch.chunks:
+            if not chunk.redrives:
+                for group in groups_of(state, chunk):
+                    yield batch, group
+
+
+def _record_rows(state: GridState) -> Iterator[JobRow]:
     size = state.bodies.size
     for record in state.jobs.values():
         job_id, key, client_id, queue, exec_name, array_id = _identity(record)
@@ -231,11 +278,19 @@ def worker_rows(state: GridState) -> Iterator[WorkerRow]:
 
 
 def queue_rows(state: GridState) -> Iterator[QueueRow]:
-    """One for each queue."""
-    for queue in state.queues.values():
+    """One for each queue, and for those that jobs on their way will make."""
+    coming: Counter[tuple[str, JobState]] = Counter()
+    for batch, group in _batched_groups(state):
+        is_delayed = group.options is not None and group.options.delay_ms > 0
+        new = sum(job_id not in batch.known for job_id in ids_of(group.job_ids))
+        coming[group.queue, DELAYED if is_delayed else QUEUED] += new
+    names = dict.fromkeys((*state.queues, *(name for name, _ in coming)))
+    for name in names:
+        queue = state.queues.get(name) or QueueRecord(name)
         counts = [*queue.counts, queue.failed, queue.tasks_waiting]
-        counts[QUEUED] += queue.tasks_waiting
-        yield QueueRow(queue.name, queue.paused, *counts)
+        counts[QUEUED] += queue.tasks_waiting + coming[name, QUEUED]
+        counts[DELAYED] += coming[name, DELAYED]
+        yield QueueRow(name, queue.paused, *counts)
 
 
 def array_rows(state: GridState) -> Iterator[ArrayRow]:
