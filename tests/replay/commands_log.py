@@ -93,7 +93,7 @@ def life(rng: random.Random, state: GridState) -> Iterator[list[c.Command]]:
             for one in workers
             if one not in state.workers or turn == 15
         ]
-        yield [*caches(turn), *submits(rng, turn)]
+        yield [*caches(turn), *submits(rng, turn), *readers(turn)]
         yield list(batches(rng, state, turn))
         yield [
             c.AssignJob(record.job_id, rng.choice(workers), 1 + turn // 15, record.attempt + 1, 90)
@@ -207,6 +207,16 @@ def caches(turn: int) -> Iterator[c.Command]:
         yield c.PutCache("mødel", (CacheEntry("a", blob(3)),), f"job.assign.q{turn % 4}", "olga")
     elif turn % 6 == 5:
         yield c.RemoveCache("data", "olga")
+
+
+def readers(turn: int) -> Iterator[c.Command]:
+    """Readers of the history that have names: heard of, and let go."""
+    if turn % 5 == 2:
+        yield c.HoldHistory(f"reader-{turn % 3}", 10 * turn, "olga")
+        yield c.HoldHistory("", 1)
+    elif turn % 9 == 8:
+        yield c.FreeHistory(f"reader-{turn % 4}", by="olga")
+        yield c.FreeHistory("reader-2", 1)
 
 
 def blob(number: int) -> BlobRef:

@@ -60,6 +60,7 @@ class ErrorCode(enum.IntEnum):
     HISTORY_GONE = 221  # it was kept as long as the bounds of the members say
     BATCH_INCOMPLETE = 222  # a part that was to be committed is not there as a whole
     EXPORT_GONE = 223  # tables that were written down, and removed since
+    UNKNOWN_READER = 224  # no reader has this name
     # 3xx: consensus and membership
     PROPOSAL_DROPPED = 300
     CONFIG_CHANGE_PENDING = 301

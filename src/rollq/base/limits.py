@@ -284,6 +284,9 @@ READER_CHUNK_BYTES: Final = 256 * 1024  # in one frame: what is copied at once b
 READER_PIECE_BYTES: Final = 2 * 1024 * 1024  # of lines in a piece, if one index has not more
 READER_INDEXES_MAX: Final = 2_048  # taken at once of what is not sealed: the loop waits meanwhile
 READER_CUTS_MAX: Final = 65_536  # told at once
+READERS_MAX: Final = 64  # that are known by name: each may hold all of the history back
+READER_NAME_BYTES_MAX: Final = 256
+READER_HOLD_MS_MAX: Final = 7 * 86_400_000  # one that is not heard of holds nothing back any more
 # Columnar twins of sealed history, made by a process that takes what nobody else wants.
 COLUMNS_BYTES_MIN: Final = 256 * 1024  # shorter segments are read as lines
 COLUMNS_PIECE_BYTES: Final = 4 * 1024 * 1024  # of lines in one batch: some 15,000 rows

@@ -25,6 +25,7 @@ EPILOG = """\b
 Examples:
   rollq history tail
   rollq history tail --follow --type dlq
+  rollq history readers
 """
 app = typer.Typer(
     name="history",
@@ -87,6 +88,45 @@ def tail(
         _tail_sealed(state, first, rows, shown)
         return
     run(_tail(servers, timeout, first, rows, shown, follow=follow))
+
+
+@app.command(
+    epilog="""\b
+Examples:
+  rollq history readers
+  rollq history readers --free nightly-report
+"""
+)
+def readers(
+    free: Annotated[
+        str, typer.Option(metavar="NAME", help="Keep nothing for this reader any more.")
+    ] = "",
+    servers: Servers = DEFAULT_SERVERS,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    as_json: Json = False,
+) -> None:
+    """Show for whom history is kept: readers that have a name, and how far each has read.
+
+    What a reader has not read is not let go, whatever bounds members have for history. One that is
+    not heard of for seven days holds nothing back any more.
+    """
+    from rollq.cli.documents import when
+    from rollq.cli.output import write_answer, write_json, write_table
+    from rollq.roles.reader.reader import Reader
+
+    with Reader(servers, timeout_s=timeout) as reader:
+        if free:
+            reader.free(free)
+            document = {"name": free, "freed": True}
+            write_answer(document, f"nothing is kept for {free} any more", as_json=as_json)
+            return
+        found = reader.holders()
+    if as_json:
+        for one in found:
+            write_json({"name": one.name, "index": one.index, "ts": one.stamp_ms})
+    else:
+        rows = [(one.name, one.index, when(one.stamp_ms)) for one in found]
+        write_table(("name", "from index", "last heard of"), rows)
 
 
 class _Shown:

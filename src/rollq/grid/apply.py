@@ -27,6 +27,7 @@ from rollq.grid.jobs import (
     release_jobs,
 )
 from rollq.grid.queues import pause_queue, resume_queue, set_settings
+from rollq.grid.readers import free_history, hold_history
 from rollq.grid.staging import commit_batch, drop_batches, stage_jobs
 from rollq.grid.state import HASH_BYTES, GridState
 from rollq.grid.submits import submit_bulk, submit_job
@@ -63,6 +64,8 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.CommitBatch: commit_batch,
     commands.DropBatches: drop_batches,
     commands.UnpackBatch: unpack_batch,
+    commands.HoldHistory: hold_history,
+    commands.FreeHistory: free_history,
 }
 
 

@@ -327,6 +327,23 @@ class UnpackBatch(Stored, frozen=True, gc=False, tag=27):
     position: int
 
 
+class HoldHistory(Stored, frozen=True, gc=False, tag=28):
+    """A reader that is known by name has read the history before this index: what is from there on
+    is kept until it says otherwise, or says nothing for too long."""
+
+    name: str
+    index: int
+    by: str = ""
+
+
+class FreeHistory(Stored, frozen=True, gc=False, tag=29):
+    """Nothing is kept for this reader any more; with `stamp_ms`, if it was not heard of since."""
+
+    name: str
+    stamp_ms: int = 0
+    by: str = ""
+
+
 Command: TypeAlias = (
     SubmitJob
     | SubmitBulk
@@ -355,6 +372,8 @@ Command: TypeAlias = (
     | CommitBatch
     | DropBatches
     | UnpackBatch
+    | HoldHistory
+    | FreeHistory
 )
 
 

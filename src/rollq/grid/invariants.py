@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 from rollq.base.errors import DiskError
 from rollq.base.ids import JobId, task_id, task_number
 from rollq.base.jobs import BlobRef
+from rollq.base.limits import READERS_MAX
 from rollq.base.staged import chunk_crc, ids_of
 from rollq.grid.arrays import is_taken
 from rollq.grid.chunks import bytes_of, groups_of
@@ -275,6 +276,15 @@ def what_is_staged_is_counted(state: GridState) -> Iterator[str]:
             yield "a chunk has another check sum than its jobs"
 
 
+def readers_are_few_and_bounded(state: GridState) -> Iterator[str]:
+    """Not more than may be, each with a place in the log."""
+    if len(state.readers) > READERS_MAX:
+        yield f"{len(state.readers)} readers"
+    for name, reader in state.readers.items():
+        if not name or reader.index < 1:
+            yield f"reader {name!r} at {reader.index}"
+
+
 def derived_fields_follow(state: GridState) -> Iterator[str]:
     """Counts, shelves and what is held are what the persisted fields say, in the same order."""
     data = encode_snapshot(state)
@@ -334,5 +344,6 @@ LAWS: Final[tuple[Law, ...]] = (
     only_runnable_jobs_need_files,
     accepted_jobs_are_reserved,
     what_is_staged_is_counted,
+    readers_are_few_and_bounded,
     derived_fields_follow,
 )

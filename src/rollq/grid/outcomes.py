@@ -29,6 +29,7 @@ QUEUES_FULL: Final = Refused(ErrorCode.GRID_FULL, "too many queues")
 CLIENTS_FULL: Final = Refused(ErrorCode.GRID_FULL, "too many clients with jobs")
 CACHES_FULL: Final = Refused(ErrorCode.GRID_FULL, "too many caches")
 WORKERS_FULL: Final = Refused(ErrorCode.GRID_FULL, "too many workers")
+READERS_FULL: Final = Refused(ErrorCode.GRID_FULL, "too many named readers")
 BATCHES_FULL: Final = Refused(ErrorCode.GRID_FULL, "too much is staged")
 BEING_UNPACKED: Final = Refused(
     ErrorCode.OVERLOADED, "the job was accepted with a batch, and is on its way into its queue"

@@ -105,6 +105,7 @@ def snapshot_pieces(state: GridState) -> tuple[int, Iterator[bytes]]:
         ],
         staged_rows(state),
         committed_rows(state),
+        list(state.readers.items()),
     )
     data = _encoder.encode(head)
     tokens = [record.body for crowd in crowds for record in crowd]
@@ -213,6 +214,7 @@ def _tables(head: Head, state: GridState) -> GridState:
         state.caches[cache.cache_id] = CacheRecord(
             cache.cache_id, cache.entries, cache.targets, cache.stamp_ms, cache.removed
         )
+    state.readers.update(head.readers)
     for row in head.arrays:
         state.arrays[row.array_id[:PREFIX_BYTES]] = _array(state, row)
     return state

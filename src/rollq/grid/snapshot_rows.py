@@ -18,6 +18,7 @@ from rollq.grid.state import (
     EndRecord,
     JobRecord,
     PastRecord,
+    ReaderRecord,
 )
 
 ARRAY_BODY = -1  # in place of a size: the job has the body of its array
@@ -176,6 +177,8 @@ class Head(msgspec.Struct, array_like=True):
     caches: list[CacheRow] = msgspec.field(default_factory=list)  # version 3; by cache_id
     staged: list[StagedRow] = msgspec.field(default_factory=list)  # version 4; oldest first
     committed: list[CommittedRow] = msgspec.field(default_factory=list)  # oldest first
+    # version 4; by name, the one that was heard of longest ago first
+    readers: list[tuple[str, ReaderRecord]] = msgspec.field(default_factory=list)
 
 
 def job_row(record: JobRecord, body_bytes: int) -> JobRow:

@@ -264,6 +264,13 @@ class CacheRecord(msgspec.Struct, eq=False):
     user_count: int = 0  # jobs and arrays that need it
 
 
+class ReaderRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A reader of the history that is known by name."""
+
+    index: int  # the first that it has not read
+    stamp_ms: int  # when it was heard of last
+
+
 class GridState:
     """Everything. Built empty, changed by `apply_entry` alone, restored by `decode_snapshot`."""
 
@@ -286,6 +293,7 @@ class GridState:
         "log_hash",
         "options_seen",
         "queues",
+        "readers",
         "reserved",
         "settings",
         "staged",
@@ -311,6 +319,8 @@ class GridState:
         # by client and key: the one that was added to longest ago first
         self.staged: OrderedDict[tuple[ClientId, str], StagedBatch] = OrderedDict()
         self.committed: dict[tuple[ClientId, str], CommittedBatch] = {}  # in the order of commits
+        # by name: the one that was heard of longest ago first
+        self.readers: OrderedDict[str, ReaderRecord] = OrderedDict()
         # derived
         self.staged_bytes: int = 0  # of `staged` and `committed`
         self.staged_count: int = 0  # jobs in them

@@ -96,8 +96,8 @@ class Confirm(msgspec.Struct, array_like=True, frozen=True, tag=36):
 
 class Query(msgspec.Struct, array_like=True, frozen=True, tag=37):
     """How is it? `what` names a view (job, jobs, array, queue, queues, client, clients, worker,
-    workers, dead, counts, caches, cache, holders, explain, settings, cluster, history), `key`
-    whose."""
+    workers, dead, counts, caches, cache, holders, explain, readers, settings, cluster, history),
+    `key` whose."""
 
     request_id: MessageId
     what: str
@@ -109,7 +109,7 @@ class Admin(msgspec.Struct, array_like=True, frozen=True, tag=39):
     """Please change the grid: `action` with its arguments as a msgpack map."""
 
     request_id: MessageId
-    action: str  # pause resume redrive purge settings put_cache remove_cache, or membership
+    action: str  # pause resume redrive purge settings …, or membership; see `member.admin`
     arguments: bytes = b""
 
 

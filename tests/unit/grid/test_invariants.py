@@ -17,6 +17,7 @@ from rollq.grid.state import (
     ClientRecord,
     PastRecord,
     QueueRecord,
+    ReaderRecord,
 )
 from tests.unit.grid.kit import Grid, job_id, worker_id
 
@@ -225,6 +226,10 @@ def change_chunk(grid: Grid) -> None:
     chunks[0] = msgspec.structs.replace(chunks[0], crc=1, job_ids=job_id("two"))
 
 
+def lose_place_of_reader(grid: Grid) -> None:
+    grid.state.readers["nightly"] = ReaderRecord(0, 0)
+
+
 BREACHES: dict[Callable[[Grid], None], str] = {
     reserve_nothing: "accepted_jobs_are_reserved",
     misname_batch: "accepted_jobs_are_reserved",
@@ -232,6 +237,7 @@ BREACHES: dict[Callable[[Grid], None], str] = {
     bury_what_is_reserved: "accepted_jobs_are_reserved",
     miscount_staged: "what_is_staged_is_counted",
     change_chunk: "what_is_staged_is_counted",
+    lose_place_of_reader: "readers_are_few_and_bounded",
     swap_client: "owners_are_in_the_tables",
     drop_queue: "owners_are_in_the_tables",
     drop_array: "owners_are_in_the_tables",

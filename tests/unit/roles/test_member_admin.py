@@ -9,7 +9,9 @@ import pytest
 
 from rollq.base.errors import ErrorCode
 from rollq.base.jobs import JobOptions
+from rollq.base.limits import READER_HOLD_MS_MAX
 from rollq.grid.commands import Settings
+from rollq.grid.readers import held_from
 from rollq.grid.state import DEAD, QUEUED
 from rollq.roles.member.driver import Driver
 from rollq.testing.disk import VirtualDisk
@@ -78,6 +80,25 @@ def test_dead_jobs_are_redriven_and_purged() -> None:
     assert jobs[job(1)].state is QUEUED
     assert wire.Accepted(REQUEST) in group.say(CLIENT, admin("purge", job_ids=[job(2)]))
     assert job(2) not in jobs
+
+
+def test_history_is_kept_for_a_reader_until_it_is_freed_or_silent_for_too_long() -> None:
+    group = one_member()
+    driver = group.members["a"]
+    assert group.say(CLIENT, admin("hold_history", name="nightly", index=3)) == [
+        wire.Accepted(REQUEST)
+    ]
+    assert held_from(driver.state) == 3
+    (answer,) = group.say(CLIENT, wire.Query(REQUEST, "readers"))
+    assert isinstance(answer, wire.Answer)
+    [[name, index, _]] = msgspec.msgpack.decode(answer.value)
+    assert (name, index) == ("nightly", 3)
+    assert group.say(CLIENT, admin("free_history", name="nightly")) == [wire.Accepted(REQUEST)]
+    assert held_from(driver.state) is None
+    group.say(CLIENT, admin("hold_history", name="nightly", index=3))
+    group.clock.ms += READER_HOLD_MS_MAX
+    group.run()
+    assert held_from(driver.state) is None
 
 
 def test_settings_are_replaced() -> None:

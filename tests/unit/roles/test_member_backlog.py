@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from rollq.base.errors import DiskError
 from rollq.history.retention import Retention
-from rollq.history.segments import Segments
 from rollq.raft.node import RaftOptions
 from rollq.raft.types import InstallSnapshot
 from rollq.roles.member import driver as driver_module
@@ -110,13 +110,15 @@ def test_a_member_that_is_never_idle_keeps_its_history_short(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(driver_module, "SCRUB_EVERY_TICKS", 20)
-    swept: list[Segments] = []
+    swept: list[int | None] = []
     monkeypatch.setattr(
-        Retention, "sweep", lambda self, segments, wall_ms, hold_from: swept.extend([segments])
+        Retention, "sweep", lambda self, segments, wall_ms, hold_from: swept.extend([hold_from])
     )
     group = Group(retention=Retention(bytes_max=1_000))
     driver = group.elect()
     group.client(CLIENT)
+    hold = msgspec.msgpack.encode({"name": "nightly", "index": 7})
+    group.say(CLIENT, wire.Admin(b"r" * 16, "hold_history", hold))
     for number in range(1, 100):
         group.tell(CLIENT, submit(number))
         driver.tick()
@@ -127,6 +129,7 @@ def test_a_member_that_is_never_idle_keeps_its_history_short(
         work.run()
         driver.finish(work)
     assert len(swept) >= 2
+    assert set(swept) == {7}  # what a reader wants next is not let go
 
 
 def test_a_member_that_replayed_its_log_knows_what_can_be_assigned() -> None:

@@ -57,6 +57,19 @@ class RemoveCacheArguments(msgspec.Struct):
     cache_id: str
 
 
+class HoldArguments(msgspec.Struct):
+    """hold_history"""
+
+    name: str
+    index: int
+
+
+class FreeArguments(msgspec.Struct):
+    """free_history"""
+
+    name: str
+
+
 class MemberArguments(msgspec.Struct):
     """add_member, remove_member, transfer"""
 
@@ -65,7 +78,8 @@ class MemberArguments(msgspec.Struct):
 
 
 ACTIONS = (
-    "pause resume redrive purge settings put_cache remove_cache add_member remove_member transfer"
+    "pause resume redrive purge settings put_cache remove_cache hold_history free_history "
+    "add_member remove_member transfer"
 )
 
 
@@ -85,6 +99,11 @@ def command_for(action: str, arguments: bytes, by: str) -> commands.Command:
         return _put_cache(_decode(arguments, PutCacheArguments), by)
     if action == "remove_cache":
         return commands.RemoveCache(_decode(arguments, RemoveCacheArguments).cache_id, by)
+    if action == "hold_history":
+        hold = _decode(arguments, HoldArguments)
+        return commands.HoldHistory(hold.name, hold.index, by)
+    if action == "free_history":
+        return commands.FreeHistory(_decode(arguments, FreeArguments).name, 0, by)
     raise RemoteError(
         ErrorCode.BAD_PAYLOAD,
         f"no action named {action[:64]!r}",

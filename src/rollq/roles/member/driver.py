@@ -24,6 +24,7 @@ from functools import partial
 from rollq.base.errors import DiskError, RemoteError, StateError
 from rollq.base.stamp import Clock, Jitter
 from rollq.grid.command_codec import encode_batch
+from rollq.grid.readers import held_from
 from rollq.grid.state import GridState
 from rollq.raft.ready import Ready
 from rollq.raft.types import Entry, RaftMessage, Role
@@ -290,9 +291,8 @@ class Driver:
             work.scrub = work.ready is None
             self._scrub_at = self._ticks + SCRUB_EVERY_TICKS
             if self._setup.retention.is_bounded:
-                work.sweep = partial(
-                    self._setup.retention.sweep, wall_ms=self._clock.wall_ms(), hold_from=None
-                )
+                sweep, held = self._setup.retention.sweep, held_from(self.state)
+                work.sweep = partial(sweep, wall_ms=self._clock.wall_ms(), hold_from=held)
         if work.ready is not None:
             self._idle_ticks = 0
         return work if work.is_due else None

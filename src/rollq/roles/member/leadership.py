@@ -31,6 +31,7 @@ from rollq.grid.effects import (
     SendResult,
 )
 from rollq.grid.outbox import is_still_to_come, owed_to_client
+from rollq.grid.readers import silent_readers
 from rollq.grid.refs import caches_of
 from rollq.grid.state import GridState
 from rollq.grid.views import worker_called
@@ -125,7 +126,9 @@ class Leadership:
             self._send_pages()
         self.relay.expire(now_ms)
         self.caches.due()
-        self.proposals.add_own(self.staging.due(self.state, now_ms, self.clock.wall_ms()))
+        wall_ms = self.clock.wall_ms()
+        self.proposals.add_own(self.staging.due(self.state, now_ms, wall_ms))
+        self.proposals.add_own(silent_readers(self.state, wall_ms))
         self.proposals.add_own(self.dispatcher.decide(TURN_COMMANDS_MAX))
 
     # --- after every applied entry

@@ -19,7 +19,7 @@ from rollq.net.dialer import split_address
 from rollq.wire.compact import Message
 from rollq.wire.connection import Connection
 from rollq.wire.handshake import Side
-from rollq.wire.messages import Error, Welcome
+from rollq.wire.messages import Error, NotLeader, Welcome
 
 M = TypeVar("M")
 
@@ -95,6 +95,10 @@ class Channel:
             return message
         if isinstance(message, Error):
             raise refusal(message)
+        if isinstance(message, NotLeader):
+            raise StateError(
+                ErrorCode.NOT_LEADER, f"not the leader; {message.leader or 'nobody'} is"
+            )
         raise RemoteError(
             ErrorCode.UNKNOWN_MESSAGE, f"{type(message).__name__} where {kind.__name__} was due"
         )

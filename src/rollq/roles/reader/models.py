@@ -20,6 +20,14 @@ class Span(msgspec.Struct, frozen=True):
     applied: int
 
 
+class Holder(msgspec.Struct, frozen=True, array_like=True):
+    """A reader that is known by name: history is kept for it from `index` on."""
+
+    name: str
+    index: int
+    stamp_ms: int  # when it was heard of last
+
+
 class Piece(msgspec.Struct, frozen=True):
     """The history of some log indexes, all of each of them, in one of three forms."""
 

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Self, TypeVar
 
+import msgspec
+
 from rollq.base.errors import (
     DeadlineError,
     DialError,
@@ -18,7 +20,8 @@ from rollq.base.ids import JobId
 from rollq.base.limits import READER_AGAIN_MS
 from rollq.history.tables import ResultRow
 from rollq.roles.reader.channel import Channel
-from rollq.roles.reader.models import Piece, Span
+from rollq.roles.reader.leader import change, look
+from rollq.roles.reader.models import Holder, Piece, Span
 from rollq.roles.reader.pieces import hear_piece
 from rollq.roles.reader.tables import (
     TableHandle,
@@ -194,6 +197,29 @@ class Reader:
         """
         return self.ask(lambda channel: ask_results(channel, job_ids, index_min))
 
+    def hold(self, name: str, index: int) -> None:
+        """Have history kept from `index` on, the first that was not read, for a reader of this
+        name; to be said again at least once a week. It goes to the leader.
+
+        Raises:
+            StateError: GRID_FULL if there are too many names; BAD_OPTIONS.
+            DialError: no leader answers.
+        """
+        change(self._addresses, self._timeout_s, "hold_history", {"name": name, "index": index})
+
+    def free(self, name: str) -> None:
+        """Have nothing kept for this name any more.
+
+        Raises:
+            StateError: UNKNOWN_READER.
+            DialError: no leader answers.
+        """
+        change(self._addresses, self._timeout_s, "free_history", {"name": name})
+
+    def holders(self) -> list[Holder]:
+        """For whom history is kept, by name."""
+        return _decode_holders(look(self._addresses, self._timeout_s, "readers"))
+
     def ask(self, question: Callable[[Channel], T]) -> T:
         """Have a question answered by a member; by another if one cannot. It is asked again after
         a failure, so it must not change anything."""
@@ -301,3 +327,6 @@ def _stream(channel: Channel, first: int, last: int, forms: tuple[str, ...]) -> 
         piece = hear_piece(channel)
         first = piece.last + 1
         yield piece
+
+
+_decode_holders = msgspec.msgpack.Decoder(list[Holder]).decode

@@ -49,6 +49,7 @@ class Group:
 
     def hold(self, name: str, index: int) -> None:
         """Told to the leader."""
+        self._reader.hold(name, index)
 
 
 def along(

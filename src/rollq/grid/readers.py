@@ -1,0 +1,71 @@
+"""Handlers for readers that are known by name: history is kept until they have read it.
+
+Retention is each member's own; what no member may let go is agreed on. One that is not heard of for
+READER_HOLD_MS_MAX is let go by the leader, so that nobody fills the disks by forgetting a name.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from rollq.base.errors import ErrorCode
+from rollq.base.limits import READER_HOLD_MS_MAX, READER_NAME_BYTES_MAX, READERS_MAX
+from rollq.grid.admission import is_long, refused_bounds
+from rollq.grid.commands import Command, FreeHistory, HoldHistory
+from rollq.grid.effects import Applied, Outcome, Refused
+from rollq.grid.outcomes import DONE_ONE, KNOWN_OPEN, READERS_FULL
+from rollq.grid.state import GridState, ReaderRecord
+
+
+class ReaderView(msgspec.Struct, frozen=True, array_like=True):
+    """One reader: from which index on history is kept for it, and when it was heard of last."""
+
+    name: str
+    index: int
+    stamp_ms: int
+
+
+def hold_history(state: GridState, command: HoldHistory, out: Applied) -> Outcome:
+    """Keep history for a reader from an index on; it may be before what it said last."""
+    if not command.name or is_long(command.name, READER_NAME_BYTES_MAX):
+        return refused_bounds("the name of a reader is empty or too long")
+    if command.index < 1:
+        return refused_bounds("the log begins with index 1")
+    if command.name not in state.readers and len(state.readers) >= READERS_MAX:
+        return READERS_FULL
+    state.readers[command.name] = ReaderRecord(command.index, out.stamp_ms)
+    state.readers.move_to_end(command.name)
+    return DONE_ONE
+
+
+def free_history(state: GridState, command: FreeHistory, out: Applied) -> Outcome:
+    """Keep nothing for a reader any more."""
+    reader = state.readers.get(command.name)
+    if reader is None:
+        return Refused(ErrorCode.UNKNOWN_READER, f"no reader {command.name[:64]!r}")
+    if command.stamp_ms and reader.stamp_ms != command.stamp_ms:
+        return KNOWN_OPEN  # it was heard of since
+    del state.readers[command.name]
+    return DONE_ONE
+
+
+def held_from(state: GridState) -> int | None:
+    """The lowest index that a reader has not read; None: there is no reader."""
+    return min((reader.index for reader in state.readers.values()), default=None)
+
+
+def silent_readers(state: GridState, wall_ms: int) -> list[Command]:
+    """What the leader asks for: the end of a reader that was not heard of for too long."""
+    for name, reader in state.readers.items():
+        if wall_ms - reader.stamp_ms < READER_HOLD_MS_MAX:
+            break
+        return [FreeHistory(name, reader.stamp_ms, "expired")]
+    return []
+
+
+def reader_views(state: GridState) -> list[ReaderView]:
+    """All readers, by name."""
+    return [
+        ReaderView(name, reader.index, reader.stamp_ms)
+        for name, reader in sorted(state.readers.items())
+    ]

@@ -1,0 +1,59 @@
+"""What a reader asks of the leader: to keep history for it, and who else does.
+
+Said as a client says it: any member tells who leads.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Final, TypeVar
+
+import msgspec
+
+from rollq.base.errors import DialError, ErrorCode, RollqError, StateError
+from rollq.base.limits import READER_AGAIN_MS
+from rollq.roles.reader.channel import Channel
+from rollq.wire.compact import Message
+from rollq.wire.handshake import ACCEPTED, COMPACT
+from rollq.wire.messages import Accepted, Admin, Answer, HelloClient, Query
+
+M = TypeVar("M")
+
+CLIENT_ID: Final = "reader"
+
+
+def change(addresses: Sequence[str], timeout_s: float, action: str, arguments: object) -> None:
+    """Have the leader change something; it may be asked twice, so it must be idempotent."""
+    request = Admin(bytes(15) + b"\x01", action, msgspec.msgpack.encode(arguments))
+    _ask(addresses, timeout_s, request, Accepted)
+
+
+def look(addresses: Sequence[str], timeout_s: float, what: str) -> bytes:
+    """A view of the leader's, as msgpack."""
+    return _ask(addresses, timeout_s, Query(bytes(15) + b"\x01", what), Answer).value
+
+
+def _ask(addresses: Sequence[str], timeout_s: float, request: Message, kind: type[M]) -> M:
+    """Ask one member after the other until the leader has answered."""
+    deadline = time.monotonic() + timeout_s
+    hello = HelloClient(CLIENT_ID, 0, (COMPACT, ACCEPTED))
+    reasons: dict[str, str] = {}
+    while True:
+        for address in addresses:
+            try:
+                with Channel(address, hello, timeout_s) as channel:
+                    channel.say(request)
+                    return channel.hear(kind)
+            except RollqError as error:
+                if isinstance(error, StateError) and not error.retryable:
+                    raise
+                reasons[address] = str(error)
+        if time.monotonic() >= deadline:
+            said = "; ".join(f"{address}: {reason}" for address, reason in reasons.items())
+            raise DialError(
+                ErrorCode.UNREACHABLE,
+                f"no leader answers ({said})",
+                "check the addresses, and that a majority of the members runs",
+            )
+        time.sleep(READER_AGAIN_MS / 1000)
