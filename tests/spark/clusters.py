@@ -20,6 +20,7 @@ from rollq.spark.java import find_java, make_home
 from tests.integration.small_grid import free_ports
 
 KINDS = ("local", "standalone", "connect")
+LOCAL = "local[2,4]"  # a task that fails is tried again, as on a cluster
 ROOT = Path(__file__).parents[2]
 START_S_MAX = 90.0
 SMALL = {
@@ -36,7 +37,7 @@ def running(kind: str, folder: Path) -> Iterator[SparkSession]:
     os.environ["SPARK_LOCAL_DIRS"] = str(folder / "local")
     conf = SMALL | {"spark.sql.warehouse.dir": str(folder / "warehouse")}
     with ExitStack() as stack:
-        master = "local[2]"
+        master = LOCAL
         if kind == "standalone":
             master = stack.enter_context(_standalone(folder))
             conf["spark.executor.memory"] = "1g"
@@ -85,7 +86,7 @@ def _connect(folder: Path, conf: dict[str, str]) -> Iterator[str]:
     with _program(
         folder / "connect.log",
         *("spark-submit", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer"),
-        *("--master", "local[2]", *given, "spark-internal"),
+        *("--master", LOCAL, *given, "spark-internal"),
         port=port,
     ):
         yield f"sc://127.0.0.1:{port}"

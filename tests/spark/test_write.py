@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from rollq.roles.reader.reader import Reader
-from tests.integration.procs import MemberProcess, until
+from tests.integration.procs import MemberProcess
+from tests.spark.written import accepted, events, keys
 
 
 @pytest.fixture(scope="module")
@@ -38,37 +36,13 @@ def write(table: DataFrame, member: MemberProcess, **options: str) -> None:
     table.write.format("rollq").options(**chosen).mode("append").save()
 
 
-def events(member: MemberProcess) -> list[dict[str, Any]]:
-    """All that happened."""
-    with Reader(member.address) as reader:
-        pieces = list(reader.pieces(1, reader.span(fresh=True).applied))
-    return [json.loads(line) for piece in pieces for line in piece.lines().splitlines()]
-
-
-def accepted(member: MemberProcess, prefix: str, count: int) -> list[str]:
-    """The keys of jobs that were accepted, once they are so many."""
-
-    def found() -> list[str]:
-        keys = [
-            str(event.get("jobKey", ""))
-            for event in events(member)
-            if event["type"] in ("enqueue", "delay")
-        ]
-        return [key for key in keys if key.startswith(f"{prefix}-")]
-
-    until(lambda: len(found()) >= count)
-    return sorted(found())
-
-
-def keys(prefix: str, count: int) -> list[str]:
-    return sorted(f"{prefix}-{n}" for n in range(count))
-
-
 def test_every_row_is_a_job(spark: SparkSession, member: MemberProcess) -> None:
     table = jobs(spark, "plain", 3_000).withColumn("priority", f.lit(3))
     write(table, member, queue="spark", clientId="etl")
-    assert accepted(member, "plain", 3_000) == keys("plain", 3_000)
-    made = [event for event in events(member) if event.get("jobKey", "").startswith("plain-")]
+    assert accepted(member.address, "plain", 3_000) == keys("plain", 3_000)
+    made = [
+        event for event in events(member.address) if event.get("jobKey", "").startswith("plain-")
+    ]
     seen = {(each["queue"], each["execName"], each["priority"], each["clientId"]) for each in made}
     assert seen == {("spark", "calc", 3, "etl")}
     assert len({each["jobId"] for each in made}) == 3_000
@@ -77,15 +51,17 @@ def test_every_row_is_a_job(spark: SparkSession, member: MemberProcess) -> None:
 def test_a_batch_is_one_entry_and_comes_once(spark: SparkSession, member: MemberProcess) -> None:
     for _ in range(2):
         write(jobs(spark, "once", 100), member, batchKey="load-7")
-    assert accepted(member, "once", 100) == keys("once", 100)
-    commits = [each for each in events(member) if each["type"] == "batch_commit"]
+    assert accepted(member.address, "once", 100) == keys("once", 100)
+    commits = [each for each in events(member.address) if each["type"] == "batch_commit"]
     assert [each["count"] for each in commits].count(100) == 1
 
 
 def test_no_rows_are_no_batch(spark: SparkSession, member: MemberProcess) -> None:
-    before = len(events(member))
+    before = len(events(member.address))
     write(jobs(spark, "none", 10).limit(0), member)
-    assert [each for each in events(member)[before:] if each["type"].startswith("batch")] == []
+    assert [
+        each for each in events(member.address)[before:] if each["type"].startswith("batch")
+    ] == []
 
 
 def test_a_bad_row_submits_nothing(spark: SparkSession, member: MemberProcess) -> None:
@@ -95,7 +71,9 @@ def test_a_bad_row_submits_nothing(spark: SparkSession, member: MemberProcess) -
     with pytest.raises(PySparkException) as caught:
         write(table, member)
     assert "row 201 of partition 2: column priority is 12; use 0 to 9" in str(caught.value)
-    assert not [each for each in events(member) if each.get("jobKey", "").startswith("bad-")]
+    assert not [
+        each for each in events(member.address) if each.get("jobKey", "").startswith("bad-")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -141,10 +119,10 @@ def test_a_stream_writes_each_batch_once(
         rows.write.mode("append").json(str(tmp_path / "in"))
         run("checkpoint")
         run("checkpoint")
-    assert accepted(member, "stream", 100) == keys("stream", 100)
+    assert accepted(member.address, "stream", 100) == keys("stream", 100)
     # Spark forgot that it had committed, as after a crash right then: the batch comes again.
     commit = max((tmp_path / "checkpoint" / "commits").glob("[0-9]*"))
     commit.unlink()
     commit.with_name(f".{commit.name}.crc").unlink(missing_ok=True)
     run("checkpoint")
-    assert accepted(member, "stream", 100) == keys("stream", 100)
+    assert accepted(member.address, "stream", 100) == keys("stream", 100)
