@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import msgspec
 import pyarrow as pa
 import pytest
@@ -47,3 +50,11 @@ def test_bytes_lists_and_outputs() -> None:
     assert bare["outputs"] == []
     dead = table_of("dlq", DeadRow(args=("a", "")), DeadRow(), columns=("args", "_index"))
     assert dead.to_pylist() == [{"args": ["a", ""], "_index": 77}, {"args": None, "_index": 77}]
+
+
+@pytest.mark.parametrize("name", list(TABLES))
+def test_the_page_names_every_column(name: str) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "tables.md").read_text(encoding="utf-8")
+    section = page.split(f"\n## {name}\n")[1].split("\n## ")[0]
+    told = re.findall(r"^\| `(\w+)` \| ([^|]+) \|", section, re.MULTILINE)
+    assert told == [(column.name, column.type) for column in columns_of(name)[:-2]]
