@@ -26,6 +26,8 @@ START_S_MAX = 90.0
 SMALL = {
     "spark.driver.memory": "1g",
     "spark.sql.shuffle.partitions": "2",
+    # Tests are over before a better compiler has paid for itself.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
     "spark.default.parallelism": "2",
 }
 

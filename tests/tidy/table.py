@@ -34,8 +34,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "roles.router": ANY_ROLE,
     "roles.reader": ANY_ROLE,
     "spark": (
-        *("base", "subjects", "wire.models", "history", "roles.client", "roles.reader"),
-        *("tasks", "leash"),
+        *("base", "subjects", "wire.models", "grid.events", "history"),
+        *("roles.client", "roles.reader", "tasks", "leash"),
     ),
     "pyspark_rollq": ("spark",),  # the name that Spark looks for
     "web": ("base", "observe"),

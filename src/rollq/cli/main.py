@@ -27,6 +27,7 @@ from rollq.cli import (
     joblogs,
     jobs,
     leader,
+    pipeline,
     queue,
     settings,
     status,
@@ -106,7 +107,10 @@ for module in (
     *(client, clientx, demo3, demo, doctor),
 ):
     module.register(app)
-GROUPS = [group.app for group in (dlq, queue, cluster, settings, history, wal, blobs, cache)]
+GROUPS = [
+    group.app
+    for group in (dlq, queue, cluster, settings, history, wal, blobs, cache, pipeline)
+]
 for group in GROUPS:
     app.add_typer(group)
 for branch in (app, *GROUPS):

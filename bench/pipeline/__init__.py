@@ -1,0 +1,1 @@
+"""The pipeline under measurement: time, size, and what survives kills."""

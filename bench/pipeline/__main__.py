@@ -1,0 +1,147 @@
+"""How fast the pipeline is, beside DuckDB, and how little a second run costs.
+
+python -m bench.pipeline                     # 5,000,000 events
+python -m bench.pipeline --events 500000
+python -m bench.pipeline --kills 20          # instead: kill -9 at random points
+python -m bench.pipeline --plain 50000       # instead: against a plain recomputation
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from itertools import pairwise
+from pathlib import Path
+
+from bench.histories import make
+from bench.pipeline import duck
+from bench.pipeline.kills import kills
+from rollq.history.segments import range_of
+from rollq.spark import session
+from rollq.spark.pipeline.feed import Feed
+from rollq.spark.pipeline.manifest import Book, Manifest
+from rollq.spark.pipeline.run import Pipeline, Step
+from rollq.spark.pipeline.tables import paths
+
+DAY_MS = 86_400_000
+KILL_EVENTS = 20_000
+
+
+def main() -> int:
+    """Run what the arguments ask for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--events", type=int, default=5_000_000)
+    parser.add_argument("--kills", type=int, default=0)
+    parser.add_argument("--state", type=Path, help="a history that was made before")
+    parser.add_argument("--folder", type=Path, help="where to work; kept if it is given")
+    parser.add_argument("--master", default="local[2]")
+    given = parser.parse_args()
+    folder = given.folder or Path(tempfile.mkdtemp(prefix="rollq-pipeline-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        if given.kills:
+            return _report(kills(folder, given.kills, KILL_EVENTS))
+        _speed(folder, given.state, given.events, given.master)
+        return 0
+    finally:
+        if given.folder is None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _report(found: list[str]) -> int:
+    print("\n".join(found) or "no difference")
+    return 1 if found else 0
+
+
+def _speed(folder: Path, state: Path | None, events: int, master: str) -> None:
+    """The first run, the second over the last hundredth, and DuckDB on the same files."""
+    if state is None:
+        made = make(folder / "made", events)
+        print(f"made {made.events} events in {made.seconds:.0f} s")
+        state = folder / "made"
+    most, rest = _halves(state / "history")
+    source, tables = folder / "source", folder / "tables"
+    begun = time.perf_counter()
+    spark = session(master)
+    print(f"session: {time.perf_counter() - begun:.1f} s")
+    _link(most, source / "history")
+    first_s, first = _run(spark, source, tables, "first run")
+    duck_s = _duck(first, tables, folder / "duck")
+    _link(rest, source / "history")
+    second_s, second = _run(spark, source, tables, "second run")
+    new = second.events - first.events
+    print(f"first run: {first.events} events in {first_s:.1f} s")
+    print(
+        f"second run: {new} events ({100 * new / first.events:.2f} %) in {second_s:.1f} s, "
+        f"{100 * second_s / first_s:.1f} % of the first"
+    )
+    print(f"DuckDB, silver and gold from the same bronze files: {duck_s:.1f} s")
+    _sizes(tables, second)
+    spark.stop()
+
+
+def _run(spark: object, source: Path, tables: Path, name: str) -> tuple[float, Manifest]:
+    stages: list[tuple[str, float]] = []
+
+    def told(step: Step) -> None:
+        stages.append((step.stage, time.perf_counter()))
+
+    begun = time.perf_counter()
+    manifest = Pipeline(spark, Feed(path=str(source)), tables, told=told).run()  # type: ignore[arg-type]
+    took_s = time.perf_counter() - begun
+    moments = [("start", begun), *stages]
+    parts = [
+        f"{stage or 'commit'} {after - before:.1f}"
+        for (_, before), (stage, after) in pairwise(moments)
+    ]
+    print(
+        f"{name}: {took_s:.1f} s, until each stage began: {', '.join(parts)}; load "
+        f"{os.getloadavg()[0]:.1f}",
+        flush=True,
+    )
+    return took_s, manifest
+
+
+def _duck(manifest: Manifest, tables: Path, out: Path) -> float:
+    first_ms = min(mark.first_ms for mark in manifest.marks.values())
+    begun = time.perf_counter()
+    seconds = duck.run(paths(tables, "bronze_events"), out, first_ms // DAY_MS * DAY_MS)
+    took_s = time.perf_counter() - begun
+    print("DuckDB: " + json.dumps({name: round(each, 2) for name, each in seconds.items()}))
+    for name in ("gold_hourly", "gold_dead", "gold_depth", "gold_utilisation", "gold_execs"):
+        print(f"  {name}: {duck.unlike(paths(tables, name), out / f'{name}.parquet')} rows differ")
+    return took_s
+
+
+def _halves(history: Path) -> tuple[list[Path], list[Path]]:
+    """Segments, and the last of them that are about a hundredth."""
+    files = sorted(path for path in history.iterdir() if range_of(path.name) is not None)
+    total = sum(path.stat().st_size for path in files)
+    rest = 0
+    for place in range(len(files) - 1, 0, -1):
+        rest += files[place].stat().st_size
+        if rest * 100 >= total:
+            return files[:place], files[place:]
+    raise SystemExit("the history has too few segments")
+
+
+def _link(files: list[Path], folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in files:
+        (folder / path.name).symlink_to(path.absolute())
+
+
+def _sizes(tables: Path, manifest: Manifest) -> None:
+    for name, files in manifest.tables.items():
+        rows, size = sum(file.rows for file in files), sum(file.bytes for file in files)
+        print(f"  {name}: {rows} rows in {len(files)} files, {size / 1e6:.1f} MB")
+    print(f"  newest manifest: {Book(tables).expect().number}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,275 @@
+"""`rollq pipeline`: the history as tables, kept up to date by Spark."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rollq.base.errors import ErrorCode, LocalError
+from rollq.cli.options import (
+    DEFAULT_MASTER,
+    DEFAULT_SERVERS,
+    DEFAULT_TABLES,
+    Json,
+    Master,
+    Servers,
+    Tables,
+)
+
+if TYPE_CHECKING:
+    from rollq.cli.progress import Advance
+    from rollq.spark.pipeline.manifest import File, Manifest
+    from rollq.spark.pipeline.run import Step
+
+EPILOG = """\b
+Examples:
+  rollq pipeline run --once
+  rollq pipeline status
+  rollq pipeline files gold_hourly
+"""
+app = typer.Typer(
+    name="pipeline",
+    help="Turn the history into tables: events, jobs, attempts, figures by hour.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+@app.callback()
+def pipeline() -> None:
+    """Turn the history into tables: events, jobs, attempts, figures by hour."""
+
+
+@app.command(
+    epilog="""\b
+Examples:
+  rollq pipeline run --once
+  rollq pipeline run --every 10s --servers 10.0.0.1:5000,10.0.0.2:5000
+  rollq pipeline run --once --path ./state/5000 --tables ./tables
+  rollq pipeline run --once --path s3://bucket/history --master spark://host:7077
+"""
+)
+def run(
+    once: Annotated[
+        bool, typer.Option("--once", help="Take in what there is, and end; the default.")
+    ] = False,
+    every: Annotated[
+        str, typer.Option(metavar="TIME", help="Go on until Ctrl-C, looking this often: 10s.")
+    ] = "",
+    tables: Tables = DEFAULT_TABLES,
+    servers: Servers = DEFAULT_SERVERS,
+    path: Annotated[
+        str,
+        typer.Option(
+            metavar="DIR", help="Read a folder of history segments, or its URL, not members."
+        ),
+    ] = "",
+    group: Annotated[
+        str, typer.Option(metavar="NAME,…", help="Names of the groups, in order; for folders.")
+    ] = "",
+    batch: Annotated[
+        int, typer.Option(min=1, metavar="N", help="At most so many log indexes at once.")
+    ] = 5_000_000,
+    moved: Annotated[
+        bool, typer.Option("--moved", help="The same grid as before, at another place.")
+    ] = False,
+    skip_lost: Annotated[
+        bool, typer.Option("--skip-lost", help="Go on though history is gone that was not read.")
+    ] = False,
+    master: Master = DEFAULT_MASTER,
+    as_json: Json = False,
+) -> None:
+    """Bring the tables up to date.
+
+    Only what is new is read. It may be stopped or killed at any time: tables show whole batches
+    only, and the next run goes on behind the last. With --json: one object a batch.
+    """
+    from rollq.cli.service import interrupted_by_signals
+    from rollq.cli.spark import quiet_spark
+    from rollq.spark.pipeline.feed import Feed
+    from rollq.spark.pipeline.manifest import Book
+    from rollq.spark.pipeline.run import Pipeline
+
+    if once and every:
+        raise LocalError(ErrorCode.BAD_OPTIONS, "--once and --every", "choose one of them")
+    every_s = _seconds(every) if every else 0.0
+    feed = Feed(
+        servers="" if path else servers, path=path, group=group, fail_on_data_loss=not skip_lost
+    )
+    feed.ends()  # before Spark is started: nobody may answer
+    with Book(tables).writing():
+        pass  # nor may we be able to write
+    with (
+        _shown(as_json=as_json, goes_on=bool(every)) as shown,
+        interrupted_by_signals(),
+        quiet_spark(master) as spark,
+    ):
+        made = Pipeline(spark, feed, tables, most=batch, told=shown.tell, has_moved=moved)
+        shown.end(made.run(every_s))
+
+
+@app.command(
+    epilog="""\b
+Examples:
+  rollq pipeline status
+  rollq pipeline status --json | jq .tables
+"""
+)
+def status(tables: Tables = DEFAULT_TABLES, as_json: Json = False) -> None:
+    """Show how far the tables go, and what they hold."""
+    from rollq.cli.documents import when
+    from rollq.cli.output import write_json, write_line, write_table
+    from rollq.spark.pipeline.catalog import TABLES
+    from rollq.spark.pipeline.manifest import Book
+
+    manifest = Book(tables).expect()
+    rows = [
+        (table.name, *_sums(manifest.files(table.name)))
+        for table in TABLES.values()
+        if not table.is_internal
+    ]
+    if as_json:
+        names = ("files", "rows", "bytes")
+        write_json(
+            {
+                "number": manifest.number,
+                "source": manifest.source,
+                "made": when(manifest.made_ms),
+                "events": manifest.events,
+                "groups": {
+                    group: {"index": mark.index, "last": when(mark.last_ms)}
+                    for group, mark in manifest.marks.items()
+                },
+                "tables": {name: dict(zip(names, sums, strict=True)) for name, *sums in rows},
+            }
+        )
+        return
+    write_line(f"batch {manifest.number} of {when(manifest.made_ms)}, from {manifest.source}")
+    for group, mark in manifest.marks.items():
+        write_line(f"group {group}: up to index {mark.index}, {when(mark.last_ms)}")
+    write_table(("TABLE", "FILES", "ROWS", "BYTES"), rows)
+
+
+@app.command(
+    epilog="""\b
+Examples:
+  rollq pipeline files gold_hourly
+  duckdb -c "SELECT * FROM read_parquet([$(rollq pipeline files gold_hourly --quoted)])"
+"""
+)
+def files(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="As gold_hourly.")],
+    tables: Tables = DEFAULT_TABLES,
+    quoted: Annotated[
+        bool, typer.Option("--quoted", help="On one line, in quotes, with commas: for SQL.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """List the Parquet files that hold a table now, for other programs.
+
+    Only these: the folder also holds files of older batches and of some that came to nothing.
+    They stay for an hour after they were replaced.
+    """
+    from rollq.cli.output import write_json, write_line
+    from rollq.spark.pipeline.tables import paths
+
+    found = [str(path.absolute()) for path in paths(tables, table)]
+    if as_json:
+        write_json(found)
+    elif quoted:
+        write_line(", ".join(f"'{path}'" for path in found))
+    else:
+        for path in found:
+            write_line(path)
+
+
+@app.command(
+    epilog="""\b
+Example:
+  rollq pipeline compact
+"""
+)
+def compact(
+    tables: Tables = DEFAULT_TABLES, master: Master = DEFAULT_MASTER, as_json: Json = False
+) -> None:
+    """Make few large files of many small ones, day by day.
+
+    A run does so by itself when a day has very many; the rows stay the same.
+    """
+    from rollq.cli.output import write_answer
+    from rollq.cli.spark import quiet_spark
+    from rollq.spark.pipeline.compact import compact as compact_tables
+    from rollq.spark.pipeline.manifest import Book
+
+    Book(tables).expect()
+    with quiet_spark(master) as spark:
+        before, after = compact_tables(spark, tables)
+    counts = [sum(map(len, each.tables.values())) for each in (before, after)]
+    document = {"files_before": counts[0], "files_after": counts[1]}
+    write_answer(document, f"{counts[0]} files before, {counts[1]} now", as_json=as_json)
+
+
+class _Shown:
+    """What a run tells on the terminal: a bar of log indexes; lines or JSON elsewhere."""
+
+    def __init__(self, advance: Advance, *, as_json: bool, goes_on: bool) -> None:
+        self._advance = advance
+        self._as_json = as_json
+        self._goes_on = goes_on
+        self._before: int | None = None
+
+    def tell(self, step: Step) -> None:
+        """Called as the run gets on."""
+        from rollq.cli.output import write_json, write_line
+
+        manifest = step.manifest
+        before = manifest.events if self._before is None else self._before
+        if step.stage:
+            self._before = before
+            done = sum(mark.index for mark in manifest.marks.values())
+            total = max(sum(end - 1 for end in step.ends.values()), done)
+            self._advance(done, total)
+            return
+        new, self._before = manifest.events - before, manifest.events
+        if self._as_json:
+            write_json(_document(manifest) | {"new": new, "seconds": round(step.batch_s, 3)})
+        elif self._goes_on:
+            write_line(f"batch {manifest.number}: {new} events in {step.batch_s:.1f} s")
+
+    def end(self, manifest: Manifest) -> None:
+        """The run is over."""
+        from rollq.cli.output import write_line
+
+        if not self._as_json:
+            write_line(f"{manifest.events} events up to batch {manifest.number}")
+
+
+@contextlib.contextmanager
+def _shown(*, as_json: bool, goes_on: bool) -> Iterator[_Shown]:
+    from rollq.cli.progress import progress_bar
+
+    with progress_bar("log indexes", is_quiet=as_json or goes_on, vanishes=True) as advance:
+        yield _Shown(advance, as_json=as_json, goes_on=goes_on)
+
+
+def _document(manifest: Manifest) -> dict[str, Any]:
+    marks = {group: mark.index for group, mark in manifest.marks.items()}
+    return {"batch": manifest.number, "events": manifest.events, "groups": marks}
+
+
+def _sums(files: list[File]) -> tuple[int, int, int]:
+    return len(files), sum(file.rows for file in files), sum(file.bytes for file in files)
+
+
+def _seconds(text: str) -> float:
+    """A length of time, as 10s, 500ms, 2m."""
+    for unit, factor in UNITS.items():
+        number = text.removesuffix(unit)
+        if number != text and number.replace(".", "", 1).isdecimal() and float(number) > 0:
+            return float(number) * factor
+    raise LocalError(ErrorCode.BAD_OPTIONS, f"{text!r} is no length of time", "as 10s, 500ms or 2m")

@@ -1,0 +1,147 @@
+"""Arrays, sessions of workers, and the steps of queues, as SQL.
+
+All of them are few beside the jobs: what is open is read and written again in every batch.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rollq.grid.events import (
+    ARRAY_ENDED,
+    ARRAY_ENQUEUED,
+    JOB_ACKED,
+    JOB_ASSIGNED,
+    JOB_CANCELLED,
+    JOB_DEAD,
+    JOB_ENQUEUED,
+    JOB_EXPIRED,
+    JOB_REDRIVEN,
+    JOB_RELEASED,
+    WORKER_CLOSED,
+    WORKER_OPENED,
+)
+from rollq.spark.pipeline.dialect import Dialect
+from rollq.spark.pipeline.silver import CARRY, REQUEUES, quoted
+
+_ARRAY_MARKS: Final = (
+    *(ARRAY_ENQUEUED, JOB_RELEASED, JOB_CANCELLED, JOB_EXPIRED, JOB_DEAD, ARRAY_ENDED),
+)
+_ARRAY_WINDOW: Final = "PARTITION BY grp, array_id ORDER BY i, o"
+_WORKER_WINDOW: Final = "PARTITION BY grp, worker_id ORDER BY i, o"
+
+
+def array_marks(d: Dialect) -> str:
+    """What happened to arrays as a whole, with what was known of them then. Reads `news` and
+    `open_arrays`."""
+    ready = f"""CASE
+        WHEN type = '{CARRY}' THEN {d.pack(at="c_ready_at")}
+        WHEN type = '{ARRAY_ENQUEUED}' THEN
+            {d.pack(at="CASE WHEN delay_ms = 0 THEN ts END")}
+        WHEN type = '{JOB_RELEASED}' THEN {d.pack(at="ts")} END"""
+    return f"""
+        WITH marks AS (
+            SELECT _group AS grp, array_id, _index AS i, _ordinal AS o, _ts AS ts, type, delay_ms,
+                {d.count} AS n, client_id, queue, exec, priority, body_bytes, blob_bytes,
+                type = '{ARRAY_ENQUEUED}' AS starts, _index AS s_index, _ts AS s_at,
+                {d.count} AS s_tasks, CAST(NULL AS timestamp) AS c_ready_at
+            FROM news WHERE job_id IS NULL AND array_id IS NOT NULL
+                AND type IN ({quoted(_ARRAY_MARKS)})
+            UNION ALL
+            SELECT {d.group}, array_id, last_index, last_ordinal, submitted_at, '{CARRY}', 0, tasks,
+                client_id, queue, exec, priority, body_bytes, blob_bytes, true, first_index,
+                submitted_at, tasks, ready_at
+            FROM open_arrays)
+        SELECT *, {d.latest(ready, _ARRAY_WINDOW)} AS ready,
+            {d.latest_before(ready, _ARRAY_WINDOW)} AS ready_before,
+            sum(CASE WHEN starts THEN 1 ELSE 0 END) OVER ({_ARRAY_WINDOW}) AS life,
+            lead(starts) OVER ({_ARRAY_WINDOW}) AS n_starts
+        FROM marks
+    """
+
+
+def arrays(d: Dialect) -> str:
+    """One row an array, of those that are known from their beginning; from `array_marks`."""
+    first = "CASE WHEN starts THEN {} END"
+    return f"""
+        SELECT grp AS {d.group}, array_id, min(client_id) AS client_id, min(queue) AS queue,
+            min(exec) AS exec, min(priority) AS priority,
+            max({first.format("s_tasks")}) AS tasks, max({first.format("s_at")}) AS submitted_at,
+            max(ready.at) AS ready_at,
+            min(CASE WHEN type = '{ARRAY_ENDED}' THEN ts END) AS ended_at,
+            max({first.format("body_bytes")}) AS body_bytes,
+            max({first.format("blob_bytes")}) AS blob_bytes,
+            max({first.format("s_index")}) AS first_index, max(i) AS last_index,
+            max_by(o, i) AS last_ordinal
+        FROM array_marks WHERE life > 0 GROUP BY grp, array_id, life
+    """
+
+
+def array_lives(d: Dialect) -> str:
+    """What tasks must know of their arrays, from `arrays_now`."""
+    return f"""
+        SELECT {d.group} AS grp, array_id, submitted_at, ready_at, body_bytes, blob_bytes,
+            first_index,
+            lead(first_index) OVER (PARTITION BY {d.group}, array_id ORDER BY first_index)
+                AS next_index
+        FROM arrays_now
+    """
+
+
+def sessions(d: Dialect) -> str:
+    """Sessions of workers: from one coming to the next, or to the going. Reads `news` and
+    `open_workers`."""
+    return f"""
+        WITH marks AS (
+            SELECT _group AS grp, worker_id, _index AS i, _ordinal AS o, _ts AS ts,
+                {d.first_word("detail")} AS name, {d.count} AS slots,
+                type = '{WORKER_OPENED}' AS is_up
+            FROM news WHERE type IN ('{WORKER_OPENED}', '{WORKER_CLOSED}')
+            UNION ALL
+            SELECT {d.group}, worker_id, last_index, last_ordinal, up_at, name, slots, true
+            FROM open_workers),
+        spans AS (
+            SELECT *, lead(ts) OVER ({_WORKER_WINDOW}) AS down_at FROM marks)
+        SELECT grp AS {d.group}, worker_id, name, slots, ts AS up_at, down_at, i AS last_index,
+            o AS last_ordinal
+        FROM spans WHERE is_up
+    """
+
+
+def steps(d: Dialect, *, has_arrays: bool) -> str:
+    """By queue and minute, how many more wait and run than before. Reads `news`, `moves` and
+    `array_marks`.
+
+    Whether what was cancelled or expired had been waiting, or was delayed, only its last state
+    tells; all other events tell it themselves.
+    """
+    in_queue = quoted((JOB_ENQUEUED, JOB_RELEASED, JOB_REDRIVEN))
+    array_steps = f"""
+        UNION ALL
+        SELECT grp, queue, date_trunc('minute', ts),
+            CASE WHEN type = '{ARRAY_ENQUEUED}' THEN CASE WHEN delay_ms = 0 THEN n ELSE 0 END
+                WHEN type = '{JOB_RELEASED}' THEN n
+                WHEN ready_before.at IS NOT NULL
+                    AND type IN ({quoted((JOB_CANCELLED, JOB_EXPIRED, JOB_DEAD))}) THEN -n
+                ELSE 0 END, 0
+        FROM array_marks WHERE type <> '{CARRY}'"""
+    return f"""
+        WITH single AS (
+            SELECT _group AS grp, queue, date_trunc('minute', _ts) AS minute,
+                CASE WHEN type IN ({in_queue}) THEN 1
+                    WHEN type = '{JOB_ASSIGNED}' THEN -1
+                    WHEN type IN ({quoted(REQUEUES)}) AND delay_ms = 0 THEN 1
+                    ELSE 0 END AS waits,
+                CASE WHEN type = '{JOB_ASSIGNED}' THEN 1
+                    WHEN type IN ({quoted((JOB_ACKED, JOB_DEAD, *REQUEUES))}) THEN -1
+                    WHEN type = '{JOB_CANCELLED}' AND fence > 0 THEN -1
+                    ELSE 0 END AS runs
+            FROM news WHERE job_id IS NOT NULL
+            UNION ALL
+            SELECT grp, queue, date_trunc('minute', ts), -1, 0
+            FROM moves WHERE p_after = 'queued' AND type IN ('{JOB_CANCELLED}', '{JOB_EXPIRED}')
+            {array_steps if has_arrays else ""})
+        SELECT grp AS {d.group}, queue, minute, CAST(sum(waits) AS bigint) AS waits,
+            CAST(sum(runs) AS bigint) AS runs
+        FROM single WHERE waits <> 0 OR runs <> 0 GROUP BY grp, queue, minute
+    """

@@ -1,0 +1,70 @@
+"""The few words in which Spark's SQL differs from that of others.
+
+All transformations are SQL text made with these words, so that the same text can be held against
+another engine.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+
+class Dialect:
+    """Spark's words."""
+
+    group = "`group`"
+    count = "`count`"
+
+    def ms(self, moment: str) -> str:
+        """A moment as milliseconds."""
+        return f"unix_millis({moment})"
+
+    def between_ms(self, start: str, end: str) -> str:
+        """The length of time between two moments, never below 0: clocks of leaders differ."""
+        return f"CASE WHEN {end} < {start} THEN 0 ELSE {self.ms(end)} - {self.ms(start)} END"
+
+    def latest(self, value: str, window: str) -> str:
+        """The last value that is not NULL, up to this row."""
+        return f"last_value({value}) IGNORE NULLS OVER ({window})"
+
+    def latest_before(self, value: str, window: str) -> str:
+        """As `latest`, up to the row before."""
+        frame = "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
+        return f"last_value({value}) IGNORE NULLS OVER ({window} {frame})"
+
+    def pack(self, **fields: str) -> str:
+        """Several values as one, which is not NULL even if all of them are."""
+        return f"named_struct({', '.join(f'{name!r}, {text}' for name, text in fields.items())})"
+
+    def gather(self, value: str) -> str:
+        """All values of a group that are not NULL, in order of size."""
+        return f"sort_array(collect_list({value}))"
+
+    def percentile(self, gathered: str, percent: int) -> str:
+        """Of gathered values the smallest that at least so many of a hundred do not exceed."""
+        place = f"cast((size({gathered}) * {percent} + 99) div 100 AS int)"
+        return f"get({gathered}, {place} - 1)"
+
+    def count_if(self, condition: str) -> str:
+        """How many rows fulfil something."""
+        return f"count_if({condition})"
+
+    def hours(self, first: str, last: str) -> str:
+        """One row for every hour from one moment to another, both included."""
+        start, end = f"date_trunc('hour', {first})", f"date_trunc('hour', {last})"
+        return f"explode(sequence({start}, {end}, INTERVAL 1 HOUR))"
+
+    def minutes(self, first: str, last: str) -> str:
+        """One row for every minute from one to another, both included."""
+        return f"explode(sequence({first}, {last}, INTERVAL 1 MINUTE))"
+
+    def moment(self, ms: int) -> str:
+        """A moment, given in milliseconds."""
+        return f"timestamp_millis({ms})"
+
+    def first_word(self, text: str) -> str:
+        """What stands before the first blank."""
+        return f"substring_index({text}, ' ', 1)"
+
+
+SPARK: Final = Dialect()

@@ -1,0 +1,34 @@
+"""From Spark's errors to ours: what went wrong, without a page of Java."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from rollq.base.errors import (
+    DialError,
+    DiskError,
+    ErrorCode,
+    LocalError,
+    RemoteError,
+    RollqError,
+    StateError,
+)
+
+_OURS: Final = re.compile(r"rollq\.base\.errors\.(\w+): \w+ \((\d+)\): ([^\n]*)")
+_CLASSES: Final = {
+    each.__name__: each for each in (DialError, DiskError, LocalError, RemoteError, StateError)
+}
+_CODES: Final = frozenset(map(int, ErrorCode))
+LINES: Final = 3
+
+
+def told_by_spark(error: Exception) -> RollqError:
+    """The error of ours that a task or a plan raised, if it was one; else Spark's first words."""
+    text = str(error)
+    found = _OURS.search(text)
+    if found and found[1] in _CLASSES and int(found[2]) in _CODES:
+        message, _, hint = found[3].partition("; ")
+        return _CLASSES[found[1]](ErrorCode(int(found[2])), message, hint)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return LocalError(ErrorCode.BUG, "Spark failed: " + " ".join(lines[:LINES]))

@@ -1,0 +1,110 @@
+"""Depth of queues over time and estimates of execs, as SQL: both are sums that only grow, kept as
+small tables of their own."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rollq.grid.events import (
+    ARRAY_ENQUEUED,
+    JOB_DEAD,
+    JOB_DELAYED,
+    JOB_ENQUEUED,
+    JOB_EXPIRED,
+)
+from rollq.spark.pipeline.dialect import Dialect
+from rollq.spark.pipeline.silver import REQUEUES, quoted
+
+MINUTE_MS: Final = 60_000
+
+
+def depth(d: Dialect, day_ms: int) -> str:
+    """How many wait and run at the end of each minute, from a day on. A queue has a row for every
+    minute at whose end it was not empty, or in which somebody came or went.
+
+    Reads `depth_before`, `day_steps` (all steps from that day on) and `horizons`. What was there
+    when the day began is told by the last minute of the day before. Where the beginning of the
+    history is missing, depth counts from what is known and may be below zero.
+    """
+    return f"""
+        WITH opening AS (
+            SELECT {d.group}, queue, {d.moment(day_ms)} AS minute, waiting AS waits,
+                running AS runs
+            FROM depth_before WHERE minute = {d.moment(day_ms - MINUTE_MS)}),
+        changes AS (
+            SELECT {d.group} AS grp, queue, minute, sum(waits) AS waits, sum(runs) AS runs
+            FROM (SELECT {d.group}, queue, minute, waits, runs FROM day_steps
+                UNION ALL SELECT * FROM opening WHERE waits <> 0 OR runs <> 0)
+            GROUP BY {d.group}, queue, minute),
+        added AS (
+            SELECT grp, queue, minute, sum(waits) OVER w AS waiting, sum(runs) OVER w AS running,
+                lead(minute) OVER w AS next_minute
+            FROM changes WINDOW w AS (PARTITION BY grp, queue ORDER BY minute)),
+        lasting AS (
+            SELECT a.*, CASE WHEN waiting = 0 AND running = 0 THEN minute
+                ELSE coalesce(next_minute - INTERVAL 1 MINUTE, date_trunc('minute', h.last)) END
+                AS until
+            FROM added a JOIN horizons h ON a.grp = h.grp)
+        SELECT grp AS {d.group}, queue, {d.minutes("minute", "until")} AS minute,
+            CAST(waiting AS bigint) AS waiting, CAST(running AS bigint) AS running
+        FROM lasting WHERE until >= minute
+    """
+
+
+def counts(d: Dialect) -> str:
+    """How often each exec had which value, in this batch. Reads `ended` (attempts that ended) and
+    `news`."""
+    n = f"CASE WHEN job_id IS NULL THEN {d.count} ELSE 1 END"
+    submitted = quoted((JOB_ENQUEUED, JOB_DELAYED, ARRAY_ENQUEUED))
+    return f"""
+        SELECT {d.group}, exec, metric, value, CAST(sum(n) AS bigint) AS n
+        FROM (
+            SELECT {d.group}, exec, 'run' AS metric, run_ms AS value, 1 AS n
+            FROM ended WHERE run_ms IS NOT NULL
+            UNION ALL
+            SELECT {d.group}, exec, 'wait', wait_ms, 1 FROM ended WHERE wait_ms IS NOT NULL
+            UNION ALL
+            SELECT {d.group}, exec, 'failed', 0, 1
+            FROM ended WHERE outcome = 'failed' AND run_ms IS NOT NULL
+            UNION ALL
+            SELECT _group, exec,
+                CASE WHEN type IN ({submitted}) THEN 'jobs'
+                    WHEN type IN ({quoted((JOB_DEAD, JOB_EXPIRED))}) THEN 'dead'
+                    ELSE 'retried' END,
+                0, {n}
+            FROM news WHERE type IN ({submitted}, {quoted((JOB_DEAD, JOB_EXPIRED, *REQUEUES))}))
+        GROUP BY {d.group}, exec, metric, value
+    """
+
+
+def added_counts(d: Dialect) -> str:
+    """The counts of several batches as one. Reads `counts`."""
+    return f"""
+        SELECT {d.group}, exec, metric, value, CAST(sum(n) AS bigint) AS n
+        FROM counts GROUP BY {d.group}, exec, metric, value
+    """
+
+
+def execs(d: Dialect) -> str:
+    """Estimates by exec over all time, from the counts. Reads `counts`."""
+    percentiles = ", ".join(
+        f"min(CASE WHEN metric = '{metric}' AND upto * 100 >= total * {percent} THEN value END)"
+        f" AS {metric}_ms_p{percent}"
+        for metric in ("run", "wait")
+        for percent in (50, 95, 99)
+    )
+    sums = ", ".join(
+        f"CAST(coalesce(sum(CASE WHEN metric = '{metric}' THEN n END), 0) AS bigint) AS {name}"
+        for metric, name in (("failed",) * 2, ("dead",) * 2, ("retried",) * 2, ("run", "runs"))
+    )
+    jobs = "CAST(coalesce(sum(CASE WHEN metric = 'jobs' THEN n END), 0) AS bigint) AS jobs"
+    by_value = f"PARTITION BY {d.group}, exec, metric ORDER BY value"
+    return f"""
+        WITH added AS ({added_counts(d)}),
+        ranked AS (
+            SELECT *, sum(n) OVER ({by_value}) AS upto,
+                sum(n) OVER (PARTITION BY {d.group}, exec, metric) AS total
+            FROM added)
+        SELECT {d.group}, exec, {jobs}, {percentiles}, {sums}
+        FROM ranked GROUP BY {d.group}, exec
+    """

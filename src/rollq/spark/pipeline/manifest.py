@@ -1,0 +1,224 @@
+"""The manifest: which files are the tables. One a batch, written aside and renamed, so that all
+tables change together or not at all; the newest number counts.
+
+`<out>/_rollq/manifest-<number>.json`. Older manifests and what only they name are kept for a while,
+for readers that began with them. One writer at a time, by a lock that dies with its process.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from rollq.base.errors import DiskError, ErrorCode, LocalError
+from rollq.spark.pipeline.catalog import SCHEMA_VERSION
+
+FOLDER: Final = "_rollq"
+DATA: Final = "tables"
+KEEP_S: Final = 3600.0  # how long files outlive the manifest that named them
+_FORMAT: Final = "rollq-pipeline"
+
+
+class File(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One Parquet file of a table."""
+
+    path: str  # below the out folder
+    rows: int
+    bytes: int
+    day: str = ""  # what its rows are split by, as 2026-11-15
+    kind: str = ""  # "open": its rows may still change
+    first_ms: int = 0  # the bounds of the moment that the table is split by
+    last_ms: int = 0
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """How far a group has been read."""
+
+    index: int  # everything up to here is in the tables
+    first_ms: int  # the oldest and the newest moment of an event
+    last_ms: int
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """All tables at one moment."""
+
+    number: int
+    schema_version: int
+    source: str  # where the events come from
+    made_ms: int
+    events: int  # all so far
+    marks: dict[str, Mark]
+    tables: dict[str, list[File]]
+    format: str = _FORMAT
+
+    def files(self, table: str) -> list[File]:
+        """The files of a table."""
+        return self.tables.get(table, [])
+
+
+class Book:
+    """The manifests of one out folder."""
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        self.folder = out / FOLDER
+
+    def newest(self) -> Manifest | None:
+        """The manifest that counts; None if nothing was ever committed here.
+
+        Raises:
+            DiskError: DISK_VERSION if a newer rollq wrote it, DISK_CORRUPT if it cannot be read.
+        """
+        while True:
+            numbers = self._numbers()
+            if not numbers:
+                return None
+            try:
+                return _read(self._path(numbers[-1]))
+            except FileNotFoundError:
+                continue  # a writer swept it between our two looks: there is a newer one
+
+    def expect(self) -> Manifest:
+        """As `newest`, for readers.
+
+        Raises:
+            LocalError: BAD_OPTIONS if there is no pipeline here.
+        """
+        manifest = self.newest()
+        if manifest is None:
+            raise LocalError(
+                ErrorCode.BAD_OPTIONS,
+                f"{self.out} holds no tables of a pipeline",
+                f"make them: rollq pipeline run --once --tables {self.out}",
+            )
+        return manifest
+
+    def commit(self, manifest: Manifest) -> None:
+        """Make a manifest the one that counts; durable when it returns."""
+        before = self.newest()
+        known = {file.path for files in before.tables.values() for file in files} if before else ()
+        new = [
+            self.out / file.path
+            for files in manifest.tables.values()
+            for file in files
+            if file.path not in known
+        ]
+        for path in (*new, *{path.parent: None for path in new}):
+            _sync(path)
+        path = self._path(manifest.number)
+        temporary = path.with_suffix(".tmp")
+        with temporary.open("wb") as stream:
+            stream.write(msgspec.json.encode(manifest))
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+        _sync(self.folder)
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Be the only writer while this lasts.
+
+        Raises:
+            DiskError: DISK_BUSY if another process writes here, DISK_FAILED if nobody can.
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            stream = (self.folder / "lock").open("a+")
+        except OSError as error:
+            raise DiskError(
+                ErrorCode.DISK_FAILED,
+                f"cannot write tables to {self.out}: {error.strerror or error}",
+                "choose another folder with --tables, or give this user the right to write there",
+            ) from error
+        with stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise DiskError(
+                    ErrorCode.DISK_BUSY,
+                    f"another pipeline is writing to {self.out}",
+                    "stop it first, or choose another folder with --tables",
+                ) from None
+            yield
+
+    def sweep(self, keep_s: float = KEEP_S) -> int:
+        """Remove manifests that were superseded long ago, and all files that none of the rest
+        names: what crashed batches left, too. Only for the writer. Returns how many folders went.
+        """
+        numbers = self._numbers()
+        now = time.time()
+        kept: list[int] = numbers[-1:]
+        for older, newer in pairwise(numbers):
+            # A manifest was superseded when the next one was written.
+            if now - self._path(newer).stat().st_mtime < keep_s:
+                kept.append(older)
+            else:
+                self._path(older).unlink(missing_ok=True)
+        named = {
+            self.out.joinpath(*Path(file.path).parts[:3])
+            for number in kept
+            for files in _read(self._path(number)).tables.values()
+            for file in files
+        }
+        gone = 0
+        for folder in (self.out / DATA).glob("*/*"):
+            if folder not in named:
+                shutil.rmtree(folder, ignore_errors=True)
+                gone += 1
+        return gone
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"manifest-{number:010d}.json"
+
+    def _numbers(self) -> list[int]:
+        try:
+            names = os.listdir(self.folder)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise DiskError(
+                ErrorCode.DISK_FAILED, f"cannot read {self.folder}: {error.strerror or error}"
+            ) from error
+        stems = (name[len("manifest-") : -len(".json")] for name in _manifests(names))
+        return sorted(int(stem) for stem in stems if stem.isdecimal())
+
+
+def _manifests(names: Iterable[str]) -> Iterator[str]:
+    return (name for name in names if name.startswith("manifest-") and name.endswith(".json"))
+
+
+def _read(path: Path) -> Manifest:
+    data = path.read_bytes()
+    try:
+        manifest = msgspec.json.decode(data, type=Manifest)
+    except msgspec.MsgspecError as error:
+        raise DiskError(
+            ErrorCode.DISK_CORRUPT,
+            f"{path} is damaged: {error}",
+            "remove it: the manifest before it counts then",
+        ) from error
+    if manifest.format != _FORMAT or manifest.schema_version > SCHEMA_VERSION:
+        raise DiskError(
+            ErrorCode.DISK_VERSION,
+            f"the tables were made by a newer rollq: schema {manifest.schema_version}, "
+            f"and this one knows {SCHEMA_VERSION}",
+            "use that rollq, or choose another folder with --tables",
+        )
+    return manifest
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

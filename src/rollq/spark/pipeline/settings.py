@@ -1,0 +1,58 @@
+"""Settings of Spark that suit the pipeline, for as long as it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SETTINGS: Final = {
+    # Hours and days are those of UTC.
+    "spark.sql.session.timeZone": "UTC",
+    # Files of several days are open at once, instead of rows being sorted by day before.
+    "spark.sql.maxConcurrentOutputFileWriters": "64",
+    # Lists of values for percentiles stay in memory: a batch is bounded.
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "1000000",
+    # Files are named by the manifest; looking for them is no work for a job.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+}
+SMALL_ROWS: Final = 200_000
+# Making and compiling code for a question costs more than answering it by the letter, if there are
+# few rows.
+SMALL_SETTINGS: Final = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
+
+@contextmanager
+def suited(spark: SparkSession) -> Iterator[None]:
+    """Spark as the pipeline needs it; afterwards as it was."""
+    with _changed(spark, SETTINGS):
+        yield
+
+
+@contextmanager
+def small_work(spark: SparkSession, rows: int) -> Iterator[None]:
+    """Spark as it does best with so many new rows."""
+    with _changed(spark, SMALL_SETTINGS if rows <= SMALL_ROWS else {}):
+        yield
+
+
+@contextmanager
+def _changed(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    before = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, was in before.items():
+            if was is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, was)

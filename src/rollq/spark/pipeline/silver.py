@@ -1,0 +1,262 @@
+"""Jobs and attempts from events, as SQL.
+
+Each event of a job that changes its state is a *mark*: what the state was until then says the mark
+before it. A job that was open after the last batch comes as one more mark, `carry`, in front of its
+new ones, so that only open jobs are ever read again. One pass over the marks of a job, in order,
+gives its attempts (a mark that follows `assigned` ends one) and its row (the last mark of a life).
+
+A life begins when a job is accepted; an id that was forgotten and is accepted again begins another
+and is another job, with a row of its own. Tasks of arrays have no mark of acceptance: their first
+assignment begins their life, and what came before is known from the array.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rollq.grid.events import (
+    JOB_ACKED,
+    JOB_ASSIGNED,
+    JOB_CANCELLED,
+    JOB_DEAD,
+    JOB_DELAYED,
+    JOB_ENQUEUED,
+    JOB_EXPIRED,
+    JOB_NACKED,
+    JOB_PURGED,
+    JOB_REDRIVEN,
+    JOB_RELEASED,
+    JOB_RETRIED,
+    JOB_TIMED_OUT,
+    JOB_WORKER_LOST,
+)
+from rollq.spark.pipeline.dialect import Dialect
+
+REQUEUES: Final = (JOB_TIMED_OUT, JOB_WORKER_LOST, JOB_NACKED, JOB_RETRIED)
+MARKS: Final = (
+    *(JOB_ENQUEUED, JOB_DELAYED, JOB_RELEASED, JOB_ASSIGNED, JOB_ACKED, *REQUEUES),
+    *(JOB_DEAD, JOB_EXPIRED, JOB_CANCELLED, JOB_REDRIVEN, JOB_PURGED),
+)
+CARRY: Final = "carry"
+FINAL_STATES: Final = ("done", "cancelled", "purged")  # a dead job may be redriven
+_WINDOW: Final = "PARTITION BY grp, job_id ORDER BY i, o"
+_OUTCOMES: Final = {
+    JOB_CANCELLED: "cancelled",
+    JOB_TIMED_OUT: "lease_lost",
+    JOB_WORKER_LOST: "worker_down",
+    JOB_NACKED: "nacked",
+    JOB_RETRIED: "retried",
+}
+CAUSES: Final = {  # of the numbers in the history
+    0: "none",
+    1: "lease_lost",
+    2: "worker_down",
+    3: "nacked",
+    4: "exit_code",
+    5: "expired",
+    6: "worker_restarted",
+    7: "id_taken",
+}
+# An attempt after which its job was dead came to an end like any other.
+_DEAD_OUTCOMES: Final = {1: "lease_lost", 2: "worker_down", 3: "nacked", 4: "failed"}
+
+
+def quoted(words: tuple[str, ...]) -> str:
+    """Words as a list in SQL."""
+    return ", ".join(f"'{word}'" for word in words)
+
+
+def moves(d: Dialect, *, has_arrays: bool, has_open: bool) -> str:
+    """The marks that end an attempt or are the last of a life, with what came before them.
+
+    Reads `news` (new events), `open_jobs` if there are any, and `array_lives` if some of the events
+    are of tasks of arrays.
+    """
+    marks = _event_marks(d, has_arrays)
+    if has_open:
+        marks += f" UNION ALL {_carry_marks(d)}"
+    return f"""
+        WITH marks AS ({marks}),
+        behind AS (
+            SELECT *,
+                lag(after) OVER ({_WINDOW}) AS p_after,
+                lag(ts) OVER ({_WINDOW}) AS p_ts,
+                lag(cause) OVER ({_WINDOW}) AS p_cause,
+                lag(detail) OVER ({_WINDOW}) AS p_detail,
+                lag(exit_code) OVER ({_WINDOW}) AS p_exit_code,
+                lead(starts) OVER ({_WINDOW}) AS n_starts
+            FROM marks),
+        waited AS (
+            SELECT *,
+                CASE WHEN type = '{CARRY}' THEN c_wait_ms
+                    WHEN type = '{JOB_ASSIGNED}' AND ready_at IS NOT NULL
+                        THEN {d.between_ms("ready_at", "ts")}
+                    WHEN type = '{JOB_ASSIGNED}' AND p_after = 'queued'
+                        THEN {d.between_ms("p_ts", "ts")}
+                END AS own_wait_ms
+            FROM behind),
+        known AS (
+            SELECT *,
+                lag(own_wait_ms) OVER ({_WINDOW}) AS p_wait_ms,
+                {d.latest(_begun(d), _WINDOW)} AS begun,
+                {d.latest(_started(d), _WINDOW)} AS started
+            FROM waited)
+        SELECT grp, job_id, i, o, ts, type, after, attempt, fence, priority, client_id, queue, exec,
+            array_id, job_key, worker_id, status, exit_code, signal, run_ms, peak_bytes, blob_bytes,
+            fetched_bytes, held_bytes, cause, detail, c_ended_at, p_after, p_ts, p_cause, p_detail,
+            p_exit_code, p_wait_ms, own_wait_ms, begun.at AS begun_at,
+            begun.body_bytes AS begun_body_bytes, begun.blob_bytes AS begun_blob_bytes,
+            started.at AS started_at,
+            started.wait_ms AS started_wait_ms,
+            p_after = 'assigned' AND type <> '{CARRY}' AS ends_attempt,
+            coalesce(n_starts, true) AS is_last,
+            coalesce(n_starts, false) AS is_superseded
+        FROM known
+        WHERE (p_after = 'assigned' AND type <> '{CARRY}') OR coalesce(n_starts, true)
+            OR type IN ('{JOB_CANCELLED}', '{JOB_EXPIRED}')
+    """
+
+
+def _event_marks(d: Dialect, has_arrays: bool) -> str:
+    """New events as marks. Text is NULL where it is absent, so `array_id` tells a task."""
+    first_of_task = f"(e.type = '{JOB_ASSIGNED}' AND e.attempt = 1 AND e.array_id IS NOT NULL)"
+    lives = "l.submitted_at, l.body_bytes, l.blob_bytes, l.ready_at"
+    join = f"""
+        LEFT JOIN array_lives l ON {first_of_task} AND e._group = l.grp AND e.array_id = l.array_id
+            AND e._index >= l.first_index
+            AND (l.next_index IS NULL OR e._index < l.next_index)"""
+    of_array = lives.split(", ") if has_arrays else ["CAST(NULL AS timestamp)", *["0"] * 2]
+    ready_at = "l.ready_at" if has_arrays else "CAST(NULL AS timestamp)"
+    accepted = f"e.type IN ('{JOB_ENQUEUED}', '{JOB_DELAYED}')"
+    return f"""
+        SELECT e._group AS grp, e.job_id, e._index AS i, e._ordinal AS o, e._ts AS ts, e.type,
+            {_after("e.type", "e.delay_ms")} AS after,
+            ({accepted} OR {first_of_task}) AS starts,
+            e.attempt, e.fence, e.priority, e.client_id, e.queue, e.exec, e.array_id, e.job_key,
+            e.worker_id, e.status, e.exit_code, e.signal, e.run_ms, e.peak_bytes, e.blob_bytes,
+            e.fetched_bytes, e.held_bytes, e.cause, e.detail,
+            CASE WHEN {accepted} THEN e._ts WHEN {first_of_task} THEN {of_array[0]} END AS s_at,
+            CASE WHEN {accepted} THEN e.body_bytes WHEN {first_of_task} THEN {of_array[1]} END
+                AS s_body_bytes,
+            CASE WHEN {accepted} THEN e.blob_bytes WHEN {first_of_task} THEN {of_array[2]} END
+                AS s_blob_bytes,
+            {ready_at} AS ready_at,
+            CAST(NULL AS timestamp) AS c_first_at, CAST(NULL AS bigint) AS c_first_wait_ms,
+            CAST(NULL AS bigint) AS c_wait_ms, CAST(NULL AS timestamp) AS c_ended_at
+        FROM news e {join if has_arrays else ""}
+        WHERE e.job_id IS NOT NULL AND e.type IN ({quoted(MARKS)})
+    """
+
+
+def _after(kind: str, delay_ms: str) -> str:
+    """The state that an event leads to."""
+    return f"""CASE
+        WHEN {kind} IN ({quoted((JOB_ENQUEUED, JOB_RELEASED, JOB_REDRIVEN))}) THEN 'queued'
+        WHEN {kind} = '{JOB_ASSIGNED}' THEN 'assigned'
+        WHEN {kind} = '{JOB_ACKED}' THEN 'done'
+        WHEN {kind} = '{JOB_DELAYED}' THEN 'delayed'
+        WHEN {kind} IN ({quoted(REQUEUES)}) THEN
+            CASE WHEN {delay_ms} > 0 THEN 'delayed' ELSE 'queued' END
+        WHEN {kind} IN ({quoted((JOB_DEAD, JOB_EXPIRED))}) THEN 'dead'
+        WHEN {kind} = '{JOB_CANCELLED}' THEN 'cancelled'
+        WHEN {kind} = '{JOB_PURGED}' THEN 'purged' END"""
+
+
+def _carry_marks(d: Dialect) -> str:
+    """Open jobs as the first of their marks."""
+    return f"""
+        SELECT {d.group}, job_id, last_index, last_ordinal, since, '{CARRY}', state, true,
+            attempts, 0, priority, client_id, queue, exec, array_id, job_key,
+            CAST(NULL AS string), status, exit_code, signal, run_ms, 0, 0, 0, 0, cause, detail,
+            submitted_at, body_bytes, blob_bytes, CAST(NULL AS timestamp), first_assigned_at,
+            wait_ms, last_wait_ms, ended_at
+        FROM open_jobs
+    """
+
+
+def _begun(d: Dialect) -> str:
+    """On marks that begin a life: what is known of its acceptance."""
+    packed = d.pack(at="s_at", body_bytes="s_body_bytes", blob_bytes="s_blob_bytes")
+    return f"CASE WHEN starts THEN {packed} END"
+
+
+def _started(d: Dialect) -> str:
+    """On marks that begin a life, and on its first assignment: what is known of the latter."""
+    return f"""CASE
+        WHEN type = '{CARRY}' THEN {d.pack(at="c_first_at", wait_ms="c_first_wait_ms")}
+        WHEN type = '{JOB_ASSIGNED}' AND attempt = 1 THEN {d.pack(at="ts", wait_ms="own_wait_ms")}
+        WHEN starts THEN {d.pack(at="CAST(NULL AS timestamp)", wait_ms="CAST(NULL AS bigint)")}
+        END"""
+
+
+def ended_attempts(d: Dialect) -> str:
+    """Attempts that came to their end, from `moves`."""
+    dead = " ".join(f"WHEN {number} THEN '{word}'" for number, word in _DEAD_OUTCOMES.items())
+    others = " ".join(f"WHEN '{kind}' THEN '{word}'" for kind, word in _OUTCOMES.items())
+    return f"""
+        SELECT grp AS {d.group}, job_id, attempt, fence, exec, client_id, queue, worker_id,
+            p_ts AS assigned_at, ts AS ended_at,
+            CASE type
+                WHEN '{JOB_ACKED}' THEN CASE WHEN status = 0 THEN 'ok' ELSE 'failed' END
+                WHEN '{JOB_DEAD}' THEN CASE cause {dead} ELSE 'worker_down' END
+                {others}
+            END AS outcome,
+            exit_code, signal, CASE WHEN type = '{JOB_ACKED}' THEN run_ms END AS run_ms,
+            {d.between_ms("p_ts", "ts")} AS held_ms, p_wait_ms AS wait_ms,
+            peak_bytes, blob_bytes, fetched_bytes, held_bytes
+        FROM moves WHERE ends_attempt
+    """
+
+
+def begun_attempts(d: Dialect) -> str:
+    """Attempts that began in this batch and run on, from `moves`."""
+    return f"""
+        SELECT grp AS {d.group}, job_id, attempt, fence, exec, client_id, queue, worker_id,
+            ts AS assigned_at, CAST(NULL AS timestamp) AS ended_at, 'running' AS outcome,
+            CAST(NULL AS int) AS exit_code, CAST(NULL AS int) AS signal,
+            CAST(NULL AS bigint) AS run_ms, CAST(NULL AS bigint) AS held_ms,
+            own_wait_ms AS wait_ms, CAST(NULL AS bigint) AS peak_bytes,
+            CAST(NULL AS bigint) AS blob_bytes, CAST(NULL AS bigint) AS fetched_bytes,
+            CAST(NULL AS bigint) AS held_bytes
+        FROM moves WHERE is_last AND NOT is_superseded AND type = '{JOB_ASSIGNED}'
+    """
+
+
+def running_attempts(d: Dialect) -> str:
+    """Attempts that ran before this batch and run on: nothing happened to their jobs. Reads
+    `running_before` and `news`."""
+    return f"""
+        SELECT r.* FROM running_before r LEFT ANTI JOIN news n
+            ON r.{d.group} = n._group AND r.job_id = n.job_id AND n.type IN ({quoted(MARKS)})
+    """
+
+
+def jobs(d: Dialect, *, is_open: bool) -> str:
+    """Rows of jobs from `moves`: those that may still change, or the others."""
+    # A purge follows the end that it takes from the list of the dead.
+    is_end = "after IN ('done', 'dead', 'cancelled', 'purged')"
+    ended_at = f"""CASE WHEN type = '{CARRY}' THEN c_ended_at WHEN after = 'purged' THEN p_ts
+        WHEN {is_end} THEN ts END"""
+    status = f"""CASE WHEN type = '{CARRY}' OR after = 'done' THEN status
+        WHEN after IN ('dead', 'purged') THEN 1 WHEN after = 'cancelled' THEN 2 END"""
+    closed = f"(is_superseded OR after IN ({quoted(FINAL_STATES)}))"
+    has_code = f"(type = '{CARRY}' OR {is_end})"
+    return f"""
+        WITH ends AS (
+            SELECT *, {ended_at} AS ended_at, {status} AS end_status
+            FROM moves WHERE is_last AND {"NOT" if is_open else ""} {closed})
+        SELECT grp AS {d.group}, job_id, job_key, client_id, queue, exec, array_id, priority,
+            after AS state, begun_at AS submitted_at, started_at AS first_assigned_at, ended_at,
+            end_status AS status,
+            CASE WHEN after = 'purged' THEN p_exit_code WHEN {has_code} THEN exit_code END
+                AS exit_code,
+            CASE WHEN {has_code} THEN signal END AS signal,
+            CASE WHEN after = 'purged' THEN p_cause ELSE cause END AS cause,
+            attempt AS attempts, started_wait_ms AS wait_ms,
+            CASE WHEN type IN ('{CARRY}', '{JOB_ACKED}') THEN run_ms END AS run_ms,
+            {d.between_ms("begun_at", "ended_at")} AS total_ms,
+            begun_body_bytes AS body_bytes, begun_blob_bytes AS blob_bytes,
+            CASE WHEN after = 'purged' THEN p_detail ELSE detail END AS detail,
+            i AS last_index, o AS last_ordinal, ts AS since, own_wait_ms AS last_wait_ms
+        FROM ends
+    """

@@ -1,0 +1,161 @@
+"""Reading and writing tables as Parquet files that a manifest names.
+
+Whoever reads a table goes through the manifest; the folders also hold what batches left that never
+came to their end. This is the seam for another format of tables: nobody else touches their files.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from rollq.spark.pipeline.catalog import Column, Table, table_of
+from rollq.spark.pipeline.manifest import DATA, Book, File
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# The folders that files are split into.
+DAY: Final = "day"
+KIND: Final = "kind"
+OPEN: Final = "open"
+FINAL: Final = "final"
+_NO_DAY: Final = "__HIVE_DEFAULT_PARTITION__"  # Spark's word for NULL
+CODEC: Final = "zstd"
+STAGED_CODEC: Final = "lz4_raw"
+FILE_ROWS_MAX: Final = 500_000
+WRITING: Final = {
+    "compression": CODEC,
+    "maxRecordsPerFile": str(FILE_ROWS_MAX),
+    # A folder is nobody's until a manifest names its files: no need to move them at the end.
+    "mapreduce.fileoutputcommitter.algorithm.version": "2",
+    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+}
+_MS: Final = 1000
+
+
+def load(spark: SparkSession, out: str | Path, name: str) -> DataFrame:
+    """A table of a pipeline, as the newest manifest has it.
+
+    Args:
+        spark: the session.
+        out: the folder of the pipeline.
+        name: as `gold_hourly`; the names are in `catalog`.
+
+    Raises:
+        LocalError: BAD_OPTIONS if there is no such table, or nothing was ever made in `out`.
+    """
+    table = table_of(name)
+    book = Book(Path(out))
+    return Store(spark, book.out).read(table, book.expect().files(name))
+
+
+def paths(out: str | Path, name: str) -> list[Path]:
+    """The Parquet files that hold a table now, for those who read them by themselves."""
+    table = table_of(name)
+    book = Book(Path(out))
+    return [book.out / file.path for file in book.expect().files(table.name)]
+
+
+class Store:
+    """The files of one out folder."""
+
+    def __init__(self, spark: SparkSession, out: Path) -> None:
+        self._spark = spark
+        self._out = out.absolute()
+        self._staged: list[Path] = []
+
+    def read(self, table: Table, files: Iterable[File]) -> DataFrame:
+        """The rows of some files of a table."""
+        named = [str(self._out / file.path) for file in files]
+        if not named:
+            return self._spark.createDataFrame([], table.ddl)
+        frame = self._spark.read.schema(table.ddl).parquet(*named)
+        late = [column for column in table.columns if column.before != "NULL"]
+        return frame.withColumns({one.name: _filled(one) for one in late}) if late else frame
+
+    def write(self, frame: DataFrame, table: Table, stamp: str, open_if: str = "") -> list[File]:
+        """Write rows as new files of a table, which nobody sees until a manifest names them.
+
+        Args:
+            frame: the rows; columns that the table does not have are left out.
+            table: what they are rows of.
+            stamp: names the folder; what it holds from before is removed.
+            open_if: which rows may still change, as SQL; they get files of their own, which are not
+                split by day.
+        """
+        from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
+
+        folder = self._out / DATA / table.name / stamp
+        shutil.rmtree(folder, ignore_errors=True)
+        split = {}
+        if open_if:
+            split[KIND] = F.when(F.expr(open_if), F.lit(OPEN)).otherwise(F.lit(FINAL))
+        if table.by:
+            day = F.to_date(F.col(table.by))
+            split[DAY] = F.when(~F.expr(open_if), day) if open_if else day
+        rows = frame.select(*table.names, *(value.alias(name) for name, value in split.items()))
+        writer = rows.write.options(**WRITING)
+        (writer.partitionBy(*split) if split else writer).parquet(str(folder))
+        found = (_describe(path, self._out, table) for path in folder.rglob("*.parquet"))
+        return sorted((file for file in found if file.rows), key=lambda file: file.path)
+
+    def stage(self, frame: DataFrame, name: str, stamp: str) -> DataFrame:
+        """Write what several questions of one batch are asked of, until `unstage`."""
+        folder = self._out / DATA / f"_{name}" / stamp
+        self._staged.append(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+        frame.write.option("compression", STAGED_CODEC).parquet(str(folder))
+        return self._spark.read.schema(frame.schema).parquet(str(folder))
+
+    def unstage(self) -> None:
+        """The batch is done; what one left that broke off goes with the next sweep."""
+        for folder in self._staged:
+            shutil.rmtree(folder, ignore_errors=True)
+        self._staged.clear()
+
+
+def _filled(column: Column) -> Any:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return F.expr(f"coalesce(`{column.name}`, {column.before})")
+
+
+def _describe(path: Path, out: Path, table: Table) -> File:
+    """What a manifest says of a file, from its footer and the folders that it lies in."""
+    import pyarrow.parquet as pq
+
+    footer = pq.read_metadata(path)
+    within = dict(part.split("=", 1) for part in path.relative_to(out).parts if "=" in part)
+    day = within.get(DAY, "")
+    first_ms, last_ms = _bounds(footer, table.by)
+    return File(
+        path=path.relative_to(out).as_posix(),
+        rows=footer.num_rows,
+        bytes=path.stat().st_size,
+        day=day if day != _NO_DAY else "",
+        kind=OPEN if within.get(KIND) == OPEN else "",
+        first_ms=first_ms,
+        last_ms=last_ms,
+    )
+
+
+def _bounds(footer: Any, by: str) -> tuple[int, int]:
+    """The least and the greatest of a moment; all of time if the footer does not tell."""
+    lows: list[int] = []
+    highs: list[int] = []
+    names: Sequence[str] = footer.schema.names
+    place = names.index(by) if by in names else -1
+    for number in range(footer.num_row_groups):
+        statistics = footer.row_group(number).column(place).statistics if place >= 0 else None
+        if statistics is None or not statistics.has_min_max:
+            return 0, 1 << 62
+        lows.append(_millis(statistics.min))
+        highs.append(_millis(statistics.max))
+    return min(lows, default=0), max(highs, default=1 << 62)
+
+
+def _millis(moment: Any) -> int:
+    return int(moment.timestamp() * _MS)

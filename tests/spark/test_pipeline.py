@@ -1,0 +1,118 @@
+"""The pipeline's tables against a plain recomputation: in pieces, again, and broken off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from bench.pipeline.lives import Lives, seal_lives
+from rollq.base.errors import ErrorCode, LocalError
+from rollq.spark.pipeline.batch import Batch
+from rollq.spark.pipeline.compact import compact
+from rollq.spark.pipeline.feed import Feed
+from rollq.spark.pipeline.manifest import Book
+from rollq.spark.pipeline.run import Pipeline
+from rollq.spark.pipeline.tables import Store
+from tests.spark.comparing import differences
+from tests.spark.plain import read
+from tests.spark.plain_gold import Plain
+
+TURN_MS = 40_000  # some thousand events take days
+
+
+class Killed(BaseException):
+    """What ends a run at a chosen point, as a signal would."""
+
+
+@pytest.fixture(autouse=True)
+def _utc(monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> None:
+    """Spark hands out moments in the zone of this process."""
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+def test_two_groups_in_pieces(spark: SparkSession, tmp_path: Path) -> None:
+    one, two, out = tmp_path / "one", tmp_path / "two", tmp_path / "out"
+    lives = Lives(1, turn_ms=TURN_MS)
+    seal_lives(one, lives, 1500)
+    Pipeline(spark, Feed(path=str(one), group="one"), out).run()
+    assert differences(spark, out, [Plain("one", read(one))]) == []
+
+    seal_lives(one, lives, 300)
+    seal_lives(two, Lives(2, turn_ms=TURN_MS), 500)
+    feed = Feed(path=f"{one};{two}", group="one,two")
+    manifest = Pipeline(spark, feed, out, most=160, has_moved=True).run()
+    assert manifest.number > 2
+    assert manifest.events == len(read(one)) + len(read(two))
+    tables = [Plain("one", read(one)), Plain("two", read(two))]
+    assert differences(spark, out, tables) == []
+
+    # Nothing new: nothing is made. The same events once more: nothing is taken.
+    assert Pipeline(spark, feed, out, has_moved=True).run().number == manifest.number
+    everything = feed.read(spark, {}, feed.ends())
+    store = Store(spark, out)
+    assert Batch(spark, store, manifest, "again", lambda stage: None).make(everything) is None
+
+    before, after = compact(spark, out)
+    assert (before.number, after.number) == (manifest.number, manifest.number + 1)
+    assert len(after.files("bronze_events")) < len(before.files("bronze_events"))
+    assert compact(spark, out) == (after, after)
+    assert differences(spark, out, tables) == []
+
+
+@pytest.mark.any_spark
+def test_broken_off_anywhere_and_begun_again(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, out = tmp_path / "state", tmp_path / "out"
+    lives = Lives(3, turn_ms=TURN_MS)
+    seal_lives(folder, lives, 800)
+    pipeline = Pipeline(spark, Feed(path=str(folder)), out)
+    for place in (1, 7):
+        with monkeypatch.context() as patch:
+            patch.setattr(Store, "write", _killing(Store.write, place))
+            with pytest.raises(BaseException, match="kill"):
+                pipeline.run()
+        assert Book(out).newest() is None
+    with monkeypatch.context() as patch:
+        patch.setattr(Book, "commit", _killing(Book.commit, 1))
+        with pytest.raises(BaseException, match="kill"):
+            pipeline.run()
+    pipeline.run()
+    assert differences(spark, out, [Plain("default", read(folder))]) == []
+    seal_lives(folder, lives, 150)
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "unstage", _killing(Store.unstage, 1))
+        with pytest.raises(BaseException, match="kill"):
+            pipeline.run()
+    assert pipeline.run().number == 2  # it was committed before
+    assert differences(spark, out, [Plain("default", read(folder))]) == []
+
+
+def _killing(function: Callable[..., Any], place: int) -> Callable[..., Any]:
+    """The function, but the call of this number does its work and then ends everything."""
+    calls = [0]
+
+    def called(*arguments: Any, **named: Any) -> Any:
+        calls[0] += 1
+        result = function(*arguments, **named)
+        if calls[0] == place:
+            raise Killed("killed")
+        return result
+
+    return called
+
+
+@pytest.mark.any_spark
+def test_a_folder_belongs_to_one_source(spark: SparkSession, tmp_path: Path) -> None:
+    one, two, out = tmp_path / "one", tmp_path / "two", tmp_path / "out"
+    seal_lives(one, Lives(1, turn_ms=TURN_MS), 100)
+    seal_lives(two, Lives(2, turn_ms=TURN_MS), 100)
+    Pipeline(spark, Feed(path=str(one)), out).run()
+    with pytest.raises(LocalError) as caught:
+        Pipeline(spark, Feed(path=str(two)), out).run()
+    assert caught.value.code is ErrorCode.BAD_SETUP
+    assert "--moved" in caught.value.hint
