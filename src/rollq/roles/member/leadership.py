@@ -126,9 +126,8 @@ class Leadership:
             self._send_pages()
         self.relay.expire(now_ms)
         self.caches.due()
-        wall_ms = self.clock.wall_ms()
-        self.proposals.add_own(self.staging.due(self.state, now_ms, wall_ms))
-        self.proposals.add_own(silent_readers(self.state, wall_ms))
+        self.proposals.add_own(self.staging.due(self.state, now_ms, self.clock.wall_ms()))
+        self.proposals.add_own(silent_readers(self.state, self.clock.wall_ms()))
         self.proposals.add_own(self.dispatcher.decide(TURN_COMMANDS_MAX))
 
     # --- after every applied entry
