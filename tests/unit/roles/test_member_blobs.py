@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -14,9 +17,12 @@ from rollq.base.jobs import BlobRef
 from rollq.base.limits import BLOB_FETCH_AGAIN_MS, BLOB_FETCH_AGAIN_MS_MAX
 from rollq.grid.refs import hold_blobs, release_blobs
 from rollq.grid.state import GridState
+from rollq.raft.types import Role
 from rollq.roles.member.blobs.book import Book, GroupKnowledge
 from rollq.roles.member.blobs.care import Retries
+from rollq.roles.member.blobs.member import BUSY_MS, MemberBlobs
 from rollq.roles.member.blobs.shelf import Shelf
+from rollq.roles.member.setup import MemberSetup
 from rollq.store.blobs.keeper import Keeper
 from rollq.store.blobs.local import LocalBlobs
 
@@ -219,3 +225,27 @@ def test_a_shared_store_has_no_books(tmp_path: Path) -> None:
     with pytest.raises(StateError):
         shelf.open(digest)
     store.close()
+
+
+# --- jobs come first
+
+
+def test_blobs_make_room_for_a_while_after_anything_was_applied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [1_000]
+    monkeypatch.setattr("rollq.roles.member.blobs.member.steady_clock", lambda: lambda: clock[0])
+    state = GridState()
+    driver: Any = SimpleNamespace(state=state, raft=SimpleNamespace(role=Role.FOLLOWER))
+    blobs = MemberBlobs(MemberSetup("a:1"), tmp_path, driver)
+    pace = blobs.server.pace
+    assert pace is not None
+    blobs.follow()
+    assert not pace.is_busy()
+    state.applied_index = 7
+    blobs.follow()
+    assert pace.is_busy()
+    clock[0] += BUSY_MS
+    blobs.follow()
+    assert not pace.is_busy()
+    asyncio.run(blobs.stop())

@@ -134,13 +134,18 @@ class MemberBlobs:
         return True
 
     def follow(self) -> None:
-        """After every turn: pin what the state refers to by now, and serve as who we are."""
+        """After every turn: pin what the state refers to by now, serve as who we are, and take note
+        of work."""
         leads = self._driver.raft.role is Role.LEADER
         if self._led and not leads:
             self.server.send_away(self._not_leader())
         elif leads and not self._led:
             self.server.end_copies()
         self._led = leads
+        applied_index = self._driver.state.applied_index
+        if applied_index != self._applied_index:
+            self._applied_index = applied_index
+            self._busy_until_ms = self._now_ms() + BUSY_MS
         if self._keeper is not None:
             self._follow_state(self._keeper)
 
@@ -225,12 +230,7 @@ class MemberBlobs:
 
     def _is_busy(self) -> bool:
         """Whether commands were applied a moment ago: jobs come and go. On any thread."""
-        now_ms = self._now_ms()
-        applied_index = self._driver.state.applied_index
-        if applied_index != self._applied_index:
-            self._applied_index = applied_index
-            self._busy_until_ms = now_ms + BUSY_MS
-        return now_ms < self._busy_until_ms
+        return self._now_ms() < self._busy_until_ms
 
     # --- what the leader promises
 
