@@ -106,6 +106,33 @@ def test_closing_ends_what_was_made_here_and_lets_the_rest_go_on() -> None:
     play(story())
 
 
+def test_after_a_break_what_is_open_is_asked_for_once_more() -> None:
+    async def story() -> None:
+        leader = await FakeLeader(accept).start()
+        made: list[JobId] = []
+        async with Client(leader.address) as client:
+            run = client.keyed_run(on_made=made.append)
+            await run.put(specs(1, 2))
+            await leader.until(lambda: len(leader.of(wire.SubmitJob)) == 2)
+            leader.links[0].send(done(job(1)))
+            assert [one.job_id for one in await run.take()] == [job(1)]
+
+            def has_ended(leader: FakeLeader, link: Link, message: Message) -> None:
+                if isinstance(message, wire.SubmitJob):
+                    link.send(wire.Accepted(message.job_id, known=True, ended=True))
+                    link.send(done(message.job_id))
+
+            leader.reply = has_ended
+            leader.links[0].close("over")
+            (ended,) = await run.take()
+            assert (ended.job_id, ended.is_known) == (job(2), False)
+            assert made == [job(1), job(2)]
+        assert [one.job_id for one in leader.of(wire.SubmitJob)] == [job(1), job(2), job(2)]
+        await leader.stop()
+
+    play(story())
+
+
 def test_silence_and_a_client_that_stops_are_errors() -> None:
     async def story() -> None:
         leader = await FakeLeader(lambda *_: None).start()

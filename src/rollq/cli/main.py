@@ -108,8 +108,7 @@ for module in (
 ):
     module.register(app)
 GROUPS = [
-    group.app
-    for group in (dlq, queue, cluster, settings, history, wal, blobs, cache, pipeline)
+    group.app for group in (dlq, queue, cluster, settings, history, wal, blobs, cache, pipeline)
 ]
 for group in GROUPS:
     app.add_typer(group)

@@ -65,6 +65,7 @@ class Client(Caching, Staging, ManySubmitter):
             shares_id=shares_id,
             on_results=self._on_results,
             is_awaiting=lambda: bool(self._routes),
+            on_standing=self._on_standing,
         )
         self._supplier = Supplier(self._session, as_addresses(addresses))
         # Results of jobs that this process has not asked for: of an earlier one of the same name.
@@ -207,6 +208,11 @@ class Client(Caching, Staging, ManySubmitter):
 
     def _trouble(self) -> str:
         return "" if self._session.is_open else self._session.last_trouble
+
+    def _on_standing(self, is_open: bool) -> None:
+        if is_open:
+            for run in self._keyed_runs:
+                run.welcomed()
 
     def _on_results(self, results: list[wire.Result]) -> list[JobId]:
         unclaimed: set[JobId] = set()

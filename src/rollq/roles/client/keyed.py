@@ -85,6 +85,7 @@ class KeyedRun:
         self._on_made = on_made
         # Not ended: None until it is accepted, then whether the grid had it before.
         self._open: dict[JobId, bool | None] = {}
+        self._specs: dict[JobId, JobSpec] = {}  # of these
         self._unaccepted = 0
         self._ended: list[Ended] = []
         self._error: RollqError | None = None
@@ -107,6 +108,7 @@ class KeyedRun:
                 self._end(Ended(job_id, refusal=error))
             else:
                 self._open[job_id] = None
+                self._specs[job_id] = spec
                 self._unaccepted += 1
 
     async def take(self) -> list[Ended]:
@@ -131,16 +133,27 @@ class KeyedRun:
             if is_known:
                 self._door.drop(job_id)
         self._open.clear()
+        self._specs.clear()
         if ours:
             self._door.leave(ours)
 
     # --- the client's side
+
+    def welcomed(self) -> None:
+        """A leader welcomed us, perhaps not the first. What was accepted before is asked for once
+        more: another process that put the same job may have been told its end meanwhile, and a
+        result that somebody confirmed is owed to nobody."""
+        for job_id, is_known in self._open.items():
+            if is_known is not None:
+                self._door.enter(self._specs[job_id], self, self._on_answer)
+                self._unaccepted += 1
 
     def deliver(self, results: Sequence[wire.Result]) -> bool:
         """Results have come."""
         for one in results:
             is_known = self._open.pop(one.job_id, ABSENT)
             if is_known is not ABSENT:
+                del self._specs[one.job_id]
                 # What ended before it was accepted here, somebody else had submitted.
                 self._end(Ended(one.job_id, Result(one, self._door), None, is_known is not False))
         return True
@@ -148,6 +161,7 @@ class KeyedRun:
     def fail(self, error: RollqError) -> None:
         """The client stops."""
         self._open.clear()
+        self._specs.clear()
         self._error = error
         self._wake()
 
@@ -171,10 +185,10 @@ class KeyedRun:
             return  # its result came first, or nobody wants it any more
         if type(answer) is wire.Error:
             if answer.code != ErrorCode.DISCONNECTED:  # which all will be told
-                del self._open[job_id]
+                del self._open[job_id], self._specs[job_id]
                 self._door.drop(job_id)
                 self._end(Ended(job_id, refusal=error_of(answer)))
-        elif type(answer) is wire.Accepted:
+        elif type(answer) is wire.Accepted and self._open[job_id] is None:
             self._open[job_id] = answer.known
             if not answer.known and self._on_made is not None:
                 self._on_made(job_id)
