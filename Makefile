@@ -26,7 +26,7 @@ PURE_FILES := $(subst $(empty) ,$(comma),$(PURE:%=src/rollq/%/*))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env test check lint types tidy unit spark-tests sim sim-mutants endurance bench bench-core bench-files demo coverage clean
+.PHONY: help env test check lint types tidy unit spark-tests sim sim-mutants endurance bench bench-core bench-files bench-spark demo coverage clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,6 +72,9 @@ bench-core: $(READY) ## Speed and memory of the core, without disk or network.
 
 bench-files: $(READY) ## How files move: caches, uploads beside jobs: make bench-files BENCH_ARGS='--size 256M'
 	$(PY) -m bench.files $(BENCH_ARGS)
+
+bench-spark: $(READY) ## Spark reads history and writes jobs: make bench-spark BENCH_ARGS='--only read'
+	$(PY) -m bench.spark $(BENCH_ARGS)
 
 demo: $(READY) ## Three members, a thousand jobs, kill -9 of the leader; the history is checked.
 	$(PY) -m rollq demo

@@ -19,13 +19,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
-from rich.table import Table
 
 from bench.__main__ import REPORT_WIDTH, warn_of_memory_disk
 from bench.figures import number
 from bench.peers.rollq import AHEAD, Rollq
 from bench.procs import OUR_TREE, adopt_orphans, end_politely, kill_descendants
-from bench.targets import Target
+from bench.targets import Target, show_targets
 from rollq.spark import grid_map, session
 
 if TYPE_CHECKING:
@@ -147,20 +146,7 @@ def rows_per_s(spark: SparkSession, grid: Rollq, count: int, **asked: Any) -> fl
 
 def report(figures: dict[str, float], to: Console) -> None:
     """Targets, then every other figure."""
-    table = Table(title="Targets", title_justify="left")
-    for column in ("target", "wanted", "measured", "met?"):
-        table.add_column(column, justify="left" if column == "target" else "right")
-    for target in TARGETS:
-        value = figures[target.key]
-        is_met = target.is_met(value)
-        style = "" if is_met else "red"
-        told = "yes" if is_met else "NO"
-        table.add_row(target.text, target.bound(), number(value), told, style=style)
-    to.print(table)
-    bound = {target.key for target in TARGETS}
-    for key, value in figures.items():
-        if key not in bound:
-            to.print(f"{key:<26}{number(value):>10}", highlight=False)
+    show_targets(TARGETS, figures, to)
 
 
 if __name__ == "__main__":

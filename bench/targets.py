@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from rich.console import Console
+from rich.table import Table
 
 from bench.figures import Figures, number
 from bench.ratios import BY_KEY
@@ -30,6 +34,27 @@ class Target:
         if self.at_least is not None:
             return f"≥ {number(self.at_least)}"
         return "a mark" if self.at_most is None else f"≤ {number(self.at_most)}"
+
+
+def show_targets(targets: Iterable[Target], figures: Mapping[str, float], to: Console) -> None:
+    """Targets that were measured, then every other figure."""
+    table = Table(title="Targets", title_justify="left")
+    table.add_column("target")
+    for column in ("wanted", "measured", "met?"):
+        table.add_column(column, justify="right", no_wrap=True)
+    keys = set()
+    for target in targets:
+        keys.add(target.key)
+        value = figures.get(target.key)
+        if value is not None:
+            is_met = target.is_met(value)
+            told = {True: "yes", False: "NO", None: "—"}[is_met]
+            style = "red" if is_met is False else ""
+            table.add_row(target.text, target.bound(), number(value), told, style=style)
+    to.print(table)
+    for key, value in figures.items():
+        if key not in keys:
+            to.print(f"{key:<26}{number(value):>10}", highlight=False)
 
 
 TARGETS = (

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from rich.console import Console
-from rich.table import Table
 
 from bench.__main__ import REPORT_WIDTH, warn_of_memory_disk
 from bench.figures import number
@@ -30,7 +29,7 @@ from bench.files.shared import measure_shared
 from bench.files.spread import measure_spread
 from bench.files.through import measure_through
 from bench.procs import adopt_orphans, end_politely, kill_descendants
-from bench.targets import Target
+from bench.targets import Target, show_targets
 
 console = Console(stderr=True)
 UNITS: Final = {"": 1, "K": 1024, "M": MIB, "G": 1024 * MIB}
@@ -179,23 +178,8 @@ WORKS: Final[dict[str, Callable[[Path, Scale, int], dict[str, float]]]] = {
 
 
 def report(figures: dict[str, float], to: Console) -> None:
-    """Targets that were measured, then every other figure."""
-    table = Table(title="Targets", title_justify="left")
-    table.add_column("target")
-    for column in ("wanted", "measured", "met?"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for target in TARGETS:
-        value = figures.get(target.key)
-        if value is not None:
-            is_met = target.is_met(value)
-            told = {True: "yes", False: "NO", None: "—"}[is_met]
-            style = "red" if is_met is False else ""
-            table.add_row(target.text, target.bound(), number(value), told, style=style)
-    to.print(table)
-    keys = {target.key for target in TARGETS}
-    for key, value in figures.items():
-        if key not in keys:
-            to.print(f"{key:<26}{number(value):>10}", highlight=False)
+    """Targets, then every other figure."""
+    show_targets(TARGETS, figures, to)
 
 
 def missed(figures: dict[str, float]) -> list[str]:

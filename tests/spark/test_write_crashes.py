@@ -105,7 +105,7 @@ def test_the_driver_dies_between_write_and_commit(tmp_path: Path) -> None:
     def drive(ending: str) -> int:
         ended = subprocess.run(
             [
-                *(sys.executable, "-m", "tests.spark.crashing", member.address, str(tmp_path)),
+                *(sys.executable, "-m", "bench.spark.crashing", member.address, str(tmp_path)),
                 *(str(COUNT), ending),
             ],
             cwd=ROOT,

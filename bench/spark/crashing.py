@@ -1,6 +1,6 @@
 """A driver that dies between the write of a batch and its commit, and one that goes on after it.
 
-`python -m tests.spark.crashing SERVERS FOLDER COUNT crash|finish`
+`python -m bench.spark.crashing SERVERS FOLDER COUNT crash|finish`
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""rollq under Spark: how fast history is read, and jobs are written, whatever fails meanwhile."""
