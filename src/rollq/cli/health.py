@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Final
 
 from rollq.base.errors import RollqError
+from rollq.base.limits import COLUMNS_BYTES_MIN
 from rollq.cli.failures import EXIT_UNREACHABLE, exit_code_of
 from rollq.cli.grid import ask, connected
 from rollq.grid.views import QueueView, WorkerView
 from rollq.history.segments import Segments
+from rollq.history.twins import twins_there
 from rollq.net.dialer import dial
 from rollq.roles.client.session import as_addresses
 from rollq.roles.member.status import ClusterView
@@ -43,7 +45,25 @@ def history_findings(disk: Disk) -> list[Finding]:
                 "the member fetches it from its peers when it runs, unless it was removed for age",
             )
         )
-    return findings
+    return findings + _columns_findings(disk, segments)
+
+
+def _columns_findings(disk: Disk, segments: Segments) -> list[Finding]:
+    """Whether readers get columns, which are much quicker to read than lines."""
+    worth = [ends for *ends, size in segments.sizes() if size >= COLUMNS_BYTES_MIN]
+    there = twins_there(disk)
+    lacking = sum((first, last) not in there for first, last in worth)
+    if not lacking:
+        return []
+    return [
+        Finding(
+            NOTE,
+            f"{lacking} of {len(worth)} history segments have no columns: readers get their lines, "
+            "which take them longer",
+            "they are made when the machine has time, if pyarrow is installed where the member "
+            "runs and --no-columns is not given",
+        )
+    ]
 
 
 def room_findings(state: Path) -> list[Finding]:
