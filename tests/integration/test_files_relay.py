@@ -5,22 +5,26 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rollq import BlockingClient
 from rollq.base.digests import Digest
 from rollq.base.errors import ErrorCode, RollqError
-from rollq.base.limits import BLOB_WINDOW_BYTES, BLOB_WRITE_BYTES
+from rollq.base.limits import BLOB_RELAYS_MAX, BLOB_WINDOW_BYTES, BLOB_WRITE_BYTES
+from rollq.raft.types import Member
 from rollq.roles.blobs import carrier
 from rollq.roles.blobs.carrier import Packer, Source
 from rollq.roles.blobs.client import BlobClient
 from rollq.roles.blobs.files import BytesSource
 from rollq.roles.blobs.growth import Growth
 from rollq.roles.blobs.orders import Read
+from rollq.roles.member.blobs.relays import Relays
 from rollq.wire.blob_messages import BlobChunk
 from tests.integration.blob_members import MIB, followers, holders, place, run
 from tests.integration.procs import MemberProcess, Members, until
@@ -149,6 +153,29 @@ def test_what_arrived_is_not_sent_when_a_leader_hands_over(
     leader.start()
 
 
+def test_one_that_hangs_holds_up_nobody(
+    members: Members, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "large"
+    data = os.urandom(SIZE)
+    file.write_bytes(data)
+    digest = hashlib.sha256(data).digest()
+    leader = leader_of(members)
+    hanging = followers(members, leader.address)[0]
+
+    def hang() -> None:
+        until_followed(members, leader, digest)
+        hanging.send(signal.SIGSTOP)
+
+    Sent(monkeypatch, hang)
+    try:
+        give(members, file)
+        assert holders(members, digest) == 2
+    finally:
+        hanging.send(signal.SIGCONT)
+    until(lambda: holders(members, digest) == 3)
+
+
 def test_others_take_what_comes_while_it_comes_and_keep_nothing_that_is_wrong(
     members: Members, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,6 +193,36 @@ def test_others_take_what_comes_while_it_comes_and_keep_nothing_that_is_wrong(
 
     run(story())
     assert not any(place(one, wrong).exists() for one in members.all)
+
+
+def test_so_many_are_passed_on_at_once() -> None:
+    class Peer:
+        """Takes nothing."""
+
+        async def give(self, *_: object) -> None:
+            await asyncio.Event().wait()
+
+    voters = tuple(Member(number, f"m{number}:1") for number in (1, 2, 3))
+    peer: Any = Peer()
+
+    async def story() -> None:
+        relays = Relays(lambda *_: BytesSource(b""), lambda: 1, lambda: voters, lambda _: peer)
+        alone = Relays(lambda *_: BytesSource(b""), lambda: 1, lambda: voters[:1], lambda _: peer)
+        size = BLOB_WINDOW_BYTES + 1
+        assert relays.begin(bytes(32), size, 1) is None
+        assert alone.begin(bytes(32), size, 0) is None
+        begun = [relays.begin(bytes([number]) * 32, size, 0) for number in range(BLOB_RELAYS_MAX)]
+        assert None not in begun
+        assert relays.begin(bytes(32), size, 0) is None
+        assert begun[0] is not None
+        begun[0].end()
+        for _ in range(3):  # its tasks are told, end, and are seen to have ended
+            await asyncio.sleep(0)
+        assert relays.begin(bytes(32), size, 0) is not None
+        await relays.stop()
+        await relays.stop()
+
+    run(story())
 
 
 def test_one_that_comes_to_lead_takes_the_turn_from_the_last_leader(tmp_path: Path) -> None:
