@@ -11,6 +11,7 @@ member: submitted, assigned, acknowledged, its result received. No Spark is invo
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import multiprocessing
 import os
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -66,21 +68,15 @@ def measure(state: Path, address: str, seconds: float, form: str) -> dict[str, f
     options = ["--role", "leader", "--state", str(state), "--no-columns", "--log-level", "warning"]
     member = subprocess.Popen([*command, *options])
     try:
-        probe = Probe(address)
-        probe.run(1.0)
-        idle = probe.run(seconds)
-        ours, theirs = multiprocessing.Pipe()
-        reader = multiprocessing.get_context("spawn").Process(
-            target=read_on, args=(address, form, theirs), daemon=True
-        )
-        reader.start()
-        ours.recv()  # it has everything imported
-        before_s = _cpu_s(member.pid)
-        busy = probe.run(seconds)
-        ours.send(None)
-        rows, took_s, cpu_s = ours.recv()
-        member_s = _cpu_s(member.pid) - before_s
-        reader.join()
+        with contextlib.closing(Probe(address)) as probe:
+            probe.run(1.0)
+            idle = probe.run(seconds)
+            with reading(address, form) as control:
+                before_s = _cpu_s(member.pid)
+                busy = probe.run(seconds)
+                control.send(None)
+                rows, took_s, cpu_s = control.recv()
+                member_s = _cpu_s(member.pid) - before_s
     finally:
         member.terminate()
         member.wait()
@@ -95,6 +91,21 @@ def measure(state: Path, address: str, seconds: float, form: str) -> dict[str, f
         "p99_ratio": round(_percentile(busy, 99) / _percentile(idle, 99), 2),
         "probes": len(busy),
     }
+
+
+@contextlib.contextmanager
+def reading(address: str, form: str) -> Iterator[Connection]:
+    """A process that reads, from when it has everything imported; it is told to stop by a word."""
+    ours, theirs = multiprocessing.Pipe()
+    reader = multiprocessing.get_context("spawn").Process(
+        target=read_on, args=(address, form, theirs), daemon=True
+    )
+    with ours, theirs:
+        reader.start()
+        ours.recv()
+        yield ours
+        reader.join()
+    reader.close()
 
 
 class Probe:
@@ -115,6 +126,11 @@ class Probe:
         )
         self._worker = Channel(address, hello, 30)
         self._worker.say(m.Credit(1))
+
+    def close(self) -> None:
+        """Hang up."""
+        self._client.close()
+        self._worker.close()
 
     def run(self, seconds: float) -> list[float]:
         """Latencies in milliseconds, sorted."""
