@@ -43,9 +43,9 @@ def test_each_runs_once_whoever_puts_it_and_one_bad_job_stops_nobody(tmp_path: P
     with SmallGrid(tmp_path, APP) as grid:
         made: list[JobId] = []
         with BlockingClient(grid.address, client_id="work") as client:
-            first = collect(client, specs(50, 51), made.append)
+            first = collect(client, specs(50, 51), made.extend)
             assert made == [job(50), job(51)]
-            collect(client, specs(50, 51), made.append)
+            collect(client, specs(50, 51), made.extend)
             assert len(made) == 2
         with BlockingClient(grid.address, client_id="work") as client:
             other = JobSpec("add", ("0", "0"), job_id=job(50))  # not what it was
@@ -111,7 +111,7 @@ def test_after_a_break_what_is_open_is_asked_for_once_more() -> None:
         leader = await FakeLeader(accept).start()
         made: list[JobId] = []
         async with Client(leader.address) as client:
-            run = client.keyed_run(on_made=made.append)
+            run = client.keyed_run(on_made=made.extend)
             await run.put(specs(1, 2))
             await leader.until(lambda: len(leader.of(wire.SubmitJob)) == 2)
             leader.links[0].send(done(job(1)))

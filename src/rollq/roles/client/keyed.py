@@ -24,7 +24,7 @@ from rollq.roles.client.session import Answer, OnAnswer
 from rollq.roles.client.specs import JobSpec, as_id
 from rollq.wire import messages as wire
 
-OnMade = Callable[[JobId], None]
+OnMade = Callable[[list[JobId]], None]
 
 
 class Ended(msgspec.Struct, frozen=True, gc=False):
@@ -75,7 +75,7 @@ class KeyedRun:
     Args:
         door: The client.
         patience_s: How long nothing may be accepted before that is an error.
-        on_made: Told of every job that the grid had not had before.
+        on_made: Told of jobs that the grid had not had before, as soon as they are accepted.
     """
 
     def __init__(self, door: Door, *, patience_s: float, on_made: OnMade | None = None) -> None:
@@ -86,6 +86,7 @@ class KeyedRun:
         # Not ended: None until it is accepted, then whether the grid had it before.
         self._open: dict[JobId, bool | None] = {}
         self._specs: dict[JobId, JobSpec] = {}  # of these
+        self._made: list[JobId] = []  # of which nobody was told
         self._unaccepted = 0
         self._ended: list[Ended] = []
         self._error: RollqError | None = None
@@ -191,7 +192,13 @@ class KeyedRun:
         elif type(answer) is wire.Accepted and self._open[job_id] is None:
             self._open[job_id] = answer.known
             if not answer.known and self._on_made is not None:
-                self._on_made(job_id)
+                if not self._made:  # those that came with it are told with it
+                    self._door.loop.call_soon(self._tell_made, self._on_made)
+                self._made.append(job_id)
+
+    def _tell_made(self, on_made: OnMade) -> None:
+        made, self._made = self._made, []
+        on_made(made)
 
     def _end(self, ended: Ended) -> None:
         self._ended.append(ended)

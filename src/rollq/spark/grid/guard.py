@@ -41,13 +41,13 @@ class Guard:
         assert self._process.stdin is not None
         self._pipe = self._process.stdin.fileno()
 
-    def opened(self, job_id: bytes) -> None:
-        """A job was made."""
-        self._write(b"+" + job_id.hex().encode() + b"\n")
+    def opened(self, job_ids: Iterable[bytes]) -> None:
+        """Jobs were made."""
+        self._write("".join([f"+{one.hex()}\n" for one in job_ids]).encode())
 
     def ended(self, job_ids: Iterable[bytes]) -> None:
         """Jobs have ended."""
-        self._write(b"".join(b"-" + one.hex().encode() + b"\n" for one in job_ids))
+        self._write("".join([f"-{one.hex()}\n" for one in job_ids]).encode())
 
     def close(self) -> None:
         """The task ends in peace: whatever there is to end, it ends itself."""
