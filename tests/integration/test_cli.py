@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from rollq.base.hints import ExecHint
 from rollq.cli.fleet import Fleet, free_ports, write_program
 from rollq.cli.main import app
+from rollq.roles.client.blocking import BlockingClient
 
 DEADLINE_S = 30.0
 GONE = "6f9619ff-8b86-d011-b42d-00c04fc964ff"
@@ -244,6 +246,22 @@ def test_a_job_that_is_not_dead_is_named_by_whoever_wants_dead_ones(grid: Grid) 
         assert "rollq dlq list" in grid.stderr
     grid.run("dlq", "show", job_id, code=4)
     assert "it is done" in grid.stderr
+
+
+def test_hints_are_shown_switched_off_and_forgotten(grid: Grid) -> None:
+    with BlockingClient(grid.fleet.servers) as client:
+        assert client.set_hints([ExecHint("calcA", 5, 20, 90_000, 7)]) == 1
+        assert client.hints() == [ExecHint("calcA", 5, 20, 90_000, 7)]
+    (hint,) = grid.json("hints", "show")["hints"]
+    assert (hint["exec"], hint["p99_ms"], hint["count"]) == ("calcA", 90_000, 7)
+    assert "90000" in grid.run("hints", "show")
+    assert grid.run("hints", "use", "off") == "hints are off\n"
+    assert grid.json("settings", "show")["use_hints"] is False
+    assert "switched off" in grid.run("hints", "show")
+    assert grid.json("settings", "set", "use_hints=1")["use_hints"] is True
+    grid.run("hints", "use", "maybe", code=2)
+    grid.run("hints", "clear")
+    assert grid.json("hints", "show") == {"use_hints": True, "hints": []}
 
 
 def test_settings_are_shown_and_changed(grid: Grid) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import msgspec
 
+from rollq.base.hints import ExecHint
 from rollq.base.ids import task_id
 from rollq.base.jobs import AttemptRef, BlobRef, BulkItem, CacheEntry, JobOptions
 from rollq.base.staged import SAME_BODY, StagedGroup, StagedPart, join_keys, part_crc
@@ -87,6 +88,7 @@ def life(rng: random.Random, state: GridState) -> Iterator[list[c.Command]]:
     yield []
     yield [c.SetSettings(c.Settings(results_kept_max=20, client_cap=9), "olga")]
     yield [c.OpenClient("ann", 6), c.OpenClient("bøb")]
+    yield [c.SetHints((ExecHint("exe", 5, 40, 900, 12), ExecHint("ø", 1, 1, 1)), "olga")]
     for turn in range(40):
         yield [
             c.OpenWorker(one, 1 + turn // 15, f"w{one[0]}", ("job.assign.>",), 4, (), 40)

@@ -99,6 +99,7 @@ CLIENTS_MAX: Final = 1_000_000  # idle ones give way, oldest first, before anybo
 WORKERS_MAX: Final = 100_000
 ARRAYS_MAX: Final = 100_000
 CACHES_MAX: Final = 10_000
+HINTS_MAX: Final = 10_000
 CACHE_PUTS_MAX: Final = 1_024  # relayed by one leader and not answered by all workers yet
 # How a cache is spread: what is not larger than this is fetched from a member by everybody at once.
 CACHE_DIRECT_BYTES: Final = 4 * 1024 * 1024

@@ -22,6 +22,7 @@ from rollq.cli import (
     doctor,
     explain,
     fetch,
+    hints,
     history,
     job,
     joblogs,
@@ -108,7 +109,8 @@ for module in (
 ):
     module.register(app)
 GROUPS = [
-    group.app for group in (dlq, queue, cluster, settings, history, wal, blobs, cache, pipeline)
+    group.app
+    for group in (dlq, queue, cluster, settings, hints, history, wal, blobs, cache, pipeline)
 ]
 for group in GROUPS:
     app.add_typer(group)

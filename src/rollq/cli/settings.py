@@ -65,7 +65,8 @@ def _parse(pairs: list[str]) -> dict[str, int]:
                 f"{pair[:64]!r} is no setting",
                 f"use NAME=NUMBER with one of: {' '.join(Settings.__struct_fields__)}",
             )
-        changes[name] = int(value)
+        is_switch = isinstance(getattr(Settings(), name), bool)
+        changes[name] = value != "0" if is_switch else int(value)
     return changes
 
 

@@ -18,6 +18,7 @@ from rollq.grid.caches import put_cache, remove_cache
 from rollq.grid.clients import confirm_results, open_client
 from rollq.grid.command_codec import decode_batch
 from rollq.grid.effects import Applied, Outcome
+from rollq.grid.hints import set_hints
 from rollq.grid.jobs import (
     cancel_jobs,
     expire_jobs,
@@ -66,6 +67,7 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.UnpackBatch: unpack_batch,
     commands.HoldHistory: hold_history,
     commands.FreeHistory: free_history,
+    commands.SetHints: set_hints,
 }
 
 

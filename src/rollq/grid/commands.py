@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from rollq.base.hints import ExecHint
 from rollq.base.ids import NIL_ID, ClientId, JobId, WorkerId
 from rollq.base.jobs import AttemptRef, BlobRef, BulkItem, CacheEntry, JobOptions
 from rollq.base.staged import StagedGroup, StagedPart
@@ -50,6 +51,7 @@ class Settings(Stored, frozen=True, gc=False):
     dead_ttl_ms: int = 7 * 24 * 3_600_000
     results_kept_max: int = 100_000  # confirmed results; unconfirmed ones live until their TTL
     client_cap: int = 0  # for clients that declare none; 0: no cap
+    use_hints: bool = True
 
 
 class LostAttempt(Stored, frozen=True, gc=False):
@@ -344,6 +346,13 @@ class FreeHistory(Stored, frozen=True, gc=False, tag=29):
     by: str = ""
 
 
+class SetHints(Stored, frozen=True, tag=30):
+    """Replace what is known of the run times of programs."""
+
+    hints: tuple[ExecHint, ...]
+    by: str = ""
+
+
 Command: TypeAlias = (
     SubmitJob
     | SubmitBulk
@@ -374,6 +383,7 @@ Command: TypeAlias = (
     | UnpackBatch
     | HoldHistory
     | FreeHistory
+    | SetHints
 )
 
 

@@ -46,6 +46,7 @@ CACHE_PUT: Final = "cache_put"
 CACHE_REMOVED: Final = "cache_remove"
 BATCH_COMMITTED: Final = "batch_commit"  # `count` staged jobs were accepted; they follow
 BATCH_DROPPED: Final = "batch_drop"
+HINTS_CHANGED: Final = "hints"
 
 EVENT_TYPES: Final = (
     JOB_ENQUEUED,
@@ -78,6 +79,7 @@ EVENT_TYPES: Final = (
     CACHE_REMOVED,
     BATCH_COMMITTED,
     BATCH_DROPPED,
+    HINTS_CHANGED,
 )
 
 

@@ -26,6 +26,7 @@ from rollq.grid.admission import admit_queue, share_options
 from rollq.grid.bodies import Adopt, Bodies, Token, slices_of
 from rollq.grid.crowds import admit, crowd_of, gather, is_fresh
 from rollq.grid.derive import derive
+from rollq.grid.hints import listed_hints
 from rollq.grid.snapshot_rows import (
     ARRAY_BODY,
     ArrayRow,
@@ -106,6 +107,7 @@ def snapshot_pieces(state: GridState) -> tuple[int, Iterator[bytes]]:
         staged_rows(state),
         committed_rows(state),
         list(state.readers.items()),
+        listed_hints(state),
     )
     data = _encoder.encode(head)
     tokens = [record.body for crowd in crowds for record in crowd]
@@ -198,6 +200,7 @@ def _tables(head: Head, state: GridState) -> GridState:
     state.last_seq = head.last_seq
     state.last_fence = head.last_fence
     state.settings = head.settings
+    state.hints = {hint.exec_name: hint for hint in head.hints}
     for name in head.paused_queues:
         admit_queue(state, name).paused = True
     for client in head.clients:

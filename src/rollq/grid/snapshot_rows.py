@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
+from rollq.base.hints import ExecHint
 from rollq.base.ids import ClientId, JobId, WorkerId
 from rollq.base.jobs import DEFAULT_OPTIONS, BlobRef, CacheEntry, JobOptions
 from rollq.grid.commands import Settings
@@ -179,6 +180,7 @@ class Head(msgspec.Struct, array_like=True):
     committed: list[CommittedRow] = msgspec.field(default_factory=list)  # oldest first
     # version 4; by name, the one that was heard of longest ago first
     readers: list[tuple[str, ReaderRecord]] = msgspec.field(default_factory=list)
+    hints: list[ExecHint] = msgspec.field(default_factory=list)  # by exec_name
 
 
 def job_row(record: JobRecord, body_bytes: int) -> JobRow:

@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from rollq.base.digests import Digest
+from rollq.base.hints import ExecHint
 from rollq.base.ids import GUID_BYTES, ClientId, JobId, WorkerId, task_id
 from rollq.base.jobs import BlobRef, CacheEntry, JobOptions
 from rollq.grid.bodies import Bodies, MemoryBodies, Token
@@ -286,6 +287,7 @@ class GridState:
         "committed",
         "confirmed",
         "dead",
+        "hints",
         "idle_clients",
         "jobs",
         "last_fence",
@@ -321,6 +323,7 @@ class GridState:
         self.committed: dict[tuple[ClientId, str], CommittedBatch] = {}  # in the order of commits
         # by name: the one that was heard of longest ago first
         self.readers: OrderedDict[str, ReaderRecord] = OrderedDict()
+        self.hints: dict[str, ExecHint] = {}  # by exec_name
         # derived
         self.staged_bytes: int = 0  # of `staged` and `committed`
         self.staged_count: int = 0  # jobs in them

@@ -25,6 +25,7 @@ from rollq.grid.commands import AssignJob, AssignTask
 from rollq.grid.events import Event
 from rollq.grid.state import QUEUED, ArrayRecord, GridState, JobRecord
 from rollq.policy.backlog import Backlog
+from rollq.policy.hints import lease_ms_of
 from rollq.policy.holds import Holds
 from rollq.policy.lanes import Item
 from rollq.policy.pools import Pool, Session
@@ -233,7 +234,7 @@ class Dispatcher:
             self._backlog.touch(session)  # compared with nobody: once a turn is enough
         else:
             session.weigh()
-        lease_ms = item.options.lease_ms or self._state.settings.lease_ms
+        lease_ms = item.options.lease_ms or lease_ms_of(self._state, item.exec_name)
         if isinstance(item, JobRecord):
             self._holds.reserve_job(item, session)
             return AssignJob(

@@ -254,6 +254,7 @@ class AssignJob(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=2):
     client_id: ClientId = ""
     task_number: int = -1
     blobs: tuple[BlobRef, ...] = ()
+    expect_ms: int = 0  # that it may well run for; 0: nobody knows
 
 
 class StopJob(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=43):

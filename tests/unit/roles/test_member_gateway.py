@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from rollq.base.errors import ErrorCode
+from rollq.base.hints import ExecHint
 from rollq.base.jobs import AttemptRef, BulkItem, JobOptions, Status
 from rollq.base.limits import INLINE_BYTES_MAX, PATTERNS_PER_WORKER_MAX
 from rollq.grid.state import ASSIGNED, DELAYED, QUEUED
@@ -373,3 +375,14 @@ def test_a_worker_that_dials_twice_keeps_its_newer_session(group: Group) -> None
     group.hang_up(WORKER)
     group.run(500)
     assert list(group.leader.state.workers) == [worker(WORKER)]
+
+
+def test_hints_are_set_and_told_to_workers(group: Group) -> None:
+    hints = (ExecHint("calc", 10, 20, 30_000),)
+    ask = wire.Admin(REQUEST, "set_hints", msgspec.msgpack.encode({"hints": hints}))
+    assert group.say(CLIENT, ask) == [wire.Accepted(REQUEST, 1)]
+    group.worker(WORKER)
+    group.say(WORKER, wire.Credit(1))
+    group.say(CLIENT, submit(1))
+    (assigned,) = group.heard(WORKER, wire.AssignJob)
+    assert (assigned.expect_ms, assigned.lease_ms) == (20, 90_000)

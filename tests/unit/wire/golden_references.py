@@ -36,6 +36,22 @@ REFERENCES = [
         ),
         m.AssignJob(JOB, 1, 2, 3, "q", "e", b"", blobs=(BlobRef(b"\xab" * 32, 5),)),
         Dialect.COMPACT,
+        ours=False,
+    ),
+    Vector(
+        "2 AssignJob with a blob and what to expect, compact",
+        from_parts(
+            "6e000000 02" + NIL + NIL,
+            "0000",
+            "47000000",
+            "9c c410" + GUID,
+            "01 02 03 a1" + b"q".hex() + "a1" + b"e".hex() + "c400 c0 a0 ff",
+            "91 92 c420" + "ab" * 32 + "05 cd03e8",
+        ),
+        m.AssignJob(
+            JOB, 1, 2, 3, "q", "e", b"", blobs=(BlobRef(b"\xab" * 32, 5),), expect_ms=1_000
+        ),
+        Dialect.COMPACT,
     ),
     Vector(
         "3 AckJob with a blob, compact, of a worker that does not count its inputs",

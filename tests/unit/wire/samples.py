@@ -76,7 +76,9 @@ SAMPLES: list[Message] = [
     ),
     m.Result(JOB, "dead", 1, cause=5, client_id="clientA", count=1_000_000),
     m.Answer(JOB, 99, b"\x90"),
-    m.AssignJob(JOB, 1, 2, 30_000, "job.assign.calcA", "calcA", b"b", OPTIONS, "clientA", 7, BLOBS),
+    m.AssignJob(
+        JOB, 1, 2, 30_000, "job.assign.calcA", "calcA", b"b", OPTIONS, "clientA", 7, BLOBS, 40
+    ),
     m.StopJob(JOB, 1, 2),
     m.AckTaken(JOB, 1, True),
     m.CachePut(JOB, b'{"CacheId":"d1"}'),

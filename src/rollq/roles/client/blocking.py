@@ -8,6 +8,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
+from rollq.base.hints import ExecHint
 from rollq.base.ids import JobId, MemberId
 from rollq.base.staged import StagedPart
 from rollq.grid.commands import Settings
@@ -204,6 +205,10 @@ class BlockingClient(BlockingSubmitter):
         """The cluster's settings."""
         return self._thread.run(self._client.settings())
 
+    def hints(self) -> list[ExecHint]:
+        """What the grid was told of the run times of programs, by name."""
+        return self._thread.run(self._client.hints())
+
     def cluster(self) -> dict[str, Any]:
         """The members of the group: who leads, who lags."""
         return self._thread.run(self._client.cluster())
@@ -235,6 +240,10 @@ class BlockingClient(BlockingSubmitter):
     def set_settings(self, settings: Settings) -> None:
         """Replace the cluster's settings."""
         self._thread.run(self._client.set_settings(settings))
+
+    def set_hints(self, hints: Iterable[ExecHint]) -> int:
+        """Replace what the grid knows of the run times of programs; see `Client.set_hints`."""
+        return self._thread.run(self._client.set_hints(hints))
 
     def add_member(self, member_id: MemberId, address: str) -> None:
         """Let a member in; it votes as soon as it has caught up."""

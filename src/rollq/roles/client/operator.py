@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Any, TypeVar
 
 import msgspec
 
 from rollq.base.errors import ErrorCode, RemoteError
+from rollq.base.hints import ExecHint
 from rollq.base.ids import JobId, MemberId
 from rollq.grid.commands import RedriveItem, Settings
 from rollq.grid.views import ArrayView, ClientView, DeadPage, JobView, QueueView, WorkerView
@@ -86,6 +87,10 @@ class Operator(Submitter):
         """The cluster's settings."""
         return decode_as(await self.query("settings"), Settings)
 
+    async def hints(self) -> list[ExecHint]:
+        """What the grid was told of the run times of programs, by name."""
+        return decode_as(await self.query("hints"), list[ExecHint])
+
     async def cluster(self) -> dict[str, Any]:
         """The members of the group: who leads, who lags."""
         return decode_as(await self.query("cluster"), dict[str, Any])
@@ -119,6 +124,11 @@ class Operator(Submitter):
     async def set_settings(self, settings: Settings) -> None:
         """Replace the cluster's settings."""
         await self.change("settings", settings=settings)
+
+    async def set_hints(self, hints: Iterable[ExecHint]) -> int:
+        """Replace what the grid knows of the run times of programs; none: it knows nothing. Returns
+        how many it knows now. They count while the setting `use_hints` is on."""
+        return await self.change("set_hints", hints=tuple(hints))
 
     async def add_member(self, member_id: MemberId, address: str) -> None:
         """Let a member in; it votes as soon as it has caught up."""

@@ -8,6 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from rollq.base.errors import ErrorCode, RemoteError, StateError
+from rollq.base.hints import ExecHint
 from rollq.base.ids import JobId, MemberId
 from rollq.base.jobs import CacheEntry
 from rollq.base.names import checked_tree
@@ -41,6 +42,12 @@ class SettingsArguments(msgspec.Struct):
     """settings"""
 
     settings: commands.Settings
+
+
+class HintsArguments(msgspec.Struct):
+    """set_hints"""
+
+    hints: tuple[ExecHint, ...]
 
 
 class PutCacheArguments(msgspec.Struct):
@@ -78,8 +85,8 @@ class MemberArguments(msgspec.Struct):
 
 
 ACTIONS = (
-    "pause resume redrive purge settings put_cache remove_cache hold_history free_history "
-    "add_member remove_member transfer"
+    "pause resume redrive purge settings set_hints put_cache remove_cache hold_history "
+    "free_history add_member remove_member transfer"
 )
 
 
@@ -95,6 +102,8 @@ def command_for(action: str, arguments: bytes, by: str) -> commands.Command:
         return commands.PurgeJobs(_decode(arguments, PurgeArguments).job_ids, by)
     if action == "settings":
         return commands.SetSettings(_decode(arguments, SettingsArguments).settings, by)
+    if action == "set_hints":
+        return commands.SetHints(_decode(arguments, HintsArguments).hints, by)
     if action == "put_cache":
         return _put_cache(_decode(arguments, PutCacheArguments), by)
     if action == "remove_cache":

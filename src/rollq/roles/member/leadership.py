@@ -34,7 +34,6 @@ from rollq.grid.outbox import is_still_to_come, owed_to_client
 from rollq.grid.readers import silent_readers
 from rollq.grid.refs import caches_of
 from rollq.grid.state import GridState
-from rollq.grid.views import worker_called
 from rollq.policy.dispatch import Dispatcher
 from rollq.policy.expiry import Expiry
 from rollq.policy.retry import backoff_ms
@@ -42,13 +41,13 @@ from rollq.raft.types import Config
 from rollq.roles.member.cache_relay import CacheRelay
 from rollq.roles.member.caches import CacheDesk
 from rollq.roles.member.knowledge import AllHeld, BlobKnowledge
+from rollq.roles.member.letters import assignment, outcome_of
 from rollq.roles.member.outputs import Outputs
 from rollq.roles.member.proposals import ACK, REQUEST, Origin, Proposals
 from rollq.roles.member.replica import Replica
 from rollq.roles.member.sessions import ClientSession, Sessions, WorkerNames, WorkerSession
 from rollq.roles.member.staging import StagingDesk
 from rollq.roles.member.watches import Watches
-from rollq.subjects.queues import assign_subject
 from rollq.wire import messages
 from rollq.wire.handshake import agree
 
@@ -314,21 +313,7 @@ class Leadership:
             session.sent[effect.job_id] = ref
         if self.state.caches:
             self.caches.needed(session, caches_of(self.state, effect.job_id))
-        self._outputs.mail(session.number).append(
-            messages.AssignJob(
-                effect.job_id,
-                effect.attempt,
-                effect.fence,
-                effect.lease_ms,
-                assign_subject(effect.queue),
-                effect.exec_name,
-                effect.body,
-                effect.options,
-                effect.client_id,
-                effect.task_number,
-                effect.blobs,
-            ),
-        )
+        self._outputs.mail(session.number).append(assignment(self.state, effect))
 
     def _stop(self, effect: SendCancel) -> None:
         session = self.sessions.worker(effect.worker_id)
@@ -338,26 +323,7 @@ class Leadership:
             )
 
     def _deliver(self, client: ClientSession, effect: SendResult) -> None:
-        self._outputs.mail(client.number).append(
-            messages.Result(
-                effect.job_id,
-                effect.outcome,
-                effect.status,
-                effect.result,
-                effect.exec_name,
-                effect.exit_code,
-                effect.signal,
-                effect.run_ms,
-                effect.attempt,
-                effect.cause,
-                effect.detail,
-                effect.client_id,
-                effect.count,
-                effect.blobs,
-                effect.key,
-                worker_called(self.state, effect.worker_id),
-            ),
-        )
+        self._outputs.mail(client.number).append(outcome_of(self.state, effect))
         if not client.confirms:
             self.proposals.add(commands.ConfirmResults(client.client_id, (effect.job_id,)))
 

@@ -33,6 +33,7 @@ from rollq.grid.commands import (
     OpenWorker,
     PurgeJobs,
     RedriveJobs,
+    SetHints,
     StageJobs,
     SubmitArray,
     SubmitBulk,
@@ -213,6 +214,10 @@ def _of_parts(command: CommitBatch) -> int:
     return COMMAND_BYTES_GUESS + sum(ID_BYTES + len(part.part.encode()) for part in command.parts)
 
 
+def _of_hints(command: SetHints) -> int:
+    return COMMAND_BYTES_GUESS + sum(ID_BYTES + len(hint.exec_name) for hint in command.hints)
+
+
 SIZES: Final[dict[type, Callable[[Any], int]]] = {
     SubmitJob: _of_body,
     SubmitArray: _of_body,
@@ -225,4 +230,5 @@ SIZES: Final[dict[type, Callable[[Any], int]]] = {
     OpenWorker: _of_worker,
     StageJobs: _of_staged,
     CommitBatch: _of_parts,
+    SetHints: _of_hints,
 }

@@ -10,6 +10,7 @@ import msgspec
 from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.base.limits import ANSWER_BYTES_MAX
 from rollq.grid import pages, views
+from rollq.grid.hints import listed_hints
 from rollq.grid.readers import reader_views
 from rollq.raft.node import RaftNode
 from rollq.raft.ready import ReadReady
@@ -159,6 +160,7 @@ VIEWS: dict[str, Callable[[Replica, RaftNode, Query], object]] = {
     "explain": lambda replica, _, query: replica.dispatcher.explain(query.key),
     "readers": lambda replica, _, __: reader_views(replica.state),
     "settings": lambda replica, _, __: replica.state.settings,
+    "hints": lambda replica, _, __: listed_hints(replica.state),
     "cluster": lambda replica, raft, _: cluster_view(replica.state, raft),
     "history": lambda replica, _, query: _history(replica, query),
 }

@@ -1,8 +1,10 @@
 """How many jobs to fetch beyond the free slots, so that a slot does not wait for the network.
 
 Fetching ahead hides jobs behind others, so it is bounded by time: by the mean of recent runs,
-what waits here is done within AHEAD_MS. While something runs for longer than that, nothing more is
-fetched ahead at all. Pure: run times in, numbers out.
+what waits here is done within AHEAD_MS. What the leader says to expect of a job counts as a run
+that was seen, so that the window closes when something long comes, and not only when it has run.
+While something runs for longer than AHEAD_MS, nothing more is fetched ahead at all. Pure: run times
+in, numbers out.
 """
 
 from __future__ import annotations

@@ -162,6 +162,8 @@ class Executor:
         """Run attempts, now or when a slot is free."""
         came_s = time.perf_counter()
         for job, ref in jobs:
+            if job.expect_ms:
+                self.lookahead.ran(job.expect_ms)  # as if it had been seen already
             if not job.blobs or not self._preparing.begin(
                 job, ref, is_call=job.exec_name in self._tasks
             ):
