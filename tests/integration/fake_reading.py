@@ -12,13 +12,16 @@ from rollq.wire.compact import Message
 from rollq.wire.connection import Connection
 from rollq.wire.handshake import Side
 from rollq.wire.messages import Welcome
-from rollq.wire.reader_messages import HelloReader
+from rollq.wire.reader_messages import HelloReader, SpanAsk, SpanTold
 
 
 class FakeReading:
-    """Answers every message with what `script` gives for it; None in it hangs up."""
+    """Answers every message but hello and span with what `script` gives; None in it hangs up."""
 
-    def __init__(self, script: Callable[[Message], Iterable[Message | None]]) -> None:
+    def __init__(
+        self, script: Callable[[Message], Iterable[Message | None]], *, leads: bool = False
+    ) -> None:
+        self.leads = leads
         self.heard: list[Message] = []
         self._script = script
         self._server = socket.create_server(("127.0.0.1", 0))
@@ -52,6 +55,10 @@ class FakeReading:
                 self.heard.append(message)
                 if isinstance(message, HelloReader):
                     peer.sendall(connection.send(Welcome("g", 1)))
+                    continue
+                if isinstance(message, SpanAsk):
+                    told = SpanTold(message.request_id, 0, 9, self.leads)
+                    peer.sendall(connection.send(told))
                     continue
                 for answer in self._script(message):
                     if answer is None:

@@ -16,7 +16,7 @@ from rollq.roles.reader.reader import Reader
 from rollq.store.real_disk import RealDisk
 from rollq.wire.compact import Message
 from rollq.wire.messages import Error
-from rollq.wire.reader_messages import HelloReader, PieceChunk, PiecesAsk, SpanAsk, SpanTold
+from rollq.wire.reader_messages import HelloReader, PieceChunk, PiecesAsk
 from tests.integration.fake_reading import FakeReading
 from tests.integration.procs import MemberProcess, Members, until
 from tests.integration.small_grid import free_ports
@@ -139,11 +139,8 @@ def test_a_piece_that_was_cut_off_in_the_middle_comes_whole_from_the_next_member
 
 def test_one_that_leaves_in_the_middle_asks_on_a_new_connection() -> None:
     def script(ask: Message) -> Iterator[Message | None]:
-        if isinstance(ask, SpanAsk):
-            yield SpanTold(ask.request_id, 0, 9)
-        else:
-            yield _chunk(ask, 1, 3)
-            yield _chunk(ask, 4, 9)
+        yield _chunk(ask, 1, 3)
+        yield _chunk(ask, 4, 9)
 
     with FakeReading(script) as member, Reader(member.address) as reader:
         pieces = reader.pieces(1, 9)
@@ -151,6 +148,27 @@ def test_one_that_leaves_in_the_middle_asks_on_a_new_connection() -> None:
         pieces.close()  # type: ignore[attr-defined]
         assert reader.span().applied == 9
         assert sum(isinstance(one, HelloReader) for one in member.heard) == 2
+
+
+def test_the_leader_is_spared_unless_nobody_else_can_serve() -> None:
+    def whole(ask: Message) -> Iterator[Message | None]:
+        yield _chunk(ask, 1, 9)
+
+    def nothing(ask: Message) -> Iterator[Message | None]:
+        yield None
+
+    for others, count in ((whole, 0), (nothing, 1)):
+        with FakeReading(whole, leads=True) as leader, FakeReading(others) as follower:
+            for _ in range(4):  # whoever is drawn first
+                with Reader([leader.address, follower.address]) as reader:
+                    assert [one.last for one in reader.pieces(1, 9)] == [9]
+            asked = [one for one in leader.heard if isinstance(one, PiecesAsk)]
+            assert len(asked) == 4 * count
+        with FakeReading(whole, leads=True) as leader, FakeReading(others) as follower:
+            servers = [leader.address, follower.address]
+            with Reader(servers, prefer=leader.address) as reader:
+                assert [one.last for one in reader.pieces(1, 9)] == [9]
+            assert follower.heard == []
 
 
 def test_members_that_are_behind_are_asked_again_until_one_has_it(tmp_path: Path) -> None:

@@ -48,7 +48,8 @@ class Reader:
         servers: Addresses of members, `host:port`, as a sequence or with commas between.
         group: Which group they must be of; empty: whichever they are.
         timeout_s: For how long members that cannot serve are asked again before an error is raised.
-        prefer: The address of the member to ask first; else the first is drawn.
+        prefer: The address of the member to ask first. Else the first is drawn, and the leader,
+            which has enough to do, is asked only if no other member can serve.
 
     Used by one thread at a time.
     """
@@ -65,6 +66,8 @@ class Reader:
         self._group = group
         self._timeout_s = timeout_s
         self._channel: Channel | None = None
+        # Asked as they are: the one that was wished for, and one that led when it was asked.
+        self._taken_as_is = [prefer] if prefer else []
 
     def __enter__(self) -> Self:
         return self
@@ -247,9 +250,26 @@ class Reader:
             address = self._addresses[0]
             try:
                 channel = Channel(address, HelloReader(self._group), self._timeout_s)
+                if self._is_to_be_spared(channel):
+                    channel.close()
+                    channel = None
+                    self._addresses.append(self._addresses.pop(0))
             except RollqError as error:
+                if channel is not None:
+                    channel.close()
+                    channel = None
                 self._failed(trial, address, error)
         return channel
+
+    def _is_to_be_spared(self, channel: Channel) -> bool:
+        """Whether this is the leader, and others are to be asked before it."""
+        if len(self._addresses) == 1 or channel.address in self._taken_as_is:
+            return False
+        channel.say(SpanAsk(channel.new_request()))
+        leads = channel.hear(SpanTold).leads
+        if leads:
+            self._taken_as_is.append(channel.address)
+        return leads
 
     def _failed(self, trial: _Trial, address: str, error: RollqError) -> None:
         """Go on with the next member, unless there is no sense in it."""
