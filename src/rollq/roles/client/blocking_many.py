@@ -110,9 +110,9 @@ class BlockingKeyedRun:
         """Submit jobs; see `KeyedRun.put`."""
         self._thread.run(self._run.put(specs))
 
-    def take(self) -> list[Ended]:
-        """Those that ended, at least one; empty if none is on the way."""
-        return self._thread.run(self._run.take())
+    def take(self, wait_s: float | None = None) -> list[Ended]:
+        """Those that ended, at least one; empty if none is on the way, or none ends so soon."""
+        return self._thread.run(self._run.take(wait_s))
 
     def close(self) -> None:
         """End what was made here and has not ended."""

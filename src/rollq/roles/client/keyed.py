@@ -112,17 +112,19 @@ class KeyedRun:
                 self._specs[job_id] = spec
                 self._unaccepted += 1
 
-    async def take(self) -> list[Ended]:
-        """Those that ended, at least one; empty if none is on the way.
+    async def take(self, wait_s: float | None = None) -> list[Ended]:
+        """Those that ended, at least one; empty if none is on the way, or none ends so soon.
 
         Raises:
             RollqError: nothing was accepted for too long, or the client was stopped.
         """
+        loop = asyncio.get_running_loop()
+        until = None if wait_s is None else loop.time() + wait_s
         while self._error is None:
-            if self._ended or not self._open:
+            if self._ended or not self._open or (until is not None and loop.time() >= until):
                 taken, self._ended = self._ended, []
                 return taken
-            await self._next()
+            await self._next(until)
         raise self._error
 
     def close(self) -> None:
@@ -204,12 +206,16 @@ class KeyedRun:
         self._ended.append(ended)
         self._wake()
 
-    async def _next(self) -> None:
+    async def _next(self, until: float | None) -> None:
+        """Until something has changed, or it is this late."""
         self._waiter = asyncio.get_running_loop().create_future()
         if self._unaccepted:
             self._patience.watch()
         try:
-            await self._waiter
+            async with asyncio.timeout_at(until):
+                await self._waiter
+        except TimeoutError:
+            pass
         finally:
             self._waiter = None
 

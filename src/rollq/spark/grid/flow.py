@@ -123,12 +123,17 @@ class Flow:
                     self._end(row, one)
         return again
 
+    @property
+    def linger_s(self) -> float | None:
+        """How long those that have ended wait for others; None if there are none."""
+        return LINGER_S if self._ended else None
+
     def batches(self, *, all_of_them: bool = False) -> Iterator[pa.RecordBatch]:
         """Rows that have ended, when there are enough or the first has waited for long."""
         ended = self._ended
         if not ended:
             return
-        has_waited = self.clock() - ended[0].ended_at > LINGER_S
+        has_waited = self.clock() - ended[0].ended_at >= LINGER_S
         if all_of_them or has_waited or len(ended) >= BATCH_ROWS:
             self._ended = []
             by_batch: dict[int, list[Row]] = {}

@@ -39,7 +39,7 @@ class GridTask:
         ):
 
             def take() -> None:
-                ended = run.take()
+                ended = run.take(flow.linger_s)
                 guard.ended(one.job_id for one in ended)
                 again = flow.settle(ended)
                 if again:

@@ -1,0 +1,123 @@
+"""A task of `grid_map` without Spark: what becomes of its jobs when it ends early."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from rollq import BlockingClient, DeadlineError
+from rollq.spark.grid.flow import Layout, Plan
+from rollq.spark.grid.guard import Guard
+from rollq.spark.grid.task import GridTask
+from tests.integration.procs import until
+from tests.integration.small_grid import SmallGrid
+
+PLAN = Plan(
+    servers="",
+    exec_name="add",
+    call_id="call",
+    client_id="",
+    layout=Layout(1),
+    files={},
+    outputs=(),
+    options={},
+    rerun=frozenset({"CANCELLED"}),
+    prefix="",
+    window=64,
+    timeout_s=30.0,
+)
+
+
+@pytest.fixture
+def grid(tmp_path: Path) -> Iterator[SmallGrid]:
+    with SmallGrid(tmp_path, "tests.integration.sample_app") as grid:
+        yield grid
+
+
+def batches(count: int) -> Iterator[pa.RecordBatch]:
+    for first in range(0, count, 500):
+        numbers = range(first, min(first + 500, count))
+        args = pa.array([[str(n), "1"] for n in numbers], pa.list_(pa.string()))
+        yield pa.RecordBatch.from_arrays([pa.array(numbers), args], names=["id", "_args"])
+
+
+def rows_of(task: GridTask, count: int) -> list[dict[str, Any]]:
+    return [row for one in task(batches(count)) for row in one.to_pylist()]
+
+
+def test_a_task_that_is_tried_again_runs_nothing_twice(grid: SmallGrid) -> None:
+    task = GridTask(replace(PLAN, servers=grid.address))
+    first = rows_of(task, 1_200)
+    assert sorted(row["id"] for row in first) == list(range(1_200))
+    assert {(row["status"], row["resumed"]) for row in first} == {("OK", False)}
+    again = rows_of(task, 1_200)
+    assert {(row["status"], row["resumed"]) for row in again} == {("OK", True)}
+    key = {row["id"]: (row["job_id"], row["value"]) for row in first}
+    assert key == {row["id"]: (row["job_id"], row["value"]) for row in again}
+    with BlockingClient(grid.address) as client:
+        assert client.counts().done == 1_200
+
+
+def test_a_task_that_is_left_ends_its_jobs_and_they_run_when_it_comes_again(
+    grid: SmallGrid,
+) -> None:
+    task = GridTask(replace(PLAN, servers=grid.address, window=2_000))
+    with BlockingClient(grid.address) as client:
+
+        def then_nothing_runs() -> Iterator[pa.RecordBatch]:
+            first, *others = batches(1_500)
+            yield first
+            until(lambda: client.counts().done > 0)
+            client.pause("default")
+            yield from others
+
+        left = task(then_nothing_runs())
+        assert next(left).num_rows  # what has ended does not wait for the others
+        assert client.counts().queued >= 1_000
+        left.close()  # type: ignore[attr-defined]
+        until(lambda: not client.counts().queued + client.counts().assigned)
+        counts = client.counts()
+        assert counts.cancelled >= 1_000
+        assert counts.cancelled + counts.done == 1_500
+        client.resume("default")
+        rows = rows_of(task, 1_500)
+        assert sorted(row["id"] for row in rows) == list(range(1_500))
+        assert {row["status"] for row in rows} == {"OK"}
+        assert client.counts().done == 1_500
+
+
+def test_a_guard_ends_what_is_open_when_its_task_is_gone(grid: SmallGrid) -> None:
+    with BlockingClient(grid.address, client_id="task") as client:
+        client.pause("default")
+        one, other, third = (client.submit("add", [str(n), "1"]) for n in range(3))
+        guard = Guard(grid.address, "task")
+        guard.opened([one.job_id, other.job_id])
+        guard.ended([other.job_id])
+        assert guard._process.stdin is not None
+        guard._process.stdin.close()  # as when the task is killed
+        assert guard._process.wait(30) == 0
+        assert one.result(30).status == "CANCELLED"
+        polite = Guard(grid.address, "task")
+        polite.opened([third.job_id])
+        polite.close()
+        client.resume("default")
+        assert [job.result(30).json() for job in (other, third)] == [2, 3]
+
+
+def test_a_guard_that_was_killed_does_not_stop_its_task(grid: SmallGrid) -> None:
+    guard = Guard(grid.address, "task")
+    guard._process.kill()
+    guard._process.wait()
+    guard.opened([bytes(16)] * 10_000)
+    guard.close()
+
+
+def test_when_nobody_answers_the_task_says_who_was_asked() -> None:
+    task = GridTask(replace(PLAN, servers="127.0.0.1:1", timeout_s=0.2))
+    with pytest.raises(DeadlineError, match=r"127\.0\.0\.1:1"):
+        rows_of(task, 10)
