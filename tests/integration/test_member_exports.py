@@ -149,11 +149,20 @@ def test_what_nobody_reads_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     play(tmp_path, story)
 
 
-def test_only_so_many_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "EXPORTS_MAX", 2)
+@pytest.mark.parametrize("by_size", [False, True])
+def test_only_so_many_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_size: bool
+) -> None:
+    monkeypatch.setattr(module, "EXPORT_BYTES_MAX", 1)
 
     async def story(exports: Exports, grid: Grid) -> None:
+        grid.submit("a")
         jobs, workers = [await given(exports.ask((name,))) for name in ("jobs", "workers")]
+        if by_size:
+            both_bytes = jobs.size_bytes + workers.size_bytes
+            monkeypatch.setattr(module, "EXPORTS_BYTES_MAX", both_bytes)
+        else:
+            monkeypatch.setattr(module, "EXPORTS_MAX", 2)
         with pytest.raises(StateError) as caught:
             await given(exports.ask(("queues",)))
         assert caught.value.code is ErrorCode.OVERLOADED

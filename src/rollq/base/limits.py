@@ -314,7 +314,8 @@ UNPACKS_AHEAD: Final = 2  # steps that a leader has proposed and not seen applie
 
 # Tables of the state, written down for those who read them. So many are kept at once, each so large
 # and in parts of so much; one that nobody reads goes after a while, or when its room is needed.
-EXPORTS_MAX: Final = 4
+EXPORTS_MAX: Final = 64
+EXPORTS_BYTES_MAX: Final = 8 * 1024**3  # all together
 EXPORT_BYTES_MAX: Final = 4 * 1024**3
 EXPORT_SPARED_BYTES: Final = 1024**3  # of the disk: they are left to the log
 EXPORT_PART_ROWS: Final = 50_000

@@ -21,7 +21,13 @@ from typing import Final
 import msgspec
 
 from rollq.base.errors import DiskError, ErrorCode, LocalError, RemoteError, RollqError, StateError
-from rollq.base.limits import EXPORT_IDLE_MS_MAX, EXPORT_USED_MS, EXPORTS_MAX
+from rollq.base.limits import (
+    EXPORT_BYTES_MAX,
+    EXPORT_IDLE_MS_MAX,
+    EXPORT_USED_MS,
+    EXPORTS_BYTES_MAX,
+    EXPORTS_MAX,
+)
 from rollq.grid.state import GridState
 from rollq.history.tables import TABLES
 from rollq.roles.member.fork import Answer, Fork
@@ -46,6 +52,11 @@ class Export:
         self.index = index
         self.parts: tuple[TablePart, ...] = ()
         self.used_s = time.monotonic()
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all parts."""
+        return sum(part.size_bytes for part in self.parts)
 
 
 class Exports:
@@ -160,17 +171,20 @@ class Exports:
         self._made = made
 
     def _make_room(self) -> None:
-        """Let go of what was read least recently, if there are too many."""
-        if len(self._kept) < EXPORTS_MAX:
-            return
-        oldest = min(self._kept.values(), key=lambda export: export.used_s)
-        if time.monotonic() - oldest.used_s < EXPORT_USED_MS / 1000:
-            raise StateError(
-                ErrorCode.OVERLOADED,
-                f"{EXPORTS_MAX} pictures of the tables are being read here",
-                "ask another member, or later",
-            )
-        self._drop(oldest)
+        """Let go of what was read least recently, as long as there is too much."""
+        room_bytes = EXPORTS_BYTES_MAX - EXPORT_BYTES_MAX
+        while len(self._kept) >= EXPORTS_MAX or self._kept_bytes() > room_bytes:
+            oldest = min(self._kept.values(), key=lambda export: export.used_s)
+            if time.monotonic() - oldest.used_s < EXPORT_USED_MS / 1000:
+                raise StateError(
+                    ErrorCode.OVERLOADED,
+                    f"{len(self._kept)} pictures of the tables are being read here",
+                    "ask another member, or later",
+                )
+            self._drop(oldest)
+
+    def _kept_bytes(self) -> int:
+        return sum(export.size_bytes for export in self._kept.values())
 
     def _written(self, export: Export, made: Future[Export], answer: Answer) -> None:
         assert self._fork is not None, "one was at work"
@@ -186,7 +200,7 @@ class Exports:
                 ", ".join(export.tables),
                 export.index,
                 sum(part.row_count for part in export.parts),
-                sum(part.size_bytes for part in export.parts),
+                export.size_bytes,
                 fork_ms,
             )
             made.set_result(export)
