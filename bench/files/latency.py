@@ -36,9 +36,13 @@ def measure_latency(
             probe.job_ms()
         for _ in range(rounds):
             os.sync()
-            idle.append(sorted(probe.jobs_while(Countdown(idle_s)).values()))
+            before = probe.jobs_while(Countdown(idle_s / 2))
             times, upload_s = during_upload(grid, probe, file)
             loaded.append(sorted(times))
+            # The machine may be another one by now: so once before and once after.
+            os.sync()
+            after = probe.jobs_while(Countdown(idle_s / 2))
+            idle.append(sorted((*before.values(), *after.values())))
             rates.append(file.stat().st_size / 1e6 / upload_s)
     p99 = {"idle": p99_of(idle), "upload": p99_of(loaded)}
     return {
