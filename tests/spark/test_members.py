@@ -10,6 +10,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from rollq.roles.reader.reader import Reader
 from tests.integration.procs import MemberProcess
 from tests.integration.small_grid import free_ports
 from tests.integration.talk import accepted, find_leader, hang_up_all
@@ -89,10 +90,15 @@ def test_a_stream_of_two_groups(
     query = Query(spark, tmp_path)
     options = {"servers": servers, "columns": "_group,_index,_ordinal", "filter.type": "enqueue"}
     submit(members[1], range(1, 101))
+    options["readerName"] = "copy"
     query.run(**options, maxOffsetsPerTrigger="20")
     submit(members[0], range(1001, 1051))
     query.run(**options)
     assert query.run(**options) == []
+    with Reader(members[1].address) as reader:  # told by the second run: what the first has read
+        [holder] = reader.holders()
+        assert holder.name == "copy"
+        assert 1 < holder.index <= reader.span().applied
     rows = query.rows()
     assert max(rows.values()) == 1
     wanted = read(spark, servers, **{"filter.type": "enqueue"}).select(

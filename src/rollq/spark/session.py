@@ -12,10 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-import psutil  # type: ignore[import-untyped]
-
 from rollq.base.errors import ErrorCode, LocalError
-from rollq.spark.java import find_java, make_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,6 +48,8 @@ def session(master: str = "local[*]", **conf: object) -> SparkSession:
     settings = _defaults(is_local) | wanted
     environ = {"PYSPARK_PYTHON": sys.executable} | ({"SPARK_LOCAL_IP": LOCAL} if is_local else {})
     if SparkSession.getActiveSession() is None:
+        from rollq.spark.java import find_java, make_home
+
         environ["JAVA_HOME"] = str(make_home(find_java()))
     with _environment(environ):
         return _built(SparkSession.builder.master(master).appName("rollq"), settings)
@@ -80,6 +79,8 @@ def _defaults(is_local: bool) -> dict[str, str]:
 
 def _memory_gib() -> int:
     """A quarter of the machine's, within reason."""
+    import psutil  # type: ignore[import-untyped]
+
     return max(1, min(MEMORY_GIB_MAX, int(psutil.virtual_memory().total) // (4 * GIB)))
 
 

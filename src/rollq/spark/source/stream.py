@@ -6,8 +6,10 @@ checkpoint, so one that was written by any version must be understood by the nex
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
@@ -28,6 +30,9 @@ else:
         _FixesItsEnd = object
 
 
+HOLD_S: Final = 30.0  # between two words on what a reader does not need any more
+
+
 class EventStream(DataSourceStreamReader, _FixesItsEnd):
     """Reads the events of one or several groups as they come."""
 
@@ -37,6 +42,7 @@ class EventStream(DataSourceStreamReader, _FixesItsEnd):
         self._places = [place_of(options, n) for n in range(len(options.origins))]
         self._goal: dict[str, int] | None = None  # where AvailableNow ends
         self._reached: dict[str, int] | None = None  # where the next batch begins, if we know
+        self._held_s = -math.inf  # when what this reader needs was last told
 
     def initialOffset(self) -> dict[str, int]:
         """Where a query without a checkpoint begins."""
@@ -98,11 +104,14 @@ class EventStream(DataSourceStreamReader, _FixesItsEnd):
         return rows(self._options, self._columns, partition)
 
     def commit(self, end: Mapping[str, int]) -> None:
-        """Everything before `end` was processed: what is held back for this reader may go."""
-        self._hold(end)
+        """Everything before `end` was processed: what is held back for this reader may go. It is
+        told from time to time only, because telling is an entry of the log, which is read again."""
+        if time.monotonic() - self._held_s >= HOLD_S:
+            self._hold(end)
 
     def _hold(self, offsets: Mapping[str, int]) -> None:
         if self._options.reader_name:
+            self._held_s = time.monotonic()
             for place, extent in zip(self._places, self._extents(), strict=True):
                 if extent.group in offsets:
                     place.hold(self._options.reader_name, offsets[extent.group])

@@ -21,13 +21,14 @@ from pyspark.sql.types import StructType
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.staged import StagedPart
-from rollq.roles.client.blocking import BlockingClient
 from rollq.spark.source.jobs import Rows, check_columns
 from rollq.spark.source.redrives import Redrives, check_redrive_columns
 from rollq.spark.source.write_options import REDRIVE, WriteOptions
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter as _StreamBase
+
+    from rollq.roles.client.blocking import BlockingClient
 else:  # before 4.1 a streaming write gets rows
     _StreamBase = getattr(
         datasource, "DataSourceStreamArrowWriter", datasource.DataSourceStreamWriter
@@ -147,6 +148,8 @@ def _keys(messages: list[WriterCommitMessage | None]) -> list[str]:
 
 
 def _client(options: WriteOptions) -> BlockingClient:
+    from rollq.roles.client.blocking import BlockingClient
+
     return BlockingClient(options.servers, timeout=options.timeout_s)
 
 
