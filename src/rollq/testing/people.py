@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from rollq.base.hints import ExecHint
 from rollq.base.ids import JobId
 from rollq.base.jobs import BulkItem, CacheEntry, JobOptions
 from rollq.grid.commands import RedriveItem
@@ -67,6 +68,8 @@ class Application:
             self._redrive()
         elif dice < 88:
             self._pause()
+        elif dice < 89:
+            self._hint()
         elif dice < 92:
             self._put_cache()
         elif dice < 95:
@@ -179,6 +182,11 @@ class Application:
         self.paused[queue] = None
         self.admin("pause", {"queue": queue})
         self._timeline.after(self._chance.draw(200, 2_000) * MS, self.resume_all)
+
+    def _hint(self) -> None:
+        run_ms = self._chance.draw(1, 3_000)
+        hint = ExecHint("tool", run_ms // 2, run_ms, self._chance.draw(run_ms, 9_000))
+        self.admin("set_hints", {"hints": (hint,)})
 
     def _put_cache(self) -> None:
         """One of few names with one of two contents: some are known, some are refused."""

@@ -3,6 +3,8 @@
 Work        submit NAMES [client= queue= delay= priority= attempts= retry=(codes) for=WORKER]
             array NAME COUNT [max= delay= attempts=] · task ARRAY [worker=]
             assign NAMES [worker=] · ack NAME [status= exit= delay=] · nack NAME [delay=]
+            stage BATCH PART NAMES [number= again=yes] · commit BATCH PARTS · drop BATCH
+            unpack BATCH [position=]
 Trouble     lease-lost NAME [attempt= delay=] · release NAME [attempt=] · expire NAMES
             cancel NAMES · redrive NAMES · purge NAMES · forget NAMES
 People      open-worker NAME [incarnation= running=(names) delay=] · close-worker NAME [delay=]
@@ -17,6 +19,7 @@ from __future__ import annotations
 
 from rollq.base.ids import JobId, task_id, task_number
 from rollq.base.jobs import AttemptRef, JobOptions, Status
+from rollq.base.staged import StagedGroup, StagedPart, part_crc
 from rollq.grid import commands as c
 from rollq.grid.apply import apply_entry
 from rollq.grid.command_codec import encode_batch
@@ -153,6 +156,37 @@ def _array(world: World, block: Block) -> str:
     )
 
 
+def _stage(world: World, block: Block) -> str:
+    batch_key, part, *names = block.words
+    bodies = [name.encode() for name in names]
+    columns = (b"".join(map(id_of, names)), tuple(map(len, bodies)), b"".join(bodies))
+    group = StagedGroup("q", "exe", *columns, redrives=block.option("again") == "yes")
+    number = block.option_number("number", 0)
+    return world.apply(c.StageJobs("ann", batch_key, part, number, (group,)))
+
+
+def _commit(world: World, block: Block) -> str:
+    batch_key, *names = block.words
+    batch = world.state.staged.get(("ann", batch_key))
+    parts = []
+    for name in names:
+        chunks = {} if batch is None else batch.parts.get(name, {})
+        count = sum(chunk.count for chunk in chunks.values())
+        crcs = [chunks[number].crc for number in sorted(chunks)]
+        parts.append(StagedPart(name, count, part_crc(crcs)))
+    return world.apply(c.CommitBatch("ann", batch_key, tuple(parts)))
+
+
+def _unpack(world: World, block: Block) -> str:
+    batch = world.state.committed.get(("ann", block.word(0)))
+    position = block.option_number("position", 0 if batch is None else batch.position)
+    return world.apply(c.UnpackBatch("ann", block.word(0), position))
+
+
+def _drop(world: World, block: Block) -> str:
+    return world.apply(c.DropBatches((c.BatchName("ann", block.word(0)),)))
+
+
 def _incarnation(world: World, worker: bytes) -> int:
     known = world.state.workers.get(worker)
     return 1 if known is None else known.incarnation
@@ -273,6 +307,10 @@ MACHINE = Machine(
         "submit": _submit,
         "array": _array,
         "task": _task,
+        "stage": _stage,
+        "commit": _commit,
+        "unpack": _unpack,
+        "drop": _drop,
         "assign": _assign,
         "ack": _ack,
         "nack": _nack,
