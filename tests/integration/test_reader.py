@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
+from bench.histories import make
 from rollq.base.errors import DeadlineError, DialError, ErrorCode, LocalError, StateError
 from rollq.base.limits import READER_LINKS_MAX
 from rollq.history.segments import Segments, index_of
+from rollq.roles.member.node import MemberNode
+from rollq.roles.member.setup import MemberSetup
 from rollq.roles.reader.channel import Channel
 from rollq.roles.reader.models import EVENTS, LINES, Piece
 from rollq.roles.reader.reader import Reader
 from rollq.store.real_disk import RealDisk
 from rollq.wire.compact import Message
+from rollq.wire.frame import Frame, encode_frame
+from rollq.wire.kinds import MessageType
 from rollq.wire.messages import Error
 from rollq.wire.reader_messages import HelloReader, PieceChunk, PiecesAsk
 from tests.integration.fake_reading import FakeReading
@@ -262,6 +268,46 @@ def test_nobody_there_names_all_and_another_group_is_refused(tmp_path: Path) -> 
         member.kill()
 
 
+def test_one_that_does_not_read_holds_up_nobody_and_goes_with_the_member(tmp_path: Path) -> None:
+    [port] = free_ports(1)
+    make(tmp_path / "m", 20_000, f"127.0.0.1:{port}")
+    member = MemberProcess(tmp_path / "m", port).start()
+    with Reader(member.address) as reader:
+        last = reader.span().applied
+        with Channel(member.address, HelloReader(), 20) as deaf:
+            for _ in range(200):  # far more than fits between the two
+                deaf.say(PiecesAsk(deaf.new_request(), 1, last))
+            _, talker = find_leader([member.address])
+            assert accepted(talker, range(1, 50))
+            assert _all(reader.pieces(1, last), 1, last)
+            assert member.stop() == 0
+
+
+def test_one_that_breaks_the_rules_is_told_and_cut_off(tmp_path: Path) -> None:
+    member = MemberProcess(tmp_path / "m").start()
+    try:
+        with Channel(member.address, HelloReader(), 20) as channel:
+            channel.say(PiecesAsk(channel.new_request(), 5, 4))
+            with pytest.raises(StateError) as caught:
+                channel.hear(PieceChunk)
+            assert caught.value.code is ErrorCode.BAD_PAYLOAD
+            channel.say(PiecesAsk(channel.new_request(), 1, 2**62))
+            with pytest.raises(StateError) as caught:
+                channel.hear(PieceChunk)
+            assert caught.value.code is ErrorCode.NOT_READY
+            junk = encode_frame(Frame(MessageType.PIECE_CHUNK, payload=b"junk"))
+            channel._socket.sendall(junk)
+            with pytest.raises(StateError) as caught:
+                channel.hear(PieceChunk)
+            assert caught.value.code is ErrorCode.BAD_HANDSHAKE
+            with pytest.raises(DialError):
+                channel.hear(PieceChunk)
+        with Reader(member.address) as reader:
+            assert reader.span().floor == 0
+    finally:
+        member.kill()
+
+
 def test_readers_are_bounded_and_a_member_stops_with_all_of_them(tmp_path: Path) -> None:
     member = MemberProcess(tmp_path / "m").start()
     channels = [Channel(member.address, HelloReader(), 20) for _ in range(READER_LINKS_MAX)]
@@ -281,3 +327,24 @@ def test_readers_are_bounded_and_a_member_stops_with_all_of_them(tmp_path: Path)
     assert member.stop() == 0
     for channel in channels:
         channel.close()
+
+
+def test_a_member_on_the_loop_of_the_standard_library_serves_readers_too(tmp_path: Path) -> None:
+    async def serve_and_read() -> list[bytes]:
+        [port] = free_ports(1)
+        node = MemberNode(MemberSetup(f"127.0.0.1:{port}"), "127.0.0.1", port, tmp_path / "m")
+        await node.start()
+        try:
+            return await asyncio.to_thread(read, f"127.0.0.1:{port}")
+        finally:
+            await node.stop()
+
+    def read(address: str) -> list[bytes]:
+        _, talker = find_leader([address])
+        accepted(talker, range(1, 5))
+        with Reader(address) as reader:
+            last = reader.span().applied
+            return _all(reader.pieces(1, last), 1, last)
+
+    lines = asyncio.run(serve_and_read())
+    assert sum(b'"enqueue"' in line for line in lines) == 4
