@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import threading
 import time
@@ -152,7 +153,8 @@ class WorkersHandle:
         self._is_stopping = True
         deadline = time.monotonic() + self._plan.drain_s + STOP_S
         while self._thread.is_alive():
-            self._cancel()  # again: what had not begun yet could not be cancelled
+            with contextlib.suppress(Exception):  # a session that was stopped has ended it
+                self._cancel()  # again: what had not begun yet could not be cancelled
             self._thread.join(POLL_S)
             if time.monotonic() > deadline:
                 raise _late("the job in Spark does not end")
