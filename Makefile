@@ -76,7 +76,7 @@ bench-files: $(READY) ## How files move: caches, uploads beside jobs: make bench
 bench-spark: $(READY) ## Spark reads history and writes jobs: make bench-spark BENCH_ARGS='--only read'
 	$(PY) -m bench.spark $(BENCH_ARGS)
 
-demo: $(READY) ## Three members, a thousand jobs, kill -9 of the leader; the history is checked.
+demo: $(READY) ## Three members, a thousand jobs, kill -9 of the leader; the history is checked and told as a page.
 	$(PY) -m rollq demo
 
 coverage: $(READY) ## Line coverage of the pure packages; fails under 95 %.

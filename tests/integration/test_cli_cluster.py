@@ -68,7 +68,9 @@ def test_a_leader_that_is_told_to_stop_hands_over(tmp_path: Path) -> None:
 
 def test_the_demonstration_checks_itself(tmp_path: Path) -> None:
     folder = tmp_path / "demo"
-    result = CliRunner().invoke(app, ["demo", "--jobs", "120", "--keep", str(folder), "--json"])
+    result = CliRunner().invoke(
+        app, ["demo", "--jobs", "120", "--keep", str(folder), "--no-report", "--json"]
+    )
     document = json.loads(result.stdout)
     assert (result.exit_code, document["problems"]) == (0, [])
     assert (document["results"], document["lost"], document["ended_twice"]) == (120, 0, 0)

@@ -1,4 +1,5 @@
-"""`rollq demo`: the promise shown. A leader is killed half way, and the history is checked."""
+"""`rollq demo`: the promise shown. A leader is killed half way, the history is checked, and a page
+tells what happened."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rollq.base.errors import RollqError
 from rollq.cli.options import Json
 
 if TYPE_CHECKING:
@@ -25,17 +27,19 @@ EPILOG = """\b
 Examples:
   rollq demo
   rollq demo --jobs 5000 --keep ./demo
+  rollq demo --no-report
 """
 PROGRAM = "sleep 0.02\necho $(($1 * $1))"
-MEMBER_OPTIONS = ("--snapshot-entries", "200", "--group", "demo")
+GROUP = "demo"
+MEMBER_OPTIONS = ("--snapshot-entries", "200", "--group", GROUP)
 WORKER_OPTIONS = ("--slots", "4", "--cpu-cap", "1")
 POLL_S = 0.02
 PATIENCE_S = 30.0
 
 
 @dataclass(slots=True)
-class Report:
-    """What happened, for the end."""
+class Seen:
+    """What was seen, for the end."""
 
     jobs: int
     wrong: int = 0  # results that are not what the program must print
@@ -59,13 +63,19 @@ def demo(
     keep: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Work here and leave it behind.")
     ] = None,
+    report: Annotated[
+        Path, typer.Option(metavar="FILE", help="The page that tells what happened.")
+    ] = Path("rollq-demo.html"),
+    no_report: Annotated[bool, typer.Option("--no-report", help="Do without that page.")] = False,
     as_json: Json = False,
 ) -> None:
     """Kill the leader in the middle of a thousand jobs; check that nothing is lost.
 
     Three members and two workers run on this machine, and the leader ends by kill -9. Then the
     results and the history of every member are checked: nothing lost, nothing ended twice. Exit
-    code 1 if that does not hold. Everything is removed at the end, unless --keep names a folder.
+    code 1 if that does not hold. Then the pipeline runs over the history, in Spark, and a report is
+    written; without Spark it is left out. All else is removed at the end, unless --keep names a
+    folder.
     """
     from rollq.cli.audit import audit
     from rollq.cli.fleet import Fleet, free_ports, write_program
@@ -73,7 +83,7 @@ def demo(
     from rollq.cli.service import interrupted_by_signals, run
 
     root = keep or Path(tempfile.mkdtemp(prefix="rollq-demo-"))
-    report = Report(jobs)
+    seen = Seen(jobs)
     with interrupted_by_signals(), Fleet(root, keep=keep is not None) as fleet:
         write_program(root / "exec", "square", PROGRAM)
         _say(as_json, "starting three members and two workers")
@@ -81,21 +91,23 @@ def demo(
         for name in ("w1", "w2"):
             fleet.start_worker(name, "--exec-dir", str(root / "exec"), *WORKER_OPTIONS)
         began = time.monotonic()
-        run(_run(fleet, report, as_json=as_json))
-        report.run_s = time.monotonic() - began
+        run(_run(fleet, seen, as_json=as_json))
+        seen.run_s = time.monotonic() - began
         fleet.stop()
         _say(as_json, "members stopped; reading their histories")
         checked = audit([fleet.state_of(address) for address in fleet.addresses])
-    document = _document(report, checked)
+        document = _document(seen, checked)
+        if not as_json:
+            _show(document)
+        if not no_report:
+            document["report"] = _tell(fleet, report, as_json=as_json)
     if as_json:
         write_json(document)
-    else:
-        _show(document)
     if document["problems"]:
         raise typer.Exit(1)
 
 
-async def _run(fleet: Fleet, report: Report, *, as_json: bool) -> None:
+async def _run(fleet: Fleet, seen: Seen, *, as_json: bool) -> None:
     """All jobs, the kill in the middle, and the return of the killed member."""
     import asyncio
 
@@ -107,60 +119,73 @@ async def _run(fleet: Fleet, report: Report, *, as_json: bool) -> None:
         Client(fleet.servers, client_id="demo", timeout=PATIENCE_S) as client,
         Client(fleet.servers, client_id="demo-operator", timeout=PATIENCE_S) as operator,
     ):
-        killer = asyncio.create_task(_kill_leader(fleet, operator, report, half, as_json=as_json))
+        killer = asyncio.create_task(_kill_leader(fleet, operator, seen, half, as_json=as_json))
         with progress_bar("results", is_quiet=as_json) as advance:
 
             def progress(done: int, total: int | None) -> None:
                 advance(done, total)
-                if done >= report.jobs // 2:
+                if done >= seen.jobs // 2:
                     half.set()
 
-            numbers = [str(number) for number in range(report.jobs)]
+            numbers = [str(number) for number in range(seen.jobs)]
             number = 0
             async for result in client.map(
                 "square", numbers, ordered=True, window=200, progress=progress
             ):
-                report.repeated += result.id in report.results
-                report.results[result.id] = None
-                report.wrong += not result.ok or result.stdout.strip() != str(number * number)
+                seen.repeated += result.id in seen.results
+                seen.results[result.id] = None
+                seen.wrong += not result.ok or result.stdout.strip() != str(number * number)
                 number += 1
-                report.ended += 1
+                seen.ended += 1
         await killer
-        await _settle(operator, len(fleet.addresses))
+        await _settle(operator, fleet.addresses)
 
 
 async def _kill_leader(
-    fleet: Fleet, operator: Client, report: Report, half: asyncio.Event, *, as_json: bool
+    fleet: Fleet, operator: Client, seen: Seen, half: asyncio.Event, *, as_json: bool
 ) -> None:
     import asyncio
 
     await half.wait()
     view = await _view(operator)
-    report.killed = view.leader
+    seen.killed = view.leader
     _say(as_json, f"half way: kill -9 of the leader {view.leader} (term {view.term})")
     began = time.monotonic()
     fleet.kill(view.leader)
     # Nobody answers until somebody leads: this takes as long as the fail-over.
     view = await _view(operator)
-    report.failover_s = time.monotonic() - began
-    report.leader, report.term = view.leader, view.term
-    _say(as_json, f"{view.leader} leads (term {view.term}) after {report.failover_s:.2f} s")
-    fleet.start_member(report.killed, *MEMBER_OPTIONS)
-    await asyncio.to_thread(fleet.await_line, report.killed, "serves on")
-    _say(as_json, f"{report.killed} is back, and catches up")
+    seen.failover_s = time.monotonic() - began
+    seen.leader, seen.term = view.leader, view.term
+    _say(as_json, f"{view.leader} leads (term {view.term}) after {seen.failover_s:.2f} s")
+    fleet.start_member(seen.killed, *MEMBER_OPTIONS)
+    await asyncio.to_thread(fleet.await_line, seen.killed, "serves on")
+    _say(as_json, f"{seen.killed} is back, and catches up")
 
 
-async def _settle(operator: Client, count: int) -> None:
-    """Until every member holds everything."""
+async def _settle(operator: Client, addresses: list[str]) -> None:
+    """Until every member holds everything, also of the history: one that was away for long gets a
+    snapshot first, and what happened meanwhile later."""
     import asyncio
 
-    with contextlib.suppress(TimeoutError):
+    with contextlib.suppress(TimeoutError, RollqError):
         async with asyncio.timeout(PATIENCE_S):
             while True:
-                members = (await _view(operator)).members
-                if len(members) == count and all(one.active and not one.lag for one in members):
-                    return
+                view = await _view(operator)
+                there = [one for one in view.members if one.active and not one.lag]
+                if len(there) == len(addresses):
+                    break
                 await asyncio.sleep(POLL_S)
+            for address in addresses:
+                await asyncio.to_thread(_read_all, address, view.applied)
+
+
+def _read_all(address: str, last: int) -> None:
+    """Read the whole history of one member, as soon as it has it."""
+    from rollq.roles.reader.reader import Reader
+
+    with Reader(address, timeout_s=PATIENCE_S) as reader:
+        for _ in reader.pieces(1, last):
+            pass
 
 
 async def _view(client: Client) -> ClusterView:
@@ -170,31 +195,31 @@ async def _view(client: Client) -> ClusterView:
     return await ask(client, ClusterView, "cluster")
 
 
-def _document(report: Report, checked: Audit) -> dict[str, Any]:
-    lost = [job_id for job_id in report.results if checked.ends.get(job_id, 0) == 0]
+def _document(seen: Seen, checked: Audit) -> dict[str, Any]:
+    lost = [job_id for job_id in seen.results if checked.ends.get(job_id, 0) == 0]
     problems = list(checked.problems)
     for count, what in (
-        (report.jobs - report.ended, "results did not come"),
-        (report.wrong, "results are wrong"),
-        (report.repeated, "results came twice"),
+        (seen.jobs - seen.ended, "results did not come"),
+        (seen.wrong, "results are wrong"),
+        (seen.repeated, "results came twice"),
         (len(lost), "results have no end in the history"),
-        (report.jobs - len(checked.accepted), "jobs are missing in the history"),
-        (not report.leader, "no other member took over"),
+        (seen.jobs - len(checked.accepted), "jobs are missing in the history"),
+        (not seen.leader, "no other member took over"),
     ):
         if count:
             problems.append(f"{int(count)} {what}")
     return {
-        "jobs": report.jobs,
-        "results": report.ended,
+        "jobs": seen.jobs,
+        "results": seen.ended,
         "lost": len(checked.lost),
         "ended_twice": len(checked.ended_twice),
-        "killed": report.killed,
-        "leader": report.leader,
-        "term": report.term,
-        "failover_s": round(report.failover_s, 3),
+        "killed": seen.killed,
+        "leader": seen.leader,
+        "term": seen.term,
+        "failover_s": round(seen.failover_s, 3),
         "adopted": checked.adopted,
         "run_again": checked.run_again,
-        "run_s": round(report.run_s, 2),
+        "run_s": round(seen.run_s, 2),
         "history_rows": checked.rows,
         "history_members": checked.members,
         "problems": problems,
@@ -220,6 +245,20 @@ def _show(document: dict[str, Any]) -> None:
     for problem in document["problems"]:
         write_line(f"PROBLEM: {problem}")
     write_line("the promise is broken" if document["problems"] else "the promise holds")
+
+
+def _tell(fleet: Fleet, page: Path, *, as_json: bool) -> str:
+    """The pipeline and the page; where it is."""
+    from rollq.cli.aftermath import write_page
+    from rollq.cli.output import write_line
+
+    _say(as_json, "running the pipeline over the history, in Spark: half a minute or so")
+    state = fleet.state_of(fleet.addresses[0])
+    if not write_page(state, GROUP, fleet.root / "tables", page):
+        return ""
+    if not as_json:
+        write_line(f"what happened, as a page: {page.absolute()}")
+    return str(page)
 
 
 def _say(as_json: bool, text: str) -> None:

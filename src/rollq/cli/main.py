@@ -30,7 +30,9 @@ from rollq.cli import (
     leader,
     pipeline,
     queue,
+    report,
     settings,
+    sql,
     status,
     submit,
     wal,
@@ -105,7 +107,7 @@ def rollq(
 
 for module in (
     *(leader, worker, submit, fetch, status, job, jobs, joblogs, cancel, explain),
-    *(client, clientx, demo3, demo, doctor),
+    *(client, clientx, demo3, demo, doctor, sql, report),
 ):
     module.register(app)
 GROUPS = [

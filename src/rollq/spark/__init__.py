@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Any
 from rollq.spark.session import session
 
 if TYPE_CHECKING:
+    from rollq.spark.asking.queries import views
     from rollq.spark.grid.mapping import grid_map
     from rollq.spark.grid.workers import WorkersHandle, start_workers
 
-__all__ = ["WorkersHandle", "grid_map", "session", "start_workers"]
+__all__ = ["WorkersHandle", "grid_map", "session", "start_workers", "views"]
 
 _HOMES = {
     "WorkersHandle": "rollq.spark.grid.workers",
     "grid_map": "rollq.spark.grid.mapping",
     "start_workers": "rollq.spark.grid.workers",
+    "views": "rollq.spark.asking.queries",
 }
 
 

@@ -7,6 +7,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rollq.base.errors import ErrorCode, LocalError
@@ -63,6 +64,23 @@ def add_views(spark: SparkSession, load: Load, text: str = "") -> None:
         frame = load(table)
         for name in (table, TABLES[table]):
             frame.createOrReplaceTempView(name)
+
+
+def views(spark: SparkSession, tables: str | Path) -> None:
+    """Make the tables of a pipeline known to SQL in this session: `jobs`, `attempts`, `hourly` and
+    so on, as they are now.
+
+    Raises:
+        LocalError: BAD_OPTIONS if there are no tables of a pipeline.
+    """
+    add_views(spark, loader(spark, tables))
+
+
+def loader(spark: SparkSession, tables: str | Path) -> Load:
+    """The function that opens a table of a pipeline."""
+    from rollq.spark.pipeline.tables import load
+
+    return lambda name: load(spark, tables, name)
 
 
 def ask(spark: SparkSession, text: str, limit: int) -> Answer:

@@ -1,0 +1,134 @@
+"""`rollq sql`: any question about what happened, in SQL."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rollq.base.errors import ErrorCode, LocalError
+from rollq.cli.options import DEFAULT_MASTER, DEFAULT_TABLES, Json, Limit, Master, Tables
+
+if TYPE_CHECKING:
+    from rollq.spark.asking.queries import Answer
+
+EPILOG = """\b
+Examples:
+  rollq sql "SELECT state, count(*) AS jobs FROM jobs GROUP BY state"
+  rollq sql "SELECT exec, run_ms_p95 FROM execs ORDER BY run_ms_p95 DESC" --limit 5
+  rollq sql "SELECT * FROM dead" --csv > dead.csv
+  rollq sql "DESCRIBE attempts"
+  cat question.sql | rollq sql -
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=EPILOG)(sql)
+
+
+def sql(
+    query: Annotated[
+        str, typer.Argument(metavar="QUERY", help="What to ask; - reads it from stdin.")
+    ],
+    limit: Limit = 1000,
+    as_csv: Annotated[bool, typer.Option("--csv", help="CSV on stdout, with a header.")] = False,
+    tables: Tables = DEFAULT_TABLES,
+    master: Master = DEFAULT_MASTER,
+    as_json: Json = False,
+) -> None:
+    """Ask the tables of the pipeline in SQL.
+
+    Tables: events, jobs, attempts, hourly, dead, depth, utilisation, execs; SHOW TABLES and
+    DESCRIBE jobs tell more. Times are UTC. The tables are as the last `rollq pipeline run` left
+    them. With --json: one JSON object a row and line.
+    """
+    from rollq.cli.spark import quiet_spark
+    from rollq.spark.asking.queries import add_views, ask, check_reads, loader
+    from rollq.spark.pipeline.manifest import Book
+
+    if as_csv and as_json:
+        raise LocalError(ErrorCode.BAD_OPTIONS, "--csv and --json", "choose one of them")
+    text = sys.stdin.read() if query == "-" else query
+    check_reads(text)
+    Book(tables).expect()
+    with quiet_spark(master) as spark:
+        add_views(spark, loader(spark, tables), text)
+        answer = ask(spark, text, limit)
+    write_rows(answer, as_csv=as_csv, as_json=as_json)
+    if answer.has_more:
+        from rollq.cli.output import remark
+
+        remark(f"there are more than {limit} rows; --limit shows more")
+
+
+def write_rows(answer: Answer, *, as_csv: bool, as_json: bool) -> None:
+    """An answer in one of its forms."""
+    from rollq.cli.output import write_json, write_table
+
+    if as_json:
+        for row in answer.rows:
+            write_json(dict(zip(answer.columns, map(_plain, row), strict=True)))
+    elif as_csv:
+        import csv
+
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(answer.columns)
+        writer.writerows([_text(value) for value in row] for row in answer.rows)
+    elif sys.stdout.isatty():
+        _write_rich(answer)
+    else:
+        write_table(answer.columns, [[_cell(value) for value in row] for row in answer.rows])
+
+
+def _write_rich(answer: Answer) -> None:
+    """On a terminal: columns that fold instead of running over its edge."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for place, name in enumerate(answer.columns):
+        numbers = all(isinstance(row[place], int | float | None) for row in answer.rows)
+        table.add_column(Text(name), justify="right" if numbers else "left", overflow="fold")
+    for row in answer.rows:
+        table.add_row(*(Text(str(_cell(value))) for value in row))
+    Console().print(table)
+
+
+def _cell(value: Any) -> Any:
+    """A value for people: numbers stay numbers, so that they are aligned."""
+    if isinstance(value, float):
+        return round(value, 3)
+    return value if isinstance(value, int) and not isinstance(value, bool) else _text(value)
+
+
+def _text(value: Any) -> str:
+    import msgspec
+
+    plain = _plain(value)
+    if plain is None:
+        return ""
+    if isinstance(plain, bool):
+        return "true" if plain else "false"
+    return plain if isinstance(plain, str) else msgspec.json.encode(plain).decode()
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has: moments as text in UTC, rows within rows as objects."""
+    import datetime
+    import decimal
+
+    if isinstance(value, datetime.datetime):
+        return value.isoformat(sep=" ", timespec="milliseconds")
+    if isinstance(value, datetime.date | datetime.timedelta | decimal.Decimal):
+        return str(value)
+    if isinstance(value, bytes | bytearray):
+        return bytes(value).hex()
+    if hasattr(value, "asDict"):
+        return _plain(value.asDict())
+    if isinstance(value, dict):
+        return {str(key): _plain(one) for key, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value

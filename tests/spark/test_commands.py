@@ -1,0 +1,46 @@
+"""`rollq sql` and `rollq report` as people start them: what they say, and what they do not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DEADLINE_S = 120
+
+
+def rollq(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "rollq", *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+        check=False,
+    )
+
+
+@pytest.mark.any_spark
+def test_a_bad_query_does_not_start_spark(tmp_path: Path) -> None:
+    ended = rollq(tmp_path, "sql", "DROP TABLE jobs")
+    assert ended.returncode == 2
+    assert ended.stdout == ""
+    assert ended.stderr.startswith("rollq: a query reads, and DROP does not [bad_options]")
+
+
+@pytest.mark.any_spark
+@pytest.mark.parametrize("words", [("sql", "SELECT 1"), ("report", "--out", "page.html")])
+def test_without_tables_the_remedy_is_told_at_once(tmp_path: Path, words: tuple[str, ...]) -> None:
+    ended = rollq(tmp_path, *words, "--master", "local[1]", "--tables", "none")
+    assert ended.returncode == 2
+    assert ended.stdout == ""
+    first, second = ended.stderr.splitlines()
+    assert first == "rollq: none holds no tables of a pipeline [bad_options]"
+    assert "rollq pipeline run" in second
+    assert not (tmp_path / "page.html").exists()
