@@ -103,6 +103,7 @@ RATIOS = (
     _large("jetstream_always", "nats:durable"),
     _large("redis_aof_always", "redis-list:durable"),
     Ratio("submit_many_jobs_per_s", "submit", (R1, "submit_many_per_s")),
+    Ratio("staged_jobs_per_s", "submit", (R1, "staged_per_s")),
     Ratio(
         "submit1_p50_vs_fdatasync",
         "submit",

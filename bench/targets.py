@@ -64,6 +64,7 @@ TARGETS = (
     Target("submit64_vs_jetstream_always", "submits, 64: × JetStream, sync always", at_least=8),
     Target("submit64_vs_rabbitmq_raw", "submits, 64: × RabbitMQ quorum, raw client", at_least=1),
     Target("submit_many_jobs_per_s", "submit_many: jobs/s", at_least=100_000),
+    Target("staged_jobs_per_s", "stage and commit: jobs/s", at_least=100_000),
     Target("submit64_vs_redis_aof_always", "submits, 64: × redis AOF always, raw client"),
     Target("submit1024_vs_redis_aof_always", "submits, 1024: × redis AOF always, raw client"),
     Target("submit1_p50_vs_fdatasync", "submits, 1: p50 × a bare fdatasync", at_most=3),

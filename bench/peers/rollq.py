@@ -27,7 +27,7 @@ from bench.procs import (
 )
 from bench.window import Rate, drive_async, pipeline_rates
 from rollq import __version__
-from rollq.base.limits import MAP_WINDOW
+from rollq.base.limits import BATCH_JOBS_MAX, MAP_WINDOW
 from rollq.roles.client.client import Client
 from rollq.roles.client.specs import JobSpec
 
@@ -158,6 +158,10 @@ class Rollq(RollqServers):
         """Jobs a second accepted through `submit_many`."""
         return asyncio.run(self._submit_many(payload, count))
 
+    def stage_and_commit(self, payload: bytes, count: int) -> float:
+        """Jobs a second accepted through `stage` and `commit`, as many as a batch may have."""
+        return asyncio.run(self._stage(payload, min(count, BATCH_JOBS_MAX)))
+
     def run_true(self, count: int) -> float:
         """/bin/true through the worker's executor."""
         self._start_executor()
@@ -272,6 +276,15 @@ class Rollq(RollqServers):
             await client.submit("noop", payload=payload)
             started = time.perf_counter()
             await client.submit_many("noop", (payload for _ in range(count)), keep_results=False)
+            return count / (time.perf_counter() - started)
+
+    async def _stage(self, payload: bytes, count: int) -> float:
+        async with self.client("staged") as client:
+            await client.submit("noop", payload=payload)
+            spec = JobSpec("noop", payload=payload)
+            started = time.perf_counter()
+            part = await client.stage("batch", "0", (spec for _ in range(count)))
+            await client.commit("batch", [part])
             return count / (time.perf_counter() - started)
 
     def _start_executor(self) -> None:

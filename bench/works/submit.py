@@ -22,6 +22,7 @@ COLUMNS = (
     ("submit64_p99_ms", "p99 ms at 64"),
     ("submit1024_per_s", "1024 outst. /s"),
     ("submit_many_per_s", "in bulk /s"),
+    ("staged_per_s", "staged /s"),
     ("large_submit1_per_s", "64 KiB, 1 outst. /s"),
     ("large_submit1_p50_ms", "p50 ms"),
     ("large_submit64_per_s", "64 outst. /s"),
@@ -45,6 +46,14 @@ class TakesBulk(Protocol):
         """Jobs a second accepted."""
 
 
+@runtime_checkable
+class TakesStaged(Protocol):
+    """A peer to which jobs can be sent ahead, and which accepts all of them at once."""
+
+    def stage_and_commit(self, payload: bytes, count: int) -> float:
+        """Jobs a second accepted."""
+
+
 def measure(peer: Peer, scale: Scale) -> Iterator[Sample]:
     """Rate and latency by window; bulk where there is a call for it."""
     taker = cast(TakesSubmits, peer)
@@ -52,6 +61,8 @@ def measure(peer: Peer, scale: Scale) -> Iterator[Sample]:
         yield from rate.samples(window)
     if isinstance(peer, TakesBulk):
         yield Sample("submit_many_per_s", peer.submit_many(PAYLOAD, int(200_000 * scale.cell_s)))
+    if isinstance(peer, TakesStaged):
+        yield Sample("staged_per_s", peer.stage_and_commit(PAYLOAD, int(200_000 * scale.cell_s)))
     for window, rate in taker.submit_rates(LARGE_PAYLOAD, LARGE_WINDOWS, scale.cell_s):
         yield from rate.samples(window, "large_")
 

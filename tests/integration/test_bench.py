@@ -54,7 +54,7 @@ def test_it_measures_and_cleans_up(tmp_path: Path) -> None:
     assert bench.wait(WAIT_S_MAX) == 0
     document = json.loads(report.read_text())
     ratios = {key for key, value in document["ratios"].items() if value is not None}
-    assert ratios == {"submit_many_jobs_per_s", "submit1_p50_vs_fdatasync"}
+    assert ratios == {"submit_many_jobs_per_s", "staged_jobs_per_s", "submit1_p50_vs_fdatasync"}
     assert document["versions"]["rollq:r1"].startswith("rollq ")
     assert plot.read_text().startswith("<svg")
     assert list(data.iterdir()) == []
