@@ -70,6 +70,8 @@ class Application:
             self._pause()
         elif dice < 89:
             self._hint()
+        elif dice < 90:
+            self._read_history()
         elif dice < 92:
             self._put_cache()
         elif dice < 95:
@@ -182,6 +184,14 @@ class Application:
         self.paused[queue] = None
         self.admin("pause", {"queue": queue})
         self._timeline.after(self._chance.draw(200, 2_000) * MS, self.resume_all)
+
+    def _read_history(self) -> None:
+        """One of few readers has read some more, or is given up."""
+        name = f"reader-{self._chance.draw(0, 3)}"
+        if self._chance.draw(0, 4):
+            self.admin("hold_history", {"name": name, "index": self._chance.draw(1, 1_000)})
+        else:
+            self.admin("free_history", {"name": name})
 
     def _hint(self) -> None:
         run_ms = self._chance.draw(1, 3_000)
