@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,10 +13,13 @@ import pyarrow as pa
 import pytest
 
 from rollq import BlockingClient, DeadlineError
+from rollq.roles.client.loop_thread import LoopThread
+from rollq.roles.worker.node import WorkerNode
+from rollq.roles.worker.setup import NodeSetup
 from rollq.spark.grid.flow import Layout, Plan
 from rollq.spark.grid.guard import Guard
 from rollq.spark.grid.task import GridTask
-from tests.integration.procs import until
+from tests.integration.procs import Members, until
 from tests.integration.small_grid import SmallGrid
 
 PLAN = Plan(
@@ -121,3 +126,56 @@ def test_when_nobody_answers_the_task_says_who_was_asked() -> None:
     task = GridTask(replace(PLAN, servers="127.0.0.1:1", timeout_s=0.2))
     with pytest.raises(DeadlineError, match=r"127\.0\.0\.1:1"):
         rows_of(task, 10)
+
+
+def keyed_batches(numbers: range) -> Iterator[pa.RecordBatch]:
+    args = pa.array([[str(n), "1"] for n in numbers], pa.list_(pa.string()))
+    keys = pa.array([f"k-{n}" for n in numbers])
+    yield pa.RecordBatch.from_arrays([pa.array(numbers), args, keys], names=["id", "_args", "_key"])
+
+
+def test_tasks_that_share_keys_go_on_when_the_leader_is_killed(tmp_path: Path) -> None:
+    with Members(tmp_path / "members", 3) as members, working(tmp_path, members.addresses):
+        servers = ",".join(members.addresses)
+        plan = replace(PLAN, servers=servers, client_id="work", layout=Layout(1, has_key=True))
+        found: list[list[dict[str, Any]]] = [[], []]
+
+        def run(number: int) -> None:
+            rows = range(1_500) if number else range(500, 2_000)
+            for one in GridTask(plan)(keyed_batches(rows)):
+                found[number] += one.to_pylist()
+
+        tasks = [threading.Thread(target=run, args=(number,)) for number in range(2)]
+        for task in tasks:
+            task.start()
+        with BlockingClient(servers) as client:
+            until(lambda: client.counts().done > 200)
+            members.at(client.leader).kill()
+            for task in tasks:
+                task.join(60)
+            assert client.counts().done == 2_000
+        for number, rows in enumerate(found):
+            assert len(rows) == 1_500
+            assert {row["status"] for row in rows} == {"OK"}
+            assert {int(row["value"]) - row["id"] for row in rows} == {1}, number
+
+
+@contextmanager
+def working(folder: Path, addresses: Sequence[str]) -> Iterator[None]:
+    """A worker of three members."""
+    setup = NodeSetup(
+        tuple(addresses),
+        jobs_dir=folder / "jobs",
+        state_dir=folder / "worker",
+        apps=("tests.integration.sample_app",),
+        slots=2,
+        cpu_cap=1.0,
+    )
+    thread, worker = LoopThread("worker"), WorkerNode(setup)
+    thread.start()
+    thread.run(worker.start())
+    try:
+        yield
+    finally:
+        thread.run(worker.stop())
+        thread.stop()
