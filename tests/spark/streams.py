@@ -20,8 +20,8 @@ class Query:
         self._out = str(place / "out")
         self._checkpoint = str(place / "checkpoint")
 
-    def run(self, **options: str) -> list[dict[str, Any]]:
-        """Read all that there is now; what Spark says of each batch with rows."""
+    def run(self, **options: str) -> list[tuple[int, dict[str, int]]]:
+        """Read all that there is now; the rows of each batch that had any, and where it ended."""
         query = (
             self._spark.readStream.format("rollq")
             .options(**(ALL | options))
@@ -31,9 +31,17 @@ class Query:
             .start(self._out)
         )
         query.awaitTermination()
-        told: list[dict[str, Any]] = [json.loads(each.json) for each in query.recentProgress]
-        return [each for each in told if each["numInputRows"]]
+        sources = [each.sources[0] for each in query.recentProgress]
+        return [
+            (each.numInputRows, _parsed(each.endOffset)) for each in sources if each.numInputRows
+        ]
 
     def rows(self) -> Counter[tuple[str, int, int]]:
         """What was read so far."""
         return Counter(tuple(row) for row in self._spark.read.parquet(self._out).collect())
+
+
+def _parsed(offset: Any) -> dict[str, int]:
+    """By Connect it is JSON already."""
+    parsed: dict[str, int] = json.loads(offset) if isinstance(offset, str) else offset
+    return parsed
