@@ -96,8 +96,8 @@ class Confirm(msgspec.Struct, array_like=True, frozen=True, tag=36):
 
 class Query(msgspec.Struct, array_like=True, frozen=True, tag=37):
     """How is it? `what` names a view (job, jobs, array, queue, queues, client, clients, worker,
-    workers, dead, counts, caches, cache, holders, explain, readers, settings, cluster, history),
-    `key` whose."""
+    workers, dead, counts, caches, cache, holders, explain, readers, settings, hints, cluster,
+    history), `key` whose."""
 
     request_id: MessageId
     what: str
