@@ -26,7 +26,7 @@ PURE_FILES := $(subst $(empty) ,$(comma),$(PURE:%=src/rollq/%/*))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env test check lint types tidy unit spark-tests sim sim-mutants endurance bench bench-core bench-files bench-spark demo coverage clean
+.PHONY: help env test check lint types tidy unit spark-tests sim sim-mutants endurance bench bench-core bench-files bench-spark bench-pipeline demo coverage clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ bench-files: $(READY) ## How files move: caches, uploads beside jobs: make bench
 
 bench-spark: $(READY) ## Spark reads history and writes jobs: make bench-spark BENCH_ARGS='--only read'
 	$(PY) -m bench.spark $(BENCH_ARGS)
+
+bench-pipeline: $(READY) ## The tables of 5,000,000 events, beside DuckDB: make bench-pipeline BENCH_ARGS='--kills 20'
+	$(PY) -m bench.pipeline $(BENCH_ARGS)
 
 demo: $(READY) ## Three members, a thousand jobs, kill -9 of the leader; the history is checked and told as a page.
 	$(PY) -m rollq demo

@@ -11,6 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from rollq.history.columns import EVENTS
+from rollq.spark.source.folder import Folder
+from rollq.spark.source.options import Origin
 from tests.spark.segments import STAMP_MS, seal, written
 
 
@@ -51,6 +53,19 @@ def test_slices_give_each_row_once(spark: SparkSession, folder: Path) -> None:
     for count in ("1", "7", "50"):
         table = read(spark, folder / "history", minPartitions=count, columns="_index,_ordinal")
         assert table.count() == table.distinct().count() == 900
+
+
+@pytest.mark.any_spark
+def test_segments_that_overlap_give_each_row_once(tmp_path: Path) -> None:
+    for first, last in ((1, 40), (21, 60), (30, 50), (61, 70)):  # as of several members
+        seal(tmp_path, first, last)
+    folder = Folder(Origin(path=str(tmp_path), group="g"))
+    folder.extent()
+    for count in (1, 3):
+        slices = folder.slices(0, 5, 65, count)
+        tables = [table for each in slices for table in folder.tables(each, EVENTS)]
+        indexes = [index for table in tables for index in table["_index"].to_pylist()]
+        assert sorted(indexes) == [index for index in range(5, 66) for _ in range(3)]
 
 
 def test_only_the_named_columns(spark: SparkSession, folder: Path) -> None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from rollq.base.errors import DiskError, ErrorCode, LocalError
+from rollq.base.hints import ExecHint
 from rollq.spark.pipeline.catalog import SCHEMA_VERSION, TABLES, table_of
 from rollq.spark.pipeline.compact import small_files
-from rollq.spark.pipeline.failures import told_by_spark
+from rollq.spark.pipeline.failures import is_passing, told_by_spark
 from rollq.spark.pipeline.feed import Feed
+from rollq.spark.pipeline.hints import hints_of
 from rollq.spark.pipeline.manifest import Book, File, Manifest, Mark
 from rollq.spark.pipeline.tables import paths
 
@@ -128,6 +131,30 @@ def test_days_with_many_small_files_are_compacted() -> None:
     assert small_files([*files, other, full, still], 4) == []
 
 
+def test_hints_come_from_execs_that_ran_often(tmp_path: Path) -> None:
+    names = ("exec", "run_ms_p50", "run_ms_p95", "run_ms_p99", "runs")
+    rows = [("b", 1, 2, 3, 20), ("a", 4, 5, 6, 900), ("seldom", 7, 8, 9, 19)]
+    table = pa.Table.from_pylist(
+        [{"group": "g"} | dict(zip(names, row, strict=True)) for row in rows]
+    )
+    write(tmp_path, "execs")
+    pq.write_table(table, tmp_path / "tables/gold_dead/execs/part.parquet")
+    files = manifest(1, "execs").files("gold_dead")
+    book = Book(tmp_path)
+    with book.writing():
+        book.commit(msgspec.structs.replace(manifest(1), tables={"gold_execs": files}))
+    assert hints_of(tmp_path) == [ExecHint("a", 4, 5, 6, 900), ExecHint("b", 1, 2, 3, 20)]
+    assert hints_of(tmp_path, "other") == []
+    pq.write_table(
+        pa.concat_tables([table, table.set_column(0, "group", [["h"] * 3])]),
+        tmp_path / "tables/gold_dead/execs/part.parquet",
+    )
+    with pytest.raises(LocalError) as caught:
+        hints_of(tmp_path)
+    assert "g, h" in caught.value.hint
+    assert len(hints_of(tmp_path, "h")) == 2
+
+
 def test_a_source_is_known_by_its_place(tmp_path: Path) -> None:
     here = Feed(path=str(tmp_path))
     assert here.is_same(here.name)
@@ -136,9 +163,9 @@ def test_a_source_is_known_by_its_place(tmp_path: Path) -> None:
     assert Feed(servers="a:1,b:2").is_same(Feed(servers="b:2,c:3").name)
     assert not Feed(servers="a:1").is_same(Feed(servers="b:2").name)
     with pytest.raises(LocalError):
-        Feed().ends()
+        Feed().extents()
     with pytest.raises(LocalError):
-        Feed(path=str(tmp_path / os.devnull)).ends()
+        Feed(path=str(tmp_path / "missing")).extents()
 
 
 def test_errors_of_ours_are_found_in_those_of_spark() -> None:
@@ -148,3 +175,5 @@ def test_errors_of_ours_are_found_in_those_of_spark() -> None:
     assert (type(found), found.code) == (DiskError, ErrorCode.DISK_CORRUPT)
     assert (found.message, found.hint) == ("segment is damaged", "copy it again")
     assert told_by_spark(RuntimeError("[OTHER] one\ntwo")).code is ErrorCode.BUG
+    assert is_passing(RuntimeError("[STREAM_FAILED] …: Python worker failed to connect back."))
+    assert not is_passing(RuntimeError(text))

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,20 +17,22 @@ from pyspark.sql import SparkSession
 from bench.pipeline.lives import Lives, seal_lives
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.spark.pipeline.batch import Batch
+from rollq.spark.pipeline.catalog import SCHEMA_VERSION
 from rollq.spark.pipeline.compact import compact
 from rollq.spark.pipeline.feed import Feed
-from rollq.spark.pipeline.manifest import Book
+from rollq.spark.pipeline.manifest import Book, Manifest
 from rollq.spark.pipeline.run import Pipeline
 from rollq.spark.pipeline.tables import Store
 from tests.spark.comparing import differences
 from tests.spark.plain import read
 from tests.spark.plain_gold import Plain
 
+START_S_MAX = 240.0
 TURN_MS = 40_000  # some thousand events take days
 
 
-class Killed(BaseException):
-    """What ends a run at a chosen point, as a signal would."""
+class KilledError(Exception):
+    """What ends a run at a chosen point."""
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +59,8 @@ def test_two_groups_in_pieces(spark: SparkSession, tmp_path: Path) -> None:
 
     # Nothing new: nothing is made. The same events once more: nothing is taken.
     assert Pipeline(spark, feed, out, has_moved=True).run().number == manifest.number
-    everything = feed.read(spark, {}, feed.ends())
+    ends = {extent.group: extent.end for extent in feed.extents()}
+    everything = feed.read(spark, dict.fromkeys(ends, 1), ends)
     store = Store(spark, out)
     assert Batch(spark, store, manifest, "again", lambda stage: None).make(everything) is None
 
@@ -74,19 +82,19 @@ def test_broken_off_anywhere_and_begun_again(
     for place in (1, 7):
         with monkeypatch.context() as patch:
             patch.setattr(Store, "write", _killing(Store.write, place))
-            with pytest.raises(BaseException, match="kill"):
+            with pytest.raises(KilledError):
                 pipeline.run()
         assert Book(out).newest() is None
     with monkeypatch.context() as patch:
         patch.setattr(Book, "commit", _killing(Book.commit, 1))
-        with pytest.raises(BaseException, match="kill"):
+        with pytest.raises(KilledError):
             pipeline.run()
     pipeline.run()
     assert differences(spark, out, [Plain("default", read(folder))]) == []
     seal_lives(folder, lives, 150)
     with monkeypatch.context() as patch:
         patch.setattr(Store, "unstage", _killing(Store.unstage, 1))
-        with pytest.raises(BaseException, match="kill"):
+        with pytest.raises(KilledError):
             pipeline.run()
     assert pipeline.run().number == 2  # it was committed before
     assert differences(spark, out, [Plain("default", read(folder))]) == []
@@ -100,19 +108,43 @@ def _killing(function: Callable[..., Any], place: int) -> Callable[..., Any]:
         calls[0] += 1
         result = function(*arguments, **named)
         if calls[0] == place:
-            raise Killed("killed")
+            raise KilledError("killed")
         return result
 
     return called
 
 
 @pytest.mark.any_spark
+def test_killed_in_the_middle_of_a_batch(spark: SparkSession, tmp_path: Path) -> None:
+    folder, out = tmp_path / "state", tmp_path / "out"
+    seal_lives(folder, Lives(4, turn_ms=TURN_MS), 600)
+    command = [sys.executable, "-m", "rollq", "pipeline", "run", "--once", "--master", "local[1]"]
+    command += ["--path", str(folder), "--tables", str(out)]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        deadline = time.monotonic() + START_S_MAX
+        while not [*out.glob("tables/_moves/*/*.parquet")]:
+            assert process.poll() is None, "it ended by itself"
+            assert time.monotonic() < deadline, "no batch was begun"
+            time.sleep(0.01)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    assert Book(out).newest() is None
+    left = {path.name for path in out.glob("tables/*/*")}
+    Pipeline(spark, Feed(path=str(folder)), out).run()
+    assert not left & {path.name for path in out.glob("tables/*/*")}
+    assert differences(spark, out, [Plain("default", read(folder))]) == []
+
+
+@pytest.mark.any_spark
 def test_a_folder_belongs_to_one_source(spark: SparkSession, tmp_path: Path) -> None:
-    one, two, out = tmp_path / "one", tmp_path / "two", tmp_path / "out"
-    seal_lives(one, Lives(1, turn_ms=TURN_MS), 100)
-    seal_lives(two, Lives(2, turn_ms=TURN_MS), 100)
-    Pipeline(spark, Feed(path=str(one)), out).run()
+    folder, out = tmp_path / "state", tmp_path / "out"
+    seal_lives(folder, Lives(1, turn_ms=TURN_MS), 100)
+    book = Book(out)
+    with book.writing():
+        book.commit(Manifest(1, SCHEMA_VERSION, "path elsewhere", 0, 0, {}, {}))
     with pytest.raises(LocalError) as caught:
-        Pipeline(spark, Feed(path=str(two)), out).run()
+        Pipeline(spark, Feed(path=str(folder)), out).run()
     assert caught.value.code is ErrorCode.BAD_SETUP
     assert "--moved" in caught.value.hint

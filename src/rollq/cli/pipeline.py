@@ -13,13 +13,16 @@ from rollq.cli.options import (
     DEFAULT_MASTER,
     DEFAULT_SERVERS,
     DEFAULT_TABLES,
+    DEFAULT_TIMEOUT_S,
     Json,
     Master,
     Servers,
     Tables,
+    Timeout,
 )
 
 if TYPE_CHECKING:
+    from rollq.base.hints import ExecHint
     from rollq.cli.progress import Advance
     from rollq.spark.pipeline.manifest import File, Manifest
     from rollq.spark.pipeline.run import Step
@@ -81,6 +84,10 @@ def run(
     skip_lost: Annotated[
         bool, typer.Option("--skip-lost", help="Go on though history is gone that was not read.")
     ] = False,
+    hints: Annotated[
+        bool,
+        typer.Option("--hints/--no-hints", help="Tell the grid afterwards how long its execs run."),
+    ] = False,
     master: Master = DEFAULT_MASTER,
     as_json: Json = False,
 ) -> None:
@@ -101,7 +108,7 @@ def run(
     feed = Feed(
         servers="" if path else servers, path=path, group=group, fail_on_data_loss=not skip_lost
     )
-    feed.ends()  # before Spark is started: nobody may answer
+    feed.extents()  # before Spark is started: nobody may answer
     with Book(tables).writing():
         pass  # nor may we be able to write
     with (
@@ -111,6 +118,10 @@ def run(
     ):
         made = Pipeline(spark, feed, tables, most=batch, told=shown.tell, has_moved=moved)
         shown.end(made.run(every_s))
+    if hints:
+        from rollq.spark.pipeline.hints import hints_of
+
+        _send(hints_of(tables), servers, DEFAULT_TIMEOUT_S)
 
 
 @app.command(
@@ -214,6 +225,48 @@ def compact(
     write_answer(document, f"{counts[0]} files before, {counts[1]} now", as_json=as_json)
 
 
+@app.command(
+    "hints",
+    epilog="""\b
+Examples:
+  rollq pipeline hints
+  rollq pipeline hints --dry-run
+""",
+)
+def tell_hints(
+    tables: Tables = DEFAULT_TABLES,
+    servers: Servers = DEFAULT_SERVERS,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    group: Annotated[
+        str, typer.Option(metavar="NAME", help="Whose execs, if the tables are of several groups.")
+    ] = "",
+    runs: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Only execs that ran so often.")
+    ] = 20,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show them, tell nobody.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Tell the grid how long its execs run, from the table gold_execs.
+
+    The grid uses it for the length of leases and to decide what is fetched ahead; `rollq hints`
+    shows what it knows and switches it off.
+    """
+    import msgspec
+
+    from rollq.cli.output import remark, write_json, write_table
+    from rollq.spark.pipeline.hints import hints_of
+
+    found = hints_of(tables, group, runs)
+    if as_json:
+        write_json([msgspec.structs.asdict(hint) for hint in found])
+    else:
+        rows = [list(msgspec.structs.asdict(hint).values()) for hint in found]
+        write_table(("EXEC", "P50 MS", "P95 MS", "P99 MS", "RUNS"), rows)
+    if not dry_run:
+        _send(found, servers, timeout)
+        remark(f"told the grid of {len(found)} execs")
+
+
 class _Shown:
     """What a run tells on the terminal: a bar of log indexes; lines or JSON elsewhere."""
 
@@ -255,6 +308,12 @@ def _shown(*, as_json: bool, goes_on: bool) -> Iterator[_Shown]:
 
     with progress_bar("log indexes", is_quiet=as_json or goes_on, vanishes=True) as advance:
         yield _Shown(advance, as_json=as_json, goes_on=goes_on)
+
+
+def _send(found: list[ExecHint], servers: str, timeout_s: float) -> None:
+    from rollq.cli.grid import asked
+
+    asked(servers, timeout_s, lambda client: client.set_hints(found))
 
 
 def _document(manifest: Manifest) -> dict[str, Any]:

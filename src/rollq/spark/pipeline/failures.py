@@ -20,6 +20,8 @@ _CLASSES: Final = {
     each.__name__: each for each in (DialError, DiskError, LocalError, RemoteError, StateError)
 }
 _CODES: Final = frozenset(map(int, ErrorCode))
+# Spark gives its Python processes ten seconds to say hello, however busy the machine is.
+_PASSING: Final = ("failed to connect back", "CANNOT_OPEN_SOCKET", "SocketTimeoutException")
 LINES: Final = 3
 
 
@@ -32,3 +34,9 @@ def told_by_spark(error: Exception) -> RollqError:
         return _CLASSES[found[1]](ErrorCode(int(found[2])), message, hint)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return LocalError(ErrorCode.BUG, "Spark failed: " + " ".join(lines[:LINES]))
+
+
+def is_passing(error: Exception) -> bool:
+    """Whether the same may go well when it is tried again."""
+    text = str(error)
+    return any(words in text for words in _PASSING)

@@ -13,15 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rollq.base.errors import ErrorCode, LocalError
-from rollq.spark.pipeline.manifest import Mark
 from rollq.spark.source.options import read_options
+from rollq.spark.source.places import Extent, Place
 from rollq.spark.source.planning import place_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 READER: Final = "pipeline"  # the name under which members keep history for us
-EARLIEST: Final = -2
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,43 +53,36 @@ class Feed:
         both = ours != mine and theirs != others
         return both and bool({*mine.split(",")} & {*others.split(",")})
 
-    def ends(self) -> dict[str, int]:
-        """By group the index at which its history ends now.
+    def extents(self) -> list[Extent]:
+        """What there is now, by group.
 
         Raises:
             DialError: no member answers.
             LocalError: there is no such folder.
         """
-        options = read_options(self._options(), is_stream=True)
-        extents = [place_of(options, n).extent() for n in range(len(options.origins))]
-        return {extent.group: extent.end for extent in extents}
-
-    def stream(
-        self, spark: SparkSession, marks: Mapping[str, Mark], groups: Mapping[str, int], most: int
-    ) -> DataFrame:
-        """All that comes after the marks.
-
-        Args:
-            spark: the session.
-            marks: how far groups were read.
-            groups: those that there are.
-            most: indexes a batch; 0: no bound.
-        """
-        return spark.readStream.format("rollq").options(**self._from(marks, groups, most)).load()
+        return [place.extent() for place in self._places()]
 
     def read(
-        self, spark: SparkSession, marks: Mapping[str, Mark], ends: Mapping[str, int]
+        self, spark: SparkSession, starts: Mapping[str, int], ends: Mapping[str, int]
     ) -> DataFrame:
-        """What comes after the marks, up to but without these indexes."""
-        options = self._from(marks, ends, 0) | {"endingOffsets": json.dumps(dict(ends))}
+        """The events of a range of indexes, by group: from, and up to but without."""
+        options = self._options() | {
+            "startingOffsets": json.dumps(dict(starts)),
+            "endingOffsets": json.dumps(dict(ends)),
+        }
         return spark.read.format("rollq").options(**options).load()
 
-    def _from(
-        self, marks: Mapping[str, Mark], groups: Mapping[str, int], most: int
-    ) -> dict[str, str]:
-        starts = {group: marks[group].index + 1 if group in marks else EARLIEST for group in groups}
-        limit = {"maxOffsetsPerTrigger": str(most)} if most else {}
-        return self._options() | limit | {"startingOffsets": json.dumps(starts)}
+    def hold(self, starts: Mapping[str, int]) -> None:
+        """Members keep what comes after this for us; what was read may go."""
+        if self.servers and self.reader:
+            for place in self._places():
+                group = place.extent().group
+                if group in starts:
+                    place.hold(self.reader, starts[group])
+
+    def _places(self) -> list[Place]:
+        options = read_options(self._options(), is_stream=False)
+        return [place_of(options, n) for n in range(len(options.origins))]
 
     def _options(self) -> dict[str, str]:
         if bool(self.servers) == bool(self.path):
@@ -100,8 +92,6 @@ class Feed:
                 "give either --servers or --path",
             )
         options = {"servers": self.servers} if self.servers else {"path": self.path}
-        if self.servers and self.reader:
-            options["readerName"] = self.reader
         if self.group:
             options["group"] = self.group
         return options | {"failOnDataLoss": str(self.fail_on_data_loss).lower()}

@@ -43,6 +43,7 @@ class Piece(NamedTuple):
     start: int
     end: int
     size: int
+    after: int = 0  # what happened up to this index is in another file, too, and read there
 
 
 class Folder:
@@ -84,14 +85,17 @@ class Folder:
         share = max(sum(each.size for each in listed) // count, 1)
         slices: list[Slice] = []
         pieces: list[Piece] = []
-        room = share
+        room, known = share, first - 1
         for segment in listed:
-            start = 0
+            start, after = 0, known
+            known = max(known, segment.last)
+            if segment.last <= after:
+                continue  # segments of several members, of which others hold all of this one
             while start < segment.size:
                 end = min(start + min(room, PIECE_BYTES), segment.size)
                 if segment.size - end < FOOTER_BYTES_MAX + LAST_ROW_BYTES_MAX:
                     end = segment.size  # a piece for hardly more than the footer is not worth it
-                pieces.append(Piece(segment.name, start, end, segment.size))
+                pieces.append(Piece(segment.name, start, end, segment.size, after))
                 room -= end - start
                 start = end
                 if room <= 0:
@@ -105,11 +109,11 @@ class Folder:
         """Piece after piece; what lies outside of the slice's indexes is left out."""
         index = next(column for column in EVENTS if column.name == "_index")
         parsed = columns if index in columns else (*columns, index)
-        within = (
-            Condition("_index", "greater_equal", wanted.first),
-            Condition("_index", "less_equal", wanted.last),
-        )
         for piece in wanted.part:
+            within = (
+                Condition("_index", "greater_equal", max(wanted.first, piece.after + 1)),
+                Condition("_index", "less_equal", wanted.last),
+            )
             try:
                 table = from_lines(self._lines(piece), parsed, wanted.group)
             except ValueError as error:  # of pyarrow; what is not JSON is not what was sealed
