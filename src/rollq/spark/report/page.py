@@ -256,7 +256,8 @@ def _utilisation(report: Report, frame: Frame) -> Markup:
     if not report.heat.rows:
         return _section(title, "", _empty("No worker was there."))
     more = report.heat.left_out
-    caption = "Share of a worker's slots that were busy. Hatched: it was not there."
+    ahead = "; jobs that it fetched ahead count, too" if report.slot_ms >= scales.HOUR else ""
+    caption = f"Share of a worker's slots that were busy{ahead}. Hatched: it was not there."
     if more:
         caption += f" The {len(report.heat.rows)} busiest; {scales.count(more)} more are left out."
     key = tag("ul", tag("li", "0 %", tag("i", class_="ramp"), "100 %"), class_="legend")

@@ -14,7 +14,7 @@ from rollq.spark.source.places import Extent, Slice
 
 
 class Group:
-    """The members of one group."""
+    """The members of one group. Nothing stays connected between two calls."""
 
     def __init__(self, origin: Origin, timeout_s: float) -> None:
         self._reader = Reader(origin.servers, group=origin.group, timeout_s=timeout_s)
@@ -22,7 +22,8 @@ class Group:
 
     def extent(self) -> Extent:
         """Everything that was committed when this was called."""
-        span = self._reader.span(fresh=True)
+        with self._reader as reader:
+            span = reader.span(fresh=True)
         self._group = span.group
         return Extent(span.group, span.floor + 1, span.applied + 1)
 
@@ -32,9 +33,10 @@ class Group:
 
     def slices(self, number: int, first: int, last: int, count: int) -> list[Slice]:
         """Along what is sealed, which is cheapest; by size, as far as it is known."""
+        with self._reader as reader:
+            cuts = reader.cuts(first, last)
         sealed = [
-            (max(cut.first, first), min(cut.last, last), max(cut.size_bytes, 1))
-            for cut in self._reader.cuts(first, last)
+            (max(cut.first, first), min(cut.last, last), max(cut.size_bytes, 1)) for cut in cuts
         ]
         return [Slice(number, self._group, *ends) for ends in along(sealed, first, last, count)]
 
@@ -49,7 +51,8 @@ class Group:
 
     def hold(self, name: str, index: int) -> None:
         """Told to the leader."""
-        self._reader.hold(name, index)
+        with self._reader as reader:
+            reader.hold(name, index)
 
 
 def along(
