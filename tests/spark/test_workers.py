@@ -105,7 +105,7 @@ def test_too_few_slots_are_told(spark: SparkSession, servers: str) -> None:
 def test_a_worker_that_cannot_run_is_told(spark: SparkSession, servers: str) -> None:
     workers = start_workers(spark, 1, servers=servers, apps=["no_such_module"])
     with pytest.raises(StateError, match="no_such_module"):
-        workers.wait_ready()
+        workers.wait_ready(120)
     workers.stop()
     with pytest.raises(StateError, match="it was stopped"):
         workers.wait_ready()

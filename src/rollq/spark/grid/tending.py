@@ -22,8 +22,8 @@ from rollq.leash import Leash
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SOON_S: Final = 10.0  # a worker that ends within this was not well
-TRIES: Final = 3  # of that in a row
+SOON_S: Final = 60.0  # a worker that ends within this was not well
+TRIES: Final = 2  # of that in a row
 PAUSE_S: Final = 1.0
 WORDS_MAX: Final = 2_000  # of its log, in an error
 
