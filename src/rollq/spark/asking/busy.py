@@ -87,7 +87,8 @@ class Busy(Asked):
         """When workers came and went, as far as it touches the period."""
         first, last = self.period.first_ms, self.period.last_ms
         rows = self.rows(f"""
-            SELECT worker_id, coalesce(name, left(worker_id, 8)), greatest(coalesce(slots, 1), 1),
+            SELECT worker_id, coalesce(nullif(name, ''), left(worker_id, 8)),
+                   greatest(coalesce(slots, 1), 1),
                    unix_millis(up_at), coalesce(unix_millis(down_at), {last})
             FROM workers
             WHERE up_at <= timestamp_millis({last})
