@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +36,14 @@ class KilledError(Exception):
 
 
 @pytest.fixture(autouse=True)
-def _utc(monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> None:
+def _utc(monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> Iterator[None]:
     """Spark hands out moments in the zone of this process."""
     spark.conf.set("spark.sql.session.timeZone", "UTC")
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        yield
+    time.tzset()
 
 
 def test_two_groups_in_pieces(spark: SparkSession, tmp_path: Path) -> None:
