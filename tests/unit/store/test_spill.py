@@ -160,7 +160,7 @@ def test_what_an_earlier_process_left_is_cleared() -> None:
 
 @pytest.mark.parametrize("hot_bytes_max", [0, 2_000])
 def test_a_state_is_the_same_wherever_its_bodies_are(hot_bytes_max: int) -> None:
-    path = Path(GOLDEN / "commands-v3.log")
+    path = Path(GOLDEN / "commands-v7.log")
     disk = VirtualDisk()
     spill = Spill(disk, "a", hot_bytes_max=hot_bytes_max)
     state = GridState(spill)
