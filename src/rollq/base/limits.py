@@ -72,7 +72,7 @@ BROKEN_COPIES_MAX: Final = 16  # damaged files kept for people to look at, per k
 # Of a large file that is written beside the log: a sync of the log waits for no more than this.
 SYNC_BYTES: Final = 2 * 1024 * 1024
 # Of one that goes to the disk as it comes: so much at a time, and the disk is not further behind.
-WRITEBACK_BYTES: Final = 512 * 1024
+WRITEBACK_BYTES: Final = 256 * 1024
 WRITEBACK_BEHIND_BYTES: Final = 8 * 1024 * 1024
 OPEN_FILES_MAX: Final = 64  # kept open; those with writes that are not synced come on top
 # A snapshot is worth it after this much log and history; sooner when there is nothing else to do.
@@ -234,7 +234,7 @@ BLOB_CHUNKS_HELD_MAX: Final = 1_024  # of one transfer, not written yet: crumbs 
 BLOB_TRANSFERS_MAX: Final = 16  # of one link, in each direction; a client lets more wait
 BLOB_UPLOADS_MAX: Final = 16  # of one server: each may fill its window; more wait their turn
 BLOB_DOWNLOADS_MAX: Final = 64  # the same
-BLOB_WRITE_BYTES: Final = 1024 * 1024  # written to disk at once
+BLOB_WRITE_BYTES: Final = 512 * 1024  # written to disk at once
 BLOB_ASK_MAX: Final = 4_096  # digests in one message
 BLOB_ASKS_MAX: Final = 64  # of one link, not answered yet; beyond it nothing is read
 BLOB_ALIVE_MS: Final = 1_000  # a server that owes an answer says that it is at it

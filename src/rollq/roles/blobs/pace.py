@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 T = TypeVar("T")
 
-REST: Final = 6  # so many times as long as a step took
+REST: Final = 16  # so many times as long as a step took; with 6 the slowest jobs felt it
 REST_S_MAX: Final = 0.05  # at once: blobs move on, however slow the machine is
 REST_S_MIN: Final = 0.001  # what a timer of the loop can do
 
