@@ -112,9 +112,9 @@ class BlockingClient(BlockingSubmitter):
                 if any(spec.files for spec in page):
                     page = list(run(client.settle_all(page)))
                 for message in builder.messages(page):
-                    run(stage.send(message))
+                    run(stage.put(message))
             for message in builder.rest():
-                run(stage.send(message))
+                run(stage.put(message))
             run(stage.finish())
         finally:
             run(call_there(stage.close))
@@ -136,7 +136,7 @@ class BlockingClient(BlockingSubmitter):
         stage = run(call_there(partial(client.stage_run, timeout)))
         try:
             for message in builder.redrives(jobs):
-                run(stage.send(message))
+                run(stage.put(message))
             run(stage.finish())
         finally:
             run(call_there(stage.close))

@@ -10,25 +10,18 @@ committed once for its client and key, and whoever comes later is told that it i
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
 import msgspec
 
-from rollq.base.errors import RollqError
-from rollq.base.ids import MessageId
-from rollq.base.limits import BULK_CHUNKS_AHEAD
 from rollq.base.staged import StagedPart
-from rollq.roles.client.answers import error_of
-from rollq.roles.client.bulk import PAGE_JOBS, Door
+from rollq.roles.client.bulk import PAGE_JOBS
 from rollq.roles.client.draws import draw_id
+from rollq.roles.client.flight import Door, Flight
 from rollq.roles.client.parts import Message, PartBuilder, Redrive
-from rollq.roles.client.session import Answer
 from rollq.roles.client.specs import JobSpec
 from rollq.roles.client.submitter import Submitter
-from rollq.roles.client.supply import NOTHING
-from rollq.wire import messages as wire
 from rollq.wire.staging_messages import CommitBatch, DropBatch
 
 
@@ -71,9 +64,9 @@ class Staging(Submitter):
         try:
             while page := list(islice(left, PAGE_JOBS)):
                 for message in builder.messages(await self.settle_all(page)):
-                    await run.send(message)
+                    await run.put(message)
             for message in builder.rest():
-                await run.send(message)
+                await run.put(message)
             await run.finish()
         finally:
             run.close()
@@ -98,7 +91,7 @@ class Staging(Submitter):
         builder = PartBuilder(client_id or self.client_id, batch_key, part)
         try:
             for message in builder.redrives(jobs):
-                await run.send(message)
+                await run.put(message)
             await run.finish()
         finally:
             run.close()
@@ -139,52 +132,13 @@ class Staging(Submitter):
         return StageRun(self, self._timeout_s if timeout is None else timeout)
 
 
-class StageRun:
+class StageRun(Flight[None]):
     """Messages of one part on their way."""
 
     def __init__(self, door: Door, patience_s: float) -> None:
-        self._door = door
-        self._patience_s = patience_s
-        self._on_the_way: dict[MessageId, None] = {}
-        self._has_files = False
-        self._error: RollqError | None = None
-        self._wake = asyncio.Event()
+        super().__init__(door, "a part", patience_s, lambda _content, _is_accepted: None)
 
-    async def send(self, message: Message) -> None:
+    async def put(self, message: Message) -> None:
         """Send one more, as soon as there is room on the way."""
-        request, supply = message
-        await self._until(BULK_CHUNKS_AHEAD - 1)
-        self._door.ask(request, self._on_answer, supply)
-        self._on_the_way[request.request_id] = None
-        self._has_files |= supply is not NOTHING
-        await asyncio.sleep(0)  # it leaves while the next one is made
-
-    async def finish(self) -> None:
-        """Wait until all are accepted."""
-        await self._until(0)
-
-    def close(self) -> None:
-        """What is not answered by now is not sent again."""
-        for request_id in self._on_the_way:
-            self._door.give_up(request_id)
-        self._on_the_way.clear()
-
-    def _on_answer(self, answer: Answer) -> None:
-        self._on_the_way.pop(answer.request_id, None)
-        if isinstance(answer, wire.Error):
-            self._error = self._error or error_of(answer)
-        self._wake.set()
-
-    async def _until(self, on_the_way_max: int) -> None:
-        while self._error is None and len(self._on_the_way) > on_the_way_max:
-            self._wake.clear()
-            try:
-                async with asyncio.timeout(self._patience_s):
-                    await self._wake.wait()
-            except TimeoutError:
-                uploaded_s = asyncio.get_running_loop().time() - self._door.uploaded_at()
-                if self._has_files and uploaded_s < self._patience_s:
-                    continue
-                raise self._door.overdue(f"{len(self._on_the_way)} messages of a part") from None
-        if self._error is not None:
-            raise self._error
+        await self.room()
+        await self.send(*message, None)
