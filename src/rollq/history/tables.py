@@ -34,8 +34,8 @@ class TableRow(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Base of all rows."""
 
 
-class JobRow(TableRow, frozen=True):
-    """`jobs`: one job, wherever it stands. From `status` on: of jobs that have ended."""
+class OfJob(TableRow, frozen=True):
+    """Base of rows about a job: which one, and whose."""
 
     job_id: str = ""
     job_key: str | None = None
@@ -43,6 +43,11 @@ class JobRow(TableRow, frozen=True):
     queue: str = ""
     exec: str = ""
     array_id: str | None = None
+
+
+class JobRow(OfJob, frozen=True):
+    """`jobs`: one job, wherever it stands. From `status` on: of jobs that have ended."""
+
     state: str = ""  # queued, delayed, assigned, done, dead, cancelled
     stamp: Time = 0  # of the last change of its state
     priority: Int = 0
@@ -64,15 +69,9 @@ class JobRow(TableRow, frozen=True):
     confirmed: bool | None = None  # its client has the result
 
 
-class AttemptRow(TableRow, frozen=True):
+class AttemptRow(OfJob, frozen=True):
     """`attempts`: one attempt of a job, lost, running, or with a result."""
 
-    job_id: str = ""
-    job_key: str | None = None
-    client_id: str = ""
-    queue: str = ""
-    exec: str = ""
-    array_id: str | None = None
     attempt: Int = 0
     fence: int = 0  # 0: of a lost one it is not kept
     worker_id: str | None = None
@@ -97,17 +96,11 @@ class Output(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 OUTPUTS: Final = "array<struct<name:string,digest:string,size:bigint>>"  # `Output`s in SQL
 
 
-class ResultRow(TableRow, frozen=True):
+class ResultRow(OfJob, frozen=True):
     """`results`: how a job ended, and what it said. `stdout` and `stderr` are the ends of what a
     program wrote, or the text or JSON that a function returned; `payload` is what a function
     returned if it was bytes, or a result that is not a JobResult."""
 
-    job_id: str = ""
-    job_key: str | None = None
-    client_id: str = ""
-    queue: str = ""
-    exec: str = ""
-    array_id: str | None = None
     state: str = ""  # done, dead, cancelled
     stamp: Time = 0
     attempt: Int = 0
@@ -128,15 +121,9 @@ class ResultRow(TableRow, frozen=True):
     output_bytes: int = 0  # of these, and of streams that are kept as a whole
 
 
-class DeadRow(TableRow, frozen=True):
+class DeadRow(OfJob, frozen=True):
     """`dlq`: a dead job with all that a redrive needs."""
 
-    job_id: str = ""
-    job_key: str | None = None
-    client_id: str = ""
-    queue: str = ""
-    exec: str = ""
-    array_id: str | None = None
     stamp: Time = 0
     priority: Int = 0
     attempt: Int = 0
