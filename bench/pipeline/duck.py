@@ -122,7 +122,11 @@ def _hours(connection: duckdb.DuckDBPyConnection) -> None:
         "CREATE TABLE touched AS SELECT DISTINCT _group AS grp, date_trunc('hour', _ts) AS hour "
         "FROM news"
     )
-    connection.execute("CREATE VIEW passed AS SELECT * FROM touched")
+    connection.execute(  # also those in which nothing happened: workers were there, and idle
+        "CREATE TABLE passed AS SELECT grp, "
+        "unnest(generate_series(min(hour), max(hour), INTERVAL 1 HOUR)) AS hour "
+        "FROM touched GROUP BY grp"
+    )
 
 
 def unlike(ours: Sequence[Path], theirs: Path) -> int:
