@@ -78,6 +78,13 @@ def part_bytes(member: MemberProcess, digest: Digest) -> int:
     return part.stat().st_size if part.exists() else 0
 
 
+def large(folder: Path) -> tuple[Path, Digest]:
+    """A file that takes a while, and its digest."""
+    file = folder / "large"
+    file.write_bytes(os.urandom(SIZE))
+    return file, hashlib.sha256(file.read_bytes()).digest()
+
+
 def give(members: Members, file: Path) -> None:
     async def story() -> None:
         async with BlobClient(members.addresses, "default") as client:
@@ -115,10 +122,7 @@ def test_what_arrived_is_not_sent_to_the_next_leader(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    file = tmp_path / "large"
-    data = os.urandom(SIZE)
-    file.write_bytes(data)
-    digest: Digest = hashlib.sha256(data).digest()
+    file, digest = large(tmp_path)
     leader = leader_of(members)
 
     def kill() -> None:
@@ -137,10 +141,7 @@ def test_what_arrived_is_not_sent_to_the_next_leader(
 def test_what_arrived_is_not_sent_when_a_leader_hands_over(
     members: Members, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = tmp_path / "large"
-    data = os.urandom(SIZE)
-    file.write_bytes(data)
-    digest = hashlib.sha256(data).digest()
+    file, digest = large(tmp_path)
     leader = leader_of(members)
 
     def stop() -> None:
@@ -156,10 +157,7 @@ def test_what_arrived_is_not_sent_when_a_leader_hands_over(
 def test_one_that_hangs_holds_up_nobody(
     members: Members, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = tmp_path / "large"
-    data = os.urandom(SIZE)
-    file.write_bytes(data)
-    digest = hashlib.sha256(data).digest()
+    file, digest = large(tmp_path)
     leader = leader_of(members)
     hanging = followers(members, leader.address)[0]
 
