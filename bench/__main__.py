@@ -15,14 +15,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import psutil  # type: ignore[import-untyped]
 from rich.console import Console
 
 from bench.case import run_case
 from bench.figures import Figures, Outcome, number
+from bench.frame import paper, prepare
 from bench.peers import make_peer
 from bench.plot import write_plot
-from bench.procs import adopt_orphans, end_politely
 from bench.report import print_report, write_json
 from bench.works import FULL, QUICK, Scale
 from bench.works.all import WORKS
@@ -30,15 +29,12 @@ from bench.works.all import WORKS
 console = Console(stderr=True)
 INTERRUPTED = 130
 BUDGET_S = 24 * 60.0  # a further run is left out if it would end later
-REPORT_WIDTH = 160  # where nobody says how wide
 
 
 def main() -> int:
     """Measure, report; 1 if a case failed (a missing one did not), 130 if interrupted."""
     options = parse(sys.argv[1:])
-    warn_of_memory_disk(options.dir)
-    adopt_orphans()
-    end_politely()
+    prepare(options.dir)
     say_missing(options)
     started = time.monotonic()
     outcomes: list[Outcome] = []
@@ -49,7 +45,7 @@ def main() -> int:
         is_interrupted = True
         console.print("interrupted: the report has what was measured until now", style="red")
     figures = Figures(outcomes)
-    print_report(figures, Console(width=None if sys.stdout.isatty() else REPORT_WIDTH))
+    print_report(figures, paper())
     if options.json is not None:
         write_json(figures, options.json, is_quick=options.quick)
     if options.plot is not None:
@@ -151,15 +147,6 @@ def say(outcome: Outcome, run: int) -> None:
     else:
         shown = ", ".join(f"{one.figure} {number(one.value)}" for one in outcome.samples)
         console.print(what, shown, highlight=False)
-
-
-def warn_of_memory_disk(folder: str) -> None:
-    """fsync costs nothing on a disk in memory, so figures from there mean nothing."""
-    at = Path(folder).resolve()
-    mounts = [one for one in psutil.disk_partitions(all=True) if at.is_relative_to(one.mountpoint)]
-    mount = max(mounts, key=lambda one: len(one.mountpoint), default=None)
-    if mount is not None and mount.fstype in ("tmpfs", "ramfs"):
-        console.print(f"{folder} is memory, not a disk: name another with --dir", style="red")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import statistics
 import sys
 import tempfile
@@ -20,10 +19,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
 
-from bench.__main__ import REPORT_WIDTH, warn_of_memory_disk
 from bench.figures import number
+from bench.frame import paper, workplace
 from bench.peers.rollq import AHEAD, Rollq
-from bench.procs import OUR_TREE, adopt_orphans, end_politely, kill_descendants
+from bench.procs import OUR_TREE
 from bench.targets import Target, show_targets
 from rollq.spark import grid_map, session
 
@@ -43,22 +42,15 @@ TARGETS: Final = (
 def main() -> int:
     """Measure and report; 1 if a target is missed, unless it was quick."""
     options = parse(sys.argv[1:])
-    warn_of_memory_disk(options.dir)
-    adopt_orphans()
-    end_politely()
-    folder = Path(tempfile.mkdtemp(prefix="rollq-bench-", dir=options.dir))
     os.environ.update(OUR_TREE)  # for the processes of Spark
     figures: dict[str, float] = {}
-    try:
+    with workplace(options.dir) as folder:
         spark = session(f"local[{SLOTS}]", **{"spark.driver.memory": "1g"})
         spark.range(SLOTS, numPartitions=SLOTS).mapInArrow(lambda rows: rows, "id long").count()
         figures |= measure_functions(spark, folder / "functions", options)
         figures |= measure_programs(spark, folder / "programs", options)
         spark.stop()
-    finally:
-        kill_descendants(os.getpid())
-        shutil.rmtree(folder, ignore_errors=True)
-    report(figures, Console(width=None if sys.stdout.isatty() else REPORT_WIDTH))
+    report(figures, paper())
     if options.json is not None:
         options.json.write_text(json.dumps(figures, indent=2) + "\n")
     is_missed = any(one.is_met(figures.get(one.key)) is False for one in TARGETS)

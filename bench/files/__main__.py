@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
-import shutil
 import sys
 import tempfile
 import time
@@ -21,14 +19,13 @@ from typing import Any, Final
 
 from rich.console import Console
 
-from bench.__main__ import REPORT_WIDTH, warn_of_memory_disk
 from bench.figures import number
 from bench.files.grid import MIB, write_noise
 from bench.files.latency import measure_latency
 from bench.files.shared import measure_shared
 from bench.files.spread import measure_spread
 from bench.files.through import measure_through
-from bench.procs import adopt_orphans, end_politely, kill_descendants
+from bench.frame import paper, workplace
 from bench.targets import Target, show_targets
 
 console = Console(stderr=True)
@@ -67,19 +64,12 @@ TARGETS: Final = (
 def main() -> int:
     """Measure and report; 1 if something failed or a target is missed, unless it was quick."""
     options = parse(sys.argv[1:])
-    warn_of_memory_disk(options.dir)
-    adopt_orphans()
-    end_politely()
     began = time.monotonic()
-    folder = Path(tempfile.mkdtemp(prefix="rollq-bench-", dir=options.dir))
     figures: dict[str, float] = {}
     failures: dict[str, str] = {}
-    try:
+    with workplace(options.dir) as folder:
         measure(options, folder, figures, failures)
-    finally:
-        kill_descendants(os.getpid())
-        shutil.rmtree(folder, ignore_errors=True)
-    report(figures, Console(width=None if sys.stdout.isatty() else REPORT_WIDTH))
+    report(figures, paper())
     if options.json is not None:
         document = to_document(figures, failures, options)
         options.json.write_text(json.dumps(document, indent=2) + "\n")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import sys
 import tempfile
 import time
@@ -21,9 +20,9 @@ from typing import Final
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from bench.__main__ import REPORT_WIDTH, warn_of_memory_disk
 from bench.figures import number
-from bench.procs import OUR_TREE, adopt_orphans, end_politely, kill_descendants
+from bench.frame import paper, workplace
+from bench.procs import OUR_TREE
 from bench.spark.read import measure_read
 from bench.spark.write import measure_crashes, measure_write
 from bench.targets import Target, show_targets
@@ -48,23 +47,16 @@ TARGETS: Final = (
 def main() -> int:
     """Measure and report; 1 if something failed or a target is missed, unless it was quick."""
     options = parse(sys.argv[1:])
-    warn_of_memory_disk(options.dir)
-    adopt_orphans()
-    end_politely()
-    folder = Path(tempfile.mkdtemp(prefix="rollq-bench-", dir=options.dir))
     os.environ.update(OUR_TREE)  # for the processes of Spark
     figures: dict[str, float] = {}
     failures: list[str] = []
-    try:
+    with workplace(options.dir) as folder:
         spark = session(MASTER, **{"spark.driver.memory": options.memory})
         for name in options.only:
             work = partial(WORKS[name], spark, folder / name, options)
             failures.append(measure(work, name, figures))
         spark.stop()
-    finally:
-        kill_descendants(os.getpid())
-        shutil.rmtree(folder, ignore_errors=True)
-    show_targets(TARGETS, figures, Console(width=None if sys.stdout.isatty() else REPORT_WIDTH))
+    show_targets(TARGETS, figures, paper())
     if options.json is not None:
         options.json.write_text(json.dumps(figures, indent=2) + "\n")
     is_missed = any(one.is_met(figures.get(one.key)) is False for one in TARGETS)
