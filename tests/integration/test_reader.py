@@ -13,6 +13,9 @@ from rollq.base.errors import DeadlineError, DialError, ErrorCode, LocalError, S
 from rollq.base.limits import READER_LINKS_MAX
 from rollq.history.segments import Segments, index_of
 from rollq.roles.member.node import MemberNode
+from rollq.roles.member.readers import server
+from rollq.roles.member.readers.handlers import HANDLERS
+from rollq.roles.member.readers.session import ReaderSession
 from rollq.roles.member.setup import MemberSetup
 from rollq.roles.reader.channel import Channel
 from rollq.roles.reader.models import EVENTS, LINES, Piece
@@ -22,7 +25,7 @@ from rollq.wire.compact import Message
 from rollq.wire.frame import Frame, encode_frame
 from rollq.wire.kinds import MessageType
 from rollq.wire.messages import Error
-from rollq.wire.reader_messages import HelloReader, PieceChunk, PiecesAsk
+from rollq.wire.reader_messages import HelloReader, PieceChunk, PiecesAsk, SpanAsk, SpanTold
 from tests.integration.fake_reading import FakeReading
 from tests.integration.procs import MemberProcess, Members, until
 from tests.integration.small_grid import free_ports
@@ -348,3 +351,32 @@ def test_a_member_on_the_loop_of_the_standard_library_serves_readers_too(tmp_pat
 
     lines = asyncio.run(serve_and_read())
     assert sum(b'"enqueue"' in line for line in lines) == 4
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_mistake_in_an_answer_costs_one_connection_and_no_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def mistaken(session: ReaderSession, ask: SpanAsk) -> None:
+        raise ZeroDivisionError
+
+    async def serve_and_ask() -> None:
+        [port] = free_ports(1)
+        node = MemberNode(MemberSetup(f"127.0.0.1:{port}"), "127.0.0.1", port, tmp_path / "m")
+        await node.start()
+        try:
+            await asyncio.to_thread(ask_twice, f"127.0.0.1:{port}")
+        finally:
+            await node.stop()
+
+    def ask_twice(address: str) -> None:
+        with Channel(address, HelloReader(), 20) as channel, monkeypatch.context() as patch:
+            patch.setitem(HANDLERS, SpanAsk, mistaken)
+            channel.say(SpanAsk(channel.new_request()))
+            with pytest.raises(DialError):
+                channel.hear(SpanTold)
+        with Reader(address) as reader:  # is asked again for as long as there is no place
+            assert reader.span(fresh=False).floor == 0
+
+    monkeypatch.setattr(server, "READER_LINKS_MAX", 1)
+    asyncio.run(serve_and_ask())

@@ -171,6 +171,7 @@ def test_what_cannot_be_read_is_said(members: Members, client: BlockingClient) -
         for ask in (
             PartAsk(bytes(16), handle.export_id, 7),
             PartAsk(bytes(16), handle.export_id, -1),
+            PartAsk(bytes(16), handle.export_id, -7),
             PartAsk(bytes(16), handle.export_id, 0, 1 << 40),
             ResultsAsk(bytes(16), ()),
         ):

@@ -98,8 +98,10 @@ class ReaderServer:
         self._last_number += 1
 
         def serve() -> None:
-            session.serve(welcome)
-            self._loop.call_soon_threadsafe(self._threads.pop, session, None)
+            try:
+                session.serve(welcome)
+            finally:  # also if one of us made a mistake: the place is free again
+                self._loop.call_soon_threadsafe(self._threads.pop, session, None)
 
         thread = threading.Thread(target=serve, name=f"reader-{self._last_number}", daemon=True)
         self._threads[session] = thread

@@ -62,8 +62,9 @@ def send_part(session: ReaderSession, ask: PartAsk) -> None:
     """
     exports = session.desk.exports
     export = exports.find(ask.export_id)
-    size_bytes = export.parts[ask.number].size_bytes if ask.number < len(export.parts) else 0
-    if ask.number < 0 or not 0 <= ask.offset < size_bytes:
+    is_there = 0 <= ask.number < len(export.parts)
+    size_bytes = export.parts[ask.number].size_bytes if is_there else 0
+    if not 0 <= ask.offset < size_bytes:
         raise RemoteError(ErrorCode.BAD_PAYLOAD, f"no part {ask.number} from {ask.offset} on")
     fd = exports.open_part(export, ask.number)
     try:
