@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from rollq.base.limits import READER_CUTS_MAX
 from rollq.history.twins import twins_there
 from rollq.roles.member.readers.desk import Desk
@@ -27,4 +29,4 @@ def _cuts(desk: Desk, first: int, last: int) -> tuple[Cut, ...]:
         for each in sizes
         if each[1] >= first and each[0] <= last
     )
-    return tuple(cut for cut, _ in zip(found, range(READER_CUTS_MAX), strict=False))
+    return tuple(islice(found, READER_CUTS_MAX))
