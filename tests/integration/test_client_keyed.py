@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from rollq.roles.client.keyed import Ended, OnMade
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
 from tests.integration.fake_leader import FakeLeader, accept, done, play
+from tests.integration.fake_leader import run as run_all
 from tests.integration.small_grid import SmallGrid
 
 APP = "tests.integration.sample_app"
@@ -128,6 +130,31 @@ def test_after_a_break_what_is_open_is_asked_for_once_more() -> None:
             assert (ended.job_id, ended.is_known) == (job(2), False)
             assert made == [job(1), job(2)]
         assert [one.job_id for one in leader.of(wire.SubmitJob)] == [job(1), job(2), job(2)]
+        await leader.stop()
+
+    play(story())
+
+
+def is_asked(leader: FakeLeader, count: int) -> bool:
+    return len(leader.of(wire.SubmitJob)) >= count
+
+
+def test_a_break_while_what_is_open_is_asked_for_again_loses_nothing() -> None:
+    async def story() -> None:
+        leader = await FakeLeader(accept).start()
+        made = asyncio.Event()
+        async with Client(leader.address) as client:
+            run = client.keyed_run(on_made=lambda _: made.set())
+            await run.put(specs(1))
+            await made.wait()
+            leader.reply = lambda *_: None
+            for count in (2, 3):
+                leader.links[-1].close("over")
+                await leader.until(partial(is_asked, leader, count))
+            leader.reply = run_all
+            leader.links[-1].close("over")
+            (ended,) = await run.take()
+            assert (ended.job_id, ended.is_known) == (job(1), False)
         await leader.stop()
 
     play(story())

@@ -87,7 +87,7 @@ class KeyedRun:
         self._open: dict[JobId, bool | None] = {}
         self._specs: dict[JobId, JobSpec] = {}  # of these
         self._made: list[JobId] = []  # of which nobody was told
-        self._unaccepted = 0
+        self._unanswered: dict[JobId, None] = {}  # some of these were accepted by another leader
         self._ended: list[Ended] = []
         self._error: RollqError | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -110,7 +110,7 @@ class KeyedRun:
             else:
                 self._open[job_id] = None
                 self._specs[job_id] = spec
-                self._unaccepted += 1
+                self._unanswered[job_id] = None
 
     async def take(self, wait_s: float | None = None) -> list[Ended]:
         """Those that ended, at least one; empty if none is on the way, or none ends so soon.
@@ -146,10 +146,10 @@ class KeyedRun:
         """A leader welcomed us, perhaps not the first. What was accepted before is asked for once
         more: another process that put the same job may have been told its end meanwhile, and a
         result that somebody confirmed is owed to nobody."""
-        for job_id, is_known in self._open.items():
-            if is_known is not None:
+        for job_id in self._open:
+            if job_id not in self._unanswered:  # those are sent again anyway
                 self._door.enter(self._specs[job_id], self, self._on_answer)
-                self._unaccepted += 1
+                self._unanswered[job_id] = None
 
     def deliver(self, results: Sequence[wire.Result]) -> bool:
         """Results have come."""
@@ -181,9 +181,9 @@ class KeyedRun:
         return [one for spec in specs for one in await self._settled((spec,))]
 
     def _on_answer(self, answer: Answer) -> None:
-        self._unaccepted -= 1
-        self._patience.heard()
         job_id = answer.request_id
+        self._unanswered.pop(job_id, None)
+        self._patience.heard()
         if job_id not in self._open:
             return  # its result came first, or nobody wants it any more
         if type(answer) is wire.Error:
@@ -209,7 +209,7 @@ class KeyedRun:
     async def _next(self, until: float | None) -> None:
         """Until something has changed, or it is this late."""
         self._waiter = asyncio.get_running_loop().create_future()
-        if self._unaccepted:
+        if self._unanswered:
             self._patience.watch()
         try:
             async with asyncio.timeout_at(until):
@@ -224,12 +224,12 @@ class KeyedRun:
             self._waiter.set_result(None)
 
     def _on_overdue(self) -> None:
-        if not self._unaccepted:
+        if not self._unanswered:
             return
         if self._door.loop.time() - self._door.uploaded_at() < self._patience_s:
             self._patience.watch()
             return
-        self._error = self._door.overdue(f"{self._unaccepted} jobs")
+        self._error = self._door.overdue(f"{len(self._unanswered)} jobs")
         self._wake()
 
 
