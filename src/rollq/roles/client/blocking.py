@@ -21,10 +21,11 @@ from rollq.grid.views import (
     QueueView,
     WorkerView,
 )
-from rollq.roles.client.blocking_many import BlockingJob, BlockingSubmitter
+from rollq.roles.client.blocking_many import BlockingJob, BlockingKeyedRun, BlockingSubmitter
 from rollq.roles.client.bulk import PAGE_JOBS
 from rollq.roles.client.caching import PUT_TIMEOUT_S, CacheReport
 from rollq.roles.client.client import Client
+from rollq.roles.client.keyed import OnMade
 from rollq.roles.client.parts import PartBuilder, Redrive
 from rollq.roles.client.results import Result
 from rollq.roles.client.specs import JobSpec
@@ -72,6 +73,11 @@ class BlockingClient(BlockingSubmitter):
         return BlockingJob(
             self._thread, self._thread.run(self._client.attach(job_id, timeout=timeout))
         )
+
+    def keyed_run(self, *, on_made: OnMade | None = None) -> BlockingKeyedRun:
+        """For jobs with ids of their own; see `KeyedRun`. `on_made` is called in another thread."""
+        run = self._thread.run(call_there(partial(self._client.keyed_run, on_made=on_made)))
+        return BlockingKeyedRun(self._thread, run)
 
     def unclaimed(self) -> list[Result]:
         """Results that have come so far of jobs of an earlier process; see `Client.unclaimed`."""

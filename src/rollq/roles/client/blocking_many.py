@@ -9,7 +9,7 @@ from rollq.base.errors import LocalError
 from rollq.base.ids import ClientId, JobId
 from rollq.base.limits import MAP_WINDOW
 from rollq.roles.client.handles import Batch, Counts, Job, Progress
-from rollq.roles.client.keyed import Ended, KeyedRun, OnMade
+from rollq.roles.client.keyed import Ended, KeyedRun
 from rollq.roles.client.loop_thread import LoopThread
 from rollq.roles.client.many import ManySubmitter
 from rollq.roles.client.results import Result
@@ -264,10 +264,6 @@ class BlockingSubmitter:
                 yield from results
         finally:
             self._thread.loop.call_soon_threadsafe(run.close)
-
-    def keyed_run(self, *, on_made: OnMade | None = None) -> BlockingKeyedRun:
-        """For jobs with ids of their own; see `KeyedRun`. `on_made` is called in another thread."""
-        return BlockingKeyedRun(self._thread, self._submitter.keyed_run(on_made=on_made))
 
     def cancel(self, *job_ids: JobId | str) -> int:
         """End jobs and arrays; returns how many there were to end."""

@@ -15,6 +15,7 @@ import asyncio
 import secrets
 from pathlib import Path
 from typing import Self
+from weakref import WeakSet
 
 from rollq.base.errors import ErrorCode, StateError
 from rollq.base.ids import JobId, MessageId, guid_to_text
@@ -22,6 +23,7 @@ from rollq.base.jobs import BlobRef
 from rollq.base.limits import CLIENT_DELIVERED_MAX, UNCLAIMED_BYTES_MAX, UNCLAIMED_RESULT_BYTES
 from rollq.roles.client.caching import Caching
 from rollq.roles.client.handles import Job
+from rollq.roles.client.keyed import KeyedRun, OnMade
 from rollq.roles.client.many import ManySubmitter
 from rollq.roles.client.results import Result, result_message
 from rollq.roles.client.session import OnAnswer, Session, as_addresses
@@ -72,6 +74,7 @@ class Client(Caching, Staging, ManySubmitter):
         self._unclaimed: dict[JobId, wire.Result] = {}
         self._unclaimed_bytes = 0
         self._unwanted: dict[JobId, None] = {}  # left early; their results are confirmed unseen
+        self._keyed_runs: WeakSet[KeyedRun] = WeakSet()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -163,6 +166,12 @@ class Client(Caching, Staging, ManySubmitter):
         for one in held:
             self._claim(one.job_id)
         return [Result(one, self) for one in held]
+
+    def keyed_run(self, *, on_made: OnMade | None = None) -> KeyedRun:
+        """For jobs with ids of their own, some of which may have been submitted before."""
+        run = KeyedRun(self, patience_s=self._timeout_s, on_made=on_made)
+        self._keyed_runs.add(run)
+        return run
 
     async def is_array_over(self, array_id: JobId) -> bool:
         """Whether no task of an array waits or runs."""

@@ -7,13 +7,11 @@ import secrets
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Unpack
-from weakref import WeakSet
 
 from rollq.base.errors import RollqError
-from rollq.base.ids import ClientId, JobId
+from rollq.base.ids import JobId
 from rollq.roles.client.bulk import BulkRun
 from rollq.roles.client.handles import PREFIX_BYTES, Batch, Progress
-from rollq.roles.client.keyed import KeyedRun, OnMade
 from rollq.roles.client.specs import (
     Input,
     JobSpec,
@@ -30,10 +28,6 @@ from rollq.wire import messages as wire
 
 class ManySubmitter(Submitter):
     """A submitter of bulks and arrays."""
-
-    def __init__(self, client_id: ClientId, timeout_s: float) -> None:
-        super().__init__(client_id, timeout_s)
-        self._keyed_runs: WeakSet[KeyedRun] = WeakSet()
 
     async def submit_many(
         self,
@@ -117,12 +111,6 @@ class ManySubmitter(Submitter):
             self._routes.pop(first_id[:PREFIX_BYTES], None)
             raise
         return batch
-
-    def keyed_run(self, *, on_made: OnMade | None = None) -> KeyedRun:
-        """For jobs with ids of their own, some of which may have been submitted before."""
-        run = KeyedRun(self, patience_s=self._timeout_s, on_made=on_made)
-        self._keyed_runs.add(run)
-        return run
 
     @abstractmethod
     async def is_array_over(self, array_id: JobId) -> bool:
