@@ -143,6 +143,26 @@ def test_a_key_of_a_client_runs_once_and_is_told(grid: Grid) -> None:
     assert [row["type"] for row in rows].count("assign") == 1
 
 
+def test_keys_in_a_file_run_once_and_are_told_with_their_lines(grid: Grid, tmp_path: Path) -> None:
+    lines = tmp_path / "jobs.jsonl"
+    words = ("a", "bad", "c")
+    jobs = [{"exec": "calcA", "args": [word], "key": f"file-{word}"} for word in words]
+    lines.write_text("\n".join(map(json.dumps, jobs)))
+    ask = ("submit", "--from-file", str(lines), "--client-id", "me")
+    accepted = grid.lines(*ask)
+    assert [job["line"] for job in accepted] == [1, 2, 3]
+    assert grid.run(*ask).split() == [job["id"] for job in accepted]
+    assert "2 ok, 1 failed" in grid.run(*ask, "--wait", code=1)
+    assert "line 2: calcA" in grid.stderr
+    # What is known as it was: the grid refuses the same key for something else.
+    lines.write_text(json.dumps(jobs[0] | {"args": ["b"]}))
+    grid.run(*ask, code=4)
+    assert "job_conflict" in grid.stderr
+    for job, line in zip(jobs, accepted, strict=True):
+        told = grid.json("job", line["id"])
+        assert (told["key"], told["attempt"]) == (job["key"], 1)
+
+
 def test_arrays_and_files_of_jobs(grid: Grid, tmp_path: Path) -> None:
     assert "5 ok" in grid.run("submit", "calcA", "n", "--array", "5", "--wait")
     results = grid.lines("submit", "calcA", "--array", "3", "--wait")

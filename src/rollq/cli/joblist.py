@@ -14,6 +14,7 @@ from rollq.base.errors import ErrorCode, LocalError
 from rollq.roles.client.specs import FIELDS, JobSpec, Options
 
 FORMS = (".jsonl", ".ndjson", ".csv")
+EACH = "give each a key, or none"
 
 
 class Line(msgspec.Struct, forbid_unknown_fields=True):
@@ -23,6 +24,7 @@ class Line(msgspec.Struct, forbid_unknown_fields=True):
     args: list[str | int | float] = []
     files: dict[str, str] = {}  # name in the job's directory: path here
     options: dict[str, Any] = {}
+    key: str = ""  # what you call the job; every line has one, or none has
 
 
 def read_jobs(
@@ -46,11 +48,17 @@ def read_jobs(
             f"name it {' or '.join(FORMS)}",
         )
     read = _csv if path.suffix == ".csv" else _jsonl
+    keys: dict[str, int] = {}  # and where they stand
     try:
         with path.open(encoding="utf-8", newline="") as lines:
             for number, line in read(lines, exec_name, header=header):
                 if not line.exec:
                     raise _bad(path, number, "names no program", "add it, or give EXEC")
+                first = keys.setdefault(line.key, number)
+                if line.key and first != number:
+                    raise _bad(path, number, f"has the key of line {first}", "leave one out")
+                if "" in keys and len(keys) > 1:
+                    raise _bad(path, number, "has a key or lacks one, unlike those before it", EACH)
                 yield number, _spec(path, number, line, options)
     except OSError as error:
         raise LocalError(
@@ -97,7 +105,8 @@ def _spec(path: Path, number: int, line: Line, options: Options) -> JobSpec:
         except OSError as error:
             raise _bad(path, number, f"{place}: {error.strerror or error}", "check it") from None
     own: Any = {**options, **line.options}
-    return JobSpec(line.exec, [str(one) for one in line.args], files, options=own)
+    args = [str(one) for one in line.args]
+    return JobSpec(line.exec, args, files, options=own, key=line.key)
 
 
 def _bad(path: Path, number: int, what: str, hint: str) -> LocalError:

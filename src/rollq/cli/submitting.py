@@ -7,19 +7,21 @@ import contextlib
 import secrets
 import sys
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from rollq.base.errors import DeadlineError, ErrorCode, LocalError, RemoteError, RollqError
-from rollq.base.ids import guid_to_text, task_number
+from rollq.base.ids import JobId, guid_to_text, task_number
 from rollq.cli.documents import result_document
 from rollq.cli.grid import connected
 from rollq.cli.output import remark, write_answer, write_json, write_line
 from rollq.cli.progress import Advance, progress_bar
 from rollq.roles.client.client import Client
-from rollq.roles.client.handles import Batch
+from rollq.roles.client.handles import Counts
 from rollq.roles.client.results import Result
 from rollq.roles.client.specs import JobSpec
 from rollq.roles.client.supply import BytesMoved
@@ -89,7 +91,8 @@ async def _array(client: Client, order: Order) -> bool:
             **order.options,
         )
     if order.wait:
-        return await _await_all(batch, order, Places("task", None))
+        places = Places("task", partial(task_number, batch.first_id))
+        return await _await_all(batch, order, places, f"array {batch.id} was accepted and goes on")
     document = {"accepted": len(batch), "id": batch.id, "client": client.client_id}
     write_answer(document, batch.id, as_json=order.as_json)
     if not order.as_json:
@@ -101,28 +104,66 @@ async def _file(client: Client, order: Order) -> bool:
     from rollq.cli.joblist import read_jobs
 
     assert order.source is not None
+    jobs = read_jobs(order.source, order.exec_name, order.options, header=order.header)
+    first = next(jobs, None)
+    if first is None:
+        raise LocalError(ErrorCode.BAD_OPTIONS, f"{order.source} holds no job", "write one a line")
+    jobs = chain((first,), jobs)
+    if first[1].key:
+        return await _keyed_file(client, order, jobs)
     lines = array("Q")
 
-    def specs(path: Path) -> Iterator[JobSpec]:
-        for number, spec in read_jobs(path, order.exec_name, order.options, header=order.header):
+    def specs() -> Iterator[JobSpec]:
+        for number, spec in jobs:
             lines.append(number)
             yield spec
 
-    with progress_bar("accepted", is_quiet=order.as_json or not sys.stderr.isatty()) as advance:
-        batch = await client.submit_many(
-            specs(order.source), keep_results=order.wait, progress=advance
-        )
-    if not len(batch):
-        raise LocalError(ErrorCode.BAD_OPTIONS, f"{order.source} holds no job", "write one a line")
+    with _accepting(order) as advance:
+        batch = await client.submit_many(specs(), keep_results=order.wait, progress=advance)
     if order.wait:
-        return await _await_all(batch, order, Places("line", lines))
-    for line, job_id in zip(lines, batch.job_ids(), strict=True):
+        places = Places("line", lambda job_id: lines[task_number(batch.first_id, job_id)])
+        left = f"{len(batch)} jobs from {batch.id} on were accepted and go on"
+        return await _await_all(batch, order, places, left)
+    return _list(client, order, len(batch), zip(lines, batch.job_ids(), strict=True))
+
+
+async def _keyed_file(client: Client, order: Order, source: Iterator[tuple[int, JobSpec]]) -> bool:
+    from rollq.cli.keyed import KeyedJobs
+
+    jobs = KeyedJobs(client)
+    with _accepting(order) as advance:
+        await jobs.submit(source, advance)
+    if order.wait:
+        places = Places("line", jobs.line_of.__getitem__)
+        return await _await_all(jobs, order, places, f"{len(jobs)} jobs were accepted and go on")
+    ids = ((line, job_id) for job_id, line in jobs.line_of.items())
+    return _list(client, order, len(jobs), ids)
+
+
+def _accepting(order: Order) -> contextlib.AbstractContextManager[Advance]:
+    return progress_bar("accepted", is_quiet=order.as_json or not sys.stderr.isatty())
+
+
+def _list(client: Client, order: Order, count: int, ids: Iterable[tuple[int, JobId]]) -> bool:
+    """Tell the id of every line."""
+    for line, job_id in ids:
         text = guid_to_text(job_id)
         document = {"id": text, "line": line, "client": client.client_id}
         write_answer(document, text, as_json=order.as_json)
     if not order.as_json:
-        remark(f"{len(batch)} jobs accepted")
+        remark(f"{count} jobs accepted")
     return True
+
+
+class Many(Protocol):
+    """Jobs that were accepted, and are waited for."""
+
+    counts: Counts
+
+    def __len__(self) -> int: ...
+
+    def results(self) -> AsyncIterator[Result]:
+        """Every result once, as they come."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -130,16 +171,14 @@ class Places:
     """What people call the jobs of a batch: tasks by their number, or lines of a file."""
 
     name: str  # "task" or "line"
-    lines: Sequence[int] | None  # of the jobs in their order; None: their order it is
+    number_of: Callable[[JobId], int]
 
-    def of(self, batch: Batch, result: Result) -> dict[str, int]:
+    def of(self, result: Result) -> dict[str, int]:
         """Where a result belongs, as a field of its document."""
-        number = task_number(batch.first_id, result.job_id)
-        return {self.name: number if self.lines is None else self.lines[number]}
+        return {self.name: self.number_of(result.job_id)}
 
 
-async def _await_all(batch: Batch, order: Order, places: Places) -> bool:
-    left = f"{len(batch)} jobs from {batch.id} on were accepted and go on"
+async def _await_all(batch: Many, order: Order, places: Places, left: str) -> bool:
     with (
         _told_if_interrupted(left),
         progress_bar("ended", is_quiet=order.as_json) as advance,
@@ -154,7 +193,7 @@ async def _await_all(batch: Batch, order: Order, places: Places) -> bool:
     return counts.ok == len(batch)
 
 
-async def _each(batch: Batch, order: Order, places: Places, advance: Advance) -> None:
+async def _each(batch: Many, order: Order, places: Places, advance: Advance) -> None:
     """Every result as it comes. People are shown those that did not end well, the first of them."""
     told = 0
     try:
@@ -163,11 +202,11 @@ async def _each(batch: Batch, order: Order, places: Places, advance: Advance) ->
                 await save_files(order.save, result, apart=True)
                 advance(batch.counts.ended, len(batch))
                 if order.as_json:
-                    write_json(places.of(batch, result) | result_document(result))
+                    write_json(places.of(result) | result_document(result))
                 elif not result.ok:
                     told += 1
                     if told <= TROUBLES_SHOWN:
-                        ((name, place),) = places.of(batch, result).items()
+                        ((name, place),) = places.of(result).items()
                         remark(f"{name} {place}: {_trouble(result)}")
     except DeadlineError:
         raise

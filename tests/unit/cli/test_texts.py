@@ -162,6 +162,21 @@ def test_json_lines_are_objects_or_lists(tmp_path: Path) -> None:
     assert second.options == {"queue": "z", "delay": 1.5}
 
 
+def test_every_line_has_a_key_or_none_has_and_no_two_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    specs = read(path, '{"exec": "a", "key": "x"}\n{"exec": "a", "key": "y"}\n')
+    assert [spec.key for spec in specs] == ["x", "y"]
+    assert [spec.key for spec in read(path, '{"exec": "a"}\n' * 2)] == ["", ""]
+    for keys, fault in (
+        (("x", "y", "x"), "line 3: has the key of line 1"),
+        (("x", ""), "line 2: has a key or lacks one"),
+        (("", "", "x"), "line 3: has a key or lacks one"),
+    ):
+        lines = [json.dumps({"exec": "a", "key": key}) for key in keys]
+        with pytest.raises(LocalError, match=fault):
+            read(path, "\n".join(lines))
+
+
 @pytest.mark.parametrize(
     "line",
     [
