@@ -261,7 +261,7 @@ class Session:
         self._link = link
         self._dialed = address
         self._complaint = ""
-        self._watch.began(self._now_ms())
+        self._watch.opened(self._now_ms(), address)
         if link.is_open:
             self._feed(signals.Connected())
         else:
