@@ -155,6 +155,29 @@ def test_a_drain_gives_no_more_credit(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
+def test_one_that_is_dismissed_ends_at_once_also_in_a_drain(tmp_path: Path) -> None:
+    write_program(tmp_path, "slow", "echo $$ > $1.new; mv $1.new $1; sleep 1000")
+    up = tmp_path / "up"
+
+    async def story(drains: bool) -> None:
+        async with running(tmp_path, drain_ms=3_600_000) as (node, member):
+            member.assign(1, "slow", str(up))
+            await eventually(up.exists)
+            pid = int(up.read_text())
+            up.unlink()
+            if drains:
+                node.drain()
+            member.send(wire.Error(wire.NOT_ASKED, int(ErrorCode.DISMISSED), "go"))
+            await node.wait()
+            assert not is_alive(pid)
+            await member.until(lambda: isinstance(member.received[-1], wire.Goodbye))
+            assert not member.acks
+            assert len(member.hellos) == 1
+
+    for drains in (False, True):
+        asyncio.run(story(drains))
+
+
 def test_an_end_is_told_while_others_run_and_wait(tmp_path: Path) -> None:
     write_program(tmp_path, "quick", "echo quick\n")
     write_program(tmp_path, "hold", f"while [ ! -e {tmp_path}/told ]; do sleep 0.01; done\n")

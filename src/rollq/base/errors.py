@@ -61,6 +61,7 @@ class ErrorCode(enum.IntEnum):
     BATCH_INCOMPLETE = 222  # a part that was to be committed is not there as a whole
     EXPORT_GONE = 223  # tables that were written down, and removed since
     UNKNOWN_READER = 224  # no reader has this name
+    DISMISSED = 225  # to a worker: somebody wants it to end now
     # 3xx: consensus and membership
     PROPOSAL_DROPPED = 300
     CONFIG_CHANGE_PENDING = 301

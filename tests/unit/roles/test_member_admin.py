@@ -12,7 +12,7 @@ from rollq.base.jobs import JobOptions
 from rollq.base.limits import READER_HOLD_MS_MAX
 from rollq.grid.commands import Settings
 from rollq.grid.readers import held_from
-from rollq.grid.state import DEAD, QUEUED
+from rollq.grid.state import ASSIGNED, DEAD, DELAYED, QUEUED
 from rollq.roles.member.driver import Driver
 from rollq.testing.disk import VirtualDisk
 from rollq.wire import messages as wire
@@ -108,7 +108,26 @@ def test_settings_are_replaced() -> None:
     assert group.leader.state.settings == wanted
 
 
-@pytest.mark.parametrize("action", ["pause", "redrive", "purge", "settings", "add_member"])
+def test_workers_are_told_to_end_if_they_are_here() -> None:
+    group = one_member()
+    group.worker(WORKER, credit=1)
+    group.say(CLIENT, submit(1))
+    group.hear(WORKER)
+    (worker_id,) = group.leader.state.workers
+    told = group.say(CLIENT, admin("dismiss", worker_ids=[worker_id, b"x" * 16]))
+    assert told == [wire.Accepted(REQUEST, 1)]
+    (error,) = group.hear(WORKER)
+    assert (error.code, error.message) == (ErrorCode.DISMISSED, "ann wants this worker to end")
+    assert group.leader.state.jobs[job(1)].state is ASSIGNED
+    group.say(WORKER, wire.Goodbye("stopped"))
+    assert group.leader.state.jobs[job(1)].state is DELAYED
+    told = group.say(CLIENT, admin("dismiss", worker_ids=[worker_id]))
+    assert told == [wire.Accepted(REQUEST, 0)]
+
+
+@pytest.mark.parametrize(
+    "action", ["pause", "redrive", "purge", "settings", "dismiss", "add_member"]
+)
 @pytest.mark.parametrize("arguments", [b"", b"\xc1", msgspec.msgpack.encode({"x": 1}), b"\x90"])
 def test_bad_arguments_are_refused(action: str, arguments: bytes) -> None:
     group = one_member()

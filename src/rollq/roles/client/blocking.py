@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from rollq.base.hints import ExecHint
-from rollq.base.ids import JobId, MemberId
+from rollq.base.ids import JobId, MemberId, WorkerId
 from rollq.base.staged import StagedPart
 from rollq.grid.commands import Settings
 from rollq.grid.views import (
@@ -250,6 +250,10 @@ class BlockingClient(BlockingSubmitter):
     def set_hints(self, hints: Iterable[ExecHint]) -> int:
         """Replace what the grid knows of the run times of programs; see `Client.set_hints`."""
         return self._thread.run(self._client.set_hints(hints))
+
+    def dismiss(self, *worker_ids: WorkerId | str) -> int:
+        """Tell workers to end now; see `Client.dismiss`."""
+        return self._thread.run(self._client.dismiss(*worker_ids))
 
     def add_member(self, member_id: MemberId, address: str) -> None:
         """Let a member in; it votes as soon as it has caught up."""

@@ -10,7 +10,7 @@ import msgspec
 
 from rollq.base.errors import ErrorCode, RemoteError
 from rollq.base.hints import ExecHint
-from rollq.base.ids import JobId, MemberId
+from rollq.base.ids import JobId, MemberId, WorkerId
 from rollq.grid.commands import RedriveItem, Settings
 from rollq.grid.views import ArrayView, ClientView, DeadPage, JobView, QueueView, WorkerView
 from rollq.roles.client.specs import as_id
@@ -129,6 +129,11 @@ class Operator(Submitter):
         """Replace what the grid knows of the run times of programs; none: it knows nothing. Returns
         how many it knows now. They count while the setting `use_hints` is on."""
         return await self.change("set_hints", hints=tuple(hints))
+
+    async def dismiss(self, *worker_ids: WorkerId | str) -> int:
+        """Tell workers to end now: what they run is cut off, and runs again elsewhere. Returns how
+        many were told; one that is looking for a leader just now is not."""
+        return await self.change("dismiss", worker_ids=tuple(as_id(one) for one in worker_ids))
 
     async def add_member(self, member_id: MemberId, address: str) -> None:
         """Let a member in; it votes as soon as it has caught up."""

@@ -9,7 +9,7 @@ import msgspec
 
 from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.base.hints import ExecHint
-from rollq.base.ids import JobId, MemberId
+from rollq.base.ids import JobId, MemberId, WorkerId
 from rollq.base.jobs import CacheEntry
 from rollq.base.names import checked_tree
 from rollq.grid import commands
@@ -77,6 +77,12 @@ class FreeArguments(msgspec.Struct):
     name: str
 
 
+class DismissArguments(msgspec.Struct):
+    """dismiss"""
+
+    worker_ids: tuple[WorkerId, ...]
+
+
 class MemberArguments(msgspec.Struct):
     """add_member, remove_member, transfer"""
 
@@ -86,7 +92,7 @@ class MemberArguments(msgspec.Struct):
 
 ACTIONS = (
     "pause resume redrive purge settings set_hints put_cache remove_cache hold_history "
-    "free_history add_member remove_member transfer"
+    "free_history dismiss add_member remove_member transfer"
 )
 
 
@@ -118,6 +124,11 @@ def command_for(action: str, arguments: bytes, by: str) -> commands.Command:
         f"no action named {action[:64]!r}",
         f"ask for one of: {ACTIONS}",
     )
+
+
+def workers_in(arguments: bytes) -> tuple[WorkerId, ...]:
+    """Whom `dismiss` means."""
+    return _decode(arguments, DismissArguments).worker_ids
 
 
 def add_member(raft: RaftNode, arguments: bytes) -> None:

@@ -24,7 +24,7 @@ from rollq.base.limits import (
 from rollq.grid import commands
 from rollq.policy.retry import backoff_ms
 from rollq.raft.node import RaftNode
-from rollq.roles.member.admin import MEMBERSHIP_ACTIONS, command_for
+from rollq.roles.member.admin import MEMBERSHIP_ACTIONS, command_for, workers_in
 from rollq.roles.member.bounds import bounded, exec_name, inline, queue_named, request_of
 from rollq.roles.member.knowledge import check_held
 from rollq.roles.member.leadership import Leadership
@@ -226,6 +226,10 @@ class Gateway:
         if change is not None:
             change(self.raft, message.arguments)
             self._office.accept(number, message.request_id)
+            return
+        if message.action == "dismiss":
+            told = self._office.dismiss(workers_in(message.arguments), client.client_id)
+            self._office.accept(number, message.request_id, told)
             return
         command = command_for(message.action, message.arguments, client.client_id)
         if isinstance(command, commands.PutCache):

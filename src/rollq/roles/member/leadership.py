@@ -7,10 +7,10 @@ messages, and timers and credits into commands.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from rollq.base.errors import ErrorCode, RollqError
-from rollq.base.ids import JobId, MessageId, WorkerId
+from rollq.base.errors import ErrorCode, RollqError, StateError
+from rollq.base.ids import ClientId, JobId, MessageId, WorkerId
 from rollq.base.jobs import AttemptRef
 from rollq.base.limits import (
     CREDIT_MAX,
@@ -207,6 +207,16 @@ class Leadership:
         )
         self.proposals.add(commands.CloseWorker(worker_id, incarnation, lost))
 
+    def dismiss(self, worker_ids: Iterable[WorkerId], by: ClientId) -> int:
+        """Tell workers to end now; what they run is lost when they say goodbye. Returns how many
+        were told: the others are not here."""
+        sessions = [self.sessions.worker(worker_id) for worker_id in worker_ids]
+        opened = [session for session in sessions if session is not None and session.opened]
+        for session in opened:
+            error = StateError(ErrorCode.DISMISSED, f"{by} wants this worker to end")
+            self.error(session.number, messages.NOT_ASKED, error)
+        return len(opened)
+
     def retry_delay_ms(self, job_id: JobId, attempt: int) -> int:
         """How long this job would wait if this attempt came to nothing."""
         settings = self.state.settings
@@ -218,9 +228,9 @@ class Leadership:
         """Whether a known worker has this name."""
         return name in self._names
 
-    def accept(self, number: int, request_id: MessageId) -> None:
-        """Say that a request was taken."""
-        self._send(number, messages.Accepted(request_id))
+    def accept(self, number: int, request_id: MessageId, count: int = 1) -> None:
+        """Say that a request was taken, and of how many things."""
+        self._send(number, messages.Accepted(request_id, count))
 
     def answer(self, number: int, answer: messages.Answer | messages.Error) -> None:
         """Send the answer to a query."""

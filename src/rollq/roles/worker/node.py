@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from rollq.base.errors import RollqError
+from rollq.base.errors import ErrorCode, RollqError
 from rollq.base.ids import guid_to_text
 from rollq.base.jobs import AttemptRef
 from rollq.net.dialer import dial
@@ -257,6 +257,9 @@ class WorkerNode:
                     self._caches.take(message)
                 elif type(message) is TellOutput:
                     self._showing.told(link, message)
+                elif type(message) is wire.Error and message.code == ErrorCode.DISMISSED:
+                    log.info("dismissed: %s", message.message)
+                    self._stop_soon()
                 elif type(message) is wire.Error:
                     log.error("member %s: %s", link.address, message)
                     self._debts.claim(message)
