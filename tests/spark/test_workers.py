@@ -18,6 +18,7 @@ from tests.integration.small_grid import SmallGrid
 from tests.spark.test_grid_map import wait_until
 
 APP = "tests.spark.worker_app"
+EXECUTOR = "CoarseGrainedExecutorBackend"
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +36,17 @@ def process_of(name: str) -> Any:
         if name in words and "worker" in words:
             return one
     raise AssertionError(f"no process of {name}")
+
+
+def executor_of(process: Any) -> Any:
+    """The Java process in whose task a worker runs."""
+    (found,) = [one for one in process.parents() if EXECUTOR in " ".join(one.cmdline())]
+    return found
+
+
+def begun_in(folder: Path) -> list[Path]:
+    """A file for each time that a job began."""
+    return list(folder.glob("begun-*"))
 
 
 def is_gone(process: Any) -> bool:
@@ -64,12 +76,11 @@ def test_what_runs_may_end_when_it_is_stopped(
     workers = start_workers(spark, 1, servers=servers, apps=[APP], drain=60.0).wait_ready()
     with BlockingClient(servers) as client:
         job = client.submit("hold", [str(tmp_path)])
-        wait_until(lambda: bool(list(tmp_path.glob("begun-*"))))
-        workers.stop(drain=False)
-        assert not workers.is_running
-        assert not job.is_done
+        wait_until(lambda: bool(begun_in(tmp_path)))
         stopping = threading.Thread(target=workers.stop)
         stopping.start()
+        wait_until(lambda: not workers.is_running)
+        assert not job.is_done
         (tmp_path / "end").touch()
         result = job.result(60)
         assert (result.value, result.attempts) == ("held", 1)
@@ -77,11 +88,29 @@ def test_what_runs_may_end_when_it_is_stopped(
         assert workers.ids == []
 
 
+def test_what_runs_is_cut_off_if_it_is_stopped_without_a_drain(
+    spark: SparkSession, servers: str, tmp_path: Path
+) -> None:
+    workers = start_workers(spark, 1, servers=servers, apps=[APP], drain=3_600.0).wait_ready()
+    with BlockingClient(servers) as client:
+        job = client.submit("hold", [str(tmp_path)])
+        wait_until(lambda: bool(begun_in(tmp_path)))
+        worker = process_of(workers.names[0])
+        workers.stop(drain=False)
+        assert workers.ids == []
+        wait_until(lambda: is_gone(worker))
+        assert not job.is_done
+        (tmp_path / "end").touch()
+        with start_workers(spark, 1, servers=servers, apps=[APP]):
+            result = job.result(60)
+        assert (result.value, result.attempts, len(begun_in(tmp_path))) == ("held", 2, 2)
+
+
 def test_it_does_not_outlive_its_task(spark: SparkSession, servers: str, tmp_path: Path) -> None:
     workers = start_workers(spark, 1, servers=servers, apps=[APP], drain=0.0).wait_ready()
     with BlockingClient(servers) as client:
         job = client.submit("hold", [str(tmp_path)], lease=60.0)
-        wait_until(lambda: bool(list(tmp_path.glob("begun-*"))))
+        wait_until(lambda: bool(begun_in(tmp_path)))
         (lost,) = workers.ids
         worker = process_of(workers.names[0])
         worker.parent().kill()  # the task
@@ -91,6 +120,29 @@ def test_it_does_not_outlive_its_task(spark: SparkSession, servers: str, tmp_pat
         (tmp_path / "end").touch()
         with start_workers(spark, 1, servers=servers, apps=[APP]):
             assert job.result(60).value == "held"
+
+
+def test_what_a_lost_executor_ran_is_run_again(
+    spark: SparkSession, kind: str, servers: str, tmp_path: Path
+) -> None:
+    if kind != "standalone":
+        pytest.skip("here the executor is the driver")
+    workers = start_workers(spark, 2, servers=servers, apps=[APP], drain=0.0).wait_ready()
+    with workers, BlockingClient(servers) as client:
+        held = [client.submit("hold", [str(tmp_path)]) for _ in workers.names]
+        waiting = [client.submit("double", [str(n)]) for n in range(20)]
+        wait_until(lambda: len(begun_in(tmp_path)) == len(held))
+        lost = [process_of(name) for name in workers.names]
+        executors = {executor_of(process) for process in lost}
+        (executor,) = executors
+        executor.kill()
+        wait_until(lambda: all(map(is_gone, (executor, *lost))))
+        (tmp_path / "end").touch()
+        ends = [job.result(60) for job in held]
+        assert [(end.value, end.attempts) for end in ends] == [("held", 2)] * len(held)
+        assert [job.result(60).value for job in waiting] == [str(2 * n) for n in range(20)]
+        workers.wait_ready()
+        assert executors.isdisjoint(executor_of(process_of(name)) for name in workers.names)
 
 
 @pytest.mark.any_spark

@@ -6,11 +6,11 @@ import contextlib
 import secrets
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Final, Self
 
-from rollq.base.errors import DeadlineError, ErrorCode, LocalError, StateError
+from rollq.base.errors import DeadlineError, ErrorCode, LocalError, RollqError, StateError
 from rollq.base.ids import guid_to_text
 from rollq.roles.client.blocking import BlockingClient
 from rollq.roles.client.session import as_addresses
@@ -144,26 +144,29 @@ class WorkersHandle:
         return self
 
     def stop(self, drain: bool = True) -> None:
-        """End their job in Spark. Workers take nothing new, finish what they run within their
-        drain, and go; return when they are gone, or with `drain=False` at once. Safe to call twice.
+        """End their job in Spark; return when the workers are gone. Safe to call twice.
+
+        Args:
+            drain: Whether what they run may end, within the time that `start_workers` was told; if
+                not, it is cut off, and the grid runs it elsewhere.
 
         Raises:
             DeadlineError: TIMED_OUT, if some do not go.
         """
         self._is_stopping = True
-        deadline = time.monotonic() + self._plan.drain_s + STOP_S
+        deadline = time.monotonic() + (self._plan.drain_s if drain else 0.0) + STOP_S
         while self._thread.is_alive():
             with contextlib.suppress(Exception):  # a session that was stopped has ended it
                 self._cancel()  # again: what had not begun yet could not be cancelled
             self._thread.join(POLL_S)
             if time.monotonic() > deadline:
                 raise _late("the job in Spark does not end")
-        if not drain:
-            return
         with self._client() as client:
             while here := self._here(client):
                 if time.monotonic() > deadline:
                     raise _late(f"still here: {', '.join(here)}")
+                if not drain:
+                    _dismiss(client, here.values())
                 time.sleep(POLL_S)
 
     # --- helpers
@@ -212,6 +215,14 @@ class WorkersHandle:
 
 def _is_connect(spark: SparkSession) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def _dismiss(client: BlockingClient, worker_ids: Iterable[str]) -> None:
+    try:
+        client.dismiss(*worker_ids)
+    except RollqError as error:
+        if error.code is not ErrorCode.OUTCOME_UNKNOWN:  # which is found out by looking who is here
+            raise
 
 
 def _late(what: str) -> DeadlineError:
