@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
@@ -26,7 +27,7 @@ from rollq.roles.client.bulk import PAGE_JOBS
 from rollq.roles.client.caching import PUT_TIMEOUT_S, CacheReport
 from rollq.roles.client.client import Client
 from rollq.roles.client.keyed import OnMade
-from rollq.roles.client.parts import PartBuilder, Redrive
+from rollq.roles.client.parts import Message, PartBuilder, Redrive
 from rollq.roles.client.results import Result
 from rollq.roles.client.specs import JobSpec
 from rollq.roles.client.staging import CommitOutcome
@@ -109,21 +110,14 @@ class BlockingClient(BlockingSubmitter):
     ) -> StagedPart:
         """Send jobs of a batch ahead, unseen until it is committed; see `Client.stage`. The
         iterable is read in this thread."""
-        client, run = self._client, self._thread.run
-        builder = PartBuilder(client_id or client.client_id, batch_key, part)
-        stage = run(call_there(partial(client.stage_run, timeout)))
+        builder = PartBuilder(client_id or self.client_id, batch_key, part)
         left = iter(jobs)
-        try:
+        with self._staging(timeout) as put:
             while page := list(islice(left, PAGE_JOBS)):
                 if any(spec.files for spec in page):
-                    page = list(run(client.settle_all(page)))
-                for message in builder.messages(page):
-                    run(stage.put(message))
-            for message in builder.rest():
-                run(stage.put(message))
-            run(stage.finish())
-        finally:
-            run(call_there(stage.close))
+                    page = list(self._thread.run(self._client.settle_all(page)))
+                put(builder.messages(page))
+            put(builder.rest())
         return builder.staged
 
     def stage_redrives(
@@ -137,15 +131,9 @@ class BlockingClient(BlockingSubmitter):
     ) -> StagedPart:
         """Send dead jobs ahead that are to run again; see `Client.stage_redrives`. The iterable is
         read in this thread."""
-        client, run = self._client, self._thread.run
-        builder = PartBuilder(client_id or client.client_id, batch_key, part)
-        stage = run(call_there(partial(client.stage_run, timeout)))
-        try:
-            for message in builder.redrives(jobs):
-                run(stage.put(message))
-            run(stage.finish())
-        finally:
-            run(call_there(stage.close))
+        builder = PartBuilder(client_id or self.client_id, batch_key, part)
+        with self._staging(timeout) as put:
+            put(builder.redrives(jobs))
         return builder.staged
 
     def commit(
@@ -193,7 +181,7 @@ class BlockingClient(BlockingSubmitter):
 
     def queues(self) -> Iterator[QueueView]:
         """Every queue, by name."""
-        return self._iterate(self._client.queues())
+        return self._thread.iterate(self._client.queues())
 
     def client(self, client_id: str = "") -> ClientView | None:
         """One client; this one if none is named."""
@@ -201,11 +189,11 @@ class BlockingClient(BlockingSubmitter):
 
     def workers(self) -> Iterator[WorkerView]:
         """Every worker that the group knows, by id."""
-        return self._iterate(self._client.workers())
+        return self._thread.iterate(self._client.workers())
 
     def dead(self) -> Iterator[JobView]:
         """Every dead job, oldest first."""
-        return self._iterate(self._client.dead())
+        return self._thread.iterate(self._client.dead())
 
     def settings(self) -> Settings:
         """The cluster's settings."""
@@ -293,25 +281,31 @@ class BlockingClient(BlockingSubmitter):
 
     def caches(self) -> Iterator[CacheView]:
         """Every cache, by name, without its files."""
-        return self._iterate(self._client.caches())
+        return self._thread.iterate(self._client.caches())
 
     def cache_holders(self, cache_id: str) -> list[HolderView]:
         """What every worker that is there, and meant to hold a cache, has of it."""
         return self._thread.run(self._client.cache_holders(cache_id))
 
-    def _iterate(self, pages: AsyncIterator[Value]) -> Iterator[Value]:
-        while (one := self._thread.run(_next(pages))) is not END:
-            yield one  # type: ignore[misc]
+    @contextmanager
+    def _staging(self, timeout: float | None) -> Iterator[Callable[[Iterable[Message]], None]]:
+        """Messages of a part on their way; all are accepted when this is left. They are made in
+        this thread, and one is sent while the next is made."""
+        run = self._thread.run
+        stage = run(call_there(partial(self._client.stage_run, timeout)))
 
+        def put(messages: Iterable[Message]) -> None:
+            for message in messages:
+                run(stage.put((message,)))
 
-END = object()
+        try:
+            yield put
+            run(stage.finish())
+        finally:
+            run(call_there(stage.close))
 
 
 async def call_there(function: Callable[[], Value]) -> Value:
     """A function in the loop's own time."""
     await asyncio.sleep(0)
     return function()
-
-
-async def _next(pages: AsyncIterator[Value]) -> Value | object:
-    return await anext(pages, END)

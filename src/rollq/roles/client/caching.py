@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -128,7 +128,7 @@ class Caching(Operator):
         """One cache, with its files; None if there is none."""
         return decode_known(await self.query("cache", cache_id.encode()), CacheView)
 
-    async def caches(self) -> AsyncIterator[CacheView]:
+    async def caches(self) -> AsyncGenerator[CacheView, None]:
         """Every cache, by name, without its files."""
         after = ""
         while page := decode_as(await self.query("caches", after.encode(), PAGE), list[CacheView]):

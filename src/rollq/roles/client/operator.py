@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from typing import Any, TypeVar
 
 import msgspec
@@ -50,7 +50,7 @@ class Operator(Submitter):
         """One queue."""
         return decode_known(await self.query("queue", name.encode()), QueueView)
 
-    async def queues(self) -> AsyncIterator[QueueView]:
+    async def queues(self) -> AsyncGenerator[QueueView, None]:
         """Every queue, by name."""
         after = ""
         while page := decode_as(await self.query("queues", after.encode(), PAGE), list[QueueView]):
@@ -63,7 +63,7 @@ class Operator(Submitter):
         key = (client_id or self.client_id).encode()
         return decode_known(await self.query("client", key), ClientView)
 
-    async def workers(self) -> AsyncIterator[WorkerView]:
+    async def workers(self) -> AsyncGenerator[WorkerView, None]:
         """Every worker that the group knows, by id."""
         after = b""
         while page := decode_as(await self.query("workers", after, PAGE), list[WorkerView]):
@@ -71,7 +71,7 @@ class Operator(Submitter):
                 yield view
             after = page[-1].worker_id
 
-    async def dead(self) -> AsyncIterator[JobView]:
+    async def dead(self) -> AsyncGenerator[JobView, None]:
         """Every dead job, oldest first."""
         after = 0
         while True:

@@ -11,6 +11,7 @@ committed once for its client and key, and whoever comes later is told that it i
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from itertools import islice
 
 import msgspec
@@ -58,18 +59,13 @@ class Staging(Submitter):
             LocalError: BAD_OPTIONS, for a job that cannot be meant so; nothing is submitted.
             RollqError: a message was refused, or not accepted in time.
         """
-        run = self.stage_run(timeout)
         builder = PartBuilder(client_id or self.client_id, batch_key, part)
         left = iter(jobs)
-        try:
+        with closing(self.stage_run(timeout)) as run:
             while page := list(islice(left, PAGE_JOBS)):
-                for message in builder.messages(await self.settle_all(page)):
-                    await run.put(message)
-            for message in builder.rest():
-                await run.put(message)
+                await run.put(builder.messages(await self.settle_all(page)))
+            await run.put(builder.rest())
             await run.finish()
-        finally:
-            run.close()
         return builder.staged
 
     async def stage_redrives(
@@ -87,14 +83,10 @@ class Staging(Submitter):
             RollqError: a message was refused, or not accepted in time. Whether all of them are
                 dead is asked by the commit.
         """
-        run = self.stage_run(timeout)
         builder = PartBuilder(client_id or self.client_id, batch_key, part)
-        try:
-            for message in builder.redrives(jobs):
-                await run.put(message)
+        with closing(self.stage_run(timeout)) as run:
+            await run.put(builder.redrives(jobs))
             await run.finish()
-        finally:
-            run.close()
         return builder.staged
 
     async def commit(
@@ -138,7 +130,8 @@ class StageRun(Flight[None]):
     def __init__(self, door: Door, patience_s: float) -> None:
         super().__init__(door, "a part", patience_s, lambda _content, _is_accepted: None)
 
-    async def put(self, message: Message) -> None:
-        """Send one more, as soon as there is room on the way."""
-        await self.room()
-        await self.send(*message, None)
+    async def put(self, messages: Iterable[Message]) -> None:
+        """Send more, each as soon as there is room on the way."""
+        for message in messages:
+            await self.room()
+            await self.send(*message, None)
