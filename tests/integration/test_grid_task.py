@@ -16,26 +16,14 @@ from rollq import BlockingClient, DeadlineError
 from rollq.roles.client.loop_thread import LoopThread
 from rollq.roles.worker.node import WorkerNode
 from rollq.roles.worker.setup import NodeSetup
-from rollq.spark.grid.flow import Layout, Plan
+from rollq.spark.grid.flow import Layout
 from rollq.spark.grid.guard import Guard
 from rollq.spark.grid.task import GridTask
 from tests.integration.procs import Members, until
 from tests.integration.small_grid import SmallGrid
+from tests.unit.spark.plans import PLAN
 
-PLAN = Plan(
-    servers="",
-    exec_name="add",
-    call_id="call",
-    client_id="",
-    layout=Layout(1),
-    files={},
-    outputs=(),
-    options={},
-    rerun=frozenset({"CANCELLED"}),
-    prefix="",
-    window=64,
-    timeout_s=30.0,
-)
+ADD = replace(PLAN, exec_name="add", client_id="", window=64, timeout_s=30.0)
 
 
 @pytest.fixture
@@ -56,7 +44,7 @@ def rows_of(task: GridTask, count: int) -> list[dict[str, Any]]:
 
 
 def test_a_task_that_is_tried_again_runs_nothing_twice(grid: SmallGrid) -> None:
-    task = GridTask(replace(PLAN, servers=grid.address))
+    task = GridTask(replace(ADD, servers=grid.address))
     first = rows_of(task, 1_200)
     assert sorted(row["id"] for row in first) == list(range(1_200))
     assert {(row["status"], row["resumed"]) for row in first} == {("OK", False)}
@@ -71,7 +59,7 @@ def test_a_task_that_is_tried_again_runs_nothing_twice(grid: SmallGrid) -> None:
 def test_a_task_that_is_left_ends_its_jobs_and_they_run_when_it_comes_again(
     grid: SmallGrid,
 ) -> None:
-    task = GridTask(replace(PLAN, servers=grid.address, window=2_000))
+    task = GridTask(replace(ADD, servers=grid.address, window=2_000))
     with BlockingClient(grid.address) as client:
 
         def then_nothing_runs() -> Iterator[pa.RecordBatch]:
@@ -123,7 +111,7 @@ def test_a_guard_that_was_killed_does_not_stop_its_task(grid: SmallGrid) -> None
 
 
 def test_when_nobody_answers_the_task_says_who_was_asked() -> None:
-    task = GridTask(replace(PLAN, servers="127.0.0.1:1", timeout_s=0.2))
+    task = GridTask(replace(ADD, servers="127.0.0.1:1", timeout_s=0.2))
     with pytest.raises(DeadlineError, match=r"127\.0\.0\.1:1"):
         rows_of(task, 10)
 
@@ -137,7 +125,7 @@ def keyed_batches(numbers: range) -> Iterator[pa.RecordBatch]:
 def test_tasks_that_share_keys_go_on_when_the_leader_is_killed(tmp_path: Path) -> None:
     with Members(tmp_path / "members", 3) as members, working(tmp_path, members.addresses):
         servers = ",".join(members.addresses)
-        plan = replace(PLAN, servers=servers, client_id="work", layout=Layout(1, has_key=True))
+        plan = replace(ADD, servers=servers, client_id="work", layout=Layout(1, has_key=True))
         found: list[list[dict[str, Any]]] = [[], []]
 
         def run(number: int) -> None:

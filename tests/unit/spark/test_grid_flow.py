@@ -17,21 +17,8 @@ from rollq.roles.client.specs import Input, JobSpec
 from rollq.spark.grid.flow import BATCH_ROWS, LINGER_S, Flow, Layout, Plan
 from rollq.wire import messages as wire
 from rollq.wire.models import JobResult, OutputFile, encode_model
+from tests.unit.spark.plans import PLAN
 
-PLAN = Plan(
-    servers="127.0.0.1:1",
-    exec_name="calc",
-    call_id="call",
-    client_id="work",
-    layout=Layout(1),
-    files={},
-    outputs=(),
-    options={},
-    rerun=frozenset({"CANCELLED"}),
-    prefix="",
-    window=10,
-    timeout_s=1.0,
-)
 KEYED = replace(PLAN, layout=Layout(1, has_key=True))
 NAMES = ("id", "_args", "_key")
 
