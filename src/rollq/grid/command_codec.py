@@ -29,6 +29,11 @@ def encode_batch(stamp_ms: int, commands: Sequence[Command]) -> bytes:
     return _PREFIX + _encoder.encode((stamp_ms, commands))
 
 
+def encoded_bytes(command: Command) -> int:
+    """How much of an entry a command takes."""
+    return len(_encoder.encode(command))
+
+
 def decode_batch(data: bytes) -> CommandBatch:
     """What `encode_batch` was given; raises LocalError on anything this version does not know."""
     if not data or data[0] not in VERSIONS:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any, get_args
+
+import msgspec
 import pytest
+from msgspec import inspect
 
 from rollq.base.errors import ErrorCode
-from rollq.base.jobs import AttemptRef, BulkItem
+from rollq.base.jobs import BulkItem
 from rollq.base.limits import (
     CONFIRM_JOBS_MAX,
     ENTRY_BYTES_MAX,
@@ -19,8 +23,10 @@ from rollq.base.limits import (
 )
 from rollq.grid import commands
 from rollq.grid.command_codec import encode_batch
+from rollq.roles.member import driver
 from rollq.roles.member.proposals import SILENT, Origin, Proposals, Waiter, size_bytes_of
 from rollq.wire import messages as wire
+from rollq.wire.staging_messages import CommitBatch, DropBatch, StageJobs
 from tests.unit.roles.members import Group, job
 
 IDS = tuple(job(number) for number in range(1, 2_001))
@@ -54,24 +60,57 @@ def test_turns_are_bounded_in_count_and_entries_in_bytes() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        LARGE,
-        commands.SubmitArray(job(1), "ann", "q", "calc", bytes(5_000), 7),
-        commands.SubmitBulk("ann", "q", "calc", tuple(BulkItem(one, b"body") for one in IDS)),
-        commands.AckJob(job(1), 1, 1, 0, bytes(5_000)),
-        commands.CancelJobs(IDS),
-        commands.PurgeJobs(IDS),
-        commands.ConfirmResults("ann", IDS),
-        commands.RedriveJobs(tuple(commands.RedriveItem(one, b"new body") for one in IDS)),
-        commands.OpenWorker(
-            job(1), 1 << 60, "w", ("job.assign.>",) * 64, 8, tuple(AttemptRef(i, 9, 9) for i in IDS)
-        ),
-    ],
-)
-def test_a_command_is_never_larger_than_it_is_taken_for(command: commands.Command) -> None:
-    assert len(encode_batch(1 << 41, [command])) <= size_bytes_of(command) + 64
+@pytest.mark.parametrize("kind", get_args(commands.Command))
+def test_a_command_is_not_larger_than_it_is_taken_for_whatever_it_holds(
+    kind: type[commands.Command],
+) -> None:
+    fields = {field.name: field.type for field in inspect.type_info(kind).fields}  # type: ignore[attr-defined]
+    for large in fields.keys() - BOUNDED_BEFORE:
+        values = {name: value_of(each, large=name == large) for name, each in fields.items()}
+        command = kind(**values)
+        size_bytes = len(encode_batch(1 << 41, [command]))
+        assert size_bytes <= size_bytes_of(command) + NAMES_BYTES, f"{kind.__name__}.{large}"
+
+
+# Of commands that are guessed: ids and names that were checked before, and what is never set.
+BOUNDED_BEFORE = {
+    *("job_id", "array_id", "worker_id", "client_id"),
+    *("queue", "exec_name", "options", "detail"),
+}
+NAMES_BYTES = 64
+
+
+def value_of(kind: inspect.Type, *, large: bool) -> Any:
+    """A value of a type, with as much in it as that allows, or as little."""
+    if isinstance(kind, inspect.VarTupleType):
+        is_id = isinstance(kind.item_type, inspect.BytesType)
+        item = IDS[0] if is_id else value_of(kind.item_type, large=True)
+        return (item,) * (400 if is_id else 9) if large else ()
+    if isinstance(kind, inspect.StructType):
+        values = {field.name: value_of(field.type, large=large) for field in kind.fields}
+        return kind.cls(**values)
+    if isinstance(kind, inspect.UnionType):
+        return value_of(kind.types[0], large=large)
+    if isinstance(kind, inspect.IntType):
+        return 1 << 60 if large else 0
+    if isinstance(kind, inspect.BoolType):
+        return large
+    if isinstance(kind, inspect.EnumType):
+        return next(iter(kind.cls))
+    assert isinstance(kind, inspect.StrType | inspect.BytesType), kind
+    filled = b"x" * (2_000 if large else 0)
+    return filled.decode() if isinstance(kind, inspect.StrType) else filled
+
+
+@pytest.mark.parametrize("jobs", [len(IDS), ENTRY_BYTES_MAX // 128])
+def test_a_command_of_many_jobs_counts_each(jobs: int) -> None:
+    for command in (
+        commands.SubmitBulk("ann", "q", "calc", (BulkItem(IDS[0], b""),) * jobs),
+        commands.RedriveJobs((commands.RedriveItem(IDS[0]),) * jobs),
+        commands.CancelJobs(IDS[:1] * jobs),
+        commands.PurgeJobs(IDS[:1] * jobs),
+    ):
+        assert size_bytes_of(command) == 128 * jobs
 
 
 def test_what_found_no_room_goes_first_next_time() -> None:
@@ -136,7 +175,15 @@ def test_it_is_busy_and_then_full_by_bytes_and_free_again_afterwards() -> None:
     assert not proposals.is_busy(1_000)
 
 
-def test_no_request_makes_an_entry_that_fits_no_frame() -> None:
+def test_no_request_makes_an_entry_that_fits_no_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+
+    def encode(stamp_ms: int, batch: list[commands.Command]) -> bytes:
+        data = encode_batch(stamp_ms, batch)
+        sizes.append(len(data))
+        return data
+
+    monkeypatch.setattr(driver, "encode_batch", encode)
     group = Group("a", "b", "c")
     group.elect()
     group.client(1)
@@ -147,12 +194,24 @@ def test_no_request_makes_an_entry_that_fits_no_frame() -> None:
     for message in (
         wire.SubmitBulk(request, "ann", "", "calc", items),
         wire.Cancel(request, ids),
+        wire.SubmitJob(request, "ann", "", "calc", b"", job_key="k" * ENTRY_BYTES_MAX),
+        wire.Admin(request, "hold_history", reader("r" * ENTRY_BYTES_MAX)),
+        StageJobs(request, "key", "p" * ENTRY_BYTES_MAX, 0, ()),
+        CommitBatch(request, "b" * ENTRY_BYTES_MAX, ()),
+        DropBatch(request, "b" * ENTRY_BYTES_MAX),
     ):
         (error,) = group.say(1, message)
         assert (error.request_id, error.code) == (request, ErrorCode.BAD_PAYLOAD)
         assert error.hint == "send it in parts"
     confirms = [wire.Confirm(ids[:CONFIRM_JOBS_MAX]) for _ in range(100)]
     assert group.say(1, *confirms) == []
-    first = group.leader.raft.first_index
-    entries = group.leader.raft.entry_slice(first, group.leader.raft.last_index + 1)
-    assert max(len(entry.data) for entry in entries) < FRAME_BYTES_MAX // 2
+    half = reader("r" * (ENTRY_BYTES_MAX // 2))
+    holds = [wire.Admin(one, "hold_history", half) for one in ids[:20]]
+    assert {answer.code for answer in group.say(1, *holds)} == {ErrorCode.BAD_OPTIONS}
+    assert sum(sizes) > 10 * ENTRY_BYTES_MAX
+    assert max(sizes) < FRAME_BYTES_MAX // 2
+
+
+def reader(name: str) -> bytes:
+    """The arguments of `hold_history`."""
+    return msgspec.msgpack.encode({"name": name, "index": 1})

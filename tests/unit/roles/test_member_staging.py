@@ -81,7 +81,7 @@ def test_what_is_staged_can_be_dropped(group: Group) -> None:
         (commit((jobs(1),)), ErrorCode.BATCH_INCOMPLETE),
         (stage(*[jobs(1, keys="k" * 256)] * 4_000), ErrorCode.BAD_PAYLOAD),
         (
-            CommitBatch(REQUEST, "b", tuple(StagedPart("p" * 256, 1, 1) for _ in range(4_000))),
+            CommitBatch(REQUEST, "b", tuple(StagedPart("p" * 256, 1, 1) for _ in range(4_100))),
             ErrorCode.BAD_PAYLOAD,
         ),
     ],

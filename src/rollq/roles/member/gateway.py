@@ -19,6 +19,7 @@ from rollq.base.limits import (
     CACHE_ENTRIES_MAX,
     CLIENT_ID_BYTES_MAX,
     CREDIT_MAX,
+    DETAIL_BYTES_MAX,
     PATTERNS_PER_WORKER_MAX,
 )
 from rollq.grid import commands
@@ -28,7 +29,7 @@ from rollq.roles.member.admin import MEMBERSHIP_ACTIONS, command_for, workers_in
 from rollq.roles.member.bounds import bounded, exec_name, inline, queue_named, request_of
 from rollq.roles.member.knowledge import check_held
 from rollq.roles.member.leadership import Leadership
-from rollq.roles.member.proposals import ACK, REQUEST, Origin, Waiter, fitting
+from rollq.roles.member.proposals import ACK, REQUEST, Origin, Waiter
 from rollq.roles.member.reads import Reads
 from rollq.roles.member.sessions import ClientSession, WorkerSession
 from rollq.roles.member.staging import BatchMessage, staging_command
@@ -214,7 +215,7 @@ class Gateway:
     def _confirm(self, number: int, message: messages.Confirm) -> None:
         client = self._client(number)
         command = commands.ConfirmResults(client.client_id, message.job_ids)
-        self._office.proposals.add(fitting(command))
+        self._office.proposals.add(command)
 
     def _query(self, number: int, message: messages.Query) -> None:
         self._client(number)
@@ -237,7 +238,7 @@ class Gateway:
             check_held(self._office.blobs, blobs, CACHE_ENTRIES_MAX)
         if isinstance(command, commands.PutCache | commands.RemoveCache):
             origin = Origin(Waiter.CACHE, number, message.request_id)
-            self._office.proposals.add(fitting(command), origin)
+            self._office.proposals.add(command, origin)
             return
         self._request(command, number, message.request_id)
 
@@ -292,7 +293,7 @@ class Gateway:
                 message.job_id,
                 ref.attempt,
                 ref.fence,
-                message.detail,
+                message.detail[:DETAIL_BYTES_MAX],
                 self._office.retry_delay_ms(message.job_id, ref.attempt),
             ),
             Origin(ACK, number, message.job_id, ref.attempt),
@@ -321,7 +322,7 @@ class Gateway:
     # --- helpers
 
     def _request(self, command: commands.Command, number: int, request_id: bytes) -> None:
-        self._office.proposals.add(fitting(command), Origin(REQUEST, number, request_id))
+        self._office.proposals.add(command, Origin(REQUEST, number, request_id))
 
     def _worker_gone(self, session: WorkerSession, *, for_good: bool) -> None:
         office = self._office

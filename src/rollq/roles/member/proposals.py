@@ -23,19 +23,16 @@ from rollq.base.limits import (
     PENDING_COMMANDS_PAUSE,
     TURN_COMMANDS_MAX,
 )
-from rollq.base.staged import StagedGroup
+from rollq.grid.command_codec import encoded_bytes
 from rollq.grid.commands import (
     AckJob,
+    AssignJob,
+    AssignTask,
     CancelJobs,
     Command,
-    CommitBatch,
     ConfirmResults,
-    OpenWorker,
     PurgeJobs,
     RedriveJobs,
-    SetHints,
-    StageJobs,
-    SubmitArray,
     SubmitBulk,
     SubmitJob,
 )
@@ -70,7 +67,7 @@ ACK: Final = Waiter.ACK
 SILENT = Origin(Waiter.NOBODY)
 
 
-# A command, who waits for it, and about how many bytes of an entry it takes.
+# A command, who waits for it, and how many bytes of an entry it takes at most.
 Proposal: TypeAlias = tuple[Command, Origin, int]
 
 
@@ -100,9 +97,17 @@ class Proposals:
         )
 
     def add(self, command: Command, origin: Origin = SILENT) -> None:
-        """Queue a command for the next turn."""
-        size_of = SIZES.get(type(command))
-        size_bytes = COMMAND_BYTES_GUESS if size_of is None else size_of(command)
+        """Queue a command for the next turn.
+
+        Raises:
+            RemoteError: BAD_PAYLOAD if it is larger than an entry may be. What the leader asks for
+                itself never is.
+        """
+        size_bytes = size_bytes_of(command)
+        if size_bytes > ENTRY_BYTES_MAX:
+            raise RemoteError(
+                ErrorCode.BAD_PAYLOAD, "more than the group agrees on at once", "send it in parts"
+            )
         self._waiting.append((command, origin, size_bytes))
         self._waiting_bytes += size_bytes
 
@@ -155,80 +160,48 @@ class Proposals:
 
 
 def size_bytes_of(command: Command) -> int:
-    """About what a command adds to its entry, and never much less: an entry that is larger than a
-    frame could not be sent to the other members."""
-    size_bytes = SIZES.get(type(command))
-    return COMMAND_BYTES_GUESS if size_bytes is None else size_bytes(command)
+    """What a command adds to its entry, but for names that are known to be short: an entry that is
+    larger than a frame could not be sent to the other members. The commands that come by the
+    thousand are guessed; any other is encoded to be measured."""
+    return SIZES.get(type(command), encoded_bytes)(command)
 
 
-def fitting(command: Command) -> Command:
-    """A command, unless it is larger than an entry may be: it would fit no frame between members.
-
-    Raises:
-        RemoteError: BAD_PAYLOAD.
-    """
-    if size_bytes_of(command) > ENTRY_BYTES_MAX:
-        raise RemoteError(
-            ErrorCode.BAD_PAYLOAD, "more than the group agrees on at once", "send it in parts"
-        )
-    return command
+def _of_assignment(_: AssignJob | AssignTask) -> int:
+    return COMMAND_BYTES_GUESS
 
 
-def _of_body(command: SubmitJob | SubmitArray) -> int:
+def _of_job(command: SubmitJob) -> int:
+    if command.blobs or command.caches or command.key:
+        return COMMAND_BYTES_GUESS + encoded_bytes(command)
     return COMMAND_BYTES_GUESS + len(command.body)
 
 
 def _of_result(command: AckJob) -> int:
+    if command.blobs:
+        return COMMAND_BYTES_GUESS + encoded_bytes(command)
     return COMMAND_BYTES_GUESS + len(command.result)
-
-
-def _of_items(command: SubmitBulk | RedriveJobs) -> int:
-    items = command.items
-    return COMMAND_BYTES_GUESS * len(items) + sum([len(item.body or b"") for item in items])
-
-
-def _of_jobs(command: CancelJobs | PurgeJobs) -> int:
-    return COMMAND_BYTES_GUESS * (1 + len(command.job_ids))
 
 
 def _of_confirmed(command: ConfirmResults) -> int:
     return COMMAND_BYTES_GUESS + ID_BYTES * len(command.job_ids)
 
 
-def _of_worker(command: OpenWorker) -> int:
-    names_bytes = sum(map(len, command.patterns))
-    return COMMAND_BYTES_GUESS + names_bytes + 2 * ID_BYTES * len(command.running)
+def _of_items(command: SubmitBulk | RedriveJobs) -> int:
+    return max(COMMAND_BYTES_GUESS * len(command.items), encoded_bytes(command))
 
 
-def _of_staged(command: StageJobs) -> int:
-    return COMMAND_BYTES_GUESS + sum(_of_group(group) for group in command.groups)
-
-
-def _of_group(group: StagedGroup) -> int:
-    files_bytes = 3 * ID_BYTES * sum(map(len, group.blobs))  # a digest and a size each
-    columns_bytes = len(group.job_ids) + len(group.bodies) + len(group.keys.encode())
-    return COMMAND_BYTES_GUESS + columns_bytes + 4 * len(group.sizes) + files_bytes
-
-
-def _of_parts(command: CommitBatch) -> int:
-    return COMMAND_BYTES_GUESS + sum(ID_BYTES + len(part.part.encode()) for part in command.parts)
-
-
-def _of_hints(command: SetHints) -> int:
-    return COMMAND_BYTES_GUESS + sum(ID_BYTES + len(hint.exec_name) for hint in command.hints)
+def _of_jobs(command: CancelJobs | PurgeJobs) -> int:
+    return max(COMMAND_BYTES_GUESS * len(command.job_ids), encoded_bytes(command))
 
 
 SIZES: Final[dict[type, Callable[[Any], int]]] = {
-    SubmitJob: _of_body,
-    SubmitArray: _of_body,
-    SubmitBulk: _of_items,
+    AssignJob: _of_assignment,
+    AssignTask: _of_assignment,
+    SubmitJob: _of_job,
     AckJob: _of_result,
     ConfirmResults: _of_confirmed,
+    SubmitBulk: _of_items,
+    RedriveJobs: _of_items,
     CancelJobs: _of_jobs,
     PurgeJobs: _of_jobs,
-    RedriveJobs: _of_items,
-    OpenWorker: _of_worker,
-    StageJobs: _of_staged,
-    CommitBatch: _of_parts,
-    SetHints: _of_hints,
 }
