@@ -236,11 +236,9 @@ class Gateway:
         if isinstance(command, commands.PutCache):
             blobs = tuple(entry.blob for entry in command.entries)
             check_held(self._office.blobs, blobs, CACHE_ENTRIES_MAX)
-        if isinstance(command, commands.PutCache | commands.RemoveCache):
-            origin = Origin(Waiter.CACHE, number, message.request_id)
-            self._office.proposals.add(command, origin)
-            return
-        self._request(command, number, message.request_id)
+        is_of_cache = isinstance(command, commands.PutCache | commands.RemoveCache)
+        waiter = Waiter.CACHE if is_of_cache else REQUEST
+        self._office.proposals.add(command, Origin(waiter, number, message.request_id))
 
     def _cache_put(self, number: int, message: messages.CachePut) -> None:
         client, office = self._client(number), self._office
