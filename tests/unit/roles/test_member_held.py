@@ -3,10 +3,12 @@ from __future__ import annotations
 import pytest
 
 from rollq.base.jobs import AttemptRef, BulkItem
+from rollq.base.staged import StagedPart
 from rollq.roles.member import held as held_module
 from rollq.roles.member.held import Held
 from rollq.wire import messages as wire
 from rollq.wire.output_messages import OutputChunk
+from rollq.wire.staging_messages import CommitBatch, StageJobs
 
 JOB = bytes(15) + b"j"
 BODY = bytes(5_000)
@@ -19,12 +21,16 @@ BODY = bytes(5_000)
         wire.SubmitArray(JOB, "ann", "", "exe", BODY, 3),
         wire.SubmitBulk(JOB, "ann", "", "exe", (BulkItem(JOB, BODY),)),
         wire.AckJob(JOB, 1, 1, 0, BODY),
-        wire.Cancel(JOB, (JOB,) * 100),
-        wire.Confirm((JOB,) * 100),
-        wire.Heartbeat((AttemptRef(JOB, 1, 1),) * 100),
+        wire.Cancel(JOB, (JOB,) * 300),
+        wire.Confirm((JOB,) * 300),
+        wire.Heartbeat((AttemptRef(JOB, 1, 1),) * 300),
         wire.Admin(JOB, "purge", BODY),
         wire.CachePut(JOB, BODY),
         OutputChunk(JOB, 1, data=BODY),
+        wire.SubmitJob(JOB, "ann", "", "exe", b"", job_key="k" * 5_000),
+        wire.Nack(JOB, 1, 1, "d" * 5_000),
+        StageJobs(JOB, "batch", "p" * 5_000, 0, ()),
+        CommitBatch(JOB, "batch", (StagedPart("p" * 5_000, 1, 1),)),
     ],
 )
 def test_what_is_large_counts_as_such(
