@@ -23,10 +23,10 @@ import uvloop
 
 from rollq.base.errors import RollqError
 from rollq.net.link import LinkLimits
+from rollq.net.ports import free_ports
 from rollq.raft.node import RaftOptions
 from rollq.roles.member.node import MemberNode
 from rollq.roles.member.setup import BlobsSetup, MemberSetup
-from tests.integration.small_grid import free_ports
 
 DEADLINE_S = 20.0
 ROOT = Path(__file__).parents[2]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 from typing import Any, Self
 
+from rollq.net.ports import free_ports
 from rollq.roles.client.loop_thread import LoopThread
 from rollq.roles.member.node import MemberNode
 from rollq.roles.member.setup import MemberSetup
@@ -60,12 +60,3 @@ class SmallGrid:
         if self._member is not None:
             self._thread.run(self._member.stop())
             self._member = None
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody uses now."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports

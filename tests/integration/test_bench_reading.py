@@ -8,9 +8,9 @@ pytest.importorskip("pyarrow")
 
 from bench.histories import make
 from bench.reading import measure
+from rollq.net.ports import free_ports
 from rollq.roles.member.readers.columns_maker import make_all
 from rollq.roles.reader.models import ARROW
-from tests.integration.small_grid import free_ports
 
 
 def test_reading_is_measured_beside_jobs(tmp_path: Path) -> None:

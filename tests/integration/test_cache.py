@@ -16,8 +16,9 @@ from typer.testing import CliRunner
 from rollq import BlockingClient, CacheFile, JobSpec
 from rollq.base.errors import ErrorCode, RollqError
 from rollq.base.limits import CACHE_DIRECT_BYTES
-from rollq.cli.fleet import Fleet, free_ports, write_program
+from rollq.cli.fleet import Fleet, write_program
 from rollq.cli.main import app
+from rollq.net.ports import free_ports
 from tests.integration.procs import until
 from tests.integration.test_member_seeds import (
     CACHE_ACK,

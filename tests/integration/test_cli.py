@@ -15,8 +15,9 @@ import pytest
 from typer.testing import CliRunner
 
 from rollq.base.hints import ExecHint
-from rollq.cli.fleet import Fleet, free_ports, write_program
+from rollq.cli.fleet import Fleet, write_program
 from rollq.cli.main import app
+from rollq.net.ports import free_ports
 from rollq.roles.client.blocking import BlockingClient
 
 DEADLINE_S = 30.0

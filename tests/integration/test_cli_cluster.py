@@ -12,8 +12,9 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped]
 from typer.testing import CliRunner
 
-from rollq.cli.fleet import Fleet, free_ports
+from rollq.cli.fleet import Fleet
 from rollq.cli.main import app
+from rollq.net.ports import free_ports
 from tests.integration.procs import until
 from tests.integration.test_cli import Grid
 

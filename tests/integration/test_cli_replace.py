@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from rollq.cli.fleet import Fleet, free_ports
+from rollq.cli.fleet import Fleet
+from rollq.net.ports import free_ports
 from tests.integration.test_cli import Grid
 
 

@@ -16,9 +16,9 @@ import pytest
 
 from rollq import Client
 from rollq.base.errors import RollqError
+from rollq.net.ports import free_ports
 from rollq.roles.member.node import MemberNode
 from rollq.roles.member.setup import MemberSetup
-from tests.integration.small_grid import free_ports
 
 DEADLINE_S = 60.0
 ROOT = Path(__file__).parents[2]

@@ -9,11 +9,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from rollq.net.ports import free_ports
 from rollq.roles.member.status import ClusterView
 from rollq.wire import messages as wire
 from tests.integration.load import Load
 from tests.integration.procs import MemberProcess, Members, until
-from tests.integration.small_grid import free_ports
 from tests.integration.talk import Talker, accepted, find_leader, hang_up_all
 
 

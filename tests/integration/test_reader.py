@@ -12,6 +12,7 @@ from bench.histories import make
 from rollq.base.errors import DeadlineError, DialError, ErrorCode, LocalError, StateError
 from rollq.base.limits import READER_LINKS_MAX
 from rollq.history.segments import Segments, index_of
+from rollq.net.ports import free_ports
 from rollq.roles.member.node import MemberNode
 from rollq.roles.member.readers import server
 from rollq.roles.member.readers.handlers import HANDLERS
@@ -28,7 +29,6 @@ from rollq.wire.messages import Error
 from rollq.wire.reader_messages import HelloReader, PieceChunk, PiecesAsk, SpanAsk, SpanTold
 from tests.integration.fake_reading import FakeReading
 from tests.integration.procs import MemberProcess, Members, until
-from tests.integration.small_grid import free_ports
 from tests.integration.talk import accepted, find_leader, hang_up_all
 
 

@@ -16,10 +16,10 @@ import pyarrow as pa
 from bench.histories import make
 from rollq.history.arrow import from_lines, from_stream
 from rollq.history.columns import EVENTS
+from rollq.net.ports import free_ports
 from rollq.roles.reader.models import ARROW, LINES
 from rollq.roles.reader.reader import Reader
 from tests.integration.procs import MemberProcess, until
-from tests.integration.small_grid import free_ports
 
 ROWS = 40_000
 

@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 
 from rollq.base.errors import DialError, ErrorCode, StateError
 from rollq.cli.main import app
+from rollq.net.ports import free_ports
 from rollq.roles.reader.models import Holder
 from rollq.roles.reader.reader import Reader
 from tests.integration.procs import MemberProcess, Members
-from tests.integration.small_grid import free_ports
 from tests.integration.talk import find_leader
 
 

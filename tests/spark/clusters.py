@@ -15,9 +15,9 @@ from pathlib import Path
 import pyspark
 from pyspark.sql import SparkSession
 
+from rollq.net.ports import free_ports
 from rollq.spark import session
 from rollq.spark.java import find_java, make_home
-from tests.integration.small_grid import free_ports
 
 KINDS = ("local", "standalone", "connect")
 LOCAL = "local[2,4]"  # a task that fails is tried again, as on a cluster

@@ -10,9 +10,9 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from rollq.net.ports import free_ports
 from rollq.roles.reader.reader import Reader
 from tests.integration.procs import MemberProcess
-from tests.integration.small_grid import free_ports
 from tests.integration.talk import accepted, find_leader, hang_up_all
 from tests.spark.streams import Query
 

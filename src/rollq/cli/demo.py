@@ -78,9 +78,10 @@ def demo(
     folder.
     """
     from rollq.cli.audit import audit
-    from rollq.cli.fleet import Fleet, free_ports, write_program
+    from rollq.cli.fleet import Fleet, write_program
     from rollq.cli.output import write_json
     from rollq.cli.service import interrupted_by_signals, run
+    from rollq.net.ports import free_ports
 
     root = keep or Path(tempfile.mkdtemp(prefix="rollq-demo-"))
     seen = Seen(jobs)

@@ -44,8 +44,9 @@ def demo3(
 
     Everything is removed at the end, unless --keep names a folder.
     """
-    from rollq.cli.fleet import Fleet, free_ports
+    from rollq.cli.fleet import Fleet
     from rollq.cli.service import interrupted_by_signals
+    from rollq.net.ports import free_ports
 
     root = keep or Path(tempfile.mkdtemp(prefix="rollq-demo3-"))
     ports = [port, port + 1, port + 2] if port else free_ports(3)

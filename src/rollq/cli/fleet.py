@@ -7,7 +7,6 @@ import contextlib
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -157,15 +156,6 @@ class Fleet:
                 pass_fds=(self._leash.handle,),
             )
         self._children[name] = Child(name, process, out, log)
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody uses right now."""
-    with contextlib.ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
 
 
 def write_program(folder: Path, name: str, text: str) -> None:
