@@ -28,7 +28,6 @@ from rollq.spark.pipeline.manifest import Book, Manifest
 from rollq.spark.pipeline.run import Pipeline, Step
 from rollq.spark.pipeline.tables import paths
 
-DAY_MS = 86_400_000
 KILL_EVENTS = 20_000
 
 
@@ -71,7 +70,7 @@ def _speed(folder: Path, state: Path | None, events: int, master: str) -> None:
     print(f"session: {time.perf_counter() - begun:.1f} s")
     _link(most, source / "history")
     first_s, first = _run(spark, source, tables, "first run")
-    duck_s = _duck(first, tables, folder / "duck")
+    duck_s = _duck(tables, folder / "duck")
     _link(rest, source / "history")
     second_s, second = _run(spark, source, tables, "second run")
     new = second.events - first.events
@@ -107,10 +106,9 @@ def _run(spark: object, source: Path, tables: Path, name: str) -> tuple[float, M
     return took_s, manifest
 
 
-def _duck(manifest: Manifest, tables: Path, out: Path) -> float:
-    first_ms = min(mark.first_ms for mark in manifest.marks.values())
+def _duck(tables: Path, out: Path) -> float:
     begun = time.perf_counter()
-    seconds = duck.run(paths(tables, "bronze_events"), out, first_ms // DAY_MS * DAY_MS)
+    seconds = duck.run(paths(tables, "bronze_events"), out)
     took_s = time.perf_counter() - begun
     print("DuckDB: " + json.dumps({name: round(each, 2) for name, each in seconds.items()}))
     for name in ("gold_hourly", "gold_dead", "gold_depth", "gold_utilisation", "gold_execs"):

@@ -39,21 +39,17 @@ class Duck(Dialect):
     def percentile(self, gathered: str, percent: int) -> str:
         return f"{gathered}[(len({gathered}) * {percent} + 99) // 100]"
 
-    def hours(self, first: str, last: str) -> str:
-        start, end = f"date_trunc('hour', {first})", f"date_trunc('hour', {last})"
-        return f"unnest(generate_series({start}, {end}, INTERVAL 1 HOUR))"
+    def series(self, first: str, last: str, step: int) -> str:
+        return f"unnest(generate_series({first}, {last}, {step}))"
 
-    def minutes(self, first: str, last: str) -> str:
-        return f"unnest(generate_series({first}, {last}, INTERVAL 1 MINUTE))"
-
-    def moment(self, ms: int) -> str:
-        return f"make_timestamp({ms * 1000})"
+    def moment(self, ms: str) -> str:
+        return f"make_timestamp(({ms}) * 1000)"
 
     def first_word(self, text: str) -> str:
         return f"split_part({text}, ' ', 1)"
 
 
-def run(bronze: Sequence[Path], out: Path, first_day_ms: int) -> dict[str, float]:
+def run(bronze: Sequence[Path], out: Path) -> dict[str, float]:
     """Make silver and gold from bronze files, as Parquet.
 
     Returns:
@@ -100,11 +96,12 @@ def run(bronze: Sequence[Path], out: Path, first_day_ms: int) -> dict[str, float
     _hours(connection)
     made("gold_hourly", gold.hourly(d))
     made("gold_dead", gold.dead(d))
+    connection.execute("CREATE VIEW new_steps AS SELECT * FROM day_steps")
     connection.execute(
-        'CREATE VIEW depth_before AS SELECT "group", queue, minute, waits AS waiting, '
-        "runs AS running FROM day_steps WHERE false"
+        'CREATE VIEW levels_before AS SELECT "group", queue, waits AS waiting, runs AS running '
+        "FROM day_steps WHERE false"
     )
-    made("gold_depth", levels.depth(d, first_day_ms))
+    made("gold_depth", f"SELECT * FROM ({levels.depth(d)}) WHERE minute IS NOT NULL")
     made("gold_utilisation", gold.utilisation(d))
     connection.execute("CREATE VIEW ended AS SELECT * FROM attempts WHERE ended_at IS NOT NULL")
     made("counts", levels.counts(d), is_table=True)
@@ -116,16 +113,12 @@ def run(bronze: Sequence[Path], out: Path, first_day_ms: int) -> dict[str, float
 def _hours(connection: duckdb.DuckDBPyConnection) -> None:
     """Everything is new: all hours are to be made."""
     connection.execute(
-        "CREATE TABLE horizons AS SELECT _group AS grp, max(_ts) AS last FROM news GROUP BY 1"
-    )
-    connection.execute(
         "CREATE TABLE touched AS SELECT DISTINCT _group AS grp, date_trunc('hour', _ts) AS hour "
         "FROM news"
     )
-    connection.execute(  # also those in which nothing happened: workers were there, and idle
-        "CREATE TABLE passed AS SELECT grp, "
-        "unnest(generate_series(min(hour), max(hour), INTERVAL 1 HOUR)) AS hour "
-        "FROM touched GROUP BY grp"
+    connection.execute(
+        "CREATE TABLE passed AS SELECT _group AS grp, epoch_ms(date_trunc('hour', min(_ts))) "
+        "AS first_ms, epoch_ms(max(_ts)) AS last_ms, last_ms AS until_ms FROM news GROUP BY 1"
     )
 
 

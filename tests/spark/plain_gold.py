@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from tests.spark.plain import MINUTE, REQUEUES, Replay, Row
+from tests.spark.plain import REQUEUES, Replay, Row
 
 HOUR = 3_600_000
 CAUSES = ["none", "lease_lost", "worker_down", "nacked", "exit_code", "expired"]
@@ -96,31 +96,36 @@ class Plain(Replay):
     def gold_depth(self) -> list[Row]:
         rows = []
         for queue in {queue for queue, _ in self.levels}:
-            minutes = sorted(minute for each, minute in self.levels if each == queue)
             waiting = running = 0
-            for minute in range(minutes[0], self.horizon + 1, MINUTE):
-                waits, runs = self.levels.get((queue, minute), (0, 0))
+            for minute in sorted(minute for each, minute in self.levels if each == queue):
+                waits, runs = self.levels[queue, minute]
                 waiting, running = waiting + waits, running + runs
-                if waiting or running or (queue, minute) in self.levels:
-                    rows.append(
-                        {"group": self.group, "queue": queue, "minute": minute}
-                        | {"waiting": waiting, "running": running}
-                    )
+                rows.append(
+                    {"group": self.group, "queue": queue, "minute": minute}
+                    | {"waiting": waiting, "running": running}
+                )
         return rows
 
     def gold_utilisation(self) -> list[Row]:
         cells: dict[tuple[str, int], Row] = defaultdict(lambda: defaultdict(int))
+        hours = set()
         for attempt in self.silver_attempts():
             end = self.horizon if attempt["ended_at"] is None else attempt["ended_at"]
             for hour, ms in _hours(attempt["assigned_at"], end):
-                cells[attempt["worker_id"], hour]["busy"] += ms
+                hours.add(hour)
+                ended_here = attempt["run_ms"] is not None and end < hour + HOUR
+                busy = min(ms, attempt["run_ms"]) if ended_here else ms
+                cells[attempt["worker_id"], hour]["busy"] += busy
         for session in self.sessions:
             end = self.horizon if session["down"] is None else session["down"]
             for hour, ms in _hours(session["up"], end):
-                cell = cells[session["worker"], hour]
-                cell["capacity"] += ms * session["slots"]
-                cell["slots"] = max(cell["slots"], session["slots"])
-                cell["name"] = session["name"]
+                if hour in hours:
+                    cell = cells[session["worker"], hour]
+                    cell["capacity"] += ms * session["slots"]
+                    cell["slots"] = max(cell["slots"], session["slots"])
+                    cell["name"] = session["name"]
+        for cell in cells.values():
+            cell["busy"] = min(cell["busy"], cell["capacity"] or cell["busy"])
         return [
             {"group": self.group, "worker_id": worker, "name": cell.get("name"), "hour": hour}
             | {"slots": cell["slots"], "busy_ms": cell["busy"], "capacity_ms": cell["capacity"]}

@@ -12,9 +12,11 @@ import pyarrow.parquet as pq
 
 FIRST_MS = 1_795_003_200_000  # 2026-11-18 12:00:00 UTC
 HOUR_MS = 3_600_000
+IDLE_MS = FIRST_MS + 3 * HOUR_MS
 WAIT_MS = 40
 GROUP = "demo"
 WORKERS = {"w-1": "ann", "w-2": "bob"}
+DEPTHS = (("a", FIRST_MS, 3), ("b", FIRST_MS, 3), ("a", FIRST_MS + 2 * HOUR_MS, 1))
 
 Rows = list[dict[str, Any]]
 
@@ -140,11 +142,16 @@ class Story:
                 }
             ],
             "gold_depth": [
-                {"group": GROUP, "queue": queue, "minute": at(ms), "waiting": 3, "running": 1}
-                for ms in range(FIRST_MS, self.last_ms, 60_000)
-                for queue in ("a", "b")
+                {"group": GROUP, "queue": queue, "minute": at(ms)}
+                | {"waiting": waiting, "running": 1}
+                for queue, ms, waiting in DEPTHS
             ],
-            "gold_utilisation": [self.busy(worker, start) for worker in WORKERS for start in hours],
+            "gold_utilisation": [
+                self.busy(worker, start)
+                for worker in WORKERS
+                for start in hours
+                if start != IDLE_MS
+            ],
             "gold_execs": [
                 {"group": GROUP, "exec": "calc", "jobs": len(self.jobs), "failed": 1, "dead": 1}
                 | {"retried": 2}

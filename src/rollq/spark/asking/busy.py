@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from rollq.spark.asking.periods import Asked
 from rollq.spark.report.model import Heat, WorkerRow
@@ -48,11 +48,17 @@ class Busy(Asked):
         rows.sort(key=lambda row: row.name)
         return Heat(starts, step, tuple(rows), max(0, len(order) - WORKERS_MAX))
 
-    def _gold_busy(self) -> Iterable[Any]:
-        return self.rows(f"""
+    def _gold_busy(self) -> Iterator[tuple[str, int, float, float]]:
+        """From gold, which has no rows for hours in which no worker had a job."""
+        rows = self.rows(f"""
             SELECT worker_id, {self.slot("hour")}, sum(busy_ms), sum(capacity_ms)
             FROM utilisation WHERE {self.within("hour", HOUR)} GROUP BY 1, 2
         """)
+        known = {(row[0], row[1]): (float(row[2]), float(row[3])) for row in rows}
+        room = self._room()
+        for worker_id, start in {**known, **room}:
+            used, told = known.get((worker_id, start), (0.0, 0.0))
+            yield worker_id, start, used, max(told, room.get((worker_id, start), 0.0))
 
     def _fine_busy(self) -> Iterator[tuple[str, int, float, float]]:
         """From attempts, cut at the edges of slots. An attempt runs at the end of the time that
@@ -73,14 +79,19 @@ class Busy(Asked):
             FROM pieces GROUP BY 1, 2
         """)
         used = {(row[0], row[1]): float(row[2]) for row in rows}
-        room: dict[tuple[str, int], int] = defaultdict(int)
+        for (worker_id, start), capacity in self._room().items():
+            yield worker_id, start, used.get((worker_id, start), 0.0), capacity
+
+    def _room(self) -> dict[tuple[str, int], float]:
+        """By worker and slot, how much time its slots had."""
+        step, last = self.period.slot_ms, self.period.last_ms
+        room: dict[tuple[str, int], float] = defaultdict(float)
         for one in self.sessions:
             for start in self.period.starts(step):
                 there = min(one.down_ms, start + step, last) - max(one.up_ms, start)
                 if there > 0:
                     room[one.worker_id, start] += there * one.slots
-        for (worker_id, start), capacity in room.items():
-            yield worker_id, start, used.get((worker_id, start), 0.0), float(capacity)
+        return room
 
     @cached_property
     def sessions(self) -> list[Session]:

@@ -171,14 +171,39 @@ class _Figures(Asked):
             return self.period.slot_ms, list(self._fine_depth())
         minutes = max(1, -(-length // (MINUTE * DEPTH_POINTS_MAX)))
         step = minutes * MINUTE
+        return step, list(self._gold_depth(step))
+
+    def _gold_depth(self, step: int) -> Iterator[Depth]:
+        """From gold, which has a row where something changed: until the next it stays so."""
+        starts = self.period.starts(step)
         rows = self.rows(f"""
-            WITH minutes AS (
-                SELECT minute, sum(waiting) AS waiting, sum(running) AS running
-                FROM depth WHERE {self.within("minute", MINUTE)} GROUP BY minute)
-            SELECT {self.slot("minute", step)}, max(waiting), max(running) FROM minutes GROUP BY 1
+            WITH steps AS (
+                SELECT minute, waiting - lag(waiting, 1, 0L) OVER of_queue AS waits,
+                       running - lag(running, 1, 0L) OVER of_queue AS runs
+                FROM depth WHERE minute <= timestamp_millis({self.period.last_ms})
+                WINDOW of_queue AS (PARTITION BY `group`, queue ORDER BY minute)),
+            levels AS (
+                SELECT minute, sum(sum(waits)) OVER (ORDER BY minute) AS waiting,
+                       sum(sum(runs)) OVER (ORDER BY minute) AS running
+                FROM steps GROUP BY minute)
+            SELECT greatest({self.slot("minute", step)}, {starts.start - step}L),
+                   max(waiting), max(running), max_by(waiting, minute), max_by(running, minute),
+                   unix_millis(min(minute))
+            FROM levels GROUP BY 1
         """)
-        known = {row[0]: Depth(*row) for row in rows}
-        return step, [known.get(start) or Depth(start, 0, 0) for start in self.period.starts(step)]
+        known = {row[0]: row[1:] for row in rows}
+        waiting, running = known.get(starts.start - step, (0,) * 5)[2:4]
+        for start in starts:
+            most = (waiting, running)
+            if start in known:
+                *levels, waiting, running, first = known[start]
+                # What came into the slot was there at the end of its first minute, or left in it.
+                most = (
+                    tuple(levels)
+                    if first == start
+                    else tuple(map(max, zip(most, levels, strict=True)))
+                )
+            yield Depth(start, *most)
 
     def _fine_depth(self) -> Iterator[Depth]:
         """From the moments at which somebody came or went, added up."""

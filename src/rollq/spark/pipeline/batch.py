@@ -24,6 +24,7 @@ from rollq.spark.pipeline.catalog import (
     EXECS,
     HOURLY,
     JOBS,
+    LEVELS,
     SCHEMA_VERSION,
     STEPS,
     UTILISATION,
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 
 SMALL_ROWS: Final = 100_000  # files of open jobs up to this size are written anew in every batch
 HOUR_MS: Final = 3_600_000
-DAY_MS: Final = 24 * HOUR_MS
 THREADS: Final = 2
 
 Told = Callable[[str], None]
@@ -62,6 +62,7 @@ class Batch:
         self._new_bronze: list[File] = []
         self._profile = Profile({}, [], {})
         self._kept_jobs: list[File] = []
+        self._new_steps: list[File] = []
 
     def make(self, events: DataFrame) -> Manifest | None:
         """The manifest after these events; None if all of them are in the tables already."""
@@ -168,8 +169,8 @@ class Batch:
 
     def _make_steps(self) -> None:
         steps = crowds.steps(SPARK, has_arrays=self._profile.has_arrays)
-        new = self._store.write(self._spark.sql(steps), STEPS, self._stamp)
-        self._tables[STEPS.name] = [*self._before.files(STEPS.name), *new]
+        self._new_steps = self._store.write(self._spark.sql(steps), STEPS, self._stamp)
+        self._tables[STEPS.name] = [*self._before.files(STEPS.name), *self._new_steps]
 
     def _add(self, table: Table, query: str, open_if: str) -> list[File]:
         """Rows that are final are added, those that are not replace what was open."""
@@ -180,7 +181,6 @@ class Batch:
     # Gold
 
     def _make_gold(self) -> None:
-        self._query("horizons", self._profile.horizons_sql())
         self._query("touched", self._profile.touched_sql())
         self._query("passed", self._profile.passed_sql())
         hours = [ms for _, ms in self._profile.hours]
@@ -188,28 +188,33 @@ class Batch:
         self._view("attempts", ATTEMPTS, self._attempts_since(self._profile.first_ms))
         self._view("events", BRONZE, self._events_within(min(hours), max(hours) + HOUR_MS))
         self._view("sessions", WORKERS, self._tables.get(WORKERS.name, []))
-        days = {day_of(ms) for ms in hours}
-        passed = {day_of(ms) for ms in self._profile.passed_days()}
+        touched = {day_of(ms) for ms in hours}, self._profile.touched_if()
+        passed = {day_of(ms) for ms in self._profile.passed_days()}, self._profile.passed_if()
         self._together(
             [
-                lambda: self._renew(HOURLY, gold.hourly(SPARK), days, "touched"),
+                lambda: self._renew(HOURLY, gold.hourly(SPARK), *touched),
                 self._make_execs,
-                lambda: self._renew(UTILISATION, gold.utilisation(SPARK), passed, "passed"),
+                lambda: self._renew(UTILISATION, gold.utilisation(SPARK), *passed),
                 self._make_depth,
-                lambda: self._renew(DEAD, gold.dead(SPARK), days, "touched"),
+                lambda: self._renew(DEAD, gold.dead(SPARK), *touched),
             ]
         )
 
     def _make_depth(self) -> None:
-        first_ms = self._profile.first_ms // DAY_MS * DAY_MS
-        day, before = day_of(first_ms), self._before.files(DEPTH.name)
-        steps = [file for file in self._tables[STEPS.name] if file.day >= day]
-        self._view("day_steps", STEPS, steps)
-        opening = [file for file in before if file.day == day_of(first_ms - DAY_MS)]
-        self._view("depth_before", DEPTH, opening)
-        depth = self._spark.sql(levels.depth(SPARK, first_ms))
-        new = self._store.write(depth.repartition(1), DEPTH, self._stamp)
-        self._tables[DEPTH.name] = [*(file for file in before if file.day < day), *new]
+        day, before = day_of(self._profile.first_ms), self._before.files(DEPTH.name)
+        self._view("day_steps", STEPS, [f for f in self._tables[STEPS.name] if f.day >= day])
+        self._view("new_steps", STEPS, self._new_steps)
+        if LEVELS.name in self._before.tables:
+            self._view("levels_before", LEVELS, self._before.files(LEVELS.name))
+        else:  # a batch of an older version, or none: what all steps add up to
+            steps = self._store.read(STEPS, self._before.files(STEPS.name))
+            renamed = steps.withColumnsRenamed({"waits": "waiting", "runs": "running"})
+            renamed.createOrReplaceTempView("levels_before")
+        depth = self._spark.sql(levels.depth(SPARK)).repartition(1)
+        new = self._store.write(depth, DEPTH, self._stamp, "minute IS NULL")
+        kept = [file for file in before if file.day < day]
+        self._tables[DEPTH.name] = [*kept, *(file for file in new if file.kind != OPEN)]
+        self._tables[LEVELS.name] = [file for file in new if file.kind == OPEN]
 
     def _make_execs(self) -> None:
         counts = self._spark.sql(levels.counts(SPARK)).repartition(1)
@@ -232,16 +237,12 @@ class Batch:
             if file.last_ms >= first_ms and file.first_ms < end_ms
         ]
 
-    def _renew(self, table: Table, query: str, days: set[str], hours: str) -> None:
+    def _renew(self, table: Table, query: str, days: set[str], is_anew: str) -> None:
         """Replace some hours of a table; the other hours of their days are written again."""
         rows = self._spark.sql(query).select(*table.names)
         before = self._before.files(table.name)
         if same_days := [file for file in before if file.day in days]:
-            rest = self._store.read(table, same_days).join(
-                self._spark.sql(f"SELECT grp AS `group`, hour FROM {hours}"),
-                ["group", "hour"],
-                "left_anti",
-            )
+            rest = self._store.read(table, same_days).where(f"NOT ({is_anew})")
             rows = rows.unionByName(rest.select(*table.names))
         new = self._store.write(rows.repartition(1), table, self._stamp)
         self._tables[table.name] = [*(file for file in before if file.day not in days), *new]

@@ -145,6 +145,8 @@ STEPS: Final = Table(
     by="minute",
     is_internal=True,
 )
+# How many wait and run in each queue after all that is known; rows of the depth without a minute.
+LEVELS: Final = Table("state_levels", DEPTH.columns, is_internal=True)
 # How often each exec took how long: percentiles of all time without reading all attempts.
 COUNTS: Final = Table(
     "state_counts",
@@ -156,7 +158,7 @@ TABLES: Final = {
     table.name: table
     for table in (
         *(BRONZE, JOBS, ATTEMPTS, ARRAYS, WORKERS, HOURLY, DEAD, DEPTH, UTILISATION, EXECS),
-        *(STEPS, COUNTS),
+        *(STEPS, LEVELS, COUNTS),
     )
 }
 

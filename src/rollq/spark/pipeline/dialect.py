@@ -49,17 +49,12 @@ class Dialect:
         """How many rows fulfil something."""
         return f"count_if({condition})"
 
-    def hours(self, first: str, last: str) -> str:
-        """One row for every hour from one moment to another, both included."""
-        start, end = f"date_trunc('hour', {first})", f"date_trunc('hour', {last})"
-        return f"explode(sequence({start}, {end}, INTERVAL 1 HOUR))"
+    def series(self, first: str, last: str, step: int) -> str:
+        """One row for every number from one to another, both included."""
+        return f"explode(sequence({first}, {last}, CAST({step} AS bigint)))"
 
-    def minutes(self, first: str, last: str) -> str:
-        """One row for every minute from one to another, both included."""
-        return f"explode(sequence({first}, {last}, INTERVAL 1 MINUTE))"
-
-    def moment(self, ms: int) -> str:
-        """A moment, given in milliseconds."""
+    def moment(self, ms: str) -> str:
+        """A moment, of milliseconds."""
         return f"timestamp_millis({ms})"
 
     def first_word(self, text: str) -> str:

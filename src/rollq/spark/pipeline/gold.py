@@ -33,6 +33,7 @@ _FACTS: Final = (
     *(JOB_ENQUEUED, JOB_DELAYED, ARRAY_ENQUEUED, JOB_DEAD, JOB_EXPIRED, JOB_CANCELLED),
     *REQUEUES,
 )
+_HOUR_MS: Final = 3_600_000
 _NO_MS: Final = "CAST(NULL AS bigint)"
 
 
@@ -122,50 +123,70 @@ def dead(d: Dialect) -> str:
 
 
 def utilisation(d: Dialect) -> str:
-    """How much of the time of their slots workers were busy. Reads `attempts`, `sessions`,
-    `horizons` (by group the last moment that is known, until which what is open lasts) and
-    `passed` (by group the hours to be made)."""
+    """How much of the time of their slots workers were busy, in hours in which some worker had a
+    job. Reads `attempts`, `sessions` and `passed`: by group the first and the last hour to be made,
+    and the last moment that is known, until which what is open lasts.
 
-    busy = _by_hour(d, "attempts", "assigned_at", "ended_at", "a.worker_id")
-    there = _by_hour(d, "sessions", "up_at", "down_at", "a.worker_id, a.name, a.slots")
+    A worker has a job from its assignment on, and may fetch it ahead. In the hour in which a job
+    ends it counts for no longer than it ran, and nobody is busy with more than there are slots.
+    So what an hour says is not changed by an end that comes in a later one.
+    """
+    held_ms = f"greatest(least(until_ms, hour_ms + {_HOUR_MS}) - greatest(start_ms, hour_ms), 0)"
+    is_end = f"until_ms < hour_ms + {_HOUR_MS}"
     return f"""
-        WITH busy AS ({busy}), there AS ({there}),
-        both_of AS (
-            SELECT grp, worker_id, hour, CAST(NULL AS string) AS name, 0 AS slots, ms AS busy_ms,
-                0 AS capacity_ms FROM busy
-            UNION ALL
-            SELECT grp, worker_id, hour, name, slots, 0, ms * slots FROM there),
+        WITH held AS (
+            SELECT grp, worker_id, hour_ms, run_ms, {is_end} AS is_end, {held_ms} AS held_ms
+            FROM ({_by_hour(d)}) WHERE hour_ms >= first_ms AND hour_ms <= last_ms),
+        busy AS (
+            SELECT grp, worker_id, hour_ms, sum(held_ms) AS held_ms,
+                sum(CASE WHEN is_end AND run_ms < held_ms THEN run_ms ELSE held_ms END) AS busy_ms
+            FROM held GROUP BY grp, worker_id, hour_ms),
+        hours AS (SELECT DISTINCT grp, hour_ms FROM busy WHERE held_ms > 0),
+        there AS ({_there(d)}),
         added AS (
-            SELECT grp, worker_id, hour, max(name) AS name, CAST(max(slots) AS bigint) AS slots,
+            SELECT grp, worker_id, hour_ms, max(name) AS name, CAST(max(slots) AS bigint) AS slots,
                 CAST(sum(busy_ms) AS bigint) AS busy_ms,
                 CAST(sum(capacity_ms) AS bigint) AS capacity_ms
-            FROM both_of GROUP BY grp, worker_id, hour)
-        SELECT grp AS {d.group}, worker_id, name, hour, slots, busy_ms, capacity_ms,
+            FROM (
+                SELECT grp, worker_id, hour_ms, CAST(NULL AS string) AS name, 0 AS slots, busy_ms,
+                    0 AS capacity_ms FROM busy
+                UNION ALL
+                SELECT grp, worker_id, hour_ms, name, slots, 0, capacity_ms FROM there)
+            GROUP BY grp, worker_id, hour_ms),
+        clipped AS (
+            SELECT *, CASE WHEN busy_ms > capacity_ms AND capacity_ms > 0 THEN capacity_ms
+                ELSE busy_ms END AS within_ms
+            FROM added WHERE busy_ms > 0 OR capacity_ms > 0)
+        SELECT grp AS {d.group}, worker_id, name, {d.moment("hour_ms")} AS hour, slots,
+            within_ms AS busy_ms, capacity_ms,
             CASE WHEN capacity_ms > 0
-                THEN CAST(busy_ms AS double) / CAST(capacity_ms AS double) END AS utilisation
-        FROM added WHERE busy_ms > 0 OR capacity_ms > 0
+                THEN CAST(within_ms AS double) / CAST(capacity_ms AS double) END AS utilisation
+        FROM clipped
     """
 
 
-def _by_hour(d: Dialect, table: str, start: str, end: str, columns: str) -> str:
-    """How long each row of a table was inside each hour of `passed`. What is open lasts until the
-    horizon of its group; most of what has ended did so in its first hour."""
-    first, last = f"date_trunc('hour', {start})", "date_trunc('hour', until)"
-    within = (
-        f"least({d.ms('a.until')}, {d.ms('p.hour')} + 3600000)"
-        f" - greatest({d.ms(f'a.{start}')}, {d.ms('p.hour')})"
-    )
+def _by_hour(d: Dialect) -> str:
+    """Attempts once for every hour in which their workers had them."""
+    first = f"start_ms - start_ms % {_HOUR_MS}"
+    last = f"greatest(until_ms, start_ms) - greatest(until_ms, start_ms) % {_HOUR_MS}"
     return f"""
-        SELECT a.grp, {columns}, p.hour, greatest({within}, 0) AS ms
+        SELECT *, {d.series(first, last, _HOUR_MS)} AS hour_ms
         FROM (
-            SELECT *, {first} AS hour FROM ({_lasting(d, table, end)}) WHERE {first} >= {last}
-            UNION ALL
-            SELECT *, {d.hours(start, "until")} AS hour FROM ({_lasting(d, table, end)})
-            WHERE {first} < {last}) a
-        JOIN passed p ON a.grp = p.grp AND a.hour = p.hour"""
+            SELECT p.grp, p.first_ms, p.last_ms, a.worker_id, a.run_ms,
+                {d.ms("a.assigned_at")} AS start_ms,
+                coalesce({d.ms("a.ended_at")}, p.until_ms) AS until_ms
+            FROM attempts a JOIN passed p ON a.{d.group} = p.grp)"""
 
 
-def _lasting(d: Dialect, table: str, end: str) -> str:
+def _there(d: Dialect) -> str:
+    """How much time the slots of workers had, in these hours."""
+    there_ms = f"least(s.until_ms, h.hour_ms + {_HOUR_MS}) - greatest(s.up_ms, h.hour_ms)"
     return f"""
-        SELECT o.*, h.grp, coalesce(o.{end}, h.last) AS until
-        FROM {table} o JOIN horizons h ON o.{d.group} = h.grp"""
+        SELECT s.grp, s.worker_id, s.name, s.slots, h.hour_ms,
+            ({there_ms}) * s.slots AS capacity_ms
+        FROM (
+            SELECT p.grp, o.worker_id, o.name, o.slots, {d.ms("o.up_at")} AS up_ms,
+                coalesce({d.ms("o.down_at")}, p.until_ms) AS until_ms
+            FROM sessions o JOIN passed p ON o.{d.group} = p.grp) s
+        JOIN hours h
+            ON s.grp = h.grp AND h.hour_ms < s.until_ms AND h.hour_ms + {_HOUR_MS} > s.up_ms"""

@@ -3,8 +3,6 @@ small tables of their own."""
 
 from __future__ import annotations
 
-from typing import Final
-
 from rollq.grid.events import (
     ARRAY_ENQUEUED,
     JOB_DEAD,
@@ -15,39 +13,36 @@ from rollq.grid.events import (
 from rollq.spark.pipeline.dialect import Dialect
 from rollq.spark.pipeline.silver import REQUEUES, quoted
 
-MINUTE_MS: Final = 60_000
 
+def depth(d: Dialect) -> str:
+    """How many wait and run at the end of each minute in which somebody came or went; and, with no
+    minute, how many do after all that is known. Until the next of its rows a queue stays as it is.
 
-def depth(d: Dialect, day_ms: int) -> str:
-    """How many wait and run at the end of each minute, from a day on. A queue has a row for every
-    minute at whose end it was not empty, or in which somebody came or went.
-
-    Reads `depth_before`, `day_steps` (all steps from that day on) and `horizons`. What was there
-    when the day began is told by the last minute of the day before. Where the beginning of the
-    history is missing, depth counts from what is known and may be below zero.
+    Reads `levels_before` (such rows without a minute, of the batch before), `new_steps` and
+    `day_steps` (all steps from a day on, the new ones too). It counts back from the end, so
+    that nothing before that day is asked for. Where the beginning of the history is missing, depth
+    counts from what is known and may be below zero.
     """
     return f"""
-        WITH opening AS (
-            SELECT {d.group}, queue, {d.moment(day_ms)} AS minute, waiting AS waits,
-                running AS runs
-            FROM depth_before WHERE minute = {d.moment(day_ms - MINUTE_MS)}),
-        changes AS (
+        WITH changes AS (
             SELECT {d.group} AS grp, queue, minute, sum(waits) AS waits, sum(runs) AS runs
-            FROM (SELECT {d.group}, queue, minute, waits, runs FROM day_steps
-                UNION ALL SELECT * FROM opening WHERE waits <> 0 OR runs <> 0)
+            FROM (
+                SELECT {d.group}, queue, minute, -waits AS waits, -runs AS runs FROM day_steps
+                UNION ALL
+                SELECT {d.group}, queue, CAST(NULL AS timestamp), waits, runs FROM new_steps
+                UNION ALL
+                SELECT {d.group}, queue, CAST(NULL AS timestamp), waiting, running
+                FROM levels_before)
             GROUP BY {d.group}, queue, minute),
         added AS (
-            SELECT grp, queue, minute, sum(waits) OVER w AS waiting, sum(runs) OVER w AS running,
-                lead(minute) OVER w AS next_minute
-            FROM changes WINDOW w AS (PARTITION BY grp, queue ORDER BY minute)),
-        lasting AS (
-            SELECT a.*, CASE WHEN waiting = 0 AND running = 0 THEN minute
-                ELSE coalesce(next_minute - INTERVAL 1 MINUTE, date_trunc('minute', h.last)) END
-                AS until
-            FROM added a JOIN horizons h ON a.grp = h.grp)
-        SELECT grp AS {d.group}, queue, {d.minutes("minute", "until")} AS minute,
-            CAST(waiting AS bigint) AS waiting, CAST(running AS bigint) AS running
-        FROM lasting WHERE until >= minute
+            SELECT grp, queue, minute,
+                sum(waits) OVER (w) - CASE WHEN minute IS NULL THEN 0 ELSE waits END AS waiting,
+                sum(runs) OVER (w) - CASE WHEN minute IS NULL THEN 0 ELSE runs END AS running
+            FROM changes
+            WINDOW w AS (PARTITION BY grp, queue ORDER BY minute DESC NULLS FIRST))
+        SELECT grp AS {d.group}, queue, minute, CAST(waiting AS bigint) AS waiting,
+            CAST(running AS bigint) AS running
+        FROM added WHERE minute IS NOT NULL OR waiting <> 0 OR running <> 0
     """
 
 

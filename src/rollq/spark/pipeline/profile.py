@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -37,14 +37,12 @@ class Profile:
         return _rows(self.hours)
 
     def passed_sql(self) -> str:
-        """All hours since the batch before."""
-        return _rows(
-            [
-                (group, ms)
-                for group, (first, last) in self.passed.items()
-                for ms in range(first, last + 1, HOUR_MS)
-            ]
+        """By group the hours since the batch before, and the last moment that is known."""
+        rows = ", ".join(
+            f"({_text(group)}, {first}L, {last}L, {self.marks[group].last_ms}L)"
+            for group, (first, last) in self.passed.items()
         )
+        return f"SELECT * FROM VALUES {rows} AS t(grp, first_ms, last_ms, until_ms)"
 
     def passed_days(self) -> list[int]:
         """Moments of all days since the batch before."""
@@ -54,13 +52,13 @@ class Profile:
             for ms in (*range(first, last + 1, DAY_MS), last)
         ]
 
-    def horizons_sql(self) -> str:
-        """By group the last moment that is known."""
-        rows = [
-            f"({_text(group)}, timestamp_millis({mark.last_ms}))"
-            for group, mark in self.marks.items()
-        ]
-        return f"SELECT * FROM VALUES {', '.join(rows)} AS t(grp, last)"
+    def touched_if(self) -> str:
+        """Whether a row with a group and an hour is of an hour of events."""
+        return _within((group, ms, ms) for group, ms in self.hours)
+
+    def passed_if(self) -> str:
+        """Whether it is of one since the batch before."""
+        return _within((group, *hours) for group, hours in self.passed.items())
 
 
 def profile_of(spark: SparkSession, before: Mapping[str, Mark]) -> Profile:
@@ -100,6 +98,21 @@ def _hour(ms: int) -> int:
 def _rows(pairs: list[tuple[str, int]]) -> str:
     values = ", ".join(f"({_text(group)}, timestamp_millis({ms}))" for group, ms in pairs)
     return f"SELECT * FROM VALUES {values} AS t(grp, hour)"
+
+
+def _within(spans: Iterable[tuple[str, int, int]]) -> str:
+    """Hours of groups as a condition, those that follow each other as one."""
+    merged: list[tuple[str, int, int]] = []
+    for group, first, last in spans:
+        if merged and merged[-1][0] == group and merged[-1][2] + HOUR_MS == first:
+            merged[-1] = (group, merged[-1][1], last)
+        else:
+            merged.append((group, first, last))
+    return " OR ".join(
+        f"(`group` = {_text(group)} AND hour BETWEEN timestamp_millis({first})"
+        f" AND timestamp_millis({last}))"
+        for group, first, last in merged
+    )
 
 
 def _text(word: str) -> str:
