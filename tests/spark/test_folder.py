@@ -116,15 +116,9 @@ def test_damage_is_told(spark: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"colums": "exec"}, "did you mean columns"),
-        ({"columns": "exek"}, "table events has no column 'exek'"),
-        ({"table": "evnts"}, "there is no table 'evnts'"),
-        ({"servers": "127.0.0.1:1"}, "both servers and path are given"),
-        ({"startingOffsets": "{"}, "startingOffsets='{' makes no sense"),
-        ({"startingOffsets": '{"other": 3}'}, "it must name these groups: default"),
-        ({"failOnDataLoss": "perhaps"}, "it is true or false"),
-        ({"filter.attempt": "x"}, "give whole numbers"),
-        ({"since": "yesterday"}, "2026-01-31T12:00:00Z"),
+        ({"colums": "exec"}, "did you mean columns"),  # told by the schema
+        ({"readerName": "me"}, "it is for streams"),  # by the reader
+        ({"startingOffsets": '{"other": 3}'}, "it must name these groups: default"),  # by the plan
     ],
 )
 def test_an_option_that_is_wrong_says_so(
@@ -132,3 +126,11 @@ def test_an_option_that_is_wrong_says_so(
 ) -> None:
     with pytest.raises(PySparkException, match=told):
         read(spark, folder, **options).count()
+
+
+def test_a_schema_of_ones_own_must_fit(spark: SparkSession, folder: Path) -> None:
+    reading = spark.read.format("rollq")
+    found = reading.schema("run_ms bigint").load(str(folder)).agg(f.sum("run_ms"))
+    assert found.collect()[0][0] == sum(range(1, 301))
+    with pytest.raises(PySparkException, match="run_ms of table events is bigint, and not string"):
+        reading.schema("run_ms string").load(str(folder)).count()

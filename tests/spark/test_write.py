@@ -82,8 +82,6 @@ def test_a_bad_row_submits_nothing(spark: SparkSession, member: MemberProcess) -
         (lambda t: t.withColumn("colour", f.lit(1)), {}, "a job has no column 'colour'"),
         (lambda t: t.drop("exec"), {}, "no column says what to run"),
         (lambda t: t, {"batchkey2": "x"}, "did you mean batchKey"),
-        (lambda t: t, {"priority": "12"}, "use 0 to 9"),
-        (lambda t: t, {"servers": ""}, "give the members of one group"),
     ],
 )
 def test_what_cannot_be_written_is_told_at_once(

@@ -54,15 +54,9 @@ def columns_of(table: str, names: Iterable[str] = ()) -> tuple[Column, ...]:
     """The columns of a table, all of them or those that are named, in the order of the names.
 
     Raises:
-        LocalError: BAD_OPTIONS; there is no such table or column.
+        LocalError: BAD_OPTIONS; there is no such column.
     """
-    columns = TABLES.get(table)
-    if columns is None:
-        raise LocalError(
-            ErrorCode.BAD_OPTIONS,
-            f"there is no table {table!r}",
-            f"the tables are {', '.join(TABLES)}",
-        )
+    columns = TABLES[table]
     by_name = {column.name: column for column in columns}
     wanted = tuple(names)
     if unknown := [name for name in wanted if name not in by_name]:
@@ -74,11 +68,24 @@ def columns_of(table: str, names: Iterable[str] = ()) -> tuple[Column, ...]:
     return tuple(by_name[name] for name in wanted) or columns
 
 
+def columns_in(schema: StructType, table: str) -> tuple[Column, ...]:
+    """The columns of a schema: the one that `ddl` told Spark, or somebody's own.
+
+    Raises:
+        LocalError: BAD_OPTIONS; the table has no such columns.
+    """
+    columns = columns_of(table, schema.fieldNames())
+    for column, field in zip(columns, schema.fields, strict=True):
+        given = field.dataType.simpleString()
+        if given != column.type:
+            raise LocalError(
+                ErrorCode.BAD_OPTIONS,
+                f"column {column.name} of table {table} is {column.type}, and not {given}",
+                "leave the schema to the source, and cast what it gives",
+            )
+    return columns
+
+
 def ddl(columns: Sequence[Column]) -> str:
     """The columns as Spark takes them: `type string, job_id string, …`"""
     return ", ".join(f"`{column.name}` {column.type}" for column in columns)
-
-
-def names_of(schema: StructType) -> tuple[str, ...]:
-    """The names of the columns that Spark asks for."""
-    return tuple(schema.fieldNames())

@@ -133,7 +133,9 @@ def test_one_argument_and_payloads() -> None:
         ({"args": ["a", None]}, "column args is ['a', None]; an argument is NULL"),
         ({"args": ["x" * 70_000]}, "all arguments of a job take at most 65536 bytes"),
         ({"payload": b"x" * 70_000}, "at most 65536 bytes: use files"),
+        ({"exec": "a b"}, "column exec is 'a b'; name what to run: up to 64 letters"),
         ({"files": {"a": None}}, "file 'a' is NULL"),
+        ({"files": {"../a": b""}}, "column files is [('../a', b'')]; the file name '../a'"),
         ({"outputs": [None]}, "column outputs is [None]; an element is NULL"),
         ({"job_key": "k" * 257}, "use up to 256 bytes, none of them 0"),
         ({"job_id": "seven"}, "column job_id is 'seven'"),
@@ -170,6 +172,10 @@ TEXT = StringType()
         ),
         ({"args": ArrayType(TEXT)}, "no column says what to run"),
         ({"exec": TEXT, "queue": TEXT, "subject": TEXT}, "queue and subject exclude each other"),
+        (
+            {"exec": TEXT, "payload": TEXT, "outputs": ArrayType(TEXT)},
+            "payload and outputs exclude each other",
+        ),
     ],
 )
 def test_columns_are_checked_first(columns: dict[str, DataType], told: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from rollq.base.errors import LocalError
 from rollq.history.columns import Column
 from rollq.history.schema import Row
 from rollq.history.tables import ResultRow
@@ -71,8 +70,3 @@ def test_every_end_of_a_piece_is_a_row_with_its_index(monkeypatch: pytest.Monkey
         {"state": "done", "stdout": "out", "_group": "g", "_index": 9},
     ]
     assert asked == [(1, 9)]
-
-
-def test_a_folder_has_no_results() -> None:
-    with pytest.raises(LocalError, match="give servers"):
-        GroupResults(Origin(path="history"), 1.0)

@@ -19,6 +19,7 @@ from rollq.base.errors import (
 from rollq.base.ids import JobId
 from rollq.base.limits import READER_AGAIN_MS
 from rollq.history.tables import ResultRow
+from rollq.net.dialer import split_address
 from rollq.roles.reader.channel import Channel
 from rollq.roles.reader.leader import change, look
 from rollq.roles.reader.models import Holder, Piece, Span
@@ -62,7 +63,7 @@ class Reader:
         timeout_s: float = 30.0,
         prefer: str = "",
     ) -> None:
-        self._addresses = _addresses(servers, prefer)
+        self._addresses = _in_turn(addresses_in(servers), prefer)
         self._group = group
         self._timeout_s = timeout_s
         self._channel: Channel | None = None
@@ -329,15 +330,24 @@ def _may_do_elsewhere(error: RollqError) -> bool:
     return error.retryable or error.code is ErrorCode.HISTORY_GONE
 
 
-def _addresses(servers: str | Sequence[str], prefer: str) -> list[str]:
+def addresses_in(servers: str | Sequence[str]) -> list[str]:
+    """The addresses of members, each once.
+
+    Raises:
+        LocalError: BAD_ADDRESS.
+    """
     listed = servers.split(",") if isinstance(servers, str) else list(servers)
     addresses = list(dict.fromkeys(one.strip() for one in listed if one.strip()))
     if not addresses:
         raise LocalError(ErrorCode.BAD_ADDRESS, "no member is named", "give one host:port or more")
-    random.shuffle(addresses)
-    if prefer:
-        addresses = [prefer, *(one for one in addresses if one != prefer)]
+    for address in addresses:
+        split_address(address)
     return addresses
+
+
+def _in_turn(addresses: list[str], prefer: str) -> list[str]:
+    random.shuffle(addresses)
+    return [prefer, *(one for one in addresses if one != prefer)] if prefer else addresses
 
 
 def _stream(channel: Channel, first: int, last: int, forms: tuple[str, ...]) -> Iterator[Piece]:

@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from rollq.spark.schemas import columns_of
+from rollq.spark.schemas import columns_in
 from rollq.spark.source.offsets import resolve
 from rollq.spark.source.options import ReadOptions
 from rollq.spark.source.places import Extent, Slice
@@ -20,7 +20,7 @@ class EventsReader(DataSourceReader):
 
     def __init__(self, schema: StructType, options: ReadOptions) -> None:
         self._options = options
-        self._columns = columns_of(options.table, schema.fieldNames())
+        self._columns = columns_in(schema, options.table)
 
     def partitions(self) -> Sequence[InputPartition]:
         """Slices of all groups."""

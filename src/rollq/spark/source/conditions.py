@@ -13,73 +13,85 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from rollq.base.errors import ErrorCode, LocalError
-from rollq.history.columns import Column
+from rollq.history.columns import EVENTS, Column
 
+INDEX, MOMENT = (
+    next(column for column in EVENTS if column.name == name) for name in ("_index", "_ts")
+)
 IS_IN: Final = "is_in"
+_WHOLE_BITS: Final = {"int": 31, "bigint": 63}
 
 
 @dataclass(slots=True, frozen=True)
 class Condition:
     """What a column must be. NULL meets none, as in SQL."""
 
-    column: str
+    column: Column
     test: str  # its name in pyarrow.compute: equal, less, greater_equal, is_in, …
     value: Any
 
 
+def bad_option(name: str, value: str, hint: str) -> LocalError:
+    """An option that cannot be used as it is."""
+    return LocalError(ErrorCode.BAD_OPTIONS, f"option {name}={value!r} makes no sense", hint)
+
+
 def from_option(column: Column, text: str) -> Condition:
     """`filter.<column>`: one value, or several with commas between, of which any will do."""
-    values = [part.strip() for part in text.split(",")]
-    if column.type in ("int", "bigint"):
-        try:
-            return Condition(column.name, IS_IN, tuple(map(int, values)))
-        except ValueError:
-            raise _bad(f"filter.{column.name}", text, "give whole numbers") from None
-    if column.type != "string":
-        raise _bad(f"filter.{column.name}", text, "use since and until for times")
-    return Condition(column.name, IS_IN, tuple(values))
+    option = f"filter.{column.name}"
+    texts = tuple(part.strip() for part in text.split(","))
+    if column.type == "string":
+        return Condition(column, IS_IN, texts)
+    bits = _WHOLE_BITS.get(column.type)
+    if bits is None:
+        hint = "times are bounded by since and until" if column == MOMENT else "use where()"
+        raise bad_option(option, text, f"only text and whole numbers can be asked for so: {hint}")
+    try:
+        numbers = tuple(map(int, texts))
+    except ValueError:
+        raise bad_option(option, text, "give whole numbers") from None
+    if not all(-(1 << bits) <= number < 1 << bits for number in numbers):
+        raise bad_option(option, text, f"the column is {column.type}: no row has such a number")
+    return Condition(column, IS_IN, numbers)
 
 
 def from_time(option: str, text: str) -> Condition:
     """`since` and `until`: ISO 8601, UTC if it says nothing else, or milliseconds since 1970."""
     test = "greater_equal" if option == "since" else "less"
-    if text.isdecimal():
-        return Condition("_ts", test, datetime.fromtimestamp(int(text) / 1000, UTC))
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise _bad(option, text, "write it as 2026-01-31T12:00:00Z") from None
-    return Condition("_ts", test, moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+        if text.isdecimal():
+            moment = datetime.fromtimestamp(int(text) / 1000, UTC)
+        else:
+            moment = datetime.fromisoformat(text)
+    except (ValueError, OverflowError, OSError):
+        raise bad_option(option, text, "write it as 2026-01-31T12:00:00Z") from None
+    return Condition(MOMENT, test, moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+
+
+def needed(columns: Sequence[Column], conditions: Sequence[Condition]) -> tuple[Column, ...]:
+    """The columns to read: those that are wanted, and those that conditions are on."""
+    return tuple(dict.fromkeys((*columns, *(condition.column for condition in conditions))))
 
 
 def index_range(conditions: Iterable[Condition], first: int, last: int) -> tuple[int, int]:
     """The part of a range of log indexes that can meet the conditions on `_index`."""
     for condition in conditions:
-        if condition.column == "_index" and condition.test == IS_IN:
+        if condition.column.name == INDEX.name and condition.test == IS_IN:
             first, last = max(first, min(condition.value)), min(last, max(condition.value))
     return first, last
 
 
-def keep(table: Any, conditions: Sequence[Condition], columns: Sequence[Column]) -> Any:
+def keep(table: Any, conditions: Sequence[Condition]) -> Any:
     """The rows of an Arrow table or batch that meet all conditions."""
-    import pyarrow.compute as pc
-
-    from rollq.history.arrow import arrow_schema
-
-    types = {column.name: arrow_schema([column]).field(0).type for column in columns}
     for condition in conditions:
-        mask = _mask(pc, table.column(condition.column), condition, types[condition.column])
-        table = table.filter(mask)
+        table = table.filter(_mask(table.column(condition.column.name), condition))
     return table
 
 
-def _mask(pc: Any, array: Any, condition: Condition, kind: Any) -> Any:
+def _mask(array: Any, condition: Condition) -> Any:
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     if condition.test == IS_IN:
-        return pc.is_in(array, value_set=pa.array(condition.value, kind), skip_nulls=True)
-    return getattr(pc, condition.test)(array, pa.scalar(condition.value, kind))
-
-
-def _bad(option: str, value: str, hint: str) -> LocalError:
-    return LocalError(ErrorCode.BAD_OPTIONS, f"option {option}={value!r} makes no sense", hint)
+        return pc.is_in(array, value_set=pa.array(condition.value, array.type), skip_nulls=True)
+    return getattr(pc, condition.test)(array, pa.scalar(condition.value, array.type))

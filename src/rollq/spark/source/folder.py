@@ -17,9 +17,9 @@ import msgspec
 from rollq.base.errors import DiskError, ErrorCode, LocalError
 from rollq.history import segments
 from rollq.history.arrow import from_lines
-from rollq.history.columns import EVENTS, Column
+from rollq.history.columns import Column
 from rollq.history.segments import FOOTER_BYTES_MAX, LAST_ROW_BYTES_MAX, Footer
-from rollq.spark.source.conditions import Condition, keep
+from rollq.spark.source.conditions import INDEX, Condition, keep
 from rollq.spark.source.options import Origin
 from rollq.spark.source.places import Extent, Slice
 
@@ -107,18 +107,17 @@ class Folder:
 
     def tables(self, wanted: Slice, columns: Sequence[Column]) -> Iterator[Any]:
         """Piece after piece; what lies outside of the slice's indexes is left out."""
-        index = next(column for column in EVENTS if column.name == "_index")
-        parsed = columns if index in columns else (*columns, index)
+        parsed = columns if INDEX in columns else (*columns, INDEX)
         for piece in wanted.part:
             within = (
-                Condition("_index", "greater_equal", max(wanted.first, piece.after + 1)),
-                Condition("_index", "less_equal", wanted.last),
+                Condition(INDEX, "greater_equal", max(wanted.first, piece.after + 1)),
+                Condition(INDEX, "less_equal", wanted.last),
             )
             try:
                 table = from_lines(self._lines(piece), parsed, wanted.group)
             except ValueError as error:  # of pyarrow; what is not JSON is not what was sealed
                 raise _damaged(piece.name, str(error)) from error
-            yield keep(table, within, parsed)
+            yield keep(table, within)
 
     def hold(self, name: str, index: int) -> None:
         """Nobody takes anything away here on our account."""

@@ -17,7 +17,8 @@ from rollq.base.digests import digest_from_text
 from rollq.base.errors import ErrorCode, LocalError, RollqError
 from rollq.base.jobs import BlobRef
 from rollq.base.limits import INLINE_BYTES_MAX, JOB_KEY_BYTES_MAX, PRIORITY_MAX
-from rollq.roles.client.specs import JobSpec, Options, as_id, inline_bytes, job_options
+from rollq.base.names import is_exec_name
+from rollq.roles.client.specs import JobSpec, Options, as_id, check_names, inline_bytes, job_options
 from rollq.subjects.queues import queue_of
 
 if TYPE_CHECKING:
@@ -51,6 +52,11 @@ COLUMNS: Final[dict[str, tuple[str, ...]]] = {
 }
 # What becomes an option of a job; the others are what it is.
 OPTIONS: Final = tuple(COLUMNS)[tuple(COLUMNS).index("queue") :]
+EXCLUDING: Final = (
+    *(("queue", "subject"), ("delay", "not_before")),
+    *(("payload", other) for other in ("args", "files", "outputs")),
+)
+EXEC_HINT: Final = "name what to run: up to 64 letters, digits and _ . -"
 LONG_TEXT: Final = 4096  # below it a job is not near any bound
 
 
@@ -72,7 +78,7 @@ def check_columns(schema: StructType, defaults: Mapping[str, Any]) -> None:
     names = {*schema.fieldNames(), *defaults}
     if "exec" not in names:
         raise _bad("no column says what to run", "add a column exec, or .option('exec', …)")
-    for one, other in (("queue", "subject"), ("delay", "not_before"), ("payload", "args")):
+    for one, other in EXCLUDING:
         if {one, other} <= names:
             raise _bad(f"columns {one} and {other} exclude each other", "drop one of them")
 
@@ -123,8 +129,8 @@ class Rows:
         for number, (exec_name, args, files, payload, outputs, key, job_id, options) in enumerate(
             rows
         ):
-            if not exec_name:
-                raise self._bad_row(number, "exec", exec_name, "name what to run")
+            if exec_name is None:
+                raise self._bad_row(number, "exec", exec_name, EXEC_HINT)
             yield JobSpec(
                 exec_name,
                 (args,) if isinstance(args, str) else args or (),
@@ -226,7 +232,11 @@ def _check_files(value: Any) -> str:
                 return f"file {name!r}: {error.message}"
             if content["size"] is None or content["size"] < 0:
                 return f"file {name!r} needs its size beside the digest"
-    return ""
+    return _what_fails(check_names, dict(value))
+
+
+def _check_exec(value: str) -> str:
+    return "" if is_exec_name(value) else EXEC_HINT
 
 
 def _check_texts(value: Any) -> str:
@@ -246,7 +256,7 @@ def _check_queue(value: str) -> str:
     return _what_fails(queue_of, value)
 
 
-def _what_fails(parse: Callable[[str], object], value: str) -> str:
+def _what_fails(parse: Callable[[Any], object], value: Any) -> str:
     try:
         parse(value)
     except RollqError as error:
@@ -267,6 +277,7 @@ def _check_seconds(value: float) -> str:
 
 
 CHECKS: Final[dict[str, Callable[[Any], str]]] = {
+    "exec": _check_exec,
     "args": _check_args,
     "files": _check_files,
     "payload": _check_payload,

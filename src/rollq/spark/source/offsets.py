@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from rollq.base.errors import ErrorCode, LocalError
-from rollq.spark.source.options import EARLIEST, LATEST, Offsets, bad_option
+from rollq.spark.source.conditions import bad_option
+from rollq.spark.source.options import EARLIEST, LATEST, Offsets
 from rollq.spark.source.places import Extent
 
 _NUMBERED: Final = {-2: EARLIEST, -1: LATEST}  # as in Kafka's JSON

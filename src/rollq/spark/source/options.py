@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from rollq.base.errors import ErrorCode, LocalError
+from rollq.base.limits import READER_NAME_BYTES_MAX
 from rollq.history.columns import Column
-from rollq.spark.schemas import columns_of
-from rollq.spark.source.conditions import Condition, from_option, from_time
+from rollq.spark.schemas import TABLES, columns_of
+from rollq.spark.source.conditions import Condition, bad_option, from_option, from_time
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
@@ -26,11 +27,11 @@ READ_NAMES: Final = (
     *("startingOffsets", "endingOffsets", "failOnDataLoss", "maxOffsetsPerTrigger"),
     *("minPartitions", "readerName"),
 )
-STREAMS: Final = ("events", "results")
-OF_HISTORY: Final = (
-    *("since", "until", "startingOffsets", "endingOffsets", "failOnDataLoss"),
-    *("maxOffsetsPerTrigger", "minPartitions", "readerName"),
-)
+EVENTS_TABLE: Final = "events"
+STREAMS: Final = (EVENTS_TABLE, "results")
+OF_EVENTS: Final = ("since", "until")
+OF_STREAMS: Final = ("maxOffsetsPerTrigger", "readerName")
+OF_HISTORY: Final = ("startingOffsets", "endingOffsets", "failOnDataLoss", "minPartitions")
 # Spark hands over its own options with ours.
 SPARKS_NAMES: Final = ("checkpointLocation", "queryName", "mergeSchema")
 
@@ -70,10 +71,11 @@ def read_options(given: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
         LocalError: BAD_OPTIONS; it names the option and says what it may be.
     """
     options = {name.lower(): value for name, value in given.items()}
-    table = options.get("table", "events")
-    every = columns_of(table)
+    table = options.get("table", EVENTS_TABLE)
+    if table not in TABLES:
+        raise bad_option("table", table, f"the tables are {', '.join(TABLES)}")
+    every = TABLES[table]
     check_names(options, (*READ_NAMES, *(f"{FILTER}{each.name}" for each in every), *SPARKS_NAMES))
-    named = [part.strip() for part in options.get("columns", "").split(",") if part.strip()]
     conditions = [
         from_option(column, options[f"{FILTER}{column.name.lower()}"])
         for column in every
@@ -83,14 +85,16 @@ def read_options(given: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
     return ReadOptions(
         origins=_origins(options),
         table=table,
-        columns=columns_of(table, named),
+        columns=_columns(options, table),
         conditions=tuple(conditions),
         starting=_offsets(options, "startingOffsets", LATEST if is_stream else EARLIEST),
         ending=_offsets(options, "endingOffsets", LATEST),
         fail_on_data_loss=_truth(options, "failOnDataLoss", True),
         offsets_max=_count(options, "maxOffsetsPerTrigger"),
         partitions_min=_count(options, "minPartitions"),
-        reader_name=options.get("readername", ""),
+        reader_name=check_length(
+            "readerName", options.get("readername", ""), READER_NAME_BYTES_MAX
+        ),
         timeout_s=seconds(options),
     )
 
@@ -102,20 +106,47 @@ def check_table(given: Mapping[str, str], *, is_stream: bool) -> None:
         LocalError: BAD_OPTIONS; it names the option and says what it may be.
     """
     options = {name.lower(): value for name, value in given.items()}
-    table = options.get("table", "events")
+    table = options.get("table", EVENTS_TABLE)
     if is_stream and table not in STREAMS:
         raise bad_option("table", table, f"as a stream, {' and '.join(STREAMS)} can be read")
-    if is_stream or table == "events":
-        return
-    for name in OF_HISTORY:
+    hints: dict[str, str] = {}
+    if not is_stream:
+        hints |= dict.fromkeys(OF_STREAMS, "it is for streams")
+    if table != EVENTS_TABLE:
+        hints |= dict.fromkeys(OF_EVENTS, "it is for events")
+        hints["path"] = f"a folder of history has no table {table}: give servers"
+        if not is_stream:
+            hints |= dict.fromkeys(OF_HISTORY, f"the table {table} is read as it is now")
+    for name, hint in hints.items():
         if name.lower() in options:
-            hint = f"it is for events: the table {table} is read as it is now"
             raise bad_option(name, options[name.lower()], hint)
 
 
-def bad_option(name: str, value: str, hint: str) -> LocalError:
-    """An option that cannot be used as it is."""
-    return LocalError(ErrorCode.BAD_OPTIONS, f"option {name}={value!r} makes no sense", hint)
+def check_servers(servers: str) -> None:
+    """Check the addresses of the members of one group.
+
+    Raises:
+        LocalError: BAD_OPTIONS.
+    """
+    from rollq.roles.reader.reader import addresses_in
+
+    try:
+        addresses_in(servers)
+    except LocalError as error:
+        raise bad_option(
+            "servers", servers, f"{error.message}: write host:port,host:port"
+        ) from None
+
+
+def check_length(name: str, value: str, bytes_max: int) -> str:
+    """A text that the grid keeps as it is, if it is not too long.
+
+    Raises:
+        LocalError: BAD_OPTIONS.
+    """
+    if len(value.encode()) > bytes_max:
+        raise bad_option(name, f"{value[:40]}…", f"use up to {bytes_max} bytes")
+    return value
 
 
 def check_names(options: Mapping[str, str], known: Sequence[str]) -> None:
@@ -129,6 +160,14 @@ def check_names(options: Mapping[str, str], known: Sequence[str]) -> None:
                 f"there is no option {name!r}",
                 f"did you mean {lowered[near[0]]}?" if near else f"there are {', '.join(known)}",
             )
+
+
+def _columns(options: Mapping[str, str], table: str) -> tuple[Column, ...]:
+    text = options.get("columns", "")
+    try:
+        return columns_of(table, [part.strip() for part in text.split(",") if part.strip()])
+    except LocalError as error:
+        raise bad_option("columns", text, f"{error.message}: {error.hint}") from None
 
 
 def _origins(options: Mapping[str, str]) -> tuple[Origin, ...]:
@@ -152,6 +191,8 @@ def _origins(options: Mapping[str, str]) -> tuple[Origin, ...]:
             "group", options.get("group", ""), f"name {len(places)} groups, with commas between"
         )
     if servers:
+        for place in places:
+            check_servers(place)
         return tuple(
             Origin(servers=place, group=name) for place, name in zip(places, names, strict=True)
         )

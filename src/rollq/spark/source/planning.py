@@ -9,8 +9,7 @@ from typing import Any, Final
 from rollq.base.errors import ErrorCode, StateError
 from rollq.history.columns import Column
 from rollq.spark import arrow
-from rollq.spark.schemas import columns_of
-from rollq.spark.source.conditions import index_range, keep
+from rollq.spark.source.conditions import index_range, keep, needed
 from rollq.spark.source.folder import Folder
 from rollq.spark.source.members import Group
 from rollq.spark.source.options import ReadOptions
@@ -56,7 +55,6 @@ def plan(
 
 def rows(options: ReadOptions, columns: Sequence[Column], wanted: Slice) -> Iterator[Any]:
     """The rows of a slice, in batches of the columns that Spark expects."""
-    tested = columns_of(options.table, [each.column for each in options.conditions])
-    needed = tuple(dict.fromkeys((*columns, *tested))) if options.conditions else tuple(columns)
-    for table in place_of(options, wanted.place).tables(wanted, needed):
-        yield from arrow.batches(keep(table, options.conditions, needed), columns)
+    every = needed(columns, options.conditions)
+    for table in place_of(options, wanted.place).tables(wanted, every):
+        yield from arrow.batches(keep(table, options.conditions), columns)

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import msgspec
 
-from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.ids import guid_from_text
 from rollq.history.columns import Column
 from rollq.history.schema import Row
@@ -30,12 +29,6 @@ class GroupResults(Group):
     """The members of one group, read for results."""
 
     def __init__(self, origin: Origin, timeout_s: float) -> None:
-        if not origin.servers:
-            raise LocalError(
-                ErrorCode.BAD_OPTIONS,
-                "a folder of history has no results",
-                "give servers: results are read from running members",
-            )
         super().__init__(origin, timeout_s)
         self._asking = Reader(origin.servers, group=origin.group, timeout_s=timeout_s)
 

@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from rollq.base.errors import ErrorCode, StateError
-from rollq.spark.schemas import columns_of
+from rollq.spark.schemas import columns_in
 from rollq.spark.source.offsets import resolve, share
 from rollq.spark.source.options import LATEST, ReadOptions
 from rollq.spark.source.places import Extent, Slice
@@ -38,7 +38,7 @@ class EventStream(DataSourceStreamReader, _FixesItsEnd):
 
     def __init__(self, schema: StructType, options: ReadOptions) -> None:
         self._options = options
-        self._columns = columns_of(options.table, schema.fieldNames())
+        self._columns = columns_in(schema, options.table)
         self._places = [place_of(options, n) for n in range(len(options.origins))]
         self._goal: dict[str, int] | None = None  # where AvailableNow ends
         self._reached: dict[str, int] | None = None  # where the next batch begins, if we know

@@ -10,13 +10,12 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from rollq.base.errors import ErrorCode, LocalError
 from rollq.roles.reader.reader import Reader
 from rollq.roles.reader.tables import TableHandle
 from rollq.spark import arrow
-from rollq.spark.schemas import columns_of
-from rollq.spark.source.conditions import keep
-from rollq.spark.source.options import Origin, ReadOptions
+from rollq.spark.schemas import columns_in
+from rollq.spark.source.conditions import keep, needed
+from rollq.spark.source.options import ReadOptions
 from rollq.spark.state_rows import from_state_lines
 
 
@@ -33,16 +32,14 @@ class TablesReader(DataSourceReader):
 
     def __init__(self, schema: StructType, options: ReadOptions) -> None:
         self._options = options
-        self._columns = columns_of(options.table, schema.fieldNames())
-        tested = columns_of(options.table, [each.column for each in options.conditions])
-        extra = tested if options.conditions else ()
-        self._needed = tuple(dict.fromkeys((*self._columns, *extra)))
+        self._columns = columns_in(schema, options.table)
+        self._needed = needed(self._columns, options.conditions)
 
     def partitions(self) -> Sequence[InputPartition]:
         """The parts of all groups. The tables are as they are now."""
         slices: list[InputPartition] = []
         for origin in self._options.origins:
-            with self._reader(origin) as reader:
+            with self._reader(origin.servers, origin.group) as reader:
                 handle = reader.table(self._options.table)
             slices += [TableSlice(handle, number) for number in range(len(handle.parts))]
         return slices
@@ -52,19 +49,12 @@ class TablesReader(DataSourceReader):
         if not isinstance(partition, TableSlice):
             return  # Spark makes one of its own when there are none
         handle = partition.handle
-        with Reader(handle.address, timeout_s=self._options.timeout_s) as reader:
+        with self._reader(handle.address) as reader:
             for lines in reader.part(handle, partition.number):
                 table = from_state_lines(
                     handle.table, lines, self._needed, handle.group, handle.index
                 )
-                kept = keep(table, self._options.conditions, self._needed)
-                yield from arrow.batches(kept, self._columns)
+                yield from arrow.batches(keep(table, self._options.conditions), self._columns)
 
-    def _reader(self, origin: Origin) -> Reader:
-        if not origin.servers:
-            raise LocalError(
-                ErrorCode.BAD_OPTIONS,
-                f"a folder of history has no table {self._options.table}",
-                "give servers: tables are read from running members",
-            )
-        return Reader(origin.servers, group=origin.group, timeout_s=self._options.timeout_s)
+    def _reader(self, servers: str, group: str = "") -> Reader:
+        return Reader(servers, group=group, timeout_s=self._options.timeout_s)

@@ -6,9 +6,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from rollq.base.limits import BATCH_KEY_BYTES_MAX
+from rollq.base.errors import LocalError
+from rollq.base.limits import BATCH_KEY_BYTES_MAX, CLIENT_ID_BYTES_MAX
+from rollq.roles.client.specs import FIELDS, job_options
+from rollq.spark.source.conditions import bad_option
 from rollq.spark.source.jobs import CHECKS
-from rollq.spark.source.options import SPARKS_NAMES, bad_option, check_names, seconds
+from rollq.spark.source.options import (
+    SPARKS_NAMES,
+    check_length,
+    check_names,
+    check_servers,
+    seconds,
+)
 
 CLIENT_ID: Final = "spark"
 _DEFAULTS: Final[dict[str, Callable[[str], Any]]] = {
@@ -45,9 +54,9 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     options = {name.lower(): value for name, value in given.items()}
     check_names(options, (*WRITE_NAMES, *SPARKS_NAMES))
     servers = options.get("servers", "")
-    if not servers or ";" in servers:
-        hint = "give the members of one group: host:port,host:port"
-        raise bad_option("servers", servers, hint)
+    if ";" in servers:
+        raise bad_option("servers", servers, "jobs go to one group: host:port,host:port")
+    check_servers(servers)
     op = options.get("op", SUBMIT)
     if op not in (SUBMIT, REDRIVE):
         raise bad_option("op", op, f"use {SUBMIT} or {REDRIVE}")
@@ -55,13 +64,13 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     if op == REDRIVE and named:
         hint = "a job that runs again has what it has; only its body and arguments may change"
         raise bad_option(named, options[named], hint)
-    batch_key = options.get("batchkey", "")
-    if len(batch_key.encode()) > BATCH_KEY_BYTES_MAX:
-        raise bad_option("batchKey", batch_key[:40], f"use up to {BATCH_KEY_BYTES_MAX} bytes")
+    client_id = options.get("clientid", CLIENT_ID)
+    if not client_id:
+        raise bad_option("clientId", client_id, "jobs belong to somebody")
     return WriteOptions(
         servers=servers,
-        batch_key=batch_key,
-        client_id=options.get("clientid", CLIENT_ID),
+        batch_key=check_length("batchKey", options.get("batchkey", ""), BATCH_KEY_BYTES_MAX),
+        client_id=check_length("clientId", client_id, CLIENT_ID_BYTES_MAX),
         defaults={name: _default(name, options[name]) for name in _DEFAULTS if name in options},
         timeout_s=seconds(options),
         op=op,
@@ -76,4 +85,9 @@ def _default(name: str, text: str) -> Any:
     hint = CHECKS[name](value) if name in CHECKS else ""
     if hint:
         raise bad_option(name, text, hint)
+    if name in FIELDS:
+        try:
+            job_options({name: value})  # type: ignore[misc]
+        except LocalError as error:
+            raise bad_option(name, text, error.hint) from None
     return value
