@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import io
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,7 @@ from rollq.history.columns import EVENTS, Column
 from rollq.history.schema import to_lines
 from rollq.history.segments import Segments
 from rollq.roles.member.readers import columns_maker
+from rollq.roles.member.readers.columns_keeper import ColumnsKeeper
 from rollq.roles.member.readers.columns_maker import make_all, missing, stale
 from rollq.store.look import LookDisk
 from rollq.store.real_disk import RealDisk
@@ -136,6 +140,43 @@ def test_a_damaged_segment_gets_no_twin(state: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b'"ann"', b'"bob"', 1))
     make_all(state, "g")
     assert list((state / "columns").iterdir()) == []
+
+
+def test_no_process_is_started_again_and_again_for_a_damaged_segment(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = 0
+
+    class Maker:
+        """Does its work here: the bounds of this test are not those of another process."""
+
+        returncode = 0
+        stderr = io.BytesIO()
+
+        def __init__(self, *_: object, **_more: object) -> None:
+            nonlocal begun
+            begun += 1
+            make_all(state, "g")
+
+        def __enter__(self) -> None:
+            """As Popen."""
+
+        def __exit__(self, *_: object) -> None:
+            """As Popen."""
+
+    monkeypatch.setattr(subprocess, "Popen", Maker)
+    [path] = (one for one in (state / "history").iterdir() if f"{FIRST:020d}" in one.name)
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b'"ann"', b'"bob"', 1))
+    keeper = ColumnsKeeper(state, "g", 0)
+    assert [keeper._maybe_make() for _ in range(3)] == [""] * 3
+    assert begun == 1
+    path.write_bytes(whole)  # as when another member sent it: under a new name, later
+    later_ns = path.parent.stat().st_mtime_ns + 1
+    os.utime(path.parent, ns=(later_ns, later_ns))
+    assert [keeper._maybe_make() for _ in range(3)] == [""] * 3
+    assert begun == 2
+    assert _twin(state).batches
 
 
 def test_a_batch_of_lines_fits_the_rows_that_spark_likes() -> None:

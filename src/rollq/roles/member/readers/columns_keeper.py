@@ -38,7 +38,7 @@ class ColumnsKeeper:
         self._task: asyncio.Task[None] | None = None
         self._maker: subprocess.Popen[bytes] | None = None
         self._ending = False
-        self._seen: tuple[int, int] | None = None  # how the folders were when nothing was missing
+        self._seen: tuple[int, int] | None = None  # how the folders were when nothing could be done
 
     def start(self) -> None:
         """Look after twins from now on, if Arrow is there at all."""
@@ -79,7 +79,8 @@ class ColumnsKeeper:
         if seen == self._seen:
             return ""
         disk = LookDisk(self._state_dir)
-        if not columns_maker.missing(disk, self._group) and not columns_maker.stale(disk):
+        missing = columns_maker.missing(disk, self._group)
+        if not missing and not columns_maker.stale(disk):
             self._seen = seen
             return ""
         words = (str(self._state_dir), self._group, str(self._niceness))
@@ -94,8 +95,11 @@ class ColumnsKeeper:
         with maker:
             assert maker.stderr is not None
             said = maker.stderr.read()[-TOLD_BYTES:].decode(errors="replace").strip()
-        is_failure = maker.returncode and not self._ending
-        return f"exit code {maker.returncode}: {said}" if is_failure else ""
+        if maker.returncode:
+            return "" if self._ending else f"exit code {maker.returncode}: {said}"
+        if columns_maker.missing(disk, self._group) == missing:
+            self._seen = seen[0], self._changed_ns(twins.FOLDER)  # damaged, until they are replaced
+        return ""
 
     def _changed_ns(self, folder: str) -> int:
         """When a name came to a folder or went; 0: there is no folder."""
