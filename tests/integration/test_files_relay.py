@@ -31,7 +31,7 @@ from tests.integration.procs import MemberProcess, Members, until
 from tests.integration.talk import find_leader, hang_up_all
 from tests.integration.test_blobs import Serving
 
-SIZE = 32 * MIB
+SIZE = 24 * MIB
 MIDDLE = SIZE // 2
 # On the way to the leader, written there and not passed on, and what a step of writing is more.
 AGAIN_MAX = 2 * BLOB_WINDOW_BYTES + BLOB_WRITE_BYTES

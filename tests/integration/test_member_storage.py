@@ -70,12 +70,11 @@ def test_a_member_that_cannot_make_its_log_does_not_start(tmp_path: Path) -> Non
 
 
 def test_a_disk_without_room_stops_the_member_and_loses_nothing(tmp_path: Path) -> None:
-    """The log has its room already; the snapshot with the waiting jobs in it has none."""
+    """The log has its room already; the bodies that do not stay in memory have none."""
     state = tmp_path / "state"
     tight = MemberProcess(
         state,
         prefix=(sys.executable, "-c", FILES_OF, str(17 * 1024 * 1024)),
-        snapshot_entries=200,
     ).start()
     with Load([tight.address], body=bytes(50_000)) as load:
         line = tight.until_line("failed:")

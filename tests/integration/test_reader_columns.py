@@ -21,15 +21,29 @@ from rollq.roles.reader.models import ARROW, LINES
 from rollq.roles.reader.reader import Reader
 from tests.integration.procs import MemberProcess, until
 
-ROWS = 40_000
+ROWS = 40_000  # of several batches
+FEW = 4_000
+
+
+def with_history(folder: Path, rows: int) -> MemberProcess:
+    """A member that is not started yet, and has a history already."""
+    [port] = free_ports(1)
+    make(folder / "m", rows, f"127.0.0.1:{port}")
+    return MemberProcess(folder / "m", port, columns_niceness=0)
 
 
 @pytest.fixture
 def member(tmp_path: Path) -> Iterator[MemberProcess]:
-    """One whose history has some segments already when it starts."""
-    [port] = free_ports(1)
-    make(tmp_path / "m", ROWS, f"127.0.0.1:{port}")
-    process = MemberProcess(tmp_path / "m", port, columns_niceness=0)
+    """One that is not started yet, with as much history as is worth columns."""
+    process = with_history(tmp_path, FEW)
+    yield process
+    process.kill()
+
+
+@pytest.fixture(scope="module")
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MemberProcess]:
+    """One with much history."""
+    process = with_history(tmp_path_factory.mktemp("serving"), ROWS).start()
     yield process
     process.kill()
 
@@ -56,9 +70,10 @@ def _until_columns(reader: Reader, last: int) -> None:
     until(all_have)
 
 
-def test_segments_that_are_there_at_the_start_are_served_as_columns(member: MemberProcess) -> None:
-    member.start()
-    with Reader(member.address) as reader:
+def test_segments_that_are_there_at_the_start_are_served_as_columns(
+    serving: MemberProcess,
+) -> None:
+    with Reader(serving.address) as reader:
         last = reader.span().applied
         as_lines, forms = _table(reader, 1, last, LINES)
         assert ARROW not in forms
@@ -77,13 +92,12 @@ def test_segments_that_are_there_at_the_start_are_served_as_columns(member: Memb
             assert part.equals(as_lines.filter(wanted))
 
 
-def test_rotten_columns_are_served_as_lines_and_made_anew(member: MemberProcess) -> None:
-    member.start()
-    with Reader(member.address) as reader:
+def test_rotten_columns_are_served_as_lines_and_made_anew(serving: MemberProcess) -> None:
+    with Reader(serving.address) as reader:
         last = reader.span().applied
         _until_columns(reader, last)
         as_columns, _ = _table(reader, 1, last, ARROW)
-        path = sorted((member.state / "columns").iterdir())[0]
+        path = sorted((serving.state / "columns").iterdir())[0]
         with path.open("rb+") as file:
             file.seek(path.stat().st_size // 2)
             byte = file.read(1)
@@ -113,7 +127,7 @@ def test_a_member_whose_columns_cannot_be_written_serves_lines(member: MemberPro
         last = reader.span().applied
         table, forms = _table(reader, 1, last, ARROW)
     assert ARROW not in forms
-    assert len(table) >= ROWS
+    assert len(table) >= FEW
     assert member.stop() == 0
 
 

@@ -70,7 +70,7 @@ def test_jobs_that_share_an_input_fetch_it_once(
     monkeypatch.setattr(preparations, "LINKS_ARE_SAFE", links)
     write_program(tmp_path, "size", "wc -c < data; stat -c %h data; mv data moved\n")
     data = os.urandom(2 * MIB)
-    count = 40
+    count = 12  # three for each slot
 
     async def story() -> None:
         member = BlobMember(tmp_path / "member")
