@@ -26,14 +26,16 @@ from rollq.base.staged import SAME_BODY, StagedGroup, StagedPart, join_keys, par
 from rollq.grid import commands as c
 from rollq.grid.apply import apply_entry
 from rollq.grid.command_codec import encode_batch
-from rollq.grid.events import Event
+from rollq.grid.events import JOB_ACKED, Event
 from rollq.grid.snapshot import encode_snapshot
 from rollq.grid.state import ASSIGNED, GridState
 
 GOLDEN = Path(__file__).with_name("golden")
-# A column may be added to the facts of older logs, and all others stay what they were: from this
-# version of the commands on, facts about jobs were known to count the bytes of their blobs.
+# A column may be added to the facts of older logs, and all others stay what they were: from these
+# versions of the commands on, facts about jobs were known to count the bytes of their blobs, and
+# facts of attempts without a result to say what those took.
 COUNTS_BLOBS = 3
+TELLS_RUNS = 4
 
 
 def read_log(path: Path) -> list[bytes]:
@@ -51,6 +53,9 @@ def replay(entries: list[bytes]) -> tuple[GridState, dict[str, str]]:
             said = by_name(event)
             if data[0] < COUNTS_BLOBS and not event.cache_id:
                 said.pop("blob_bytes", None)
+            if data[0] < TELLS_RUNS and event.kind != JOB_ACKED:
+                for column in ("signal", "run_ms", "peak_bytes"):
+                    said.pop(column, None)
             facts.update(msgspec.json.encode(said) + b"\n")
     snapshot = hashlib.sha256(encode_snapshot(state)).hexdigest()
     return state, {

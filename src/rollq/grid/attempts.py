@@ -191,7 +191,7 @@ def end_cancelled(state: GridState, record: JobRecord, command: AckJob, out: App
             record,
             worker_id=record.worker_id,
             fence=record.fence,
-            exit_code=command.exit_code,
+            ack=command,
         )
     )
     finish(state, record, end_of(state, command), out)

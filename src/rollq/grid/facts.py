@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rollq.base.ids import WorkerId
 from rollq.base.jobs import Status
-from rollq.grid.commands import Cause
+from rollq.grid.commands import AckJob, Cause
 from rollq.grid.effects import SendResult
 from rollq.grid.events import Event
 from rollq.grid.state import CANCELLED, DEAD, DONE, ArrayRecord, EndRecord, JobRecord, JobState
@@ -20,12 +20,11 @@ def fact(
     fence: int = 0,
     delay_ms: int = 0,
     cause: int = 0,
-    exit_code: int = 0,
     detail: str = "",
-    fetched_bytes: int = 0,
-    held_bytes: int = 0,
+    ack: AckJob | None = None,
 ) -> Event:
-    """An event about a job, with what identifies it filled in."""
+    """An event about a job, with what identifies it filled in, and what its worker said of the
+    attempt, if it said anything."""
     return Event(
         kind,
         record.job_id,
@@ -38,11 +37,14 @@ def fact(
         record.options.priority,
         delay_ms,
         cause=cause,
-        exit_code=exit_code,
+        exit_code=0 if ack is None else ack.exit_code,
+        signal=0 if ack is None else ack.signal,
+        run_ms=0 if ack is None else ack.run_ms,
+        peak_bytes=0 if ack is None else ack.peak_bytes,
         array_id=b"" if record.array is None else record.array.array_id,
         detail=detail,
-        fetched_bytes=fetched_bytes,
-        held_bytes=held_bytes,
+        fetched_bytes=0 if ack is None else ack.fetched_bytes,
+        held_bytes=0 if ack is None else ack.held_bytes,
         job_key=record.key,
     )
 

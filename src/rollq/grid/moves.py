@@ -170,10 +170,8 @@ def lose_attempt(
             fence=fence,
             delay_ms=record.delay_ms,
             cause=cause,
-            exit_code=exit_code,
             detail=detail,
-            fetched_bytes=0 if ack is None else ack.fetched_bytes,
-            held_bytes=0 if ack is None else ack.held_bytes,
+            ack=ack,
         )
     )
     if new is DEAD or new is CANCELLED:

@@ -183,6 +183,20 @@ def test_the_retry_rule_ends_when_attempts_do_and_the_last_output_is_kept() -> N
     assert grid.job("a").body == b"a"
 
 
+@pytest.mark.parametrize("kind", ["retry_requeue", "dlq", "cancel"])
+def test_history_says_what_an_attempt_without_a_result_took(kind: str) -> None:
+    grid = Grid()
+    grid.start("a", retry_exit_codes=(75,), max_attempts=1 if kind == "dlq" else 9)
+    if kind == "cancel":
+        grid.apply(CancelJobs((job_id("a"),)))
+    status = Status.CANCELLED if kind == "cancel" else Status.FAILED
+    used = {"run_ms": 70, "peak_bytes": 5, "fetched_bytes": 3, "held_bytes": 2}
+    applied = grid.ack("a", status, exit_code=75, signal=9, **used)
+    (event,) = applied.events
+    assert (event.kind, event.exit_code, event.signal) == (kind, 75, 9)
+    assert {name: getattr(event, name) for name in used} == used
+
+
 def test_a_failure_that_the_rule_does_not_name_is_a_result() -> None:
     grid = Grid()
     grid.start("a", retry_exit_codes=(75,))
