@@ -178,9 +178,9 @@ class Head(msgspec.Struct, array_like=True):
     caches: list[CacheRow] = msgspec.field(default_factory=list)  # version 3; by cache_id
     staged: list[StagedRow] = msgspec.field(default_factory=list)  # version 4; oldest first
     committed: list[CommittedRow] = msgspec.field(default_factory=list)  # oldest first
-    # version 4; by name, the one that was heard of longest ago first
+    # version 5; by name, the one that was heard of longest ago first
     readers: list[tuple[str, ReaderRecord]] = msgspec.field(default_factory=list)
-    hints: list[ExecHint] = msgspec.field(default_factory=list)  # by exec_name
+    hints: list[ExecHint] = msgspec.field(default_factory=list)  # version 5; by exec_name
 
 
 def job_row(record: JobRecord, body_bytes: int) -> JobRow:
