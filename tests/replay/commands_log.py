@@ -31,6 +31,8 @@ from rollq.grid.snapshot import encode_snapshot
 from rollq.grid.state import ASSIGNED, GridState
 
 GOLDEN = Path(__file__).with_name("golden")
+# All of them, the newest last.
+LOGS = sorted(GOLDEN.glob("commands-v*.log"), key=lambda path: int(path.stem.rpartition("-v")[2]))
 # A column may be added to the facts of older logs, and all others stay what they were: from these
 # versions of the commands on, facts about jobs were known to count the bytes of their blobs, and
 # facts of attempts without a result to say what those took.

@@ -16,10 +16,9 @@ from rollq.grid.command_codec import decode_batch
 from rollq.grid.invariants import check
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
 from rollq.grid.views import job_view
-from tests.replay.commands_log import GOLDEN, make_golden, read_log, replay
+from tests.replay.commands_log import LOGS, make_golden, read_log, replay
 
 ROOT = Path(__file__).parents[2]
-LOGS = sorted(GOLDEN.glob("commands-*.log"))
 
 
 def test_there_is_a_log_of_the_first_version() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +17,7 @@ from rollq.grid.state import GridState
 from rollq.store import spill as module
 from rollq.store.spill import FOLDER, Spill, clear_spill
 from rollq.testing.disk import VirtualDisk
-from tests.replay.commands_log import GOLDEN, read_log
+from tests.replay.commands_log import LOGS, read_log
 
 
 def scratch(disk: VirtualDisk) -> list[str]:
@@ -160,7 +159,7 @@ def test_what_an_earlier_process_left_is_cleared() -> None:
 
 @pytest.mark.parametrize("hot_bytes_max", [0, 2_000])
 def test_a_state_is_the_same_wherever_its_bodies_are(hot_bytes_max: int) -> None:
-    path = Path(GOLDEN / "commands-v7.log")
+    path = LOGS[-1]
     disk = VirtualDisk()
     spill = Spill(disk, "a", hot_bytes_max=hot_bytes_max)
     state = GridState(spill)
