@@ -46,7 +46,8 @@ class Playground:
             for line in filter(None, map(str.strip, lines)):
                 program, *words = shlex.split(line, comments=True)
                 assert program == "rollq", f"only rollq can be run here: {line}"
-                result = self._terminal.invoke(app, words, catch_exceptions=False)
+                known = {"ROLLQ_SERVERS": self.address}  # as a member at ADDRESS would be
+                result = self._terminal.invoke(app, words, env=known, catch_exceptions=False)
                 assert result.exit_code == 0, f"{line}\n{result.output}"
                 printed += result.stdout
         return printed

@@ -1,4 +1,4 @@
-"""The page about Spark and the notebook are true: what they show is run, on a live grid."""
+"""Pages that show Spark, and the notebook, are true: what they show is run, on a live grid."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from pyspark.sql import SparkSession
 from tests.spark.playground import Playground, playground
 from tests.spark.test_commands import rollq
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
 PAGE = (DOCS / "spark.md").read_text(encoding="utf-8")
 NOTEBOOK = DOCS / "notebooks/questions.ipynb"
 BLOCK = re.compile(r"^```(python|bash)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+QUESTION = re.compile(r"^rollq sql [^|>\n]*", re.MULTILINE)
 PRINTS = re.compile(r"(?:  |^)# prints (.*)$", re.MULTILINE)
 ELSEWHERE = {"standalone": "spark://127.0.0.1:7077", "connect": "sc://127.0.0.1:15002"}
 
@@ -33,19 +35,32 @@ def ground(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield made
 
 
-@pytest.mark.any_spark
-@pytest.mark.parametrize("title", SECTIONS)
-def test_a_section_of_the_page_runs(ground: Playground, title: str) -> None:
-    """They build on each other, as on the page."""
-    for language, text in SECTIONS[title]:
+def run(ground: Playground, blocks: list[tuple[str, str]], title: str) -> None:
+    """What blocks print must be what they say that they print."""
+    for language, text in blocks:
         if any(address in text for address in ELSEWHERE.values()):
-            continue  # the next test
+            continue  # tested below
         if language == "bash":
             ground.run_commands(text)
             continue
         printed = ground.run_python(text, title)
         if expected := PRINTS.findall(text):
             assert printed.splitlines() == expected
+
+
+@pytest.mark.any_spark
+def test_every_block_of_the_page_is_run() -> None:
+    """But for the one that installs it."""
+    fences = re.findall(r"^```(.*)$", PAGE, re.MULTILINE)
+    languages = [language for blocks in SECTIONS.values() for language, _ in blocks]
+    assert fences[::2] == ["", *languages]
+
+
+@pytest.mark.any_spark
+@pytest.mark.parametrize("title", SECTIONS)
+def test_a_section_of_the_page_runs(ground: Playground, title: str) -> None:
+    """They build on each other, as on the page."""
+    run(ground, SECTIONS[title], title)
 
 
 def test_the_example_of_another_spark_runs_there(ground: Playground, kind: str) -> None:
@@ -55,6 +70,23 @@ def test_the_example_of_another_spark_runs_there(ground: Playground, kind: str) 
     (code,) = [text for _, text in SECTIONS["Where Spark runs"] if ELSEWHERE[kind] in text]
     printed = ground.run_python(code, kind)
     assert printed.splitlines() == PRINTS.findall(code)
+
+
+@pytest.mark.any_spark
+@pytest.mark.parametrize("page", ["README.md", "docs/tables.md"])
+def test_another_page_runs(ground: Playground, page: str) -> None:
+    blocks = BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
+    assert blocks
+    run(ground, blocks, page)
+
+
+@pytest.mark.any_spark
+def test_questions_on_the_page_of_the_command_have_answers(ground: Playground) -> None:
+    questions = QUESTION.findall((DOCS / "cli/sql.md").read_text(encoding="utf-8"))
+    assert len(questions) > 3
+    for question in questions:
+        if "OPTIONS" not in question:
+            assert ground.run_commands(question)
 
 
 @pytest.mark.any_spark
