@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rollq.grid.effects import Applied
+from rollq.grid.command_codec import decode_batch
+from rollq.grid.commands import Command
+from rollq.grid.effects import Applied, Done
 from rollq.grid.state import GridState
-from rollq.raft.types import Entry
+from rollq.raft.types import Entry, EntryKind
 
 if TYPE_CHECKING:
     from rollq.roles.member.driver import Driver
@@ -52,3 +54,28 @@ class Checker:
 
     def finished(self, members: list[SimMember]) -> None:
         """The run is over and everything is whole again."""
+
+
+class LogChecker(Checker):
+    """Keeps an account of its own from the log: every entry once, by whoever applied it first."""
+
+    def __init__(self) -> None:
+        self._seen = 0
+
+    def applied(self, member: SimMember, entry: Entry, applied: Applied, state: GridState) -> None:
+        """Go through an entry that nobody had applied yet."""
+        if entry.index <= self._seen:
+            return
+        self._seen = entry.index
+        if entry.kind == EntryKind.NORMAL and entry.data:
+            commands = decode_batch(entry.data).commands
+            for command, outcome in zip(commands, applied.outcomes, strict=True):
+                if isinstance(outcome, Done):
+                    self.done(applied.index, command, outcome.count)
+        self.followed(member, applied, state)
+
+    def done(self, index: int, command: Command, count: int) -> None:
+        """A command was done, not refused and not known; `count` is its outcome's."""
+
+    def followed(self, member: SimMember, applied: Applied, state: GridState) -> None:
+        """All commands of an entry are told; this is what it came to."""

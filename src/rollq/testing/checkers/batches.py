@@ -9,45 +9,28 @@ from rollq.base.ids import ClientId, JobId
 from rollq.base.staged import ids_of
 from rollq.grid import commands
 from rollq.grid import events as facts
-from rollq.grid.command_codec import decode_batch
-from rollq.grid.effects import Applied, Done
+from rollq.grid.effects import Applied
 from rollq.grid.state import GridState
-from rollq.raft.types import Entry, EntryKind
-from rollq.testing.checkers.base import Checker
+from rollq.testing.checkers.base import LogChecker
 from rollq.testing.sim_member import SimMember
 
 BIRTHS = (facts.JOB_ENQUEUED, facts.JOB_DELAYED)
 
 
-class Batches(Checker):
+class Batches(LogChecker):
     """What was staged, what was committed, and what came of it."""
 
     name = "a committed batch is each of its jobs once"
 
     def __init__(self) -> None:
+        super().__init__()
         self.committed: dict[tuple[ClientId, str], tuple[int, list[JobId]]] = {}  # index, new jobs
         self._staged: dict[tuple[ClientId, str], dict[str, dict[int, commands.StageJobs]]] = {}
         self._uncommitted: dict[JobId, None] = {}  # ids that were staged, but for committed ones
         self._births: dict[JobId, int] = {}
         self._again: dict[JobId, None] = {}  # dead jobs that a commit promised to run again
-        self._seen = 0
 
-    def applied(self, member: SimMember, entry: Entry, applied: Applied, state: GridState) -> None:
-        if entry.index <= self._seen:
-            return
-        self._seen = entry.index
-        if entry.kind == EntryKind.NORMAL and entry.data:
-            batch = decode_batch(entry.data)
-            for command, outcome in zip(batch.commands, applied.outcomes, strict=True):
-                if isinstance(outcome, Done):
-                    self._follow(entry.index, command, outcome.count)
-        for event in applied.events:
-            if event.kind in BIRTHS and event.job_id:
-                self._born(event.job_id)
-            elif event.kind == facts.JOB_REDRIVEN:
-                self._again.pop(event.job_id, None)
-
-    def _follow(self, index: int, command: commands.Command, count: int) -> None:
+    def done(self, index: int, command: commands.Command, count: int) -> None:
         if isinstance(command, commands.StageJobs):
             parts = self._staged.setdefault((command.client_id, command.batch_key), {})
             parts.setdefault(command.part, {})[command.number] = command
@@ -77,6 +60,13 @@ class Batches(Checker):
         self._again.update(dict.fromkeys(again))
         for job_id in new:
             self._uncommitted.pop(job_id, None)
+
+    def followed(self, member: SimMember, applied: Applied, state: GridState) -> None:
+        for event in applied.events:
+            if event.kind in BIRTHS and event.job_id:
+                self._born(event.job_id)
+            elif event.kind == facts.JOB_REDRIVEN:
+                self._again.pop(event.job_id, None)
 
     def _born(self, job_id: JobId) -> None:
         if job_id in self._uncommitted:

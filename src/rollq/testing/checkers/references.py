@@ -10,41 +10,27 @@ from rollq.base.ids import JobId
 from rollq.base.jobs import BlobRef
 from rollq.base.staged import ids_of
 from rollq.grid import commands
-from rollq.grid.command_codec import decode_batch
-from rollq.grid.effects import Applied, Done
+from rollq.grid.effects import Applied
 from rollq.grid.state import GridState
-from rollq.raft.types import Entry, EntryKind
-from rollq.testing.checkers.base import Checker
+from rollq.testing.checkers.base import LogChecker
 from rollq.testing.ledger import DEAD, DONE, RUNNING, WAITING, Ledger
 from rollq.testing.sim_member import SimMember
 
 SAMPLE_EVERY = 8  # entries
 
 
-class References(Checker):
+class References(LogChecker):
     """What may run again has its inputs counted, what is done its outputs."""
 
     name = "blobs that are needed are held"
 
     def __init__(self, ledger: Ledger) -> None:
+        super().__init__()
         self._ledger = ledger
         self._inputs: dict[JobId, tuple[BlobRef, ...]] = {}  # of jobs and arrays
         self._outputs: dict[JobId, tuple[BlobRef, ...]] = {}
-        self._seen = 0
 
-    def applied(self, member: SimMember, entry: Entry, applied: Applied, state: GridState) -> None:
-        if entry.index <= self._seen:
-            return
-        self._seen = entry.index
-        if entry.kind == EntryKind.NORMAL and entry.data:
-            batch = decode_batch(entry.data)
-            for command, outcome in zip(batch.commands, applied.outcomes, strict=True):
-                if isinstance(outcome, Done):
-                    self._follow(command)
-        if entry.index % SAMPLE_EVERY == 0:
-            self._check(member, state)
-
-    def _follow(self, command: commands.Command) -> None:
+    def done(self, index: int, command: commands.Command, count: int) -> None:
         if isinstance(command, commands.SubmitJob):
             self._inputs[command.job_id] = command.blobs
         elif isinstance(command, commands.SubmitBulk):
@@ -59,7 +45,9 @@ class References(Checker):
         elif isinstance(command, commands.AckJob):
             self._outputs[command.job_id] = command.blobs
 
-    def _check(self, member: SimMember, state: GridState) -> None:
+    def followed(self, member: SimMember, applied: Applied, state: GridState) -> None:
+        if applied.index % SAMPLE_EVERY:
+            return
         for job_id, job in self._ledger.jobs.items():
             needed: tuple[BlobRef, ...] = ()
             if job.state in (WAITING, RUNNING, DEAD):
