@@ -4,14 +4,19 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, Final
 
+import msgspec
+
+from rollq.base.hints import ExecHint
 from rollq.base.ids import guid_to_text
 from rollq.base.jobs import DEFAULT_OPTIONS, JobOptions
 from rollq.grid.commands import NOBODY, Cause
 from rollq.grid.views import ArrayView, EndView, JobView, QueueView, WorkerView
 from rollq.roles.client.results import Result, result_message
 from rollq.roles.member.status import ClusterView
+
+HINT_COLUMNS: Final = ("exec", "p50_ms", "p95_ms", "p99_ms", "count")
 
 
 def job_document(view: JobView) -> dict[str, Any]:
@@ -170,6 +175,11 @@ def when(stamp_ms: int) -> str:
         return ""
     clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(stamp_ms / 1000))
     return f"{clock}.{stamp_ms % 1000:03d}"
+
+
+def hint_document(hint: ExecHint) -> dict[str, Any]:
+    """How long the runs of a program took."""
+    return dict(zip(HINT_COLUMNS, msgspec.structs.astuple(hint), strict=True))
 
 
 def _options(options: JobOptions) -> dict[str, Any]:

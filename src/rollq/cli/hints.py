@@ -35,6 +35,7 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show all hints: run times in ms that half, 95 % and 99 % of the runs did not exceed."""
+    from rollq.cli.documents import HINT_COLUMNS
     from rollq.cli.grid import asked
     from rollq.cli.output import write_json, write_line, write_table
 
@@ -42,8 +43,8 @@ def show(
     if as_json:
         write_json(document)
         return
-    rows = [[str(hint[name]) for name in COLUMNS] for hint in document["hints"]]
-    write_table(COLUMNS, rows)
+    rows = [list(hint.values()) for hint in document["hints"]]
+    write_table(HINT_COLUMNS, rows)
     if not document["use_hints"]:
         write_line("switched off: rollq hints use on")
 
@@ -80,23 +81,12 @@ def clear(
     write_answer({"hints": 0}, "no hints", as_json=as_json)
 
 
-COLUMNS = ("exec", "p50_ms", "p95_ms", "p99_ms", "count")
-
-
 async def _look(client: Client) -> dict[str, Any]:
-    hints = await client.hints()
+    from rollq.cli.documents import hint_document
+
     return {
         "use_hints": (await client.settings()).use_hints,
-        "hints": [
-            {
-                "exec": hint.exec_name,
-                "p50_ms": hint.p50_ms,
-                "p95_ms": hint.p95_ms,
-                "p99_ms": hint.p99_ms,
-                "count": hint.count,
-            }
-            for hint in hints
-        ],
+        "hints": [hint_document(hint) for hint in await client.hints()],
     }
 
 

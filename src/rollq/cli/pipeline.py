@@ -40,12 +40,6 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-@app.callback()
-def pipeline() -> None:
-    """Turn the history into tables: events, jobs, attempts, figures by hour."""
 
 
 @app.command(
@@ -102,9 +96,7 @@ def run(
     from rollq.spark.pipeline.manifest import Book
     from rollq.spark.pipeline.run import Pipeline
 
-    if once and every:
-        raise LocalError(ErrorCode.BAD_OPTIONS, "--once and --every", "choose one of them")
-    every_s = _seconds(every) if every else 0.0
+    every_s = _pause_s(every, once=once, hints=hints)
     feed = Feed(
         servers="" if path else servers, path=path, group=group, fail_on_data_loss=not skip_lost
     )
@@ -163,7 +155,7 @@ def status(tables: Tables = DEFAULT_TABLES, as_json: Json = False) -> None:
     write_line(f"batch {manifest.number} of {when(manifest.made_ms)}, from {manifest.source}")
     for group, mark in manifest.marks.items():
         write_line(f"group {group}: up to index {mark.index}, {when(mark.last_ms)}")
-    write_table(("TABLE", "FILES", "ROWS", "BYTES"), rows)
+    write_table(("table", "files", "rows", "bytes"), rows)
 
 
 @app.command(
@@ -193,7 +185,7 @@ def files(
     if as_json:
         write_json(found)
     elif quoted:
-        write_line(", ".join(f"'{path}'" for path in found))
+        write_line(", ".join("'" + path.replace("'", "''") + "'" for path in found))
     else:
         for path in found:
             write_line(path)
@@ -251,20 +243,36 @@ def tell_hints(
     The grid uses it for the length of leases and to decide what is fetched ahead; `rollq hints`
     shows what it knows and switches it off.
     """
-    import msgspec
-
+    from rollq.cli.documents import HINT_COLUMNS, hint_document
     from rollq.cli.output import remark, write_json, write_table
     from rollq.spark.pipeline.hints import hints_of
 
     found = hints_of(tables, group, runs)
     if as_json:
-        write_json([msgspec.structs.asdict(hint) for hint in found])
+        write_json([hint_document(hint) for hint in found])
     else:
-        rows = [list(msgspec.structs.asdict(hint).values()) for hint in found]
-        write_table(("EXEC", "P50 MS", "P95 MS", "P99 MS", "RUNS"), rows)
+        rows = [list(hint_document(hint).values()) for hint in found]
+        write_table(HINT_COLUMNS, rows)
     if not dry_run:
         _send(found, servers, timeout)
         remark(f"told the grid of {len(found)} execs")
+
+
+def _pause_s(every: str, *, once: bool, hints: bool) -> float:
+    """How long to wait between two looks; 0: there is one."""
+    from rollq.cli.amounts import AGES_S, amount
+
+    if not every:
+        return 0.0
+    if once:
+        raise LocalError(ErrorCode.BAD_OPTIONS, "--once and --every", "choose one of them")
+    if hints:
+        raise LocalError(
+            ErrorCode.BAD_OPTIONS,
+            "--hints are told when the run is over, and with --every it goes on",
+            "tell them by `rollq pipeline hints` as often as you like",
+        )
+    return float(amount(every, AGES_S, "--every"))
 
 
 class _Shown:
@@ -323,12 +331,3 @@ def _document(manifest: Manifest) -> dict[str, Any]:
 
 def _sums(files: list[File]) -> tuple[int, int, int]:
     return len(files), sum(file.rows for file in files), sum(file.bytes for file in files)
-
-
-def _seconds(text: str) -> float:
-    """A length of time, as 10s, 500ms, 2m."""
-    for unit, factor in UNITS.items():
-        number = text.removesuffix(unit)
-        if number != text and number.replace(".", "", 1).isdecimal() and float(number) > 0:
-            return float(number) * factor
-    raise LocalError(ErrorCode.BAD_OPTIONS, f"{text!r} is no length of time", "as 10s, 500ms or 2m")

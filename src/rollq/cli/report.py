@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rollq.base.errors import ErrorCode, LocalError
 from rollq.cli.options import DEFAULT_MASTER, DEFAULT_TABLES, Json, Master, Tables
 
 if TYPE_CHECKING:
@@ -73,7 +74,11 @@ def report(
 def write_report(
     spark: SparkSession, tables: Path, out: Path, *, last_ms: int = 0, job_id: str = ""
 ) -> Report:
-    """Ask the tables and write the page."""
+    """Ask the tables and write the page.
+
+    Raises:
+        LocalError: BAD_OPTIONS, if it cannot be written.
+    """
     import time
 
     from rollq.cli.progress import spinner
@@ -90,6 +95,10 @@ def write_report(
             last_ms=last_ms,
             job_id=job_id,
         )
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(page_of(made), encoding="utf-8")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(page_of(made), encoding="utf-8")
+    except OSError as error:
+        why = error.strerror or error
+        raise LocalError(ErrorCode.BAD_OPTIONS, f"{out}: {why}", "name another file") from None
     return made

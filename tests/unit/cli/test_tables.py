@@ -1,0 +1,44 @@
+"""What commands about the tables write where nobody can, and where somebody else reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from rollq.base.errors import ErrorCode, LocalError
+from rollq.base.hints import ExecHint
+from rollq.cli.main import app
+from rollq.cli.report import write_report
+from rollq.spark.asking import figures, queries
+from rollq.spark.pipeline import hints, tables
+from rollq.spark.report import page
+
+
+def test_a_page_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queries, "views", lambda spark, folder: None)
+    monkeypatch.setattr(figures, "gather", lambda spark, **_: None)
+    monkeypatch.setattr(page, "page_of", lambda made: "page")
+    spark: Any = None
+    with pytest.raises(LocalError, match="/dev/null/page: ") as caught:
+        write_report(spark, Path("tables"), Path("/dev/null/page"))
+    assert caught.value.code is ErrorCode.BAD_OPTIONS
+
+
+def test_names_of_files_are_quoted_for_sql(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "paths", lambda folder, name: [Path("/a"), Path("/it's")])
+    told = CliRunner().invoke(app, ["pipeline", "files", "gold_hourly", "--quoted"])
+    assert told.stdout == "'/a', '/it''s'\n"
+
+
+def test_hints_are_told_as_the_grid_tells_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hints, "hints_of", lambda *_: [ExecHint("calcA", 1, 20, 300, 7)])
+    ask = ["pipeline", "hints", "--dry-run"]
+    told = CliRunner().invoke(app, [*ask, "--json"]).stdout
+    assert told == '[{"exec":"calcA","p50_ms":1,"p95_ms":20,"p99_ms":300,"count":7}]\n'
+    assert CliRunner().invoke(app, ask).stdout.splitlines() == [
+        "exec   p50_ms  p95_ms  p99_ms  count",
+        "calcA       1      20     300      7",
+    ]
