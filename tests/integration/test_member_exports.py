@@ -214,6 +214,7 @@ def test_a_child_that_is_killed_harms_nobody(
             patch.setattr(os, "fork", _no_room)
             with pytest.raises(RollqError, match="no room"):
                 await given(exports.ask(("jobs",)))
+        await eventually(lambda: not list((tmp_path / FOLDER).iterdir()))
         assert (await given(exports.ask(("workers",)))).parts[0].row_count == 1
 
     play(tmp_path, story)

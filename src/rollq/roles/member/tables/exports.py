@@ -167,7 +167,11 @@ class Exports:
         export = Export(export_id, folder, tables, state.applied_index)
         work = partial(_write, state, tables, folder)
         done = partial(self._written, export, made)
-        self._fork = Fork(self._disk, work, done, niceness=NICENESS)
+        try:
+            self._fork = Fork(self._disk, work, done, niceness=NICENESS)
+        except OSError:
+            self._remove(folder)
+            raise
         self._made = made
 
     def _make_room(self) -> None:
