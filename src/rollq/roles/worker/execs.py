@@ -68,10 +68,8 @@ class ExecDir:
 def is_shipped(name: str, files: Iterable[InputFile]) -> bool:
     """Whether one of a job's files is the program that it names: it has its name, and may be
     executed."""
-    return any(
-        file.name == name and file.mode is not UNSET and bool(file.mode & EXECUTABLE)
-        for file in files
-        if is_exec_name(name)
+    return is_exec_name(name) and any(
+        file.name == name and file.mode is not UNSET and file.mode & EXECUTABLE for file in files
     )
 
 

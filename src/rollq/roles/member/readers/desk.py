@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from rollq.base.errors import ErrorCode, StateError
 from rollq.base.limits import READER_WAIT_MS_MAX, READER_WAIT_STEP_MS
@@ -20,6 +20,7 @@ from rollq.store.disk import Disk
 T = TypeVar("T")
 
 ELSEWHERE = "ask another member, or later"
+SOUND_MAX: Final = 16_384  # of more segments, those that were verified first are verified again
 
 
 class Desk:
@@ -82,6 +83,8 @@ class Desk:
             if not self.segments.is_sound(first, last):
                 return False
             self._sound[first, last] = None
+            while len(self._sound) > SOUND_MAX:
+                self._sound.pop(next(iter(self._sound)), None)
         return True
 
     def wait_applied(self, index: int) -> None:
