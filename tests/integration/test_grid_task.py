@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from rollq import BlockingClient, DeadlineError
 from rollq.roles.client.loop_thread import LoopThread
 from rollq.roles.worker.node import WorkerNode
 from rollq.roles.worker.setup import NodeSetup
-from rollq.spark.grid.flow import Layout
+from rollq.spark.grid.flow import BATCH_ROWS, Layout
 from rollq.spark.grid.guard import Guard
 from rollq.spark.grid.task import GridTask
 from tests.integration.procs import Members, until
@@ -108,6 +109,48 @@ def test_a_guard_that_was_killed_does_not_stop_its_task(grid: SmallGrid) -> None
     guard._process.wait()
     guard.opened([bytes(16)] * 10_000)
     guard.close()
+
+
+def test_what_two_threads_tell_a_guard_is_not_mixed(grid: SmallGrid) -> None:
+    """More than a pipe holds, while nobody reads it."""
+    with BlockingClient(grid.address, client_id="task") as client:
+        client.pause("default")
+        jobs = [client.submit("add", [str(n), "1"]) for n in range(2)]
+        guard = Guard(grid.address, "task")
+        guard._process.send_signal(signal.SIGSTOP)
+        guard.opened([jobs[0].job_id])
+        others = [bytes(15) + bytes([n]) for n in range(1, 3)]
+        telling = [
+            threading.Thread(target=tell, args=([other] * 20_000,))
+            for tell, other in zip((guard.opened, guard.ended), others, strict=True)
+        ]
+        for thread in telling:
+            thread.start()
+        guard._process.send_signal(signal.SIGCONT)
+        for thread in telling:
+            thread.join(30)
+        guard.opened([jobs[1].job_id])
+        guard.ended(others)
+        assert guard._process.stdin is not None
+        guard._process.stdin.close()
+        assert guard._process.wait(30) == 0
+        assert [job.result(30).status for job in jobs] == ["CANCELLED"] * 2
+
+
+def test_rows_of_which_no_job_comes_do_not_pile_up(grid: SmallGrid) -> None:
+    taken = []
+
+    def refused() -> Iterator[pa.RecordBatch]:
+        for number in range(10):
+            taken.append(number)
+            args = pa.nulls(BATCH_ROWS, pa.list_(pa.string()))
+            ids = pa.array(range(BATCH_ROWS))
+            yield pa.RecordBatch.from_arrays([ids, args], names=["id", "_args"])
+
+    told = GridTask(replace(ADD, servers=grid.address))(refused())
+    first = next(told)
+    assert taken == [0]
+    assert first.num_rows + sum(one.num_rows for one in told) == 10 * BATCH_ROWS
 
 
 def test_when_nobody_answers_the_task_says_who_was_asked() -> None:

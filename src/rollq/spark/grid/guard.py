@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterable
 from typing import Final
 
@@ -40,6 +41,7 @@ class Guard:
         )
         assert self._process.stdin is not None
         self._pipe = self._process.stdin.fileno()
+        self._lock = threading.Lock()  # what is made is told by the client's thread
 
     def opened(self, job_ids: Iterable[bytes]) -> None:
         """Jobs were made."""
@@ -59,8 +61,9 @@ class Guard:
     def _write(self, words: bytes) -> None:
         left = memoryview(words)
         try:
-            while left:
-                left = left[os.write(self._pipe, left) :]
+            with self._lock:
+                while left:
+                    left = left[os.write(self._pipe, left) :]
         except BrokenPipeError:
             return  # somebody ended it: the jobs of this task are not guarded any more
 
@@ -84,8 +87,8 @@ def cancel(servers: str, client_id: str, job_ids: list[str]) -> None:
     from rollq.base.errors import RollqError
     from rollq.roles.client.blocking import BlockingClient
 
-    with BlockingClient(servers, client_id=client_id, timeout=TIMEOUT_S) as client:
-        try:
+    try:
+        with BlockingClient(servers, client_id=client_id, timeout=TIMEOUT_S) as client:
             client.cancel(*map(bytes.fromhex, job_ids))
-        except RollqError as error:
-            sys.stderr.write(f"{len(job_ids)} jobs of a killed task go on: {error}\n")
+    except RollqError as error:
+        sys.stderr.write(f"{len(job_ids)} jobs of a killed task go on: {error}\n")

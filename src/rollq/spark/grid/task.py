@@ -48,6 +48,7 @@ class GridTask:
             for batch in batches:
                 for first in range(0, batch.num_rows, PUT_ROWS):
                     run.put(flow.specs(batch, first, PUT_ROWS))
+                    yield from flow.batches()  # rows of which no job came, which may be all
                     while flow.open_count >= plan.window:
                         take()
                         yield from flow.batches()
