@@ -10,7 +10,7 @@ import pytest
 
 from bench.histories import make
 from rollq.base.errors import DeadlineError, DialError, ErrorCode, LocalError, StateError
-from rollq.base.limits import READER_LINKS_MAX
+from rollq.base.limits import READER_LINKS_MAX, READER_WAIT_MS_MAX
 from rollq.history.segments import Segments, index_of
 from rollq.net.ports import free_ports
 from rollq.roles.member.node import MemberNode
@@ -201,10 +201,12 @@ def test_what_is_not_applied_yet_is_waited_for_and_then_told(tmp_path: Path) -> 
     try:
         _, talker = find_leader([member.address])
         accepted(talker, range(1, 5))
-        with Reader(member.address, timeout_s=0.1) as reader:
+        with Reader(member.address) as reader:
             last = reader.span().applied
-            with pytest.raises(DeadlineError) as caught:
-                list(reader.pieces(1, last + 100))
+        # No longer than a member waits, and long enough for it to say hello.
+        patient = Reader(member.address, timeout_s=READER_WAIT_MS_MAX / 1000)
+        with patient as reader, pytest.raises(DeadlineError) as caught:
+            list(reader.pieces(1, last + 100))
         assert f"index {last + 100} is not applied here" in caught.value.message
     finally:
         member.kill()
@@ -247,7 +249,7 @@ def test_a_damaged_segment_is_not_served(tmp_path: Path) -> None:
     try:
         with Reader(member.address) as reader:
             reader.span()  # it has applied everything
-        with Reader(member.address, timeout_s=0.1) as reader, pytest.raises(DeadlineError) as told:
+        with Reader(member.address, timeout_s=1) as reader, pytest.raises(DeadlineError) as told:
             list(reader.pieces(1, 2))
         assert "damaged" in told.value.message or "missing" in told.value.message
     finally:
