@@ -12,14 +12,15 @@ from rollq.base.digests import Digest
 from rollq.base.jobs import BlobRef
 from rollq.roles.blobs.client import BlobClient
 from rollq.wire import messages as wire
-from tests.integration.procs import DEADLINE_S, MemberProcess, Members
+from tests.integration.patience import DEADLINE_S
+from tests.integration.procs import MemberProcess, Members
 from tests.integration.talk import Talker, job
 
 MIB = 1024 * 1024
 
 
 def run(story: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(story, 2 * DEADLINE_S))
+    asyncio.run(asyncio.wait_for(story, DEADLINE_S))
 
 
 def place(member: MemberProcess, digest: Digest) -> Path:

@@ -12,8 +12,8 @@ from rollq.net.listener import Listener
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
 from rollq.wire.handshake import agree
+from tests.integration.patience import DEADLINE_S
 
-DEADLINE_S = 25
 Reply = Callable[["FakeLeader", Link, Message], None]
 
 

@@ -13,8 +13,8 @@ from rollq.wire import messages as wire
 from rollq.wire.compact import Message
 from rollq.wire.handshake import agree
 from rollq.wire.models import InputFile, JobResult, decode_model, encode_model, job_request
+from tests.integration.patience import DEADLINE_S
 
-DEADLINE_S = 25
 LEASE_MS = 30_000
 
 

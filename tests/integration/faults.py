@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.procs import DEADLINE_S, ROOT, MemberProcess
+from tests.integration.patience import DEADLINE_S
+from tests.integration.procs import ROOT, MemberProcess
 from tests.integration.talk import find_leader
 
 MIB = 1024 * 1024

@@ -27,8 +27,8 @@ from rollq.net.ports import free_ports
 from rollq.raft.node import RaftOptions
 from rollq.roles.member.node import MemberNode
 from rollq.roles.member.setup import BlobsSetup, MemberSetup
+from tests.integration.patience import DEADLINE_S
 
-DEADLINE_S = 20.0
 ROOT = Path(__file__).parents[2]
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from rollq.wire import messages as wire
 from rollq.wire.compact import Message
 from rollq.wire.connection import Connection
 from rollq.wire.handshake import Side
-from tests.integration.procs import DEADLINE_S
+from tests.integration.patience import DEADLINE_S
 
 OPEN: list[socket.socket] = []
 FEATURES = ("compact", "accepted", "lease", "batch")

@@ -25,7 +25,8 @@ from rollq.store.blobs.local import LocalBlobs
 from rollq.wire.blob_messages import BlobChunk, HelloBlobs
 from rollq.wire.compact import Message
 from rollq.wire.messages import NotLeader, Welcome
-from tests.integration.procs import DEADLINE_S, MemberProcess
+from tests.integration.patience import DEADLINE_S
+from tests.integration.procs import MemberProcess
 
 MIB = 1024 * 1024
 

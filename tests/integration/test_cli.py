@@ -19,8 +19,8 @@ from rollq.cli.fleet import Fleet, write_program
 from rollq.cli.main import app
 from rollq.net.ports import free_ports
 from rollq.roles.client.blocking import BlockingClient
+from tests.integration.patience import DEADLINE_S
 
-DEADLINE_S = 30.0
 GONE = "6f9619ff-8b86-d011-b42d-00c04fc964ff"
 
 

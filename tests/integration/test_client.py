@@ -19,7 +19,8 @@ from rollq.net.link import Link
 from rollq.roles.client import session
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
-from tests.integration.fake_leader import DEADLINE_S, FakeLeader, accept, done, play, run
+from tests.integration.fake_leader import FakeLeader, accept, done, play, run
+from tests.integration.patience import DEADLINE_S
 
 ID = bytes(range(1, 17))
 

@@ -20,7 +20,8 @@ from rollq import (
 from rollq.net.link import Link
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
-from tests.integration.fake_leader import DEADLINE_S, FakeLeader, accept, done, play
+from tests.integration.fake_leader import FakeLeader, accept, done, play
+from tests.integration.patience import DEADLINE_S
 
 ID = bytes(range(1, 17))
 

@@ -29,7 +29,7 @@ from rollq.base.ids import task_id
 from rollq.grid.commands import Settings
 from rollq.net.ports import free_ports
 from tests.integration import sample_app
-from tests.integration.fake_leader import DEADLINE_S
+from tests.integration.patience import DEADLINE_S
 from tests.integration.small_grid import SmallGrid
 from tests.integration.workers import write_program
 

@@ -29,6 +29,7 @@ from rollq.cli.main import app
 from rollq.roles.client.loop_thread import LoopThread
 from rollq.roles.worker.node import WorkerNode
 from rollq.roles.worker.setup import NodeSetup
+from tests.integration.patience import DEADLINE_S
 from tests.integration.procs import MemberProcess, Members, until
 from tests.integration.small_grid import SmallGrid
 from tests.integration.talk import find_leader, hang_up_all
@@ -39,7 +40,6 @@ MIB = 1024 * 1024
 LARGE_BYTES = 50 * MIB
 RSS_GROWTH_MAX = 16 * MIB
 LOG_GROWTH_MAX = 64 * 1024
-WAIT_S = 60.0
 
 
 class Group:
@@ -89,7 +89,7 @@ def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Group]:
 
 @pytest.fixture
 def client(group: Group) -> Iterator[BlockingClient]:
-    with BlockingClient(group.servers, timeout=WAIT_S) as running:
+    with BlockingClient(group.servers, timeout=DEADLINE_S) as running:
         yield running
 
 
@@ -127,7 +127,7 @@ def test_fifty_megabytes_in_and_out_leave_memory_and_log_as_they_were(
     large = tmp_path / "large.bin"
     large.write_bytes(os.urandom(LARGE_BYTES))
     members = group.members.all
-    finished(client.submit("some").result(WAIT_S))  # everybody has met everybody
+    finished(client.submit("some").result(DEADLINE_S))  # everybody has met everybody
     for member in members:
         Path(f"/proc/{member.pid}/clear_refs").write_text("5")  # what it had at most counts anew
     before = [(rss_bytes(one, "VmRSS"), log_bytes(one)) for one in members]
@@ -135,7 +135,7 @@ def test_fifty_megabytes_in_and_out_leave_memory_and_log_as_they_were(
     job = client.submit(
         "other", files={"in.bin": large}, progress=lambda done, total: told.append((done, total))
     )
-    output = finished(job.result(WAIT_S)).outputs["out.bin"]
+    output = finished(job.result(DEADLINE_S)).outputs["out.bin"]
     output.save(tmp_path / "back.bin")
     # Other content than the input: none of it was in the grid before.
     assert (tmp_path / "back.bin").read_bytes() == b"x" + large.read_bytes()
@@ -151,7 +151,7 @@ def test_a_tree_keeps_names_and_executable_bits(client: BlockingClient, tmp_path
     (tree / "sub" / "data.bin").write_bytes(os.urandom(200_000))
     (tree / "tool").write_text("#!/bin/sh\nwc -c < in/sub/data.bin\n")
     (tree / "tool").chmod(0o755)
-    result = finished(client.submit("tree", files={"in": tree}).result(WAIT_S))
+    result = finished(client.submit("tree", files={"in": tree}).result(DEADLINE_S))
     lines = result.stdout.split()
     assert {"./in/sub/data.bin", "./in/tool", "200000"} <= set(lines)
 
@@ -179,7 +179,7 @@ def test_files_go_to_and_come_from_the_group_that_has_the_job(tmp_path: Path) ->
     with (
         SmallGrid(tmp_path / "one") as one,
         SmallGrid(tmp_path / "two") as two,
-        BlockingMultiClient([one.address, two.address], timeout=WAIT_S) as client,
+        BlockingMultiClient([one.address, two.address], timeout=DEADLINE_S) as client,
     ):
         until(lambda: all(session.is_open for session in client._client._sessions))
         specs = [JobSpec("other", files={"in.bin": large}) for _ in range(2)]
@@ -192,19 +192,19 @@ def test_a_group_without_its_leader_takes_files_again(group: Group, tmp_path: Pa
     async def story() -> None:
         large = tmp_path / "large.bin"
         await asyncio.to_thread(large.write_bytes, os.urandom(3_000_000))
-        async with Client(group.servers, timeout=WAIT_S) as client:
+        async with Client(group.servers, timeout=DEADLINE_S) as client:
             first = await client.submit("copy", files={"in.bin": large})
-            output = finished(await first.result(WAIT_S)).outputs["out.bin"]
+            output = finished(await first.result(DEADLINE_S)).outputs["out.bin"]
             address, _ = await asyncio.to_thread(find_leader, group.members.addresses)
             leader = group.members.at(address)
             await asyncio.to_thread(leader.kill)
             # The same content: the client knows it to be there, and the new leader may not.
             second = await client.submit("copy", files={"in.bin": large})
-            again = finished(await second.result(WAIT_S)).outputs["out.bin"]
+            again = finished(await second.result(DEADLINE_S)).outputs["out.bin"]
             assert again.digest == output.digest
             assert await output.aread() == await asyncio.to_thread(large.read_bytes)
             third = await client.submit("digest", files={"in.bin": output.as_input()})
-            said = finished(await third.result(WAIT_S)).stdout.strip()
+            said = finished(await third.result(DEADLINE_S)).stdout.strip()
             assert said == output.digest
             await asyncio.to_thread(leader.start)
 
@@ -217,16 +217,16 @@ def test_a_group_without_its_leader_takes_files_again(group: Group, tmp_path: Pa
 def test_only_the_outputs_that_were_asked_for_come_back(
     client: BlockingClient, tmp_path: Path
 ) -> None:
-    result = finished(client.submit("some", outputs=["*.csv"]).result(WAIT_S))
+    result = finished(client.submit("some", outputs=["*.csv"]).result(DEADLINE_S))
     assert list(result.outputs) == ["a.csv"]
     assert result.outputs["a.csv"].size == 200_000
-    both = finished(client.submit("some").result(WAIT_S))
+    both = finished(client.submit("some").result(DEADLINE_S))
     assert both.save_files(tmp_path / "both") == ["a.csv", "b.txt"]
     assert (tmp_path / "both" / "b.txt").read_bytes() == bytes(200_000)
 
 
 def test_all_that_a_program_wrote_can_be_had(client: BlockingClient) -> None:
-    result = finished(client.submit("shout").result(WAIT_S))
+    result = finished(client.submit("shout").result(DEADLINE_S))
     assert len(result.stdout) < 1_000_000
     said = result.whole_stdout.read()
     assert len(said) == 1_000_000
@@ -242,7 +242,7 @@ def test_the_example_of_the_page_runs(group: Group, tmp_path: Path) -> None:
         env=os.environ | {"ROLLQ_SERVERS": group.servers, "PYTHONPATH": str(ROOT / "src")},
         capture_output=True,
         text=True,
-        timeout=WAIT_S,
+        timeout=DEADLINE_S,
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
@@ -267,14 +267,14 @@ def test_a_disk_without_room_keeps_no_part_and_the_files_can_be_had_later(
     folder = tmp_path / "results"
     given = ("submit", "copy", "--file", str(tmp_path / "in.bin"), "--wait", "--save", str(folder))
     with rollq_there(group, *given, before="ulimit -f 2000;") as full:
-        _, said = full.communicate(timeout=WAIT_S)
+        _, said = full.communicate(timeout=DEADLINE_S)
     assert full.returncode == 1
     assert "out.bin needs 3000000 bytes" in said
     assert os.listdir(folder) == []
     match = re.search(r"rollq fetch (\S+) --save", said)
     assert match is not None
     with rollq_there(group, "fetch", match.group(1), "--save", str(folder)) as later:
-        assert later.wait(WAIT_S) == 0
+        assert later.wait(DEADLINE_S) == 0
     assert (folder / "out.bin").read_bytes() == (tmp_path / "in.bin").read_bytes()
 
 
@@ -300,12 +300,12 @@ def test_an_upload_whose_client_was_killed_goes_on_where_it_was(
     )
     assert told[0] == 0
     assert told[1] > 8 * MIB
-    assert finished(job.result(WAIT_S)).stdout.strip() == digest
+    assert finished(job.result(DEADLINE_S)).stdout.strip() == digest
 
 
 def test_files_on_the_command_line(group: Group, tmp_path: Path) -> None:
     def rollq(*arguments: str, code: int = 0) -> str:
-        servers = {"ROLLQ_SERVERS": group.servers, "ROLLQ_TIMEOUT": str(WAIT_S)}
+        servers = {"ROLLQ_SERVERS": group.servers, "ROLLQ_TIMEOUT": str(DEADLINE_S)}
         ended = CliRunner().invoke(app, arguments, env=servers)
         assert ended.exit_code == code, ended.output
         return ended.output if code else ended.stdout

@@ -22,13 +22,13 @@ from tests.integration.blob_member import BlobMember, input_of
 from tests.integration.blob_members import holds, refer, run
 from tests.integration.fake_member import job_id
 from tests.integration.faults import MIB, Tap, fill, small_disk, start_alone
+from tests.integration.patience import DEADLINE_S
 from tests.integration.procs import until
 from tests.integration.talk import find_leader, hang_up_all
 from tests.integration.workers import eventually, running, write_program
 
 SIZE = 12 * MIB
 HALF = 6 * MIB
-WAIT_S = 18.0
 ROOM_MIB = BLOB_ROOM_BYTES // MIB
 
 
@@ -99,7 +99,7 @@ def test_a_worker_without_room_gives_the_job_to_another(tmp_path: Path) -> None:
         ]
         workers = [WorkerNode(setup) for setup in setups]
         try:
-            with BlockingClient(member.address, timeout=WAIT_S) as client:
+            with BlockingClient(member.address, timeout=DEADLINE_S) as client:
                 thread.run(workers[0].start())
                 first = client.submit("digest", files={"in.bin": tmp_path / "data"})
                 until(lambda: "no room for its inputs" in str(client.status(first.job_id)))
@@ -108,7 +108,7 @@ def test_a_worker_without_room_gives_the_job_to_another(tmp_path: Path) -> None:
                     client.submit("digest", files={"in.bin": tmp_path / "data"}) for _ in range(4)
                 ]
                 for job in (first, *jobs):
-                    result = job.result(WAIT_S).raise_for_status()
+                    result = job.result(DEADLINE_S).raise_for_status()
                     assert result.stdout.strip() == hashlib.sha256(data).hexdigest()
         finally:
             for worker in workers:

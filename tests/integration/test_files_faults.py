@@ -16,6 +16,7 @@ from rollq.base.limits import BLOB_WINDOW_BYTES
 from rollq.roles.blobs.client import BlobClient
 from tests.integration.blob_members import holds, run
 from tests.integration.faults import MIB, SLACK_BYTES, Tap, WorkerProcess, environment, start_alone
+from tests.integration.patience import DEADLINE_S
 from tests.integration.procs import Members, until
 from tests.integration.workers import write_program
 
@@ -23,7 +24,6 @@ SIZE = 24 * MIB
 MIDDLE = 16 * MIB
 WRITTEN = MIDDLE - BLOB_WINDOW_BYTES  # at least: what came and was not written yet is sent again
 MOVED_MAX = SIZE + BLOB_WINDOW_BYTES + SLACK_BYTES  # by one that is cut once
-WAIT_S = 18.0
 
 
 def part_bytes(state: Path) -> int:
@@ -60,7 +60,7 @@ def test_a_put_whose_client_is_killed_goes_on(tmp_path: Path) -> None:
                 client.send_signal(signal.SIGKILL)
             until(lambda: part_bytes(member.state) >= WRITTEN)
             tap.release()
-            subprocess.run([*command, "--need", "0"], env=env, check=True, timeout=WAIT_S)
+            subprocess.run([*command, "--need", "0"], env=env, check=True, timeout=DEADLINE_S)
             assert holds(member, digest)
             assert tap.up <= MOVED_MAX
     finally:
@@ -100,7 +100,10 @@ def test_a_cache_goes_on_to_a_worker_that_was_killed(tmp_path: Path) -> None:
     digest = large(tmp_path / "data")
     member = start_alone(tmp_path / "member")
     try:
-        with Tap(member.address) as tap, BlockingClient(member.address, timeout=WAIT_S) as client:
+        with (
+            Tap(member.address) as tap,
+            BlockingClient(member.address, timeout=DEADLINE_S) as client,
+        ):
             tap.hold("down", MIDDLE)
             with WorkerProcess(tap.address, tmp_path / "w") as worker:
                 client.cache_put("d1", {"data": tmp_path / "data"}, need=0)
@@ -124,7 +127,10 @@ def test_a_job_goes_on_with_a_worker_that_was_killed_twice(tmp_path: Path) -> No
     write_program(tmp_path / "w", "other", "{ printf x; cat in.bin; } > out.bin")
     member = start_alone(tmp_path / "member")
     try:
-        with Tap(member.address) as tap, BlockingClient(member.address, timeout=WAIT_S) as client:
+        with (
+            Tap(member.address) as tap,
+            BlockingClient(member.address, timeout=DEADLINE_S) as client,
+        ):
             tap.hold("down", MIDDLE)
             with WorkerProcess(tap.address, tmp_path / "w") as worker:
                 job = client.submit("other", files={"in.bin": tmp_path / "data"})
@@ -139,7 +145,7 @@ def test_a_job_goes_on_with_a_worker_that_was_killed_twice(tmp_path: Path) -> No
                 worker.kill()
                 tap.release()
                 worker.start()
-                output = job.result(WAIT_S).raise_for_status().outputs["out.bin"]
+                output = job.result(DEADLINE_S).raise_for_status().outputs["out.bin"]
                 assert output.read() == b"x" + (tmp_path / "data").read_bytes()
                 assert tap.down <= MOVED_MAX
                 assert tap.up <= MOVED_MAX
@@ -152,7 +158,7 @@ def test_a_worker_goes_on_with_the_next_leader(tmp_path: Path) -> None:
     name = digest.hex()
     with Members(tmp_path, 3) as members:
         servers = ",".join(members.addresses)
-        with BlockingClient(servers, timeout=WAIT_S) as client:
+        with BlockingClient(servers, timeout=DEADLINE_S) as client:
             client.cache_put("d1", {"data": tmp_path / "data"}, need=0)
             leader = members.at(client.leader)
             near = next(member for member in members.all if member is not leader)

@@ -27,6 +27,7 @@ from rollq.roles.blobs.orders import Read
 from rollq.roles.member.blobs.relays import Relays
 from rollq.wire.blob_messages import BlobChunk
 from tests.integration.blob_members import MIB, followers, holders, place, run
+from tests.integration.patience import DEADLINE_S
 from tests.integration.procs import MemberProcess, Members, until
 from tests.integration.talk import find_leader, hang_up_all
 from tests.integration.test_blobs import Serving
@@ -35,7 +36,6 @@ SIZE = 24 * MIB
 MIDDLE = SIZE // 2
 # On the way to the leader, written there and not passed on, and what a step of writing is more.
 AGAIN_MAX = 2 * BLOB_WINDOW_BYTES + BLOB_WRITE_BYTES
-WAIT_S = 18.0
 
 
 @pytest.fixture(scope="module")
@@ -94,12 +94,12 @@ def give(members: Members, file: Path) -> None:
 
 
 def cache_put(members: Members, file: Path) -> None:
-    with BlockingClient(",".join(members.addresses), timeout=WAIT_S) as client:
+    with BlockingClient(",".join(members.addresses), timeout=DEADLINE_S) as client:
         client.cache_put("d1", {"data": file}, need=0)
 
 
 def submit(members: Members, file: Path) -> None:
-    with BlockingClient(",".join(members.addresses), timeout=WAIT_S) as client:
+    with BlockingClient(",".join(members.addresses), timeout=DEADLINE_S) as client:
         client.submit("nobody-has-it", files={"data": file})
 
 

@@ -21,11 +21,11 @@ from tests.integration.blob_member import BlobMember, input_of, ref_of
 from tests.integration.blob_members import holders, place, run
 from tests.integration.fake_member import job_id
 from tests.integration.faults import MIB, Tap, WorkerProcess, environment, start_alone
+from tests.integration.patience import DEADLINE_S
 from tests.integration.procs import Members, until
 from tests.integration.talk import hang_up_all
 from tests.integration.workers import running, write_program
 
-WAIT_S = 18.0
 PRESSED = {"bytes_max": 1, "lease_ms": 1_000, "evict_every_ms": 50, "scrub_every_ms": 50}
 
 
@@ -88,10 +88,10 @@ def test_what_a_result_or_a_waiting_job_refers_to_stays_under_pressure(tmp_path:
                 return (await client.put(os.urandom(MIB))).digest
 
         with (
-            BlockingClient(servers, timeout=WAIT_S) as client,
+            BlockingClient(servers, timeout=DEADLINE_S) as client,
             WorkerProcess(members.addresses[0], tmp_path / "w"),
         ):
-            kept = client.submit("make").result(WAIT_S).raise_for_status().outputs["out.bin"]
+            kept = client.submit("make").result(DEADLINE_S).raise_for_status().outputs["out.bin"]
             client.pause("later")
             job = client.submit("read", files={"in": tmp_path / "data"}, queue="later")
             view = client.status(job.job_id)
@@ -113,14 +113,14 @@ def test_a_job_whose_input_vanished_everywhere_fails_and_says_why(tmp_path: Path
     (tmp_path / "data").write_bytes(os.urandom(MIB))
     member = start_alone(tmp_path / "member")
     try:
-        with BlockingClient(member.address, timeout=WAIT_S) as client:
+        with BlockingClient(member.address, timeout=DEADLINE_S) as client:
             job = client.submit("read", files={"in": tmp_path / "data"}, max_attempts=2)
             view = client.status(job.job_id)
             assert view is not None
             place(member, view.blobs[0].digest).unlink()
             with WorkerProcess(member.address, tmp_path / "w"):
                 with pytest.raises(JobError) as caught:
-                    job.result(WAIT_S).raise_for_status()
+                    job.result(DEADLINE_S).raise_for_status()
                 assert "blob_missing" in str(caught.value)
                 assert view.blobs[0].digest.hex() in str(caught.value)
     finally:
@@ -217,7 +217,7 @@ def test_files_that_may_not_be_read_are_named(tmp_path: Path) -> None:
                 env=environment(ROLLQ_SERVERS=member.address),
                 capture_output=True,
                 text=True,
-                timeout=WAIT_S,
+                timeout=DEADLINE_S,
                 check=False,
             )
             assert ended.returncode == 2, ended.stderr
@@ -234,7 +234,7 @@ def test_a_cache_file_that_rots_on_its_way_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "data").write_bytes(data)
     with Members(tmp_path, 3, blobs={"scrub_every_ms": 3_600_000}) as members:
         servers = ",".join(members.addresses)
-        with BlockingClient(servers, timeout=WAIT_S) as client:
+        with BlockingClient(servers, timeout=DEADLINE_S) as client:
             client.cache_put("d1", {"data": tmp_path / "data"}, need=0)
             view = client.cache("d1")
             assert view is not None
@@ -244,6 +244,6 @@ def test_a_cache_file_that_rots_on_its_way_is_not_read(tmp_path: Path) -> None:
             (tmp_path / "w").mkdir()
             write_program(tmp_path / "w", "sum", "sha256sum < data | cut -d ' ' -f 1")
             with WorkerProcess(members.addresses[0], tmp_path / "w"):
-                result = client.submit("sum", files={"data": CacheFile("d1")}).result(WAIT_S)
+                result = client.submit("sum", files={"data": CacheFile("d1")}).result(DEADLINE_S)
                 assert result.raise_for_status().stdout.strip() == digest.hex()
             until(lambda: holders(members, digest) == 3)

@@ -18,11 +18,11 @@ from rollq.cli.main import app
 from rollq.roles.client.streams import StreamPart
 from rollq.roles.worker.node import WorkerNode
 from rollq.roles.worker.setup import NodeSetup
+from tests.integration.patience import DEADLINE_S
 from tests.integration.procs import Members, until
 from tests.integration.small_grid import SmallGrid
 from tests.integration.workers import eventually, write_program
 
-DEADLINE_S = 20
 # Writes, waits for a file beside it, writes more. The tests make the file; nobody sleeps for long.
 WAITS = 'echo one; echo bad >&2; while [ ! -e "$1" ]; do sleep 0.02; done; echo two'
 AGAIN = """echo "try $ROLLQ_ATTEMPT"; while [ ! -e "$1" ]; do sleep 0.02; done

@@ -17,7 +17,8 @@ import pytest
 
 from rollq.base.errors import ErrorCode
 from rollq.wire import messages as wire
-from tests.integration.procs import DEADLINE_S, MemberProcess
+from tests.integration.patience import DEADLINE_S
+from tests.integration.procs import MemberProcess
 from tests.integration.talk import (
     OPEN,
     Talker,

@@ -13,7 +13,8 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 
 from rollq.net.listener import descriptors_max
-from tests.integration.procs import DEADLINE_S, MemberProcess, until
+from tests.integration.patience import DEADLINE_S
+from tests.integration.procs import MemberProcess, until
 from tests.integration.talk import accepted, client, hang_up_all
 
 WANTED = 10_000

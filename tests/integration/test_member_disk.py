@@ -19,8 +19,8 @@ from rollq.base.errors import RollqError
 from rollq.net.ports import free_ports
 from rollq.roles.member.node import MemberNode
 from rollq.roles.member.setup import MemberSetup
+from tests.integration.patience import DEADLINE_S
 
-DEADLINE_S = 60.0
 ROOT = Path(__file__).parents[2]
 
 

@@ -21,7 +21,7 @@ from rollq.roles.member.work import Work
 from rollq.store.real_disk import RealDisk
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
-from tests.integration.procs import DEADLINE_S
+from tests.integration.patience import DEADLINE_S
 
 
 def run(story: Coroutine[Any, Any, None]) -> None:

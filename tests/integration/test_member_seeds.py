@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from tests.integration.procs import DEADLINE_S, MemberProcess, Members, until
+from tests.integration.patience import DEADLINE_S
+from tests.integration.procs import MemberProcess, Members, until
 
 SUBMIT_JOB, ASSIGN_JOB, ACK_JOB, CREDIT, RESULT = 1, 2, 3, 4, 5
 CACHE_PUT, CACHE_ACK = 6, 7

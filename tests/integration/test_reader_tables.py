@@ -25,7 +25,7 @@ from rollq.roles.worker.setup import NodeSetup
 from rollq.wire.messages import Error
 from rollq.wire.reader_messages import HelloReader
 from rollq.wire.table_messages import PartAsk, ResultsAsk
-from tests.integration.fake_leader import DEADLINE_S
+from tests.integration.patience import DEADLINE_S
 from tests.integration.procs import MemberProcess, Members
 from tests.integration.talk import accepted, find_leader, hang_up_all
 from tests.integration.workers import write_program

@@ -21,7 +21,8 @@ from rollq.wire.models import (
     encode_model,
 )
 from tests.integration.blob_member import BlobMember
-from tests.integration.fake_member import DEADLINE_S, job_id
+from tests.integration.fake_member import job_id
+from tests.integration.patience import DEADLINE_S
 from tests.integration.workers import eventually, running, write_program
 
 MIB = 1024 * 1024

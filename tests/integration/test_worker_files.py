@@ -22,7 +22,8 @@ from rollq.wire import messages as wire
 from rollq.wire.models import InputFile, StreamBlob
 from tests.integration import sample_app
 from tests.integration.blob_member import BlobMember, input_of, ref_of
-from tests.integration.fake_member import DEADLINE_S, job_id
+from tests.integration.fake_member import job_id
+from tests.integration.patience import DEADLINE_S
 from tests.integration.small_grid import SmallGrid
 from tests.integration.workers import eventually, running, write_program
 

@@ -19,7 +19,8 @@ from rollq.roles.worker.results import ResultTable
 from rollq.roles.worker.setup import NodeSetup
 from rollq.wire import messages as wire
 from tests.integration import sample_app, worker_process
-from tests.integration.fake_member import DEADLINE_S, FakeMember, job_id
+from tests.integration.fake_member import FakeMember, job_id
+from tests.integration.patience import DEADLINE_S
 from tests.integration.workers import eventually, is_alive, lines_of, running, write_program
 
 

@@ -15,7 +15,7 @@ from rollq.roles.worker import neighbours
 from rollq.roles.worker.neighbours import Neighbours
 from rollq.store.blobs.local import LocalBlobs
 from tests.integration.blob_member import ref_of
-from tests.integration.fake_member import DEADLINE_S
+from tests.integration.patience import DEADLINE_S
 
 NOBODY = "127.0.0.1:1"
 

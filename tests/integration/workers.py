@@ -14,7 +14,8 @@ import psutil  # type: ignore[import-untyped]
 
 from rollq.roles.worker.node import WorkerNode
 from rollq.roles.worker.setup import NodeSetup
-from tests.integration.fake_member import DEADLINE_S, FakeMember
+from tests.integration.fake_member import FakeMember
+from tests.integration.patience import DEADLINE_S
 
 
 def write_program(directory: Path, name: str, text: str) -> None:
