@@ -55,12 +55,12 @@ def held_from(state: GridState) -> int | None:
 
 
 def silent_readers(state: GridState, wall_ms: int) -> list[Command]:
-    """What the leader asks for: the end of a reader that was not heard of for too long."""
-    for name, reader in state.readers.items():
-        if wall_ms - reader.stamp_ms < READER_HOLD_MS_MAX:
-            break
-        return [FreeHistory(name, reader.stamp_ms, "expired")]
-    return []
+    """What the leader asks for: the end of readers that were not heard of for too long."""
+    return [
+        FreeHistory(name, reader.stamp_ms, "expired")
+        for name, reader in state.readers.items()
+        if wall_ms - reader.stamp_ms >= READER_HOLD_MS_MAX
+    ]
 
 
 def reader_views(state: GridState) -> list[ReaderView]:

@@ -51,8 +51,9 @@ def test_one_that_is_silent_for_too_long_is_let_go_unless_it_is_heard_of_meanwhi
     grid.apply(c.HoldHistory("a", 1), c.HoldHistory("b", 1))
     stamp_ms = grid.state.readers["a"].stamp_ms
     assert silent_readers(grid.state, stamp_ms + READER_HOLD_MS_MAX - 1) == []
-    [free] = silent_readers(grid.state, stamp_ms + READER_HOLD_MS_MAX)
+    free, other = silent_readers(grid.state, stamp_ms + READER_HOLD_MS_MAX)
     assert free == c.FreeHistory("a", stamp_ms, "expired")
+    assert other == c.FreeHistory("b", stamp_ms, "expired")
     grid.state.readers["a"] = ReaderRecord(1, stamp_ms + 1)
     assert grid.ask(free) == Known()
     grid.state.readers["a"] = ReaderRecord(1, stamp_ms)

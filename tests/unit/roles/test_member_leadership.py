@@ -7,12 +7,16 @@ import pytest
 
 from rollq.base.errors import ErrorCode
 from rollq.base.jobs import AttemptRef
-from rollq.base.limits import CREDIT_MAX
+from rollq.base.limits import CREDIT_MAX, READER_HOLD_MS_MAX
+from rollq.base.staged import StagedGroup
+from rollq.grid.command_codec import decode_batch
+from rollq.grid.commands import DropBatches, FreeHistory
 from rollq.grid.state import ASSIGNED, DELAYED
 from rollq.raft.node import RaftOptions
 from rollq.raft.types import AppendResponse, Heartbeat, RequestVote, Role
 from rollq.roles.member import held as held_module
 from rollq.wire import messages as wire
+from rollq.wire.staging_messages import StageJobs
 from tests.unit.roles.members import Group, job, submit, worker
 
 CLIENT, WORKER, REQUEST = 1, 2, b"r" * 16
@@ -273,7 +277,7 @@ def test_what_is_held_is_sent_away_if_leadership_is_lost_before_it_began() -> No
     assert group.closed == {11: "not the leader"}
 
 
-@pytest.mark.parametrize(("limit", "most"), [("HELD_MESSAGES_MAX", 2), ("HELD_BYTES_MAX", 300)])
+@pytest.mark.parametrize(("limit", "most"), [("HELD_MESSAGES_MAX", 2), ("HELD_BYTES_MAX", 400)])
 def test_more_than_can_be_held_is_sent_away(
     monkeypatch: pytest.MonkeyPatch, limit: str, most: int
 ) -> None:
@@ -309,3 +313,24 @@ def test_a_decision_that_the_group_refused_gives_the_credit_back() -> None:
     assert group.say(WORKER, wire.Credit(1)) == []
     group.say(CLIENT, submit(2, subject="other"))
     assert [one.job_id for one in group.heard(WORKER, wire.AssignJob)] == [job(2)]
+
+
+def test_what_is_left_lying_is_asked_for_once_however_many_turns_pass() -> None:
+    group = three_members()
+    place = msgspec.msgpack.encode({"name": "reader", "index": 1})
+    group.say(CLIENT, wire.Admin(REQUEST, "hold_history", place))
+    staged = StagedGroup("calc", "calc", job(1), (0,), b"")
+    group.say(CLIENT, StageJobs(REQUEST, "batch", "part", 0, (staged,)))
+    leader = group.leader
+    group.lost = (AppendResponse,)  # nothing is agreed on meanwhile
+    group.clock.ms += READER_HOLD_MS_MAX
+    group.run(5)
+    first, last = leader.state.applied_index + 1, leader.raft.last_index + 1
+    asked = [
+        type(command)
+        for entry in leader.raft.entry_slice(first, last)
+        for command in decode_batch(entry.data).commands
+    ]
+    assert asked == [DropBatches, FreeHistory]
+    group.lost = ()
+    group.until(lambda: not leader.state.readers and not leader.state.staged)

@@ -12,7 +12,7 @@ from rollq.base.jobs import BlobRef, JobOptions
 from rollq.base.limits import STAGED_MS_MAX, UNPACKS_AHEAD
 from rollq.base.staged import StagedGroup, StagedPart, chunk_crc, part_crc
 from rollq.grid.commands import DropBatches, UnpackBatch
-from rollq.roles.member.staging import LOOK_MS, StagingDesk
+from rollq.roles.member.staging import StagingDesk, left_lying
 from rollq.wire import messages as wire
 from rollq.wire.staging_messages import CommitBatch, DropBatch, StageJobs
 from tests.unit.roles.members import Group, job, submit
@@ -35,8 +35,8 @@ def jobs(*numbers: int, queue: str = "Calc", **fields: Any) -> StagedGroup:
     return StagedGroup(queue, "calc", ids, (2,) * len(numbers), bodies, **fields)
 
 
-def stage(*groups: StagedGroup, number: int = 0, **fields: Any) -> StageJobs:
-    return StageJobs(REQUEST, "b", "p", number, groups, **fields)
+def stage(*groups: StagedGroup, key: str = "b", number: int = 0, **fields: Any) -> StageJobs:
+    return StageJobs(REQUEST, key, "p", number, groups, **fields)
 
 
 def commit(*messages: tuple[StagedGroup, ...], **fields: Any) -> CommitBatch:
@@ -138,29 +138,28 @@ def test_only_a_few_steps_are_proposed_ahead(group: Group) -> None:
     group.leader.office.staging = Deaf()
     group.say(CLIENT, commit(*messages))
     desk = StagingDesk()
-    assert desk.due(state, 0, 0) == [UnpackBatch("ann", "b", 0), UnpackBatch("ann", "b", 1)]
-    assert len(desk.due(state, 0, 0)) == UNPACKS_AHEAD - 2
+    assert desk.due(state) == [UnpackBatch("ann", "b", 0), UnpackBatch("ann", "b", 1)]
+    assert len(desk.due(state)) == UNPACKS_AHEAD - 2
     (batch,) = state.committed.values()
     batch.position += 1
     batch.chunks.popleft()
-    assert desk.due(state, 0, 0) == [UnpackBatch("ann", "b", 2)]
+    assert desk.due(state) == [UnpackBatch("ann", "b", 2)]
 
 
 class Deaf(StagingDesk):
     """Does nothing on its own."""
 
-    def due(self, state: Any, now_ms: int, wall_ms: int) -> list[Any]:
+    def due(self, state: Any) -> list[Any]:
         return []
 
 
-def test_a_batch_that_nobody_commits_is_dropped_after_its_time(group: Group) -> None:
-    group.say(CLIENT, stage(jobs(1)))
+def test_batches_that_nobody_commits_are_dropped_after_their_time(group: Group) -> None:
     state = group.leader.state
-    (batch,) = state.staged.values()
-    desk = StagingDesk()
-    over_ms = batch.stamp_ms + STAGED_MS_MAX
-    assert desk.due(state, LOOK_MS, over_ms - 1) == []
-    (drop,) = desk.due(state, 2 * LOOK_MS, over_ms)
+    for key in ("a", "b", "c"):
+        group.clock.ms += 1_000
+        group.say(CLIENT, stage(jobs(1), key=key))
+    over_ms = state.staged["ann", "b"].stamp_ms + STAGED_MS_MAX
+    assert left_lying(state, over_ms - 1_001) == []
+    (drop,) = left_lying(state, over_ms)
     assert isinstance(drop, DropBatches)
-    assert [name.batch_key for name in drop.batches] == ["b"]
-    assert desk.due(state, 2 * LOOK_MS + 1, over_ms) == []
+    assert [name.batch_key for name in drop.batches] == ["a", "b"]

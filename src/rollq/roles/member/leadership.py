@@ -46,12 +46,13 @@ from rollq.roles.member.outputs import Outputs
 from rollq.roles.member.proposals import ACK, REQUEST, Origin, Proposals
 from rollq.roles.member.replica import Replica
 from rollq.roles.member.sessions import ClientSession, Sessions, WorkerNames, WorkerSession
-from rollq.roles.member.staging import StagingDesk
+from rollq.roles.member.staging import StagingDesk, left_lying
 from rollq.roles.member.watches import Watches
 from rollq.wire import messages
 from rollq.wire.handshake import agree
 
 ASSIGNMENTS = commands.AssignJob | commands.AssignTask
+LOOK_MS = 10_000  # how often batches and readers that are left lying are looked for
 
 
 class Leadership:
@@ -79,6 +80,7 @@ class Leadership:
         self.sessions.on_gone = self._gone
         self.watches = Watches(self, outputs)
         self.staging = StagingDesk()
+        self._look_at_ms = 0
 
     @property
     def state(self) -> GridState:
@@ -125,8 +127,12 @@ class Leadership:
             self._send_pages()
         self.relay.expire(now_ms)
         self.caches.due()
-        self.proposals.add_own(self.staging.due(self.state, now_ms, self.clock.wall_ms()))
-        self.proposals.add_own(silent_readers(self.state, self.clock.wall_ms()))
+        self.proposals.add_own(self.staging.due(self.state))
+        if now_ms >= self._look_at_ms:  # what was asked for before is done by then
+            self._look_at_ms = now_ms + LOOK_MS
+            wall_ms = self.clock.wall_ms()
+            self.proposals.add_own(left_lying(self.state, wall_ms))
+            self.proposals.add_own(silent_readers(self.state, wall_ms))
         self.proposals.add_own(self.dispatcher.decide(TURN_COMMANDS_MAX))
 
     # --- after every applied entry

@@ -1,12 +1,13 @@
 """Staged batches at the leader: from messages to commands, and what the leader does on its own.
 
 A committed batch is unpacked a message at a time, a few steps ahead of what is applied, so that
-everybody else's turn comes in between; a batch that nobody commits is dropped after its time.
+everybody else's turn comes in between; batches that nobody commits are dropped after their time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import takewhile
 from typing import Final, TypeAlias
 
 from msgspec.structs import replace
@@ -24,7 +25,6 @@ BatchMessage: TypeAlias = StageJobs | CommitBatch | DropBatch
 # The queue and the options that a subject and options mean.
 Address: TypeAlias = Callable[[str, JobOptions | None], tuple[str, JobOptions | None]]
 
-LOOK_MS: Final = 10_000  # how often the oldest batch is looked at
 EXPIRED: Final = "expired"  # who drops a batch that nobody commits
 
 
@@ -48,33 +48,32 @@ def _addressed(group: StagedGroup, address: Address) -> StagedGroup:
     return replace(group, queue=queue, exec_name=exec_name(group.exec_name), options=options)
 
 
+def left_lying(state: GridState, wall_ms: int) -> list[commands.Command]:
+    """The end of batches that nobody added to or committed for too long."""
+    old = takewhile(lambda one: wall_ms - one.stamp_ms >= STAGED_MS_MAX, state.staged.values())
+    names = tuple(commands.BatchName(batch.client_id, batch.batch_key) for batch in old)
+    return [commands.DropBatches(names, EXPIRED)] if names else []
+
+
 class StagingDesk:
     """What one leader has proposed for batches; it lives as long as the term of office."""
 
-    __slots__ = ("_asked", "_batch", "_look_at_ms")
+    __slots__ = ("_asked", "_batch")
 
     def __init__(self) -> None:
         self._batch: CommittedBatch | None = None  # that is being unpacked
         self._asked = 0  # the position up to which that was proposed
-        self._look_at_ms = 0
 
-    def due(self, state: GridState, now_ms: int, wall_ms: int) -> list[commands.Command]:
-        """Steps of the oldest committed batch, and the end of one that was left lying."""
-        due: list[commands.Command] = []
-        if state.committed:
-            self._unpack(next(iter(state.committed.values())), due)
-        if state.staged and now_ms >= self._look_at_ms:
-            self._look_at_ms = now_ms + LOOK_MS
-            oldest = next(iter(state.staged.values()))
-            if wall_ms - oldest.stamp_ms >= STAGED_MS_MAX:
-                name = commands.BatchName(oldest.client_id, oldest.batch_key)
-                due.append(commands.DropBatches((name,), EXPIRED))
-        return due
-
-    def _unpack(self, batch: CommittedBatch, due: list[commands.Command]) -> None:
+    def due(self, state: GridState) -> list[commands.Command]:
+        """The next steps of the oldest committed batch, a few ahead of what is applied."""
+        batch = next(iter(state.committed.values()), None)
+        if batch is None:
+            return []
         if batch is not self._batch:
             self._batch, self._asked = batch, batch.position
-        end = batch.position + min(UNPACKS_AHEAD, len(batch.chunks))
-        for position in range(max(self._asked, batch.position), end):
-            due.append(commands.UnpackBatch(batch.client.client_id, batch.batch_key, position))
-            self._asked = position + 1
+        first = max(self._asked, batch.position)
+        self._asked = max(first, batch.position + min(UNPACKS_AHEAD, len(batch.chunks)))
+        return [
+            commands.UnpackBatch(batch.client.client_id, batch.batch_key, position)
+            for position in range(first, self._asked)
+        ]
