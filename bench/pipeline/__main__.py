@@ -3,7 +3,6 @@
 python -m bench.pipeline                     # 5,000,000 events
 python -m bench.pipeline --events 500000
 python -m bench.pipeline --kills 20          # instead: kill -9 at random points
-python -m bench.pipeline --plain 50000       # instead: against a plain recomputation
 """
 
 from __future__ import annotations

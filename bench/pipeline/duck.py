@@ -34,7 +34,10 @@ class Duck(Dialect):
         return f"struct_pack({', '.join(f'{name} := {text}' for name, text in fields.items())})"
 
     def gather(self, value: str) -> str:
-        return f"list_sort(list({value}) FILTER ({value} IS NOT NULL))"
+        return f"list({value}) FILTER ({value} IS NOT NULL)"
+
+    def merge(self, gathered: str) -> str:
+        return f"list_sort(flatten(list({gathered})))"
 
     def percentile(self, gathered: str, percent: int) -> str:
         return f"{gathered}[(len({gathered}) * {percent} + 99) // 100]"
@@ -84,8 +87,7 @@ def run(bronze: Sequence[Path], out: Path) -> dict[str, float]:
         is_table=True,
     )
     made("silver_attempts", "SELECT * FROM attempts")
-    made("silver_jobs", silver.jobs(d, is_open=False))
-    made("silver_jobs_open", silver.jobs(d, is_open=True))
+    made("silver_jobs", silver.jobs(d))
     connection.execute(
         'CREATE VIEW open_workers AS SELECT NULL::VARCHAR AS "group", NULL::VARCHAR AS worker_id, '
         "0::BIGINT AS last_index, 0 AS last_ordinal, NULL::TIMESTAMP AS up_at, "

@@ -8,11 +8,15 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from bench.pipeline.lives import Lives, seal_lives
@@ -50,6 +54,17 @@ def main() -> int:
     print(f"{len(rows)} events; rows: {counts}")
     print("\n".join(found) or "no difference")
     return 1 if found else 0
+
+
+@contextmanager
+def in_utc(spark: SparkSession) -> Iterator[None]:
+    """Spark hands out moments in the zone of this process."""
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        yield
+    time.tzset()
 
 
 def rows_of(spark: SparkSession, out: Path, name: str) -> Rows:

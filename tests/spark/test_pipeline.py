@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,13 @@ from rollq.spark.pipeline.feed import Feed
 from rollq.spark.pipeline.manifest import Book, Manifest
 from rollq.spark.pipeline.run import Pipeline
 from rollq.spark.pipeline.tables import Store
-from tests.spark.comparing import differences
+from tests.spark.comparing import differences, in_utc
 from tests.spark.plain import read
 from tests.spark.plain_gold import Plain
 
 START_S_MAX = 240.0
+# It is over before a better compiler has paid for itself.
+QUICK = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
 TURN_MS = 40_000  # some thousand events take days
 
 
@@ -36,14 +39,9 @@ class KilledError(Exception):
 
 
 @pytest.fixture(autouse=True)
-def _utc(monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> Iterator[None]:
-    """Spark hands out moments in the zone of this process."""
-    spark.conf.set("spark.sql.session.timeZone", "UTC")
-    with monkeypatch.context() as patch:
-        patch.setenv("TZ", "UTC")
-        time.tzset()
+def _utc(spark: SparkSession) -> Iterator[None]:
+    with in_utc(spark):
         yield
-    time.tzset()
 
 
 def test_two_groups_in_pieces(spark: SparkSession, tmp_path: Path) -> None:
@@ -65,7 +63,7 @@ def test_two_groups_in_pieces(spark: SparkSession, tmp_path: Path) -> None:
     # Nothing new: nothing is made. The same events once more: nothing is taken.
     assert Pipeline(spark, feed, out, has_moved=True).run().number == manifest.number
     ends = {extent.group: extent.end for extent in feed.extents()}
-    everything = feed.read(spark, dict.fromkeys(ends, 1), ends)
+    everything = feed.reading(dict.fromkeys(ends, 1), ends)
     store = Store(spark, out)
     assert Batch(spark, store, manifest, "again", lambda stage: None).make(everything) is None
 
@@ -107,12 +105,12 @@ def test_broken_off_anywhere_and_begun_again(
 
 def _killing(function: Callable[..., Any], place: int) -> Callable[..., Any]:
     """The function, but the call of this number does its work and then ends everything."""
-    calls = [0]
+    numbers = count(1)
 
     def called(*arguments: Any, **named: Any) -> Any:
-        calls[0] += 1
+        number = next(numbers)  # several threads call it
         result = function(*arguments, **named)
-        if calls[0] == place:
+        if number == place:
             raise KilledError("killed")
         return result
 
@@ -125,10 +123,12 @@ def test_killed_in_the_middle_of_a_batch(spark: SparkSession, tmp_path: Path) ->
     seal_lives(folder, Lives(4, turn_ms=TURN_MS), 600)
     command = [sys.executable, "-m", "rollq", "pipeline", "run", "--once", "--master", "local[1]"]
     command += ["--path", str(folder), "--tables", str(out)]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
+    process = subprocess.Popen(
+        command, stderr=subprocess.DEVNULL, env=os.environ | QUICK, start_new_session=True
+    )
     try:
         deadline = time.monotonic() + START_S_MAX
-        while not [*out.glob("tables/_moves/*/*.parquet")]:
+        while not [*out.glob("tables/bronze_events/*/*/*.parquet")]:
             assert process.poll() is None, "it ended by itself"
             assert time.monotonic() < deadline, "no batch was begun"
             time.sleep(0.01)

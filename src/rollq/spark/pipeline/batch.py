@@ -10,10 +10,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from rollq.spark.pipeline import crowds, gold, levels, silver
+from rollq.spark.pipeline import bronze, crowds, gold, levels, silver
+from rollq.spark.pipeline.bronze import Reading
 from rollq.spark.pipeline.catalog import (
     ARRAYS,
     ATTEMPTS,
@@ -34,15 +34,14 @@ from rollq.spark.pipeline.catalog import (
 from rollq.spark.pipeline.dialect import SPARK
 from rollq.spark.pipeline.manifest import File, Manifest
 from rollq.spark.pipeline.profile import Profile, profile_of
-from rollq.spark.pipeline.settings import small_work
-from rollq.spark.pipeline.tables import OPEN, Store
+from rollq.spark.pipeline.settings import SMALL_ROWS, small_work
+from rollq.spark.pipeline.tables import HOUR_MS, OPEN, Store, day_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-SMALL_ROWS: Final = 100_000  # files of open jobs up to this size are written anew in every batch
-HOUR_MS: Final = 3_600_000
-THREADS: Final = 2
+SMALL_FILE_ROWS: Final = 100_000  # of open jobs: up to this size written anew in every batch
+THREADS: Final = 3
 
 Told = Callable[[str], None]
 
@@ -61,19 +60,24 @@ class Batch:
         self._tables = dict(before.tables)
         self._new_bronze: list[File] = []
         self._profile = Profile({}, [], {})
+        self._is_small = False
         self._kept_jobs: list[File] = []
         self._new_steps: list[File] = []
 
-    def make(self, events: DataFrame) -> Manifest | None:
+    def make(self, reading: Reading) -> Manifest | None:
         """The manifest after these events; None if all of them are in the tables already."""
         self._told("bronze")
-        self._new_bronze = self._store.write(self._unread(events), BRONZE, self._stamp)
-        if not self._new_bronze:
+        known = {group: mark.index for group, mark in self._before.marks.items()}
+        written = bronze.write(self._spark, reading, self._store.out, self._stamp, known)
+        if not written.files:
             return None
-        self._tables[BRONZE.name] = [*self._before.files(BRONZE.name), *self._new_bronze]
-        self._view("news", BRONZE, self._new_bronze)
-        self._profile = profile_of(self._spark, self._before.marks)
-        with small_work(self._spark, sum(file.rows for file in self._new_bronze)):
+        self._new_bronze = written.files
+        self._tables[BRONZE.name] = [*self._before.files(BRONZE.name), *written.files]
+        self._profile = profile_of(written.hours, self._before.marks)
+        count = sum(file.rows for file in written.files)
+        self._is_small = count <= SMALL_ROWS
+        with small_work(self._spark, self._is_small):
+            self._view("news", BRONZE, written.files)
             self._told("silver")
             self._make_silver()
             self._told("gold")
@@ -83,17 +87,10 @@ class Batch:
             schema_version=SCHEMA_VERSION,
             source=self._before.source,
             made_ms=int(time.time() * 1000),
-            events=self._before.events + sum(file.rows for file in self._new_bronze),
+            events=self._before.events + count,
             marks=self._profile.marks,
             tables=self._tables,
         )
-
-    def _unread(self, events: DataFrame) -> DataFrame:
-        """Without events that are in the tables: they may come again after a restart."""
-        for group, mark in self._before.marks.items():
-            is_other = events["_group"] != group
-            events = events.where(is_other | (events["_index"] > mark.index))
-        return events
 
     # Silver
 
@@ -122,14 +119,19 @@ class Batch:
         if touched:
             self._view("open_jobs", JOBS, touched)
         query = silver.moves(SPARK, has_arrays=self._profile.has_arrays, has_open=bool(touched))
-        moves = self._store.stage(self._spark.sql(query), "moves", self._stamp)
-        moves.createOrReplaceTempView("moves")
+        moves = self._spark.sql(query)
+        staged = (
+            self._store.keep(moves)
+            if self._is_small
+            else self._store.stage(moves, "moves", self._stamp)
+        )
+        staged.createOrReplaceTempView("moves")
 
     def _touched_jobs(self) -> list[File]:
         """The files of open jobs that must be written anew: all small ones, and of the large ones
         those that hold a job with new events."""
         files = self._open(JOBS)
-        large = [file for file in files if file.rows > SMALL_ROWS]
+        large = [file for file in files if file.rows > SMALL_FILE_ROWS]
         if not large:
             return files
         rows = self._store.read(JOBS, large).select("group", "job_id", "_metadata.file_path")
@@ -142,7 +144,7 @@ class Batch:
         return [
             file
             for file in files
-            if file.rows <= SMALL_ROWS or any(end.endswith(file.path) for end in ends)
+            if file.rows <= SMALL_FILE_ROWS or any(end.endswith(file.path) for end in ends)
         ]
 
     def _make_attempts(self) -> None:
@@ -151,21 +153,14 @@ class Batch:
         if before := self._open(ATTEMPTS):
             self._view("running_before", ATTEMPTS, before)
             query += f" UNION ALL {silver.running_attempts(SPARK)}"
-        new = self._add(ATTEMPTS, query, "ended_at IS NULL")
+        new = self._add(ATTEMPTS, f"{query} SORT BY ended_at", "ended_at IS NULL")
         self._view("ended", ATTEMPTS, [file for file in new if file.kind != OPEN])
 
     def _make_jobs(self) -> None:
-        final = self._spark.sql(silver.jobs(SPARK, is_open=False))
         # In the order in which they came: old ones end together, so that few files change.
-        still = self._spark.sql(silver.jobs(SPARK, is_open=True)).sortWithinPartitions(
-            "submitted_at"
-        )
-        self._tables[JOBS.name] = [
-            *self._final(JOBS),
-            *self._store.write(final, JOBS, self._stamp),
-            *self._kept_jobs,
-            *self._store.write(still, JOBS, f"{self._stamp}-open", open_if="true"),
-        ]
+        rows = self._spark.sql(silver.jobs(SPARK)).sortWithinPartitions("submitted_at")
+        new = self._store.write(rows, JOBS, self._stamp, open_if="is_open")
+        self._tables[JOBS.name] = [*self._final(JOBS), *self._kept_jobs, *new]
 
     def _make_steps(self) -> None:
         steps = crowds.steps(SPARK, has_arrays=self._profile.has_arrays)
@@ -185,8 +180,8 @@ class Batch:
         self._query("passed", self._profile.passed_sql())
         hours = [ms for _, ms in self._profile.hours]
         # The hours of the events lie within those that passed since the batch before.
-        self._view("attempts", ATTEMPTS, self._attempts_since(self._profile.first_ms))
-        self._view("events", BRONZE, self._events_within(min(hours), max(hours) + HOUR_MS))
+        self._view("attempts", ATTEMPTS, *self._attempts_since(self._profile.first_ms))
+        self._view("events", BRONZE, *self._events_within(min(hours), max(hours) + HOUR_MS))
         self._view("sessions", WORKERS, self._tables.get(WORKERS.name, []))
         touched = {day_of(ms) for ms in hours}, self._profile.touched_if()
         passed = {day_of(ms) for ms in self._profile.passed_days()}, self._profile.passed_if()
@@ -210,32 +205,35 @@ class Batch:
             steps = self._store.read(STEPS, self._before.files(STEPS.name))
             renamed = steps.withColumnsRenamed({"waits": "waiting", "runs": "running"})
             renamed.createOrReplaceTempView("levels_before")
-        depth = self._spark.sql(levels.depth(SPARK)).repartition(1)
-        new = self._store.write(depth, DEPTH, self._stamp, "minute IS NULL")
+        depth = self._spark.sql(levels.depth(SPARK))
+        new = self._store.write(self._single(depth), DEPTH, self._stamp, "minute IS NULL")
         kept = [file for file in before if file.day < day]
         self._tables[DEPTH.name] = [*kept, *(file for file in new if file.kind != OPEN)]
         self._tables[LEVELS.name] = [file for file in new if file.kind == OPEN]
 
     def _make_execs(self) -> None:
-        counts = self._spark.sql(levels.counts(SPARK)).repartition(1)
-        new = self._store.write(counts, COUNTS, self._stamp)
+        counts = self._spark.sql(levels.counts(SPARK))
+        new = self._store.write(self._single(counts), COUNTS, self._stamp)
         self._tables[COUNTS.name] = [*self._before.files(COUNTS.name), *new]
         self._view("counts", COUNTS, self._tables[COUNTS.name])
-        execs = self._spark.sql(levels.execs(SPARK)).repartition(1)
-        self._tables[EXECS.name] = self._store.write(execs, EXECS, self._stamp)
+        execs = self._spark.sql(levels.execs(SPARK))
+        self._tables[EXECS.name] = self._store.write(self._single(execs), EXECS, self._stamp)
 
-    def _attempts_since(self, ms: int) -> list[File]:
-        """Files of attempts that ran at that moment or later."""
-        return [
-            file for file in self._tables[ATTEMPTS.name] if file.kind == OPEN or file.last_ms >= ms
-        ]
+    def _attempts_since(self, ms: int) -> tuple[list[File], str]:
+        """Files of attempts that ran at that moment or later, and what they must fulfil."""
+        files = self._tables[ATTEMPTS.name]
+        since = SPARK.moment(str(ms))
+        return [file for file in files if file.kind == OPEN or file.last_ms >= ms], (
+            f"ended_at >= {since} OR assigned_at >= {since} OR ended_at IS NULL"
+        )
 
-    def _events_within(self, first_ms: int, end_ms: int) -> list[File]:
-        return [
-            file
-            for file in self._tables[BRONZE.name]
-            if file.last_ms >= first_ms and file.first_ms < end_ms
-        ]
+    def _events_within(self, first_ms: int, end_ms: int) -> tuple[list[File], str]:
+        """Files of events from one moment to another, and what they must fulfil."""
+        files = self._tables[BRONZE.name]
+        first, end = SPARK.moment(str(first_ms)), SPARK.moment(str(end_ms))
+        return [file for file in files if file.last_ms >= first_ms and file.first_ms < end_ms], (
+            f"_ts >= {first} AND _ts < {end}"
+        )
 
     def _renew(self, table: Table, query: str, days: set[str], is_anew: str) -> None:
         """Replace some hours of a table; the other hours of their days are written again."""
@@ -244,7 +242,7 @@ class Batch:
         if same_days := [file for file in before if file.day in days]:
             rest = self._store.read(table, same_days).where(f"NOT ({is_anew})")
             rows = rows.unionByName(rest.select(*table.names))
-        new = self._store.write(rows.repartition(1), table, self._stamp)
+        new = self._store.write(self._single(rows), table, self._stamp)
         self._tables[table.name] = [*(file for file in before if file.day not in days), *new]
 
     def _together(self, works: Sequence[Callable[[], None]]) -> None:
@@ -259,16 +257,20 @@ class Batch:
 
     # Files
 
-    def _view(self, name: str, table: Table, files: Sequence[File]) -> None:
-        self._store.read(table, files).createOrReplaceTempView(name)
+    def _view(self, name: str, table: Table, files: Sequence[File], only: str = "true") -> None:
+        rows = self._store.read(table, files).where(only)
+        self._narrow(rows).createOrReplaceTempView(name)
+
+    def _narrow(self, rows: DataFrame) -> DataFrame:
+        """What a small batch reads is one partition, so that nothing is exchanged between tasks."""
+        return rows.coalesce(1) if self._is_small else rows
+
+    def _single(self, rows: DataFrame) -> DataFrame:
+        """Few rows, as one file."""
+        return rows.coalesce(1) if self._is_small else rows.repartition(1)
 
     def _open(self, table: Table) -> list[File]:
         return [file for file in self._before.files(table.name) if file.kind == OPEN]
 
     def _final(self, table: Table) -> list[File]:
         return [file for file in self._before.files(table.name) if file.kind != OPEN]
-
-
-def day_of(ms: int) -> str:
-    """The day of a moment, as files are named by it."""
-    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d")

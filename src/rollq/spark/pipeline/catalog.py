@@ -26,11 +26,13 @@ class Column(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Table:
     """One table. `by` is the moment after which its files are split by day; without it they are
-    not. Internal tables carry state from batch to batch and are nobody's business."""
+    not. With `since`, a row lasts from that moment to the other. Internal tables carry state from
+    batch to batch and are nobody's business."""
 
     name: str
     columns: tuple[Column, ...]
     by: str = ""
+    since: str = ""
     is_internal: bool = False
 
     @property
@@ -83,6 +85,7 @@ ATTEMPTS: Final = Table(
         "peak_bytes bigint, blob_bytes bigint, fetched_bytes bigint, held_bytes bigint"
     ),
     by="ended_at",
+    since="assigned_at",
 )
 ARRAYS: Final = Table(
     "silver_arrays",

@@ -37,8 +37,12 @@ class Dialect:
         return f"named_struct({', '.join(f'{name!r}, {text}' for name, text in fields.items())})"
 
     def gather(self, value: str) -> str:
-        """All values of a group that are not NULL, in order of size."""
-        return f"sort_array(collect_list({value}))"
+        """All values of a group that are not NULL."""
+        return f"collect_list({value})"
+
+    def merge(self, gathered: str) -> str:
+        """All that several groups have gathered, in order of size."""
+        return f"sort_array(flatten(collect_list({gathered})))"
 
     def percentile(self, gathered: str, percent: int) -> str:
         """Of gathered values the smallest that at least so many of a hundred do not exceed."""

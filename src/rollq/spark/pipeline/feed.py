@@ -1,4 +1,5 @@
-"""Where events come from: members of groups, or folders of history segments, by `format("rollq")`.
+"""Where events come from: members of groups, or folders of history segments, read as
+`format("rollq")` reads them.
 
 The manifest says how far each group was read, and nothing else does: a run begins where the
 manifest ends, whatever became of the runs before it.
@@ -10,15 +11,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rollq.base.errors import ErrorCode, LocalError
+from rollq.spark.pipeline.bronze import Reading
+from rollq.spark.source.batch import slices_of
 from rollq.spark.source.options import read_options
 from rollq.spark.source.places import Extent, Place
 from rollq.spark.source.planning import place_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 READER: Final = "pipeline"  # the name under which members keep history for us
 
@@ -62,15 +62,22 @@ class Feed:
         """
         return [place.extent() for place in self._places()]
 
-    def read(
-        self, spark: SparkSession, starts: Mapping[str, int], ends: Mapping[str, int]
-    ) -> DataFrame:
-        """The events of a range of indexes, by group: from, and up to but without."""
-        options = self._options() | {
-            "startingOffsets": json.dumps(dict(starts)),
-            "endingOffsets": json.dumps(dict(ends)),
-        }
-        return spark.read.format("rollq").options(**options).load()
+    def reading(self, starts: Mapping[str, int], ends: Mapping[str, int]) -> Reading:
+        """The events of a range of indexes, by group: from, and up to but without.
+
+        Raises:
+            DialError: no member answers.
+            StateError: HISTORY_GONE; some of it is gone, and that matters.
+        """
+        options = read_options(
+            self._options()
+            | {
+                "startingOffsets": json.dumps(dict(starts)),
+                "endingOffsets": json.dumps(dict(ends)),
+            },
+            is_stream=False,
+        )
+        return Reading(options, slices_of(options))
 
     def hold(self, starts: Mapping[str, int]) -> None:
         """Members keep what comes after this for us; what was read may go."""

@@ -1,19 +1,13 @@
-"""What a batch of new events touches, asked once and known to the driver from then on."""
+"""What a batch of new events touches, as the tasks told that wrote them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
 
-from rollq.grid.events import WORKER_CLOSED, WORKER_OPENED
+from rollq.spark.pipeline.bronze import Hour
 from rollq.spark.pipeline.manifest import Mark
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-HOUR_MS: Final = 3_600_000
-DAY_MS: Final = 24 * HOUR_MS
+from rollq.spark.pipeline.tables import DAY_MS, HOUR_MS
 
 
 @dataclass(slots=True)
@@ -61,34 +55,29 @@ class Profile:
         return _within((group, *hours) for group, hours in self.passed.items())
 
 
-def profile_of(spark: SparkSession, before: Mapping[str, Mark]) -> Profile:
-    """Look through `news`."""
-    rows = spark.sql(f"""
-        SELECT _group, unix_millis(date_trunc('hour', _ts)), max(_index),
-            unix_millis(min(_ts)), unix_millis(max(_ts)),
-            count_if(array_id IS NOT NULL),
-            count_if(type IN ('{WORKER_OPENED}', '{WORKER_CLOSED}'))
-        FROM news GROUP BY 1, 2
-    """).collect()
+def profile_of(hours: Iterable[Hour], before: Mapping[str, Mark]) -> Profile:
+    """From what is known of the hours of new events, some of them in several pieces."""
     marks = dict(before)
     firsts: dict[str, int] = {}
-    for group, _, index, first_ms, last_ms, _, _ in rows:
-        mark = marks.get(group) or Mark(0, first_ms, last_ms)
-        firsts[group] = min(first_ms, firsts.get(group, first_ms))
+    found: set[tuple[str, int]] = set()
+    has_arrays = has_workers = False
+    for hour in hours:
+        group = hour.group
+        mark = marks.get(group) or Mark(0, hour.first_ms, hour.last_ms)
+        firsts[group] = min(hour.first_ms, firsts.get(group, hour.first_ms))
         marks[group] = Mark(
-            max(mark.index, index), min(mark.first_ms, first_ms), max(mark.last_ms, last_ms)
+            max(mark.index, hour.last_index),
+            min(mark.first_ms, hour.first_ms),
+            max(mark.last_ms, hour.last_ms),
         )
+        found.add((group, hour.hour_ms))
+        has_arrays |= hour.has_arrays
+        has_workers |= hour.has_workers
     passed = {}
     for group, first_ms in firsts.items():
         since = min(first_ms, before[group].last_ms) if group in before else first_ms
         passed[group] = (_hour(since), _hour(marks[group].last_ms))
-    return Profile(
-        marks,
-        sorted((row[0], row[1]) for row in rows),
-        passed,
-        any(row[5] for row in rows),
-        any(row[6] for row in rows),
-    )
+    return Profile(marks, sorted(found), passed, has_arrays, has_workers)
 
 
 def _hour(ms: int) -> int:

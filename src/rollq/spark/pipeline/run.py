@@ -18,6 +18,7 @@ import msgspec
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.spark.pipeline.batch import Batch
+from rollq.spark.pipeline.bronze import Reading
 from rollq.spark.pipeline.catalog import SCHEMA_VERSION
 from rollq.spark.pipeline.compact import compacted
 from rollq.spark.pipeline.failures import is_passing, told_by_spark
@@ -29,7 +30,7 @@ from rollq.spark.source.offsets import share
 from rollq.spark.source.places import Extent
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 BATCH_INDEXES: Final = 5_000_000
 TRIES_MAX: Final = 4
@@ -143,23 +144,25 @@ class Pipeline:
 
         for left in reversed(range(TRIES_MAX)):
             try:
-                self._take(self._feed.read(self._spark, self._starts, ends))
+                self._take(self._feed.reading(self._starts, ends))
                 return
             except PySparkException as error:
                 if not (left and is_passing(error)):
                     raise told_by_spark(error) from error
 
-    def _take(self, events: DataFrame) -> None:
+    def _take(self, reading: Reading) -> None:
         started = time.monotonic()
         stamp = f"{self._newest.number + 1:010d}-{secrets.token_hex(4)}"
         store = Store(self._spark, self._book.out)
-        manifest = Batch(self._spark, store, self._newest, stamp, self._tell).make(events)
-        if manifest is None:
-            return
-        manifest = compacted(store, manifest, f"{stamp}-c")
-        self._book.commit(manifest)
-        self._newest = manifest
-        store.unstage()
+        try:
+            manifest = Batch(self._spark, store, self._newest, stamp, self._tell).make(reading)
+            if manifest is None:
+                return
+            manifest = compacted(store, manifest, f"{stamp}-c")
+            self._book.commit(manifest)
+            self._newest = manifest
+        finally:
+            store.unstage()
         if manifest.number % SWEEP_BATCHES == 0:
             self._book.sweep()
         self._told(Step("", manifest, self._ends, time.monotonic() - started))

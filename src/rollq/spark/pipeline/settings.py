@@ -21,11 +21,15 @@ SETTINGS: Final = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 SMALL_ROWS: Final = 200_000
-# Making and compiling code for a question costs more than answering it by the letter, if there are
-# few rows.
 SMALL_SETTINGS: Final = {
+    # Making and compiling code for a question costs more than answering it by the letter, if there
+    # are few rows.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # All of it is read as one partition, which needs no exchange: there is nothing to adapt to.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.autoBroadcastJoinThreshold": "100000",
 }
 
 
@@ -37,9 +41,9 @@ def suited(spark: SparkSession) -> Iterator[None]:
 
 
 @contextmanager
-def small_work(spark: SparkSession, rows: int) -> Iterator[None]:
-    """Spark as it does best with so many new rows."""
-    with _changed(spark, SMALL_SETTINGS if rows <= SMALL_ROWS else {}):
+def small_work(spark: SparkSession, is_small: bool) -> Iterator[None]:
+    """Spark as it does best with few rows, if they are few."""
+    with _changed(spark, SMALL_SETTINGS if is_small else {}):
         yield
 
 

@@ -39,7 +39,8 @@ MARKS: Final = (
 )
 CARRY: Final = "carry"
 FINAL_STATES: Final = ("done", "cancelled", "purged")  # a dead job may be redriven
-_WINDOW: Final = "PARTITION BY grp, job_id ORDER BY i, o"
+# Ids first: Spark sorts by the first bytes of the first column, and those of groups are the same.
+_WINDOW: Final = "PARTITION BY job_id, grp ORDER BY i, o"
 _OUTCOMES: Final = {
     JOB_CANCELLED: "cancelled",
     JOB_TIMED_OUT: "lease_lost",
@@ -231,8 +232,8 @@ def running_attempts(d: Dialect) -> str:
     """
 
 
-def jobs(d: Dialect, *, is_open: bool) -> str:
-    """Rows of jobs from `moves`: those that may still change, or the others."""
+def jobs(d: Dialect) -> str:
+    """Rows of jobs from `moves`; those that may still change are `is_open`."""
     # A purge follows the end that it takes from the list of the dead.
     is_end = "after IN ('done', 'dead', 'cancelled', 'purged')"
     ended_at = f"""CASE WHEN type = '{CARRY}' THEN c_ended_at WHEN after = 'purged' THEN p_ts
@@ -243,8 +244,8 @@ def jobs(d: Dialect, *, is_open: bool) -> str:
     has_code = f"(type = '{CARRY}' OR {is_end})"
     return f"""
         WITH ends AS (
-            SELECT *, {ended_at} AS ended_at, {status} AS end_status
-            FROM moves WHERE is_last AND {"NOT" if is_open else ""} {closed})
+            SELECT *, {ended_at} AS ended_at, {status} AS end_status, NOT {closed} AS is_open
+            FROM moves WHERE is_last)
         SELECT grp AS {d.group}, job_id, job_key, client_id, queue, exec, array_id, priority,
             after AS state, begun_at AS submitted_at, started_at AS first_assigned_at, ended_at,
             end_status AS status,
@@ -257,6 +258,6 @@ def jobs(d: Dialect, *, is_open: bool) -> str:
             {d.between_ms("begun_at", "ended_at")} AS total_ms,
             begun_body_bytes AS body_bytes, begun_blob_bytes AS blob_bytes,
             CASE WHEN after = 'purged' THEN p_detail ELSE detail END AS detail,
-            i AS last_index, o AS last_ordinal, ts AS since, own_wait_ms AS last_wait_ms
+            i AS last_index, o AS last_ordinal, ts AS since, own_wait_ms AS last_wait_ms, is_open
         FROM ends
     """

@@ -7,7 +7,9 @@ came to their end. This is the seam for another format of tables: nobody else to
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,7 +35,10 @@ WRITING: Final = {
     "mapreduce.fileoutputcommitter.algorithm.version": "2",
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
+HOUR_MS: Final = 3_600_000
+DAY_MS: Final = 24 * HOUR_MS
 _MS: Final = 1000
+_ALWAYS: Final = (0, 1 << 62)
 
 
 def load(spark: SparkSession, out: str | Path, name: str) -> DataFrame:
@@ -59,17 +64,22 @@ def paths(out: str | Path, name: str) -> list[Path]:
     return [book.out / file.path for file in book.expect().files(table.name)]
 
 
+def day_of(ms: int) -> str:
+    """The day of a moment, as files are named by it."""
+    return datetime.fromtimestamp(ms / _MS, UTC).strftime("%Y-%m-%d")
+
+
 class Store:
     """The files of one out folder."""
 
     def __init__(self, spark: SparkSession, out: Path) -> None:
+        self.out = out.absolute()
         self._spark = spark
-        self._out = out.absolute()
-        self._staged: list[Path] = []
+        self._staged: list[Callable[[], object]] = []
 
     def read(self, table: Table, files: Iterable[File]) -> DataFrame:
         """The rows of some files of a table."""
-        named = [str(self._out / file.path) for file in files]
+        named = [str(self.out / file.path) for file in files]
         if not named:
             return self._spark.createDataFrame([], table.ddl)
         frame = self._spark.read.schema(table.ddl).parquet(*named)
@@ -88,7 +98,7 @@ class Store:
         """
         from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
-        folder = self._out / DATA / table.name / stamp
+        folder = self.out / DATA / table.name / stamp
         shutil.rmtree(folder, ignore_errors=True)
         split = {}
         if open_if:
@@ -99,22 +109,27 @@ class Store:
         rows = frame.select(*table.names, *(value.alias(name) for name, value in split.items()))
         writer = rows.write.options(**WRITING)
         (writer.partitionBy(*split) if split else writer).parquet(str(folder))
-        found = (_describe(path, self._out, table) for path in folder.rglob("*.parquet"))
+        found = (describe(path, self.out, table) for path in folder.rglob("*.parquet"))
         return sorted((file for file in found if file.rows), key=lambda file: file.path)
 
     def stage(self, frame: DataFrame, name: str, stamp: str) -> DataFrame:
         """Write what several questions of one batch are asked of, until `unstage`."""
-        folder = self._out / DATA / f"_{name}" / stamp
-        self._staged.append(folder)
+        folder = self.out / DATA / f"_{name}" / stamp
+        self._staged.append(partial(shutil.rmtree, folder, ignore_errors=True))
         shutil.rmtree(folder, ignore_errors=True)
         frame.write.option("compression", STAGED_CODEC).parquet(str(folder))
         return self._spark.read.schema(frame.schema).parquet(str(folder))
 
+    def keep(self, frame: DataFrame) -> DataFrame:
+        """As `stage`, in memory: for few rows. The first question makes them."""
+        kept = frame.persist()
+        self._staged.append(kept.unpersist)
+        return kept
+
     def unstage(self) -> None:
-        """The batch is done; what one left that broke off goes with the next sweep."""
-        for folder in self._staged:
-            shutil.rmtree(folder, ignore_errors=True)
-        self._staged.clear()
+        """The batch is done; files of one that broke off go with the next sweep."""
+        while self._staged:
+            self._staged.pop()()
 
 
 def _filled(column: Column) -> Any:
@@ -123,22 +138,23 @@ def _filled(column: Column) -> Any:
     return F.expr(f"coalesce(`{column.name}`, {column.before})")
 
 
-def _describe(path: Path, out: Path, table: Table) -> File:
+def describe(path: Path, out: Path, table: Table) -> File:
     """What a manifest says of a file, from its footer and the folders that it lies in."""
     import pyarrow.parquet as pq
 
     footer = pq.read_metadata(path)
     within = dict(part.split("=", 1) for part in path.relative_to(out).parts if "=" in part)
     day = within.get(DAY, "")
-    first_ms, last_ms = _bounds(footer, table.by)
+    moments = [name for name in (table.since, table.by) if name]
+    bounds = [_bounds(footer, name) for name in moments] or [_ALWAYS]
     return File(
         path=path.relative_to(out).as_posix(),
         rows=footer.num_rows,
         bytes=path.stat().st_size,
         day=day if day != _NO_DAY else "",
         kind=OPEN if within.get(KIND) == OPEN else "",
-        first_ms=first_ms,
-        last_ms=last_ms,
+        first_ms=min(first for first, _ in bounds),
+        last_ms=max(last for _, last in bounds),  # an end may be before its start: clocks differ
     )
 
 
@@ -151,10 +167,10 @@ def _bounds(footer: Any, by: str) -> tuple[int, int]:
     for number in range(footer.num_row_groups):
         statistics = footer.row_group(number).column(place).statistics if place >= 0 else None
         if statistics is None or not statistics.has_min_max:
-            return 0, 1 << 62
+            return _ALWAYS
         lows.append(_millis(statistics.min))
         highs.append(_millis(statistics.max))
-    return min(lows, default=0), max(highs, default=1 << 62)
+    return (min(lows), max(highs)) if lows else _ALWAYS
 
 
 def _millis(moment: Any) -> int:

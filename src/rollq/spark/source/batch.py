@@ -24,18 +24,23 @@ class EventsReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Slices of all groups."""
-        slices: list[InputPartition] = []
-        places = [place_of(self._options, n) for n in range(len(self._options.origins))]
-        extents = [place.extent() for place in places]
-        starts = resolve("startingOffsets", self._options.starting, extents)
-        ends = resolve("endingOffsets", self._options.ending, extents)
-        for number, (place, extent) in enumerate(zip(places, extents, strict=True)):
-            asked = Extent(extent.group, starts[extent.group], ends[extent.group])
-            slices += plan(self._options, number, place, extent, asked)
-        return slices
+        return slices_of(self._options)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The rows of a slice."""
         if not isinstance(partition, Slice):
             return iter(())  # Spark makes one of its own when there are none
         return rows(self._options, self._columns, partition)
+
+
+def slices_of(options: ReadOptions) -> list[Slice]:
+    """What single tasks read, of all groups."""
+    slices: list[Slice] = []
+    places = [place_of(options, n) for n in range(len(options.origins))]
+    extents = [place.extent() for place in places]
+    starts = resolve("startingOffsets", options.starting, extents)
+    ends = resolve("endingOffsets", options.ending, extents)
+    for number, (place, extent) in enumerate(zip(places, extents, strict=True)):
+        asked = Extent(extent.group, starts[extent.group], ends[extent.group])
+        slices += plan(options, number, place, extent, asked)
+    return slices

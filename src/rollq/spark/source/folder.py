@@ -170,19 +170,35 @@ class _Remote:
                 ErrorCode.BAD_SETUP, f"{url} needs fsspec", "pip install 'rollq[s3]'"
             ) from error
         self._url = url
-        self._system, self._path = url_to_fs(url)
+        # A list that is remembered would hide what is sealed from now on.
+        self._system, path = url_to_fs(url, use_listings_cache=False)
+        self._path = str(path).rstrip("/")
 
     def sizes(self) -> dict[str, int]:
-        try:
-            listed = self._system.ls(self._path, detail=True)
-        except FileNotFoundError:
-            raise _no_folder(self._url, "there is no such folder") from None
-        files = (each for each in listed if each["type"] == "file")
-        return {each["name"].rpartition("/")[2]: int(each["size"]) for each in files}
+        listed = self._listed(self._path)
+        if any(_name(each) == segments.FOLDER and each["type"] != "file" for each in listed):
+            self._path = f"{self._path}/{segments.FOLDER}"
+            listed = self._listed(self._path)
+        return {_name(each): int(each["size"]) for each in listed if each["type"] == "file"}
 
     def read(self, name: str, start: int, end: int) -> bytes:
-        found: bytes = self._system.cat_file(f"{self._path}/{name}", start=start, end=end)
+        found: bytes
+        try:
+            found = self._system.cat_file(f"{self._path}/{name}", start=start, end=end)
+        except FileNotFoundError:  # the folder of the state was named, and this is another process
+            inner = f"{self._path}/{segments.FOLDER}/{name}"
+            found = self._system.cat_file(inner, start=start, end=end)
         return found
+
+    def _listed(self, path: str) -> list[dict[str, Any]]:
+        try:
+            return list(self._system.ls(path, detail=True))
+        except FileNotFoundError:
+            raise _no_folder(self._url, "there is no such folder") from None
+
+
+def _name(entry: dict[str, Any]) -> str:
+    return str(entry["name"]).rstrip("/").rpartition("/")[2]
 
 
 _Files = _Local | _Remote

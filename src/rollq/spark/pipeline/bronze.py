@@ -1,0 +1,222 @@
+"""Events as they were, written down by the tasks that read them: rows stay in Arrow all the way.
+
+Each task tells what it wrote and in which hours something happened, so that nobody has to look
+again to know what a batch touches.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from rollq.grid.events import WORKER_CLOSED, WORKER_OPENED
+from rollq.spark.pipeline.catalog import BRONZE
+from rollq.spark.pipeline.manifest import DATA, File
+from rollq.spark.pipeline.tables import (
+    CODEC,
+    DAY,
+    DAY_MS,
+    FILE_ROWS_MAX,
+    HOUR_MS,
+    day_of,
+    describe,
+)
+from rollq.spark.schemas import columns_of
+from rollq.spark.source.options import ReadOptions
+from rollq.spark.source.places import Slice
+from rollq.spark.source.planning import rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+GROUP_ROWS: Final = 131_072  # of a row group: readers skip whole ones
+PAGE_BYTES: Final = 256 << 10
+TOLD: Final = "told"
+_US: Final = 1000  # microseconds of a millisecond
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A range of the history, cut into what single tasks read."""
+
+    options: ReadOptions
+    slices: list[Slice]
+
+
+class Hour(msgspec.Struct, frozen=True):
+    """What is known of the events of an hour."""
+
+    group: str
+    hour_ms: int
+    last_index: int
+    first_ms: int
+    last_ms: int
+    has_arrays: bool
+    has_workers: bool
+
+
+class Written(msgspec.Struct):
+    """What tasks did."""
+
+    files: list[File]
+    hours: list[Hour]
+
+
+def write(
+    spark: SparkSession, reading: Reading, out: Path, stamp: str, known: Mapping[str, int]
+) -> Written:
+    """Write events as new files of the bronze table, which nobody sees until a manifest names them.
+
+    Args:
+        spark: the session.
+        reading: what to read.
+        out: the folder of the tables.
+        stamp: names the folder below.
+        known: by group the index up to which all is in the tables; it is left out.
+    """
+    count = len(reading.slices)
+    if not count:
+        return Written([], [])
+    task = partial(written_by_task, reading, str(out.absolute()), stamp, dict(known))
+    told = spark.range(0, count, 1, count).mapInArrow(task, f"{TOLD} binary").collect()
+    each = [msgspec.json.decode(bytes(row[0]), type=Written) for row in told]
+    return Written(
+        sorted((file for one in each for file in one.files), key=lambda file: file.path),
+        [hour for one in each for hour in one.hours],
+    )
+
+
+def written_by_task(
+    reading: Reading,
+    out: str,
+    stamp: str,
+    known: Mapping[str, int],
+    numbers: Iterable[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """What a task does: slices by their numbers."""
+    for batch in numbers:
+        for number in batch.column(0).to_pylist():
+            wanted = reading.slices[number]
+            written = _Writer(Path(out), stamp, wanted.group, number)
+            for table in _tables(reading.options, wanted, known.get(wanted.group, -1)):
+                written.take(table)
+            told = msgspec.json.encode(written.end())
+            yield pa.RecordBatch.from_pydict({TOLD: [told]}, pa.schema([(TOLD, pa.binary())]))
+
+
+def _tables(options: ReadOptions, wanted: Slice, known: int) -> Iterator[pa.Table]:
+    """New rows of a slice, so many at once as a row group has."""
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for batch in rows(options, columns_of(options.table, BRONZE.names), wanted):
+        if not len(batch):
+            continue
+        has_known = pc.min(batch.column("_index")).as_py() <= known
+        new = batch.filter(pc.greater(batch.column("_index"), known)) if has_known else batch
+        waiting.append(new)
+        size += len(new)
+        if size >= GROUP_ROWS:
+            yield pa.Table.from_batches(waiting)
+            waiting, size = [], 0
+    if size:
+        yield pa.Table.from_batches(waiting)
+
+
+@dataclass(slots=True)
+class _Open:
+    """A file that is being written."""
+
+    path: Path
+    writer: Any
+    rows: int = 0
+
+
+@dataclass(slots=True)
+class _Writer:
+    """The files of one slice, by day. Their names are of this attempt of the task alone."""
+
+    out: Path
+    stamp: str
+    group: str
+    number: int
+    _token: str = field(default_factory=lambda: secrets.token_hex(4))
+    _open: dict[str, _Open] = field(default_factory=dict)
+    _done: list[Path] = field(default_factory=list)
+    _hours: list[Hour] = field(default_factory=list)
+
+    def take(self, table: pa.Table) -> None:
+        ms = pc.divide(table["_ts"].cast(pa.int64()), _US)
+        days = pc.divide(ms, DAY_MS)
+        there = pc.unique(days).to_pylist()
+        for day in there:
+            rows = table if len(there) == 1 else table.filter(pc.equal(days, day))
+            self._write(day_of(day * DAY_MS), rows)
+        self._hours += _hours(table, ms, self.group)
+
+    def end(self) -> Written:
+        for day in list(self._open):
+            self._close(day)
+        return Written([describe(path, self.out, BRONZE) for path in self._done], self._hours)
+
+    def _write(self, day: str, table: pa.Table) -> None:
+        if day not in self._open:
+            folder = self.out / DATA / BRONZE.name / self.stamp / f"{DAY}={day}"
+            folder.mkdir(parents=True, exist_ok=True)
+            name = f"part-{self.number:05d}-{len(self._done) + len(self._open)}-{self._token}"
+            path = folder / f"{name}.parquet"
+            writer = pq.ParquetWriter(
+                path,
+                table.schema,
+                compression=CODEC,
+                data_page_size=PAGE_BYTES,
+                write_page_index=True,
+            )
+            self._open[day] = _Open(path, writer)
+        file = self._open[day]
+        file.writer.write_table(table, row_group_size=GROUP_ROWS)
+        file.rows += len(table)
+        if file.rows >= FILE_ROWS_MAX:
+            self._close(day)
+
+    def _close(self, day: str) -> None:
+        file = self._open.pop(day)
+        file.writer.close()
+        self._done.append(file.path)
+
+
+def _hours(table: pa.Table, ms: Any, group: str) -> list[Hour]:
+    hour_ms = pc.multiply(pc.divide(ms, HOUR_MS), HOUR_MS)
+    of_workers = pc.is_in(table["type"], pa.array([WORKER_OPENED, WORKER_CLOSED]))
+    columns = {
+        "hour": hour_ms,
+        "index": table["_index"],
+        "ms": ms,
+        "array": pc.is_valid(table["array_id"]),
+        "worker": of_workers,
+    }
+    found = (
+        pa.table(columns)
+        .group_by("hour")
+        .aggregate(
+            [("index", "max"), ("ms", "min"), ("ms", "max"), ("array", "any"), ("worker", "any")]
+        )
+    )
+    return [
+        Hour(group, *row)
+        for row in zip(
+            *(
+                found[name].to_pylist()
+                for name in ("hour", "index_max", "ms_min", "ms_max", "array_any", "worker_any")
+            ),
+            strict=True,
+        )
+    ]
