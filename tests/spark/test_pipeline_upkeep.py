@@ -1,0 +1,156 @@
+"""What the pipeline does beside its tables: files that are joined, open jobs that are left alone,
+tables of older versions, history that is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from bench.pipeline.lives import Lives, seal_lives
+from rollq.base.errors import ErrorCode, StateError
+from rollq.base.ids import JobId, WorkerId
+from rollq.cli.main import app
+from rollq.grid.events import Event
+from rollq.history.schema import to_lines
+from rollq.history.segments import Segments
+from rollq.spark.pipeline import batch, run, tables
+from rollq.spark.pipeline.catalog import DEAD, LEVELS, Column, Table
+from rollq.spark.pipeline.compact import compacted
+from rollq.spark.pipeline.feed import Feed
+from rollq.spark.pipeline.manifest import Book, Manifest
+from rollq.spark.pipeline.run import Pipeline
+from rollq.spark.pipeline.tables import Store, load
+from rollq.store.real_disk import RealDisk
+from tests.spark.comparing import differences, in_utc
+from tests.spark.plain import read
+from tests.spark.plain_gold import Plain
+from tests.spark.segments import STAMP_MS
+
+pytestmark = pytest.mark.any_spark
+TURN_MS = 40_000
+FEW_ROWS = 40  # of a file, so that there are many
+
+
+@pytest.fixture(autouse=True)
+def _utc(spark: SparkSession) -> Iterator[None]:
+    with in_utc(spark):
+        yield
+
+
+def open_files(manifest: Manifest) -> set[str]:
+    return {file.path for file in manifest.files("silver_jobs") if file.kind}
+
+
+def sealed(folder: Path, first: int, events: list[Event]) -> int:
+    """One event an index, as a member seals it; the index that comes next."""
+    lines = [
+        line
+        for index, event in enumerate(events, first)
+        for line in to_lines(index, STAMP_MS + 1000 * index, [event])
+    ]
+    disk = RealDisk(folder, unsafe_no_fsync=True)
+    Segments(disk).seal(first, first + len(events) - 1, lines)
+    disk.close()
+    return first + len(events)
+
+
+def event(kind: str, number: int, **fields: Any) -> Event:
+    names: dict[str, Any] = {"client_id": "c", "queue": "q", "exec_name": "x"}
+    return Event(kind, job_id=JobId(number.to_bytes(16)), **names, **fields)
+
+
+def run_once(number: int) -> list[Event]:
+    told = {"worker_id": WorkerId(bytes(16)), "attempt": 1, "fence": number}
+    return [event("assign", number, **told), event("ack", number, run_ms=700, **told)]
+
+
+def test_large_batches_leave_alone_what_nothing_happened_to(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, out = tmp_path / "state", tmp_path / "out"
+    monkeypatch.setattr(batch, "SMALL_ROWS", 0)
+    monkeypatch.setattr(batch, "SMALL_FILE_ROWS", FEW_ROWS // 2)
+    monkeypatch.setitem(tables.WRITING, "maxRecordsPerFile", str(FEW_ROWS))
+    pipeline = Pipeline(spark, Feed(path=str(folder)), out)
+    index = sealed(folder, 1, [event("enqueue", number) for number in range(400)])
+    first = pipeline.run()
+    index = sealed(folder, index, [each for number in range(5) for each in run_once(number)])
+    second = pipeline.run()
+    kept = open_files(first) & open_files(second)
+    assert kept, "open jobs that nothing happened to were written again"
+    assert open_files(first) - kept, "nothing happened to open jobs"
+    assert differences(spark, out, [Plain("default", read(folder))]) == []
+
+    # Tables of an older version: nobody carried the levels of queues along.
+    older = msgspec.structs.replace(
+        second,
+        number=second.number + 1,
+        tables={name: each for name, each in second.tables.items() if name != LEVELS.name},
+    )
+    with Book(out).writing():
+        Book(out).commit(older)
+    sealed(
+        folder, index, [*run_once(7), event("assign", 8, worker_id=WorkerId(bytes(16)), attempt=1)]
+    )
+    # Days of which there are many files are joined as part of a run,
+    monkeypatch.setattr(run, "compacted", partial(compacted, many=3))
+    monkeypatch.setattr(batch, "SMALL_ROWS", 1000)
+    third = pipeline.run()
+    joined = [file.path for file in third.files("bronze_events") if "-c/" in file.path]
+    assert joined
+
+    # and all the others if somebody asks for it.
+    monkeypatch.setitem(tables.WRITING, "maxRecordsPerFile", str(tables.FILE_ROWS_MAX))
+    told = CliRunner().invoke(
+        app, ["pipeline", "compact", "--tables", str(out), "--json"], catch_exceptions=False
+    )
+    counts = msgspec.json.decode(told.stdout, type=dict[str, int])
+    after = Book(out).expect()
+    assert counts["files_before"] == sum(map(len, third.tables.values()))
+    assert counts["files_after"] == sum(map(len, after.tables.values())) < counts["files_before"]
+    assert differences(spark, out, [Plain("default", read(folder))]) == []
+
+
+def test_history_that_is_gone_is_told_unless_it_does_not_matter(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folder, out = tmp_path / "state", tmp_path / "out"
+    seal_lives(folder, Lives(6, turn_ms=TURN_MS), 400, indexes_each=30)
+    lost = sorted((folder / "history").glob("*.jsonl"))[1]
+    lost.unlink()
+    with pytest.raises(StateError) as caught:
+        Pipeline(spark, Feed(path=str(folder)), out).run()
+    assert caught.value.code is ErrorCode.HISTORY_GONE
+    assert Book(out).newest() is None
+    words = ["pipeline", "run", "--once", "--path", str(folder), "--tables", str(out)]
+    told = CliRunner().invoke(app, [*words, "--skip-lost", "--json"], catch_exceptions=False)
+    assert told.exit_code == 0
+    left = read(folder)
+    assert Book(out).expect().events == len(left)
+    found = {
+        (row["_index"], row["_ordinal"]) for row in load(spark, out, "bronze_events").collect()
+    }
+    assert found == {(row["index"], row["ordinal"]) for row in left}
+
+
+def test_a_new_column_has_a_value_in_older_files(spark: SparkSession, tmp_path: Path) -> None:
+    store = Store(spark, tmp_path)
+    now = Table(
+        DEAD.name,
+        (*DEAD.columns, Column("note", "string", 2), Column("redriven", "bigint", 2, "0")),
+        by=DEAD.by,
+    )
+    rows = "SELECT 'g' AS `group`, timestamp'2026-01-01' AS hour, 'x' AS exec, 'y' AS cause"
+    old = store.write(spark.sql(f"{rows}, 1L AS jobs"), DEAD, "1")
+    new = store.write(spark.sql(f"{rows}, 2L AS jobs, 'n' AS note, 5L AS redriven"), now, "2")
+    found = store.read(now, [*old, *new]).select("jobs", "note", "redriven").collect()
+    assert sorted(map(tuple, found)) == [(1, None, 0), (2, "n", 5)]
+    # Who knows less reads what it knows.
+    assert store.read(DEAD, [*old, *new]).columns == list(DEAD.names)
