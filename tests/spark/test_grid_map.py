@@ -67,6 +67,7 @@ def test_a_program_for_every_row(spark: SparkSession, grid: SmallGrid, tmp_path:
             f.when(f.col("id") == 5, 3).otherwise(0),
         ],
         files={"in.txt": "text"},
+        outputs="sum.txt",
         servers=grid.address,
     )
     assert rows.columns[:4] == ["id", "text", "job_id", "status"]
@@ -202,8 +203,11 @@ def test_a_cancelled_query_ends_its_jobs_and_they_run_when_it_is_asked_again(
         ({"files": {"x": Path("nowhere")}}, "file 'x'"),
         ({"files": {"x": bytes(20_000_000)}}, "CacheFile"),
         ({"payload": "n", "args": ["n"]}, "either a payload, or arguments"),
-        ({"rerun": ["BAD"]}, "use some of: OK, FAILED"),
-        ({"window": 0}, "window=0"),
+        ({"rerun": "BAD"}, "rerun='BAD'; use some of: OK, FAILED"),
+        ({"window": 0}, "window=0; it is above 0"),
+        ({"timeout": float("nan")}, "timeout=nan; it is above 0"),
+        ({"client_id": "me"}, "client_id='me' .*; give a job_key"),
+        ({"client_id": "x" * 257, "job_key": "n"}, "client_id='x+'…; use up to 256 bytes"),
         ({"priority": 11}, "priority"),
         ({"colour": "red"}, "colour"),
         ({"servers": "nonsense"}, "nonsense"),

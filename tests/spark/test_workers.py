@@ -57,7 +57,7 @@ def is_gone(process: Any) -> bool:
 
 
 def test_it_runs_the_jobs_of_a_query_beside_it(spark: SparkSession, servers: str) -> None:
-    with start_workers(spark, 1, servers=servers, apps=[APP], slots=2) as workers:
+    with start_workers(spark, 1, servers=servers, apps=[APP], slots=2, name="Calc") as workers:
         workers.wait_ready()
         assert len(workers.ids) == 1
         rows = grid_map(
@@ -167,8 +167,11 @@ def test_a_worker_that_cannot_run_is_told(spark: SparkSession, servers: str) -> 
     ("options", "told"),
     [
         ({}, "nothing that these workers could run"),
-        ({"apps": [APP], "slots": 0}, "0 slots"),
-        ({"apps": APP}, "apps and patterns are lists"),
+        ({"apps": [APP], "slots": 0}, "slots=0; use 1 or more"),
+        ({"apps": [APP], "drain": -1.0}, "drain=-1.0; use 0 or more"),
+        ({"apps": [APP], "cpu_cap": 7}, "cpu_cap=7; use 0.1 to 0.95, or 1"),
+        ({"apps": APP}, f"apps='{APP}'; it is a list"),
+        ({"apps": [APP], "patterns": ["a b"]}, "patterns: .*a b"),
         ({"apps": [APP], "servers": ""}, "no address"),
     ],
 )

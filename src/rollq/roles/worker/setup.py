@@ -10,13 +10,13 @@ from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.limits import (
     AHEAD_MAX,
     APPS_MAX,
+    CPU_CAP_MAX,
+    CPU_CAP_MIN,
     PATTERNS_PER_WORKER_MAX,
     SLOTS_MAX,
     WORKER_NAME_BYTES_MAX,
 )
 
-CPU_CAP_MIN: Final = 0.10
-CPU_CAP_MAX: Final = 0.95
 CPU_CAP_OFF: Final = 1.0
 
 

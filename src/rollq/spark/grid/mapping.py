@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from rollq.base.errors import ErrorCode, LocalError
+from rollq.base.limits import CLIENT_ID_BYTES_MAX
 from rollq.base.names import is_exec_name
 from rollq.roles.client.session import as_addresses
 from rollq.roles.client.specs import Input, Options, check_names, job_options
@@ -70,6 +71,8 @@ def grid_map(
     Raises:
         LocalError: what is asked for cannot be meant so. Nothing was submitted.
     """
+    if client_id and job_key is None:
+        raise _bad(f"client_id={client_id!r} says whose keys there are", "give a job_key")
     columns, layout, constants = _columns(df, args, payload, files or {}, job_key)
     plan = Plan(
         servers,
@@ -78,9 +81,9 @@ def grid_map(
         (client_id or f"grid-map-{exec}") if job_key is not None else "",
         layout,
         constants,
-        tuple(outputs),
+        _texts(outputs),
         options,
-        frozenset(rerun),
+        frozenset(_texts(rerun)),
         prefix,
         window,
         timeout,
@@ -109,8 +112,11 @@ def _check(plan: Plan, df: DataFrame) -> None:
         raise _bad(f"exec={plan.exec_name!r}", "use up to 64 letters, digits and _ . -")
     as_addresses(plan.servers)
     job_options(plan.options)
-    if plan.window < 1 or plan.timeout_s <= 0:
-        raise _bad(f"window={plan.window}, timeout={plan.timeout_s}", "both are above 0")
+    for what, number in (("window", plan.window), ("timeout", plan.timeout_s)):
+        if not number > 0:
+            raise _bad(f"{what}={number}", "it is above 0")
+    if len(plan.client_id.encode()) > CLIENT_ID_BYTES_MAX:
+        raise _bad(f"client_id={plan.client_id[:40]!r}…", f"use up to {CLIENT_ID_BYTES_MAX} bytes")
     unknown = next((end for end in plan.rerun if end not in ENDS), None)
     if unknown is not None:
         raise _bad(f"rerun={unknown!r}", f"use some of: {', '.join(ENDS)}")
@@ -123,6 +129,10 @@ def _check(plan: Plan, df: DataFrame) -> None:
             f"the input has columns {', '.join(plan.prefix + name for name in clash)} already",
             "give the new ones a prefix, such as prefix='job_'",
         )
+
+
+def _texts(given: Collection[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def _columns(

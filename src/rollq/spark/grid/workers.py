@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Final, Self
 
 from rollq.base.errors import DeadlineError, ErrorCode, LocalError, RollqError, StateError
 from rollq.base.ids import guid_to_text
+from rollq.base.limits import CPU_CAP_MAX, CPU_CAP_MIN
 from rollq.roles.client.blocking import BlockingClient
 from rollq.roles.client.session import as_addresses
 from rollq.spark.grid.tending import Tending, WorkerPlan
+from rollq.subjects.grammar import fold
+from rollq.subjects.queues import worker_pattern
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,23 +65,27 @@ def start_workers(
     Raises:
         LocalError: what is asked for cannot be meant so.
     """
-    if count < 1 or slots < 1 or drain < 0:
-        raise LocalError(
-            ErrorCode.BAD_OPTIONS,
-            f"{count} workers of {slots} slots, drain={drain}",
-            "use 1 or more",
-        )
-    if isinstance(apps, str) or isinstance(patterns, str):
-        raise LocalError(ErrorCode.BAD_OPTIONS, "apps and patterns are lists", "use [...]")
+    for what, number, least in (("count", count, 1), ("slots", slots, 1), ("drain", drain, 0)):
+        if not number >= least:
+            raise _bad(f"{what}={number}", f"use {least} or more")
+    if not (CPU_CAP_MIN <= cpu_cap <= CPU_CAP_MAX or cpu_cap == 1):
+        raise _bad(f"cpu_cap={cpu_cap}", f"use {CPU_CAP_MIN} to {CPU_CAP_MAX}, or 1 for none")
+    for what, listed in (("apps", apps), ("patterns", patterns)):
+        if isinstance(listed, str):
+            raise _bad(f"{what}={listed!r}", f"it is a list: [{listed!r}]")
+    for pattern in patterns:
+        try:
+            worker_pattern(pattern)
+        except RollqError as error:
+            raise _bad(f"patterns: {error.message}", error.hint) from None
     if not apps and not exec_dir and not allow_shipped_execs:
-        raise LocalError(
-            ErrorCode.BAD_OPTIONS,
+        raise _bad(
             "there is nothing that these workers could run",
             "give apps with functions, or exec_dir with programs",
         )
     plan = WorkerPlan(
         as_addresses(servers),
-        f"{name}-{secrets.token_hex(2)}",
+        f"{fold(name)}-{secrets.token_hex(2)}",  # as the group tells it
         tuple(patterns),
         slots,
         tuple(apps),
@@ -223,6 +230,10 @@ def _dismiss(client: BlockingClient, worker_ids: Iterable[str]) -> None:
     except RollqError as error:
         if error.code is not ErrorCode.OUTCOME_UNKNOWN:  # which is found out by looking who is here
             raise
+
+
+def _bad(message: str, hint: str) -> LocalError:
+    return LocalError(ErrorCode.BAD_OPTIONS, message, hint)
 
 
 def _late(what: str) -> DeadlineError:
