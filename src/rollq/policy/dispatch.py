@@ -226,7 +226,7 @@ class Dispatcher:
         if session is None:
             session = pool.crew.pick(item)
         if isinstance(item, JobRecord) and item.past is not None and item.past.attempts:
-            session = pool.untried(item.past.attempts) or session
+            session = pool.untried(session, item.past.attempts)
         session.credit -= 1
         session.running += 1
         session.reserved += 1

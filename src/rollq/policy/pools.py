@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from rollq.base.ids import WorkerId
@@ -97,14 +98,16 @@ class Pool:
             session.serving.remove(self)
             self.crew.move(session, session.load, 0)
 
-    def untried(self, attempts: Sequence[AttemptOutcome]) -> Session | None:
-        """One that could take a job at once and has not lost it before: what kept it from running
-        there, a full disk for one, may well keep it again. Only a few are looked at."""
+    def untried(self, picked: Session, attempts: Sequence[AttemptOutcome]) -> Session:
+        """The one that was picked for a job, unless it has lost it before and another could take it
+        at once: what kept it from running there, a full disk for one, may well keep it again. Of a
+        few others it is the one with the least load."""
         tried = [outcome.worker_id for outcome in attempts]
-        for session in islice(self.sessions, UNTRIED_LOOKS_MAX):
-            if session.credit and session.worker_id not in tried:
-                return session
-        return None
+        if picked.worker_id not in tried:
+            return picked
+        few = islice(self.sessions, UNTRIED_LOOKS_MAX)
+        others = [other for other in few if other.credit and other.worker_id not in tried]
+        return min(others, key=attrgetter("load"), default=picked)
 
     def engage(self) -> None:
         """The pool matches a queue."""

@@ -113,6 +113,31 @@ def test_a_job_that_was_given_back_is_tried_elsewhere_first() -> None:
     assert desk.run() == ["a@large"], "nobody waits for one without credit"
 
 
+def test_jobs_that_were_given_back_are_spread_as_all_others() -> None:
+    desk = Desk()
+    desk.worker("broken", 99)
+    names = [f"job-{number}" for number in range(8)]
+    desk.submit(*names)
+    assert len(desk.run()) == 8
+    for name in names:
+        desk.nack(name)
+    desk.worker("first", 8)
+    desk.worker("second", 8)
+    given = [one.partition("@")[2] for one in desk.run()]
+    assert (given.count("first"), given.count("second")) == (4, 4)
+
+
+def test_one_that_was_picked_and_has_not_tried_a_job_keeps_it() -> None:
+    desk = Desk()
+    desk.worker("first", 2)
+    desk.submit("a")
+    assert desk.run() == ["a@first"]
+    desk.worker("second", 3)
+    desk.nack("a")
+    desk.worker("third", 9)
+    assert desk.run() == ["a@third"]
+
+
 def test_a_delayed_job_waits_for_its_release() -> None:
     desk = Desk()
     desk.worker("w", 2)
