@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from rollq.base.errors import ErrorCode, LocalError, StateError
 from rollq.spark.asking.figures import gather
-from rollq.spark.asking.queries import add_views, ask, check_reads
+from rollq.spark.asking.queries import add_views, ask
 from rollq.spark.report.model import Percentiles, Report
 from rollq.spark.report.page import page_of
 from tests.spark.sample_tables import FIRST_MS, HOUR_MS, job_id, write_tables
@@ -61,24 +61,6 @@ def test_a_bad_query_is_told_in_words(
     assert "\n" not in caught.value.message
     assert "SQLSTATE" not in caught.value.message
     assert "jobs, attempts, " in caught.value.hint
-
-
-@pytest.mark.any_spark
-@pytest.mark.parametrize(
-    "query", ["", " -- nothing", "DROP TABLE jobs", "insert into jobs values (1)", "/* */ SET x=1"]
-)
-def test_a_query_only_reads(query: str) -> None:
-    with pytest.raises(LocalError):
-        check_reads(query)
-
-
-@pytest.mark.any_spark
-@pytest.mark.parametrize(
-    "query",
-    ["select 1;", "(SELECT 1)", "-- why\nWITH a AS (SELECT 1) SELECT * FROM a", "show tables"],
-)
-def test_a_query_may_begin_as_people_write(query: str) -> None:
-    assert check_reads(query) == query.rstrip(";")
 
 
 @pytest.fixture(scope="module")

@@ -39,7 +39,12 @@ _READING: Final = (
     "desc",
     "explain",
 )
-_COMMENTS: Final = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
+_AHEAD: Final = ("with", "from")  # of these, what they do stands behind what it is done with
+_WRITING: Final = ("insert", "merge", "update", "delete")
+# Words that are no words of SQL: texts, names in backticks, comments.
+_QUOTED: Final = re.compile(
+    r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|--[^\n]*|/\*.*?\*/""", re.DOTALL
+)
 _SPARKS_PLACE: Final = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)
 _NOT_FOUND: Final = "TABLE_OR_VIEW_NOT_FOUND"
 
@@ -104,13 +109,16 @@ def ask(spark: SparkSession, text: str, limit: int) -> Answer:
 
 def check_reads(text: str) -> str:
     """The query without a last semicolon. Raises LocalError if it does anything but read."""
-    words = _COMMENTS.sub(" ", text).replace("(", " ").split()
+    words = re.findall(r"\w+", _QUOTED.sub(" ", text).lower())
     if not words:
         raise LocalError(ErrorCode.BAD_OPTIONS, "there is no query", f"tables: {names()}")
-    if words[0].lower().rstrip(";") not in _READING:
+    bad = words[:1] if words[0] not in _READING else []
+    if words[0] in _AHEAD:
+        bad += [word for word in words if word in _WRITING]
+    if bad:
         raise LocalError(
             ErrorCode.BAD_OPTIONS,
-            f"a query reads, and {words[0].upper()} does not",
+            f"a query reads, and {bad[0].upper()} does not",
             "begin with SELECT, WITH, SHOW TABLES or DESCRIBE",
         )
     return text.strip().rstrip(";")
