@@ -50,6 +50,13 @@ def test_what_counts_as_wrong(monkeypatch: pytest.MonkeyPatch, keys: list[str], 
     assert write.wrong_jobs("nobody", "a", 3) == wrong
 
 
+def test_every_entry_that_accepts_jobs_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few: a write that took several is what the target is about."""
+    rows = [{"type": "batch_commit", "count": n} for n in (4_000, 70, 30)] + [{"type": "enqueue"}]
+    monkeypatch.setattr(write, "history", lambda _: iter(rows))
+    assert write.commits("nobody") == 3
+
+
 def test_only_the_first_of_all_processes_does_it(tmp_path: Path) -> None:
     done: list[int] = []
     for _ in range(2):
