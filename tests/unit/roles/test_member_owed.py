@@ -163,6 +163,21 @@ def test_sessions_that_share_an_id_are_told_what_they_asked_for() -> None:
     assert [one.job_id for one in group.heard(12, wire.Result)] == [job(4)]
 
 
+def test_nobody_is_told_the_results_of_another_client() -> None:
+    group = one_member()
+    group.hang_up(CLIENT)
+    group.client(11, features=(*OURS, "own"))
+    group.client(12, name="bob", features=(*OURS, "own"))
+    group.say(11, submit(1))
+    (refused,) = group.say(12, submit(1, client_id="bob"))
+    assert refused.code == ErrorCode.JOB_CONFLICT
+    group.say(12, wire.Cancel(job(1), (job(9),)))  # a request may have any id
+    group.worker(WORKER, credit=1)
+    group.say(WORKER, wire.AckJob(job(1), 1, group.leader.state.jobs[job(1)].fence))
+    assert group.heard(12, wire.Result) == []
+    assert [one.job_id for one in group.heard(11, wire.Result)] == [job(1)]
+
+
 def test_what_sessions_asked_for_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "CLIENT_ASKED_MAX", 2)
     group = one_member()

@@ -248,7 +248,6 @@ class Leadership:
         session = self.sessions.get(origin.session)
         if session is None:
             return
-        self.sessions.asked(session, origin.request_id)
         if isinstance(outcome, Refused):
             self._send(
                 origin.session,
@@ -259,7 +258,9 @@ class Leadership:
                     retryable=outcome.code in (ErrorCode.GRID_FULL, ErrorCode.OVERLOADED),
                 ),
             )
-        elif isinstance(outcome, Known):
+            return
+        self.sessions.asked(session, origin.request_id)
+        if isinstance(outcome, Known):
             self._send(
                 origin.session,
                 messages.Accepted(origin.request_id, outcome.count, True, outcome.ended),

@@ -103,8 +103,9 @@ class Sessions:
     def receivers(self, client_id: ClientId, job_id: JobId) -> Collection[ClientSession]:
         """Who is to be told how a job ended: those who asked for it and want no other's results,
         with those who want all; every session of its client, if nobody like that is here."""
-        askers = self._askers.get(job_id) if self._askers else None
-        if askers is None or askers[0].client_id != client_id:
+        known = self._askers.get(job_id, ()) if self._askers else ()
+        askers = [one for one in known if one.client_id == client_id]  # others may name any id
+        if not askers:
             return self.clients(client_id)
         for session in askers:
             self._forget(session, job_id)
