@@ -63,11 +63,14 @@ class SnapshotRunner:
         if order is None:
             return
         self._order = order
-        if hasattr(os, "fork"):
+        if not hasattr(os, "fork"):  # the loop stands still meanwhile
+            self._publish(order, order.write())
+            return
+        try:
             written = partial(self._written, order)
             self._fork = Fork(self._disk, order.write, written, niceness=NICENESS)
-        else:  # the loop stands still meanwhile
-            self._publish(order, order.write())
+        except OSError as error:  # no memory or no process is left just now
+            self._failed(order, error)
 
     def stop(self) -> None:
         """Give up what is under way; its files are removed at the next start."""
@@ -85,8 +88,11 @@ class SnapshotRunner:
         elif answer.code:
             self._over(order, DiskError(ErrorCode(answer.code), answer.message, answer.hint))
         else:
-            log.error("the snapshot at %d failed, the next one may do: %s", order.index, answer)
-            self._over(order, None)
+            self._failed(order, answer)
+
+    def _failed(self, order: SnapshotOrder, why: object) -> None:
+        log.error("the snapshot at %d failed, the next one may do: %s", order.index, why)
+        self._over(order, None)
 
     def _publish(self, order: SnapshotOrder, written: bytes) -> None:
         self._step(order, order.steps(written))
