@@ -160,6 +160,23 @@ def test_a_break_while_what_is_open_is_asked_for_again_loses_nothing() -> None:
     play(story())
 
 
+def test_silence_while_nobody_waits_is_no_error() -> None:
+    async def story() -> None:
+        leader = await FakeLeader(lambda *_: None).start()
+        async with Client(leader.address) as client:
+            run = client.keyed_run()
+            await run.put(specs(1))
+            await leader.until(lambda: leader.of(wire.SubmitJob))
+            run._on_overdue()  # as the timer does that an earlier wait has left behind
+            leader.reply = run_all
+            leader.links[-1].close("over")
+            (ended,) = await run.take()
+            assert ended.job_id == job(1)
+        await leader.stop()
+
+    play(story())
+
+
 def test_silence_and_a_client_that_stops_are_errors() -> None:
     async def story() -> None:
         leader = await FakeLeader(lambda *_: None).start()

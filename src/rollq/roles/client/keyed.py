@@ -224,7 +224,7 @@ class KeyedRun:
             self._waiter.set_result(None)
 
     def _on_overdue(self) -> None:
-        if not self._unanswered:
+        if not self._unanswered or self._waiter is None:  # whoever is elsewhere may wait again
             return
         if self._door.loop.time() - self._door.uploaded_at() < self._patience_s:
             self._patience.watch()
