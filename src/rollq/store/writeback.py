@@ -9,6 +9,7 @@ durable by this: that takes a sync at the end.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import sys
 from typing import Final
@@ -26,21 +27,24 @@ def write_out(fd: int, start: int, end: int) -> None:
     Raises:
         OSError: the disk's.
     """
-    if _sync_file_range is None:
+    length = end - start
+    before = start - WRITEBACK_BEHIND_BYTES
+    if not _call(fd, start, length, WRITE):
         if start // SYNC_BYTES != end // SYNC_BYTES:
             os.fdatasync(fd)
-        return
-    length = end - start
-    _call(fd, start, length, WRITE)
-    before = start - WRITEBACK_BEHIND_BYTES
-    if before >= 0:
+    elif before >= 0:
         _call(fd, before, length, WAIT_BEFORE | WRITE | WAIT_AFTER)
 
 
-def _call(fd: int, offset: int, length: int, flags: int) -> None:
-    if _sync_file_range is None or _sync_file_range(fd, offset, length, flags) == 0:
-        return
+def _call(fd: int, offset: int, length: int, flags: int) -> bool:
+    """False: there is no such call here, in the C library or in the kernel behind it."""
+    if _sync_file_range is None:
+        return False
+    if _sync_file_range(fd, offset, length, flags) == 0:
+        return True
     number = ctypes.get_errno()
+    if number == errno.ENOSYS:
+        return False
     raise OSError(number, os.strerror(number))
 
 

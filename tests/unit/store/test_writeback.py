@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -35,9 +37,17 @@ def test_the_writer_waits_for_what_came_some_time_before(
     assert calls == [*begun[:-1], awaited[0], begun[-1], awaited[1]]
 
 
-def test_it_is_a_sync_where_there_is_no_such_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def unknown_to_the_kernel(*_: int) -> int:
+    ctypes.set_errno(errno.ENOSYS)
+    return -1
+
+
+@pytest.mark.parametrize("call", [None, unknown_to_the_kernel])
+def test_it_is_a_sync_where_there_is_no_such_call(
+    monkeypatch: pytest.MonkeyPatch, call: Callable[..., int] | None
+) -> None:
     synced: list[int] = []
-    monkeypatch.setattr(writeback, "_sync_file_range", None)
+    monkeypatch.setattr(writeback, "_sync_file_range", call)
     monkeypatch.setattr(os, "fdatasync", synced.append)
     for start in range(0, 2 * SYNC_BYTES, STEP):
         write_out(7, start, start + STEP)
