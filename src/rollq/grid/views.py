@@ -206,17 +206,19 @@ def _reserved_view(state: GridState, job_id: JobId) -> JobView | None:
     if found is None:
         return None
     batch, group, place = found
+    options = group.options or DEFAULT_OPTIONS
     return JobView(
         job_id,
         batch.client.client_id,
         group.queue,
         group.exec_name,
-        QUEUED.name.lower(),
+        (DELAYED if options.delay_ms else QUEUED).name.lower(),
         0,
-        group.options or DEFAULT_OPTIONS,
+        options,
         group.sizes[place],
         batch.stamp_ms,
-        worker_id=NOBODY,
+        options.delay_ms,
+        NOBODY,
         blobs=group.blobs[place] if group.blobs else (),
         caches=group.caches,
         key=keys_of(group)[place],

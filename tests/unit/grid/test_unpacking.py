@@ -39,16 +39,18 @@ def test_what_names_an_accepted_job_must_come_again() -> None:
     assert grid.commit(one, key="c") == Done(1)
 
 
-def test_an_accepted_job_waits_for_those_who_ask() -> None:
+@pytest.mark.parametrize(("delay_ms", "word"), [(0, "queued"), (70, "delayed")])
+def test_an_accepted_job_waits_for_those_who_ask(delay_ms: int, word: str) -> None:
     grid = Staged()
-    urgent = group("b", "c", keys=join_keys(["", "k"]), options=JobOptions(priority=5))
+    options = JobOptions(priority=5, delay_ms=delay_ms)
+    urgent = group("b", "c", keys=join_keys(["", "k"]), options=options)
     messages = (group("a"), urgent)
     grid.stage("p", *messages)
     assert job_view(grid.state, job_id("c")) is None
     grid.commit(part("p", messages))
     before = job_view(grid.state, job_id("c"))
     assert before is not None
-    assert (before.state, before.key, before.options.priority) == ("queued", "k", 5)
+    assert (before.state, before.key, before.options.priority) == (word, "k", 5)
     grid.reload()
     assert job_view(grid.state, job_id("c")) == before
     assert "on its way" in Dispatcher(grid.state).explain(job_id("c"))
