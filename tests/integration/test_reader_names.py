@@ -8,12 +8,14 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
+from rollq import BlockingClient
 from rollq.base.errors import DialError, ErrorCode, StateError
 from rollq.cli.main import app
 from rollq.net.ports import free_ports
 from rollq.roles.reader.models import Holder
 from rollq.roles.reader.reader import Reader
-from tests.integration.procs import MemberProcess, Members
+from tests.integration.procs import MemberProcess, Members, until
+from tests.integration.small_grid import SmallGrid
 from tests.integration.talk import find_leader
 
 
@@ -35,6 +37,19 @@ def test_a_name_is_known_to_the_next_leader_until_it_is_freed(tmp_path: Path) ->
             with pytest.raises(StateError) as caught:
                 reader.hold("", 1)
             assert caught.value.code is ErrorCode.BAD_OPTIONS
+
+
+def test_somebody_who_calls_itself_a_reader_is_in_nobodys_way(tmp_path: Path) -> None:
+    with SmallGrid(tmp_path, "tests.integration.sample_app") as grid:
+        with BlockingClient(grid.address, client_id="reader") as client:
+            client.pause("default")
+            client.submit("noop")
+        with BlockingClient(grid.address) as other:
+            other.resume("default")
+            until(lambda: (view := other.client("reader")) is not None and view.owed)
+        with Reader(grid.address) as reader:
+            reader.hold("nightly", 3)
+            assert _places(reader) == {"nightly": 3}
 
 
 def _places(reader: Reader) -> dict[str, int]:

@@ -20,7 +20,7 @@ from rollq.wire.messages import Accepted, Admin, Answer, HelloClient, Query
 
 M = TypeVar("M")
 
-CLIENT_ID: Final = "reader"
+CLIENT_ID: Final = "rollq-reader"  # nobody's whom results are owed to: these would come here
 
 
 def change(addresses: Sequence[str], timeout_s: float, action: str, arguments: object) -> None:
