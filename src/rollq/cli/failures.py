@@ -4,12 +4,14 @@ traceback means a bug of ours."""
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import typer
 from typer.core import TyperGroup
 
-from rollq.base.errors import ErrorCode, Fault, RollqError
+from rollq.base.errors import ErrorCode, Fault, LocalError, RollqError
 
 EXIT_OK: Final = 0
 EXIT_FOUND: Final = 1  # the job failed, or a check found something
@@ -28,6 +30,7 @@ _UNREACHABLE: Final = (
 )
 _FOUND: Final = (ErrorCode.JOB_FAILED, ErrorCode.JOB_DEAD, ErrorCode.CANCELLED, ErrorCode.BUG)
 _JSON: Final = "rollq.json"
+_OF_SPARK: Final = ("pandas", "pyarrow", "pyspark")
 
 
 class Commands(TyperGroup):
@@ -36,7 +39,8 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run a command; an error becomes words on stderr and an exit code."""
         try:
-            return super().invoke(ctx)
+            with _what_lacks_is_told():
+                return super().invoke(ctx)
         except RollqError as error:
             report(error, as_json=bool(ctx.meta.get(_JSON)))
             raise typer.Exit(exit_code_of(error)) from None
@@ -47,6 +51,21 @@ class Commands(TyperGroup):
             # Whoever read our output has seen enough; nothing more may be flushed into it.
             sys.stdout = None
             raise typer.Exit(EXIT_OK) from None
+
+
+@contextmanager
+def _what_lacks_is_told() -> Iterator[None]:
+    """A command that needs packages which come with an extra says which extra."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in _OF_SPARK:
+            raise
+        raise LocalError(
+            ErrorCode.BAD_SETUP,
+            f"this needs Spark, and {error.name} is not installed",
+            "pip install 'rollq[spark]'",
+        ) from error
 
 
 def remember_json(ctx: typer.Context, value: bool) -> bool:
