@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 from rollq.base.errors import LocalError
 from rollq.base.jobs import BlobRef
 from rollq.roles.client.specs import JobSpec
-from rollq.spark.source.jobs import Rows, check_columns
+from rollq.spark.source.jobs import ALIKE_MAX, Rows, check_columns
 
 ID = "00000000-0000-0000-0000-000000000007"
 TYPES: dict[str, Any] = {
@@ -123,6 +123,14 @@ def test_one_argument_and_payloads() -> None:
     rows = batches([{"exec": "a", "args": "one"}], args=pa.string())
     assert next(Rows({}, 0).specs(rows)).args == ("one",)
     assert specs({"exec": "a", "payload": "text"})[0].payload == b"text"
+
+
+def test_rows_that_are_all_different_do_not_pile_up() -> None:
+    rows = Rows({}, 3)
+    given = [{"exec": "a", "delay": float(n)} for n in range(2 * ALIKE_MAX + 1)]
+    delays = [spec.options["delay"] for spec in rows.specs(batches(given))]
+    assert delays == [float(n) for n in range(2 * ALIKE_MAX + 1)]
+    assert len(rows._known) == 1
 
 
 @pytest.mark.parametrize(

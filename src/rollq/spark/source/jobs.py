@@ -57,6 +57,7 @@ EXCLUDING: Final = (
     *(("payload", other) for other in ("args", "files", "outputs")),
 )
 EXEC_HINT: Final = "name what to run: up to 64 letters, digits and _ . -"
+ALIKE_MAX: Final = 1_000  # kinds of rows that are known at once, where each may be its own
 LONG_TEXT: Final = 4096  # below it a job is not near any bound
 
 
@@ -168,6 +169,8 @@ class Rows:
                 column = error.message.partition("=")[0]
                 raise self._bad_row(number, column, asked.get(column), error.hint) from None
             if "not_before" not in names:  # which is another delay for every moment
+                if len(self._known) >= ALIKE_MAX:
+                    self._known.clear()
                 self._known[values] = options
         return options
 

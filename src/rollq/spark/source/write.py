@@ -19,9 +19,11 @@ from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from rollq.base.errors import ErrorCode, LocalError
+from rollq.base.errors import ErrorCode, LocalError, StateError
+from rollq.base.limits import BATCH_KEY_BYTES_MAX
 from rollq.base.staged import StagedPart
 from rollq.spark.source.jobs import Rows, check_columns
+from rollq.spark.source.options import check_length
 from rollq.spark.source.redrives import Redrives, check_redrive_columns
 from rollq.spark.source.write_options import REDRIVE, WriteOptions
 
@@ -35,6 +37,7 @@ else:  # before 4.1 a streaming write gets rows
     )
 
 PAGE_ROWS: Final = 10_000
+QUERY_BYTES_MAX: Final = 64  # of a query's id and the number of its batch
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,7 @@ class JobsStream(_StreamBase):
 
     def __init__(self, schema: StructType, options: WriteOptions, *, overwrite: bool) -> None:
         _check(schema, options, overwrite)
+        check_length("batchKey", options.batch_key, BATCH_KEY_BYTES_MAX - QUERY_BYTES_MAX)
         self._options = options
         self._schema = schema
 
@@ -79,6 +83,12 @@ class JobsStream(_StreamBase):
         context = _context()
         query = context.getLocalProperty("sql.streaming.queryId")
         number = context.getLocalProperty("streaming.sql.batchId")
+        if not query or not number:  # all batches would be taken for the first
+            raise StateError(
+                ErrorCode.WRONG_STATE,
+                "Spark does not say which batch of which query this is",
+                "use a trigger that makes batches: processingTime or availableNow",
+            )
         prefix = f"{self._options.batch_key}-" if self._options.batch_key else ""
         return send(self._options, f"{prefix}{query}-{number}", _as_batches(iterator, self._schema))
 
