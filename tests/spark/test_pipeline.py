@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from bench.pipeline.lives import Lives, seal_lives
 from rollq.base.errors import ErrorCode, LocalError
+from rollq.spark.pipeline import batch
 from rollq.spark.pipeline.batch import Batch
 from rollq.spark.pipeline.catalog import SCHEMA_VERSION
 from rollq.spark.pipeline.compact import compact
@@ -24,7 +25,7 @@ from rollq.spark.pipeline.feed import Feed
 from rollq.spark.pipeline.manifest import Book, Manifest
 from rollq.spark.pipeline.run import Pipeline
 from rollq.spark.pipeline.tables import Store
-from tests.spark.comparing import differences, in_utc
+from tests.spark.comparing import differences
 from tests.spark.plain import read
 from tests.spark.plain_gold import Plain
 
@@ -38,18 +39,16 @@ class KilledError(Exception):
     """What ends a run at a chosen point."""
 
 
-@pytest.fixture(autouse=True)
-def _utc(spark: SparkSession) -> Iterator[None]:
-    with in_utc(spark):
-        yield
-
-
-def test_two_groups_in_pieces(spark: SparkSession, tmp_path: Path) -> None:
+def test_two_groups_in_pieces(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one, two, out = tmp_path / "one", tmp_path / "two", tmp_path / "out"
     lives = Lives(1, turn_ms=TURN_MS)
     seal_lives(one, lives, 1500)
-    Pipeline(spark, Feed(path=str(one), group="one"), out).run()
-    assert differences(spark, out, [Plain("one", read(one))]) == []
+    with monkeypatch.context() as patch:
+        patch.setattr(batch, "SMALL_ROWS", 0)  # as if it were much
+        Pipeline(spark, Feed(path=str(one), group="one"), out).run()
+    assert differences(out, [Plain("one", read(one))]) == []
 
     seal_lives(one, lives, 300)
     seal_lives(two, Lives(2, turn_ms=TURN_MS), 500)
@@ -58,7 +57,7 @@ def test_two_groups_in_pieces(spark: SparkSession, tmp_path: Path) -> None:
     assert manifest.number > 2
     assert manifest.events == len(read(one)) + len(read(two))
     tables = [Plain("one", read(one)), Plain("two", read(two))]
-    assert differences(spark, out, tables) == []
+    assert differences(out, tables) == []
 
     # Nothing new: nothing is made. The same events once more: nothing is taken.
     assert Pipeline(spark, feed, out, has_moved=True).run().number == manifest.number
@@ -71,7 +70,7 @@ def test_two_groups_in_pieces(spark: SparkSession, tmp_path: Path) -> None:
     assert (before.number, after.number) == (manifest.number, manifest.number + 1)
     assert len(after.files("bronze_events")) < len(before.files("bronze_events"))
     assert compact(spark, out) == (after, after)
-    assert differences(spark, out, tables) == []
+    assert differences(out, tables) == []
 
 
 @pytest.mark.any_spark
@@ -93,14 +92,14 @@ def test_broken_off_anywhere_and_begun_again(
         with pytest.raises(KilledError):
             pipeline.run()
     pipeline.run()
-    assert differences(spark, out, [Plain("default", read(folder))]) == []
+    assert differences(out, [Plain("default", read(folder))]) == []
     seal_lives(folder, lives, 150)
     with monkeypatch.context() as patch:
         patch.setattr(Store, "unstage", _killing(Store.unstage, 1))
         with pytest.raises(KilledError):
             pipeline.run()
     assert pipeline.run().number == 2  # it was committed before
-    assert differences(spark, out, [Plain("default", read(folder))]) == []
+    assert differences(out, [Plain("default", read(folder))]) == []
 
 
 def _killing(function: Callable[..., Any], place: int) -> Callable[..., Any]:
@@ -139,7 +138,7 @@ def test_killed_in_the_middle_of_a_batch(spark: SparkSession, tmp_path: Path) ->
     left = {path.name for path in out.glob("tables/*/*")}
     Pipeline(spark, Feed(path=str(folder)), out).run()
     assert not left & {path.name for path in out.glob("tables/*/*")}
-    assert differences(spark, out, [Plain("default", read(folder))]) == []
+    assert differences(out, [Plain("default", read(folder))]) == []
 
 
 @pytest.mark.any_spark

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SMALL_FILE_ROWS: Final = 100_000  # of open jobs: up to this size written anew in every batch
+ROWS_PER_INDEX: Final = 100  # before anything is known
 THREADS: Final = 3
 
 Told = Callable[[str], None]
@@ -68,7 +69,10 @@ class Batch:
         """The manifest after these events; None if all of them are in the tables already."""
         self._told("bronze")
         known = {group: mark.index for group, mark in self._before.marks.items()}
-        written = bronze.write(self._spark, reading, self._store.out, self._stamp, known)
+        is_small = reading.indexes * self._rows_per_index() <= SMALL_ROWS / 2
+        written = bronze.write(
+            *(self._spark, reading, self._store.out, self._stamp, known), is_small=is_small
+        )
         if not written.files:
             return None
         self._new_bronze = written.files
@@ -91,6 +95,11 @@ class Batch:
             marks=self._profile.marks,
             tables=self._tables,
         )
+
+    def _rows_per_index(self) -> float:
+        """How many events an index has had so far."""
+        indexes = sum(mark.index for mark in self._before.marks.values())
+        return self._before.events / indexes if indexes else ROWS_PER_INDEX
 
     # Silver
 

@@ -50,6 +50,7 @@ class Reading:
 
     options: ReadOptions
     slices: list[Slice]
+    indexes: int  # how many
 
 
 class Hour(msgspec.Struct, frozen=True):
@@ -72,7 +73,13 @@ class Written(msgspec.Struct):
 
 
 def write(
-    spark: SparkSession, reading: Reading, out: Path, stamp: str, known: Mapping[str, int]
+    spark: SparkSession,
+    reading: Reading,
+    out: Path,
+    stamp: str,
+    known: Mapping[str, int],
+    *,
+    is_small: bool,
 ) -> Written:
     """Write events as new files of the bronze table, which nobody sees until a manifest names them.
 
@@ -82,13 +89,19 @@ def write(
         out: the folder of the tables.
         stamp: names the folder below.
         known: by group the index up to which all is in the tables; it is left out.
+        is_small: few rows are expected, for which no task is worth its start: they are read here.
     """
     count = len(reading.slices)
     if not count:
         return Written([], [])
     task = partial(written_by_task, reading, str(out.absolute()), stamp, dict(known))
-    told = spark.range(0, count, 1, count).mapInArrow(task, f"{TOLD} binary").collect()
-    each = [msgspec.json.decode(bytes(row[0]), type=Written) for row in told]
+    if is_small:
+        here = task([pa.RecordBatch.from_pydict({"id": range(count)})])
+        told = [each.column(0)[0].as_py() for each in here]
+    else:
+        rows = spark.range(0, count, 1, count).mapInArrow(task, f"{TOLD} binary").collect()
+        told = [bytes(row[0]) for row in rows]
+    each = [msgspec.json.decode(one, type=Written) for one in told]
     return Written(
         sorted((file for one in each for file in one.files), key=lambda file: file.path),
         [hour for one in each for hour in one.hours],

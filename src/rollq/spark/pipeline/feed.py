@@ -77,7 +77,8 @@ class Feed:
             },
             is_stream=False,
         )
-        return Reading(options, slices_of(options))
+        count = sum(end - starts[group] for group, end in ends.items())
+        return Reading(options, slices_of(options), count)
 
     def hold(self, starts: Mapping[str, int]) -> None:
         """Members keep what comes after this for us; what was read may go."""
