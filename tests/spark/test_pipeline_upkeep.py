@@ -3,7 +3,6 @@ tables of older versions, history that is gone."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from rollq.spark.pipeline.manifest import Book, Manifest
 from rollq.spark.pipeline.run import Pipeline
 from rollq.spark.pipeline.tables import Store, load
 from rollq.store.real_disk import RealDisk
-from tests.spark.comparing import differences, in_utc
+from tests.spark.comparing import differences
 from tests.spark.plain import read
 from tests.spark.plain_gold import Plain
 from tests.spark.segments import STAMP_MS
@@ -36,12 +35,6 @@ from tests.spark.segments import STAMP_MS
 pytestmark = pytest.mark.any_spark
 TURN_MS = 40_000
 FEW_ROWS = 40  # of a file, so that there are many
-
-
-@pytest.fixture(autouse=True)
-def _utc(spark: SparkSession) -> Iterator[None]:
-    with in_utc(spark):
-        yield
 
 
 def open_files(manifest: Manifest) -> set[str]:
@@ -86,7 +79,7 @@ def test_large_batches_leave_alone_what_nothing_happened_to(
     kept = open_files(first) & open_files(second)
     assert kept, "open jobs that nothing happened to were written again"
     assert open_files(first) - kept, "nothing happened to open jobs"
-    assert differences(spark, out, [Plain("default", read(folder))]) == []
+    assert differences(out, [Plain("default", read(folder))]) == []
 
     # Tables of an older version: nobody carried the levels of queues along.
     older = msgspec.structs.replace(
@@ -115,7 +108,7 @@ def test_large_batches_leave_alone_what_nothing_happened_to(
     after = Book(out).expect()
     assert counts["files_before"] == sum(map(len, third.tables.values()))
     assert counts["files_after"] == sum(map(len, after.tables.values())) < counts["files_before"]
-    assert differences(spark, out, [Plain("default", read(folder))]) == []
+    assert differences(out, [Plain("default", read(folder))]) == []
 
 
 def test_history_that_is_gone_is_told_unless_it_does_not_matter(
