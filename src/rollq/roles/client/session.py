@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -91,7 +91,7 @@ class Session:
         self._on_output: dict[MessageId, OnOutput] = {}
         self._sent_bytes = 0
         self._is_crowded = False  # several have waited for answers since none did
-        self._backlog: deque[signals.Request] = deque()
+        self._backlog: OrderedDict[MessageId, signals.Request] = OrderedDict()
         self._confirms: list[JobId] = []
         self._confirm_due = False
 
@@ -150,7 +150,7 @@ class Session:
         size_bytes = request_bytes(request)
         self._on_answer[request_id] = (on_answer, size_bytes)
         if self._backlog or not self._has_room(size_bytes):
-            self._backlog.append(request)
+            self._backlog[request_id] = request
         elif self._machine.pending_count:
             self._is_crowded = True
             self._sent_bytes += size_bytes
@@ -207,20 +207,16 @@ class Session:
         entry = self._on_answer.pop(request_id, None)
         if entry is None:
             return None
-        waits = next((one for one in self._backlog if id_of(one) == request_id), None)
-        if waits is not None:
-            self._backlog.remove(waits)
-        else:
+        if self._backlog.pop(request_id, None) is None:
             self._sent_bytes -= entry[1]
         return entry[0]
 
     def _fill_window(self) -> None:
         while self._backlog:
-            request = self._backlog[0]
-            size_bytes = self._on_answer[id_of(request)][1]
+            size_bytes = self._on_answer[next(iter(self._backlog))][1]
             if self._machine.pending_count and not self._has_room(size_bytes):
                 return
-            self._backlog.popleft()
+            _, request = self._backlog.popitem(last=False)
             self._sent_bytes += size_bytes
             self._feed(signals.Asked(request))
 
