@@ -24,10 +24,9 @@ from rollq.base.digests import Digest
 from rollq.base.errors import DiskError, ErrorCode
 from rollq.base.limits import BLOB_ROOM_BYTES, BROKEN_COPIES_MAX, WRITEBACK_BYTES
 from rollq.store.blobs.failures import blob_missing, explained
-from rollq.store.blobs.partial import Part, Staging, sync_folder
+from rollq.store.blobs.partial import FileReader, Part, Staging, sync_folder
 from rollq.store.blobs.protocol import Leftover, Stored
 from rollq.store.blobs.staged import FOLDERS, PARTIAL, ROTTEN, Staged, digest_at, place_of
-from rollq.store.descriptors import read_all
 from rollq.store.real_disk import FILE_MODE, FOLDER_MODE, LOCK_NAME
 
 FOLDER: Final = "blobs"  # of a state directory, of a member or of a worker
@@ -95,7 +94,7 @@ class LocalBlobs(Staged):
             self._settle(digest[0])
         return status.st_size
 
-    def open(self, digest: Digest) -> LocalReader:
+    def open(self, digest: Digest) -> FileReader:
         """To read from it."""
         path = self._folder / place_of(digest)
         with explained(f"open {path}"):
@@ -103,7 +102,7 @@ class LocalBlobs(Staged):
                 fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
             except FileNotFoundError:
                 raise blob_missing(digest) from None
-        return LocalReader(path, fd)
+        return FileReader(path, fd, os.fstat(fd).st_size)
 
     def path(self, digest: Digest) -> Path | None:
         """The file to link to."""
@@ -230,26 +229,6 @@ class LocalBlobs(Staged):
                 else "wait until `rollq blobs gc` has ended",
             ) from None
         self._lock_fd = fd
-
-
-class LocalReader:
-    """An open file; the blob may be removed meanwhile."""
-
-    def __init__(self, path: Path, fd: int) -> None:
-        self._path = path
-        self._fd = fd
-        self.size = os.fstat(fd).st_size
-
-    def read(self, offset: int, length: int) -> bytes:
-        """Bytes from `offset` on."""
-        with explained(f"read {self._path}"):
-            return read_all(self._fd, offset, length)
-
-    def close(self) -> None:
-        """Twice is no error."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
 
 
 def _is_there(path: Path) -> bool:

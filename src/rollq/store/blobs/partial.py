@@ -63,11 +63,11 @@ class Staging:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return Part(self, name, fd, 0)
 
-    def open_part(self, digest: Digest, size: int) -> PartReader | None:
+    def open_part(self, digest: Digest, size: int) -> FileReader | None:
         """The part of a digest, to read what somebody else writes; None if there is none."""
         path = self.folder / digest_to_text(digest)
         with explained(f"open {path}"), contextlib.suppress(FileNotFoundError):
-            return PartReader(path, os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), size)
+            return FileReader(path, os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), size)
         return None
 
     def check_room(self, more_bytes: int) -> None:
@@ -225,8 +225,8 @@ class Part:
         return piece
 
 
-class PartReader:
-    """Reads what is there of a part; also when it has become a blob, or was removed.
+class FileReader:
+    """Reads a blob, or what is there of a part; also when that has become a blob, or was removed.
 
     Attributes:
         size: Of the whole.
