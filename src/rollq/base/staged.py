@@ -8,7 +8,7 @@ hundred thousand and look at a single one only when it becomes a job.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, repeat, starmap
 from struct import Struct
 from typing import Final
 from zlib import crc32
@@ -16,7 +16,7 @@ from zlib import crc32
 import msgspec
 
 from rollq.base.ids import GUID_BYTES, JobId
-from rollq.base.jobs import BlobRef, JobOptions
+from rollq.base.jobs import BlobRef, BulkItem, JobOptions
 
 SAME_BODY: Final = -1  # in place of a size, of a job that is to run again: with the body it has
 KEY_END: Final = "\0"  # between two keys of a column; no key has one
@@ -64,6 +64,13 @@ def bodies_of(group: StagedGroup) -> Iterator[bytes]:
 def keys_of(group: StagedGroup) -> Sequence[str]:
     """The keys of a group, one a job."""
     return group.keys.split(KEY_END) if group.keys else [""] * len(group.sizes)
+
+
+def items_of(group: StagedGroup) -> Iterator[BulkItem]:
+    """The jobs of a group, one by one."""
+    blobs = group.blobs or repeat(())
+    columns = zip(ids_of(group.job_ids), bodies_of(group), blobs, keys_of(group), strict=False)
+    return starmap(BulkItem, columns)
 
 
 def join_keys(keys: Sequence[str]) -> str:

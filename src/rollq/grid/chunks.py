@@ -7,7 +7,7 @@ here and nowhere else.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain, repeat
+from itertools import chain
 from typing import Final
 
 import msgspec
@@ -22,7 +22,7 @@ from rollq.base.limits import (
     JOB_KEY_BYTES_MAX,
     STAGE_CHUNK_JOBS_MAX,
 )
-from rollq.base.staged import KEY_END, SAME_BODY, StagedGroup, bodies_of, ids_of, keys_of
+from rollq.base.staged import KEY_END, SAME_BODY, StagedGroup, items_of
 from rollq.grid.admission import is_long, refuse_options, refuse_queue, refused_bounds
 from rollq.grid.effects import Refused
 from rollq.grid.refs import hold_blobs, maybe_drop_cache, refuse_blobs, refuse_files, release_blobs
@@ -142,17 +142,16 @@ def groups_of(state: GridState, chunk: StagedChunk) -> tuple[StagedGroup, ...]:
 def same_jobs(state: GridState, chunk: StagedChunk) -> Iterator[tuple[JobId, bool]]:
     """Of the jobs whose ids are taken: whether the job there is the one that was staged."""
     for group in groups_of(state, chunk):
-        blobs = group.blobs or repeat(())
-        columns = zip(ids_of(group.job_ids), bodies_of(group), blobs, keys_of(group), strict=False)
-        for job_id, body, refs, key in columns:
-            record = state.jobs.get(job_id)
+        for item in items_of(group):
+            record = state.jobs.get(item.job_id)
             if record is not None:
-                own = BulkItem(job_id, body, refs, key)
-                yield job_id, is_same_job(state, record, group, own)
+                yield item.job_id, is_same_job(state, record, group, item)
 
 
-def find_staged(state: GridState, job_id: JobId) -> tuple[CommittedBatch, StagedGroup, int] | None:
-    """A new job that is accepted and not in its queue yet: its batch, group, and place in that."""
+def find_staged(
+    state: GridState, job_id: JobId
+) -> tuple[CommittedBatch, StagedGroup, BulkItem] | None:
+    """A new job that is accepted and not in its queue yet, with its batch and group."""
     if job_id not in state.reserved:
         return None
     for batch in state.committed.values():
@@ -160,7 +159,7 @@ def find_staged(state: GridState, job_id: JobId) -> tuple[CommittedBatch, Staged
             if job_id not in chunk.job_ids or chunk.redrives:  # most are left out by this alone
                 continue
             for group in groups_of(state, chunk):
-                for place, other in enumerate(ids_of(group.job_ids)):
-                    if other == job_id:
-                        return batch, group, place
+                for item in items_of(group):
+                    if item.job_id == job_id:
+                        return batch, group, item
     return None

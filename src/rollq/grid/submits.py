@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from hashlib import blake2b
 from sys import intern
 from zlib import crc32
@@ -46,6 +47,7 @@ from rollq.grid.state import (
     HASH_BYTES,
     QUEUED,
     BatchRecord,
+    ClientRecord,
     GridState,
     JobRecord,
 )
@@ -155,7 +157,8 @@ def submit_bulk(state: GridState, command: SubmitBulk, out: Applied) -> Outcome:
     if isinstance(checked, Refused):
         return checked
     if checked:
-        create_bulk(state, command, checked, out)
+        client = admit_client(state, command.client_id)
+        create_jobs(state, client, command, checked.values(), out)
     if command.batch_key:
         state.batches[batch_key] = BatchRecord(fingerprint, len(checked))
         if len(state.batches) > BATCHES_KEPT_MAX:
@@ -211,19 +214,23 @@ def check_bulk(state: GridState, command: SubmitBulk) -> dict[JobId, BulkItem] |
     return JOBS_FULL if len(state.jobs) + len(new) > JOBS_MAX else new
 
 
-def create_bulk(
-    state: GridState, command: SubmitBulk, items: dict[JobId, BulkItem], out: Applied
-) -> None:
-    """Make a job of each item."""
-    client = admit_client(state, command.client_id)
-    queue = admit_queue(state, command.queue).name
-    exec_name = intern(command.exec_name)
-    options = share_options(state, command.options)
+def create_jobs(
+    state: GridState,
+    client: ClientRecord,
+    shared: SubmitBulk | StagedGroup,
+    items: Iterable[BulkItem],
+    out: Applied,
+) -> int:
+    """Make a job of each item, which has the rest from what they share; how many there are now."""
+    queue = admit_queue(state, shared.queue).name
+    exec_name = intern(shared.exec_name)
+    options = share_options(state, shared.options)
     delay_ms = options.delay_ms
     entered = DELAYED if delay_ms else QUEUED
     keep = state.bodies.keep
-    caches = command.caches
-    for item in items.values():
+    caches = shared.caches
+    count = 0
+    for item in items:
         record = JobRecord(
             item.job_id,
             client,
@@ -241,3 +248,5 @@ def create_bulk(
         if item.blobs or caches:
             record.past = past_with(item.blobs, caches)
         accept(state, record, len(item.body), out)
+        count += 1
+    return count

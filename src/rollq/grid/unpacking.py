@@ -6,20 +6,18 @@ and may be passed by as much as was accepted since.
 
 from __future__ import annotations
 
-from itertools import repeat
-from sys import intern
+from collections.abc import Iterator
 
-from rollq.base.staged import SAME_BODY, StagedGroup, bodies_of, ids_of, keys_of
-from rollq.grid.admission import admit_queue, share_options
+from rollq.base.jobs import BulkItem
+from rollq.base.staged import SAME_BODY, StagedGroup, bodies_of, ids_of, items_of
 from rollq.grid.chunks import drop_chunk, groups_of
 from rollq.grid.commands import RedriveItem, UnpackBatch
 from rollq.grid.effects import Applied, Done, Outcome
 from rollq.grid.jobs import redrive_job
-from rollq.grid.moves import disown, maybe_drop_queue, next_seq
+from rollq.grid.moves import disown, maybe_drop_queue
 from rollq.grid.outcomes import DONE_NONE
-from rollq.grid.refs import past_with
-from rollq.grid.state import DELAYED, QUEUED, CommittedBatch, GridState, JobRecord
-from rollq.grid.submits import accept
+from rollq.grid.state import CommittedBatch, GridState
+from rollq.grid.submits import create_jobs
 
 
 def unpack_batch(state: GridState, command: UnpackBatch, out: Applied) -> Outcome:
@@ -40,46 +38,18 @@ def unpack_batch(state: GridState, command: UnpackBatch, out: Applied) -> Outcom
 
 
 def _create(state: GridState, batch: CommittedBatch, group: StagedGroup, out: Applied) -> int:
-    client, known, caches = batch.client, batch.known, group.caches
-    queue = admit_queue(state, group.queue).name
-    exec_name = intern(group.exec_name)
-    options = share_options(state, group.options)
-    delay_ms = options.delay_ms
-    entered = DELAYED if delay_ms else QUEUED
-    keep = state.bodies.keep
-    count = 0
-    columns = zip(
-        ids_of(group.job_ids),
-        bodies_of(group),
-        group.sizes,
-        keys_of(group),
-        group.blobs or repeat(()),
-        strict=False,
-    )
-    for job_id, body, size, key, blobs in columns:
-        if job_id in known:
-            continue
-        del state.reserved[job_id]
-        record = JobRecord(
-            job_id,
-            client,
-            queue,
-            exec_name,
-            keep(body),
-            options,
-            entered,
-            next_seq(state),
-            out.stamp_ms,
-            0,
-            delay_ms,
-            key=key,
-        )
-        if blobs or caches:
-            record.past = past_with(blobs, caches)
-        accept(state, record, size, out)
-        count += 1
-    maybe_drop_queue(state, queue)  # if all were known, nobody may be in it
+    count = create_jobs(state, batch.client, group, _new_items(state, batch, group), out)
+    maybe_drop_queue(state, group.queue)  # if all were known, nobody may be in it
     return count
+
+
+def _new_items(state: GridState, batch: CommittedBatch, group: StagedGroup) -> Iterator[BulkItem]:
+    """Those that are no jobs yet; their ids are reserved no more."""
+    known, reserved = batch.known, state.reserved
+    for item in items_of(group):
+        if item.job_id not in known:
+            del reserved[item.job_id]
+            yield item
 
 
 def _redrive(state: GridState, batch: CommittedBatch, group: StagedGroup, out: Applied) -> int:

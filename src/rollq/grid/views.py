@@ -9,7 +9,6 @@ import msgspec
 
 from rollq.base.ids import ClientId, JobId, WorkerId, guid_to_text, task_id, task_number
 from rollq.base.jobs import DEFAULT_OPTIONS, BlobRef, CacheEntry, JobOptions
-from rollq.base.staged import keys_of
 from rollq.grid.chunks import find_staged
 from rollq.grid.commands import NOBODY
 from rollq.grid.facts import cut_result_of
@@ -205,7 +204,7 @@ def _reserved_view(state: GridState, job_id: JobId) -> JobView | None:
     found = find_staged(state, job_id)
     if found is None:
         return None
-    batch, group, place = found
+    batch, group, item = found
     options = group.options or DEFAULT_OPTIONS
     return JobView(
         job_id,
@@ -215,13 +214,13 @@ def _reserved_view(state: GridState, job_id: JobId) -> JobView | None:
         (DELAYED if options.delay_ms else QUEUED).name.lower(),
         0,
         options,
-        group.sizes[place],
+        len(item.body),
         batch.stamp_ms,
         options.delay_ms,
         NOBODY,
-        blobs=group.blobs[place] if group.blobs else (),
+        blobs=item.blobs,
         caches=group.caches,
-        key=keys_of(group)[place],
+        key=item.key,
     )
 
 
