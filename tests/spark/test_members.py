@@ -15,6 +15,7 @@ from rollq.roles.reader.reader import Reader
 from tests.integration.procs import MemberProcess
 from tests.integration.talk import accepted, find_leader, hang_up_all
 from tests.spark.streams import Query
+from tests.spark.written import events
 
 
 @pytest.fixture(autouse=True)
@@ -55,23 +56,26 @@ def test_what_is_sealed_and_what_is_not(spark: SparkSession, members: list[Membe
     table = read(spark, member.address, **{"filter.type": "enqueue", "minPartitions": "5"})
     assert len(ids_of(table)) == len(set(ids_of(table))) == 500
     assert {row["_group"] for row in table.collect()} == {"one"}
-    whole = read(spark, member.address)
-    places = [(row["_index"], row["_ordinal"]) for row in whole.collect()]
-    assert len(set(places)) == len(places)
-    assert {index for index, _ in places} <= set(range(1, max(places)[0] + 1))
+    whole = read(spark, member.address, columns="_index,_ordinal,type").collect()
+    happened = [
+        (row["index"], row.get("ordinal", 0), row["type"]) for row in events(member.address)
+    ]
+    assert sorted(tuple(row) for row in whole) == happened
 
 
 def test_a_group_is_read_only_by_its_name(
     spark: SparkSession, members: list[MemberProcess]
 ) -> None:
-    with pytest.raises(PySparkException, match="group"):
+    with pytest.raises(PySparkException, match="this is the group 'one', not 'two'"):
         read(spark, members[0].address, group="two").count()
 
 
 def test_a_dead_member_is_passed_over(spark: SparkSession, members: list[MemberProcess]) -> None:
     nobody = f"127.0.0.1:{free_ports(1)[0]}"
     servers = f"{nobody},{members[1].address}"
-    assert read(spark, servers, minPartitions="4").count() >= 0
+    submit(members[1], range(2001, 2011))
+    table = read(spark, servers, **{"minPartitions": "4", "filter.type": "enqueue"})
+    assert [n for n in ids_of(table) if n > 2000] == list(range(2001, 2011))
 
 
 def test_nobody_answers(spark: SparkSession) -> None:
