@@ -26,6 +26,7 @@ from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
 
+from bench.figures import percentile
 from bench.histories import make
 from rollq.history.arrow import from_lines, from_stream
 from rollq.history.columns import EVENTS
@@ -84,11 +85,11 @@ def measure(state: Path, address: str, seconds: float, form: str) -> dict[str, f
         "rows_per_s": round(rows / took_s),
         "rows_per_reader_cpu_s": round(rows / cpu_s),
         "rows_per_member_cpu_s": round(rows / member_s),  # the probes' jobs are in it
-        "idle_p50_ms": _percentile(idle, 50),
-        "idle_p99_ms": _percentile(idle, 99),
-        "reading_p50_ms": _percentile(busy, 50),
-        "reading_p99_ms": _percentile(busy, 99),
-        "p99_ratio": round(_percentile(busy, 99) / _percentile(idle, 99), 2),
+        "idle_p50_ms": round(percentile(idle, 0.5), 2),
+        "idle_p99_ms": round(percentile(idle, 0.99), 2),
+        "reading_p50_ms": round(percentile(busy, 0.5), 2),
+        "reading_p99_ms": round(percentile(busy, 0.99), 2),
+        "p99_ratio": round(percentile(busy, 0.99) / percentile(idle, 0.99), 2),
         "probes": len(busy),
     }
 
@@ -177,10 +178,6 @@ def read_on(address: str, form: str, control: Connection) -> None:
 def _cpu_s(pid: int) -> float:
     times = psutil.Process(pid).cpu_times()
     return float(times.user + times.system)
-
-
-def _percentile(values: list[float], percent: int) -> float:
-    return round(values[min(len(values) - 1, len(values) * percent // 100)], 2)
 
 
 if __name__ == "__main__":

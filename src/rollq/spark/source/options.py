@@ -59,7 +59,7 @@ class ReadOptions:
     ending: Offsets
     fail_on_data_loss: bool
     offsets_max: int  # indexes a trigger; 0: no bound
-    partitions_min: int  # 0: as many as there are cores
+    partitions: int  # about so many; 0: a few for each core
     reader_name: str
     timeout_s: float
 
@@ -91,7 +91,7 @@ def read_options(given: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
         ending=_offsets(options, "endingOffsets", LATEST),
         fail_on_data_loss=_truth(options, "failOnDataLoss", True),
         offsets_max=_count(options, "maxOffsetsPerTrigger"),
-        partitions_min=_count(options, "minPartitions"),
+        partitions=_count(options, "minPartitions"),
         reader_name=check_length(
             "readerName", options.get("readername", ""), READER_NAME_BYTES_MAX
         ),

@@ -49,7 +49,7 @@ def plan(
     gaps = place.gaps(first, last)
     if gaps and options.fail_on_data_loss:
         raise lost(asked.group, *gaps[0])
-    count = options.partitions_min or SLICES_PER_CORE * (os.cpu_count() or 1)
+    count = options.partitions or SLICES_PER_CORE * (os.cpu_count() or 1)
     return place.slices(number, first, last, count)
 
 
