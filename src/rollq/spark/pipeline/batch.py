@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SMALL_FILE_ROWS: Final = 100_000  # of open jobs: up to this size written anew in every batch
+SMALL_HOURS_ROWS: Final = 1_000_000
 ROWS_PER_INDEX: Final = 100  # before anything is known
 THREADS: Final = 3
 
@@ -84,6 +85,8 @@ class Batch:
             self._view("news", BRONZE, written.files)
             self._told("silver")
             self._make_silver()
+        self._is_small = self._is_small and self._rows_of_hours() <= SMALL_HOURS_ROWS
+        with small_work(self._spark, self._is_small):
             self._told("gold")
             self._make_gold()
         return Manifest(
@@ -204,6 +207,16 @@ class Batch:
             ]
         )
 
+    def _rows_of_hours(self) -> float:
+        """About how many rows are read again for the hours that were touched: new ones may be few,
+        and those that they came to many."""
+        first_ms, last_ms = self._profile.first_ms, max(ms for _, ms in self._profile.hours)
+        return sum(
+            file.rows * _share(file, first_ms, last_ms + HOUR_MS)
+            for table in (ATTEMPTS, BRONZE)
+            for file in self._tables[table.name]
+        )
+
     def _make_depth(self) -> None:
         day, before = day_of(self._profile.first_ms), self._before.files(DEPTH.name)
         self._view("day_steps", STEPS, [f for f in self._tables[STEPS.name] if f.day >= day])
@@ -283,3 +296,9 @@ class Batch:
 
     def _final(self, table: Table) -> list[File]:
         return [file for file in self._before.files(table.name) if file.kind != OPEN]
+
+
+def _share(file: File, first_ms: int, end_ms: int) -> float:
+    """Which part of a file is of a span of time, if its rows are spread evenly."""
+    within = min(file.last_ms, end_ms) - max(file.first_ms, first_ms)
+    return max(within, 0) / max(file.last_ms - file.first_ms, within, 1)
