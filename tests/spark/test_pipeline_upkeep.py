@@ -20,6 +20,7 @@ from rollq.grid.events import Event
 from rollq.history.schema import to_lines
 from rollq.history.segments import Segments
 from rollq.spark.pipeline import batch, run, tables
+from rollq.spark.pipeline import compact as compacting
 from rollq.spark.pipeline.catalog import DEAD, LEVELS, Column, Table
 from rollq.spark.pipeline.compact import compacted
 from rollq.spark.pipeline.feed import Feed
@@ -147,3 +148,20 @@ def test_a_new_column_has_a_value_in_older_files(spark: SparkSession, tmp_path: 
     assert sorted(map(tuple, found)) == [(1, None, 0), (2, "n", 5)]
     # Who knows less reads what it knows.
     assert store.read(DEAD, [*old, *new]).columns == list(DEAD.names)
+
+
+def test_days_are_joined_into_few_files_each(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compacting, "FILE_ROWS_MAX", 30)
+    store = Store(spark, tmp_path)
+    rows = spark.range(0, 270, 1, 3).selectExpr(
+        "'g' AS `group`", "timestamp_seconds(86400 * (id % 3) + id) AS hour", "'x' AS exec"
+    )
+    files = store.write(rows.selectExpr("*", "'y' AS cause", "1L AS jobs"), DEAD, "1")
+    assert len(files) == 9
+    before = Manifest(1, 1, "path x", 0, 0, {}, {DEAD.name: files})
+    after = compacted(store, before, "2", many=3).files(DEAD.name)
+    assert sum(file.rows for file in after) == 270
+    # Nine parts of thirty rows, cut where they are full and where a day ends; not each day in nine.
+    assert len(after) <= 9 + 2

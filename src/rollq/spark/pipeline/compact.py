@@ -16,7 +16,7 @@ from rollq.spark.pipeline.catalog import COUNTS, TABLES, Table
 from rollq.spark.pipeline.dialect import SPARK
 from rollq.spark.pipeline.levels import added_counts
 from rollq.spark.pipeline.manifest import Book, File, Manifest
-from rollq.spark.pipeline.settings import suited
+from rollq.spark.pipeline.settings import SMALL_ROWS, small_work, suited
 from rollq.spark.pipeline.tables import FILE_ROWS_MAX, Store
 
 if TYPE_CHECKING:
@@ -63,7 +63,8 @@ def compacted(store: Store, manifest: Manifest, stamp: str, many: int = MANY) ->
     for table in TABLES.values():
         small = small_files(manifest.files(table.name), many)
         if small:
-            new = _rewritten(store, table, small, stamp)
+            with small_work(store.spark, sum(file.rows for file in small) <= SMALL_ROWS):
+                new = _rewritten(store, table, small, stamp)
             kept = [file for file in manifest.files(table.name) if file not in small]
             tables[table.name] = [*kept, *new]
     if tables == manifest.tables:
@@ -86,6 +87,9 @@ def _rewritten(store: Store, table: Table, files: list[File], stamp: str) -> lis
         rows.createOrReplaceTempView("counts")
         rows = rows.sparkSession.sql(added_counts(SPARK))
     count = -(-sum(file.rows for file in files) // FILE_ROWS_MAX)
-    # Rows of a day in the order of their moments: who asks for an hour skips the rest.
-    ordered = rows.repartition(count).sortWithinPartitions(table.by) if table.by else rows
-    return store.write(ordered.coalesce(count), table, stamp)
+    if table.by:
+        # In the order of their moments: a day is in few files, and who asks for an hour skips the
+        # rest.
+        cut = rows.repartitionByRange(count, table.by) if count > 1 else rows.coalesce(1)
+        return store.write(cut.sortWithinPartitions(table.by), table, stamp)
+    return store.write(rows.coalesce(count), table, stamp)

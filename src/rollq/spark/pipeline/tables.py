@@ -74,15 +74,15 @@ class Store:
 
     def __init__(self, spark: SparkSession, out: Path) -> None:
         self.out = out.absolute()
-        self._spark = spark
+        self.spark = spark
         self._staged: list[Callable[[], object]] = []
 
     def read(self, table: Table, files: Iterable[File]) -> DataFrame:
         """The rows of some files of a table."""
         named = [str(self.out / file.path) for file in files]
         if not named:
-            return self._spark.createDataFrame([], table.ddl)
-        frame = self._spark.read.schema(table.ddl).parquet(*named)
+            return self.spark.createDataFrame([], table.ddl)
+        frame = self.spark.read.schema(table.ddl).parquet(*named)
         late = [column for column in table.columns if column.before != "NULL"]
         return frame.withColumns({one.name: _filled(one) for one in late}) if late else frame
 
@@ -118,7 +118,7 @@ class Store:
         self._staged.append(partial(shutil.rmtree, folder, ignore_errors=True))
         shutil.rmtree(folder, ignore_errors=True)
         frame.write.option("compression", STAGED_CODEC).parquet(str(folder))
-        return self._spark.read.schema(frame.schema).parquet(str(folder))
+        return self.spark.read.schema(frame.schema).parquet(str(folder))
 
     def keep(self, frame: DataFrame) -> DataFrame:
         """As `stage`, in memory: for few rows. The first question makes them."""
