@@ -306,7 +306,8 @@ STAGED_JOBS_MAX: Final = 5_000_000
 STAGED_BATCHES_MAX: Final = 1_000
 STAGED_PARTS_MAX: Final = 10_000  # of one batch
 STAGED_MS_MAX: Final = 3_600_000  # a batch that nobody adds to or commits for so long is dropped
-# Of one batch: a commit looks at every id once, all in one entry, at about 0.3 ms a thousand.
+# Of one batch: a commit looks at every id once, all in one entry, at about 0.3 ms a thousand; at 2
+# if the job is known already, because then it is compared with what was staged.
 BATCH_JOBS_MAX: Final = 1_000_000
 # One message of a part, and so one step of unpacking: other clients wait for no more than this.
 STAGE_CHUNK_JOBS_MAX: Final = 2_000

@@ -6,14 +6,13 @@ here and nowhere else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import chain
 from typing import Final
 
 import msgspec
 
 from rollq.base.digests import Digest
-from rollq.base.ids import GUID_BYTES, JobId
+from rollq.base.ids import GUID_BYTES, ClientId, JobId
 from rollq.base.jobs import BulkItem
 from rollq.base.limits import (
     BLOBS_PER_JOB_MAX,
@@ -139,13 +138,14 @@ def groups_of(state: GridState, chunk: StagedChunk) -> tuple[StagedGroup, ...]:
     return _decode(b"".join(map(state.bodies.load, chunk.pieces)))
 
 
-def same_jobs(state: GridState, chunk: StagedChunk) -> Iterator[tuple[JobId, bool]]:
-    """Of the jobs whose ids are taken: whether the job there is the one that was staged."""
+def other_job(state: GridState, client_id: ClientId, chunk: StagedChunk) -> JobId | None:
+    """The first id in it that is taken by another job than the one that was staged."""
     for group in groups_of(state, chunk):
         for item in items_of(group):
             record = state.jobs.get(item.job_id)
-            if record is not None:
-                yield item.job_id, is_same_job(state, record, group, item)
+            if record is not None and not is_same_job(state, record, client_id, group, item):
+                return item.job_id
+    return None
 
 
 def find_staged(

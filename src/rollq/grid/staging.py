@@ -32,7 +32,7 @@ from rollq.grid.admission import (
     refuse_task_id,
     refused_bounds,
 )
-from rollq.grid.chunks import drop_chunk, keep_chunk, refuse_groups, same_jobs
+from rollq.grid.chunks import drop_chunk, keep_chunk, other_job, refuse_groups
 from rollq.grid.commands import CommitBatch, DropBatches, StageJobs
 from rollq.grid.effects import Applied, Done, Known, Outcome, Refused
 from rollq.grid.events import BATCH_COMMITTED, BATCH_DROPPED, Event
@@ -253,14 +253,11 @@ def another_job(
     state: GridState, client_id: ClientId, chunks: list[StagedChunk], known: dict[JobId, None]
 ) -> JobId | None:
     """The first id of those that are taken whose job is not the one that was staged."""
-    for job_id in known:
-        if state.jobs[job_id].client.client_id != client_id:
-            return job_id
     for chunk in chunks:
         if not chunk.redrives and not known.keys().isdisjoint(ids_of(chunk.job_ids)):
-            for job_id, same in same_jobs(state, chunk):
-                if not same:
-                    return job_id
+            job_id = other_job(state, client_id, chunk)
+            if job_id is not None:
+                return job_id
     return None
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from rollq.base.digests import Digest
 from rollq.base.errors import ErrorCode
-from rollq.base.ids import JobId
+from rollq.base.ids import ClientId, JobId
 from rollq.base.jobs import DEFAULT_OPTIONS, BulkItem
 from rollq.base.limits import (
     BATCH_KEY_BYTES_MAX,
@@ -94,8 +94,7 @@ def submit_job(state: GridState, command: SubmitJob, out: Applied) -> Outcome:
 
 def repeat_submit(state: GridState, record: JobRecord, command: SubmitJob, out: Applied) -> Outcome:
     """Answer a submit whose id is taken."""
-    is_mine = record.client.client_id == command.client_id
-    if not is_mine or not is_same_job(state, record, command, command):
+    if not is_same_job(state, record, command.client_id, command, command):
         return Refused(ErrorCode.JOB_CONFLICT, "the id names another job", command.job_id)
     if record.end is None:
         return KNOWN_OPEN
@@ -106,13 +105,15 @@ def repeat_submit(state: GridState, record: JobRecord, command: SubmitJob, out: 
 def is_same_job(
     state: GridState,
     record: JobRecord,
+    client_id: ClientId,
     shared: SubmitJob | SubmitBulk | StagedGroup,
     own: SubmitJob | BulkItem,
 ) -> bool:
-    """Whether a submit of the same client with the id of this record means this job: by what it
-    shares with others, and by what is its own."""
+    """Whether a submit of this client with the id of this record means this job: by what it shares
+    with others, and by what is its own."""
     return (
         record.array is None
+        and record.client.client_id == client_id
         and record.key == own.key
         and record.queue == shared.queue
         and record.exec_name == shared.exec_name
@@ -207,8 +208,7 @@ def check_bulk(state: GridState, command: SubmitBulk) -> dict[JobId, BulkItem] |
                 return refusal
             same = new.setdefault(item.job_id, item) == item
         else:
-            is_mine = record.client.client_id == command.client_id
-            same = is_mine and is_same_job(state, record, command, item)
+            same = is_same_job(state, record, command.client_id, command, item)
         if not same:
             return Refused(ErrorCode.JOB_CONFLICT, "the id names another job", item.job_id)
     return JOBS_FULL if len(state.jobs) + len(new) > JOBS_MAX else new
