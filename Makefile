@@ -14,6 +14,8 @@ START ?= 0
 SEEDS_IN_TEST ?= 300
 HOURS ?= 24
 
+SPARKS ?= 4.0 4.1 4.2 4.3
+
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 BENCH_PY := $(BENCH_VENV)/bin/python
@@ -26,10 +28,10 @@ PURE_FILES := $(subst $(empty) ,$(comma),$(PURE:%=src/rollq/%/*))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env test check lint types tidy unit spark-tests sim sim-mutants endurance bench bench-core bench-files bench-spark bench-pipeline demo coverage clean
+.PHONY: help env test check lint types tidy unit spark-tests spark-versions sim sim-mutants endurance bench bench-core bench-files bench-spark bench-pipeline demo coverage clean
 
 help: ## Show this list.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 test: check unit spark-tests ## Everything that must be green: check, all tests, a small simulation.
 	$(PY) -m rollq.testing.sim --seeds $(SEEDS_IN_TEST) --start 0 --jobs $(JOBS)
@@ -53,6 +55,11 @@ spark-tests: $(READY) ## The tests of Spark: embedded, on a master and worker, a
 	$(PY) -m pytest tests/spark --spark local
 	$(PY) -m pytest tests/spark --spark standalone
 	$(PY) -m pytest tests/spark --spark connect
+
+spark-versions: $(SPARKS:%=spark-%) ## The tests of Spark, embedded, on each version: make spark-versions SPARKS='4.0 4.1'
+
+spark-4.%: .venv-spark-4.%/.ready
+	.venv-spark-4.$*/bin/python -m pytest tests/spark --spark local
 
 sim: $(READY) ## Simulate whole clusters under faults: make sim SEEDS=10000 START=0
 	$(PY) -m rollq.testing.sim --seeds $(SEEDS) --start $(START) --jobs $(JOBS)
@@ -101,6 +108,13 @@ $(READY): pyproject.toml
 $(BENCH_READY): pyproject.toml
 	@test -x $(BENCH_PY) || { echo "making $(BENCH_VENV)"; $(PYTHON) -m venv $(BENCH_VENV); }
 	$(BENCH_PY) -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	@touch $@
+
+# Every other version of Spark has an environment of its own.
+.PRECIOUS: .venv-spark-4.%/.ready
+.venv-spark-4.%/.ready: pyproject.toml
+	@test -x $(@D)/bin/python || { echo "making $(@D)"; $(PYTHON) -m venv $(@D); }
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' 'pyspark[connect]==4.$*.*'
 	@touch $@
 
 clean: ## Remove caches and build output; keeps .venv.

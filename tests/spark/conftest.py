@@ -7,7 +7,14 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from rollq.spark.source.versions import FixesItsEnd
 from tests.spark import clusters
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Spark before 4.2 leaves it to chance when it closes its sockets."""
+    if FixesItsEnd is object:
+        config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

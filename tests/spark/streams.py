@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import ast
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,6 @@ class Query:
 
 
 def _parsed(offset: Any) -> dict[str, int]:
-    """By Connect it is JSON already."""
-    parsed: dict[str, int] = json.loads(offset) if isinstance(offset, str) else offset
+    """By Connect it is JSON already, and of Spark before 4.2 the text of a dict."""
+    parsed: dict[str, int] = ast.literal_eval(offset) if isinstance(offset, str) else offset
     return parsed

@@ -9,8 +9,11 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from rollq.spark.source.versions import FixesItsEnd
 from tests.spark.segments import seal
 from tests.spark.streams import Query
+
+READS_AT_ONCE = FixesItsEnd is object  # `AvailableNow` before Spark 4.2
 
 
 def expected(group: str, first: int, last: int) -> Counter[tuple[str, int, int]]:
@@ -21,7 +24,8 @@ def test_a_stream_reads_each_row_once_over_restarts(spark: SparkSession, tmp_pat
     query = Query(spark, tmp_path)
     seal(tmp_path, 1, 40)
     batches = query.run(path=str(tmp_path), maxOffsetsPerTrigger="15")
-    assert batches == [(45, {"default": 16}), (45, {"default": 31}), (30, {"default": 41})]
+    in_pieces = [(45, {"default": 16}), (45, {"default": 31}), (30, {"default": 41})]
+    assert batches == ([(120, {"default": 41})] if READS_AT_ONCE else in_pieces)
     assert query.run(path=str(tmp_path)) == []
     seal(tmp_path, 41, 50)
     assert query.run(path=str(tmp_path)) == [(30, {"default": 51})]
@@ -36,7 +40,7 @@ def test_several_groups_and_one_more_later(spark: SparkSession, tmp_path: Path) 
     seal(one, 21, 30)
     seal(two, 1, 30)
     batches = query.run(path=f"{one};{two}", group="one,two", maxOffsetsPerTrigger="20")
-    assert len(batches) == 2
+    assert len(batches) == (1 if READS_AT_ONCE else 2)
     assert query.rows() == expected("one", 1, 30) + expected("two", 1, 30)
 
 

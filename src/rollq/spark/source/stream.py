@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
@@ -20,20 +20,12 @@ from rollq.spark.source.offsets import resolve, share
 from rollq.spark.source.options import LATEST, ReadOptions
 from rollq.spark.source.places import Extent, Slice
 from rollq.spark.source.planning import place_of, plan, rows
-
-if TYPE_CHECKING:
-    from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow as _FixesItsEnd
-else:
-    try:
-        from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow as _FixesItsEnd
-    except ImportError:  # Spark before 4.2 knows no such thing, and reads one batch
-        _FixesItsEnd = object
-
+from rollq.spark.source.versions import FixesItsEnd, length_of, read_limit
 
 HOLD_S: Final = 30.0  # between two words on what a reader does not need any more
 
 
-class EventStream(DataSourceStreamReader, _FixesItsEnd):
+class EventStream(DataSourceStreamReader, FixesItsEnd):
     """Reads the events of one or several groups as they come."""
 
     def __init__(self, schema: StructType, options: ReadOptions) -> None:
@@ -42,6 +34,7 @@ class EventStream(DataSourceStreamReader, _FixesItsEnd):
         self._places = [place_of(options, n) for n in range(len(options.origins))]
         self._goal: dict[str, int] | None = None  # where AvailableNow ends
         self._reached: dict[str, int] | None = None  # where the next batch begins, if we know
+        self._has_begun = False  # whether a batch was planned, or is the first of its query
         self._held_s = -math.inf  # when what this reader needs was last told
 
     def initialOffset(self) -> dict[str, int]:
@@ -49,19 +42,19 @@ class EventStream(DataSourceStreamReader, _FixesItsEnd):
         start = resolve("startingOffsets", self._options.starting, self._extents())
         self._hold(start)
         self._reached = start
+        self._has_begun = True
         return start
 
     def latestOffset(
         self, start: Mapping[str, int] | None = None, limit: Any = None
     ) -> dict[str, int]:
-        """Where the next batch ends. Spark before 4.2 tells neither start nor limit."""
+        """Where the next batch ends; Spark before 4.2 tells neither start nor limit."""
         begin = self._reached if start is None else start
         ends = self._ends()
         if begin is not None:
             # A member that is behind may say less than another has said before.
             ends = {group: max(end, begin.get(group, 0)) for group, end in ends.items()}
-            most = self._options.offsets_max if limit is None else getattr(limit, "max_rows", 0)
-            if most:
+            if most := length_of(limit, self._options.offsets_max if self._has_begun else 0):
                 firsts = {each.group: each.first for each in self._extents()}
                 ends = share(firsts | dict(begin), ends, most)
         self._reached = ends
@@ -69,10 +62,7 @@ class EventStream(DataSourceStreamReader, _FixesItsEnd):
 
     def getDefaultReadLimit(self) -> Any:
         """`maxOffsetsPerTrigger`, in the form that Spark gives back to `latestOffset`."""
-        from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
-
-        most = self._options.offsets_max
-        return ReadMaxRows(most) if most else ReadAllAvailable()
+        return read_limit(self._options.offsets_max)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """A query with this trigger ends where the history ends now."""
@@ -95,6 +85,7 @@ class EventStream(DataSourceStreamReader, _FixesItsEnd):
                 asked = Extent(group, start.get(group, there.first), end[group])
                 slices += plan(self._options, number, place, there, asked)
         self._reached = dict(end)
+        self._has_begun |= start != end
         return slices
 
     def read(self, partition: InputPartition) -> Iterator[Any]:

@@ -15,7 +15,6 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import TaskContext
-from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
@@ -25,18 +24,12 @@ from rollq.base.staged import StagedPart
 from rollq.spark.source.jobs import Rows, check_columns
 from rollq.spark.source.options import check_length
 from rollq.spark.source.redrives import Redrives, check_redrive_columns
+from rollq.spark.source.versions import StreamWriter, streamed_batches
 from rollq.spark.source.write_options import REDRIVE, WriteOptions
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import DataSourceStreamArrowWriter as _StreamBase
-
     from rollq.roles.client.blocking import BlockingClient
-else:  # before 4.1 a streaming write gets rows
-    _StreamBase = getattr(
-        datasource, "DataSourceStreamArrowWriter", datasource.DataSourceStreamWriter
-    )
 
-PAGE_ROWS: Final = 10_000
 QUERY_BYTES_MAX: Final = 64  # of a query's id and the number of its batch
 
 
@@ -69,7 +62,7 @@ class JobsWriter(DataSourceArrowWriter):
         forget(self._options, self._batch_key)
 
 
-class JobsStream(_StreamBase):
+class JobsStream(StreamWriter):
     """Batches of a streaming query; each is known by the query and its number."""
 
     def __init__(self, schema: StructType, options: WriteOptions, *, overwrite: bool) -> None:
@@ -90,7 +83,8 @@ class JobsStream(_StreamBase):
                 "use a trigger that makes batches: processingTime or availableNow",
             )
         prefix = f"{self._options.batch_key}-" if self._options.batch_key else ""
-        return send(self._options, f"{prefix}{query}-{number}", _as_batches(iterator, self._schema))
+        batches = streamed_batches(iterator, self._schema)
+        return send(self._options, f"{prefix}{query}-{number}", batches)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Accept the batch."""
@@ -167,15 +161,3 @@ def _context() -> TaskContext:
     context = TaskContext.get()
     assert context is not None, "this runs in tasks only"
     return context
-
-
-def _as_batches(iterator: Iterator[Any], schema: StructType) -> Iterator[Any]:
-    """Arrow batches, also of the rows that older Sparks give."""
-    if issubclass(JobsStream, getattr(datasource, "DataSourceStreamArrowWriter", ())):
-        yield from iterator
-        return
-    import pyarrow as pa
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    while page := [row.asDict(recursive=True) for row in islice(iterator, PAGE_ROWS)]:
-        yield pa.RecordBatch.from_pylist(page, schema=to_arrow_schema(schema))
