@@ -156,13 +156,14 @@ def test_a_rotten_blob_is_not_handed_out_and_healed_at_once(tmp_path: Path) -> N
 
 
 def test_pins_outlive_a_restart_and_the_rest_goes(tmp_path: Path) -> None:
-    settings = EAGER | {"bytes_max": 1, "lease_ms": 1_000}
+    # So much time is there to name what was uploaded, on whatever machine.
+    settings = EAGER | {"bytes_max": 1, "lease_ms": 4_000}
     with Members(tmp_path, 3, blobs=settings) as members:
 
         async def story() -> None:
             async with BlobClient(members.addresses, "default") as client:
-                kept = await client.put(os.urandom(MIB))
                 _, talker = find_leader(members.addresses)
+                kept = await client.put(os.urandom(MIB))
                 assert isinstance(refer(talker, 1, kept), wire.Accepted)
                 for member in members.all:
                     assert member.stop() == 0
