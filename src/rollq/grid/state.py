@@ -44,7 +44,6 @@ DEAD: Final = JobState.DEAD
 CANCELLED: Final = JobState.CANCELLED
 
 ENDED_STATES: Final = (DONE, DEAD, CANCELLED)
-WAITING_STATES: Final = (QUEUED, DELAYED)
 PREFIX_BYTES: Final = 12  # what all task ids of an array share
 HASH_BYTES: Final = 16
 TASKS_PER_CHUNK: Final = 16_384  # two bits a task: 4 KiB
