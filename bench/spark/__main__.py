@@ -29,7 +29,7 @@ from bench.targets import Target, show_targets
 from rollq.spark import session
 
 console = Console(stderr=True)
-MASTER: Final = "local[2,4]"  # two slots; a task that fails is tried again, as on a cluster
+TRIES: Final = 4  # a task that fails is tried again, as on a cluster
 
 TARGETS: Final = (
     Target("read_rows_per_s", "events read from a live member: rows/s", at_least=500_000),
@@ -51,7 +51,9 @@ def main() -> int:
     figures: dict[str, float] = {}
     failures: list[str] = []
     with workplace(options.dir) as folder:
-        spark = session(MASTER, **{"spark.driver.memory": options.memory})
+        spark = session(
+            f"local[{options.slots},{TRIES}]", **{"spark.driver.memory": options.memory}
+        )
         for name in options.only:
             work = partial(WORKS[name], spark, folder / name, options)
             failures.append(measure(work, name, figures))
@@ -70,6 +72,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=200_000, help="to write (200000)")
     parser.add_argument("--rounds", type=int, default=3, help="how often; the median counts (3)")
     parser.add_argument("--idle", type=float, default=10.0, help="seconds without reading (10)")
+    parser.add_argument("--slots", type=int, default=2, help="tasks of Spark at once (2)")
     parser.add_argument("--memory", default="2g", help="of Spark's driver (2g)")
     parser.add_argument("--only", default=",".join(WORKS), help=f"some of {','.join(WORKS)}")
     parser.add_argument("--quick", action="store_true", help="small and once, to see that it runs")

@@ -27,13 +27,15 @@ WARM_JOBS: Final = 200
 def measure_read(
     spark: SparkSession, folder: Path, events: int, rounds: int, idle_s: float
 ) -> dict[str, float]:
-    """Both by turns, and small jobs of the same member all along."""
+    """Both by turns, and small jobs of the same member all along: what they wait for while Spark
+    reads Parquet, which is not the member's, is what two busy cores cost anybody."""
     address = f"{HOST}:{free_ports(1)[0]}"
     made = make(folder / "state", events, address)
     parquet = str(folder / "parquet")
     reads: list[float] = []
     others: list[float] = []
     loaded: list[float] = []
+    loaded_by_others: list[float] = []
     with member(folder, address) as server, Probe(address) as probe:
         columns_s = until_columnar(address)
         source(spark, address).write.parquet(parquet)  # also warms up
@@ -47,9 +49,12 @@ def measure_read(
             took_s, times = beside(probe, lambda: drain(source(spark, address)))
             reads.append(took_s)
             loaded += times
-            others.append(timed(lambda: drain(stored)))
+            took_s, times = beside(probe, lambda: drain(stored))
+            others.append(took_s)
+            loaded_by_others += times
         rss_mb = server.rss_mb()
     loaded.sort()
+    loaded_by_others.sort()
     return {
         "read_rows": float(rows),
         "read_rows_per_s": rows / median(reads),
@@ -58,6 +63,7 @@ def measure_read(
         "read_p99_vs_idle": percentile(loaded, 0.99) / percentile(idle, 0.99),
         "idle_p99_ms": percentile(idle, 0.99),
         "read_p99_ms": percentile(loaded, 0.99),
+        "parquet_p99_ms": percentile(loaded_by_others, 0.99),
         "read_probe_jobs": float(len(loaded)),
         "history_made_s": made.seconds,
         "columns_made_s": columns_s,
