@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from rollq.base.digests import digest_to_text
-from rollq.base.errors import RollqError
 from rollq.base.jobs import AttemptRef, BlobRef
 from rollq.roles.service import end_tasks
 from rollq.roles.worker.blobs import WorkerBlobs
@@ -95,14 +94,14 @@ class Handovers:
                 self._clear(leavings)
             blobs = tuple(dict.fromkeys(kept))
             await self._blobs.give(blobs)
-        except RollqError as error:
+        except asyncio.CancelledError:
+            self._blobs.unpin(kept)
+            raise
+        except Exception as error:  # whatever it is, the job must not stay here for ever
             self._blobs.unpin(kept)
             if self._under_way.pop(ref, None) is not None:
                 self._on_failed(ref, f"what it left cannot be handed over: {error}")
             return
-        except BaseException:
-            self._blobs.unpin(kept)
-            raise
         asyncio.get_running_loop().call_later(PINNED_S, self._blobs.unpin, kept)
         if self._under_way.pop(ref, None) is not None:
             ending.blobs = blobs

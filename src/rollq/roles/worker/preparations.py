@@ -136,7 +136,7 @@ class Preparations:
             inputs, program = self._inputs(request)
             fetched_bytes = await self._blobs.bring(job.blobs)
             prepared = await self._place(job, request, inputs, program)
-        except (RollqError, OSError) as error:
+        except Exception as error:  # whatever it is, the job must not stay here for ever
             if self._under_way.pop(ref, None) is not None:
                 self._blobs.unpin(job.blobs)
                 self._on_failed(job, ref, _as_told(error))
@@ -194,4 +194,6 @@ def _as_told(error: Exception) -> Exception:
         code = ErrorCode.DISK_FULL if error.errno in FULL else ErrorCode.DISK_FAILED
         why = error.strerror or str(error)
         return StateError(code, f"its inputs cannot be put into a directory on this worker: {why}")
+    if not isinstance(error, RollqError):
+        return StateError(ErrorCode.BUG, f"its inputs cannot be prepared: {error!r}")
     return error

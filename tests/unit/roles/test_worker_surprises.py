@@ -1,0 +1,91 @@
+"""What nobody foresaw does not keep a job on a worker for ever, before it runs or after."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+from rollq.base.jobs import AttemptRef, BlobRef
+from rollq.roles.worker.blobs import WorkerBlobs
+from rollq.roles.worker.capture import Tail
+from rollq.roles.worker.directories import Directory
+from rollq.roles.worker.handovers import Handovers, Leavings
+from rollq.roles.worker.outputs import Ending
+from rollq.roles.worker.preparations import Preparations
+from rollq.wire.messages import AssignJob
+
+BODY = b'{"JobId": "00000000-0000-0000-0000-000000000001", "ClientId": "me", "ExecName": "calc"}'
+BLOBS = (BlobRef(bytes(32), 5),)
+JOB = AssignJob(bytes(15) + b"\x01", 1, 1, 1_000, "q", "calc", BODY, blobs=BLOBS)
+REF = AttemptRef(JOB.job_id, JOB.attempt, JOB.fence)
+
+
+class Surprising:
+    """Blobs of which nothing comes and nothing goes, and those that are pinned."""
+
+    def __init__(self) -> None:
+        self.pinned: list[BlobRef] = []
+
+    def pin(self, blobs: Iterable[BlobRef]) -> None:
+        self.pinned += blobs
+
+    def unpin(self, blobs: Iterable[BlobRef]) -> None:
+        for blob in blobs:
+            self.pinned.remove(blob)
+
+    async def bring(self, blobs: Sequence[BlobRef]) -> int:
+        raise KeyError(f"{len(blobs)} blobs")
+
+    async def give(self, blobs: Sequence[BlobRef]) -> None:
+        raise OSError(24, f"no descriptor is left for {len(blobs)} blobs")
+
+
+def test_a_job_that_cannot_be_prepared_is_refused_whatever_the_reason() -> None:
+    blobs = Surprising()
+    told: list[tuple[AttemptRef, Exception]] = []
+
+    async def story() -> None:
+        failed = asyncio.Event()
+
+        def on_failed(_: AssignJob, ref: AttemptRef, error: Exception) -> None:
+            told.append((ref, error))
+            failed.set()
+
+        preparing = Preparations(
+            cast(WorkerBlobs, blobs),
+            allow_shipped_execs=False,
+            on_ready=lambda *_: None,
+            on_failed=on_failed,
+        )
+        assert preparing.begin(JOB, REF, is_call=False)
+        await failed.wait()
+        assert len(preparing) == 0
+
+    asyncio.run(asyncio.wait_for(story(), 30))
+    [(ref, error)] = told
+    assert ref == REF
+    assert "KeyError('1 blobs')" in str(error)
+    assert blobs.pinned == []
+
+
+def test_what_a_job_left_and_cannot_be_handed_over_is_told_whatever_the_reason() -> None:
+    told: list[tuple[AttemptRef, str]] = []
+
+    async def story() -> None:
+        failed = asyncio.Event()
+
+        def on_failed(ref: AttemptRef, reason: str) -> None:
+            told.append((ref, reason))
+            failed.set()
+
+        handing = Handovers(cast(WorkerBlobs, Surprising()), lambda *_: None, on_failed)
+        nothing = Leavings(cast(Directory, None), None, (Tail(), Tail()))
+        handing.begin(JOB, REF, Ending(), nothing)
+        await failed.wait()
+        assert len(handing) == 0
+
+    asyncio.run(asyncio.wait_for(story(), 30))
+    [(ref, reason)] = told
+    assert ref == REF
+    assert "no descriptor is left" in reason
