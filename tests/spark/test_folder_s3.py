@@ -42,6 +42,8 @@ def landed(feed: Feed, out: Path, first: int, known: int = 0) -> tuple[list[Writ
     """What tasks do with everything from an index on, and which indexes they wrote."""
     (extent,) = feed.extents()
     reading = feed.reading({extent.group: first}, {extent.group: extent.end})
+    assert reading.indexes == extent.end - first
+    assert reading.size_bytes > 0
     numbers = pa.RecordBatch.from_pydict({"id": list(range(len(reading.slices)))})
     told = [
         msgspec.json.decode(row, type=Written)

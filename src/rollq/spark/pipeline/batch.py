@@ -34,7 +34,7 @@ from rollq.spark.pipeline.catalog import (
 from rollq.spark.pipeline.dialect import SPARK
 from rollq.spark.pipeline.manifest import File, Manifest
 from rollq.spark.pipeline.profile import Profile, profile_of
-from rollq.spark.pipeline.settings import SMALL_ROWS, small_work
+from rollq.spark.pipeline.settings import SMALL_ROWS, note_work, small_work
 from rollq.spark.pipeline.tables import HOUR_MS, OPEN, Store, day_of
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Batch:
         """The manifest after these events; None if all of them are in the tables already."""
         self._told("bronze")
         known = {group: mark.index for group, mark in self._before.marks.items()}
-        is_small = reading.indexes * self._rows_per_index() <= SMALL_ROWS / 2
+        is_small = reading.rows_about(self._rows_per_index()) <= SMALL_ROWS / 2
         written = bronze.write(
             *(self._spark, reading, self._store.out, self._stamp, known), is_small=is_small
         )
@@ -89,6 +89,7 @@ class Batch:
         with small_work(self._spark, self._is_small):
             self._told("gold")
             self._make_gold()
+        note_work(self._spark, count)
         return Manifest(
             number=self._before.number + 1,
             schema_version=SCHEMA_VERSION,

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 GROUP_ROWS: Final = 131_072  # of a row group: readers skip whole ones
 PAGE_BYTES: Final = 256 << 10
+ROW_BYTES: Final = 200  # of a line of JSON, about
 TOLD: Final = "told"
 _US: Final = 1000  # microseconds of a millisecond
 
@@ -51,6 +52,11 @@ class Reading:
     options: ReadOptions
     slices: list[Slice]
     indexes: int  # how many
+    size_bytes: int = 0  # as JSON lines, if that is known
+
+    def rows_about(self, rows_per_index: float) -> float:
+        """How many rows are to be expected."""
+        return self.size_bytes / ROW_BYTES if self.size_bytes else self.indexes * rows_per_index
 
 
 class Hour(msgspec.Struct, frozen=True):

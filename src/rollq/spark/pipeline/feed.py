@@ -78,7 +78,9 @@ class Feed:
             is_stream=False,
         )
         count = sum(end - starts[group] for group, end in ends.items())
-        return Reading(options, slices_of(options), count)
+        slices = slices_of(options)
+        pieces = [piece for each in slices for piece in each.part or ()]
+        return Reading(options, slices, count, sum(piece.end - piece.start for piece in pieces))
 
     def hold(self, starts: Mapping[str, int]) -> None:
         """Members keep what comes after this for us; what was read may go."""

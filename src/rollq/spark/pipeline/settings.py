@@ -22,15 +22,19 @@ SETTINGS: Final = {
 }
 SMALL_ROWS: Final = 200_000
 SMALL_SETTINGS: Final = {
-    # Making and compiling code for a question costs more than answering it by the letter, if there
-    # are few rows.
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     # All of it is read as one partition, which needs no exchange: there is nothing to adapt to.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.autoBroadcastJoinThreshold": "100000",
 }
+# Making and compiling code for a question costs more than answering it by the letter, if there are
+# few rows: until there were many, after which Java knows its way.
+COLD_SETTINGS: Final = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+WARM_ROWS: Final = 500_000
+_IS_WARM: Final = "rollq.pipeline.warm"
 
 
 @contextmanager
@@ -43,8 +47,15 @@ def suited(spark: SparkSession) -> Iterator[None]:
 @contextmanager
 def small_work(spark: SparkSession, is_small: bool) -> Iterator[None]:
     """Spark as it does best with few rows, if they are few."""
-    with _changed(spark, SMALL_SETTINGS if is_small else {}):
+    small = SMALL_SETTINGS if spark.conf.get(_IS_WARM, "") else SMALL_SETTINGS | COLD_SETTINGS
+    with _changed(spark, small if is_small else {}):
         yield
+
+
+def note_work(spark: SparkSession, rows: int) -> None:
+    """So many rows were worked on in this session."""
+    if rows >= WARM_ROWS:
+        spark.conf.set(_IS_WARM, "true")
 
 
 @contextmanager
