@@ -15,7 +15,14 @@ import msgspec
 from rollq.base.errors import ErrorCode, LocalError, RemoteError
 from rollq.base.ids import GUID_BYTES, NIL_ID, ClientId, JobId, guid_from_text, job_id_of_key
 from rollq.base.jobs import BlobRef, JobOptions
-from rollq.base.limits import INLINE_BYTES_MAX, JOB_KEY_BYTES_MAX, LEASE_MS_MIN, PRIORITY_MAX
+from rollq.base.limits import (
+    ATTEMPTS_MAX,
+    DURATION_MS_MAX,
+    INLINE_BYTES_MAX,
+    JOB_KEY_BYTES_MAX,
+    LEASE_MS_MIN,
+    PRIORITY_MAX,
+)
 from rollq.base.names import checked_tree
 from rollq.base.staged import KEY_END
 from rollq.roles.client.draws import draw_id
@@ -156,6 +163,8 @@ def job_options(options: Options) -> JobOptions | None:
             raise _bad_option(name, value, WHOLE if convert is _count else SECONDS) from None
     if not 0 <= values.get("priority", 0) <= PRIORITY_MAX:
         raise _bad_option("priority", values["priority"], f"use 0 to {PRIORITY_MAX}, higher first")
+    if not 0 <= values.get("max_attempts", 0) <= ATTEMPTS_MAX:
+        raise _bad_option("max_attempts", values["max_attempts"], f"use 1 to {ATTEMPTS_MAX}")
     if 0 < values.get("lease_ms", 0) < LEASE_MS_MIN:
         hint = f"use {LEASE_MS_MIN / 1000:g} s or more, or leave it out: the cluster's setting"
         raise _bad_option("lease", options["lease"], hint)
@@ -250,11 +259,13 @@ def _bad_option(name: str, value: Any, hint: str) -> LocalError:
 def _count(value: Any) -> int:
     if not isinstance(value, int):
         raise TypeError
+    if not -NUMBER_MAX <= value <= NUMBER_MAX:
+        raise ValueError
     return value
 
 
 def _ms(seconds: Any) -> int:
-    if not seconds >= 0:
+    if not 0 <= seconds <= DURATION_MS_MAX / 1000:
         raise ValueError
     # A duration that was asked for is not the cluster's default, however short.
     return max(1, round(seconds * 1000)) if seconds else 0
@@ -263,8 +274,9 @@ def _ms(seconds: Any) -> int:
 FRAME_BYTES: Final = 512  # ids and names of fields in a body
 FILE_BYTES: Final = 176  # those of one file, and its digest
 BYTES: Final = (bytes, bytearray, memoryview)
+NUMBER_MAX: Final = 2**31 - 1
 WHOLE: Final = "give a whole number"
-SECONDS: Final = "give seconds, 0 or more"
+SECONDS: Final = "give seconds, 0 or more, and not more than a year has"
 FIELDS: Final[dict[str, tuple[str, Any]]] = {
     "queue": ("", str),
     "priority": ("priority", _count),

@@ -167,6 +167,8 @@ class Rows:
                 job_options(options)
             except LocalError as error:
                 column = error.message.partition("=")[0]
+                if column not in asked:
+                    column = "not_before"  # which is told as a delay
                 raise self._bad_row(number, column, asked.get(column), error.hint) from None
             if "not_before" not in names:  # which is another delay for every moment
                 if len(self._known) >= ALIKE_MAX:
