@@ -7,7 +7,6 @@ submitted then.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import repeat
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rollq.base.digests import digest_from_text
 from rollq.base.errors import ErrorCode, LocalError, RollqError
 from rollq.base.jobs import BlobRef
-from rollq.base.limits import INLINE_BYTES_MAX, JOB_KEY_BYTES_MAX, PRIORITY_MAX
+from rollq.base.limits import INLINE_BYTES_MAX, JOB_KEY_BYTES_MAX
 from rollq.base.names import is_exec_name
 from rollq.roles.client.specs import JobSpec, Options, as_id, check_names, inline_bytes, job_options
 from rollq.subjects.queues import queue_of
@@ -269,18 +268,11 @@ def _what_fails(parse: Callable[[Any], object], value: Any) -> str:
     return ""
 
 
-def _check_priority(value: int) -> str:
-    return "" if 0 <= value <= PRIORITY_MAX else f"use 0 to {PRIORITY_MAX}, higher first"
-
-
 def _check_attempts(value: int) -> str:
     return "" if value > 0 else "use 1 or more, or NULL for the cluster's setting"
 
 
-def _check_seconds(value: float) -> str:
-    return "" if 0 <= value < math.inf else "give seconds, 0 or more"
-
-
+# What is wrong with other options, `job_options` says.
 CHECKS: Final[dict[str, Callable[[Any], str]]] = {
     "exec": _check_exec,
     "args": _check_args,
@@ -292,12 +284,7 @@ CHECKS: Final[dict[str, Callable[[Any], str]]] = {
     "job_id": _check_id,
     "queue": _check_queue,
     "subject": _check_queue,
-    "priority": _check_priority,
     "max_attempts": _check_attempts,
-    **dict.fromkeys(
-        ("delay", "lease", "run_limit", "run_limit_soft", "expire", "result_ttl", "retry_base"),
-        _check_seconds,
-    ),
 }
 
 
