@@ -28,7 +28,7 @@ PURE_FILES := $(subst $(empty) ,$(comma),$(PURE:%=src/rollq/%/*))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env test check lint types tidy unit spark-tests spark-versions sim sim-mutants endurance bench bench-core bench-files bench-spark bench-pipeline demo coverage clean
+.PHONY: help env test check lint types tidy unit spark-tests spark-local spark-standalone spark-connect spark-versions sim sim-mutants endurance bench bench-core bench-files bench-spark bench-pipeline demo coverage clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,9 +52,11 @@ unit: $(READY) ## All tests but the house rules, those of Spark and the simulati
 	$(PY) -m pytest -n $(JOBS) --ignore=tests/tidy --ignore=tests/spark
 
 spark-tests: $(READY) ## The tests of Spark: embedded, on a master and worker, and by Connect.
-	$(PY) -m pytest tests/spark --spark local
-	$(PY) -m pytest tests/spark --spark standalone
-	$(PY) -m pytest tests/spark --spark connect
+	+$(MAKE) --no-print-directory --jobs=$(JOBS) --output-sync=target spark-local spark-standalone spark-connect
+
+# Beside each other: each of them waits most of its time for one thing after another.
+spark-local spark-standalone spark-connect: spark-%: $(READY)
+	$(PY) -m pytest tests/spark --spark $*
 
 spark-versions: $(SPARKS:%=spark-%) ## The tests of Spark, embedded, on each version: make spark-versions SPARKS='4.0 4.1'
 

@@ -57,17 +57,22 @@ def main(servers: str, folder: Path, count: int, ending: str) -> None:
     spark.dataSource.register(DyingSource)
     if not (folder / "in").exists():
         rows(spark, count).write.parquet(str(folder / "in"))
+    write(spark, servers, folder, "dying" if ending == "crash" else "rollq")
+    spark.stop()
+
+
+def write(spark: SparkSession, servers: str, folder: Path, source: str = "rollq") -> None:
+    """Write all rows, from where the checkpoint is."""
     query = (
         spark.readStream.schema("exec string, job_key string")
         .parquet(str(folder / "in"))
-        .writeStream.format("dying" if ending == "crash" else "rollq")
+        .writeStream.format(source)
         .option("servers", servers)
         .option("checkpointLocation", str(folder / "checkpoint"))
         .trigger(availableNow=True)
         .start()
     )
     query.awaitTermination()
-    spark.stop()
 
 
 def rows(spark: SparkSession, count: int) -> Any:

@@ -26,10 +26,10 @@ START_S_MAX = 90.0
 SMALL = {
     "spark.driver.memory": "1g",
     "spark.sql.shuffle.partitions": "2",
-    # Tests are over before a better compiler has paid for itself.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m",
     "spark.default.parallelism": "2",
 }
+# Tests are over before a better compiler, or collecting garbage beside them, has paid for itself.
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 
 
 @contextmanager
@@ -37,12 +37,14 @@ def running(kind: str, folder: Path) -> Iterator[SparkSession]:
     """A session on a Spark of this kind; all of it is gone afterwards."""
     os.environ["PYTHONPATH"] = os.pathsep.join((str(ROOT / "src"), str(ROOT)))
     os.environ["SPARK_LOCAL_DIRS"] = str(folder / "local")
+    os.environ["SPARK_SUBMIT_OPTS"] = JAVA_OPTIONS  # for drivers that tests start, too
+    os.environ["SPARK_DAEMON_JAVA_OPTS"] = JAVA_OPTIONS
     conf = SMALL | {"spark.sql.warehouse.dir": str(folder / "warehouse")}
     with ExitStack() as stack:
         master = LOCAL
         if kind == "standalone":
             master = stack.enter_context(_standalone(folder))
-            conf["spark.executor.memory"] = "1g"
+            conf |= {"spark.executor.memory": "1g", "spark.executor.extraJavaOptions": JAVA_OPTIONS}
         elif kind == "connect":
             master = stack.enter_context(_connect(folder, conf))
             conf = {}

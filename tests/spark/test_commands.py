@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from rollq.spark.java import find_java
+from tests.spark.clusters import JAVA_OPTIONS
 
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 300
@@ -60,7 +61,7 @@ def without_java(folder: Path) -> dict[str, str]:
             link = folder / program.name
             if not (program.name.startswith("java") or link.is_symlink()):
                 link.symlink_to(program)
-    return {"HOME": str(folder), "PATH": str(folder)}
+    return {"HOME": str(folder), "PATH": str(folder), "SPARK_SUBMIT_OPTS": JAVA_OPTIONS}
 
 
 @pytest.mark.any_spark

@@ -50,9 +50,10 @@ def test_every_row_is_as_it_was_written(spark: SparkSession, folder: Path) -> No
 
 
 def test_slices_give_each_row_once(spark: SparkSession, folder: Path) -> None:
-    for count in ("1", "7", "50"):
+    for count in ("1", "7", "30"):
         table = read(spark, folder / "history", minPartitions=count, columns="_index,_ordinal")
-        assert table.count() == table.distinct().count() == 900
+        places = [tuple(row) for row in table.collect()]
+        assert len(places) == len(set(places)) == 900
 
 
 @pytest.mark.any_spark

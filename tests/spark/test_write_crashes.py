@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from bench.spark import crashing
 from rollq import BlockingClient
 from tests.integration.procs import ROOT, MemberProcess, Members
 from tests.spark.written import accepted, events, keys
@@ -99,15 +100,13 @@ def test_the_leader_is_killed_meanwhile(spark: SparkSession, tmp_path: Path) -> 
 
 
 @pytest.mark.any_spark
-def test_the_driver_dies_between_write_and_commit(tmp_path: Path) -> None:
+def test_the_driver_dies_between_write_and_commit(spark: SparkSession, tmp_path: Path) -> None:
+    """Another driver, which is the one of these tests, goes on from its checkpoint."""
     member = MemberProcess(tmp_path / "member").start()
-
-    def drive(ending: str) -> int:
+    command = [sys.executable, "-m", "bench.spark.crashing", member.address, str(tmp_path)]
+    try:
         ended = subprocess.run(
-            [
-                *(sys.executable, "-m", "bench.spark.crashing", member.address, str(tmp_path)),
-                *(str(COUNT), ending),
-            ],
+            [*command, str(COUNT), "crash"],
             cwd=ROOT,
             env=os.environ | {"PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT)))},
             stdout=subprocess.DEVNULL,
@@ -115,12 +114,9 @@ def test_the_driver_dies_between_write_and_commit(tmp_path: Path) -> None:
             check=False,
             timeout=300,
         )
-        return ended.returncode
-
-    try:
-        assert drive("crash") == -signal.SIGKILL
+        assert ended.returncode == -signal.SIGKILL
         assert commits(member.address) == []
-        assert drive("finish") == 0
+        crashing.write(spark, member.address, tmp_path)
         assert accepted(member.address, "crash", COUNT) == keys("crash", COUNT)
         assert commits(member.address) == [COUNT]
     finally:
