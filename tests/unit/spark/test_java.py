@@ -112,3 +112,16 @@ def test_a_cache_that_cannot_be_written_is_done_without(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "other"))
     home = java.make_home(java.Java(program(tmp_path / "jdk", "21.0.8"), 21))
     assert home.is_relative_to(tmp_path / "other")
+
+
+def test_a_user_without_a_home_gets_java_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nobody_knows() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", nobody_knows)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    home = java.make_home(java.Java(program(tmp_path / "jdk", "21.0.8"), 21))
+    assert home.is_relative_to(tmp_path)

@@ -6,6 +6,7 @@ checkpoint, so one that was written by any version must be understood by the nex
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from typing import Any, Final
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from rollq.base.errors import ErrorCode, StateError
+from rollq.base.errors import DeadlineError, DialError, ErrorCode, StateError
 from rollq.spark.schemas import columns_in
 from rollq.spark.source.offsets import resolve, share
 from rollq.spark.source.options import LATEST, ReadOptions
@@ -96,9 +97,11 @@ class EventStream(DataSourceStreamReader, FixesItsEnd):
 
     def commit(self, end: Mapping[str, int]) -> None:
         """Everything before `end` was processed: what is held back for this reader may go. It is
-        told from time to time only, because telling is an entry of the log, which is read again."""
+        told from time to time only, because telling is an entry of the log, which is read again.
+        If nobody hears it now, more is kept than need be until a later batch tells it."""
         if time.monotonic() - self._held_s >= HOLD_S:
-            self._hold(end)
+            with contextlib.suppress(DialError, DeadlineError):
+                self._hold(end)
 
     def _hold(self, offsets: Mapping[str, int]) -> None:
         if self._options.reader_name:
