@@ -44,9 +44,17 @@ def quiet_spark(master: str, **conf: object) -> Iterator[SparkSession]:
 
 
 def _is_running() -> bool:
-    """Whether this process has a session; asking does not import Spark."""
+    """Whether this process has a session; asking does not import Spark.
+
+    A session that is there need not be active in the Java thread that is asked, so the context
+    counts as well.
+    """
     loaded = sys.modules.get("pyspark.sql")
-    return loaded is not None and loaded.SparkSession.getActiveSession() is not None
+    if loaded is None:
+        return False
+    context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
+    has_context = getattr(context, "_active_spark_context", None) is not None
+    return has_context or loaded.SparkSession.getActiveSession() is not None
 
 
 def _start(master: str, conf: dict[str, object]) -> SparkSession:

@@ -7,7 +7,9 @@ import os
 from typing import Any
 
 import pytest
+from pyspark import SparkContext
 from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import SparkSession
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.cli.spark import quiet_spark
@@ -51,6 +53,17 @@ def test_what_spark_says_is_not_heard(
     assert made.stops == 1
     os.write(2, b"heard again\n")
     assert capfd.readouterr().err == "heard again\n"
+
+
+def test_a_session_that_was_there_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Session()
+    replace(monkeypatch, lambda master, **conf: made)
+    # It is active in another thread of Java than the one that is asked.
+    monkeypatch.setattr(SparkSession, "getActiveSession", classmethod(lambda _: None))
+    monkeypatch.setattr(SparkContext, "_active_spark_context", object())
+    with quiet_spark("local[1]"):
+        pass
+    assert made.stops == 0
 
 
 def test_if_it_does_not_start_its_last_words_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
