@@ -12,7 +12,8 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -51,9 +52,10 @@ def main() -> int:
     figures: dict[str, float] = {}
     failures: list[str] = []
     with workplace(options.dir) as folder:
-        spark = session(
-            f"local[{options.slots},{TRIES}]", **{"spark.driver.memory": options.memory}
-        )
+        with on_processors(options.processors):
+            spark = session(
+                f"local[{options.slots},{TRIES}]", **{"spark.driver.memory": options.memory}
+            )
         for name in options.only:
             work = partial(WORKS[name], spark, folder / name, options)
             failures.append(measure(work, name, figures))
@@ -73,6 +75,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3, help="how often; the median counts (3)")
     parser.add_argument("--idle", type=float, default=10.0, help="seconds without reading (10)")
     parser.add_argument("--slots", type=int, default=2, help="tasks of Spark at once (2)")
+    parser.add_argument(
+        "--processors", default="", help="that Spark may use, 1,2,3: others are left to the grid"
+    )
     parser.add_argument("--memory", default="2g", help="of Spark's driver (2g)")
     parser.add_argument("--only", default=",".join(WORKS), help=f"some of {','.join(WORKS)}")
     parser.add_argument("--quick", action="store_true", help="small and once, to see that it runs")
@@ -86,6 +91,17 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     if options.quick:
         options.events, options.jobs, options.rounds, options.idle = 50_000, 4_000, 1, 1.0
     return options
+
+
+@contextmanager
+def on_processors(numbers: str) -> Iterator[None]:
+    """Processes that are started meanwhile stay on these."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {int(number) for number in numbers.split(",")} if numbers else before)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def measure(work: Callable[[], dict[str, float]], name: str, figures: dict[str, float]) -> str:
