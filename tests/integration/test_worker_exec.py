@@ -237,4 +237,11 @@ def test_signals_are_as_programs_expect_them(tmp_path: Path) -> None:
             own = 0b11 << 31  # 32 and 33 belong to the C library, which ignores them
             assert [mask & ~own for mask in masks] == [0, 0]
 
-    asyncio.run(story())
+    # As if the worker had been started in the background, or to outlive a terminal.
+    ignored = (signal.SIGHUP, signal.SIGQUIT)
+    before = [signal.signal(number, signal.SIG_IGN) for number in ignored]
+    try:
+        asyncio.run(story())
+    finally:
+        for number, handler in zip(ignored, before, strict=True):
+            signal.signal(number, handler)

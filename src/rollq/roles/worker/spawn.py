@@ -26,8 +26,15 @@ ATTRIBUTES_BYTES: Final = 1_024
 SIGNALS_BYTES: Final = 128
 ACTIONS_KEPT_MAX: Final = 256
 EXTRA_ENV_MAX: Final = 8
-# Python ignores these; a program must find them as every program expects.
-RESET_SIGNALS: Final = (signal.SIGPIPE, signal.SIGXFSZ)
+# Python ignores some, and shells have those ignore others that they start in the background; a
+# program must find them as every program expects.
+RESET_SIGNALS: Final = (
+    signal.SIGPIPE,
+    signal.SIGXFSZ,
+    signal.SIGHUP,
+    signal.SIGINT,
+    signal.SIGQUIT,
+)
 
 # A directory by path, or one that is open: what has its path by now does not matter then.
 Cwd: TypeAlias = bytes | int
