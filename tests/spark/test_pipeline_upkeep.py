@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from bench.pipeline.lives import Lives, seal_lives
-from rollq.base.errors import ErrorCode, StateError
+from rollq.base.errors import ErrorCode, LocalError, StateError
 from rollq.base.ids import JobId, WorkerId
 from rollq.cli.main import app
 from rollq.grid.events import Event
@@ -23,6 +23,7 @@ from rollq.spark.pipeline import batch, run, tables
 from rollq.spark.pipeline import compact as compacting
 from rollq.spark.pipeline.catalog import DEAD, LEVELS, Column, Table
 from rollq.spark.pipeline.compact import compacted
+from rollq.spark.pipeline.export import export
 from rollq.spark.pipeline.feed import Feed
 from rollq.spark.pipeline.manifest import Book, Manifest
 from rollq.spark.pipeline.run import Pipeline
@@ -165,3 +166,31 @@ def test_days_are_joined_into_few_files_each(
     assert sum(file.rows for file in after) == 270
     # Nine parts of thirty rows, cut where they are full and where a day ends; not each day in nine.
     assert len(after) <= 9 + 2
+
+
+def test_tables_are_copied_in_a_format_that_spark_has(spark: SparkSession, tmp_path: Path) -> None:
+    folder, out, lake = tmp_path / "state", tmp_path / "out", tmp_path / "lake"
+    seal_lives(folder, Lives(6, turn_ms=TURN_MS), 400, indexes_each=30)
+    made = Pipeline(spark, Feed(path=str(folder)), out).run()
+    names = ["silver_jobs", "gold_hourly"]
+    words = ["pipeline", "export", str(lake), *names, "--format", "orc", "--tables", str(out)]
+    for _ in range(2):  # the second replaces the first
+        told = CliRunner().invoke(app, [*words, "--json"], catch_exceptions=False)
+        assert msgspec.json.decode(told.stdout)["batch"] == made.number
+    assert sorted(each.name for each in lake.iterdir()) == sorted(names)
+    for name in names:
+        table = load(spark, out, name)
+        copy = spark.read.orc(str(lake / name))
+        assert copy.columns == table.columns
+        assert table.count() == copy.count() > 0
+        assert table.exceptAll(copy).count() == 0
+
+    spark.sql(f"CREATE DATABASE shelf LOCATION '{tmp_path / 'shelf'}'")
+    export(spark, out, "shelf", "parquet", ["gold_execs"])
+    assert spark.table("shelf.gold_execs").count() == load(spark, out, "gold_execs").count() > 0
+    spark.sql("DROP DATABASE shelf CASCADE")
+
+    with pytest.raises(LocalError, match="this Spark has no format 'clay'"):
+        export(spark, out, str(lake), "clay")
+    with pytest.raises(LocalError, match="there is no table 'gold'"):
+        export(spark, out, str(lake), "orc", ["gold"])

@@ -218,6 +218,48 @@ def compact(
 
 
 @app.command(
+    epilog="""\b
+Examples:
+  rollq pipeline export ./lake --format delta
+  rollq pipeline export lake.rollq gold_hourly gold_dead --format iceberg --master spark://host:7077
+"""
+)
+def export(
+    to: Annotated[
+        str,
+        typer.Argument(metavar="TO", help="A folder or its URL, or a database of the catalog."),
+    ],
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[TABLE]…", help="As gold_hourly; all if none.")
+    ] = None,
+    form: Annotated[
+        str, typer.Option("--format", metavar="NAME", help="Any that this Spark has.")
+    ] = "parquet",
+    tables: Tables = DEFAULT_TABLES,
+    master: Master = DEFAULT_MASTER,
+    as_json: Json = False,
+) -> None:
+    """Copy the tables in another format: Delta or Iceberg if Spark has them, ORC, Avro, CSV.
+
+    All are of one batch, and replace what an earlier copy left. A TO with a slash is a folder, in
+    which each table gets its own; any other is a database, in which each is a table.
+    """
+    from rollq.cli.output import write_answer
+    from rollq.cli.spark import quiet_spark
+    from rollq.spark.pipeline.catalog import table_of
+    from rollq.spark.pipeline.export import export as export_tables
+    from rollq.spark.pipeline.manifest import Book
+
+    Book(tables).expect()  # before Spark is started
+    for name in names or ():
+        table_of(name)
+    with quiet_spark(master) as spark:
+        manifest = export_tables(spark, tables, to, form, names or ())
+    document = {"to": to, "format": form, "batch": manifest.number}
+    write_answer(document, f"batch {manifest.number} is in {to}", as_json=as_json)
+
+
+@app.command(
     "hints",
     epilog="""\b
 Examples:
