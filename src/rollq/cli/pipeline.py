@@ -230,7 +230,7 @@ def export(
         typer.Argument(metavar="TO", help="A folder or its URL, or a database of the catalog."),
     ],
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[TABLE]…", help="As gold_hourly; all if none.")
+        list[str] | None, typer.Argument(metavar="TABLE…", help="As gold_hourly; all if none.")
     ] = None,
     form: Annotated[
         str, typer.Option("--format", metavar="NAME", help="Any that this Spark has.")
