@@ -136,6 +136,16 @@ def test_a_lost_attempt_cannot_ack_any_more() -> None:
     assert refusal(grid.ask(AckJob(job_id("a"), 1, 0, 0))) is ErrorCode.STALE_ATTEMPT
 
 
+def test_an_ack_under_another_fence_is_stale_though_its_attempt_has_the_same_number() -> None:
+    grid = Grid()
+    grid.submit("a")
+    grid.assign("a")
+    record = grid.job("a")
+    other = AckJob(record.job_id, record.attempt, record.fence + 1, 0)
+    assert refusal(grid.ask(other)) is ErrorCode.STALE_ATTEMPT
+    assert record.state is ASSIGNED
+
+
 def test_an_ack_of_nothing_is_stale() -> None:
     grid = Grid()
     grid.submit("a")
