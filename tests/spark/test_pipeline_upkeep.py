@@ -29,7 +29,7 @@ from rollq.spark.pipeline.manifest import Book, Manifest
 from rollq.spark.pipeline.run import Pipeline
 from rollq.spark.pipeline.tables import Store, load
 from rollq.store.real_disk import RealDisk
-from tests.spark.comparing import differences
+from tests.spark.comparing import differences, rows_of
 from tests.spark.plain import read
 from tests.spark.plain_gold import Plain
 from tests.spark.segments import STAMP_MS
@@ -194,3 +194,25 @@ def test_tables_are_copied_in_a_format_that_spark_has(spark: SparkSession, tmp_p
         export(spark, out, str(lake), "clay")
     with pytest.raises(LocalError, match="there is no table 'gold'"):
         export(spark, out, str(lake), "orc", ["gold"])
+
+
+def test_an_array_that_ends_again_is_the_same_in_one_batch_and_in_two(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A task that died may be redriven, and the array ends once more when it is over."""
+    folder = tmp_path / "state"
+    of_array: dict[str, Any] = {
+        "array_id": JobId(bytes(15) + b"\x07"),
+        "client_id": "c",
+        "queue": "q",
+    }
+    begun = Event("array_enqueue", count=2, exec_name="x", **of_array)
+    ended = Event("array_end", count=2, exec_name="x", **of_array)
+    index = sealed(folder, 1, [begun, ended])
+    Pipeline(spark, Feed(path=str(folder)), tmp_path / "two").run()
+    sealed(folder, index, [ended])
+    for out in ("one", "two"):
+        Pipeline(spark, Feed(path=str(folder)), tmp_path / out).run()
+    [row] = rows_of(tmp_path / "one", "silver_arrays")
+    assert dict(row)["last_index"] == index - 1
+    assert rows_of(tmp_path / "two", "silver_arrays") == {row: 1}

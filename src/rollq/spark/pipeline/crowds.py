@@ -63,6 +63,9 @@ def array_marks(d: Dialect) -> str:
 def arrays(d: Dialect) -> str:
     """One row an array, of those that are known from their beginning; from `array_marks`."""
     first = "CASE WHEN starts THEN {} END"
+    # What is told of one that has ended is not looked at: in a later batch nobody would see it.
+    place = d.pack(i="i", o="o")
+    last = f"coalesce(min(CASE WHEN type = '{ARRAY_ENDED}' THEN {place} END), max({place}))"
     return f"""
         SELECT grp AS {d.group}, array_id, min(client_id) AS client_id, min(queue) AS queue,
             min(exec) AS exec, min(priority) AS priority,
@@ -71,8 +74,8 @@ def arrays(d: Dialect) -> str:
             min(CASE WHEN type = '{ARRAY_ENDED}' THEN ts END) AS ended_at,
             max({first.format("body_bytes")}) AS body_bytes,
             max({first.format("blob_bytes")}) AS blob_bytes,
-            max({first.format("s_index")}) AS first_index, max(i) AS last_index,
-            max_by(o, i) AS last_ordinal
+            max({first.format("s_index")}) AS first_index, ({last}).i AS last_index,
+            ({last}).o AS last_ordinal
         FROM array_marks WHERE life > 0 GROUP BY grp, array_id, life
     """
 
