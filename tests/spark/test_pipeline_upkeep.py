@@ -216,3 +216,14 @@ def test_an_array_that_ends_again_is_the_same_in_one_batch_and_in_two(
     [row] = rows_of(tmp_path / "one", "silver_arrays")
     assert dict(row)["last_index"] == index - 1
     assert rows_of(tmp_path / "two", "silver_arrays") == {row: 1}
+
+
+def test_a_job_that_was_purged_says_how_it_died(spark: SparkSession, tmp_path: Path) -> None:
+    folder, out = tmp_path / "state", tmp_path / "out"
+    told = {"worker_id": WorkerId(bytes(16)), "attempt": 1, "fence": 1}
+    died = event("dlq", 1, cause=4, exit_code=75, signal=9, run_ms=700, **told)
+    sealed(folder, 1, [event("enqueue", 1), event("assign", 1, **told), died, event("purge", 1)])
+    Pipeline(spark, Feed(path=str(folder)), out).run()
+    [row] = load(spark, out, "silver_jobs").collect()
+    assert (row["state"], row["exit_code"], row["signal"]) == ("purged", 75, 9)
+    assert differences(out, [Plain("default", read(folder))]) == []

@@ -85,6 +85,7 @@ def moves(d: Dialect, *, has_arrays: bool, has_open: bool) -> str:
                 lag(cause) OVER ({_WINDOW}) AS p_cause,
                 lag(detail) OVER ({_WINDOW}) AS p_detail,
                 lag(exit_code) OVER ({_WINDOW}) AS p_exit_code,
+                lag(signal) OVER ({_WINDOW}) AS p_signal,
                 lead(starts) OVER ({_WINDOW}) AS n_starts
             FROM marks),
         waited AS (
@@ -105,7 +106,7 @@ def moves(d: Dialect, *, has_arrays: bool, has_open: bool) -> str:
         SELECT grp, job_id, i, o, ts, type, after, attempt, fence, priority, client_id, queue, exec,
             array_id, job_key, worker_id, status, exit_code, signal, run_ms, peak_bytes, blob_bytes,
             fetched_bytes, held_bytes, cause, detail, c_ended_at, p_after, p_ts, p_cause, p_detail,
-            p_exit_code, p_wait_ms, own_wait_ms, begun.at AS begun_at,
+            p_exit_code, p_signal, p_wait_ms, own_wait_ms, begun.at AS begun_at,
             begun.body_bytes AS begun_body_bytes, begun.blob_bytes AS begun_blob_bytes,
             started.at AS started_at,
             started.wait_ms AS started_wait_ms,
@@ -251,7 +252,7 @@ def jobs(d: Dialect) -> str:
             end_status AS status,
             CASE WHEN after = 'purged' THEN p_exit_code WHEN {has_code} THEN exit_code END
                 AS exit_code,
-            CASE WHEN {has_code} THEN signal END AS signal,
+            CASE WHEN after = 'purged' THEN p_signal WHEN {has_code} THEN signal END AS signal,
             CASE WHEN after = 'purged' THEN p_cause ELSE cause END AS cause,
             attempt AS attempts, started_wait_ms AS wait_ms,
             CASE WHEN type IN ('{CARRY}', '{JOB_ACKED}') THEN run_ms END AS run_ms,
