@@ -179,6 +179,9 @@ class _Writer:
         for day in there:
             rows = table if len(there) == 1 else table.filter(pc.equal(days, day))
             self._write(day_of(day * DAY_MS), rows)
+        # History goes on in time: of the others there is hardly more, and if so in another file.
+        for day in self._open.keys() - {day_of(day * DAY_MS) for day in there}:
+            self._close(day)
         self._hours += _hours(table, ms, self.group)
 
     def end(self) -> Written:
