@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from rollq import BlockingClient, DeadlineError, LocalError, StateError
+from rollq.roles.client.blocking_many import BlockingJob
 from rollq.spark import grid_map, start_workers
+from rollq.spark.grid.workers import WorkersHandle
 from tests.integration.small_grid import SmallGrid
 from tests.spark.test_grid_map import wait_until
 
@@ -56,6 +59,18 @@ def is_gone(process: Any) -> bool:
         return True
 
 
+@contextmanager
+def holding(
+    spark: SparkSession, servers: str, folder: Path, drain: float, **options: Any
+) -> Iterator[tuple[WorkersHandle, BlockingJob]]:
+    """A worker and the job that it runs, which ends when there is `end` in the folder."""
+    workers = start_workers(spark, 1, servers=servers, apps=[APP], drain=drain).wait_ready()
+    with BlockingClient(servers) as client:
+        job = client.submit("hold", [str(folder)], **options)
+        wait_until(lambda: bool(begun_in(folder)))
+        yield workers, job
+
+
 def test_it_runs_the_jobs_of_a_query_beside_it(spark: SparkSession, servers: str) -> None:
     with start_workers(spark, 1, servers=servers, apps=[APP], slots=2, name="Calc") as workers:
         workers.wait_ready()
@@ -73,10 +88,7 @@ def test_it_runs_the_jobs_of_a_query_beside_it(spark: SparkSession, servers: str
 def test_what_runs_may_end_when_it_is_stopped(
     spark: SparkSession, servers: str, tmp_path: Path
 ) -> None:
-    workers = start_workers(spark, 1, servers=servers, apps=[APP], drain=60.0).wait_ready()
-    with BlockingClient(servers) as client:
-        job = client.submit("hold", [str(tmp_path)])
-        wait_until(lambda: bool(begun_in(tmp_path)))
+    with holding(spark, servers, tmp_path, drain=60.0) as (workers, job):
         stopping = threading.Thread(target=workers.stop)
         stopping.start()
         wait_until(lambda: not workers.is_running)
@@ -91,10 +103,7 @@ def test_what_runs_may_end_when_it_is_stopped(
 def test_what_runs_is_cut_off_if_it_is_stopped_without_a_drain(
     spark: SparkSession, servers: str, tmp_path: Path
 ) -> None:
-    workers = start_workers(spark, 1, servers=servers, apps=[APP], drain=3_600.0).wait_ready()
-    with BlockingClient(servers) as client:
-        job = client.submit("hold", [str(tmp_path)])
-        wait_until(lambda: bool(begun_in(tmp_path)))
+    with holding(spark, servers, tmp_path, drain=3_600.0) as (workers, job):
         worker = process_of(workers.names[0])
         workers.stop(drain=False)
         assert workers.ids == []
@@ -107,10 +116,7 @@ def test_what_runs_is_cut_off_if_it_is_stopped_without_a_drain(
 
 
 def test_it_does_not_outlive_its_task(spark: SparkSession, servers: str, tmp_path: Path) -> None:
-    workers = start_workers(spark, 1, servers=servers, apps=[APP], drain=0.0).wait_ready()
-    with BlockingClient(servers) as client:
-        job = client.submit("hold", [str(tmp_path)], lease=60.0)
-        wait_until(lambda: bool(begun_in(tmp_path)))
+    with holding(spark, servers, tmp_path, drain=0.0, lease=60.0) as (workers, job):
         (lost,) = workers.ids
         worker = process_of(workers.names[0])
         worker.parent().kill()  # the task
