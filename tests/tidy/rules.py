@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 from tests.tidy import table
 from tests.tidy.source import Module, imports
 
-FILE_LINES_MAX = 400
+# A file of one noun that needs a little more beats two fragments that must be read together.
+FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 70
 
 # Written so that this file does not break its own rule.

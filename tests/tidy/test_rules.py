@@ -138,8 +138,8 @@ def test_set_iterations(text: str, broken: bool) -> None:
 
 
 def test_lengths() -> None:
-    assert not list(rules.file_length(module("rollq.x", "\n" * 400)))
-    assert list(rules.file_length(module("rollq.x", "\n" * 401)))
+    assert not list(rules.file_length(module("rollq.x", "\n" * 500)))
+    assert list(rules.file_length(module("rollq.x", "\n" * 501)))
     body = "    pass\n"
     assert not list(rules.function_length(module("rollq.x", "def f():\n" + body * 69)))
     assert list(rules.function_length(module("rollq.x", "def f():\n" + body * 70)))
