@@ -98,6 +98,8 @@ class Ledger(Checker):
     jobs: dict[JobId, JobGhost] = field(default_factory=dict)
     arrays: dict[JobId, int] = field(default_factory=dict)  # array -> index it was accepted at
     cuts: dict[JobId, Cut] = field(default_factory=dict)  # array -> how its last tasks ended
+    # The same of arrays that were forgotten: a message sent before may still be on its way.
+    past_cuts: dict[JobId, Cut] = field(default_factory=dict)
     in_flight: dict[ClientId, int] = field(default_factory=dict)
     caps: dict[ClientId, int] = field(default_factory=dict)
     last_fence: int = 0
@@ -153,7 +155,9 @@ class Ledger(Checker):
                 self.fail(f"array {event.array_id.hex()} was cut again at {index}")
             self.cuts[event.array_id] = Cut(index, event.count, CUTS[event.kind])
         elif event.kind == facts.JOB_FORGOTTEN and event.array_id and not event.job_id:
-            self.cuts.pop(event.array_id, None)
+            cut = self.cuts.pop(event.array_id, None)
+            if cut is not None:
+                self.past_cuts[event.array_id] = cut
         elif event.kind == facts.CLIENT_OPENED:
             self.caps[event.client_id] = event.count
         move = MOVES.get(event.kind)

@@ -15,6 +15,7 @@ from rollq.testing.checkers.base import LogChecker
 from rollq.testing.sim_member import SimMember
 
 BIRTHS = (facts.JOB_ENQUEUED, facts.JOB_DELAYED)
+GOINGS = (facts.JOB_FORGOTTEN, facts.JOB_PURGED)  # after which the id may be used again
 
 
 class Batches(LogChecker):
@@ -28,6 +29,7 @@ class Batches(LogChecker):
         self._staged: dict[tuple[ClientId, str], dict[str, dict[int, commands.StageJobs]]] = {}
         self._uncommitted: dict[JobId, None] = {}  # ids that were staged, but for committed ones
         self._births: dict[JobId, int] = {}
+        self._goings: dict[JobId, int] = {}
         self._again: dict[JobId, None] = {}  # dead jobs that a commit promised to run again
 
     def done(self, index: int, command: commands.Command, count: int) -> None:
@@ -65,6 +67,8 @@ class Batches(LogChecker):
         for event in applied.events:
             if event.kind in BIRTHS and event.job_id:
                 self._born(event.job_id)
+            elif event.kind in GOINGS:
+                self._goings[event.job_id] = self._goings.get(event.job_id, 0) + 1
             elif event.kind == facts.JOB_REDRIVEN:
                 self._again.pop(event.job_id, None)
 
@@ -77,7 +81,7 @@ class Batches(LogChecker):
         for (_, batch_key), (_, job_ids) in self.committed.items():
             for job_id in job_ids:
                 births = self._births.get(job_id, 0)
-                if births != 1:
+                if not 1 <= births <= 1 + self._goings.get(job_id, 0):
                     self.fail(f"job {job_id.hex()} of batch {batch_key} is there {births} times")
         if self._again:
             self.fail(f"{len(self._again)} dead jobs of a committed batch did not run again")

@@ -218,7 +218,7 @@ class ClientBook(Checker):
     def _delivered_cut(self, result: wire.Result) -> None:
         """It got the end of tasks that were never assigned."""
         array_id = self.prefixes.get(result.job_id[:12], b"")
-        cut = self.ledger.cuts.get(array_id)
+        cut = self.ledger.cuts.get(array_id) or self.ledger.past_cuts.get(array_id)
         if cut is None:
             self.fail(f"result of job {result.job_id.hex()}, which was never committed")
             return
