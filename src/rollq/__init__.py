@@ -14,65 +14,112 @@ if TYPE_CHECKING:
     from rollq.base.errors import (
         DeadlineError,
         DialError,
+        DiskError,
         ErrorCode,
         LocalError,
         RemoteError,
         RollqError,
         StateError,
     )
-    from rollq.base.jobs import BlobRef
+    from rollq.base.hints import ExecHint
+    from rollq.base.jobs import BlobRef, JobOptions
+    from rollq.base.staged import StagedPart
     from rollq.roles.client.blocking import BlockingClient
+    from rollq.roles.client.blocking_many import BlockingBatch, BlockingJob, BlockingKeyedRun
     from rollq.roles.client.blocking_multi import BlockingMultiClient
+    from rollq.roles.client.caching import CacheReport
     from rollq.roles.client.client import Client
     from rollq.roles.client.executor import Executor
+    from rollq.roles.client.handles import Batch, Counts, Job
+    from rollq.roles.client.keyed import Ended, KeyedRun
+    from rollq.roles.client.mapping import MapRun
     from rollq.roles.client.multi import MultiClient
     from rollq.roles.client.outputs import Output
+    from rollq.roles.client.parts import Redrive
     from rollq.roles.client.results import JobError, Result
-    from rollq.roles.client.specs import CacheFile, JobSpec
+    from rollq.roles.client.specs import CacheFile, JobSpec, Options
+    from rollq.roles.client.staging import CommitOutcome
+    from rollq.roles.client.streams import StreamPart
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Batch",
     "BlobRef",
+    "BlockingBatch",
     "BlockingClient",
+    "BlockingJob",
+    "BlockingKeyedRun",
     "BlockingMultiClient",
     "CacheFile",
+    "CacheReport",
     "Client",
+    "CommitOutcome",
+    "Counts",
     "DeadlineError",
     "DialError",
+    "DiskError",
+    "Ended",
     "ErrorCode",
+    "ExecHint",
     "Executor",
+    "Job",
     "JobError",
+    "JobOptions",
     "JobSpec",
+    "KeyedRun",
     "LocalError",
+    "MapRun",
     "MultiClient",
+    "Options",
     "Output",
+    "Redrive",
     "RemoteError",
     "Result",
     "RollqError",
+    "StagedPart",
     "StateError",
+    "StreamPart",
     "task",
 ]
 
 _HOMES = {
+    "Batch": "rollq.roles.client.handles",
     "BlobRef": "rollq.base.jobs",
+    "BlockingBatch": "rollq.roles.client.blocking_many",
     "BlockingClient": "rollq.roles.client.blocking",
+    "BlockingJob": "rollq.roles.client.blocking_many",
+    "BlockingKeyedRun": "rollq.roles.client.blocking_many",
     "BlockingMultiClient": "rollq.roles.client.blocking_multi",
     "CacheFile": "rollq.roles.client.specs",
+    "CacheReport": "rollq.roles.client.caching",
     "Client": "rollq.roles.client.client",
+    "CommitOutcome": "rollq.roles.client.staging",
+    "Counts": "rollq.roles.client.handles",
     "DeadlineError": "rollq.base.errors",
     "DialError": "rollq.base.errors",
+    "DiskError": "rollq.base.errors",
+    "Ended": "rollq.roles.client.keyed",
     "ErrorCode": "rollq.base.errors",
+    "ExecHint": "rollq.base.hints",
     "Executor": "rollq.roles.client.executor",
+    "Job": "rollq.roles.client.handles",
     "JobError": "rollq.roles.client.results",
+    "JobOptions": "rollq.base.jobs",
     "JobSpec": "rollq.roles.client.specs",
+    "KeyedRun": "rollq.roles.client.keyed",
     "LocalError": "rollq.base.errors",
+    "MapRun": "rollq.roles.client.mapping",
     "MultiClient": "rollq.roles.client.multi",
+    "Options": "rollq.roles.client.specs",
     "Output": "rollq.roles.client.outputs",
+    "Redrive": "rollq.roles.client.parts",
     "RemoteError": "rollq.base.errors",
     "Result": "rollq.roles.client.results",
     "RollqError": "rollq.base.errors",
+    "StagedPart": "rollq.base.staged",
     "StateError": "rollq.base.errors",
+    "StreamPart": "rollq.roles.client.streams",
 }
 
 
@@ -81,3 +128,8 @@ def __getattr__(name: str) -> Any:
     if home is None:
         raise AttributeError(f"module 'rollq' has no attribute {name!r}")
     return getattr(import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    """What completion offers: the public names, imported or not."""
+    return [*__all__, "__version__"]

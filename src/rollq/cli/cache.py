@@ -35,6 +35,14 @@ Name = Annotated[str, typer.Argument(metavar="ID", help="Name of the cache.")]
 Tell = Callable[["list[HolderView]"], None]
 
 
+PutTimeout = Annotated[
+    float,
+    typer.Option(
+        "--timeout", min=0.1, metavar="SECONDS", help="How long to wait for workers, or a leader."
+    ),
+]
+
+
 @app.command(
     epilog="""\b
 Examples:
@@ -59,12 +67,7 @@ def put(
     need: Annotated[
         str, typer.Option(metavar="all|K|P%", help="How many workers must have it.")
     ] = "all",
-    timeout: Annotated[
-        float,
-        typer.Option(
-            "--timeout", min=0.1, metavar="SECONDS", help="How long to wait for the workers."
-        ),
-    ] = 600.0,
+    timeout: PutTimeout = 600.0,
     servers: Servers = DEFAULT_SERVERS,
     as_json: Json = False,
 ) -> None:
@@ -85,7 +88,7 @@ def put(
     async def act() -> CacheReport:
         from rollq.cli.grid import connected
 
-        async with connected(servers, DEFAULT_TIMEOUT_S) as client:
+        async with connected(servers, min(timeout, DEFAULT_TIMEOUT_S)) as client:
             with progress_bar("upload", is_quiet=as_json) as advance, _lines(as_json) as tell:
                 return await client.cache_put(
                     name,

@@ -11,7 +11,7 @@ from rollq.base.ids import JobId, guid_from_text, guid_to_text
 from rollq.cli.service import run
 from rollq.roles.client.client import Client
 from rollq.roles.client.operator import decode_as
-from rollq.subjects.queues import queue_of
+from rollq.subjects.queues import check_typed, queue_of
 
 Value = TypeVar("Value")
 ADMIN_CLIENT_ID = "rollq-cli"
@@ -85,8 +85,11 @@ def queue_name(text: str) -> str:
     Raises:
         LocalError: BAD_OPTIONS, if no queue can have that name.
     """
+    if not text:
+        return ""
+    check_typed(text)
     try:
-        return queue_of(text) if text else ""
+        return queue_of(text)
     except RemoteError:
         raise LocalError(
             ErrorCode.BAD_OPTIONS,

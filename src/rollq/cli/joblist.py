@@ -50,7 +50,7 @@ def read_jobs(
     read = _csv if path.suffix == ".csv" else _jsonl
     keys: dict[str, int] = {}  # and where they stand
     try:
-        with path.open(encoding="utf-8", newline="") as lines:
+        with path.open(encoding="utf-8-sig", newline="") as lines:
             for number, line in read(lines, exec_name, header=header):
                 if not line.exec:
                     raise _bad(path, number, "names no program", "add it, or give EXEC")
@@ -83,9 +83,15 @@ def _jsonl(lines: Any, exec_name: str, *, header: bool) -> Iterator[tuple[int, L
 
 
 def _csv(lines: Any, exec_name: str, *, header: bool) -> Iterator[tuple[int, Line]]:
-    rows = csv.reader(lines)
+    rows = csv.reader(lines, strict=True)
     number = 1
-    for row in rows:
+    while True:
+        try:
+            row = next(rows, None)
+        except csv.Error as error:
+            raise csv.Error(f"line {number}: {error}") from None
+        if row is None:
+            return
         if row and not (header and number == 1):
             yield number, Line(exec_name, list(row)) if exec_name else Line(row[0], list(row[1:]))
         number = rows.line_num + 1  # a quoted field may go on over several lines

@@ -29,6 +29,7 @@ NEEDS: Final = {
     "wait_timeout": "wait",
     "header": "from_file",
     "running_max": "array",
+    "key": "client_id",  # whose key it is: a client id of its own would make every key new
 }
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from rollq.base.errors import ErrorCode, RemoteError
+from rollq.base.errors import ErrorCode, LocalError, RemoteError
 from rollq.base.limits import QUEUE_NAME_BYTES_MAX, SUBJECT_TOKENS_MAX
 from rollq.subjects.grammar import SEPARATOR, Tokens, parse_pattern, parse_subject
 from rollq.subjects.overlap import overlaps
@@ -50,6 +50,21 @@ def queue_of(subject: str) -> str:
 def assign_subject(queue: str) -> str:
     """The subject on which workers are matched for the jobs of a queue (as `queue_of` names it)."""
     return f"job.assign.{queue}"
+
+
+def check_typed(text: str) -> None:
+    """Refuse a subject or pattern with an empty token. Peers may send one, and it is ignored, as
+    in the first system; a person who types one has left something out.
+
+    Raises:
+        LocalError: BAD_OPTIONS.
+    """
+    if text.strip() and "" in text.split(SEPARATOR):
+        raise LocalError(
+            ErrorCode.BAD_OPTIONS,
+            f"{text[:64]!r} has an empty part between, before or after its dots",
+            "write render.fast, or render.* for any one part and render.> for all that follow",
+        )
 
 
 def worker_pattern(text: str) -> str:

@@ -150,6 +150,18 @@ def test_csv_rows_are_arguments(tmp_path: Path) -> None:
     assert (spec.exec_name, spec.args, spec.options) == ("calc", ["1"], {"queue": "q"})
 
 
+def test_a_csv_file_of_a_spreadsheet_has_no_mark_in_its_first_argument(tmp_path: Path) -> None:
+    (spec,) = read(tmp_path / "a.csv", "\ufeff1,2\n", "calc")
+    assert spec.args == ["1", "2"]
+    (spec,) = read(tmp_path / "a.jsonl", '\ufeff["1"]\n', "calc")
+    assert spec.args == ["1"]
+
+
+def test_a_quote_that_is_never_closed_is_told(tmp_path: Path) -> None:
+    with pytest.raises(LocalError, match="line 2"):
+        read(tmp_path / "a.csv", '1,2\n3,"4\n5,6\n', "calc")
+
+
 def test_json_lines_are_objects_or_lists(tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("data")
     text = (

@@ -64,6 +64,9 @@ class FakeBlobs:
             progress(size, size)
         return len(self.kept[digest])
 
+    def connected_at(self) -> float:
+        return asyncio.get_running_loop().time()
+
     async def stop(self) -> None:
         self.is_stopped = True
 

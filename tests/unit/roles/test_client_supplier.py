@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rollq.base.errors import DiskError, ErrorCode
+from rollq.base.errors import DeadlineError, DiskError, ErrorCode
 from rollq.base.jobs import BlobRef
 from rollq.base.limits import CLIENT_UPLOAD_TRIES
 from rollq.roles.blobs.carrier import as_rollq_error
@@ -22,6 +23,14 @@ from rollq.roles.client.specs import JobSpec
 from rollq.roles.client.supply import Supply, blobs_of, supply_of
 from rollq.wire import messages as wire
 from tests.unit.roles.client_files import JOB, LARGE, World, digest_of, run
+
+
+async def _submit(client: Client) -> object:
+    return await client.submit("calc", files={"f": LARGE})
+
+
+async def _put_cache(client: Client) -> object:
+    return await client.cache_put("c", {"f": LARGE})
 
 
 @pytest.fixture(autouse=True)
@@ -87,11 +96,24 @@ def test_a_call_has_its_time_from_when_no_files_are_on_their_way() -> None:
             return client.loop.time()
 
         client.uploaded_at = uploaded_at  # type: ignore[method-assign]
-        assert await client._when_uploaded(answered, 0.001) == wire.Accepted(JOB)
+        assert await client.uploaded(answered, 0.001)
         assert looks == 5
         never: asyncio.Future[Answer | None] = client.loop.create_future()
         client.uploaded_at = lambda: 0.0  # type: ignore[method-assign]
-        assert await client._when_uploaded(never, 0.001) is None
+        assert not await client.uploaded(never, 0.001)
+
+    run(story())
+
+
+@pytest.mark.parametrize("ask", [_submit, _put_cache], ids=["submit", "cache_put"])
+def test_files_that_no_leader_takes_do_not_outlast_the_timeout(
+    ask: Callable[[Client], Awaitable[object]],
+) -> None:
+    async def story() -> None:
+        async with Client("127.0.0.1:1", timeout=0.05) as client:
+            with pytest.raises(DeadlineError) as caught:
+                await ask(client)
+            assert "within 0.05 s" in caught.value.message
 
     run(story())
 

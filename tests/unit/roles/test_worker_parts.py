@@ -96,8 +96,9 @@ def test_programs_are_found_by_name_then_exe_then_suffix(tmp_path: Path) -> None
         with pytest.raises(StateError):
             execs.find(name)
     add("calc.py", 0o644)
-    with pytest.raises(StateError):
+    with pytest.raises(StateError, match="not executable") as caught:
         execs.find("calc")
+    assert caught.value.hint == "chmod +x calc.py"
     (tmp_path / "calc.py").chmod(0o755)
     assert execs.find("calc") == str(tmp_path / "calc.py")
     add("calc.sh")

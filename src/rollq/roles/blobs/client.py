@@ -37,6 +37,7 @@ P = ParamSpec("P")
 
 PATIENCE_S = 60.0
 AGAIN_MS = 50
+NEVER = float("-inf")
 ROTTEN_TRIES = 3  # to fetch what came damaged
 # Trying again may help: the member is gone, does not lead any more, or has too much to do.
 AGAIN = frozenset(
@@ -77,6 +78,7 @@ class BlobClient:
         self._who = who
         self._patience_s = patience_s
         self._session: ClientSession | None = None
+        self._lost_at = NEVER  # when a session broke under something that was under way
         self._dialling = asyncio.Lock()
         self._shared_pool = pool
         self._pace = pace
@@ -113,6 +115,11 @@ class BlobClient:
         pool, self._pool = self._pool, None
         if pool is not None:
             await asyncio.get_running_loop().run_in_executor(None, pool.shutdown)
+
+    def connected_at(self) -> float:
+        """When there was a session last, by the loop's clock: now, if there is one."""
+        is_open = self._session is not None and self._session.link.is_open
+        return asyncio.get_running_loop().time() if is_open else self._lost_at
 
     async def have(self, digests: Iterable[Digest]) -> dict[Digest, int]:
         """Those of the blobs that the group has, with their sizes."""
@@ -245,6 +252,7 @@ class BlobClient:
             try:
                 return await act(session)
             except RollqError as error:
+                self._lost_at = loop.time()
                 if error.code not in AGAIN:
                     raise type(error)(error.code, f"{name}: {error.message}", error.hint) from None
                 if session.moved_bytes > moved_bytes:

@@ -75,6 +75,10 @@ class BlockingClient(BlockingSubmitter):
             self._thread, self._thread.run(self._client.attach(job_id, timeout=timeout))
         )
 
+    def result_of(self, job_id: JobId | str, *, timeout: float | None = None) -> Result:
+        """How a job ended, whoever submitted it; see `Client.result_of`."""
+        return self._thread.run(self._client.result_of(job_id, timeout=timeout))
+
     def keyed_run(self, *, on_made: OnMade | None = None) -> BlockingKeyedRun:
         """For jobs with ids of their own; see `KeyedRun`. `on_made` is called in another thread."""
         run = self._thread.run(call_there(partial(self._client.keyed_run, on_made=on_made)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -13,9 +13,9 @@ from rollq.base.limits import CLIENT_AGAIN_MS, CLIENT_UPLOAD_TRIES
 from rollq.grid.views import CacheView, HolderView
 from rollq.roles.client.operator import PAGE, Operator, decode_as, decode_known
 from rollq.roles.client.supplier import Supplier
-from rollq.roles.client.supply import BytesMoved
+from rollq.roles.client.supply import BytesMoved, Piece
 from rollq.subjects.overlap import overlaps
-from rollq.subjects.queues import worker_pattern
+from rollq.subjects.queues import check_typed, worker_pattern
 
 Spread: TypeAlias = Callable[[list[HolderView]], None]
 
@@ -91,7 +91,8 @@ class Caching(Operator):
             files: Names, and bytes, paths (a folder is its files) or references to blobs.
             target: Which workers are meant: those one of whose patterns overlaps this one; all.
             need: How many must hold them: `all` that are there, a number, or `50%` of those.
-            timeout: How many seconds that may take; the upload takes as long as it takes.
+            timeout: How many seconds workers have for it. The upload takes as long as it takes,
+                but no longer than this, or than calls of this client, to find a leader.
             on_upload: Told how many bytes of how many the group has.
             on_spread: Told what every worker has, again and again.
 
@@ -100,10 +101,12 @@ class Caching(Operator):
             LocalError: a file cannot be read, or a name is refused.
         """
         count = needed_of(need)
+        if target:
+            check_typed(target)
         pattern = worker_pattern(target)
         entries, pieces = await self._inputs.entries(files)
         for tries in range(CLIENT_UPLOAD_TRIES):
-            await self._supplier.give(pieces, on_upload, again=tries > 0)
+            await self._give(pieces, on_upload, min(timeout, self._timeout_s), again=tries > 0)
             try:
                 await self.change(
                     "put_cache", cache_id=cache_id, entries=entries, target_pattern=target
@@ -139,6 +142,22 @@ class Caching(Operator):
     async def cache_holders(self, cache_id: str) -> list[HolderView]:
         """What every worker that is there, and meant to hold a cache, has of it."""
         return decode_as(await self.query("holders", cache_id.encode()), list[HolderView])
+
+    async def _give(
+        self, pieces: Sequence[Piece], on_upload: BytesMoved | None, find_s: float, *, again: bool
+    ) -> None:
+        """Send files that the group lacks.
+
+        Raises:
+            DeadlineError: TIMED_OUT, if no leader was found in time.
+        """
+        given = asyncio.ensure_future(self._supplier.give(pieces, on_upload, again=again))
+        try:
+            if not await self.uploaded(given, find_s):
+                raise self.overdue("the files of a cache", find_s)
+        finally:
+            given.cancel()
+        await given
 
     async def _spread(
         self,

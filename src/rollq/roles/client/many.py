@@ -8,8 +8,9 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Unpack
 
-from rollq.base.errors import RollqError
+from rollq.base.errors import ErrorCode, LocalError, RollqError
 from rollq.base.ids import JobId
+from rollq.base.limits import ARRAY_TASKS_MAX
 from rollq.roles.client.bulk import BulkRun
 from rollq.roles.client.handles import PREFIX_BYTES, Batch, Progress
 from rollq.roles.client.specs import (
@@ -86,6 +87,12 @@ class ManySubmitter(Submitter):
         Raises:
             RollqError: it was refused, or not accepted in time.
         """
+        if not 0 < count <= ARRAY_TASKS_MAX:
+            raise LocalError(
+                ErrorCode.BAD_OPTIONS,
+                f"an array of {count} tasks",
+                f"use 1 to {ARRAY_TASKS_MAX}, and several arrays for more",
+            )
         first_id = new_first_id()
         spec = JobSpec(exec_name, args, files or {}, payload, options=options, outputs=outputs)
         spec = await self.settle(spec) if files else spec
@@ -102,7 +109,7 @@ class ManySubmitter(Submitter):
             caches_of(spec),
         )
         batch = Batch(self, first_id, keeps=keep_results, is_array=True)
-        batch.extend(max(0, count))
+        batch.extend(count)
         batch.complete()
         self._routes[first_id[:PREFIX_BYTES]] = batch
         try:

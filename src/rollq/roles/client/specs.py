@@ -23,7 +23,7 @@ from rollq.base.limits import (
     LEASE_MS_MIN,
     PRIORITY_MAX,
 )
-from rollq.base.names import checked_tree
+from rollq.base.names import EXEC_NAME_CHARS_MAX, checked_tree, is_exec_name
 from rollq.base.staged import KEY_END
 from rollq.roles.client.draws import draw_id
 from rollq.wire.messages import SubmitJob
@@ -78,6 +78,13 @@ def body_of(spec: JobSpec, job_id: JobId, client_id: ClientId) -> bytes:
     Raises:
         LocalError: BAD_OPTIONS, if it does not fit, or what is asked for cannot be meant so.
     """
+    if not is_exec_name(spec.exec_name):
+        raise LocalError(
+            ErrorCode.BAD_OPTIONS,
+            f"no worker can have a program or function named {spec.exec_name[:64]!r}",
+            "name a program of the workers' exec directory, or ship one with the job's files; "
+            f"a name has up to {EXEC_NAME_CHARS_MAX} letters, digits and _ . -",
+        )
     if spec.payload is not None:
         if spec.args or spec.files or spec.outputs:
             raise LocalError(

@@ -288,12 +288,12 @@ class Submitter(ABC):
         for first in range(0, len(ids), CONFIRM_JOBS_MAX):
             self._leave(tuple(ids[first : first + CONFIRM_JOBS_MAX]))
 
-    def overdue(self, what: str) -> RollqError:
+    def overdue(self, what: str, wait_s: float | None = None) -> RollqError:
         """The error for what nobody answered in time."""
         trouble = self._trouble()
         return DeadlineError(
             ErrorCode.TIMED_OUT,
-            f"no answer within {self._timeout_s:g} s: {what}"
+            f"no answer within {self._timeout_s if wait_s is None else wait_s:g} s: {what}"
             + (f" ({trouble})" if trouble else ""),
             "check that a majority of the members runs"
             + ("" if what == wire.Query.__name__ else ACCEPTED_PERHAPS),
@@ -330,7 +330,7 @@ class Submitter(ABC):
         answer = None
         try:
             if supply is not NOTHING:
-                answer = await self._when_uploaded(answered, wait_s)
+                answer = answered.result() if await self.uploaded(answered, wait_s) else None
             else:
                 self._deadlines.add(answered, wait_s)
                 try:
@@ -341,22 +341,21 @@ class Submitter(ABC):
             if answer is None:  # out of time, or cancelled
                 self.give_up(id_of(request))
         if answer is None:
-            raise self.overdue(type(request).__name__)
+            raise self.overdue(type(request).__name__, wait_s)
         if type(answer) is wire.Error:
             raise error_of(answer)
         return answer
 
-    async def _when_uploaded(
-        self, answered: asyncio.Future[Answer | None], wait_s: float
-    ) -> Answer | None:
-        """An answer, for which there is time from when no files are on their way any more."""
+    async def uploaded(self, answered: asyncio.Future[Any], wait_s: float) -> bool:
+        """Wait for an answer; there is time from when no files are on their way any more. False:
+        there is none."""
         asked_at = self.loop.time()
         while not answered.done():
             left_s = max(asked_at, self.uploaded_at()) + wait_s - self.loop.time()
             if left_s <= 0:
-                return None
+                return False
             await asyncio.wait((answered,), timeout=left_s)
-        return answered.result()
+        return True
 
     def _fail_all(self) -> None:
         """Nobody will be told a result any more."""

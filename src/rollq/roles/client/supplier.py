@@ -60,6 +60,9 @@ class Blobs(Protocol):
     ) -> int:
         """Bring one into a file."""
 
+    def connected_at(self) -> float:
+        """When somebody was there to take files, by the loop's clock."""
+
     async def stop(self) -> None:
         """Hang up."""
 
@@ -114,8 +117,11 @@ class Supplier:
         await self._upload([piece.ref for piece in pieces], supply, again=again)
 
     def uploaded_at(self) -> float:
-        """When files were on their way last, by the loop's clock."""
-        return asyncio.get_running_loop().time() if self._uploads else self._uploaded_at
+        """When files were on their way last, by the loop's clock. Files that nobody takes, because
+        no leader is found, are not on their way."""
+        if not self._uploads:
+            return self._uploaded_at
+        return max(self._uploaded_at, *(one.connected_at() for one in self._blobs.values()), NEVER)
 
     async def fetch(
         self,
@@ -161,7 +167,6 @@ class Supplier:
         self, request: Request, on_answer: OnAnswer, supply: Supply, tries: int
     ) -> None:
         request_id = id_of(request)
-        self._uploads += 1
         try:
             if tries:
                 await asyncio.sleep(tries * CLIENT_AGAIN_MS / 1000)
@@ -171,9 +176,6 @@ class Supplier:
         except RollqError as error:
             self._tasks.pop(request_id, None)
             on_answer(wire.Error(request_id, int(error.code), error.message, error.hint))
-        finally:
-            self._uploads -= 1
-            self._uploaded_at = asyncio.get_running_loop().time()
 
     def _heard(
         self, request: Request, on_answer: OnAnswer, supply: Supply, tries: int, answer: Answer
@@ -194,6 +196,14 @@ class Supplier:
         nothing, because too few of its members may have it."""
         pieces = [supply.pieces[ref.digest] for ref in refs if ref.digest in supply.pieces]
         tally = _Tally(pieces, supply.progress)
+        self._uploads += 1
+        try:
+            await self._send(pieces, tally, again=again)
+        finally:
+            self._uploads -= 1
+            self._uploaded_at = asyncio.get_running_loop().time()
+
+    async def _send(self, pieces: list[Piece], tally: _Tally, *, again: bool) -> None:
         missing = [piece for piece in pieces if piece.ref.digest not in self._held]
         if len(missing) > 1 and not again:
             had = await self._client().have([piece.ref.digest for piece in missing])

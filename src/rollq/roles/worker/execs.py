@@ -37,6 +37,12 @@ class ExecDir:
             self._list(self._directory)  # on a miss too: permissions change without a stamp
             self._stamp_ns = stamp_ns
             path = self._lookup(name)
+        if path is None and (file_name := self._without_permission(name)):
+            raise StateError(
+                ErrorCode.NO_PROGRAM,
+                f"cannot run {name!a}: {file_name!a} is in the exec directory, but not executable",
+                f"chmod +x {file_name}",
+            )
         if path is None:
             raise _missing(name, "no executable file has this name in the exec directory")
         return path
@@ -54,6 +60,16 @@ class ExecDir:
                 for entry in entries
                 if entry.is_file() and os.access(entry.path, os.X_OK)
             }
+
+    def _without_permission(self, name: str) -> str:
+        """The file that would be the program if its mode bits let it."""
+        with os.scandir(self._directory) as entries:
+            fits = [
+                entry.name
+                for entry in entries
+                if entry.is_file() and name in (entry.name, entry.name.rpartition(".")[0])
+            ]
+        return min(fits, key=len, default="")
 
     def _lookup(self, name: str) -> str | None:
         return self._found.get(name) or self._found.get(name + ".exe") or self._suffixed(name)

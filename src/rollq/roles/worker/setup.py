@@ -16,6 +16,7 @@ from rollq.base.limits import (
     SLOTS_MAX,
     WORKER_NAME_BYTES_MAX,
 )
+from rollq.subjects.queues import check_typed
 
 CPU_CAP_OFF: Final = 1.0
 
@@ -40,7 +41,7 @@ class NodeSetup:
     blob_age_ms: int = 7 * 24 * 3_600_000  # and for how long
 
     def check(self) -> None:
-        """Raises LocalError BAD_SETUP if something cannot be meant so."""
+        """Raises LocalError BAD_SETUP or BAD_OPTIONS if something cannot be meant so."""
         name_bytes = len(self.name.encode(errors="replace"))
         for is_bad, what, hint in (
             (not self.addresses, "no address of a member", "give host:port"),
@@ -71,3 +72,5 @@ class NodeSetup:
         ):
             if is_bad:
                 raise LocalError(ErrorCode.BAD_SETUP, what, hint)
+        for pattern in self.patterns:
+            check_typed(pattern)
