@@ -74,6 +74,9 @@ class Line:
     crc: int
     log_hash: bytes
     applied: Applied
+    # That of the member that applied it first. It was committed in this term or before, which may
+    # be later than its own: a leader commits what it inherited with the first entry of its own.
+    applied_term: int
 
 
 CUTS = {facts.JOB_CANCELLED: CANCELLED, facts.JOB_EXPIRED: DEAD}
@@ -114,7 +117,9 @@ class Ledger(Checker):
         """Write down a new entry, or compare with what was written."""
         index, crc = entry.index, crc32(entry.data)
         if index == len(self.lines) + 1:
-            self.lines.append(Line(entry.term, entry.kind, crc, state.log_hash, applied))
+            self.lines.append(
+                Line(entry.term, entry.kind, crc, state.log_hash, applied, member.term)
+            )
             if entry.kind == EntryKind.NORMAL and entry.data:
                 self._check_acks(entry, applied)
             for event in applied.events:

@@ -99,6 +99,11 @@ class SimMember:
         return self.driver is not None
 
     @property
+    def term(self) -> int:
+        """The term that the process is in; 0: it is down."""
+        return self.driver.raft.term if self.driver is not None else 0
+
+    @property
     def boot(self) -> int:
         """What it told the others about this life."""
         return self.driver.roll.boot if self.driver is not None else 0

@@ -16,7 +16,7 @@ from rollq.testing.checkers.base import Violation
 from rollq.testing.ledger import DONE, GONE, Ledger
 
 JOB = b"j" * 16
-MEMBER: Any = SimpleNamespace(name="m1")
+MEMBER: Any = SimpleNamespace(name="m1", term=1)
 
 
 def job(kind: str, **fields: Any) -> Event:

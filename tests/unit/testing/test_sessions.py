@@ -23,7 +23,7 @@ from rollq.wire import messages as wire
 
 ARRAY = b"a" * 16
 JOB = b"j" * 16
-MEMBER: Any = SimpleNamespace(name="m1")
+MEMBER: Any = SimpleNamespace(name="m1", term=1)
 CLIENT: Any = SimpleNamespace(name="c1", client_id="c")
 CUT = Event(facts.JOB_CANCELLED, client_id="c", count=4, array_id=ARRAY)
 

@@ -55,10 +55,12 @@ class OneLeader(Checker):
             self.fail(f"{member.name} has two changes of configuration under way")
 
     def _check_complete(self, member: SimMember, driver: Driver) -> None:
+        """What was committed before its term is in its log. A leader may be seen late, when it was
+        suspended right after its election: what later terms committed, it need not have."""
         raft = driver.raft
         for index in range(raft.first_index, self._ledger.last_index + 1):
             line = self._ledger.lines[index - 1]
-            if line.term < raft.term and raft.term_at(index) != line.term:
+            if line.applied_term < raft.term and raft.term_at(index) != line.term:
                 self.fail(
                     f"{member.name} leads term {raft.term} without committed entry {index} "
                     f"of term {line.term}; it has {raft.term_at(index)} there"
