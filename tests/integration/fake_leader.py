@@ -64,6 +64,7 @@ class FakeLeader:
         self.reply = reply
         self.port = 0
         self.greets = True
+        self.ping_ms = 0  # told to whoever says hello; 0: it answers no pings
         self.received: list[Message] = []
         self.links: list[Link] = []
         self._listener = Listener("default", self._messages, self._closed)
@@ -101,7 +102,8 @@ class FakeLeader:
             if isinstance(message, wire.HelloClient):
                 self.links.append(link)
                 if self.greets:
-                    link.send(wire.Welcome("default", 1, agree(message.features)))
+                    features = agree(message.features)
+                    link.send(wire.Welcome("default", 1, features, ping_ms=self.ping_ms))
             else:
                 self.reply(self, link, message)
         self._news.set()

@@ -15,6 +15,7 @@ from rollq import (
     LocalError,
     RollqError,
 )
+from rollq.base.limits import PING_MS
 from rollq.net.link import Link
 from rollq.roles.client import session
 from rollq.wire import messages as wire
@@ -159,10 +160,11 @@ def test_a_silent_leader_is_left() -> None:
 def test_a_leader_that_dies_quietly_while_results_are_awaited_is_left() -> None:
     async def story() -> None:
         leader = await FakeLeader(accept).start()
+        leader.ping_ms = PING_MS
         async with Client(leader.address) as client:
             job = await client.submit("calc")
-            # No word any more on the first link, not even to the probe.
-            await leader.until(lambda: leader.of(wire.Query))
+            # No word any more on the first link, not even to the ping.
+            await leader.until(lambda: leader.of(wire.Ping))
             await leader.until(lambda: len(leader.links) == 2)
             leader.links[1].send(done(job.job_id))
             assert (await job.result()).ok

@@ -130,19 +130,13 @@ CLIENT_UNTAKEN_MAX: Final = 65_536
 # Requests on the way, in bytes: all of them are sent again to a new leader, so well under
 # LINK_OUTBOX_BYTES_MAX. More waits in the client.
 CLIENT_PENDING_BYTES_MAX: Final = 16 * 1024 * 1024
-CLIENT_TICK_MS: Final = 100
 CLIENT_READERS: Final = 4  # jobs whose files are read at once
 CLIENT_UPLOADS: Final = 8  # files of a job that are sent at once
 CLIENT_DIGESTS_MAX: Final = 65_536  # of files that were read, or are known to be in the grid
 CLIENT_UPLOAD_TRIES: Final = 6  # for a job whose blobs a leader says it lacks
 CLIENT_FETCH_TRIES: Final = 6  # for a blob that a leader does not have yet
 CLIENT_AGAIN_MS: Final = 200  # before such a try, and longer before each further one
-# A leader that is asked something and says nothing for this long is taken for gone.
-SILENCE_MS_MIN: Final = 500
-SILENCE_MS_MAX: Final = 8_000
-GREETING_MS_MAX: Final = 1_000  # for the answer to a hello: twice what an election takes
-SILENCE_BYTES_PER_MS: Final = 8 * 1024  # what it is asked at once gives it more time
-PROBE_MS: Final = 2_000  # and is asked something after this long, while results are awaited
+SILENCE_BYTES_PER_MS: Final = 8 * 1024  # what a leader is asked at once gives it more time
 CONFIRM_JOBS_MAX: Final = 8_192  # in one message
 # One message of a bulk submit: large enough to be cheap, small enough to share a log entry.
 BULK_CHUNK_JOBS: Final = 2_000
@@ -158,9 +152,27 @@ MULTI_GRACE_MS: Final = 10_000
 MULTI_COPIES_MAX: Final = 65_536  # copies left behind in a group that is gone, to be cancelled
 ARRAY_POLL_MS: Final = 10_000  # tasks whose ids older jobs had send no result: asked this often
 
-# Workers and clients look for the leader at this pace, ± 20 %.
+# Silence on a session. The clock is looked at this often. A member that owes answers and says
+# nothing for the second time is left; the time is doubled if that did not help, up to the third,
+# which is well under a lease. A hello is answered within twice what an election takes; that of a
+# worker goes through the log, and may be waited for longer on a slow disk.
+LOOK_MS: Final = 100
+SILENCE_MS_MIN: Final = 500
+SILENCE_MS_MAX: Final = 8_000
+SILENCE_FORGIVEN_MS: Final = 60_000  # after so long a good session it is as if nothing had been
+GREETING_MS_MAX: Final = 1_000
+# A member that says nothing for so long is pinged, and left after the same time again. Of many
+# sessions each pings less often, so that all together are no load.
+PING_MS: Final = 400
+PINGS_PER_S_MAX: Final = 1_250
+# A leader closes sessions that ping and were not heard at so many looks, one each PING_MS.
+SESSION_QUIET_LOOKS_MAX: Final = 10
+
+# Workers and clients look for the leader at this pace, ± 20 %: a wait must not outlive the fault.
+# A client of several groups knows others meanwhile: it waits as the seeds say, up to the third.
 REDIAL_MIN_MS: Final = 500
-REDIAL_MAX_MS: Final = 30_000
+REDIAL_MAX_MS: Final = 1_000
+REDIAL_GROUP_MAX_MS: Final = 30_000
 # A leader that was lost is looked for quickly at first: after 20, 40, 60… ms, so many times.
 REDIAL_QUICK_MS: Final = 20
 REDIAL_QUICK_TRIES: Final = 12
@@ -175,7 +187,8 @@ ANSWER_BYTES_MAX: Final = 3 * 1024 * 1024  # a view must fit a frame with room t
 
 # Net. A hello comes at once or never; a reader that leaves this much waiting is cut off.
 HELLO_MS_MAX: Final = 5_000
-DIAL_MS_MAX: Final = 3_000
+RESOLVE_MS_MAX: Final = 3_000  # for the address of a host name
+DIAL_MS_MAX: Final = 1_000  # for the connection: the next member waits meanwhile
 LINK_OUTBOX_BYTES_MAX: Final = 64 * 1024 * 1024
 LINKS_MAX: Final = 20_000
 # Frames that have begun and not ended, of all connections; the one that waits longest is cut off.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
 
 from rollq.base.errors import DialError, ErrorCode, LocalError
-from rollq.base.limits import DIAL_MS_MAX
+from rollq.base.limits import DIAL_MS_MAX, RESOLVE_MS_MAX
 from rollq.net.link import Link
 from rollq.wire.compact import Message
 from rollq.wire.connection import Connection
@@ -27,15 +28,27 @@ async def dial(
         return Link(Connection(Side.DIALER, group), on_messages, on_closed)
 
     try:
-        async with asyncio.timeout(DIAL_MS_MAX / 1000):
-            _, link = await loop.create_connection(make, host, port)
+        async with asyncio.timeout(RESOLVE_MS_MAX / 1000):  # a slow name service is no dead member
+            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, TimeoutError) as error:
-        raise DialError(
-            ErrorCode.UNREACHABLE,
-            f"nobody answers at {address}: {error or 'timed out'}",
-            "check the address, and that the member runs",
-        ) from None
-    return link
+        raise _unreachable(address, error) from None
+    failure: OSError | TimeoutError = TimeoutError()
+    for *_, place in found:
+        try:
+            async with asyncio.timeout(DIAL_MS_MAX / 1000):
+                _, link = await loop.create_connection(make, str(place[0]), port)
+                return link
+        except (OSError, TimeoutError) as error:
+            failure = error
+    raise _unreachable(address, failure)
+
+
+def _unreachable(address: str, error: OSError | TimeoutError) -> DialError:
+    return DialError(
+        ErrorCode.UNREACHABLE,
+        f"nobody answers at {address}: {error or 'timed out'}",
+        "check the address, and that the member runs",
+    )
 
 
 def split_address(address: str) -> tuple[str, int]:

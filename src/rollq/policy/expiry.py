@@ -127,6 +127,14 @@ class Expiry:
         self._vanished[worker_id] = incarnation
         self._graces.set(worker_id, now_ms + self._settings.worker_grace_ms)
 
+    def worker_silent(self, worker_id: WorkerId, incarnation: int, now_ms: int) -> None:
+        """A worker says nothing; its process may run on behind a broken network. It has as long as
+        a lease to come back, if that is longer than the grace."""
+        settings = self._settings
+        self._vanished[worker_id] = incarnation
+        grace_ms = max(settings.worker_grace_ms, settings.lease_ms)
+        self._graces.set(worker_id, now_ms + grace_ms)
+
     def worker_returned(self, worker_id: WorkerId) -> None:
         """A worker is back."""
         self._vanished.pop(worker_id, None)

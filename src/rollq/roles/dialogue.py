@@ -59,4 +59,7 @@ class Connect(Record, frozen=True):
 
 
 class Disconnect(Record, frozen=True):
-    """Close the connection; say nothing more of it."""
+    """Close the connection; say nothing more of it. One that is `stuck` is not waited for: what was
+    sent on it and is not taken yet is dropped."""
+
+    stuck: bool = False

@@ -1,9 +1,13 @@
 """Whom to dial next: shared by the machines of workers and clients. Pure.
 
 Knows the addresses of the group's members, follows a redirect at once, and waits longer and longer
-while nobody welcomes us. After a session was lost the first tries come quickly: an election takes
-less time than the first long wait. Two members that name each other as leader must not make us
-spin, so only the first redirect after a welcome (or after a wait) is free.
+while nobody welcomes us, up to a second: a wait must not outlive the fault that it is for. After a
+session was lost the first tries come quickly: an election takes less time than the first long wait.
+Two members that name each other as leader must not make us spin, so only the first redirect after a
+welcome (or after a wait) is free.
+
+A member that fell silent is not dialed again as long as the quick tries last, also if others still
+name it as the leader: its listening socket takes connections, and every hello would be lost there.
 """
 
 from __future__ import annotations
@@ -24,17 +28,30 @@ from rollq.policy.retry import backoff_ms
 class Redial:
     """The address book and the backoff."""
 
-    __slots__ = ("_addresses", "_at", "_failures", "_jitter", "_quick_left", "_redirected")
+    __slots__ = (
+        "_addresses",
+        "_at",
+        "_failures",
+        "_jitter",
+        "_max_ms",
+        "_quick_left",
+        "_redirected",
+        "_silent",
+    )
 
-    def __init__(self, addresses: Iterable[str], jitter: Jitter) -> None:
+    def __init__(
+        self, addresses: Iterable[str], jitter: Jitter, max_ms: int = REDIAL_MAX_MS
+    ) -> None:
         self._addresses = list(dict.fromkeys(addresses))
         if not self._addresses:
             raise ValueError("at least one address is needed")
         self._jitter = jitter
+        self._max_ms = max_ms  # the longest wait, ± 20 %
         self._at = 0
         self._failures = 0
         self._quick_left = 0
         self._redirected = False
+        self._silent = ""  # the member that fell silent, until another welcomes us
 
     @property
     def address(self) -> str:
@@ -46,11 +63,20 @@ class Redial:
         self._failures = 0
         self._quick_left = REDIAL_QUICK_TRIES
         self._redirected = False
+        self._silent = ""
 
     def failed(self) -> tuple[str, int]:
         """The connection broke or never came about: the next address, and how long to wait."""
-        self._at = (self._at + 1) % len(self._addresses)
+        self._go_on()
         return self.address, self._wait_ms()
+
+    def silent(self) -> tuple[str, int]:
+        """The member that was dialed says nothing: the next address, at once if there is one."""
+        self._silent = self.address
+        self._quick_left = REDIAL_QUICK_TRIES
+        self._redirected = False
+        self._go_on()
+        return self.address, 0 if self.address != self._silent else self._wait_ms()
 
     def redirected(self, leader: str, members: Iterable[str]) -> tuple[str, int]:
         """A member named the leader (or nobody): the next address, and how long to wait."""
@@ -58,7 +84,7 @@ class Redial:
         if not leader or leader == self.address:
             return self.failed()
         self._learn((leader,))
-        if leader not in self._addresses:
+        if leader not in self._addresses or self._is_avoided(leader):
             return self.failed()
         self._at = self._addresses.index(leader)
         if self._redirected:
@@ -73,6 +99,16 @@ class Redial:
             if address and address not in self._addresses:
                 self._addresses.append(address)
 
+    def _go_on(self) -> None:
+        """The next address, but not yet the one that fell silent."""
+        count = len(self._addresses)
+        self._at = (self._at + 1) % count
+        if count > 1 and self._is_avoided(self.address):
+            self._at = (self._at + 1) % count
+
+    def _is_avoided(self, address: str) -> bool:
+        return address == self._silent and self._quick_left > 0
+
     def _wait_ms(self) -> int:
         self._redirected = False
         if self._quick_left:
@@ -80,4 +116,4 @@ class Redial:
             self._quick_left -= 1
             return backoff_ms(1, wait_ms, wait_ms, self._jitter)
         self._failures += 1
-        return backoff_ms(self._failures, REDIAL_MIN_MS, REDIAL_MAX_MS, self._jitter)
+        return backoff_ms(self._failures, REDIAL_MIN_MS, self._max_ms, self._jitter)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from rollq.base.ids import ClientId, JobId, MessageId, task_id
+from rollq.base.limits import LOOK_MS
 from rollq.roles.client import signals
 from rollq.roles.client.machine import ClientMachine, ClientSetup, id_of
 from rollq.testing.clock import MS
@@ -15,7 +16,7 @@ from rollq.testing.sim_session import SimSession
 from rollq.wire.messages import Result, SubmitArray, SubmitBulk, SubmitJob
 from rollq.wire.staging_messages import CommitBatch, DropBatch, StageJobs
 
-TICK_MS = 500
+FEATURES = ("compact", "accepted", "alive")
 
 
 class Book(Protocol):
@@ -64,7 +65,7 @@ class SimClient(SimSession):
         if self.machine is not None:
             return
         self.life += 1
-        setup = ClientSetup(self.client_id, self._addresses, self.cap, ("compact", "accepted"))
+        setup = ClientSetup(self.client_id, self._addresses, self.cap, FEATURES)
         chance = self.world.streams.named(f"{self.name}/{self.life}")
         self.machine = ClientMachine(setup, chance)
         self.world.trace.note(self.name, "start", self.life)
@@ -72,7 +73,7 @@ class SimClient(SimSession):
         for request in list(self.pending.values()):
             self._book.asked(self, request)
             self._feed(signals.Asked(request))
-        self.world.timeline.after(TICK_MS * MS, self._tick, self.life)
+        self.world.timeline.after(LOOK_MS * MS, self._tick, self.life)
 
     def crash(self) -> None:
         """The process dies; the application's notes survive."""
@@ -98,7 +99,7 @@ class SimClient(SimSession):
 
     def _tick(self, life: int) -> None:
         if life == self.life and self.machine is not None:
-            self.world.timeline.after(TICK_MS * MS, self._tick, life)
+            self.world.timeline.after(LOOK_MS * MS, self._tick, life)
             self._feed(signals.Tick(self.world.timeline.now_us // MS))
 
     def _do_tell(self, instruction: signals.Tell) -> None:

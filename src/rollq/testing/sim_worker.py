@@ -8,6 +8,7 @@ from typing import Any
 
 from rollq.base.ids import WorkerId
 from rollq.base.jobs import AttemptRef, Status
+from rollq.base.limits import LOOK_MS
 from rollq.roles import dialogue
 from rollq.roles.worker import signals
 from rollq.roles.worker.machine import WorkerMachine
@@ -18,8 +19,6 @@ from rollq.testing.sim_member import World
 from rollq.testing.sim_session import SimSession
 from rollq.testing.workload import outputs_of, plan_of, result_of, status_of
 from rollq.wire.messages import AssignJob
-
-TICK_MS = 200
 
 
 class SimWorker(SimSession):
@@ -66,13 +65,13 @@ class SimWorker(SimSession):
             self.name,
             self.life,
             self._slots,
-            ("compact", "accepted", "lease", "patterns"),
+            ("compact", "accepted", "lease", "patterns", "alive"),
         )
         chance = self.world.streams.named(f"{self.name}/{self.life}")
         self.machine = WorkerMachine(setup, chance, tuple(self.table.values()))
         self.world.trace.note(self.name, "start", self.life)
         self._feed(signals.Started())
-        self.world.timeline.after(TICK_MS * MS, self._tick, self.life)
+        self.world.timeline.after(LOOK_MS * MS, self._tick, self.life)
 
     def crash(self, *, lose_table: bool) -> None:
         """The process dies with everything that ran in it."""
@@ -124,7 +123,7 @@ class SimWorker(SimSession):
 
     def _tick(self, life: int) -> None:
         if life == self.life and self.machine is not None:
-            self.world.timeline.after(TICK_MS * MS, self._tick, life)
+            self.world.timeline.after(LOOK_MS * MS, self._tick, life)
             if not self._paused:
                 self._feed(signals.Tick(self.world.timeline.now_us // MS))
 

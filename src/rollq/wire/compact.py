@@ -71,6 +71,8 @@ TYPE_OF: Final[dict[type[msgspec.Struct], MessageType]] = {
     m.Heartbeat: MessageType.HEARTBEAT,
     m.StopJob: MessageType.STOP_JOB,
     m.Goodbye: MessageType.GOODBYE,
+    m.Ping: MessageType.PING,
+    m.Pong: MessageType.PONG,
     raft.Heartbeat: MessageType.RAFT_HEARTBEAT,
     raft.HeartbeatResponse: MessageType.RAFT_HEARTBEAT_RESPONSE,
     raft.TimeoutNow: MessageType.TIMEOUT_NOW,

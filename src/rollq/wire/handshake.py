@@ -33,8 +33,21 @@ BATCH: Final = "batch"  # many messages may ride in one frame; needs `compact`
 CACHE: Final = "cache"  # a CachePut to the worker may name blobs in place of files
 OUTPUT: Final = "output"  # the worker shows what jobs write while they run
 OWN: Final = "own"  # where sessions share a client id, results come to the one that asked
+ALIVE: Final = "alive"  # Ping is answered with Pong, so that silence means something
 # A method of compression is a feature too; it needs `header`, which names it.
-FEATURES: Final = (COMPACT, ACCEPTED, LEASE, PATTERNS, HEADER, BATCH, CACHE, OUTPUT, OWN, *METHODS)
+FEATURES: Final = (
+    COMPACT,
+    ACCEPTED,
+    LEASE,
+    PATTERNS,
+    HEADER,
+    BATCH,
+    CACHE,
+    OUTPUT,
+    OWN,
+    ALIVE,
+    *METHODS,
+)
 
 
 class Side(enum.Enum):
@@ -135,6 +148,7 @@ TABLE: Final[dict[State, dict[Side, Words]]] = {
             T.STAGE_JOBS: State.CLIENT,
             T.COMMIT_BATCH: State.CLIENT,
             T.DROP_BATCH: State.CLIENT,
+            T.PING: State.CLIENT,
         },
         Side.ACCEPTER: {
             T.ACCEPTED: State.CLIENT,
@@ -143,6 +157,7 @@ TABLE: Final[dict[State, dict[Side, Words]]] = {
             T.ANSWER: State.CLIENT,
             T.CACHE_ACK: State.CLIENT,
             T.OUTPUT_CHUNK: State.CLIENT,
+            T.PONG: State.CLIENT,
             T.NOT_LEADER: State.CLOSED,
         },
     },
@@ -154,6 +169,7 @@ TABLE: Final[dict[State, dict[Side, Words]]] = {
             T.HEARTBEAT: State.WORKER,
             T.CACHE_ACK: State.WORKER,
             T.OUTPUT_CHUNK: State.WORKER,
+            T.PING: State.WORKER,
             T.GOODBYE: State.CLOSED,
         },
         Side.ACCEPTER: {
@@ -163,6 +179,7 @@ TABLE: Final[dict[State, dict[Side, Words]]] = {
             T.ERROR: State.WORKER,
             T.CACHE_PUT: State.WORKER,
             T.TELL_OUTPUT: State.WORKER,
+            T.PONG: State.WORKER,
             T.NOT_LEADER: State.CLOSED,
         },
     },
@@ -228,6 +245,8 @@ COVERED_BY: Final[dict[int, frozenset[str]]] = {
     T.STAGE_JOBS: frozenset({COMPACT}),
     T.COMMIT_BATCH: frozenset({COMPACT}),
     T.DROP_BATCH: frozenset({COMPACT}),
+    T.PING: frozenset({COMPACT, ALIVE}),
+    T.PONG: frozenset({COMPACT, ALIVE}),
 }
 
 

@@ -42,6 +42,8 @@ class MessageType(enum.IntEnum):
     STOP_JOB = 43
     GOODBYE = 44
     BATCH = 45
+    PING = 46
+    PONG = 47
     # ours, between members
     RAFT_HEARTBEAT = 60
     RAFT_HEARTBEAT_RESPONSE = 61

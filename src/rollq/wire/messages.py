@@ -173,6 +173,10 @@ class Goodbye(msgspec.Struct, array_like=True, frozen=True, tag=44):
     reason: str = ""
 
 
+class Ping(msgspec.Struct, array_like=True, frozen=True, tag=46):
+    """Are you there? Answered with Pong by a member that makes progress."""
+
+
 # --- a member answers
 
 
@@ -183,6 +187,12 @@ class Welcome(msgspec.Struct, array_like=True, frozen=True, tag=30):
     member_id: MemberId
     features: tuple[str, ...] = ()
     owed: int = 0  # to a worker: so many assignments follow at once and cost no credit
+    # Ping a member that says nothing for so long; it answers, or is gone. 0: it does not answer.
+    ping_ms: int = 0
+
+
+class Pong(msgspec.Struct, array_like=True, frozen=True, tag=47):
+    """I am here: the answer to Ping."""
 
 
 class NotLeader(msgspec.Struct, array_like=True, frozen=True, tag=20):
@@ -349,9 +359,10 @@ ClientMessage: TypeAlias = (
     | StageJobs
     | CommitBatch
     | DropBatch
+    | Ping
 )
 WorkerMessage: TypeAlias = (
-    HelloWorker | Credit | AckJob | Nack | Heartbeat | Goodbye | CacheAck | OutputChunk
+    HelloWorker | Credit | AckJob | Nack | Heartbeat | Goodbye | CacheAck | OutputChunk | Ping
 )
 MemberMessage: TypeAlias = (
     Welcome
@@ -367,6 +378,7 @@ MemberMessage: TypeAlias = (
     | CacheAck
     | TellOutput
     | OutputChunk
+    | Pong
 )
 SessionMessage: TypeAlias = ClientMessage | WorkerMessage | MemberMessage
 PeerMessage: TypeAlias = LeaderHello | RollAnswer | HistoryFetch | HistoryRows

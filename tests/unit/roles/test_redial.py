@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rollq.base.limits import REDIAL_ADDRESSES_MAX, REDIAL_QUICK_TRIES
+from rollq.base.limits import REDIAL_ADDRESSES_MAX, REDIAL_GROUP_MAX_MS, REDIAL_QUICK_TRIES
 from rollq.roles.redial import Redial
 from tests.unit.roles.chance import MiddleJitter
 
@@ -16,9 +16,46 @@ def test_failures_rotate_and_wait_longer_up_to_the_maximum() -> None:
     assert redial.address == "a"
     tries = [redial.failed() for _ in range(9)]
     assert [address for address, _ in tries[:4]] == ["b", "a", "b", "a"]
-    assert [wait for _, wait in tries] == [
+    assert [wait for _, wait in tries] == [500] + 8 * [1_000]
+
+
+def test_another_group_may_be_waited_for_longer() -> None:
+    redial = Redial(("a",), MiddleJitter(), REDIAL_GROUP_MAX_MS)
+    assert [redial.failed()[1] for _ in range(9)] == [
         500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000, 30_000,
     ]  # fmt: skip
+
+
+def test_one_that_fell_silent_is_left_at_once_and_comes_last() -> None:
+    redial = book("a", "b", "c")
+    redial.welcomed()
+    assert redial.silent() == ("b", 0)
+    tries = [redial.failed()[0] for _ in range(REDIAL_QUICK_TRIES)]
+    assert "a" not in tries
+    assert {redial.failed()[0] for _ in range(3)} == {"a", "b", "c"}
+
+
+def test_others_that_still_name_the_silent_one_are_not_believed_for_a_while() -> None:
+    redial = book("a", "b", "c")
+    redial.welcomed()
+    redial.silent()
+    for _ in range(REDIAL_QUICK_TRIES):
+        address, wait_ms = redial.redirected("a", ())
+        assert address != "a"
+        assert wait_ms > 0
+    assert redial.redirected("a", ()) == ("a", 0)
+
+
+def test_a_welcome_of_another_ends_the_doubt() -> None:
+    redial = book("a", "b")
+    redial.silent()
+    redial.welcomed()
+    assert redial.redirected("a", ()) == ("a", 0)
+
+
+def test_the_only_member_is_dialed_again_even_if_it_is_silent() -> None:
+    redial = book("a")
+    assert redial.silent() == ("a", 20)
 
 
 def test_welcome_makes_the_waits_short_again() -> None:

@@ -8,7 +8,9 @@ Laws kept here:
   says so. It is not sent again then, because a job that ended, was confirmed and is forgotten
   would run once more;
 - a watch of output goes out to every leader, from where the application was last, until it ends;
-- a result reaches the application once, and is confirmed only after the application has it.
+- a result reaches the application once, and is confirmed only after the application has it;
+- a member that falls silent is left: while requests wait for answers or results are awaited it is
+  pinged, and one that does not answer a ping, a request or a hello loses the session.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ from rollq.base.limits import (
     CLIENT_DELIVERED_MAX,
     CLIENT_PENDING_MAX,
     CLIENT_UNTAKEN_MAX,
+    REDIAL_MAX_MS,
     REDIAL_MIN_MS,
+    SILENCE_BYTES_PER_MS,
 )
 from rollq.base.stamp import Jitter
 from rollq.roles.client.signals import (
@@ -50,11 +54,13 @@ from rollq.roles.client.signals import (
     Watched,
 )
 from rollq.roles.redial import Redial
+from rollq.roles.silence import Silence, Verdict
 from rollq.wire import messages as wire
-from rollq.wire.handshake import OWN
+from rollq.wire.handshake import ALIVE, OWN
 from rollq.wire.output_messages import JOB_ENDED, OutputChunk, WatchOutput
 
 RETRY_MS: Final = REDIAL_MIN_MS
+GREETINGS: Final = (wire.Welcome, wire.NotLeader)  # said to a hello: not yet a sign of progress
 Mark: TypeAlias = tuple[int, str]  # attempt and outcome: what tells two ends of a job apart
 
 
@@ -66,6 +72,7 @@ class ClientSetup:
     addresses: tuple[str, ...]
     desired_parallelism: int = 0
     features: tuple[str, ...] = ()
+    redial_ms_max: int = REDIAL_MAX_MS  # the longest wait before the next try to find the leader
 
 
 class Link(enum.IntEnum):
@@ -90,10 +97,12 @@ class ClientMachine:
         "_now_ms",
         "_out",
         "_pending",
+        "_ping_ms",
         "_put_off",
         "_redial",
         "_retry_at_ms",
         "_setup",
+        "_silence",
         "_untaken",
         "_was_welcomed",
         "_watches",
@@ -102,7 +111,9 @@ class ClientMachine:
 
     def __init__(self, setup: ClientSetup, jitter: Jitter) -> None:
         self._setup = setup
-        self._redial = Redial(setup.addresses, jitter)
+        self._redial = Redial(setup.addresses, jitter, setup.redial_ms_max)
+        self._silence = Silence()
+        self._ping_ms = 0  # of the session: 0 if its member does not answer pings
         self.link = Link.DOWN
         self._was_welcomed = False
         self._pending: dict[MessageId, Request] = {}  # in the order they were asked
@@ -139,6 +150,8 @@ class ClientMachine:
         if len(self._pending) >= CLIENT_PENDING_MAX:
             self._tell_error(request_id, ErrorCode.OVERLOADED, "too many requests wait", True)
             return
+        if not self._pending:
+            self._silence.began(self._now_ms)
         self._pending[request_id] = request
         # The application may run a forgotten id anew: then its result counts anew.
         if type(request) is wire.SubmitJob:
@@ -175,11 +188,32 @@ class ClientMachine:
 
     def _on_tick(self, event: Tick) -> None:
         self._now_ms = event.now_ms
+        if self.link is Link.DOWN:
+            return
+        self._maybe_leave(event)
         if not self._put_off or self.link is not Link.OPEN or event.now_ms < self._retry_at_ms:
             return
         for request_id in self._put_off:
             self._out.append(Send(self._pending[request_id]))
         self._put_off.clear()
+        self._silence.began(event.now_ms)  # what was put off is asked only now
+
+    def _maybe_leave(self, event: Tick) -> None:
+        """Ping a member that says nothing, or leave it for the next."""
+        is_asked = len(self._pending) > len(self._put_off)
+        verdict = self._silence.judge(
+            event.now_ms,
+            is_greeting=self.link is Link.GREETING,
+            is_asked=is_asked,
+            ping_ms=self._ping_ms if is_asked or self._watches or event.is_awaiting else 0,
+            extra_ms=event.asked_bytes // SILENCE_BYTES_PER_MS,
+        )
+        if verdict is Verdict.PING:
+            self._out.append(Send(wire.Ping()))
+        elif verdict is Verdict.HANG_UP:
+            self._lose_session()
+            self._out.append(Disconnect(stuck=True))
+            self._out.append(Connect(*self._redial.silent()))
 
     # --- the session
 
@@ -189,6 +223,8 @@ class ClientMachine:
     def _on_connected(self, event: Connected) -> None:
         setup = self._setup
         self.link = Link.GREETING
+        self._ping_ms = 0
+        self._silence.opened(self._now_ms, self._redial.address)
         features = setup.features
         if self._was_welcomed:  # this leader does not know what we asked another for
             features = tuple(feature for feature in features if feature != OWN)
@@ -222,6 +258,7 @@ class ClientMachine:
     def _on_welcome(self, message: wire.Welcome) -> None:
         self.link = Link.OPEN
         self._was_welcomed = True
+        self._ping_ms = message.ping_ms if ALIVE in message.features else 0
         self._redial.welcomed()
         for request in self._pending.values():
             self._out.append(Send(request))
@@ -236,6 +273,8 @@ class ClientMachine:
 
     def _hear(self, messages: Sequence[wire.SessionMessage]) -> None:
         """Answers one by one, then all results at once: a job is accepted before it ends."""
+        is_answer = type(messages[-1]) not in GREETINGS
+        self._silence.heard(self._now_ms, is_answer=is_answer)
         results: list[wire.Result] = []
         for message in messages:
             if type(message) is wire.Result:

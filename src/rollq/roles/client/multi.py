@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 from rollq.base.errors import ErrorCode, LocalError, RollqError
 from rollq.base.ids import JobId, MessageId
 from rollq.base.jobs import BlobRef
-from rollq.base.limits import CLIENT_FETCH_TRIES, CLIENT_TICK_MS
+from rollq.base.limits import CLIENT_FETCH_TRIES, LOOK_MS
 from rollq.grid.views import ArrayView
 from rollq.roles.client import multi_machine as machine
 from rollq.roles.client.chunk import SplitBulk
@@ -334,7 +334,7 @@ class MultiClient(ManySubmitter):
     # --- the machine's shell
 
     def _tick(self) -> None:
-        self._ticker = self.loop.call_later(CLIENT_TICK_MS / 1000, self._tick)
+        self._ticker = self.loop.call_later(LOOK_MS / 1000, self._tick)
         self._feed(machine.Tick(self._now_ms()))
 
     def _now_ms(self) -> int:

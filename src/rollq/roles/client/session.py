@@ -19,8 +19,9 @@ from rollq.base.ids import NIL_ID, ClientId, JobId, MessageId
 from rollq.base.limits import (
     CLIENT_PENDING_BYTES_MAX,
     CLIENT_PENDING_MAX,
-    CLIENT_TICK_MS,
     CONFIRM_JOBS_MAX,
+    LOOK_MS,
+    REDIAL_MAX_MS,
 )
 from rollq.net.dialer import dial, split_address
 from rollq.net.link import Link
@@ -28,10 +29,9 @@ from rollq.roles.client import signals
 from rollq.roles.client.machine import ClientMachine, ClientSetup, id_of
 from rollq.roles.client.machine import Link as Standing
 from rollq.roles.client.specs import request_bytes
-from rollq.roles.client.watch import Verdict, Watch
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
-from rollq.wire.handshake import ACCEPTED, BATCH, COMPACT, OUTPUT, OWN
+from rollq.wire.handshake import ACCEPTED, ALIVE, BATCH, COMPACT, OUTPUT, OWN
 from rollq.wire.output_messages import OutputChunk, WatchOutput
 
 log = logging.getLogger("rollq.client")
@@ -40,7 +40,7 @@ Answer: TypeAlias = wire.Accepted | wire.Answer | wire.Error
 OnAnswer: TypeAlias = Callable[[Answer], None]
 OnOutput: TypeAlias = Callable[[OutputChunk | wire.Error], None]
 
-FEATURES = (COMPACT, ACCEPTED, BATCH, OUTPUT)
+FEATURES = (COMPACT, ACCEPTED, BATCH, OUTPUT, ALIVE)
 
 
 class Session:
@@ -52,6 +52,7 @@ class Session:
         desired_parallelism: How many of this client's jobs may run at once; 0: the group's default.
         shares_id: Results of what others under this client id asked for are not for us.
         group: Only for the link's own bookkeeping.
+        redial_ms_max: The longest wait before the next try to find the leader.
         on_results: Called with the new results that one read brought; the ids of those that were
             taken and may be confirmed.
         is_awaiting: Whether results are still to come.
@@ -66,12 +67,15 @@ class Session:
         desired_parallelism: int = 0,
         shares_id: bool = False,
         group: str = "default",
+        redial_ms_max: int = REDIAL_MAX_MS,
         on_results: Callable[[list[wire.Result]], Sequence[JobId]],
         is_awaiting: Callable[[], bool],
         on_standing: Callable[[bool], None] = lambda is_open: None,
     ) -> None:
         features = (*FEATURES, OWN) if shares_id else FEATURES
-        setup = ClientSetup(client_id, as_addresses(addresses), desired_parallelism, features)
+        setup = ClientSetup(
+            client_id, as_addresses(addresses), desired_parallelism, features, redial_ms_max
+        )
         self.last_trouble = ""  # why there is no leader, for people
         self._dialed = ""
         self._complaint = ""  # what a member found wrong with us
@@ -80,7 +84,6 @@ class Session:
         self._on_results = on_results
         self._is_awaiting = is_awaiting
         self._on_standing = on_standing
-        self._watch = Watch()
         self._client_id = client_id
         self._link: Link | None = None
         self._dialing: asyncio.Task[None] | None = None
@@ -156,7 +159,6 @@ class Session:
             self._sent_bytes += size_bytes
             self._feed(signals.Asked(request))
         else:
-            self._watch.began(self._now_ms())
             self._sent_bytes += size_bytes
             self._feed(signals.Asked(request))
             # Who asks one thing at a time is spared a turn of the loop. Where many ask, the first
@@ -225,8 +227,6 @@ class Session:
     def _messages(self, link: Link, messages: list[Message]) -> None:
         if link is not self._link:
             return
-        is_answer = not isinstance(messages[-1], wire.Welcome | wire.NotLeader)
-        self._watch.heard(self._now_ms(), is_answer=is_answer)
         if wire.Error in map(type, messages):
             self._note_complaint(link, messages)
         self._feed(signals.Heard(messages))  # type: ignore[arg-type]
@@ -257,34 +257,15 @@ class Session:
         self._link = link
         self._dialed = address
         self._complaint = ""
-        self._watch.opened(self._now_ms(), address)
         if link.is_open:
             self._feed(signals.Connected())
         else:
             self._closed(link, "at once")
 
     def _tick(self) -> None:
-        self._ticker = self._loop.call_later(CLIENT_TICK_MS / 1000, self._tick)
-        now_ms = self._now_ms()
-        if self._feed(signals.Tick(now_ms)):
-            self._watch.began(now_ms)  # what was put off is asked only now
-        link = self._link
-        if link is None:
-            return
-        is_asked = self._machine.pending_count > 0 or not self.is_open
-        verdict = self._watch.judge(
-            now_ms,
-            is_asked=is_asked,
-            is_awaiting=bool(self._on_output) or self._is_awaiting(),
-            asked_bytes=self._sent_bytes,
-            is_greeting=not self.is_open,
-        )
-        if verdict is Verdict.HANG_UP:
-            link.abort("silent for too long")
-            self._closed(link, "silent for too long")
-        elif verdict is Verdict.PROBE:
-            probe = wire.Query(secrets.token_bytes(16), "client", self._client_id.encode())
-            self.ask(probe, lambda answer: None)
+        self._ticker = self._loop.call_later(LOOK_MS / 1000, self._tick)
+        is_awaiting = bool(self._on_output) or self._is_awaiting()
+        self._feed(signals.Tick(self._now_ms(), is_awaiting, self._sent_bytes))
 
     def _now_ms(self) -> int:
         return int(self._loop.time() * 1000)
@@ -349,7 +330,12 @@ class Session:
 
     def _do_disconnect(self, instruction: signals.Disconnect) -> None:
         link, self._link = self._link, None
-        if link is not None:
+        if link is None:
+            return
+        if instruction.stuck:
+            self.last_trouble = self._complaint or f"{self._dialed} does not answer"
+            link.abort("it does not answer")
+        else:
             link.close("going to the leader")
 
 

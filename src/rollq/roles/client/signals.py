@@ -15,7 +15,6 @@ from rollq.roles.dialogue import (
     Received,
     Send,
     Started,
-    Tick,
 )
 from rollq.wire.messages import (
     Accepted,
@@ -105,6 +104,15 @@ class Watched:
     longer. Every leader is asked for what was asked last."""
 
     request: WatchOutput
+
+
+@dataclass(slots=True)
+class Tick:
+    """Time passes; told every LOOK_MS."""
+
+    now_ms: int  # monotonic
+    is_awaiting: bool = True  # results or output are still to come, so silence matters
+    asked_bytes: int = 0  # the size of the requests that wait for answers
 
 
 Event: TypeAlias = (

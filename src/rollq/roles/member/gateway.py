@@ -303,6 +303,14 @@ class Gateway:
         for ref in message.holding:
             self._office.expiry.renew(ref.job_id, ref.attempt, now_ms)
 
+    def _ping(self, number: int, message: messages.Ping) -> None:
+        session = self._office.sessions.get(number)
+        if session is None:
+            raise RemoteError(ErrorCode.BAD_HANDSHAKE, "a session begins with a hello")
+        if isinstance(session, WorkerSession):
+            session.quiet_looks = 0
+        self._office.pong(number)
+
     def _cache_ack(self, number: int, message: messages.CacheAck) -> None:
         session = self._worker(number)
         if not self._office.relay.ack(session, message):
@@ -352,6 +360,7 @@ class Gateway:
         session = self._office.sessions.get(number)
         if not isinstance(session, WorkerSession):
             raise RemoteError(ErrorCode.BAD_HANDSHAKE, "only a worker that said hello may say that")
+        session.quiet_looks = 0
         return session
 
     def _address(self, subject: str, options: JobOptions | None) -> tuple[str, JobOptions | None]:
@@ -389,6 +398,7 @@ HANDLERS: dict[type, Callable[[Gateway, int, Any], None]] = {
     messages.Nack: Gateway._nack,
     messages.Heartbeat: Gateway._heartbeat,
     messages.Goodbye: Gateway._goodbye,
+    messages.Ping: Gateway._ping,
     messages.CachePut: Gateway._cache_put,
     messages.CacheAck: Gateway._cache_ack,
     WatchOutput: Gateway._watch,

@@ -16,6 +16,8 @@ from rollq.base.limits import (
     CREDIT_MAX,
     OWED_BYTES_PER_TURN_MAX,
     OWED_RESULTS_PER_TURN_MAX,
+    PING_MS,
+    PINGS_PER_S_MAX,
     TURN_COMMANDS_MAX,
 )
 from rollq.base.stamp import Clock, Jitter
@@ -49,7 +51,7 @@ from rollq.roles.member.sessions import ClientSession, Sessions, WorkerNames, Wo
 from rollq.roles.member.staging import StagingDesk, left_lying
 from rollq.roles.member.watches import Watches
 from rollq.wire import messages
-from rollq.wire.handshake import agree
+from rollq.wire.handshake import ALIVE, agree
 
 ASSIGNMENTS = commands.AssignJob | commands.AssignTask
 LOOK_MS = 10_000  # how often batches and readers that are left lying are looked for
@@ -81,6 +83,7 @@ class Leadership:
         self.watches = Watches(self, outputs)
         self.staging = StagingDesk()
         self._look_at_ms = 0
+        self._quiet_at_ms = 0  # when to look next for workers that fell silent
 
     @property
     def state(self) -> GridState:
@@ -133,7 +136,28 @@ class Leadership:
             wall_ms = self.clock.wall_ms()
             self.proposals.add_own(left_lying(self.state, wall_ms))
             self.proposals.add_own(silent_readers(self.state, wall_ms))
+        if now_ms >= self._quiet_at_ms:
+            self._leave_silent(now_ms)
         self.proposals.add_own(self.dispatcher.decide(TURN_COMMANDS_MAX))
+
+    def _leave_silent(self, now_ms: int) -> None:
+        """Close sessions of workers that say nothing, so that they are given no more work. Looks
+        are counted and not the time: while this process stood still nobody could be heard, nor
+        while it reads nothing because too much waits. What such a worker runs is taken from it no
+        sooner than its lease ends, as nothing says that it is dead."""
+        period_ms = self._ping_ms()
+        self._quiet_at_ms = now_ms + period_ms
+        if self.proposals.is_busy():
+            return
+        for session in self.sessions.look():
+            self.sessions.remove(session.number)
+            self.dispatcher.close_worker(session.worker_id)
+            self.expiry.worker_silent(session.worker_id, session.incarnation, now_ms)
+            self._outputs.close(session.number, "the worker says nothing")
+
+    def _ping_ms(self) -> int:
+        """How much silence a session of a group of this size is to bear before it pings."""
+        return max(PING_MS, len(self.sessions) * 1_000 // PINGS_PER_S_MAX)
 
     # --- after every applied entry
 
@@ -173,7 +197,13 @@ class Leadership:
 
     def welcome(self, number: int, offered: tuple[str, ...], owed: int = 0) -> None:
         """Answer a hello with the features that both sides speak."""
-        self._send(number, messages.Welcome(self._group, self._member_id, agree(offered), owed))
+        features = agree(offered)
+        ping_ms = self._ping_ms() if ALIVE in features else 0
+        self._send(number, messages.Welcome(self._group, self._member_id, features, owed, ping_ms))
+
+    def pong(self, number: int) -> None:
+        """Answer a ping."""
+        self._send(number, messages.Pong())
 
     def error(self, number: int, request_id: MessageId, error: RollqError) -> None:
         """Say what was wrong, to whoever asked."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from rollq.base.errors import ErrorCode, StateError
 from rollq.base.ids import ClientId, JobId, MessageId, WorkerId
 from rollq.base.jobs import AttemptRef
-from rollq.base.limits import CLIENT_ASKED_MAX
-from rollq.wire.handshake import COMPACT, LEASE
+from rollq.base.limits import CLIENT_ASKED_MAX, SESSION_QUIET_LOOKS_MAX
+from rollq.wire.handshake import ALIVE, COMPACT, LEASE
 
 
 @dataclass(slots=True)
@@ -43,6 +43,8 @@ class WorkerSession:
     credit_early: int = 0  # granted before it was opened
     renews: bool = field(init=False)  # it holds leases by heartbeats
     names_attempts: bool = field(init=False)  # its acks say which attempt they mean
+    pings: bool = field(init=False)  # it is never silent for long while it lives
+    quiet_looks: int = 0  # looks since it was heard of
     # What one that does not name them was sent and has not settled.
     sent: dict[JobId, AttemptRef] = field(default_factory=dict)
 
@@ -50,6 +52,7 @@ class WorkerSession:
         """A worker written from the seeds does neither."""
         self.renews = LEASE in self.features
         self.names_attempts = COMPACT in self.features
+        self.pings = ALIVE in self.features
 
     def attempt_meant(self, job_id: JobId, attempt: int, fence: int) -> AttemptRef:
         """A worker written from the seeds acks the job alone: it means what it was sent last."""
@@ -118,6 +121,19 @@ class Sessions:
             self._askers[request_id] = left
         else:
             self._askers.pop(request_id, None)
+
+    def __len__(self) -> int:
+        return len(self._by_number)
+
+    def look(self) -> list[WorkerSession]:
+        """Count a look at every worker that pings; those that said nothing for too many."""
+        silent = []
+        for session in self._workers.values():
+            if session.pings and session.opened:
+                session.quiet_looks += 1
+                if session.quiet_looks > SESSION_QUIET_LOOKS_MAX:
+                    silent.append(session)
+        return silent
 
     def numbers(self) -> list[int]:
         """Every session."""

@@ -10,7 +10,9 @@ Laws kept here:
 - credit granted and not yet spent never exceeds the free slots, and a delivery that repeats an
   attempt moves no credit;
 - losing the leader ends nothing: attempts run on and are announced to the next leader, whose fence
-  decides whether their results still count.
+  decides whether their results still count;
+- a member that falls silent is left: one that does not answer a hello or a ping is not waited for,
+  and the other members are tried at once.
 """
 
 from __future__ import annotations
@@ -20,9 +22,10 @@ from typing import Any, Final
 
 from rollq.base.ids import JobId
 from rollq.base.jobs import AttemptRef, Status
-from rollq.base.limits import UNTAKEN_RESULTS_MAX
+from rollq.base.limits import GREETING_MS_MAX, SILENCE_MS_MAX, UNTAKEN_RESULTS_MAX
 from rollq.base.stamp import Jitter
 from rollq.roles.redial import Redial
+from rollq.roles.silence import Silence, Verdict
 from rollq.roles.worker.attempts import (
     OFFERED,
     REFUSED,
@@ -57,6 +60,7 @@ from rollq.roles.worker.signals import (
     Tick,
 )
 from rollq.wire import messages as wire
+from rollq.wire.handshake import ALIVE
 
 DOWN: Final = Link.DOWN
 OPEN: Final = Link.OPEN
@@ -75,8 +79,10 @@ class WorkerMachine:
         "_link",
         "_now_ms",
         "_orders",
+        "_ping_ms",
         "_redial",
         "_setup",
+        "_silence",
         "_unpaid",
     )
 
@@ -86,6 +92,9 @@ class WorkerMachine:
         """Start from the results that the durable table still holds, oldest first."""
         self._setup = setup
         self._redial = Redial(setup.addresses, jitter)
+        # A worker's hello is answered once it went through the log.
+        self._silence = Silence(GREETING_MS_MAX, SILENCE_MS_MAX)
+        self._ping_ms = 0  # of the session: 0 if its member does not answer pings
         self._attempts = Attempts(setup.slots + setup.ahead)
         self._held_max = UNTAKEN_RESULTS_MAX + setup.slots + setup.ahead
         self._unpaid = 0  # assignments that the leader owes us and sends without credit
@@ -147,6 +156,8 @@ class WorkerMachine:
     def _on_connected(self, event: Connected) -> None:
         setup = self._setup
         self._link = Link.GREETING
+        self._ping_ms = 0
+        self._silence.opened(self._now_ms, self._redial.address)
         self._orders.say(
             wire.HelloWorker(
                 setup.worker_id,
@@ -171,6 +182,8 @@ class WorkerMachine:
         self._unpaid = 0
 
     def _on_received(self, event: Received) -> None:
+        is_answer = self._link is OPEN
+        self._silence.heard(self._now_ms, is_answer=is_answer)
         for message in event.messages:
             on_message = ON_MESSAGE.get(type(message))
             if on_message is not None:
@@ -181,6 +194,7 @@ class WorkerMachine:
     def _on_welcome(self, message: wire.Welcome) -> None:
         self._link = Link.OPEN
         self._unpaid = message.owed
+        self._ping_ms = message.ping_ms if ALIVE in message.features else 0
         self._redial.welcomed()
         self._beat_ms = self._now_ms
         for held in self._attempts:
@@ -193,12 +207,25 @@ class WorkerMachine:
 
     def _on_tick(self, event: Tick) -> None:
         self._now_ms = event.now_ms
+        if self._link is not DOWN:
+            self._maybe_leave_member()
         if self._link is not OPEN:
             return
         lease_ms = min((held.lease_ms for held in self._attempts), default=3 * IDLE_HEARTBEAT_MS)
         if event.now_ms - self._beat_ms >= lease_ms // 3:
             self._orders.say(wire.Heartbeat(self.holding))
             self._beat_ms = self._now_ms
+
+    def _maybe_leave_member(self) -> None:
+        """Ping a member that says nothing, or leave it for the next."""
+        is_greeting = self._link is Link.GREETING
+        verdict = self._silence.judge(self._now_ms, is_greeting=is_greeting, ping_ms=self._ping_ms)
+        if verdict is Verdict.PING:
+            self._orders.say(wire.Ping())
+        elif verdict is Verdict.HANG_UP:
+            self._lose_session()
+            self._orders.give(Disconnect(stuck=True))
+            self._orders.give(Connect(*self._redial.silent()))
 
     # --- assignments
 

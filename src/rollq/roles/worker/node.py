@@ -19,6 +19,7 @@ from typing import Any, Final
 from rollq.base.errors import ErrorCode, RollqError
 from rollq.base.ids import guid_to_text
 from rollq.base.jobs import AttemptRef
+from rollq.base.limits import LOOK_MS
 from rollq.net.dialer import dial
 from rollq.net.link import Link
 from rollq.roles.worker import signals
@@ -37,15 +38,15 @@ from rollq.roles.worker.showing import Showing
 from rollq.roles.worker.writer import ResultWriter
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
-from rollq.wire.handshake import ACCEPTED, BATCH, CACHE, COMPACT, LEASE, OUTPUT, PATTERNS
+from rollq.wire.handshake import ACCEPTED, ALIVE, BATCH, CACHE, COMPACT, LEASE, OUTPUT, PATTERNS
 from rollq.wire.output_messages import TellOutput
 
 log = logging.getLogger("rollq.worker")
 
 # Our own records hold no cycles, so that looking for garbage this often is enough for functions.
 GC_THRESHOLDS: Final = (20_000, 50, 100)
-SILENT: Final = frozenset({wire.AssignJob, wire.AckTaken})  # nothing to log
-FEATURES: Final = (COMPACT, ACCEPTED, LEASE, PATTERNS, BATCH, OUTPUT, CACHE)
+SILENT: Final = frozenset({wire.AssignJob, wire.AckTaken, wire.Pong})  # nothing to log
+FEATURES: Final = (COMPACT, ACCEPTED, LEASE, PATTERNS, BATCH, OUTPUT, CACHE, ALIVE)
 
 
 class WorkerNode:
@@ -123,6 +124,7 @@ class WorkerNode:
             len(stored),
         )
         self._tick()
+        self._sample()
         self._feed(signals.Started())
 
     async def stop(self) -> None:
@@ -219,7 +221,11 @@ class WorkerNode:
     def _do_disconnect(self, instruction: signals.Disconnect) -> None:
         link, self._link = self._link, None
         self._credit = 0
-        if link is not None:
+        if link is None:
+            return
+        if instruction.stuck:
+            link.abort("it does not answer")
+        else:
             link.close("told to")
 
     def _do_exit(self, instruction: signals.Exit) -> None:
@@ -329,7 +335,11 @@ class WorkerNode:
     # --- time
 
     def _tick(self) -> None:
-        self._later("tick", SAMPLE_MS, self._tick)
+        self._later("tick", LOOK_MS, self._tick)
+        self._feed(signals.Tick(time.monotonic_ns() // 1_000_000))
+
+    def _sample(self) -> None:
+        self._later("sample", SAMPLE_MS, self._sample)
         if self._executor is not None:
             self._executor.sample()
         if self._credit:
@@ -338,7 +348,6 @@ class WorkerNode:
         news = self._cpu.sample()
         if news is not None:
             self._feed(news)
-        self._feed(signals.Tick(time.monotonic_ns() // 1_000_000))
 
     def _later(self, what: str, delay_ms: int, act: Callable[..., None], *args: Any) -> None:
         """One timer of each kind at a time."""
