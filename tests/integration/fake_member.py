@@ -11,7 +11,7 @@ from rollq.net.link import Link
 from rollq.net.listener import Listener
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
-from rollq.wire.handshake import agree
+from rollq.wire.handshake import FEATURES, agree
 from rollq.wire.models import InputFile, JobResult, decode_model, encode_model, job_request
 from tests.integration.patience import DEADLINE_S
 
@@ -26,8 +26,9 @@ def job_id(number: int) -> bytes:
 class FakeMember:
     """One member that leads, and believes every worker."""
 
-    def __init__(self, *, takes_acks: bool = True) -> None:
+    def __init__(self, *, takes_acks: bool = True, features: tuple[str, ...] = FEATURES) -> None:
         self.takes_acks = takes_acks
+        self.features = features  # that it knows
         self.port = 0
         self.received: list[Message] = []
         self.hellos: list[wire.HelloWorker] = []
@@ -101,7 +102,8 @@ class FakeMember:
                 case wire.HelloWorker():
                     self.hellos.append(message)
                     self.link = link
-                    link.send(wire.Welcome("g", 1, agree(message.features)))
+                    known = tuple(one for one in agree(message.features) if one in self.features)
+                    link.send(wire.Welcome("g", 1, known))
                 case wire.Credit():
                     self.granted += message.count
                 case wire.AckJob():

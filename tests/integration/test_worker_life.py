@@ -204,16 +204,51 @@ def test_what_waits_behind_a_long_job_is_given_back(tmp_path: Path) -> None:
     once = JobOptions(max_attempts=1)
 
     async def story() -> None:
-        async with running(tmp_path, slots=1, ahead=4) as (node, member):
+        async with running(tmp_path, slots=1, ahead=4) as (_, member):
             member.assign(1, "long")
             member.assign(2, "long")
             member.assign(3, "long", options=once)
             member.assign(4, "long", attempt=2)
-            nack = await member.until(lambda: member.nacks.get(job_id(2)))
-            assert "no slot came free" in nack.detail
+            await member.until(lambda: len(member.nacks) == 3)
+            assert list(member.nacks) == [job_id(2), job_id(3), job_id(4)]
+            assert all("no slot came free" in nack.detail for nack in member.nacks.values())
+            assert all(nack.not_started for nack in member.nacks.values())
+            assert not member.acks
+
+    asyncio.run(story())
+
+
+def test_a_job_that_an_older_member_would_charge_for_it_is_not_given_back(tmp_path: Path) -> None:
+    write_program(tmp_path, "long", "sleep 600\n")
+    once = JobOptions(max_attempts=1)
+
+    async def story() -> None:
+        member = FakeMember(features=("compact", "accepted", "lease", "patterns"))
+        async with running(tmp_path, member, slots=1, ahead=4) as (node, _):
+            member.assign(1, "long")
+            member.assign(2, "long")
+            member.assign(3, "long", options=once)
+            member.assign(4, "long", attempt=2)
+            await member.until(lambda: member.nacks.get(job_id(2)))
             await eventually(lambda: len(node.machine.holding) == 3)
             assert list(member.nacks) == [job_id(2)]
-            assert not member.acks
+
+    asyncio.run(story())
+
+
+def test_a_drain_gives_back_what_waits_for_a_slot_and_runs_what_runs(tmp_path: Path) -> None:
+    write_program(tmp_path, "short", 'while [ ! -e "$0.go" ]; do sleep 0.05; done\n')
+
+    async def story() -> None:
+        async with running(tmp_path, slots=1, ahead=4) as (node, member):
+            member.assign(1, "short")
+            member.assign(2, "short", options=JobOptions(max_attempts=1))
+            await eventually(lambda: node.machine.running_count == 2)
+            node.drain()
+            nack = await member.until(lambda: member.nacks.get(job_id(2)))
+            assert (nack.detail, nack.not_started) == ("draining", True)
+            (tmp_path / "exec" / "short.go").touch()
+            await member.until(lambda: member.acks.get(job_id(1)))
 
     asyncio.run(story())
 

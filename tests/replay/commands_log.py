@@ -265,9 +265,9 @@ def reports(rng: random.Random, state: GridState) -> Iterator[c.Command]:
         elif chance == 6:
             yield c.AckJob(name, attempt, fence, 2)
         elif chance == 7:
-            yield c.NackJob(name, attempt, fence, "no room", 10)
+            yield c.NackJob(name, attempt, fence, "no room", 10, rng.random() < 0.5)
         elif chance == 8:
-            yield c.ExpireLeases((c.LostAttempt(name, attempt, 15),))
+            yield c.ExpireLeases((c.LostAttempt(name, attempt, 15, rng.random() < 0.5),))
 
 
 def trouble(

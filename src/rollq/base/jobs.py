@@ -36,6 +36,7 @@ class JobOptions(msgspec.Struct, array_like=True, frozen=True, gc=False):
     retry_base_ms: int = 0
     retry_exit_codes: tuple[int, ...] = ()
     worker_name: str = ""  # only this worker may run it
+    ships_exec: bool = False  # the program is one of its files; a worker must allow that
 
 
 DEFAULT_OPTIONS = JobOptions()

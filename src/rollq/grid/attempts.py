@@ -222,7 +222,15 @@ def nack_job(state: GridState, command: NackJob, out: Applied) -> Outcome:
         or record.attempt != command.attempt
     ):
         return STALE_ATTEMPT
-    lose_attempt(state, record, Cause.NACKED, command.delay_ms, out, detail=command.detail)
+    lose_attempt(
+        state,
+        record,
+        Cause.NACKED,
+        command.delay_ms,
+        out,
+        detail=command.detail,
+        not_started=command.not_started,
+    )
     return DONE_ONE
 
 
@@ -232,7 +240,14 @@ def expire_leases(state: GridState, command: ExpireLeases, out: Applied) -> Outc
     for lost in command.lost:
         record = state.jobs.get(lost.job_id)
         if record is not None and record.state is ASSIGNED and record.attempt == lost.attempt:
-            lose_attempt(state, record, Cause.LEASE_LOST, lost.delay_ms, out)
+            lose_attempt(
+                state,
+                record,
+                Cause.LEASE_LOST,
+                lost.delay_ms,
+                out,
+                not_started=lost.not_started,
+            )
             count += 1
     return Done(count)
 

@@ -60,6 +60,7 @@ class LostAttempt(Stored, frozen=True, gc=False):
     job_id: JobId
     attempt: int
     delay_ms: int = 0
+    not_started: bool = False  # its worker was never sent it: does not count for max_attempts
 
 
 class SubmitJob(Stored, frozen=True, gc=False, tag=1):
@@ -146,13 +147,15 @@ class AckJob(Stored, frozen=True, gc=False, tag=6):
 
 
 class NackJob(Stored, frozen=True, gc=False, tag=7):
-    """The worker could not run it (no such executable, no room, draining)."""
+    """The worker could not run it (no such executable, no room, draining). With `not_started` it
+    did not even try, and the attempt does not count for max_attempts."""
 
     job_id: JobId
     attempt: int
     fence: int
     detail: str = ""
     delay_ms: int = 0
+    not_started: bool = False
 
 
 class ExpireLeases(Stored, frozen=True, tag=8):

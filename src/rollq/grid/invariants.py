@@ -17,6 +17,7 @@ from rollq.base.staged import chunk_crc, ids_of
 from rollq.grid.arrays import is_taken
 from rollq.grid.chunks import bytes_of, groups_of
 from rollq.grid.commands import NOBODY
+from rollq.grid.moves import starts_of
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
 from rollq.grid.snapshot_staged import staged_chunks
 from rollq.grid.state import (
@@ -108,10 +109,9 @@ def only_delayed_jobs_have_a_delay(state: GridState) -> Iterator[str]:
 def attempts_stay_below_their_maximum(state: GridState) -> Iterator[str]:
     """No job started more often than any rule could allow since its last redrive."""
     for record in state.jobs.values():
-        base = 0 if record.past is None else record.past.starts_base
-        most = record.options.max_attempts
-        if most and record.attempt - base > most:
-            yield f"{record.job_id.hex()} started {record.attempt - base} times of {most}"
+        starts, most = starts_of(record), record.options.max_attempts
+        if starts < 0 or (most and starts > most):
+            yield f"{record.job_id.hex()} started {starts} times of {most}"
 
 
 def running_tasks_stay_below_their_maximum(state: GridState) -> Iterator[str]:

@@ -175,6 +175,7 @@ def redrive_job(
         past.body_crc = submitted_crc(state, record)
         replace_body(state, record, item.body)
     past.starts_base = record.attempt
+    past.not_started = 0
     if end is not None and end.blobs:
         release_blobs(state, end.blobs)
     record.end = None

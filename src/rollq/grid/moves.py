@@ -146,15 +146,18 @@ def lose_attempt(
     *,
     detail: str = "",
     ack: AckJob | None = None,
+    not_started: bool = False,
 ) -> None:
-    """The running attempt gave no result: the job goes back, or ends if it may not run again."""
+    """The running attempt gave no result: the job goes back, or ends if it may not run again. One
+    that is known not to have started does not count for max_attempts."""
     detail = detail[:DETAIL_BYTES_MAX]
     worker_id, fence = record.worker_id, record.fence
     exit_code = 0 if ack is None else ack.exit_code
     past = remember_attempt(record, cause, exit_code, detail, out.stamp_ms)
+    past.not_started += not_started
     if record.cancel_requested:
         new, kind = CANCELLED, JOB_CANCELLED
-    elif record.attempt - past.starts_base >= max_attempts(state, record):
+    elif not not_started and starts_of(record) >= max_attempts(state, record):
         new, kind = DEAD, JOB_DEAD
     else:
         new, kind = (DELAYED if delay_ms > 0 else QUEUED), REQUEUE_KINDS[cause]
@@ -192,6 +195,13 @@ def remember_attempt(
     outcome = AttemptOutcome(record.attempt, record.worker_id, cause, exit_code, detail, stamp_ms)
     past.attempts = (*past.attempts, outcome)[-ATTEMPTS_MAX:]
     return past
+
+
+def starts_of(record: JobRecord) -> int:
+    """How many attempts count for max_attempts: those since the last redrive that started, or of
+    which that cannot be known."""
+    past = record.past
+    return record.attempt if past is None else record.attempt - past.starts_base - past.not_started
 
 
 def max_attempts(state: GridState, record: JobRecord) -> int:

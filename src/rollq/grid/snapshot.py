@@ -51,8 +51,8 @@ from rollq.grid.state import (
     WorkerRecord,
 )
 
-VERSION: Final = 5
-VERSIONS: Final = (1, 2, 3, 4, 5)  # that can be read
+VERSION: Final = 6
+VERSIONS: Final = (1, 2, 3, 4, 5, 6)  # that can be read
 PREFACE_BYTES: Final = 9  # version and length of the head
 _ROWS_PER_CHUNK: Final = 4_096
 

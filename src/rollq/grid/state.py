@@ -85,6 +85,8 @@ class PastRecord(msgspec.Struct, array_like=True, gc=False):
     body_crc: int = -1  # of the body as submitted, if a redrive replaced it
     blobs: tuple[BlobRef, ...] = ()  # dropped with the body
     caches: tuple[str, ...] = ()  # dropped with the body
+    # Attempts since `starts_base` that their worker never started: not counted either.
+    not_started: int = 0
 
 
 class ClientRecord(msgspec.Struct, eq=False):

@@ -114,13 +114,20 @@ def close_worker(state: GridState, command: CloseWorker, out: Applied) -> Outcom
     worker = state.workers.get(command.worker_id)
     if worker is None or worker.incarnation != command.incarnation:
         return UNKNOWN_WORKER
-    delays = {lost.job_id: lost.delay_ms for lost in command.lost}
+    told = {lost.job_id: lost for lost in command.lost}
     held = list(worker.held)
     out.events.append(
         Event(WORKER_CLOSED, worker_id=worker.worker_id, count=len(held), detail=worker.name)
     )
     for job_id in held:
-        record = state.jobs[job_id]
-        lose_attempt(state, record, Cause.WORKER_DOWN, delays.get(job_id, 0), out)
+        record, lost = state.jobs[job_id], told.get(job_id)
+        lose_attempt(
+            state,
+            record,
+            Cause.WORKER_DOWN,
+            0 if lost is None else lost.delay_ms,
+            out,
+            not_started=lost is not None and lost.attempt == record.attempt and lost.not_started,
+        )
     del state.workers[worker.worker_id]
     return Done(len(held))

@@ -63,6 +63,7 @@ class Expiry:
         "_settings",
         "_terms",
         "_timers",
+        "_unsent",
         "_vanished",
         "_waits",
         "_wall_ms",
@@ -77,6 +78,8 @@ class Expiry:
         self._graces: Timers[WorkerId] = Timers()
         self._timers = (self._leases, self._delays, self._waits, self._keeps, self._graces)
         self._vanished: dict[WorkerId, int] = {}  # the incarnation that each grace is for
+        # Attempts whose worker had no session when they were assigned, and none since.
+        self._unsent: dict[JobId, int] = {}
         self._settings = Settings()
         self._scan: Iterator[JobRecord | ArrayRecord] | None = None  # what is still to be read
         self._gained_ms = 0
@@ -104,6 +107,7 @@ class Expiry:
             timers.clear()
         self._terms.clear()
         self._vanished.clear()
+        self._unsent.clear()
         self._scan = None
 
     # --- what happens to timers
@@ -139,6 +143,22 @@ class Expiry:
         """A worker is back."""
         self._vanished.pop(worker_id, None)
         self._graces.cancel(worker_id)
+
+    def sent(self, job_id: JobId) -> None:
+        """An attempt is on its way to its worker: whether it starts cannot be known any more."""
+        if self._unsent:
+            self._unsent.pop(job_id, None)
+
+    def not_sent(self, state: GridState, job_id: JobId, attempt: int) -> None:
+        """The worker of this attempt has no session. If it gets none, nobody started it."""
+        job = state.jobs.get(job_id)
+        if job is not None and job.state is ASSIGNED and job.attempt == attempt:
+            self._unsent[job_id] = attempt
+
+    def given_up(self, state: GridState, job: JobRecord, jitter: Jitter) -> LostAttempt:
+        """The running attempt of a job as lost."""
+        not_started = self._unsent.get(job.job_id) == job.attempt if self._unsent else False
+        return lost_attempt(state, job, jitter, not_started=not_started)
 
     # --- what is due
 
@@ -183,7 +203,7 @@ class Expiry:
         self._graces.set(worker_id, now_ms + state.settings.lease_ms)
         held = [state.jobs[job_id] for job_id in worker.held]
         return CloseWorker(
-            worker_id, incarnation, tuple(lost_attempt(state, job, jitter) for job in held)
+            worker_id, incarnation, tuple(self.given_up(state, job, jitter) for job in held)
         )
 
     def _lost(
@@ -195,7 +215,7 @@ class Expiry:
             job = state.jobs.get(job_id)
             if job is not None and job.state is ASSIGNED:
                 self._leases.set(job_id, again_ms)
-                lost.append(lost_attempt(state, job, jitter))
+                lost.append(self.given_up(state, job, jitter))
         return tuple(lost)
 
     def _released(self, state: GridState, now_ms: int, count_max: int) -> tuple[LostAttempt, ...]:
@@ -369,6 +389,8 @@ class Expiry:
     def _end_lease(self, job_id: JobId) -> None:
         if self._terms.pop(job_id, None) is not None:
             self._leases.cancel(job_id)
+        if self._unsent:
+            self._unsent.pop(job_id, None)
 
     def _keep_ms(self, record: JobRecord) -> int:
         if record.state is DEAD:

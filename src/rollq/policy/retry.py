@@ -9,6 +9,7 @@ from typing import Final
 
 from rollq.base.stamp import Jitter
 from rollq.grid.commands import LostAttempt
+from rollq.grid.moves import starts_of
 from rollq.grid.state import GridState, JobRecord
 
 JITTER_PERCENT: Final = 20
@@ -28,13 +29,32 @@ def backoff_ms(attempt: int, base_ms: int, max_ms: int, jitter: Jitter) -> int:
     return wait_ms - spread_ms + jitter.draw(0, 2 * spread_ms + 1)
 
 
-def lost_attempt(state: GridState, job: JobRecord, jitter: Jitter) -> LostAttempt:
-    """The running attempt of a job as given up, with the wait before the next.
+def lost_attempt(
+    state: GridState, job: JobRecord, jitter: Jitter, *, not_started: bool = False
+) -> LostAttempt:
+    """The running attempt of a job as given up, with the wait before the next."""
+    delay_ms = retry_delay_ms(state, job, jitter)
+    return LostAttempt(job.job_id, job.attempt, delay_ms, not_started)
 
-    Starts before a redrive do not count: the schedule begins anew, as the attempts do.
+
+def retry_delay_ms(state: GridState, job: JobRecord, jitter: Jitter) -> int:
+    """How long a job waits if its running attempt comes to nothing.
+
+    Only attempts that count make it longer: the schedule begins anew with a redrive.
     """
+    return backoff_ms(starts_of(job), *_bounds_of(state, job), jitter)
+
+
+def give_back_delay_ms(state: GridState, job: JobRecord, jitter: Jitter) -> int:
+    """How long a job waits that its worker gives back without having started it.
+
+    The first time it goes to another worker at once; after that it waits as after lost attempts,
+    so that a job that nobody can start does not go to and fro.
+    """
+    before = job.past.not_started if job.past is not None else 0
+    return backoff_ms(before, *_bounds_of(state, job), jitter) if before else 0
+
+
+def _bounds_of(state: GridState, job: JobRecord) -> tuple[int, int]:
     settings = state.settings
-    starts = job.attempt - (job.past.starts_base if job.past is not None else 0)
-    base_ms = job.options.retry_base_ms or settings.retry_base_ms
-    delay_ms = backoff_ms(starts, base_ms, settings.retry_max_ms, jitter)
-    return LostAttempt(job.job_id, job.attempt, delay_ms)
+    return job.options.retry_base_ms or settings.retry_base_ms, settings.retry_max_ms

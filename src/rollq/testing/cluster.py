@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from rollq.raft.types import Role
 from rollq.roles.member.setup import MemberSetup
+from rollq.testing.checkers.attempts import Starts
 from rollq.testing.checkers.base import Checker, Violation
 from rollq.testing.checkers.consensus import OneLeader, Promises
 from rollq.testing.checkers.references import References
@@ -69,6 +70,7 @@ class Cluster:
             EqualState(),
             Credits(),
             self.runs,
+            Starts(self.runs),
             self.book.batches,
             self.book,
             References(self.ledger),

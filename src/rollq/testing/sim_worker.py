@@ -65,7 +65,7 @@ class SimWorker(SimSession):
             self.name,
             self.life,
             self._slots,
-            ("compact", "accepted", "lease", "patterns", "alive"),
+            ("compact", "accepted", "lease", "patterns", "alive", "programs"),
         )
         chance = self.world.streams.named(f"{self.name}/{self.life}")
         self.machine = WorkerMachine(setup, chance, tuple(self.table.values()))

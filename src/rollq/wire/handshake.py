@@ -34,6 +34,7 @@ CACHE: Final = "cache"  # a CachePut to the worker may name blobs in place of fi
 OUTPUT: Final = "output"  # the worker shows what jobs write while they run
 OWN: Final = "own"  # where sessions share a client id, results come to the one that asked
 ALIVE: Final = "alive"  # Ping is answered with Pong, so that silence means something
+PROGRAMS: Final = "programs"  # the worker says what it can run, and which nacks are no attempt
 # A method of compression is a feature too; it needs `header`, which names it.
 FEATURES: Final = (
     COMPACT,
@@ -46,6 +47,7 @@ FEATURES: Final = (
     OUTPUT,
     OWN,
     ALIVE,
+    PROGRAMS,
     *METHODS,
 )
 

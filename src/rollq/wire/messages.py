@@ -153,12 +153,13 @@ class AckJob(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=3):
 
 
 class Nack(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=40):
-    """I could not run it."""
+    """I could not run it. With `not_started` I did not try: that is no attempt of the job."""
 
     job_id: JobId
     attempt: int
     fence: int
     detail: str = ""
+    not_started: bool = False
 
 
 class Heartbeat(msgspec.Struct, array_like=True, frozen=True, tag=42):

@@ -65,6 +65,7 @@ class JobRequest(msgspec.Struct, frozen=True, rename="pascal"):
     retry_base_ms: OptionalInt = UNSET
     retry_exit_codes: tuple[Int64, ...] | UnsetType = UNSET
     worker_name: str | UnsetType = UNSET
+    ships_exec: bool | UnsetType = UNSET
 
 
 class JobRequestHead(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
@@ -84,6 +85,7 @@ class JobRequestHead(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
     retry_base_ms: Int64 = 0
     retry_exit_codes: tuple[Int64, ...] = ()
     worker_name: str = ""
+    ships_exec: bool = False
 
 
 class OutputFile(msgspec.Struct, frozen=True, rename="pascal"):

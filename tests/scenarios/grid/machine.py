@@ -227,14 +227,16 @@ def _ack(world: World, block: Block) -> str:
 def _nack(world: World, block: Block) -> str:
     order = world.orders[id_of(block.word(0))]
     delay_ms = block.option_number("delay", 0)
-    return world.apply(c.NackJob(order.job_id, order.attempt, order.fence, "", delay_ms))
+    which = order.job_id, order.attempt, order.fence
+    return world.apply(c.NackJob(*which, "", delay_ms, block.option("started") == "no"))
 
 
 def _lost(world: World, block: Block) -> c.LostAttempt:
     job_id = id_of(block.word(0))
     record = world.state.jobs.get(job_id)
     attempt = block.option_number("attempt", 0 if record is None else record.attempt)
-    return c.LostAttempt(job_id, attempt, block.option_number("delay", 0))
+    unsent = block.option("sent") == "no"
+    return c.LostAttempt(job_id, attempt, block.option_number("delay", 0), unsent)
 
 
 def _lease_lost(world: World, block: Block) -> str:

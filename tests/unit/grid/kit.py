@@ -114,10 +114,18 @@ class Grid:
         fields.setdefault("result", b"result")
         return c.AckJob(record.job_id, record.attempt, record.fence, status, **fields)
 
-    def nack(self, name: str, delay_ms: int = 0, detail: str = "no such exec") -> Applied:
+    def nack(
+        self,
+        name: str,
+        delay_ms: int = 0,
+        detail: str = "no such exec",
+        *,
+        not_started: bool = False,
+    ) -> Applied:
         """The worker cannot run the attempt of a job."""
         record = self.job(name)
-        return self.apply(c.NackJob(record.job_id, record.attempt, record.fence, detail, delay_ms))
+        which = record.job_id, record.attempt, record.fence
+        return self.apply(c.NackJob(*which, detail, delay_ms, not_started))
 
     def kill(self, name: str) -> None:
         """Make a job dead by letting all its attempts come to nothing."""

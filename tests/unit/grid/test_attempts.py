@@ -15,6 +15,8 @@ from rollq.grid.commands import (
     NackJob,
     OpenClient,
     PauseQueue,
+    RedriveItem,
+    RedriveJobs,
 )
 from rollq.grid.effects import Done, Known, SendAssign, SendResult
 from rollq.grid.state import ASSIGNED, CANCELLED, DEAD, DELAYED, DONE, QUEUED
@@ -304,3 +306,40 @@ def test_late_timers_are_harmless() -> None:
     applied = grid.apply(first)
     assert applied.outcomes == [Done(0)]
     assert not applied.events
+
+
+def test_a_job_that_is_given_back_unstarted_keeps_its_only_attempt() -> None:
+    grid = Grid()
+    grid.start("a", max_attempts=1)
+    for attempt in (1, 2, 3):
+        assert grid.job("a").attempt == attempt
+        applied = grid.nack("a", detail="draining", not_started=True)
+        assert [event.kind for event in applied.events] == ["nack_requeue"]
+        assert grid.job("a").state is QUEUED
+        grid.assign("a")
+    grid.nack("a", detail="cannot start it")
+    assert grid.job("a").state is DEAD
+
+
+def test_attempts_count_anew_after_a_redrive_whatever_was_given_back_before() -> None:
+    grid = Grid()
+    grid.start("a", max_attempts=2)
+    grid.nack("a", not_started=True)
+    grid.kill("a")
+    grid.apply(RedriveJobs((RedriveItem(job_id("a")),)))
+    grid.assign("a")
+    grid.nack("a")
+    assert grid.job("a").state is QUEUED
+    grid.assign("a")
+    grid.nack("a")
+    assert grid.job("a").state is DEAD
+    assert grid.job("a").attempt == 5
+
+
+def test_a_lost_attempt_that_was_never_sent_does_not_count() -> None:
+    grid = Grid()
+    grid.start("a", "b", "c", max_attempts=1)
+    grid.apply(ExpireLeases((LostAttempt(job_id("c"), 1, 0, True),)))
+    unsent = LostAttempt(job_id("a"), 1, 0, True)
+    grid.apply(CloseWorker(worker_id("w1"), 1, (unsent, LostAttempt(job_id("b"), 1))))
+    assert [grid.job(name).state for name in "abc"] == [QUEUED, DEAD, QUEUED]

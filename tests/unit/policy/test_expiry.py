@@ -280,3 +280,21 @@ class TestWorkers:
         leader.open_worker("w1", incarnation=2)
         leader.expiry.worker_vanished(worker_id("w1"), 2, 0)
         assert leader.at(Settings().worker_grace_ms) == [CloseWorker(worker_id("w1"), 2)]
+
+
+def test_an_attempt_that_was_never_sent_is_lost_as_not_started() -> None:
+    leader = Leader()
+    leader.start("a", "b", "c")
+    for name in "abc":
+        leader.expiry.not_sent(leader.state, job_id(name), 1)
+    leader.expiry.not_sent(leader.state, job_id("c"), 2)  # not the attempt that runs
+    leader.expiry.sent(job_id("b"))
+    (lost,) = leader.run(LEASE_MS)
+    assert isinstance(lost, ExpireLeases)
+    assert [one.not_started for one in lost.lost] == [True, False, True]
+    leader.run(LEASE_MS + BACKOFF_MS)
+    leader.assign("a")
+    leader.expiry.worker_vanished(worker_id("w1"), 1, leader.now_ms)
+    close = leader.at(leader.now_ms + Settings().worker_grace_ms)[0]
+    assert isinstance(close, CloseWorker)
+    assert [one.not_started for one in close.lost] == [False]  # the next attempt may have been

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from rollq.policy.retry import backoff_ms
+from rollq.policy.retry import backoff_ms, give_back_delay_ms, retry_delay_ms
+from tests.unit.grid.kit import Grid
 
 
 class FixedJitter:
@@ -40,3 +41,26 @@ def test_no_base_means_no_wait() -> None:
 
 def test_an_attempt_before_the_first_counts_as_the_first() -> None:
     assert backoff_ms(0, 500, 60_000, FixedJitter(50)) == 500
+
+
+def test_a_job_is_given_back_at_once_and_then_after_growing_pauses() -> None:
+    grid = Grid()
+    grid.start("a", max_attempts=1)
+    delays = []
+    for _ in range(9):
+        delays.append(give_back_delay_ms(grid.state, grid.job("a"), FixedJitter(50)))
+        grid.nack("a", not_started=True)
+        grid.assign("a")
+    assert delays == [0, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000]
+
+
+def test_what_was_given_back_makes_the_pause_after_a_lost_attempt_no_longer() -> None:
+    grid = Grid()
+    grid.start("a", retry_base_ms=100)
+    for _ in range(3):
+        grid.nack("a", not_started=True)
+        grid.assign("a")
+    assert retry_delay_ms(grid.state, grid.job("a"), FixedJitter(50)) == 100
+    grid.nack("a")
+    grid.assign("a")
+    assert retry_delay_ms(grid.state, grid.job("a"), FixedJitter(50)) == 200

@@ -24,8 +24,10 @@ from tests.unit.roles.worker_machines import (
     assign,
     finished,
     forget,
+    job,
     machine,
     of_type,
+    received,
     ref,
     run_to_offer,
     say,
@@ -149,6 +151,37 @@ def test_drain_finishes_what_runs_refuses_the_rest_and_leaves() -> None:
         Exit(),
     ]
     assert worker.handle(assign(ref(3))) == []
+
+
+def test_a_drain_gives_back_what_has_not_begun_and_says_that_it_has_not() -> None:
+    worker = machine(slots=1)
+    worker.handle(Connected())
+    worker.handle(received(wire.Welcome("g", 1, ("programs",), 2)))
+    worker.handle(assign(ref(1)))
+    assert worker.handle(assign(ref(2))) == []
+    second, third = (wire.Nack(job(n), 1, 10 * n + 1, "draining", True) for n in (2, 3))
+    assert worker.handle(DrainRequested()) == [say(second)]
+    assert worker.handle(assign(ref(3))) == [say(third)]
+    assert started(worker.handle(finished(ref(1)))) == []
+
+
+def test_a_drain_runs_what_waits_if_its_leader_would_count_an_attempt() -> None:
+    worker = machine(slots=1)
+    worker.handle(Connected())
+    worker.handle(received(wire.Welcome("g", 1, (), 2)))
+    worker.handle(assign(ref(1)))
+    worker.handle(assign(ref(2)))
+    assert worker.handle(DrainRequested()) == []
+    assert started(worker.handle(finished(ref(1)))) == [ref(2)]
+
+
+def test_a_failed_start_says_whether_anything_was_tried() -> None:
+    worker = welcomed(slots=2)
+    for number, not_started in ((1, True), (2, False)):
+        worker.handle(assign(ref(number)))
+        out = worker.handle(StartFailed(ref(number), "why", not_started))
+        nack = wire.Nack(job(number), 1, 10 * number + 1, "why", not_started)
+        assert out[0] == say(nack)
 
 
 def test_drain_without_a_session_or_work_leaves_at_once() -> None:

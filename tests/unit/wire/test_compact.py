@@ -62,8 +62,10 @@ def test_members_name_their_group_and_area() -> None:
 
 
 def test_newer_and_older_peers_are_understood() -> None:
-    newer = msgspec.msgpack.encode((JOB, 1, 2, "detail", "a field of tomorrow"))
-    assert decode_message(Frame(40, payload=newer), Dialect.COMPACT) == m.Nack(JOB, 1, 2, "detail")
+    newer = msgspec.msgpack.encode((JOB, 1, 2, "detail", True, "a field of tomorrow"))
+    assert decode_message(Frame(40, payload=newer), Dialect.COMPACT) == m.Nack(
+        JOB, 1, 2, "detail", True
+    )
     older = msgspec.msgpack.encode((JOB, 1, 2))
     assert decode_message(Frame(40, payload=older), Dialect.COMPACT) == m.Nack(JOB, 1, 2)
 

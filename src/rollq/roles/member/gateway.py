@@ -273,9 +273,7 @@ class Gateway:
                 message.signal,
                 message.run_ms,
                 message.peak_bytes,
-                office.retry_delay_ms(message.job_id, ref.attempt)
-                if message.status == Status.FAILED
-                else 0,
+                office.retry_delay_ms(message.job_id) if message.status == Status.FAILED else 0,
                 blobs=message.blobs,
                 fetched_bytes=message.fetched_bytes,
                 held_bytes=message.held_bytes,
@@ -292,7 +290,8 @@ class Gateway:
                 ref.attempt,
                 ref.fence,
                 message.detail[:DETAIL_BYTES_MAX],
-                self._office.retry_delay_ms(message.job_id, ref.attempt),
+                self._office.retry_delay_ms(message.job_id, not_started=message.not_started),
+                message.not_started,
             ),
             Origin(ACK, number, message.job_id, ref.attempt),
         )

@@ -38,7 +38,7 @@ from rollq.grid.refs import caches_of
 from rollq.grid.state import GridState
 from rollq.policy.dispatch import Dispatcher
 from rollq.policy.expiry import Expiry
-from rollq.policy.retry import backoff_ms
+from rollq.policy.retry import give_back_delay_ms, retry_delay_ms
 from rollq.raft.types import Config
 from rollq.roles.member.cache_relay import CacheRelay
 from rollq.roles.member.caches import CacheDesk
@@ -237,9 +237,8 @@ class Leadership:
         record = self.state.workers.get(worker_id)
         held = record.held if record is not None and record.incarnation == incarnation else ()
         lost = tuple(
-            commands.LostAttempt(job_id, job.attempt, self.retry_delay_ms(job_id, job.attempt))
+            self.expiry.given_up(self.state, self.state.jobs[job_id], self.jitter)
             for job_id in held
-            if (job := self.state.jobs[job_id])
         )
         self.proposals.add(commands.CloseWorker(worker_id, incarnation, lost))
 
@@ -253,12 +252,13 @@ class Leadership:
             self.error(session.number, messages.NOT_ASKED, error)
         return len(opened)
 
-    def retry_delay_ms(self, job_id: JobId, attempt: int) -> int:
-        """How long this job would wait if this attempt came to nothing."""
-        settings = self.state.settings
+    def retry_delay_ms(self, job_id: JobId, *, not_started: bool = False) -> int:
+        """How long this job would wait if its running attempt came to nothing."""
         job = self.state.jobs.get(job_id)
-        base_ms = (job.options.retry_base_ms if job else 0) or settings.retry_base_ms
-        return backoff_ms(attempt, base_ms, settings.retry_max_ms, self.jitter)
+        if job is None:
+            return 0
+        delay_ms = give_back_delay_ms if not_started else retry_delay_ms
+        return delay_ms(self.state, job, self.jitter)
 
     def is_worker_name(self, name: str) -> bool:
         """Whether a known worker has this name."""
@@ -354,7 +354,10 @@ class Leadership:
     def _assign(self, effect: SendAssign) -> None:
         session = self.sessions.worker(effect.worker_id)
         if session is None or not session.opened:
-            return  # sent again when the worker's session opens, or lost with its grace
+            # Sent again when the worker's session opens, or lost with its grace.
+            self.expiry.not_sent(self.state, effect.job_id, effect.attempt)
+            return
+        self.expiry.sent(effect.job_id)
         if not session.names_attempts:
             ref = AttemptRef(effect.job_id, effect.attempt, effect.fence)
             session.sent[effect.job_id] = ref

@@ -50,6 +50,7 @@ class Held(Struct, gc=False):
     job: AssignJob | None = None  # until it is started
     record: StoredResult | None = None  # once it ended
     detail: str = ""  # why it was refused
+    not_started: bool = False  # refused before anything was tried
 
     @property
     def in_slot(self) -> bool:
@@ -131,6 +132,10 @@ class Attempts:
         held.phase = RUNNING
         self.running_count += 1
         return held
+
+    def waiting(self) -> list[Held]:
+        """Those for which no slot was free yet, oldest first."""
+        return list(self._waiting.values())
 
     def leave_slot(self, held: Held, phase: Phase) -> None:
         """It runs or waits no longer."""

@@ -14,6 +14,10 @@ from rollq.roles.worker.inputs import EXECUTABLE
 from rollq.wire.models import InputFile
 
 
+class NoProgramError(StateError):
+    """This worker has no such program, or may not run it; another may."""
+
+
 class ExecDir:
     """The programs that a worker offers. The listing is read again when the directory changes."""
 
@@ -26,7 +30,7 @@ class ExecDir:
         """The path for an exec name: `NAME`, else `NAME.exe`, else `NAME.<suffix>` if one fits.
 
         Raises:
-            StateError: NO_PROGRAM, saying what is missing.
+            NoProgramError: NO_PROGRAM, saying what is missing.
         """
         if self._directory is None:
             raise _missing(name, "this worker has no exec directory")
@@ -89,17 +93,17 @@ def is_shipped(name: str, files: Iterable[InputFile]) -> bool:
     )
 
 
-def not_allowed(name: str) -> StateError:
+def not_allowed(name: str) -> NoProgramError:
     """A program came with its job."""
-    return StateError(
+    return NoProgramError(
         ErrorCode.NO_PROGRAM,
         f"{name[:64]!a} comes with its job, and this worker runs no such programs",
         "start a worker with --allow-shipped-execs, or put the program into its exec directory",
     )
 
 
-def _missing(name: str, why: str) -> StateError:
-    return StateError(
+def _missing(name: str, why: str) -> NoProgramError:
+    return NoProgramError(
         ErrorCode.NO_PROGRAM,
         f"cannot run {name[:64]!a}: {why}",
         "put the program there, or narrow the worker's patterns",

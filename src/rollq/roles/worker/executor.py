@@ -23,7 +23,7 @@ from rollq.roles.worker.blobs import WorkerBlobs
 from rollq.roles.worker.calls import LoopCall, LoopCalls, PooledCall, args_of
 from rollq.roles.worker.capture import Tail
 from rollq.roles.worker.directories import Directories, make_empty
-from rollq.roles.worker.execs import ExecDir
+from rollq.roles.worker.execs import ExecDir, NoProgramError
 from rollq.roles.worker.exits import leave_exits_to_others
 from rollq.roles.worker.family import Family
 from rollq.roles.worker.handovers import Handovers, Leavings
@@ -82,6 +82,8 @@ class Executor:
         self._on_end = on_end
         self._on_fail = on_fail
         self.lookahead = Lookahead(setup.slots, setup.ahead)
+        # Whether a job that is given back unstarted keeps its attempt: older members count it.
+        self.returns_are_free = False
         self._family = Family()
         self._tasks: dict[str, Task] = {}
         self._running: dict[AttemptRef, Run | None] = {}
@@ -179,7 +181,7 @@ class Executor:
             self._note_end(job, ref, refusal(str(error)))
             self._tell_soon()
         else:
-            self._refuse(ref, str(error))
+            self._refuse(ref, str(error), not_started=isinstance(error, NoProgramError))
 
     def kill(self, ref: AttemptRef) -> None:
         """End an attempt; it ends as CANCELLED unless it ended by itself just before."""
@@ -215,21 +217,30 @@ class Executor:
         self.lookahead.stuck = now_s - oldest_s > AHEAD_MS / 1000
         self._give_back(now_s - GIVE_BACK_MS / 1000)
 
-    def _give_back(self, before_s: float) -> None:
-        """Let others have what was fetched ahead and waits behind something long.
+    def give_back_all(self) -> None:
+        """Let others have all that waits here: nothing of it has begun."""
+        waiting, self._waiting = self._waiting, deque()
+        for _, ref, _ in waiting:
+            self._preparing.over(ref)
+            self._refuse(ref, "draining", not_started=True)
 
-        Giving back costs the job an attempt, so each is given back once, and never one that was
-        allowed a single attempt.
-        """
+    def take_waiting(self) -> list[AttemptRef]:
+        """What waits here, for good: it will not begin, and nothing is told of it."""
+        waiting, self._waiting = self._waiting, deque()
+        return [ref for _, ref, _ in waiting]
+
+    def _give_back(self, before_s: float) -> None:
+        """Let others have what was fetched ahead and waits behind something long. Where that costs
+        the job an attempt it is done once, and never if the job has a single one."""
         late = [
             waiting
             for waiting in self._waiting
-            if waiting[2] < before_s and may_run_again(waiting[0])
+            if waiting[2] < before_s and (self.returns_are_free or may_run_again(waiting[0]))
         ]
         for waiting in late:
             self._waiting.remove(waiting)
             self._preparing.over(waiting[1])
-            self._refuse(waiting[1], "fetched ahead, and no slot came free")
+            self._refuse(waiting[1], "fetched ahead, and no slot came free", not_started=True)
 
     def _fill(self) -> None:
         """Begin what waits while a slot is free."""
@@ -314,9 +325,9 @@ class Executor:
         except RemoteError as error:
             on_end(refusal(str(error)))
         except StateError as error:
-            self._not_started(ref, str(error))
+            self._not_begun(ref, str(error), not_started=isinstance(error, NoProgramError))
         except OSError as error:
-            self._not_started(ref, f"no room to run it: {error}")
+            self._not_begun(ref, f"no room to run it: {error}")
         else:
             if ref in self._running:
                 self._running[ref] = run
@@ -379,15 +390,15 @@ class Executor:
         if self._ends:
             self._on_end(self.take_untold())
 
-    def _not_started(self, ref: AttemptRef, detail: str) -> None:
+    def _not_begun(self, ref: AttemptRef, detail: str, *, not_started: bool = False) -> None:
         del self._running[ref]
         del self._begun_s[ref]
         self._preparing.over(ref)
-        self._refuse(ref, detail)
+        self._refuse(ref, detail, not_started=not_started)
         self._fill()
 
-    def _refuse(self, ref: AttemptRef, detail: str) -> None:
-        self._on_fail(StartFailed(ref, detail[:DETAIL_BYTES_MAX]))
+    def _refuse(self, ref: AttemptRef, detail: str, *, not_started: bool = False) -> None:
+        self._on_fail(StartFailed(ref, detail[:DETAIL_BYTES_MAX], not_started))
 
 
 def _nobody(event: object) -> None:

@@ -60,7 +60,7 @@ from rollq.roles.worker.signals import (
     Tick,
 )
 from rollq.wire import messages as wire
-from rollq.wire.handshake import ALIVE
+from rollq.wire.handshake import ALIVE, PROGRAMS
 
 DOWN: Final = Link.DOWN
 OPEN: Final = Link.OPEN
@@ -81,6 +81,7 @@ class WorkerMachine:
         "_orders",
         "_ping_ms",
         "_redial",
+        "_returns_are_free",
         "_setup",
         "_silence",
         "_unpaid",
@@ -104,6 +105,8 @@ class WorkerMachine:
         self._beat_ms = 0
         self._cpu_ok = True
         self._draining = False
+        # Whether the leader counts no attempt for what is given back: one of old does.
+        self._returns_are_free = False
         self._orders = Orders()  # of the event that is handled now
         for record in stored:
             self._attempts.hold(Held(record.ref, OFFERED, record.lease_ms, record=record))
@@ -195,6 +198,7 @@ class WorkerMachine:
         self._link = Link.OPEN
         self._unpaid = message.owed
         self._ping_ms = message.ping_ms if ALIVE in message.features else 0
+        self._returns_are_free = PROGRAMS in message.features
         self._redial.welcomed()
         self._beat_ms = self._now_ms
         for held in self._attempts:
@@ -246,7 +250,7 @@ class WorkerMachine:
         held = Held(ref, WAITING, message.lease_ms)
         if self._draining or len(attempts) >= self._held_max:
             attempts.hold(held)
-            self._refuse(held, "draining" if self._draining else "no room")
+            self._give_back(held, "draining" if self._draining else "no room")
         elif attempts.hold_started(held):
             self._orders.start(message, ref)
         else:
@@ -298,6 +302,7 @@ class WorkerMachine:
     def _on_start_failed(self, event: StartFailed) -> None:
         held = self._ended(event.ref)
         if held is not None:
+            held.not_started = event.not_started
             self._refuse(held, event.detail)
 
     def _ended(self, ref: AttemptRef) -> Held | None:
@@ -322,6 +327,11 @@ class WorkerMachine:
                 held.phase = OFFERED
                 self._report(held)
 
+    def _give_back(self, held: Held, detail: str) -> None:
+        """Another worker may have it: nothing of it was tried here."""
+        held.not_started = True
+        self._refuse(held, detail)
+
     def _refuse(self, held: Held, detail: str) -> None:
         self._attempts.leave_slot(held, REFUSED)
         held.detail = detail
@@ -333,7 +343,8 @@ class WorkerMachine:
             return
         ref, record = held.ref, held.record
         if held.phase is REFUSED:
-            self._orders.say(wire.Nack(ref.job_id, ref.attempt, ref.fence, held.detail))
+            why = held.detail, held.not_started
+            self._orders.say(wire.Nack(ref.job_id, ref.attempt, ref.fence, *why))
         elif held.phase is OFFERED and record is not None:
             end = record.exit_code, record.signal, record.run_ms, record.peak_bytes
             files = record.blobs, record.fetched_bytes, record.held_bytes
@@ -362,6 +373,9 @@ class WorkerMachine:
 
     def _on_drain(self, event: DrainRequested) -> None:
         self._draining = True
+        if self._returns_are_free:
+            for held in self._attempts.waiting():
+                self._give_back(held, "draining")
 
     def _settle(self) -> None:
         """After every event: fill free slots, then give back credit for those that stay free."""

@@ -38,7 +38,17 @@ from rollq.roles.worker.showing import Showing
 from rollq.roles.worker.writer import ResultWriter
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
-from rollq.wire.handshake import ACCEPTED, ALIVE, BATCH, CACHE, COMPACT, LEASE, OUTPUT, PATTERNS
+from rollq.wire.handshake import (
+    ACCEPTED,
+    ALIVE,
+    BATCH,
+    CACHE,
+    COMPACT,
+    LEASE,
+    OUTPUT,
+    PATTERNS,
+    PROGRAMS,
+)
 from rollq.wire.output_messages import TellOutput
 
 log = logging.getLogger("rollq.worker")
@@ -46,7 +56,7 @@ log = logging.getLogger("rollq.worker")
 # Our own records hold no cycles, so that looking for garbage this often is enough for functions.
 GC_THRESHOLDS: Final = (20_000, 50, 100)
 SILENT: Final = frozenset({wire.AssignJob, wire.AckTaken, wire.Pong})  # nothing to log
-FEATURES: Final = (COMPACT, ACCEPTED, LEASE, PATTERNS, BATCH, OUTPUT, CACHE, ALIVE)
+FEATURES: Final = (COMPACT, ACCEPTED, LEASE, PATTERNS, BATCH, OUTPUT, CACHE, ALIVE, PROGRAMS)
 
 
 class WorkerNode:
@@ -143,6 +153,8 @@ class WorkerNode:
             log.info("draining: %d attempts under way", self._machine.running_count)
             self._later("drain", self.setup.drain_ms, self._drain_overdue)
             self._feed(signals.DrainRequested())
+            if self._executor is not None and self._executor.returns_are_free:
+                self._executor.give_back_all()
 
     async def wait(self) -> None:
         """Return when it has stopped; raises what made it stop, if that was an error."""
@@ -259,6 +271,7 @@ class WorkerNode:
                 if type(message) is wire.Welcome:
                     log.info("member %s took us in", link.address)
                     self._loop.call_soon(self._caches.greet)
+                    self._executor.returns_are_free = PROGRAMS in message.features  # type: ignore[union-attr]
                 elif type(message) is wire.CachePut:
                     self._caches.take(message)
                 elif type(message) is TellOutput:
@@ -379,11 +392,14 @@ class WorkerNode:
             self._dialing.cancel()
         self._showing.stop()
         link, self._link = self._link, None
+        assert self._executor is not None, "started"
+        unstarted = self._executor.take_waiting()
         if link is not None:
             if self.machine.link is LinkState.OPEN:
+                for ref in unstarted:
+                    link.send(wire.Nack(ref.job_id, ref.attempt, ref.fence, "stopped", True))
                 link.send(wire.Goodbye("stopped"))
             link.close("stopped")
-        assert self._executor is not None, "started"
         self._writer.store(self._executor.take_untold())  # offered at the next start, not run again
         await self._executor.close()
         await self._caches.stop()

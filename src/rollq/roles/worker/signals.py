@@ -86,10 +86,12 @@ class Finished(Record, frozen=True):
 
 
 class StartFailed(Record, frozen=True):
-    """An execution could not be started: no such program, no room."""
+    """An execution could not be started: no such program, no room. With `not_started` nothing was
+    tried: the program is not here, or its turn did not come."""
 
     ref: AttemptRef
     detail: str = ""
+    not_started: bool = False
 
 
 class Stored(Record, frozen=True):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from rollq.grid import commands
 from rollq.grid.effects import SendAssign
 from rollq.grid.state import GridState
@@ -27,6 +29,14 @@ def _accepted_early(old: Any) -> Any:
         self._office._send(number, wire.Accepted(message.job_id))
 
     return submit
+
+
+@mutant("given_back_counts_as_attempt", gateway.HANDLERS, "Nack", faults=("worker_drain",))
+def _given_back_counts(old: Any) -> Any:
+    def nack(self: Any, number: int, message: wire.Nack) -> None:
+        old(self, number, msgspec.structs.replace(message, not_started=False))
+
+    return nack
 
 
 @mutant("assigned_before_commit", Leadership, "propose_own", faults=("isolate_leader", "pause"))

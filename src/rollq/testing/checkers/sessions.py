@@ -86,6 +86,10 @@ class Runs(Checker):
         elif ref.fence == ghost.fence and ghost.worker_id != worker_id:
             self.fail(f"attempt {ref.attempt} of job {ref.job_id.hex()} runs on another worker")
 
+    def has_started(self, ref: AttemptRef) -> bool:
+        """Whether a worker ever tried to start this attempt."""
+        return ref in self._started
+
 
 @dataclass(slots=True)
 class Submitted:
