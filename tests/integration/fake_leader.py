@@ -39,7 +39,7 @@ def run(leader: FakeLeader, link: Link, message: Message) -> None:
             link.send(done(item.job_id, item.body))
     elif isinstance(message, wire.SubmitArray):
         for number in range(message.task_count):
-            link.send(done(task_id(message.array_id, number), message.body))
+            link.send(done(task_id(message.array_id, message.first_task + number), message.body))
 
 
 def done(job_id: bytes, result: bytes = b"") -> wire.Result:

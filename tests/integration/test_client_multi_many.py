@@ -84,7 +84,7 @@ def test_an_array_of_a_dead_group_moves_and_every_task_counts_once(
         accept(leader, link, message)
         if isinstance(message, wire.SubmitArray):
             for number in range(2):
-                link.send(done(task_id(message.array_id, number)))
+                link.send(done(task_id(message.array_id, message.first_task + number)))
 
     async def story() -> None:
         first = await FakeLeader(half).start()
@@ -97,10 +97,10 @@ def test_an_array_of_a_dead_group_moves_and_every_task_counts_once(
             await second.start()
             assert (await array.wait()).ok == 4
             (moved,) = second.of(wire.SubmitArray)
-            assert moved.array_id == array.first_id
+            assert moved.array_id == array.array_id
             await first.start()
             await first.until(lambda: first.of(wire.Cancel))
-            assert first.of(wire.Cancel)[0].job_ids == (array.first_id,)
+            assert first.of(wire.Cancel)[0].job_ids == (array.array_id,)
         await first.stop()
         await second.stop()
 

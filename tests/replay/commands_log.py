@@ -20,7 +20,6 @@ from pathlib import Path
 import msgspec
 
 from rollq.base.hints import ExecHint
-from rollq.base.ids import task_id
 from rollq.base.jobs import AttemptRef, BlobRef, BulkItem, CacheEntry, JobOptions
 from rollq.base.staged import SAME_BODY, StagedGroup, StagedPart, join_keys, part_crc
 from rollq.grid import commands as c
@@ -156,6 +155,7 @@ def submits(rng: random.Random, turn: int) -> Iterator[c.Command]:
             3,
             some_blobs(rng),
             ("data",),
+            turn // 8 % 2,
         )
 
 
@@ -297,7 +297,7 @@ def trouble(
             for one in jobs
             if one.worker_id == workers[1]
         )
-        arrays = [task_id(one.array_id, 19) for one in state.arrays.values()]
+        arrays = [one.id_of(19) for one in state.arrays.values()]
         yield c.OpenWorker(workers[1], 1 + turn // 15, "w161", (">",), 2, held[1:], 0)
         yield c.ForgetJobs(tuple(arrays))
 

@@ -48,14 +48,15 @@ def guid_from_text(text: str) -> bytes:
 
 
 def task_id(array_id: JobId, number: int) -> JobId:
-    """The JobId of task `number` of an array: the array's id with its last four bytes advanced."""
+    """The array's id with its last four bytes advanced. Arrays number their tasks from 1 in this
+    way, so that none has the array's own id; those of older clients from 0."""
     tail = int.from_bytes(array_id[-TASK_INDEX_BYTES:], "big")
     return array_id[:-TASK_INDEX_BYTES] + ((tail + number) & 0xFFFFFFFF).to_bytes(4, "big")
 
 
-def task_number(array_id: JobId, job_id: JobId) -> int:
-    """The inverse of `task_id`: which task of the array this id would be."""
-    tail = int.from_bytes(array_id[-TASK_INDEX_BYTES:], "big")
+def task_number(array_id: JobId, job_id: JobId, first_task: int = 0) -> int:
+    """The inverse of `task_id(array_id, first_task + number)`: which number this id would have."""
+    tail = int.from_bytes(array_id[-TASK_INDEX_BYTES:], "big") + first_task
     return (int.from_bytes(job_id[-TASK_INDEX_BYTES:], "big") - tail) & 0xFFFFFFFF
 
 

@@ -11,7 +11,7 @@ from rollq.base.errors import RollqError
 from rollq.base.limits import COLUMNS_BYTES_MIN
 from rollq.cli.failures import EXIT_UNREACHABLE, exit_code_of
 from rollq.cli.grid import ask, connected
-from rollq.grid.views import QueueView, WorkerView
+from rollq.grid.views import CountsView, QueueView, WorkerView
 from rollq.history.segments import Segments
 from rollq.history.twins import twins_there
 from rollq.net.dialer import dial
@@ -85,7 +85,7 @@ async def group_findings(servers: str, timeout_s: float) -> tuple[bool, list[Fin
     try:
         async with connected(servers, timeout_s) as client:
             cluster = await ask(client, ClusterView, "cluster")
-            counts = await ask(client, QueueView, "counts")
+            counts = await ask(client, CountsView, "counts")
             queues = await ask(client, list[QueueView], "queues", b"", ROWS_MAX)
             workers = await ask(client, list[WorkerView], "workers", b"", ROWS_MAX)
     except RollqError as error:
@@ -171,7 +171,7 @@ async def _trouble(address: str) -> str:
     return ""
 
 
-def _jobs(counts: QueueView, queues: list[QueueView], workers: list[WorkerView]) -> list[Finding]:
+def _jobs(counts: CountsView, queues: list[QueueView], workers: list[WorkerView]) -> list[Finding]:
     findings = []
     if not workers:
         severity = PROBLEM if counts.queued else NOTE
@@ -187,11 +187,12 @@ def _jobs(counts: QueueView, queues: list[QueueView], workers: list[WorkerView])
                     f"rollq queue resume {queue.name}",
                 )
             )
-    if counts.dead:
+    dead = counts.dead - counts.expired  # tasks that expired unassigned cannot be redriven
+    if dead:
         findings.append(
             Finding(
                 PROBLEM,
-                f"{counts.dead} jobs are dead",
+                f"{dead} jobs are dead",
                 "see why with `rollq dlq list`; then redrive or purge them",
             )
         )

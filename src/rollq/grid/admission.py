@@ -9,7 +9,7 @@ from __future__ import annotations
 from sys import intern
 
 from rollq.base.errors import ErrorCode
-from rollq.base.ids import GUID_BYTES, JobId, task_number
+from rollq.base.ids import GUID_BYTES, JobId
 from rollq.base.jobs import DEFAULT_OPTIONS, JobOptions
 from rollq.base.limits import (
     ATTEMPTS_MAX,
@@ -108,10 +108,14 @@ def refuse_job(state: GridState, job_id: JobId, body: bytes) -> Refused | None:
 
 
 def refuse_task_id(state: GridState, job_id: JobId) -> Refused | None:
-    """Why no job may have this id: a task of an array has it, or will have it."""
+    """Why no job may have this id: it is an array's, or one of its tasks has it or will have it."""
     array = state.arrays.get(job_id[:PREFIX_BYTES])
-    if array is not None and task_number(array.array_id, job_id) < array.task_count:
+    if array is None:
+        return None
+    if array.number_of(job_id) < array.task_count:
         return Refused(ErrorCode.ID_CONFLICT, "the id belongs to a task of an array", job_id)
+    if array.array_id == job_id:
+        return Refused(ErrorCode.ID_CONFLICT, "the id names an array", job_id)
     return None
 
 

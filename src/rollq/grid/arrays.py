@@ -10,7 +10,7 @@ from __future__ import annotations
 from sys import intern
 
 from rollq.base.errors import ErrorCode
-from rollq.base.ids import GUID_BYTES, JobId, task_id
+from rollq.base.ids import GUID_BYTES, JobId
 from rollq.base.jobs import DEFAULT_OPTIONS
 from rollq.base.limits import (
     ARRAY_TASKS_MAX,
@@ -54,7 +54,7 @@ from rollq.grid.state import (
     JobRecord,
     JobState,
 )
-from rollq.grid.tasks import mark_task, maybe_end_array
+from rollq.grid.tasks import count_cut, mark_task, maybe_end_array
 
 
 def submit_array(state: GridState, command: SubmitArray, out: Applied) -> Outcome:
@@ -82,6 +82,7 @@ def submit_array(state: GridState, command: SubmitArray, out: Applied) -> Outcom
         cut_at=command.task_count,
         blobs=command.blobs,
         caches=command.caches,
+        first_task=command.first_task,
     )
     state.arrays[command.array_id[:PREFIX_BYTES]] = array
     own(state, array.client)
@@ -114,6 +115,7 @@ def repeat_array(array: ArrayRecord, command: SubmitArray) -> Outcome:
         and array.options == (command.options or DEFAULT_OPTIONS)
         and array.blobs == command.blobs
         and array.caches == command.caches
+        and array.first_task == command.first_task
     )
     if not same:
         return Refused(ErrorCode.JOB_CONFLICT, "the id names another array", command.array_id)
@@ -128,6 +130,8 @@ def refuse_array(state: GridState, command: SubmitArray) -> Refused | None:
         return refused_bounds(f"task_count is not 1 to {ARRAY_TASKS_MAX}")
     if command.running_max < 0:
         return refused_bounds("running_max is negative")
+    if command.first_task not in (0, 1):
+        return refused_bounds("first_task is not 0 or 1")
     if len(command.body) > INLINE_BYTES_MAX:
         return refused_bounds(f"body is larger than {INLINE_BYTES_MAX} bytes")
     if command.array_id in state.reserved:
@@ -159,7 +163,7 @@ def assign_task(state: GridState, command: AssignTask, out: Applied) -> Outcome:
     if len(state.jobs) >= JOBS_MAX:
         return JOBS_FULL
     record = JobRecord(
-        task_id(array.array_id, array.next_number),
+        array.id_of(array.next_number),
         array.client,
         array.queue,
         array.exec_name,
@@ -188,7 +192,7 @@ def skip_taken(state: GridState, array: ArrayRecord, out: Applied) -> None:
 
     Chance does not do this in 96 bits, but a client may. Later jobs cannot: their ids are refused.
     """
-    while array.tasks_waiting and is_taken(state, task_id(array.array_id, array.next_number)):
+    while array.tasks_waiting and is_taken(state, array.id_of(array.next_number)):
         number = array.next_number
         pass_task(state, array)
         mark_task(array, number, DEAD)
@@ -229,6 +233,7 @@ def cut_array(
         out.effects.append(cut_result_of(array))
         array.delayed = False
         array.ended_counts[end] += count
+        count_cut(state, array)
         state.queues[array.queue].tasks_waiting -= count
         cause = Cause.EXPIRED if kind == JOB_EXPIRED else Cause.NONE
         out.events.append(array_fact(kind, array, count, cause=cause, detail=by))

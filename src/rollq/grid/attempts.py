@@ -6,7 +6,6 @@ late messages and late timers are harmless.
 
 from __future__ import annotations
 
-from rollq.base.ids import task_number
 from rollq.base.jobs import BlobRef, Status
 from rollq.base.limits import BLOBS_PER_JOB_MAX, INLINE_BYTES_MAX
 from rollq.grid.admission import refused_bounds
@@ -266,7 +265,7 @@ def assignment_of(state: GridState, record: JobRecord) -> SendAssign:
         record.exec_name,
         state.bodies.load(record.body),
         record.options,
-        -1 if array is None else task_number(array.array_id, record.job_id),
+        -1 if array is None else array.number_of(record.job_id),
         files_of(record),
     )
 

@@ -93,7 +93,8 @@ class SubmitBulk(Stored, frozen=True, tag=2):
 
 class SubmitArray(Stored, frozen=True, gc=False, tag=3):
     """Accept `task_count` tasks that share one body; a task becomes a record when assigned.
-    Task n has the id `task_id(array_id, n)`. At most `running_max` run at once (0: no limit)."""
+    Task n has the id `task_id(array_id, first_task + n)`. At most `running_max` run at once (0: no
+    limit)."""
 
     array_id: JobId
     client_id: ClientId
@@ -105,6 +106,8 @@ class SubmitArray(Stored, frozen=True, gc=False, tag=3):
     running_max: int = 0
     blobs: tuple[BlobRef, ...] = ()
     caches: tuple[str, ...] = ()
+    # version 5; 1: no task has the id of its array; 0: task 0 has it, as the client expects
+    first_task: int = 0
 
 
 class AssignJob(Stored, frozen=True, gc=False, tag=4):

@@ -16,6 +16,7 @@ from rollq.grid.admission import admit_queue
 from rollq.grid.refs import hold_blobs, hold_files
 from rollq.grid.shelf import Shelf
 from rollq.grid.state import ASSIGNED, DEAD, DONE, ClientRecord, GridState, JobRecord
+from rollq.grid.tasks import count_cut
 
 Key = TypeVar("Key")
 
@@ -39,6 +40,8 @@ def derive(state: GridState, records: list[JobRecord]) -> None:
             hold_files(state, array)
         if array.cut_seq:
             owed.append((array.cut_seq, array.client, array.first_cut_id))
+        if array.cut_at < array.task_count:
+            count_cut(state, array)
         if array.tasks_waiting:
             admit_queue(state, array.queue).tasks_waiting += array.tasks_waiting
     for record in records:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
 from rollq.base.errors import DiskError
-from rollq.base.ids import JobId, task_id, task_number
+from rollq.base.ids import JobId
 from rollq.base.jobs import BlobRef
 from rollq.base.limits import READERS_MAX
 from rollq.base.staged import chunk_crc, ids_of
@@ -157,14 +157,14 @@ def tasks_are_accounted_for(state: GridState) -> Iterator[str]:
             end = task_end(array, number)
             if end is not None:
                 counts[end] += 1
-            record = state.jobs.get(task_id(array.array_id, number))
+            record = state.jobs.get(array.id_of(number))
             is_open = record is not None and record.array is array and record.end is None
             if (number < array.next_number) != (is_open or end is not None):
                 yield f"task {number} of {text}"
         counts[array.cut_as] += array.task_count - array.cut_at
         if any(array.ended_counts[end] != counts[end] for end in ENDED_STATES):
             yield f"ends of {text} are {array.ended_counts}, not {counts}"
-        if array.tasks_waiting and is_taken(state, task_id(array.array_id, array.next_number)):
+        if array.tasks_waiting and is_taken(state, array.id_of(array.next_number)):
             yield f"the next task of {text} has an id that is taken"
 
 
@@ -172,7 +172,7 @@ def tasks_agree_with_their_arrays(state: GridState) -> Iterator[str]:
     """A task's record and its array say the same about its end."""
     for record in state.jobs.values():
         if record.array is not None:
-            number = task_number(record.array.array_id, record.job_id)
+            number = record.array.number_of(record.job_id)
             end = task_end(record.array, number)
             if end != (record.state if record.end is not None else None):
                 yield f"{record.job_id.hex()} is {record.state.name}, its array says {end}"
@@ -312,6 +312,8 @@ def derived_fields_follow(state: GridState) -> Iterator[str]:
     for array_prefix, array in fresh.arrays.items():
         if _array_counts(state.arrays[array_prefix]) != _array_counts(array):
             yield f"counts of array {array.array_id.hex()}"
+    if state.cut_counts != fresh.cut_counts:
+        yield f"tasks that ended unassigned: {state.cut_counts}, not {fresh.cut_counts}"
     if state.reserved.keys() != fresh.reserved.keys():
         yield "what is reserved"
     for shelf in ("dead", "confirmed", "idle_clients"):

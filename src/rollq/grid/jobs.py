@@ -1,6 +1,6 @@
 """Handlers for jobs that wait or have ended: release, expire, cancel, redrive, purge, forget.
 
-What begins or ends an attempt is in `attempts`. The id of an array is also that of its task 0;
+What begins or ends an attempt is in `attempts`. The id of an array may also be that of its task 0;
 where a command could mean both, its handler says which comes first.
 """
 

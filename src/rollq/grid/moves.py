@@ -52,7 +52,7 @@ from rollq.grid.state import (
     PastRecord,
     WorkerRecord,
 )
-from rollq.grid.tasks import end_task
+from rollq.grid.tasks import discount_cut, end_task
 
 FAILED: Final = int(Status.FAILED)
 REQUEUE_KINDS: dict[int, str] = {
@@ -313,6 +313,8 @@ def maybe_drop_array(state: GridState, array: ArrayRecord, out: Applied) -> None
         release_files(state, array)
     if array.cut_seq:
         array.client.owed.remove(array.cut_seq)
+    if array.cut_at < array.task_count:
+        discount_cut(state, array)
     out.events.append(array_fact(JOB_FORGOTTEN, array, array.task_count))
     disown(state, array.client)
 

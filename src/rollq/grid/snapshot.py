@@ -21,6 +21,7 @@ from typing import Final
 import msgspec
 
 from rollq.base.errors import DiskError, ErrorCode, LocalError
+from rollq.base.jobs import Status
 from rollq.base.sealed import sealed_bytes
 from rollq.grid.admission import admit_queue, share_options
 from rollq.grid.bodies import Adopt, Bodies, Token, slices_of
@@ -41,6 +42,7 @@ from rollq.grid.snapshot_rows import (
 )
 from rollq.grid.snapshot_staged import committed_rows, pieces_of, put_back, staged_rows
 from rollq.grid.state import (
+    DONE,
     PREFIX_BYTES,
     ArrayRecord,
     CacheRecord,
@@ -191,7 +193,17 @@ def _jobs(head: Head, state: GridState, adopt: Adopt, offset: int) -> int:
             others.append(_job(state, row, token))
         offset += sum(map(sealed_bytes, sizes))
     derive(state, others)
+    _count_failed(head, others)
     return put_back(state, head, adopt, offset)
+
+
+def _count_failed(head: Head, records: list[JobRecord]) -> None:
+    """Older snapshots do not say how many tasks of an array failed: count those still known."""
+    untold = {row.array_id: None for row in head.arrays if row.failed is None}
+    for record in records:
+        array, end = record.array, record.end
+        if array is not None and array.array_id in untold and record.state is DONE:
+            array.failed += end is not None and end.status == Status.FAILED
 
 
 def _tables(head: Head, state: GridState) -> GridState:
@@ -246,6 +258,8 @@ def _array(state: GridState, row: ArrayRow) -> ArrayRecord:
         row.ended_counts,
         row.blobs,
         row.caches,
+        row.first_task,
+        row.failed or 0,
     )
 
 

@@ -91,6 +91,8 @@ class ArrayRow(msgspec.Struct, array_like=True):
     cut_seq: int = 0
     blobs: tuple[BlobRef, ...] = ()  # version 3
     caches: tuple[str, ...] = ()
+    first_task: int = 0  # version 6
+    failed: int | None = None  # version 6
 
 
 class CacheRow(msgspec.Struct, array_like=True):
@@ -232,6 +234,8 @@ def array_row(array: ArrayRecord) -> ArrayRow:
         array.cut_seq,
         array.blobs,
         array.caches,
+        array.first_task,
+        array.failed,
     )
 
 

@@ -17,7 +17,7 @@ import msgspec
 
 from rollq.base.digests import Digest
 from rollq.base.hints import ExecHint
-from rollq.base.ids import GUID_BYTES, ClientId, JobId, WorkerId, task_id
+from rollq.base.ids import GUID_BYTES, ClientId, JobId, WorkerId, task_id, task_number
 from rollq.base.jobs import BlobRef, CacheEntry, JobOptions
 from rollq.grid.bodies import Bodies, MemoryBodies, Token
 from rollq.grid.commands import NOBODY, Settings
@@ -154,15 +154,25 @@ class ArrayRecord(msgspec.Struct, eq=False):
     ended_counts: list[int] = msgspec.field(default_factory=lambda: [0] * len(JobState))
     blobs: tuple[BlobRef, ...] = ()  # what every task needs
     caches: tuple[str, ...] = ()
+    first_task: int = 0  # how far the id of task 0 is from the array's: 0 or 1
+    failed: int = 0  # its tasks in DONE whose program failed, also those forgotten since
     # derived
     running: int = 0  # its tasks in ASSIGNED
     record_count: int = 0  # its tasks that are records
     open_tasks: dict[JobId, None] = msgspec.field(default_factory=dict)  # those not ended; by seq
 
+    def id_of(self, number: int) -> JobId:
+        """The id of a task."""
+        return task_id(self.array_id, self.first_task + number)
+
+    def number_of(self, job_id: JobId) -> int:
+        """Which task this id is, or would be: above `task_count` if none of the array's."""
+        return task_number(self.array_id, job_id, self.first_task)
+
     @property
     def first_cut_id(self) -> JobId:
         """The first of the tasks that ended unassigned: no job ever has this id."""
-        return task_id(self.array_id, self.cut_at)
+        return self.id_of(self.cut_at)
 
     @property
     def tasks_waiting(self) -> int:
@@ -287,6 +297,7 @@ class GridState:
         "clients",
         "committed",
         "confirmed",
+        "cut_counts",
         "dead",
         "hints",
         "idle_clients",
@@ -326,6 +337,9 @@ class GridState:
         self.readers: OrderedDict[str, ReaderRecord] = OrderedDict()
         self.hints: dict[str, ExecHint] = {}  # by exec_name
         # derived
+        # By queue: tasks that ended unassigned, of arrays that are still known, by their end. Apart
+        # from `queues`, because they do not keep a queue alive.
+        self.cut_counts: dict[str, list[int]] = {}
         self.staged_bytes: int = 0  # of `staged` and `committed`
         self.staged_count: int = 0  # jobs in them
         self.reserved: dict[JobId, None] = {}  # accepted by a commit, not unpacked

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from rollq.base.ids import task_number
+from rollq.base.jobs import Status
 from rollq.grid.effects import Applied
 from rollq.grid.events import ARRAY_ENDED
 from rollq.grid.facts import array_fact
 from rollq.grid.refs import release_files
 from rollq.grid.state import (
     ASSIGNED,
+    DONE,
     TASKS_PER_CHUNK,
     ArrayRecord,
     GridState,
@@ -20,7 +21,9 @@ from rollq.grid.state import (
 def end_task(state: GridState, array: ArrayRecord, record: JobRecord, out: Applied) -> None:
     """Mark a task's end in its array, and the array's if it was the last."""
     del array.open_tasks[record.job_id]
-    mark_task(array, task_number(array.array_id, record.job_id), record.state)
+    mark_task(array, array.number_of(record.job_id), record.state)
+    if record.state is DONE and record.end is not None and record.end.status == Status.FAILED:
+        array.failed += 1
     maybe_end_array(state, array, out)
 
 
@@ -43,10 +46,24 @@ def maybe_end_array(state: GridState, array: ArrayRecord, out: Applied) -> None:
         out.events.append(array_fact(ARRAY_ENDED, array, array.task_count))
 
 
+def count_cut(state: GridState, array: ArrayRecord) -> None:
+    """Count the tasks that a cut ended in their queue, as long as the array is known."""
+    counts = state.cut_counts.setdefault(array.queue, [0] * len(JobState))
+    counts[array.cut_as] += array.task_count - array.cut_at
+
+
+def discount_cut(state: GridState, array: ArrayRecord) -> None:
+    """An array goes, and the ends of its cut with it; call only if it was cut."""
+    counts = state.cut_counts[array.queue]
+    counts[array.cut_as] -= array.task_count - array.cut_at
+    if not any(counts):
+        del state.cut_counts[array.queue]
+
+
 def reopen_task(array: ArrayRecord, record: JobRecord) -> None:
     """A dead task lives again; call before its state changes."""
     array.open_tasks[record.job_id] = None
-    number = task_number(array.array_id, record.job_id)
+    number = array.number_of(record.job_id)
     place = number % TASKS_PER_CHUNK
     array.chunks[number // TASKS_PER_CHUNK][place // 4] &= ~(3 << (place % 4 * 2))
     array.ended_counts[record.state] -= 1

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from rollq.base.ids import ClientId, JobId, WorkerId, guid_to_text, task_id, task_number
+from rollq.base.ids import ClientId, JobId, WorkerId, guid_to_text
 from rollq.base.jobs import DEFAULT_OPTIONS, BlobRef, CacheEntry, JobOptions
 from rollq.grid.chunks import find_staged
 from rollq.grid.commands import NOBODY
@@ -84,6 +84,7 @@ class ArrayView(msgspec.Struct, frozen=True):
     done: int
     dead: int
     cancelled: int
+    failed: int = 0  # of those that are done: their program did not end well
 
 
 class QueueView(msgspec.Struct, frozen=True):
@@ -105,6 +106,7 @@ class CountsView(QueueView, frozen=True):
 
     blobs: int = 0
     caches: int = 0
+    expired: int = 0  # of the dead: tasks that expired unassigned, which no list of dead jobs shows
 
 
 class CacheView(msgspec.Struct, frozen=True):
@@ -169,7 +171,7 @@ def job_view(state: GridState, job_id: JobId) -> JobView | None:
     array = state.arrays.get(job_id[:PREFIX_BYTES])
     if array is None:
         return None
-    number = task_number(array.array_id, job_id)
+    number = array.number_of(job_id)
     return _task_view(array, number) if number < array.task_count else None
 
 
@@ -244,7 +246,7 @@ def _task_view(array: ArrayRecord, number: int) -> JobView:
     if state is None:
         state = DELAYED if array.delayed else QUEUED
     return JobView(
-        task_id(array.array_id, number),
+        array.id_of(number),
         array.client.client_id,
         array.queue,
         array.exec_name,
@@ -285,25 +287,29 @@ def array_view(state: GridState, array_id: JobId) -> ArrayView | None:
         array.ended_counts[JobState.DONE],
         array.ended_counts[JobState.DEAD],
         array.ended_counts[JobState.CANCELLED],
+        array.failed,
     )
 
 
 def queue_view(state: GridState, name: str) -> QueueView | None:
     """A queue by its name."""
-    queue = state.queues.get(name)
-    return None if queue is None else _queue_view(queue)
+    is_known = name in state.queues or name in state.cut_counts
+    return _queue_view(state, name) if is_known else None
 
 
 def queue_page(state: GridState, after: str, limit: int) -> list[QueueView]:
     """Up to `limit` queues whose names come after this one, by name."""
-    names = sorted(name for name in state.queues if name > after)
-    return [_queue_view(state.queues[name]) for name in names[:limit]]
+    names = sorted(name for name in {**state.queues, **state.cut_counts} if name > after)
+    return [_queue_view(state, name) for name in names[:limit]]
 
 
-def _queue_view(queue: QueueRecord) -> QueueView:
+def _queue_view(state: GridState, name: str) -> QueueView:
+    queue = state.queues.get(name) or QueueRecord(name)
     counts = [*queue.counts, queue.failed]
     counts[QUEUED] += queue.tasks_waiting
-    return QueueView(queue.name, queue.paused, *counts)
+    for job_state, count in enumerate(state.cut_counts.get(name, ())):
+        counts[job_state] += count
+    return QueueView(name, queue.paused, *counts)
 
 
 def grid_counts(state: GridState) -> CountsView:
@@ -315,7 +321,12 @@ def grid_counts(state: GridState) -> CountsView:
         totals[QUEUED] += queue.tasks_waiting
         for job_state in JobState:
             totals[job_state] += queue.counts[job_state]
-    counts = [*totals, failed, len(state.blobs), len(state.caches)]
+    expired = 0
+    for cut in state.cut_counts.values():
+        expired += cut[JobState.DEAD]
+        for job_state in JobState:
+            totals[job_state] += cut[job_state]
+    counts = [*totals, failed, len(state.blobs), len(state.caches), expired]
     return CountsView("", False, *counts)
 
 

@@ -155,6 +155,7 @@ class Application:
                 chance.pick((0, 0, 1, 3)),
                 inputs_of(body),
                 self._caches(),
+                array_id[0] % 2,  # one of an older client, or of ours
             )
         )
 

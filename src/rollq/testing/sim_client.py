@@ -4,7 +4,7 @@ it asked for and what it got, so that it can die and come back under its name.""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from rollq.base.ids import ClientId, JobId, MessageId, task_id
 from rollq.base.limits import LOOK_MS
@@ -13,10 +13,12 @@ from rollq.roles.client.machine import ClientMachine, ClientSetup, id_of
 from rollq.testing.clock import MS
 from rollq.testing.sim_member import World
 from rollq.testing.sim_session import SimSession
+from rollq.wire.handshake import ACCEPTED, ALIVE, COMPACT, TASKS
 from rollq.wire.messages import Result, SubmitArray, SubmitBulk, SubmitJob
 from rollq.wire.staging_messages import CommitBatch, DropBatch, StageJobs
 
-FEATURES = ("compact", "accepted", "alive")
+FEATURES: Final = (COMPACT, ACCEPTED, ALIVE, TASKS)
+TICK_MS = 500
 
 
 class Book(Protocol):

@@ -35,6 +35,7 @@ OUTPUT: Final = "output"  # the worker shows what jobs write while they run
 OWN: Final = "own"  # where sessions share a client id, results come to the one that asked
 ALIVE: Final = "alive"  # Ping is answered with Pong, so that silence means something
 PROGRAMS: Final = "programs"  # the worker says what it can run, and which nacks are no attempt
+TASKS: Final = "tasks"  # tasks of an array may be numbered so that none has the array's own id
 # A method of compression is a feature too; it needs `header`, which names it.
 FEATURES: Final = (
     COMPACT,
@@ -48,6 +49,7 @@ FEATURES: Final = (
     OWN,
     ALIVE,
     PROGRAMS,
+    TASKS,
     *METHODS,
 )
 

@@ -79,6 +79,7 @@ class SubmitArray(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=34
     running_max: int = 0
     blobs: tuple[BlobRef, ...] = ()
     caches: tuple[str, ...] = ()
+    first_task: int = 0  # how far the id of task 0 is from `array_id`; 1 needs the feature `tasks`
 
 
 class Cancel(msgspec.Struct, array_like=True, frozen=True, tag=35):

@@ -27,7 +27,7 @@ from rollq.grid.outbox import owed_to_client
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
 from rollq.grid.state import ASSIGNED, CANCELLED, DEAD, DONE, JobRecord, JobState
 from rollq.grid.tasks import mark_task, task_end
-from rollq.grid.views import job_view
+from rollq.grid.views import array_view, job_view
 from tests.unit.grid.kit import Grid, job_id, kinds, refusal, worker_id
 
 ARRAY = job_id("many")
@@ -96,6 +96,7 @@ def test_a_repeated_array_is_known_and_another_is_refused() -> None:
         SubmitArray(ARRAY, "ann", "q", "exe", b"", 0),
         SubmitArray(ARRAY, "ann", "q", "exe", b"", limits.ARRAY_TASKS_MAX + 1),
         SubmitArray(ARRAY, "ann", "q", "exe", b"", 1, None, -1),
+        SubmitArray(ARRAY, "ann", "q", "exe", b"", 1, first_task=2),
         SubmitArray(ARRAY, "ann", "q", "exe", bytes(limits.INLINE_BYTES_MAX + 1), 1),
         SubmitArray(ARRAY, "ann", "q", "exe", b"", 1, JobOptions(priority=99)),
     ],
@@ -109,6 +110,47 @@ def test_arrays_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     grid = Grid()
     grid.submit_array("many", 1)
     assert refusal(grid.submit_array("more", 1).outcomes[0]) is ErrorCode.GRID_FULL
+
+
+def test_no_task_has_the_id_of_its_array() -> None:
+    """Or else what is meant for one of them reaches the other."""
+    grid = Grid()
+    grid.apply(SubmitArray(ARRAY, "ann", "q", "exe", b"body", 3, first_task=1))
+    grid.assign_task("many")
+    first = task_id(ARRAY, 1)
+    assert list(grid.state.jobs) == [first]
+    assert job_view(grid.state, ARRAY) is None
+    view = job_view(grid.state, first)
+    assert view is not None
+    assert (view.state, view.array_id) == ("assigned", ARRAY)
+    grid.apply(CancelJobs((first,), "ann"))
+    array = grid.array("many")
+    assert grid.state.jobs[first].cancel_requested
+    assert (array.tasks_waiting, array.cut_at) == (2, 3)
+    assert refusal(grid.submit("many").outcomes[0]) is ErrorCode.ID_CONFLICT
+    copy = decode_snapshot(encode_snapshot(grid.state)).array_of(ARRAY)
+    assert copy is not None
+    assert copy.id_of(0) == first
+
+
+def test_an_array_that_is_sent_again_numbers_its_tasks_as_before() -> None:
+    grid = Grid()
+    grid.submit_array("many", 2)
+    other = SubmitArray(ARRAY, "ann", "q", "exe", b"body", 2, first_task=1)
+    assert refusal(grid.ask(other)) is ErrorCode.JOB_CONFLICT
+
+
+def test_failed_tasks_are_counted_also_after_they_were_forgotten() -> None:
+    grid = Grid()
+    grid.submit_array("many", 3)
+    for number, status in enumerate((Status.OK, Status.FAILED, Status.FAILED)):
+        grid.assign_task("many")
+        finish(grid, number, status, 1)
+    grid.apply(ForgetJobs((task_id(ARRAY, 1),)))
+    view = array_view(grid.state, ARRAY)
+    assert view is not None
+    assert (view.done, view.failed) == (3, 2)
+    assert array_view(decode_snapshot(encode_snapshot(grid.state)), ARRAY) == view
 
 
 def test_an_array_may_not_take_the_id_of_a_job() -> None:

@@ -1,6 +1,16 @@
+import pytest
+
 from rollq.base.ids import task_id
 from rollq.base.jobs import Status
-from rollq.grid.commands import CancelJobs, ConfirmResults, ForgetJobs, OpenClient, PauseQueue
+from rollq.grid.commands import (
+    AckJob,
+    CancelJobs,
+    ConfirmResults,
+    ExpireJobs,
+    ForgetJobs,
+    OpenClient,
+    PauseQueue,
+)
 from rollq.grid.outbox import owed_to_client
 from rollq.grid.views import (
     array_view,
@@ -68,6 +78,30 @@ def test_queues_are_counted() -> None:
     totals = grid_counts(grid.state)
     assert (totals.queued, totals.delayed, totals.assigned, totals.done) == (7, 1, 1, 1)
     assert (totals.dead, totals.cancelled) == (0, 0)
+
+
+@pytest.mark.parametrize("is_cancelled", [True, False])
+def test_tasks_that_ended_unassigned_count_in_their_queue_until_they_are_forgotten(
+    is_cancelled: bool,
+) -> None:
+    """The array and its queue say the same."""
+    grid = Grid()
+    many = job_id("many")
+    grid.submit_array("many", 5)
+    grid.assign_task("many")
+    grid.apply(CancelJobs((many,)) if is_cancelled else ExpireJobs((many,)))
+    record = grid.state.jobs[many]
+    status = Status.CANCELLED if is_cancelled else Status.OK
+    grid.apply(AckJob(many, record.attempt, record.fence, status))
+    array, queue = array_view(grid.state, many), queue_view(grid.state, "q")
+    assert array is not None
+    assert queue is not None
+    ends = (5, 0) if is_cancelled else (0, 4)
+    assert (array.cancelled, array.dead) == (queue.cancelled, queue.dead) == ends
+    totals = grid_counts(grid.state)
+    assert (totals.cancelled, totals.dead, totals.expired) == (*ends, ends[1])
+    grid.apply(ForgetJobs((many,)))
+    assert queue_page(grid.state, "", 9) == []
 
 
 def test_failed_jobs_are_counted_among_those_done_until_they_are_forgotten() -> None:

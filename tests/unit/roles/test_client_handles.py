@@ -30,7 +30,7 @@ class Nobody:
 
 
 def array_of(count: int, *, keeps: bool = True) -> Batch:
-    batch = Batch(Nobody(), FIRST, keeps=keeps, is_array=True)
+    batch = Batch(Nobody(), FIRST, keeps=keeps, array_id=FIRST)
     batch.extend(count)
     batch.complete()
     return batch

@@ -107,6 +107,21 @@ def test_unanswered_goes_to_the_next_leader_with_the_same_id_and_answered_does_n
     assert again(client) == [Send(submit(2))]
 
 
+def test_an_array_is_not_sent_to_a_leader_that_would_number_its_tasks_otherwise() -> None:
+    client = welcomed()
+    array = wire.SubmitArray(job(1), "c", "q", "exec", b"body", 3, first_task=1)
+    (told,) = client.handle(Asked(array))
+    assert isinstance(told, Tell)
+    assert isinstance(told.answer, wire.Error)
+    assert (told.request_id, told.answer.code) == (job(1), ErrorCode.UNSUPPORTED_VERSION)
+    assert not client.pending_count
+    client.handle(Disconnected())
+    client.handle(Asked(array))
+    client.handle(Connected())
+    welcome = Received(wire.Welcome("group", 1, ("compact", "tasks")))
+    assert client.handle(welcome) == [Send(array)]
+
+
 def test_not_leader_is_followed() -> None:
     client = machine()
     client.handle(Connected())

@@ -167,17 +167,19 @@ class Batch:
 
     Args:
         asker: The client.
-        first_id: The id of job 0; for an array, also the array's.
+        first_id: The id of job 0.
         keeps: Whether results are kept for `results`, or only counted.
-        is_array: Whether the grid knows it as one array.
+        array_id: Under which the grid knows it as one array; none: it does not.
     """
 
-    def __init__(self, asker: Asker, first_id: JobId, *, keeps: bool, is_array: bool) -> None:
+    def __init__(
+        self, asker: Asker, first_id: JobId, *, keeps: bool, array_id: JobId = b""
+    ) -> None:
         self.first_id = first_id
+        self.array_id = array_id
         self.counts = Counts()
         self._asker = asker
         self._keeps = keeps
-        self._is_array = is_array
         self._ended = bytearray()
         self._kept: deque[wire.Result] = deque()
         self._wake = asyncio.Event()
@@ -190,7 +192,7 @@ class Batch:
     @property
     def id(self) -> str:
         """The id of the array, or of the first job."""
-        return guid_to_text(self.first_id)
+        return guid_to_text(self.array_id or self.first_id)
 
     @property
     def is_done(self) -> bool:
@@ -248,8 +250,8 @@ class Batch:
 
     async def cancel(self) -> int:
         """Ask the grid to end all that has not ended; how many that were."""
-        if self._is_array:
-            return await self._asker.cancel(self.first_id)
+        if self.array_id:
+            return await self._asker.cancel(self.array_id)
         left = [one for one, ended in zip(self.job_ids(), self._ended, strict=True) if not ended]
         return await self._asker.cancel(*left) if left else 0
 
@@ -309,7 +311,7 @@ class Batch:
         if self._error is not None:
             raise self._error
         self._wake.clear()
-        if not self._is_array:
+        if not self.array_id:
             await self._wake.wait()
             return
         try:
@@ -319,7 +321,7 @@ class Batch:
             before = self.counts.ended
             # Results come before the answer on the same link, unless they were owed from before.
             for _ in range(2):
-                if not await self._asker.is_array_over(self.first_id):
+                if not await self._asker.is_array_over(self.array_id):
                     return
             if self.counts.ended == before:
                 self.counts.cut = self.counts.total - before

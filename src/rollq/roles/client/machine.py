@@ -56,7 +56,7 @@ from rollq.roles.client.signals import (
 from rollq.roles.redial import Redial
 from rollq.roles.silence import Silence, Verdict
 from rollq.wire import messages as wire
-from rollq.wire.handshake import ALIVE, OWN
+from rollq.wire.handshake import ALIVE, OWN, TASKS
 from rollq.wire.output_messages import JOB_ENDED, OutputChunk, WatchOutput
 
 RETRY_MS: Final = REDIAL_MIN_MS
@@ -94,6 +94,7 @@ class ClientMachine:
         "_delivered",
         "_delivered_before",
         "_doubtful",
+        "_features",
         "_now_ms",
         "_out",
         "_pending",
@@ -116,6 +117,7 @@ class ClientMachine:
         self._ping_ms = 0  # of the session: 0 if its member does not answer pings
         self.link = Link.DOWN
         self._was_welcomed = False
+        self._features: tuple[str, ...] = ()  # of the session, as the leader welcomed us
         self._pending: dict[MessageId, Request] = {}  # in the order they were asked
         self._put_off: dict[MessageId, None] = {}  # refused for now; asked again soon
         self._retry_at_ms = 0
@@ -160,7 +162,7 @@ class ClientMachine:
             # Nobody took it when it came unasked for; now somebody will.
             self._untaken.pop(request.job_id, None)
         if self.link is Link.OPEN:
-            self._out.append(Send(request))
+            self._send(request)
 
     def _on_given_up(self, event: GivenUp) -> None:
         self._settle(event.request_id)
@@ -260,10 +262,25 @@ class ClientMachine:
         self._was_welcomed = True
         self._ping_ms = message.ping_ms if ALIVE in message.features else 0
         self._redial.welcomed()
-        for request in self._pending.values():
-            self._out.append(Send(request))
+        self._features = message.features
+        for request in list(self._pending.values()):
+            self._send(request)
         for watch in self._watches.values():
             self._out.append(Send(watch))
+
+    def _send(self, request: Request) -> None:
+        """Send a pending request, unless the leader would take it for something else."""
+        if type(request) is wire.SubmitArray and request.first_task and TASKS not in self._features:
+            self._settle(request.array_id)
+            self._tell_error(
+                request.array_id,
+                ErrorCode.UNSUPPORTED_VERSION,
+                "the leader numbers the tasks of arrays in an older way: upgrade the members "
+                "before the clients",
+                False,
+            )
+            return
+        self._out.append(Send(request))
 
     def _on_received(self, event: Received) -> None:
         self._hear((event.message,))

@@ -6,10 +6,10 @@ from __future__ import annotations
 import secrets
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Unpack
+from typing import Any, Final, Unpack
 
 from rollq.base.errors import ErrorCode, LocalError, RollqError
-from rollq.base.ids import JobId
+from rollq.base.ids import JobId, task_id
 from rollq.base.limits import ARRAY_TASKS_MAX
 from rollq.roles.client.bulk import BulkRun
 from rollq.roles.client.handles import PREFIX_BYTES, Batch, Progress
@@ -25,6 +25,8 @@ from rollq.roles.client.specs import (
 from rollq.roles.client.submitter import Submitter
 from rollq.roles.client.supply import BytesMoved, blobs_of, caches_of, supply_of
 from rollq.wire import messages as wire
+
+FIRST_TASK: Final = 1  # tasks are numbered behind the array's id, so that none has it
 
 
 class ManySubmitter(Submitter):
@@ -50,7 +52,7 @@ class ManySubmitter(Submitter):
         Raises:
             RollqError: a message was refused, or not accepted in time.
         """
-        batch = Batch(self, new_first_id(), keeps=keep_results, is_array=False)
+        batch = Batch(self, new_first_id(), keeps=keep_results)
         prefix = batch.first_id[:PREFIX_BYTES]
         self._routes[prefix] = batch
         run = BulkRun(self, batch, self._timeout_s if timeout is None else timeout, progress)
@@ -93,22 +95,24 @@ class ManySubmitter(Submitter):
                 f"an array of {count} tasks",
                 f"use 1 to {ARRAY_TASKS_MAX}, and several arrays for more",
             )
-        first_id = new_first_id()
+        array_id = new_first_id()
+        first_id = task_id(array_id, FIRST_TASK)
         spec = JobSpec(exec_name, args, files or {}, payload, options=options, outputs=outputs)
         spec = await self.settle(spec) if files else spec
         request = wire.SubmitArray(
-            first_id,
+            array_id,
             self.client_id,
             subject_of(options),
             exec_name,
-            body_of(spec, first_id, self.client_id),
+            body_of(spec, array_id, self.client_id),
             count,
             job_options(options),
             running_max,
             blobs_of(spec),
             caches_of(spec),
+            FIRST_TASK,
         )
-        batch = Batch(self, first_id, keeps=keep_results, is_array=True)
+        batch = Batch(self, first_id, keeps=keep_results, array_id=array_id)
         batch.extend(count)
         batch.complete()
         self._routes[first_id[:PREFIX_BYTES]] = batch

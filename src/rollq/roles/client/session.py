@@ -31,7 +31,7 @@ from rollq.roles.client.machine import Link as Standing
 from rollq.roles.client.specs import request_bytes
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
-from rollq.wire.handshake import ACCEPTED, ALIVE, BATCH, COMPACT, OUTPUT, OWN
+from rollq.wire.handshake import ACCEPTED, ALIVE, BATCH, COMPACT, OUTPUT, OWN, TASKS
 from rollq.wire.output_messages import OutputChunk, WatchOutput
 
 log = logging.getLogger("rollq.client")
@@ -40,7 +40,7 @@ Answer: TypeAlias = wire.Accepted | wire.Answer | wire.Error
 OnAnswer: TypeAlias = Callable[[Answer], None]
 OnOutput: TypeAlias = Callable[[OutputChunk | wire.Error], None]
 
-FEATURES = (COMPACT, ACCEPTED, BATCH, OUTPUT, ALIVE)
+FEATURES = (COMPACT, ACCEPTED, BATCH, OUTPUT, ALIVE, TASKS)
 
 
 class Session:

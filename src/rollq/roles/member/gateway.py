@@ -193,6 +193,7 @@ class Gateway:
                 message.running_max,
                 message.blobs,
                 message.caches,
+                message.first_task,
             ),
             Origin(REQUEST, number, message.array_id),
         )

@@ -109,6 +109,7 @@ class ClientBook(Checker):
     jobs: dict[JobId, Submitted] = field(default_factory=dict)
     arrays: dict[JobId, Submitted] = field(default_factory=dict)
     task_counts: dict[JobId, int] = field(default_factory=dict)
+    first_tasks: dict[JobId, JobId] = field(default_factory=dict)  # array -> id of its task 0
     prefixes: dict[bytes, JobId] = field(default_factory=dict)
     seen_index: int = 0  # the highest index whose effect any client has seen
     reads: dict[bytes, tuple[int, JobId | None]] = field(default_factory=dict)
@@ -132,6 +133,8 @@ class ClientBook(Checker):
             known = Submitted(client.client_id, request.body)
             self.arrays.setdefault(request.array_id, known)
             self.task_counts[request.array_id] = request.task_count
+            first_id = task_id(request.array_id, request.first_task)
+            self.first_tasks[request.array_id] = first_id
             self.prefixes[request.array_id[:12]] = request.array_id
         elif isinstance(request, StageJobs):
             for group in request.groups:
@@ -229,7 +232,7 @@ class ClientBook(Checker):
         self.seen_index = max(self.seen_index, cut.index)
         first = self.task_counts[array_id] - cut.count
         told = (result.job_id, result.count, STATE_OF_OUTCOME[result.outcome])
-        if told != (task_id(array_id, first), cut.count, cut.state):
+        if told != (task_id(self.first_tasks[array_id], first), cut.count, cut.state):
             self.fail(f"the cut of array {array_id.hex()} was told as {result}")
 
     def _submitted(self, job_id: JobId) -> Submitted | None:
@@ -250,7 +253,7 @@ class ClientBook(Checker):
         for array_id, array in self.arrays.items():
             if array.accepted:
                 for number in range(self.task_counts[array_id]):
-                    job_id = task_id(array_id, number)
+                    job_id = task_id(self.first_tasks[array_id], number)
                     if job_id in self.ledger.jobs:
                         self._miss(job_id, clients[array.client], lacks)
                 self._miss_cut(array_id, clients[array.client], lacks)
@@ -259,7 +262,7 @@ class ClientBook(Checker):
     def _miss_cut(self, array_id: JobId, client: SimClient, lacks: list[str]) -> None:
         cut = self.ledger.cuts.get(array_id)
         if cut is not None:
-            last = task_id(array_id, self.task_counts[array_id] - 1)
+            last = task_id(self.first_tasks[array_id], self.task_counts[array_id] - 1)
             if last not in client.results:
                 lacks.append(f"{client.name} never heard of the cut of array {array_id.hex()}")
 

@@ -284,12 +284,15 @@ def queue_rows(state: GridState) -> Iterator[QueueRow]:
         is_delayed = group.options is not None and group.options.delay_ms > 0
         new = sum(job_id not in batch.known for job_id in ids_of(group.job_ids))
         coming[group.queue, DELAYED if is_delayed else QUEUED] += new
-    names = dict.fromkeys((*state.queues, *(name for name, _ in coming)))
+    cuts = state.cut_counts
+    names = dict.fromkeys((*state.queues, *cuts, *(name for name, _ in coming)))
     for name in names:
         queue = state.queues.get(name) or QueueRecord(name)
         counts = [*queue.counts, queue.failed, queue.tasks_waiting]
         counts[QUEUED] += queue.tasks_waiting + coming[name, QUEUED]
         counts[DELAYED] += coming[name, DELAYED]
+        for job_state, count in enumerate(cuts.get(name, ())):
+            counts[job_state] += count
         yield QueueRow(name, queue.paused, *counts)
 
 
