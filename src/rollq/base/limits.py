@@ -6,6 +6,8 @@ from typing import Final
 
 # Wire. The seeds refuse frames over 4 MiB; `len` counts what follows it.
 FRAME_BYTES_MAX: Final = 4 * 1024 * 1024
+# Of one body or result in a frame; the rest is for what a member adds: subject, options, blobs.
+PAYLOAD_BYTES_MAX: Final = FRAME_BYTES_MAX - 64 * 1024
 SUBJECT_BYTES_MAX: Final = 1024
 SUBJECT_TOKENS_MAX: Final = 32
 HEADER_BYTES_MAX: Final = 16 * 1024
@@ -48,6 +50,15 @@ OWED_RESULTS_PER_TURN_MAX: Final = 256
 # Of all clients together; and a client that has this much to read is sent no page for now.
 OWED_BYTES_PER_TURN_MAX: Final = 8 * 1024 * 1024
 OWED_AHEAD_BYTES_MAX: Final = 1024 * 1024
+
+# Bodies and results over INLINE_BYTES_MAX, which the leader keeps as blobs: so many are written at
+# once, and read at once, one of a session. What fails for now is tried again after this long.
+KEEPS_MAX: Final = 16
+READS_WHOLE_MAX: Final = 16
+KEEP_AGAIN_MS: Final = 500
+KEEP_TRIES_MAX: Final = 60
+# What the outputs of one job may take before they are packed for a peer that knows no blobs.
+WHOLE_RAW_BYTES_MAX: Final = 64 * 1024 * 1024
 
 # Raft.
 APPEND_BYTES_MAX: Final = 1024 * 1024

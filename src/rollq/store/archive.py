@@ -35,10 +35,11 @@ METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 READ_BYTES: Final = 64 * 1024
 
 
-def pack(files: Iterable[tuple[str, bytes, int]]) -> bytes:
-    """A ZIP of files, each with name, content and mode; the names were checked."""
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+def pack(files: Iterable[tuple[str, bytes, int]], onto: bytes = b"") -> bytes:
+    """A ZIP of files, each with name, content and mode, behind those of the ZIP `onto`, which was
+    made by us; the names were checked."""
+    packed = io.BytesIO(onto)
+    with zipfile.ZipFile(packed, "a" if onto else "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content, mode in files:
             info = zipfile.ZipInfo(name, ZIP_TIME)
             info.create_system = UNIX

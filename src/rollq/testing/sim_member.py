@@ -7,19 +7,31 @@ disk error, and the operator who brings the member back.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rollq.base.digests import Digest
 from rollq.base.errors import DiskError, ErrorCode
 from rollq.base.ids import MemberId
+from rollq.base.jobs import BlobRef
 from rollq.grid.effects import Applied
 from rollq.raft.types import Entry
 from rollq.roles.member.driver import Driver
-from rollq.roles.member.outputs import ClosePeer, CloseSession, ToPeer, ToSession
+from rollq.roles.member.outputs import (
+    ClosePeer,
+    CloseSession,
+    Complete,
+    KeepBlobs,
+    ToPeer,
+    ToSession,
+    Warn,
+)
 from rollq.roles.member.rollcall import Phase
 from rollq.roles.member.setup import MemberSetup
 from rollq.roles.member.snapshot_order import SnapshotOrder
+from rollq.roles.member.wholes import completed
 from rollq.roles.member.work import Work
 from rollq.testing.checkers.base import Checker
 from rollq.testing.clock import MS, Timeline, VirtualClock
@@ -43,6 +55,7 @@ class World:
     trace: Trace
     checkers: Sequence[Checker]
     count: Callable[[str], None]  # a fault of this kind struck
+    kept: dict[Digest, bytes] = field(default_factory=dict)  # blobs of large bodies and results
     # The checkers that look at one kind of happening, since most look at few.
     on_started: list[Callable[..., None]] = field(init=False)
     on_turned: list[Callable[..., None]] = field(init=False)
@@ -340,6 +353,30 @@ class SimMember:
                 network.close_by_member(output.session)
             elif isinstance(output, ClosePeer):
                 self.world.trace.note(self.name, "close peer", output)
+            elif isinstance(output, Warn):
+                self.world.trace.note(self.name, "warns", output.text)
+            else:
+                delay_us = self.world.streams.disk.draw(100, self.disk_ms_max * MS)
+                self.world.timeline.after(delay_us, self._aside, self.life, output)
+
+    def _aside(self, life: int, order: KeepBlobs | Complete) -> None:
+        """Blobs of the simulator are kept by everybody at once, and never lost."""
+        if self.life == life:
+            self._input(self._do_aside, order)
+
+    def _do_aside(self, driver: Driver, order: KeepBlobs | Complete) -> None:
+        kept = self.world.kept
+        if isinstance(order, Complete):
+            whole = completed(order.message, self._read_kept, knows_blobs=order.knows_blobs)
+            driver.completed(order.ticket, whole)
+            return
+        refs = [BlobRef(hashlib.sha256(part).digest(), len(part)) for part in order.parts]
+        kept.update(zip([ref.digest for ref in refs], order.parts, strict=True))
+        self.world.count("large_body_kept")
+        driver.kept(order.ticket, refs)
+
+    def _read_kept(self, ref: BlobRef) -> bytes:
+        return self.world.kept[ref.digest]
 
     # --- inputs of the driver, as plain functions so that they can wait in the backlog
 

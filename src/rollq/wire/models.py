@@ -125,6 +125,7 @@ class JobResult(msgspec.Struct, frozen=True, rename="pascal"):
     outputs: tuple[OutputFile, ...] | UnsetType = UNSET  # those that are not in the archive
     stdout_blob: StreamBlob | UnsetType = UNSET
     stderr_blob: StreamBlob | UnsetType = UNSET
+    whole_blob: StreamBlob | UnsetType = UNSET  # this is a stand-in: see `rollq.wire.kept`
 
 
 class JobResultHead(msgspec.Struct, frozen=True, gc=False, rename="pascal"):

@@ -8,13 +8,25 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from hashlib import sha256
 from typing import Any, TypeVar
 
+from rollq.base.errors import RollqError
+from rollq.base.jobs import BlobRef
 from rollq.raft.node import RaftOptions
 from rollq.raft.types import RaftMessage
 from rollq.roles.member.driver import Driver
-from rollq.roles.member.outputs import ClosePeer, CloseSession, ToPeer, ToSession
+from rollq.roles.member.outputs import (
+    ClosePeer,
+    CloseSession,
+    Complete,
+    KeepBlobs,
+    ToPeer,
+    ToSession,
+    Warn,
+)
 from rollq.roles.member.setup import MemberSetup
+from rollq.roles.member.wholes import completed
 from rollq.testing.disk import VirtualDisk
 from rollq.testing.jitter import SeededJitter
 from rollq.wire import messages as wire
@@ -64,6 +76,11 @@ class Group:
         self.closed: dict[int, str] = {}
         self.cut: list[ClosePeer] = []
         self.points: list[str] = []  # crash points that were passed
+        self.warned: list[str] = []  # to the log of a process
+        self.asides: list[tuple[str, KeepBlobs | Complete]] = []  # with who asked for it
+        self.holds_asides = False  # nothing is done of these for now
+        self.keep_error: RollqError | None = None  # why nothing can be kept
+        self.kept: dict[bytes, bytes] = {}  # blobs of large bodies and results
         self.letters: list[tuple[str, str, object]] = []  # from, to, message: all of them
         self._said: dict[int, list[Any]] = {}
         self._homes: dict[int, str] = {}
@@ -155,6 +172,12 @@ class Group:
 
     def turn(self, address: str) -> None:
         """All turns that a member has to make now."""
+        self._turn(address)
+        while self.asides and not self.holds_asides:
+            self.do_asides()
+            self._turn(address)
+
+    def _turn(self, address: str) -> None:
         driver = self.members[address]
         self.collect(address)
         while (work := driver.begin()) is not None:
@@ -179,8 +202,35 @@ class Group:
                 self._said.setdefault(output.session, []).extend(output.messages)
             elif isinstance(output, CloseSession):
                 self.closed.setdefault(output.session, output.reason)
-            else:
+            elif isinstance(output, ClosePeer):
                 self.cut.append(output)
+            elif isinstance(output, Warn):
+                self.warned.append(output.text)
+            else:
+                self.asides.append((address, output))
+
+    def do_asides(self) -> None:
+        """Do all work with blobs that members asked for: whatever is kept is kept by everybody."""
+        asides, self.asides = self.asides, []
+        for address, order in asides:
+            driver = self.members.get(address)
+            if driver is None:
+                continue
+            if isinstance(order, Complete):
+                read = self._read_kept
+                whole = completed(order.message, read, knows_blobs=order.knows_blobs)
+                driver.completed(order.ticket, whole)
+            elif self.keep_error is not None:
+                driver.kept(order.ticket, (), self.keep_error)
+            else:
+                refs = [BlobRef(sha256(part).digest(), len(part)) for part in order.parts]
+                self.kept.update(
+                    {ref.digest: part for ref, part in zip(refs, order.parts, strict=True)}
+                )
+                driver.kept(order.ticket, refs)
+
+    def _read_kept(self, ref: BlobRef) -> bytes:
+        return self.kept[ref.digest]
 
     # --- sessions
 

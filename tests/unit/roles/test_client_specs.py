@@ -7,7 +7,7 @@ import pytest
 from rollq.base.errors import DeadlineError, ErrorCode, LocalError, RollqError, StateError
 from rollq.base.ids import NIL_ID, guid_to_text
 from rollq.base.jobs import JobOptions
-from rollq.base.limits import INLINE_BYTES_MAX
+from rollq.base.limits import INLINE_BYTES_MAX, PAYLOAD_BYTES_MAX
 from rollq.roles.client.answers import error_of
 from rollq.roles.client.session import as_addresses
 from rollq.roles.client.specs import (
@@ -39,12 +39,13 @@ def test_a_payload_is_the_body_as_it_is() -> None:
     assert caught.value.code is ErrorCode.BAD_OPTIONS
 
 
-def test_what_does_not_fit_inline_is_refused_with_figures() -> None:
+def test_what_no_frame_carries_is_refused_with_figures() -> None:
     with pytest.raises(LocalError) as caught:
-        body_of(JobSpec("calc", files={"x": bytes(INLINE_BYTES_MAX)}), ID, "me")
-    assert str(INLINE_BYTES_MAX) in caught.value.message
-    assert caught.value.hint
-    body_of(JobSpec("calc", files={"x": bytes(INLINE_BYTES_MAX // 2)}), ID, "me")
+        body_of(JobSpec("calc", payload=bytes(PAYLOAD_BYTES_MAX + 1)), ID, "me")
+    assert str(PAYLOAD_BYTES_MAX) in caught.value.message
+    assert "file" in caught.value.hint
+    assert len(body_of(JobSpec("calc", payload=bytes(PAYLOAD_BYTES_MAX)), ID, "me"))
+    assert len(body_of(JobSpec("calc", ["x" * 100] * 1_000), ID, "me")) > INLINE_BYTES_MAX
 
 
 @pytest.mark.parametrize("args", [[1], ["a", b"b"], 7, [None]])

@@ -11,8 +11,8 @@ from rollq.base.errors import ErrorCode
 from rollq.base.hints import ExecHint
 from rollq.base.jobs import AttemptRef, BulkItem, JobOptions, Status
 from rollq.base.limits import (
-    INLINE_BYTES_MAX,
     PATTERNS_PER_WORKER_MAX,
+    PAYLOAD_BYTES_MAX,
     PING_MS,
     SESSION_QUIET_LOOKS_MAX,
 )
@@ -72,7 +72,7 @@ def test_an_array_is_accepted_as_one(group: Group) -> None:
 @pytest.mark.parametrize(
     ("message", "code"),
     [
-        (submit(1, body=bytes(INLINE_BYTES_MAX + 1)), ErrorCode.BAD_PAYLOAD),
+        (submit(1, body=bytes(PAYLOAD_BYTES_MAX + 1)), ErrorCode.BAD_PAYLOAD),
         (submit(1, exec_name=""), ErrorCode.BAD_PAYLOAD),
         (submit(1, exec_name="x" * 257), ErrorCode.BAD_PAYLOAD),
         (submit(1, subject="a.>"), ErrorCode.BAD_SUBJECT),
@@ -80,7 +80,7 @@ def test_an_array_is_accepted_as_one(group: Group) -> None:
         (submit(1, options=JobOptions(priority=99)), ErrorCode.BAD_OPTIONS),
         (
             wire.SubmitBulk(
-                job(1), "ann", "", "calc", (BulkItem(job(2), bytes(INLINE_BYTES_MAX + 1)),)
+                job(1), "ann", "", "calc", (BulkItem(job(2), bytes(PAYLOAD_BYTES_MAX + 1)),)
             ),
             ErrorCode.BAD_PAYLOAD,
         ),
@@ -234,14 +234,6 @@ def test_a_stale_ack_is_taken_and_changes_nothing(group: Group) -> None:
     assert told == [wire.AckTaken(job(1), 1, stale=True)]
     assert group.leader.state.jobs[job(1)].state is ASSIGNED
     assert group.hear(CLIENT) == []
-
-
-def test_a_result_that_is_too_large_is_refused_and_may_be_sent_smaller(group: Group) -> None:
-    group.say(CLIENT, submit(1))
-    group.worker(WORKER, credit=1)
-    error = error_of(group.say(WORKER, wire.AckJob(job(1), 1, 1, 0, bytes(INLINE_BYTES_MAX + 1))))
-    assert (error.request_id, error.code) == (job(1), ErrorCode.BAD_PAYLOAD)
-    assert group.say(WORKER, wire.AckJob(job(1), 1, 1, 0, b"small")) == [wire.AckTaken(job(1), 1)]
 
 
 def test_heartbeats_keep_a_lease_and_silence_loses_it(group: Group) -> None:

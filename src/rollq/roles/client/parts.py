@@ -10,7 +10,7 @@ import msgspec
 from rollq.base.digests import Digest
 from rollq.base.ids import ClientId, JobId
 from rollq.base.jobs import BlobRef, JobOptions
-from rollq.base.limits import STAGE_CHUNK_BYTES, STAGE_CHUNK_JOBS
+from rollq.base.limits import INLINE_BYTES_MAX, STAGE_CHUNK_BYTES, STAGE_CHUNK_JOBS
 from rollq.base.staged import (
     SAME_BODY,
     StagedGroup,
@@ -107,7 +107,7 @@ class PartBuilder:
 
     def _add(self, spec: JobSpec) -> None:
         job_id, key = id_for(spec, self._client_id), spec.key
-        body = body_of(spec, job_id, self._client_id)
+        body = body_of(spec, job_id, self._client_id, INLINE_BYTES_MAX)
         if spec.options is not self._last:
             self._last = spec.options
             self._meaning = (subject_of(spec.options), job_options(spec.options))

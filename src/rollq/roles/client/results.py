@@ -27,6 +27,7 @@ from rollq.wire.models import STATUS_FAILED, STATUS_OK, JobResult, StreamBlob, d
 DONE = "done"
 OK = int(Status.OK)
 CANCELLED = "cancelled"
+WHOLE = "result"
 
 
 class JobError(RollqError):
@@ -161,13 +162,16 @@ class Result:
     @cached_property
     def outputs(self) -> Mapping[str, Output]:
         """The files that the program left, by path: also those that the grid keeps because they
-        are large, which are fetched when they are wanted.
+        are large, which are fetched when they are wanted. Of a result that is kept as a whole, as
+        it came from a worker that knows no blobs, the only one is `result`.
 
         Raises:
             RemoteError: BAD_PAYLOAD or DECOMPRESSION_BOMB, as for `files`.
         """
         report, fetcher = self._report, self._fetcher
         found = {name: Output(name, content) for name, content in self.files.items()}
+        if report is not None and report.whole_blob is not msgspec.UNSET:
+            found[WHOLE] = self._stream(WHOLE, report.whole_blob, "")
         if report is None or report.outputs is msgspec.UNSET:
             return found
         for one in report.outputs:

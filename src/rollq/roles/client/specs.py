@@ -21,6 +21,7 @@ from rollq.base.limits import (
     INLINE_BYTES_MAX,
     JOB_KEY_BYTES_MAX,
     LEASE_MS_MIN,
+    PAYLOAD_BYTES_MAX,
     PRIORITY_MAX,
 )
 from rollq.base.names import EXEC_NAME_CHARS_MAX, checked_tree, is_exec_name
@@ -72,8 +73,11 @@ class JobSpec(msgspec.Struct, frozen=True):
     key: str = ""  # what you call it: the same key of the same client is the same job
 
 
-def body_of(spec: JobSpec, job_id: JobId, client_id: ClientId) -> bytes:
-    """The body that reaches the worker.
+def body_of(
+    spec: JobSpec, job_id: JobId, client_id: ClientId, bytes_max: int = PAYLOAD_BYTES_MAX
+) -> bytes:
+    """The body that reaches the worker. What is too large for the log is kept as a blob by the
+    members: that is none of the client's business.
 
     Raises:
         LocalError: BAD_OPTIONS, if it does not fit, or what is asked for cannot be meant so.
@@ -104,12 +108,12 @@ def body_of(spec: JobSpec, job_id: JobId, client_id: ClientId) -> bytes:
             body = encode_model(request)
         except (TypeError, UnicodeEncodeError) as error:
             raise LocalError(ErrorCode.BAD_OPTIONS, f"cannot be sent: {error}") from None
-    if len(body) > INLINE_BYTES_MAX:
+    if len(body) > bytes_max:
+        what = "the payload" if spec.payload is not None else "arguments and names of files"
         raise LocalError(
             ErrorCode.BAD_OPTIONS,
-            f"arguments and names of files of {spec.exec_name!r} take {len(body)} bytes; "
-            f"at most {INLINE_BYTES_MAX} fit",
-            "put long arguments into a file, and many files into one",
+            f"{what} of {spec.exec_name!r} take {len(body)} bytes; at most {bytes_max} fit",
+            "put them into a file of the job",
         )
     return body
 

@@ -7,7 +7,12 @@ from typing import Any
 
 from rollq.base.errors import ErrorCode, RemoteError
 from rollq.base.ids import NIL_ID
-from rollq.base.limits import EXEC_NAME_BYTES_MAX, INLINE_BYTES_MAX, QUEUE_NAME_BYTES_MAX
+from rollq.base.limits import (
+    EXEC_NAME_BYTES_MAX,
+    INLINE_BYTES_MAX,
+    PAYLOAD_BYTES_MAX,
+    QUEUE_NAME_BYTES_MAX,
+)
 from rollq.subjects.queues import queue_of
 
 NAMES_KEPT = 1_024  # names that were found good: jobs by the thousand have the same few
@@ -32,15 +37,21 @@ def bounded(what: str, text: str, bytes_max: int, *, may_be_empty: bool = False)
     return text
 
 
-def inline(body: bytes) -> bytes:
-    """A body or result, if it is small enough for the log."""
-    if len(body) > INLINE_BYTES_MAX:
+def is_large(body: bytes) -> bool:
+    """Whether a body or result is too large for the log, and is kept as a blob.
+
+    Raises:
+        RemoteError: BAD_PAYLOAD, if no frame could carry it to the next peer.
+    """
+    if len(body) <= INLINE_BYTES_MAX:
+        return False
+    if len(body) > PAYLOAD_BYTES_MAX:
         raise RemoteError(
             ErrorCode.BAD_PAYLOAD,
-            f"{len(body)} bytes inline; at most {INLINE_BYTES_MAX} fit",
+            f"{len(body)} bytes in one message; at most {PAYLOAD_BYTES_MAX} can be passed on",
             "send the data as files",
         )
-    return body
+    return True
 
 
 def request_of(message: Any) -> bytes:

@@ -18,10 +18,11 @@ on disk. Each boundary is a named crash point for the simulator; in production i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
-from rollq.base.errors import DiskError, RemoteError, StateError
+from rollq.base.errors import DiskError, RemoteError, RollqError, StateError
+from rollq.base.jobs import BlobRef
 from rollq.base.stamp import Clock, Jitter
 from rollq.grid.command_codec import encode_batch
 from rollq.grid.readers import held_from
@@ -41,7 +42,14 @@ from rollq.roles.member.setup import MemberSetup
 from rollq.roles.member.snapshot_order import SnapshotOrder
 from rollq.roles.member.work import Work
 from rollq.store.disk import Disk
-from rollq.wire.messages import LeaderHello, NotLeader, PeerMessage, SessionMessage
+from rollq.wire.messages import (
+    AssignJob,
+    LeaderHello,
+    NotLeader,
+    PeerMessage,
+    Result,
+    SessionMessage,
+)
 
 PROMOTE_EVERY_TICKS = 8
 GAPS_EVERY_TICKS = 16
@@ -193,6 +201,14 @@ class Driver:
             self._gateway.closed(session)
         else:
             self._held.add_end(session)
+
+    def kept(self, ticket: int, refs: Sequence[BlobRef], error: RollqError | None = None) -> None:
+        """The shell has kept what `KeepBlobs` asked for, or could not."""
+        self.office.keeping.kept(ticket, refs, error)
+
+    def completed(self, ticket: int, message: AssignJob | Result | None) -> None:
+        """The shell has completed the message of a `Complete`; None: it could not, for now."""
+        self.office.deliveries.completed(ticket, message)
 
     # --- the loop
 

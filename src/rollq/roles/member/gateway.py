@@ -9,12 +9,14 @@ is answered with an error, and one that breaks the protocol closes that session 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from rollq.base.errors import ErrorCode, RemoteError, StateError
-from rollq.base.jobs import DEFAULT_OPTIONS, JobOptions, Status
+from rollq.base.errors import ErrorCode, RemoteError, RollqError, StateError
+from rollq.base.ids import ClientId, guid_to_text
+from rollq.base.jobs import DEFAULT_OPTIONS, AttemptRef, JobOptions, Status
 from rollq.base.limits import (
     CACHE_ENTRIES_MAX,
     CLIENT_ID_BYTES_MAX,
@@ -26,8 +28,9 @@ from rollq.grid import commands
 from rollq.policy.retry import backoff_ms
 from rollq.raft.node import RaftNode
 from rollq.roles.member.admin import MEMBERSHIP_ACTIONS, command_for, workers_in
-from rollq.roles.member.bounds import bounded, exec_name, inline, queue_named, request_of
+from rollq.roles.member.bounds import bounded, exec_name, is_large, queue_named, request_of
 from rollq.roles.member.knowledge import check_held
+from rollq.roles.member.large import Large, failed_ack
 from rollq.roles.member.leadership import Leadership
 from rollq.roles.member.proposals import ACK, REQUEST, Origin, Waiter
 from rollq.roles.member.reads import Reads
@@ -36,7 +39,7 @@ from rollq.roles.member.staging import BatchMessage, staging_command
 from rollq.subjects.grammar import fold, parse_pattern
 from rollq.subjects.queues import worker_pattern
 from rollq.wire import messages
-from rollq.wire.handshake import ACCEPTED, OWN
+from rollq.wire.handshake import ACCEPTED, COMPACT, OWN
 from rollq.wire.models import CachePutResult, decode_model
 from rollq.wire.output_messages import OutputChunk, WatchOutput
 from rollq.wire.staging_messages import CommitBatch, DropBatch, StageJobs
@@ -49,6 +52,7 @@ class Gateway:
         self._office = office
         self.raft = raft
         self.reads = Reads(office.caches)
+        self._large = Large(office.keeping, self._refuse, self._left_at_last)
 
     def message(self, number: int, message: messages.SessionMessage) -> None:
         """Take one message of a session."""
@@ -60,17 +64,22 @@ class Gateway:
                 )
             handler(self, number, message)
         except RemoteError as error:
-            self._office.error(number, request_of(message), error)
+            self._refuse(number, message, error)
             if error.code in CLOSING_CODES or isinstance(message, HELLOS):
                 self._office.close(number, str(error))
         except StateError as error:
-            self._office.error(number, request_of(message), error)
+            self._refuse(number, message, error)
 
     def closed(self, number: int) -> None:
         """The session's connection is gone."""
         session = self._office.sessions.remove(number)
         if isinstance(session, WorkerSession):
             self._worker_gone(session, for_good=not session.renews)
+
+    def _refuse(self, number: int, message: messages.SessionMessage, error: RollqError) -> None:
+        self._office.error(number, request_of(message), error)
+        if isinstance(message, messages.SubmitJob):
+            self._office.refuse_job(number, message.job_id, str(error))
 
     # --- hellos
 
@@ -79,7 +88,14 @@ class Gateway:
         client_id = bounded("client id", hello.client_id, CLIENT_ID_BYTES_MAX)
         office = self._office
         features = hello.features
-        session = ClientSession(number, client_id, ACCEPTED in features, is_alone=OWN in features)
+        session = ClientSession(
+            number,
+            client_id,
+            ACCEPTED in features,
+            is_alone=OWN in features,
+            knows_blobs=COMPACT in features,
+            hears_errors=ACCEPTED in features or COMPACT in features,
+        )
         office.sessions.add_client(session)
         office.welcome(number, hello.features)
         known = office.state.clients.get(client_id)
@@ -136,7 +152,14 @@ class Gateway:
     # --- what clients ask
 
     def _submit(self, number: int, message: messages.SubmitJob) -> None:
-        client = self._client(number)
+        client_id = self._client(number).client_id
+        if is_large(message.body):
+            go_on = partial(self._submit_for, number, client_id)
+            self._large.job(number, client_id, message, go_on)
+        else:
+            self._submit_for(number, client_id, message)
+
+    def _submit_for(self, number: int, client_id: ClientId, message: messages.SubmitJob) -> None:
         queue, options = self._address(message.subject, message.options)
         self._must_have_room()
         if message.blobs:
@@ -144,10 +167,10 @@ class Gateway:
         self._office.proposals.add(
             commands.SubmitJob(
                 message.job_id,
-                client.client_id,
+                client_id,
                 queue,
                 exec_name(message.exec_name),
-                inline(message.body),
+                message.body,
                 options,
                 message.blobs,
                 message.caches,
@@ -157,15 +180,23 @@ class Gateway:
         )
 
     def _submit_bulk(self, number: int, message: messages.SubmitBulk) -> None:
-        client = self._client(number)
+        client_id = self._client(number).client_id
+        if any(map(is_large, (item.body for item in message.items))):
+            go_on = partial(self._submit_bulk_for, number, client_id)
+            self._large.items(number, client_id, message, go_on)
+        else:
+            self._submit_bulk_for(number, client_id, message)
+
+    def _submit_bulk_for(
+        self, number: int, client_id: ClientId, message: messages.SubmitBulk
+    ) -> None:
         queue, options = self._address(message.subject, message.options)
         self._must_have_room()
         for item in message.items:
-            inline(item.body)
             if item.blobs:
                 check_held(self._office.blobs, item.blobs)
         command = commands.SubmitBulk(
-            client.client_id,
+            client_id,
             queue,
             exec_name(message.exec_name),
             message.items,
@@ -176,7 +207,16 @@ class Gateway:
         self._request(command, number, message.request_id)
 
     def _submit_array(self, number: int, message: messages.SubmitArray) -> None:
-        client = self._client(number)
+        client_id = self._client(number).client_id
+        if is_large(message.body):
+            go_on = partial(self._submit_array_for, number, client_id)
+            self._large.array(number, client_id, message, go_on)
+        else:
+            self._submit_array_for(number, client_id, message)
+
+    def _submit_array_for(
+        self, number: int, client_id: ClientId, message: messages.SubmitArray
+    ) -> None:
         queue, options = self._address(message.subject, message.options)
         self._must_have_room()
         if message.blobs:
@@ -184,10 +224,10 @@ class Gateway:
         self._office.proposals.add(
             commands.SubmitArray(
                 message.array_id,
-                client.client_id,
+                client_id,
                 queue,
                 exec_name(message.exec_name),
-                inline(message.body),
+                message.body,
                 message.task_count,
                 options,
                 message.running_max,
@@ -260,6 +300,16 @@ class Gateway:
     def _ack(self, number: int, message: messages.AckJob) -> None:
         session = self._worker(number)
         ref = session.attempt_meant(message.job_id, message.attempt, message.fence)
+        try:
+            if is_large(message.result):
+                self._large.result(session, message, partial(self._ack_for, number, ref))
+                return
+        except RollqError as error:
+            self._office.warn(f"job {guid_to_text(message.job_id)}: {error}")
+            message = failed_ack(message, error)
+        self._ack_for(number, ref, message)
+
+    def _ack_for(self, number: int, ref: AttemptRef, message: messages.AckJob) -> None:
         office = self._office
         if message.blobs:
             check_held(self._office.blobs, message.blobs)
@@ -269,7 +319,7 @@ class Gateway:
                 ref.attempt,
                 ref.fence,
                 message.status,
-                inline(message.result),
+                message.result,
                 message.exit_code,
                 message.signal,
                 message.run_ms,
@@ -333,12 +383,19 @@ class Gateway:
     def _worker_gone(self, session: WorkerSession, *, for_good: bool) -> None:
         office = self._office
         office.dispatcher.close_worker(session.worker_id)
-        if for_good:
+        if for_good and session.results_kept:
+            session.has_left = True  # its attempts are lost after their results, not before
+        elif for_good:
             office.close_worker(session.worker_id, session.incarnation)
         else:
             office.expiry.worker_vanished(
                 session.worker_id, session.incarnation, office.clock.now_ms()
             )
+
+    def _left_at_last(self, session: WorkerSession) -> None:
+        """All results of a worker that hung up are on their way into the log."""
+        if self._office.sessions.worker(session.worker_id) is None:
+            self._office.close_worker(session.worker_id, session.incarnation)
 
     def _must_be_new(self, number: int) -> None:
         if self._office.sessions.get(number) is not None:

@@ -8,9 +8,10 @@ messages, and timers and credits into commands.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from rollq.base.errors import ErrorCode, RollqError, StateError
-from rollq.base.ids import ClientId, JobId, MessageId, WorkerId
+from rollq.base.ids import ClientId, JobId, MessageId, WorkerId, guid_to_text
 from rollq.base.jobs import AttemptRef
 from rollq.base.limits import (
     CREDIT_MAX,
@@ -42,9 +43,10 @@ from rollq.policy.retry import give_back_delay_ms, retry_delay_ms
 from rollq.raft.types import Config
 from rollq.roles.member.cache_relay import CacheRelay
 from rollq.roles.member.caches import CacheDesk
+from rollq.roles.member.keeping import Deliveries, Delivery, Keeping
 from rollq.roles.member.knowledge import AllHeld, BlobKnowledge
-from rollq.roles.member.letters import assignment, outcome_of
-from rollq.roles.member.outputs import Outputs
+from rollq.roles.member.letters import assignment, needs_blobs, outcome_of, refusal_of
+from rollq.roles.member.outputs import Outputs, Warn
 from rollq.roles.member.proposals import ACK, REQUEST, Origin, Proposals
 from rollq.roles.member.replica import Replica
 from rollq.roles.member.sessions import ClientSession, Sessions, WorkerNames, WorkerSession
@@ -84,6 +86,8 @@ class Leadership:
         self.staging = StagingDesk()
         self._look_at_ms = 0
         self._quiet_at_ms = 0  # when to look next for workers that fell silent
+        self.keeping = Keeping(outputs, clock)
+        self.deliveries = Deliveries(outputs, clock, self._may_send)
 
     @property
     def state(self) -> GridState:
@@ -117,6 +121,8 @@ class Leadership:
         self.staging = StagingDesk()
         self.relay.clear()
         self.caches.clear()
+        self.keeping.clear()
+        self.deliveries.clear()
         self.expiry.abdicate()
         self.dispatcher.abdicate()
 
@@ -128,6 +134,10 @@ class Leadership:
         self.proposals.add_own(self.expiry.due(self.state, now_ms, self.jitter, TURN_COMMANDS_MAX))
         if self.sessions.owing:
             self._send_pages()
+        if self.keeping:
+            self.keeping.pump()
+        if self.deliveries:
+            self.deliveries.pump()
         self.relay.expire(now_ms)
         self.caches.due()
         self.proposals.add_own(self.staging.due(self.state))
@@ -212,6 +222,22 @@ class Leadership:
             messages.Error(request_id, int(error.code), error.message, error.hint, error.retryable),
         )
 
+    def refuse_job(self, number: int, job_id: JobId, why: str) -> None:
+        """A submit cannot be taken. A client that reads no errors is told by a failed result: else
+        it would wait for ever."""
+        session = self.sessions.get(number)
+        if isinstance(session, ClientSession) and not session.hears_errors:
+            self.warn(f"job {guid_to_text(job_id)} of {session.client_id!a} is refused: {why}")
+            self._send(number, refusal_of(job_id, session.client_id, why))
+
+    def warn(self, text: str) -> None:
+        """Write something to the log of the process."""
+        self._outputs.append(Warn(text))
+
+    def is_busy(self, share: int = 1) -> bool:
+        """Whether so much waits that sessions are not read for now."""
+        return self.proposals.is_busy(share) or self.keeping.is_busy(share)
+
     def close(self, number: int, reason: str) -> None:
         """End a session."""
         gone = self.sessions.remove(number)
@@ -288,6 +314,7 @@ class Leadership:
                     retryable=outcome.code in (ErrorCode.GRID_FULL, ErrorCode.OVERLOADED),
                 ),
             )
+            self.refuse_job(origin.session, origin.request_id, outcome.message)
             return
         self.sessions.asked(session, origin.request_id)
         if isinstance(outcome, Known):
@@ -363,7 +390,20 @@ class Leadership:
             session.sent[effect.job_id] = ref
         if self.state.caches:
             self.caches.needed(session, caches_of(self.state, effect.job_id))
-        self._outputs.mail(session.number).append(assignment(self.state, effect))
+        message = assignment(self.state, effect)
+        if not effect.blobs or not needs_blobs(message, knows_blobs=True):
+            self._outputs.mail(session.number).append(message)
+            return
+        is_held = partial(self._is_held, effect)
+        self.deliveries.add(Delivery(session.number, message, True, is_held, _nothing))
+
+    def _is_held(self, effect: SendAssign) -> bool:
+        """Whether an attempt is still the job's last."""
+        job = self.state.jobs.get(effect.job_id)
+        return job is not None and job.attempt == effect.attempt
+
+    def _may_send(self, number: int) -> bool:
+        return self.has_room(number)  # which the shell may set later
 
     def _stop(self, effect: SendCancel) -> None:
         session = self.sessions.worker(effect.worker_id)
@@ -373,9 +413,17 @@ class Leadership:
             )
 
     def _deliver(self, client: ClientSession, effect: SendResult) -> None:
-        self._outputs.mail(client.number).append(outcome_of(self.state, effect))
+        message = outcome_of(self.state, effect)
+        if effect.blobs and needs_blobs(message, knows_blobs=client.knows_blobs):
+            sent = partial(self._delivered, client, effect.job_id)
+            self.deliveries.add(Delivery(client.number, message, client.knows_blobs, _always, sent))
+            return
+        self._outputs.mail(client.number).append(message)
+        self._delivered(client, effect.job_id)
+
+    def _delivered(self, client: ClientSession, job_id: JobId) -> None:
         if not client.confirms:
-            self.proposals.add(commands.ConfirmResults(client.client_id, (effect.job_id,)))
+            self.proposals.add(commands.ConfirmResults(client.client_id, (job_id,)))
 
     def _send_pages(self) -> None:
         """Some of what is owed to clients that came back, at the pace at which they read."""
@@ -401,6 +449,7 @@ class Leadership:
 
     def _gone(self, session: ClientSession | WorkerSession) -> None:
         self.watches.left(session)
+        self.deliveries.gone(session.number)
         if isinstance(session, WorkerSession):
             self.relay.worker_gone(session)
             self.caches.gone(session.worker_id)
@@ -414,3 +463,12 @@ class Leadership:
 
     def _send(self, number: int, message: messages.MemberMessage) -> None:
         self._outputs.mail(number).append(message)
+
+
+def _nothing() -> None:
+    """Nothing follows."""
+
+
+def _always() -> bool:
+    """A result is wanted as long as its session lasts."""
+    return True

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from rollq.base.ids import ClientId, JobId, guid_to_text
+from rollq.base.jobs import Status
 from rollq.grid.effects import SendAssign, SendResult
 from rollq.grid.state import GridState
 from rollq.grid.views import worker_called
 from rollq.policy.hints import expect_ms_of
 from rollq.subjects.queues import assign_subject
+from rollq.wire.kept import body_kept, result_kept
 from rollq.wire.messages import AssignJob, Result
+from rollq.wire.models import STATUS_FAILED, JobResult, encode_model
 
 
 def assignment(state: GridState, effect: SendAssign) -> AssignJob:
@@ -47,4 +51,28 @@ def outcome_of(state: GridState, effect: SendResult) -> Result:
         effect.blobs,
         effect.key,
         worker_called(state, effect.worker_id),
+    )
+
+
+def needs_blobs(message: AssignJob | Result, *, knows_blobs: bool) -> bool:
+    """Whether the bytes of blobs must be put into a message before a peer is sent it."""
+    if not message.blobs:
+        return False
+    if isinstance(message, AssignJob):
+        return body_kept(message.body, message.blobs) is not None
+    if message.outcome != "done":
+        return False  # what an earlier attempt left is not the job's result
+    return not knows_blobs or result_kept(message.result, message.blobs) is not None
+
+
+def refusal_of(job_id: JobId, client_id: ClientId, why: str) -> Result:
+    """To a client that reads no errors: its job was not taken, and why."""
+    return Result(job_id, "done", Status.FAILED, failed_report(job_id, client_id, why))
+
+
+def failed_report(job_id: JobId, client_id: ClientId, why: str) -> bytes:
+    """A JobResult that a member makes."""
+    text = f"rollq: {why}\n"
+    return encode_model(
+        JobResult(guid_to_text(job_id), client_id, None, STATUS_FAILED, "", text, None)
     )

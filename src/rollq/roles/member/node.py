@@ -21,10 +21,11 @@ from rollq.base.limits import OWED_AHEAD_BYTES_MAX, STOP_MS_MAX, TURNS_MS_MAX
 from rollq.net.link import DEFAULT_LIMITS, Link, LinkLimits
 from rollq.net.listener import Listener
 from rollq.raft.types import RaftMessage, Role
+from rollq.roles.member.blobs.aside import Aside
 from rollq.roles.member.blobs.member import MemberBlobs
 from rollq.roles.member.driver import Driver
 from rollq.roles.member.news import News
-from rollq.roles.member.outputs import CloseSession, ToPeer, ToSession
+from rollq.roles.member.outputs import CloseSession, Complete, KeepBlobs, ToPeer, ToSession, Warn
 from rollq.roles.member.peer_links import PeerLinks
 from rollq.roles.member.readers.server import ReaderServer
 from rollq.roles.member.setup import MemberSetup
@@ -100,6 +101,7 @@ class MemberNode:
         driver.office.has_room, driver.office.blobs = self._has_room, blobs.knowledge
         self._readers = ReaderServer(driver, self._disk, self.setup, self._state_dir, self._wake)
         self._driver, self._blobs = driver, blobs
+        self._aside = Aside(driver, blobs, self._wake)
         self._snapshots = SnapshotRunner(driver, self._disk, self._persist, self._snapshot_over)
         self._tick_at = self._loop.time()
         self._tick()
@@ -148,7 +150,7 @@ class MemberNode:
                     driver.peer_message(hello.address, message, hello.boot)
             else:
                 driver.session_message(self._number_of(link), message)  # type: ignore[arg-type]
-        if not self._paused and driver.office.proposals.is_busy():
+        if not self._paused and driver.office.is_busy():
             self._pause_sessions()
         self._wake()
 
@@ -214,7 +216,7 @@ class MemberNode:
         self._news.tell(driver.raft)
         if driver.raft.role is not Role.LEADER:
             self._deposed.set()
-        if self._paused and not driver.office.proposals.is_busy(2):
+        if self._paused and not driver.office.is_busy(2):
             self._resume_sessions()
 
     def _run(self, work: Work) -> None:
@@ -260,6 +262,10 @@ class MemberNode:
                 link = self._sessions.get(output.session)
                 if link is not None:
                     link.close(output.reason)
+            elif isinstance(output, KeepBlobs | Complete):
+                self._aside.begin(output)
+            elif isinstance(output, Warn):
+                log.warning("%s", output.text)
             else:
                 self._peers.cut(output.address, output.reason)
         for link in links:
@@ -349,6 +355,7 @@ class MemberNode:
         self._snapshots.stop()
         await self._readers.stop()
         if self._blobs is not None:
+            await self._aside.stop()
             await self._blobs.stop()
         await self._peers.stop(reason)
         await self._listener.stop(reason)

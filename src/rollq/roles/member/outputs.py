@@ -7,7 +7,7 @@ from typing import TypeAlias
 import msgspec
 
 from rollq.raft.types import RaftMessage
-from rollq.wire.messages import MemberMessage, PeerMessage
+from rollq.wire.messages import AssignJob, MemberMessage, PeerMessage, Result
 
 
 class ToPeer(msgspec.Struct, frozen=True, gc=False):
@@ -38,7 +38,28 @@ class CloseSession(msgspec.Struct, frozen=True, gc=False):
     reason: str
 
 
-Output: TypeAlias = ToPeer | ClosePeer | ToSession | CloseSession
+class KeepBlobs(msgspec.Struct, frozen=True, gc=False):
+    """Keep these bytes as blobs on a majority; answer with `Driver.kept`."""
+
+    ticket: int
+    parts: tuple[bytes, ...]
+
+
+class Complete(msgspec.Struct, frozen=True, gc=False):
+    """Put the bytes of blobs into a message; answer with `Driver.completed`."""
+
+    ticket: int
+    message: AssignJob | Result
+    knows_blobs: bool  # whether the peer that is to get it does
+
+
+class Warn(msgspec.Struct, frozen=True, gc=False):
+    """Write this to the log of the process."""
+
+    text: str
+
+
+Output: TypeAlias = ToPeer | ClosePeer | ToSession | CloseSession | KeepBlobs | Complete | Warn
 
 
 class Outputs:
@@ -50,8 +71,8 @@ class Outputs:
         self._all: list[Output] = []
         self._mail: dict[int, list[MemberMessage]] = {}
 
-    def append(self, output: ToPeer | ClosePeer) -> None:
-        """Say something to a member, or end a link to one."""
+    def append(self, output: ToPeer | ClosePeer | KeepBlobs | Complete | Warn) -> None:
+        """Say something to a member, end a link to one, ask for work with blobs, or warn."""
         self._all.append(output)
 
     def close(self, session: int, reason: str) -> None:

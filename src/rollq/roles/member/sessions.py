@@ -26,6 +26,8 @@ class ClientSession:
     owed_after: int = 0  # results that were owed when it came are sent up to this place
     is_alone: bool = False  # results of what it asks for are for no other session of its id
     asked: dict[bytes, None] = field(default_factory=dict)  # if so: what it asked for, and waits
+    knows_blobs: bool = True  # it fetches files of results; one written from the seeds does not
+    hears_errors: bool = True  # the same
 
 
 @dataclass(slots=True)
@@ -45,6 +47,8 @@ class WorkerSession:
     names_attempts: bool = field(init=False)  # its acks say which attempt they mean
     pings: bool = field(init=False)  # it is never silent for long while it lives
     quiet_looks: int = 0  # looks since it was heard of
+    results_kept: int = 0  # results on their way into blobs
+    has_left: bool = False  # it hung up before they were
     # What one that does not name them was sent and has not settled.
     sent: dict[JobId, AttemptRef] = field(default_factory=dict)
 

@@ -8,15 +8,18 @@ state refers to survives the loss of any minority, and a member that lacks some 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from rollq.base.digests import Digest, digest_to_text
 from rollq.base.errors import ErrorCode, RollqError, StateError
 from rollq.base.ids import NIL_ID, MemberId
+from rollq.base.jobs import BlobRef
 from rollq.base.limits import BLOB_LOOKS_MAX
 from rollq.net.link import Link
 from rollq.raft.types import Member, Role
@@ -30,7 +33,9 @@ from rollq.roles.member.blobs.copies import Copies
 from rollq.roles.member.blobs.relays import Relays
 from rollq.roles.member.blobs.shelf import Shelf
 from rollq.roles.member.driver import Driver
+from rollq.roles.member.outputs import Complete
 from rollq.roles.member.setup import MemberSetup
+from rollq.roles.member.wholes import completed
 from rollq.roles.service import end_tasks
 from rollq.store.blobs.failures import blob_missing
 from rollq.store.blobs.keeper import Keeper
@@ -40,7 +45,7 @@ from rollq.store.blobs.remote import FsspecBlobs
 from rollq.wire.blob_messages import HelloBlobs
 from rollq.wire.compact import Message
 from rollq.wire.compression import ZSTD
-from rollq.wire.messages import Error, NotLeader, Welcome
+from rollq.wire.messages import AssignJob, Error, NotLeader, Result, Welcome
 
 T = TypeVar("T")
 
@@ -79,6 +84,7 @@ class MemberBlobs:
         self._busy_until_ms = 0
         self._led = False
         self._securing: dict[Digest, asyncio.Task[None]] = {}
+        self._keeping: dict[Digest, asyncio.Task[None]] = {}
         self._pool: ThreadPoolExecutor | None = None
         self._care: Care | None = None
 
@@ -119,6 +125,7 @@ class MemberBlobs:
         if pool is not None:
             if self._care is not None:
                 await self._care.stop()
+            await end_tasks(self._keeping.values())
             await end_tasks(self._securing.values())
             await self.server.stop()
             await self._relays.stop()
@@ -148,6 +155,58 @@ class MemberBlobs:
             self._busy_until_ms = self._now_ms() + BUSY_MS
         if self._keeper is not None:
             self._follow_state(self._keeper)
+
+    # --- what the leader keeps for peers that know no blobs
+
+    async def keep(self, data: bytes) -> BlobRef:
+        """Store bytes as a blob; returns when a majority has it.
+
+        Raises:
+            RollqError: NOT_READY, OVERLOADED, DISK_FULL and so on.
+        """
+        digest = await self._on_pool(lambda: hashlib.sha256(data).digest())
+        ref = BlobRef(digest, len(data))
+        keeping = self._keeping.get(digest)
+        if keeping is None:
+            keeping = asyncio.get_running_loop().create_task(self._keep(ref, data))
+            self._keeping[digest] = keeping
+            keeping.add_done_callback(lambda over: self._kept(digest, over))
+        await asyncio.shield(keeping)
+        return ref
+
+    async def _keep(self, ref: BlobRef, data: bytes) -> None:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        turns = self.server.uploads  # of all that comes into our store: no blob comes twice
+
+        def begin() -> None:
+            if not turn.done():
+                turn.set_result(None)
+
+        turns.enter(ref.digest, turn, begin)
+        try:
+            await turn
+            await self._on_pool(lambda: self._shelf.store_bytes(ref.digest, data))
+        finally:
+            turns.leave(ref.digest, turn)
+        await self._secure(ref.digest)
+
+    def _kept(self, digest: Digest, task: asyncio.Task[None]) -> None:
+        del self._keeping[digest]
+        if not task.cancelled():
+            task.exception()  # told to whoever waits
+
+    async def complete(self, order: Complete) -> AssignJob | Result:
+        """Put the bytes of blobs into a message.
+
+        Raises:
+            RollqError: one is not here and cannot be fetched now, or it is rotten.
+        """
+        for ref in order.message.blobs:
+            if await self._on_pool(partial(self._shelf.size, ref.digest)) != ref.size:
+                await self._heal(ref.digest)
+        return await self._on_pool(
+            lambda: completed(order.message, self._shelf.read, knows_blobs=order.knows_blobs)
+        )
 
     # --- the store and its books
 

@@ -6,11 +6,13 @@ may rely on that; what the state refers to stays as long as it does.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from functools import partial
 
-from rollq.base.digests import Digest
+from rollq.base.digests import Digest, digest_to_text
 from rollq.base.errors import ErrorCode, StateError
+from rollq.base.jobs import BlobRef
 from rollq.store.blobs.incoming import Incoming
 from rollq.store.blobs.keeper import Keeper
 from rollq.store.blobs.protocol import BlobStore, Reader
@@ -62,6 +64,34 @@ class Shelf:
         if self.keeper is not None:
             self.keeper.touched(digest, self._now_ms())
         return reader
+
+    def store_bytes(self, digest: Digest, data: bytes) -> None:
+        """Keep these bytes, unless they are here."""
+        if self.size(digest) == len(data):
+            return
+        sink = self.begin(digest, len(data))
+        try:
+            sink.write(data[sink.offset :])
+            sink.commit()
+        finally:
+            sink.close()
+
+    def read(self, ref: BlobRef) -> bytes:
+        """All of it, verified.
+
+        Raises:
+            StateError: BLOB_MISSING, or NOT_READY if what is here is rotten; it is set aside then.
+        """
+        reader = self.open(ref.digest)
+        try:
+            data = reader.read(0, ref.size)
+        finally:
+            reader.close()
+        if hashlib.sha256(data).digest() != ref.digest:
+            self.is_sound(ref.digest)
+            text = f"the copy of {digest_to_text(ref.digest)} here was rotten"
+            raise StateError(ErrorCode.NOT_READY, text, "fetch it again")
+        return data
 
     def is_sound(self, digest: Digest) -> bool:
         """Whether it is here and whole; a rotten one is set aside."""

@@ -1,0 +1,173 @@
+"""Stand-ins in the log for bodies and results that are too large for it.
+
+What a peer sent in one frame and is larger than INLINE_BYTES_MAX is kept as a blob by the members;
+the log and the state hold a stand-in: a small JSON object that names the blob in its first field.
+Whoever is given the job or the result gets the bytes of the blob in place of the stand-in.
+
+A stand-in counts only where the job (or result) refers to the blob that it names: peers that know
+no blobs refer to none, so no bytes of theirs are ever taken for a stand-in.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec import UNSET
+
+from rollq.base.digests import digest_to_text
+from rollq.base.errors import RemoteError
+from rollq.base.ids import JobId, guid_to_text
+from rollq.base.jobs import BlobRef
+from rollq.wire.models import (
+    STATUS_OK,
+    Int64,
+    JobResultHead,
+    OptionalInt,
+    StreamBlob,
+    decode_if_marked,
+    encode_model,
+)
+
+# Of stdout, and of stderr, in a stand-in: the end of each. JSON may write a character as six bytes,
+# and both must fit INLINE_BYTES_MAX.
+TEXT_CHARS_KEPT: Final = 4 * 1024
+NAME_CHARS_KEPT: Final = 256
+BODY_MARK: Final = b'{"BodyBlob":{'
+RESULT_MARK: Final = b'{"WholeBlob":{'
+
+
+class KeptBody(msgspec.Struct, frozen=True, rename="pascal"):
+    """In place of a body."""
+
+    body_blob: StreamBlob
+    job_id: str
+    client_id: str
+    exec_name: str
+    note: str
+
+
+class KeptResult(msgspec.Struct, frozen=True, rename="pascal"):
+    """In place of a result; to whoever reads it as a JobResult it is one without the outputs."""
+
+    whole_blob: StreamBlob
+    job_id: str
+    client_id: str | None
+    exec_name: str | None
+    status: str
+    stdout: str
+    stderr: str
+    output_archive: None
+    exit_code: Int64
+    note: str
+    signal: OptionalInt = UNSET
+    run_ms: OptionalInt = UNSET
+    peak_bytes: OptionalInt = UNSET
+
+
+class ResultText(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
+    """What a JobResult says in words; its archive is not decoded."""
+
+    status: str
+    stdout: str | None = ""
+    stderr: str | None = ""
+
+
+_BODY: Final = msgspec.json.Decoder(KeptBody)
+_RESULT: Final = msgspec.json.Decoder(KeptResult)
+_TEXT: Final = msgspec.json.Decoder(ResultText)
+
+
+def stand_in_for_body(ref: BlobRef, job_id: JobId, client_id: str, exec_name: str) -> bytes:
+    """What the log holds in place of a body that is kept as this blob."""
+    note = f"the body, {ref.size} bytes, is kept as a blob"
+    ident = guid_to_text(job_id)
+    return encode_model(KeptBody(_named(ref), ident, client_id, exec_name, note))
+
+
+def stand_in_for_result(ref: BlobRef, job_id: JobId, result: bytes) -> bytes:
+    """What the log holds in place of a result that is kept as this blob."""
+    note = f"the whole result, {ref.size} bytes, is kept as a blob"
+    ident = guid_to_text(job_id)
+    head = report_head(result)
+    if head is None:
+        stdout = _tail(_as_text(result))
+        made = KeptResult(_named(ref), ident, None, None, STATUS_OK, stdout, "", None, 0, note)
+        return encode_model(made)
+    text = _TEXT.decode(result)
+    return encode_model(
+        KeptResult(
+            _named(ref),
+            ident,
+            _name(head.client_id),
+            _name(head.exec_name),
+            head.status[:NAME_CHARS_KEPT],
+            _tail(text.stdout or ""),
+            _tail(text.stderr or ""),
+            None,
+            head.exit_code,
+            note,
+            head.signal or UNSET,
+            head.run_ms or UNSET,
+            head.peak_bytes or UNSET,
+        )
+    )
+
+
+def body_kept(body: bytes, blobs: tuple[BlobRef, ...]) -> BlobRef | None:
+    """The blob that a body stands for; None if it is the body itself."""
+    if not blobs or not body.startswith(BODY_MARK):
+        return None
+    try:
+        return _referred(_BODY.decode(body).body_blob, blobs)
+    except msgspec.DecodeError:
+        return None
+
+
+def result_kept(result: bytes, blobs: tuple[BlobRef, ...]) -> BlobRef | None:
+    """The blob that a result stands for; None if it is the result itself."""
+    if not blobs or not result.startswith(RESULT_MARK):
+        return None
+    try:
+        return _referred(_RESULT.decode(result).whole_blob, blobs)
+    except msgspec.DecodeError:
+        return None
+
+
+def report_head(result: bytes) -> JobResultHead | None:
+    """The head of a JobResult; None if the bytes are something else."""
+    try:
+        return decode_if_marked(result, JobResultHead, "Status")
+    except RemoteError:
+        return None
+
+
+def without(blobs: tuple[BlobRef, ...], ref: BlobRef) -> tuple[BlobRef, ...]:
+    """The references but for this one."""
+    return tuple(blob for blob in blobs if blob.digest != ref.digest)
+
+
+def _referred(named: StreamBlob, blobs: tuple[BlobRef, ...]) -> BlobRef | None:
+    for blob in blobs:
+        if blob.digest.hex() == named.digest and blob.size == named.size:
+            return blob
+    return None
+
+
+def _named(ref: BlobRef) -> StreamBlob:
+    return StreamBlob(digest_to_text(ref.digest), ref.size)
+
+
+def _as_text(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return ""
+
+
+def _tail(text: str) -> str:
+    return text[-TEXT_CHARS_KEPT:]
+
+
+def _name(text: str | None) -> str | None:
+    return None if text is None else text[:NAME_CHARS_KEPT]
