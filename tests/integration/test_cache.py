@@ -20,7 +20,7 @@ from rollq.cli.fleet import Fleet, write_program
 from rollq.cli.main import app
 from rollq.net.ports import free_ports
 from tests.integration.procs import until
-from tests.integration.test_member_seeds import (
+from tests.integration.seed_peer import (
     CACHE_ACK,
     CACHE_PUT,
     RESULT,
