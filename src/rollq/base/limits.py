@@ -160,6 +160,10 @@ MAP_WINDOW: Final = 1_024
 OUTPUT_BYTES_MAX: Final = 64 * 1024 * 1024  # what the outputs of one job may inflate to
 # A client of several groups gives jobs of a group that is gone to the others after this long.
 MULTI_GRACE_MS: Final = 10_000
+# It waits so long after its start for all groups to be up before it gives out the first jobs, and
+# gives a group so many that it has not accepted yet: the rest is for whoever comes up meanwhile.
+MULTI_GATHER_MS: Final = 1_000
+MULTI_AHEAD: Final = 1_024
 MULTI_COPIES_MAX: Final = 65_536  # copies left behind in a group that is gone, to be cancelled
 ARRAY_POLL_MS: Final = 10_000  # tasks whose ids older jobs had send no result: asked this often
 

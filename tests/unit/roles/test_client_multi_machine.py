@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollq.base.limits import MULTI_GRACE_MS
+from rollq.base.limits import MULTI_AHEAD, MULTI_GATHER_MS, MULTI_GRACE_MS
 from rollq.roles.client import multi_machine
 from rollq.roles.client.multi_machine import (
     Accept,
+    Accepted,
     CancelCopies,
     Down,
     Ended,
@@ -18,6 +19,7 @@ from rollq.roles.client.multi_machine import (
     Policy,
     Refused,
     Reject,
+    Started,
     Submitted,
     TakeBack,
     Tick,
@@ -248,3 +250,35 @@ def test_every_job_ends_once_and_no_copy_stays(
     assert world.machine.pending_count == 0
     assert all(not group.inflight and not group.copies for group in world.machine.groups)
     assert all(not live for live in world.live)
+
+
+def test_the_first_jobs_wait_for_all_groups() -> None:
+    machine = MultiMachine(3)
+    assert feed(machine, Started(0), Up(0), *(Submitted(job(n)) for n in range(1, 7))) == []
+    assert feed(machine, Up(2), Tick(MULTI_GATHER_MS - 1)) == []
+    placed = machine.handle(Up(1))
+    assert [len(group.inflight) for group in machine.groups] == [2, 2, 2]
+    assert [one.job_id for one in placed if isinstance(one, Place)] == [job(n) for n in range(1, 7)]
+
+
+def test_a_group_that_does_not_come_up_is_not_waited_for_longer_than_the_bound() -> None:
+    machine = MultiMachine(3)
+    feed(machine, Started(1_000), Up(0), Up(1), Submitted(J), Submitted(K))
+    assert machine.handle(Tick(1_000 + MULTI_GATHER_MS)) == [Place(J, 0), Place(K, 1)]
+    assert machine.handle(Submitted(L)) == [Place(L, 0)]
+
+
+def test_a_group_that_comes_up_late_gets_its_share_of_what_is_unsent() -> None:
+    machine = MultiMachine(2)
+    jobs = [job(n) for n in range(1, 3 * MULTI_AHEAD + 1)]
+    feed(machine, Started(0), Up(0), Tick(MULTI_GATHER_MS), *map(Submitted, jobs))
+    assert [len(group.inflight) for group in machine.groups] == [MULTI_AHEAD, 0]
+    machine.handle(Up(1))
+    assert [len(group.inflight) for group in machine.groups] == [MULTI_AHEAD, MULTI_AHEAD]
+    # Whoever accepts is given more, in the order in which jobs came.
+    assert machine.handle(Accepted(0, jobs[0])) == [Place(jobs[2 * MULTI_AHEAD], 0)]
+    assert machine.handle(Accepted(0, jobs[0])) == []
+    assert machine.handle(Ended(1, jobs[MULTI_AHEAD])) == [
+        Accept(jobs[MULTI_AHEAD]),
+        Place(jobs[2 * MULTI_AHEAD + 1], 1),
+    ]

@@ -101,6 +101,7 @@ class MultiClient(ManySubmitter):
         """Begin to look for the leaders."""
         if self._ticker is None:
             self._loop = asyncio.get_running_loop()
+            self._feed(machine.Started(self._now_ms()))
             for supplier, session in zip(self._suppliers, self._sessions, strict=True):
                 session.start()
                 supplier.start()
@@ -328,6 +329,7 @@ class MultiClient(ManySubmitter):
             waiting = self._on_answers.pop(job_id, None)
             if waiting is not None:
                 waiting(answer)
+            self._feed(machine.Accepted(number, job_id))
 
         return on_answer
 

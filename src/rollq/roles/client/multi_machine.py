@@ -2,6 +2,10 @@
 
 Laws kept here:
 - a job is with one group at a time, and waits here while none is up;
+- after the start the first jobs wait until all groups are up, for MULTI_GATHER_MS at most: whoever
+  answers first would get them all;
+- a group is given MULTI_AHEAD jobs beyond those that it accepted; the rest waits here, and a group
+  that comes up gets its share of it;
 - what is with a group that vanished stays its own for a grace; then it goes to another group under
   the same id, and the copy left behind is cancelled when its group is back;
 - a job does not go to a group where its copy was cancelled: it would only come back cancelled;
@@ -15,10 +19,16 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, TypeAlias
 
 from rollq.base.ids import JobId
-from rollq.base.limits import MULTI_COPIES_MAX, MULTI_GRACE_MS
+from rollq.base.limits import (
+    MULTI_AHEAD,
+    MULTI_COPIES_MAX,
+    MULTI_GATHER_MS,
+    MULTI_GRACE_MS,
+)
 
 
 class Policy(enum.StrEnum):
@@ -29,6 +39,13 @@ class Policy(enum.StrEnum):
 
 
 # --- events
+
+
+@dataclass(slots=True, frozen=True)
+class Started:
+    """The sessions begin to look for their leaders. `now_ms` is monotonic."""
+
+    now_ms: int
 
 
 @dataclass(slots=True, frozen=True)
@@ -61,6 +78,14 @@ class Down:
 
 
 @dataclass(slots=True, frozen=True)
+class Accepted:
+    """A group has taken a job."""
+
+    group: int
+    job_id: JobId
+
+
+@dataclass(slots=True, frozen=True)
 class Ended:
     """A group sent a result."""
 
@@ -84,7 +109,7 @@ class Tick:
     now_ms: int
 
 
-Event: TypeAlias = Submitted | Withdrawn | Up | Down | Ended | Refused | Tick
+Event: TypeAlias = Started | Submitted | Withdrawn | Up | Down | Accepted | Ended | Refused | Tick
 
 
 # --- instructions
@@ -138,6 +163,7 @@ class Group:
     is_up: bool = False
     grace_until_ms: int | None = None  # set while it is gone and still owns its jobs
     inflight: dict[JobId, None] = field(default_factory=dict)
+    unanswered: dict[JobId, None] = field(default_factory=dict)  # of these, not accepted yet
     copies: dict[JobId, None] = field(default_factory=dict)  # left behind, to be cancelled
 
 
@@ -151,6 +177,7 @@ class MultiMachine:
         self._owner: dict[JobId, int] = {}
         self._spent: dict[JobId, tuple[int, ...]] = {}  # groups that cancelled a copy of it
         self._next = 0
+        self._gather_until_ms: int | None = None  # set while the first jobs wait for all groups
         self._out: list[Instruction] = []
 
     def handle(self, event: Event) -> list[Instruction]:
@@ -178,21 +205,31 @@ class MultiMachine:
         """Whether a job was submitted here and has not ended."""
         return job_id in self._owner or job_id in self._pending
 
+    def _on_started(self, event: Started) -> None:
+        self._gather_until_ms = event.now_ms + MULTI_GATHER_MS
+
     def _on_submitted(self, event: Submitted) -> None:
         self._pending[event.job_id] = None
         number = self._choose(event.job_id)
         if number is not None:
             self._place(event.job_id, number)
 
+    def _on_accepted(self, event: Accepted) -> None:
+        if self.groups[event.group].unanswered.pop(event.job_id, self) is None:
+            self._place_pending()
+
     def _on_withdrawn(self, event: Withdrawn) -> None:
         owner = self._close(event.job_id)
         if owner is not None:
             self._drop_copy(event.job_id, owner)
+            self._place_pending()
 
     def _on_up(self, event: Up) -> None:
         group = self.groups[event.group]
         group.is_up = True
         group.grace_until_ms = None
+        if all(one.is_up for one in self.groups):
+            self._gather_until_ms = None
         # What nobody else has taken meanwhile goes on where it was.
         for job_id in [one for one in group.copies if one in self._pending]:
             self._place(job_id, event.group)
@@ -210,6 +247,8 @@ class MultiMachine:
         group.grace_until_ms = event.now_ms + MULTI_GRACE_MS
 
     def _on_tick(self, event: Tick) -> None:
+        if self._gather_until_ms is not None and event.now_ms >= self._gather_until_ms:
+            self._gather_until_ms = None
         for number, group in enumerate(self.groups):
             until_ms = group.grace_until_ms
             if until_ms is not None and event.now_ms >= until_ms:
@@ -228,18 +267,22 @@ class MultiMachine:
         self._out.append(Accept(job_id))
         if owner is not None and owner != event.group:
             self._drop_copy(job_id, owner)
+        self._place_pending()
 
     def _on_refused(self, event: Refused) -> None:
         if self._owner.get(event.job_id) == event.group:
             self._close(event.job_id)
             self._out.append(Reject(event.job_id))
+            self._place_pending()
 
     # --- helpers
 
     def _choose(self, job_id: JobId) -> int | None:
         """The group that a job goes to."""
+        if self._gather_until_ms is not None:
+            return None
         spent = self._spent.get(job_id, ())
-        fit = [n for n, group in enumerate(self.groups) if group.is_up and n not in spent]
+        fit = [n for n, group in enumerate(self.groups) if _room(group) and n not in spent]
         if not fit:
             return None
         chosen = min(fit, key=lambda number: (number - self._next) % len(self.groups))
@@ -249,9 +292,11 @@ class MultiMachine:
         return chosen
 
     def _place_pending(self) -> None:
-        if not self._pending or not any(group.is_up for group in self.groups):
+        room = sum(map(_room, self.groups))
+        if not self._pending or not room:
             return
-        for job_id in list(self._pending):
+        # No more than can be placed are looked at, but for those that not every group may have.
+        for job_id in list(islice(self._pending, room + len(self._spent))):
             number = self._choose(job_id)
             if number is not None:
                 self._place(job_id, number)
@@ -261,6 +306,7 @@ class MultiMachine:
         del self._pending[job_id]
         group.copies.pop(job_id, None)
         group.inflight[job_id] = None
+        group.unanswered[job_id] = None
         self._owner[job_id] = number
         self._out.append(Place(job_id, number))
 
@@ -271,6 +317,7 @@ class MultiMachine:
         owner = self._owner.pop(job_id, None)
         if owner is not None:
             del self.groups[owner].inflight[job_id]
+            self.groups[owner].unanswered.pop(job_id, None)
         return owner
 
     def _reclaim(self, number: int) -> None:
@@ -282,6 +329,7 @@ class MultiMachine:
             self._remember_copy(job_id, number)
         self._pending = {**inflight, **self._pending}
         self.groups[number].inflight = {}
+        self.groups[number].unanswered = {}
 
     def _drop_copy(self, job_id: JobId, number: int) -> None:
         """The group's copy is of no use any more: cancel it now, or when the group is back."""
@@ -298,7 +346,14 @@ class MultiMachine:
             del copies[next(iter(copies))]
 
 
+def _room(group: Group) -> int:
+    """How many jobs a group may be given now."""
+    return max(0, MULTI_AHEAD - len(group.unanswered)) if group.is_up else 0
+
+
 HANDLERS: dict[type, Callable[[MultiMachine, Any], None]] = {
+    Started: MultiMachine._on_started,
+    Accepted: MultiMachine._on_accepted,
     Submitted: MultiMachine._on_submitted,
     Withdrawn: MultiMachine._on_withdrawn,
     Up: MultiMachine._on_up,
