@@ -210,6 +210,15 @@ LINKS_MAX: Final = 20_000
 HALF_FRAMES_BYTES_MAX: Final = 128 * 1024 * 1024
 LISTEN_BACKLOG: Final = 1_024
 PEER_REDIAL_MS: Final = 100
+# A link to a member that owes an answer for so long is closed and dialed anew; twice as long if
+# that did not help, so often: its process may be stopped, or its disk slow.
+PEER_SILENT_MS: Final = 1_000
+PEER_DOUBLINGS_MAX: Final = 3
+# What TCP was given and the other side did not take for so long: the connection is broken.
+PEER_UNTAKEN_MS_MAX: Final = 2_000
+LINK_UNTAKEN_MS_MAX: Final = 30_000
+KEEPALIVE_IDLE_S: Final = 10  # and one where nothing is said is asked for by TCP itself
+KEEPALIVE_TRIES: Final = 3
 # Reading from sessions pauses while more commands than this wait for their turn.
 PENDING_COMMANDS_PAUSE: Final = 8_192
 STOP_MS_MAX: Final = 2_000
@@ -267,8 +276,10 @@ BLOB_DOWNLOADS_MAX: Final = 64  # the same
 BLOB_WRITE_BYTES: Final = 512 * 1024  # written to disk at once
 BLOB_ASK_MAX: Final = 4_096  # digests in one message
 BLOB_ASKS_MAX: Final = 64  # of one link, not answered yet; beyond it nothing is read
+BLOB_GREETING_MS: Final = 2_000  # for the answer to a hello
 BLOB_ALIVE_MS: Final = 1_000  # a server that owes an answer says that it is at it
-BLOB_STALL_TICKS_MAX: Final = 30  # and after so many of these without a word, the peer is gone
+BLOB_SILENT_TICKS_MAX: Final = 4  # one that said nothing for so many of these is gone
+BLOB_STALL_TICKS_MAX: Final = 30  # a client that brings or takes nothing for so many of them is too
 # An upload gives way to others that wait if for so many of these it brought less than that in each.
 BLOB_SLOW_TICKS_MAX: Final = 3
 BLOB_SLOW_BYTES: Final = 64 * 1024
@@ -323,8 +334,8 @@ COLUMNS_BYTES_MIN: Final = 256 * 1024  # shorter segments are read as lines
 COLUMNS_PIECE_BYTES: Final = 4 * 1024 * 1024  # of lines in one batch: some 15,000 rows
 COLUMNS_CHECK_MS: Final = 3_000
 COLUMNS_AGAIN_MS_MAX: Final = 600_000  # after failures
-READER_GREETING_MS: Final = 5_000  # for the answer to a hello of a reader
-READER_ANSWER_MS_MIN: Final = 5_000  # a member that waits as above is not taken for gone
+READER_GREETING_MS: Final = 2_000  # for the answer to a hello of a reader
+READER_ANSWER_MS: Final = 10_000  # for the next word: one that waits or writes says so before
 READER_AGAIN_MS: Final = 100  # before members that could not serve are asked again
 
 # Staged batches. They live in memory and in snapshots until they are committed or dropped.

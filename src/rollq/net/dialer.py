@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from rollq.base.errors import DialError, ErrorCode, LocalError
 from rollq.base.limits import DIAL_MS_MAX, RESOLVE_MS_MAX
-from rollq.net.link import Link
+from rollq.net.link import DEFAULT_LIMITS, Link, LinkLimits
 from rollq.wire.compact import Message
 from rollq.wire.connection import Connection
 from rollq.wire.handshake import Side
@@ -19,13 +19,14 @@ async def dial(
     group: str,
     on_messages: Callable[[Link, list[Message]], None],
     on_closed: Callable[[Link, str], None],
+    limits: LinkLimits = DEFAULT_LIMITS,
 ) -> Link:
     """Connect to `host:port`; raises DialError if nobody answers in time."""
     host, port = split_address(address)
     loop = asyncio.get_running_loop()
 
     def make() -> Link:
-        return Link(Connection(Side.DIALER, group), on_messages, on_closed)
+        return Link(Connection(Side.DIALER, group), on_messages, on_closed, limits)
 
     try:
         async with asyncio.timeout(RESOLVE_MS_MAX / 1000):  # a slow name service is no dead member

@@ -20,7 +20,10 @@ from rollq.base.errors import RollqError
 from rollq.base.limits import (
     HALF_FRAMES_BYTES_MAX,
     HELLO_MS_MAX,
+    KEEPALIVE_IDLE_S,
+    KEEPALIVE_TRIES,
     LINK_OUTBOX_BYTES_MAX,
+    LINK_UNTAKEN_MS_MAX,
     LINKS_MAX,
 )
 from rollq.net.halves import Halves
@@ -39,6 +42,7 @@ class LinkLimits:
     outbox_bytes_max: int = LINK_OUTBOX_BYTES_MAX
     links_max: int = LINKS_MAX
     half_bytes_max: int = HALF_FRAMES_BYTES_MAX
+    untaken_ms_max: int = LINK_UNTAKEN_MS_MAX
 
 
 DEFAULT_LIMITS = LinkLimits()
@@ -169,6 +173,14 @@ class Link(asyncio.Protocol):
         if sock is not None:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for option, value in (
+                ("TCP_KEEPIDLE", KEEPALIVE_IDLE_S),
+                ("TCP_KEEPINTVL", KEEPALIVE_IDLE_S // KEEPALIVE_TRIES),
+                ("TCP_KEEPCNT", KEEPALIVE_TRIES),
+                ("TCP_USER_TIMEOUT", self._limits.untaken_ms_max),
+            ):
+                if hasattr(socket, option):  # not every system has all of them
+                    sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
         name = transport.get_extra_info("peername")
         self.address = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name)
         if self._reason:

@@ -9,6 +9,10 @@ Leases are renewed here and nowhere else: a heartbeat is not worth a log entry. 
 every lease and every grace anew in full, because it cannot know how much of them was used; delays
 and time limits go on from the stamps in the state.
 
+Leases and graces count the time in which this member could hear of workers. While its process stood
+still nobody could renew anything: such a gap does not count, and nothing is taken from a worker
+within RENEWAL_MS after it.
+
 An array has the id of its first task, so timers of arrays go by the prefix of the id instead.
 """
 
@@ -48,6 +52,9 @@ from rollq.policy.timers import Timers
 SCAN_RECORDS_MAX: Final = 1_000
 SCAN_RECORDS_FIRST: Final = 100
 SCAN_FIRST_MS: Final = 500
+LEAP_MS: Final = 1_000  # `due` is called every few milliseconds: a longer gap is a standstill
+NEVER_MS: Final = -(1 << 62)  # before everything that was ever set
+RENEWAL_MS: Final = 1_000  # workers ping more often than this, and heartbeats wait to be read
 
 
 class Expiry:
@@ -59,8 +66,11 @@ class Expiry:
         "_graces",
         "_keeps",
         "_leases",
+        "_now_ms",
+        "_renewed_ms",
         "_scan",
         "_settings",
+        "_stood_ms",
         "_terms",
         "_timers",
         "_unsent",
@@ -84,6 +94,9 @@ class Expiry:
         self._scan: Iterator[JobRecord | ArrayRecord] | None = None  # what is still to be read
         self._gained_ms = 0
         self._wall_ms = 0
+        self._now_ms = 0  # when this was last asked something
+        self._stood_ms = 0  # how long the process stood still, in all
+        self._renewed_ms = 0  # until then nothing is taken from a worker
 
     # --- the term of office
 
@@ -94,7 +107,7 @@ class Expiry:
         it is read by the calls of `due` that follow.
         """
         self.abdicate()
-        self._gained_ms, self._wall_ms = now_ms, wall_ms
+        self._gained_ms, self._wall_ms, self._now_ms = now_ms, wall_ms, now_ms
         self._settings = state.settings
         for worker in state.workers.values():
             self.worker_vanished(worker.worker_id, worker.incarnation, now_ms)
@@ -124,12 +137,12 @@ class Expiry:
         """The worker of an attempt was heard of: its lease begins anew."""
         terms = self._terms.get(job_id)
         if terms is not None and terms[0] == attempt:
-            self._leases.set(job_id, now_ms + terms[1])
+            self._leases.set(job_id, self._heard_ms(now_ms) + terms[1])
 
     def worker_vanished(self, worker_id: WorkerId, incarnation: int, now_ms: int) -> None:
         """A worker has no session: it may come back to its attempts within its grace."""
         self._vanished[worker_id] = incarnation
-        self._graces.set(worker_id, now_ms + self._settings.worker_grace_ms)
+        self._graces.set(worker_id, self._heard_ms(now_ms) + self._settings.worker_grace_ms)
 
     def worker_silent(self, worker_id: WorkerId, incarnation: int, now_ms: int) -> None:
         """A worker says nothing; its process may run on behind a broken network. It has as long as
@@ -137,7 +150,7 @@ class Expiry:
         settings = self._settings
         self._vanished[worker_id] = incarnation
         grace_ms = max(settings.worker_grace_ms, settings.lease_ms)
-        self._graces.set(worker_id, now_ms + grace_ms)
+        self._graces.set(worker_id, self._heard_ms(now_ms) + grace_ms)
 
     def worker_returned(self, worker_id: WorkerId) -> None:
         """A worker is back."""
@@ -168,16 +181,19 @@ class Expiry:
         Workers come first and all at once: what they held must not wait for its leases besides.
         """
         self._scan_on(now_ms)
+        heard_ms = self._heard_ms(now_ms)
         if not any(timers.may_be_due(now_ms) for timers in self._timers):
             return []
         commands: list[Command] = []
         count = 0
-        while count < count_max and (gone := self._graces.pop_due(now_ms, 1)):
-            close = self._close(state, gone[0], now_ms, jitter)
+        if now_ms < self._renewed_ms:
+            heard_ms = NEVER_MS
+        while count < count_max and (gone := self._graces.pop_due(heard_ms, 1)):
+            close = self._close(state, gone[0], heard_ms, jitter)
             if close is not None:
                 commands.append(close)
                 count += 1 + len(close.lost)
-        lost = self._lost(state, now_ms, jitter, count_max - count)
+        lost = self._lost(state, heard_ms, jitter, count_max - count)
         if lost:
             commands.append(ExpireLeases(lost))
         released = self._released(state, now_ms, count_max - count - len(lost))
@@ -193,25 +209,25 @@ class Expiry:
         return commands
 
     def _close(
-        self, state: GridState, worker_id: WorkerId, now_ms: int, jitter: Jitter
+        self, state: GridState, worker_id: WorkerId, heard_ms: int, jitter: Jitter
     ) -> CloseWorker | None:
         worker = state.workers.get(worker_id)
         incarnation = self._vanished[worker_id]
         if worker is None or worker.incarnation != incarnation:
             del self._vanished[worker_id]
             return None
-        self._graces.set(worker_id, now_ms + state.settings.lease_ms)
+        self._graces.set(worker_id, heard_ms + state.settings.lease_ms)
         held = [state.jobs[job_id] for job_id in worker.held]
         return CloseWorker(
             worker_id, incarnation, tuple(self.given_up(state, job, jitter) for job in held)
         )
 
     def _lost(
-        self, state: GridState, now_ms: int, jitter: Jitter, count_max: int
+        self, state: GridState, heard_ms: int, jitter: Jitter, count_max: int
     ) -> tuple[LostAttempt, ...]:
-        again_ms = now_ms + state.settings.lease_ms
+        again_ms = heard_ms + state.settings.lease_ms
         lost = []
-        for job_id in self._leases.pop_due(now_ms, count_max):
+        for job_id in self._leases.pop_due(heard_ms, count_max):
             job = state.jobs.get(job_id)
             if job is not None and job.state is ASSIGNED:
                 self._leases.set(job_id, again_ms)
@@ -382,9 +398,18 @@ class Expiry:
         """New settings count for what begins from now on."""
         self._settings = state.settings
 
+    def _heard_ms(self, now_ms: int) -> int:
+        """The time in which workers could be heard, by which leases and graces go."""
+        gap_ms = now_ms - self._now_ms
+        self._now_ms = now_ms
+        if gap_ms > LEAP_MS:
+            self._stood_ms += gap_ms
+            self._renewed_ms = now_ms + RENEWAL_MS
+        return now_ms - self._stood_ms
+
     def _start_lease(self, job_id: JobId, attempt: int, lease_ms: int, now_ms: int) -> None:
         self._terms[job_id] = (attempt, lease_ms)
-        self._leases.set(job_id, now_ms + lease_ms)
+        self._leases.set(job_id, self._heard_ms(now_ms) + lease_ms)
 
     def _end_lease(self, job_id: JobId) -> None:
         if self._terms.pop(job_id, None) is not None:

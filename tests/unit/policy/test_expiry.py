@@ -23,6 +23,7 @@ from rollq.grid.commands import (
     SetSettings,
     Settings,
 )
+from rollq.policy.expiry import LEAP_MS, RENEWAL_MS, Expiry
 from tests.unit.grid.kit import job_id, worker_id
 from tests.unit.policy.clocked import AGAIN_MS, BACKOFF_MS, LEASE_MS, Leader, lost
 
@@ -61,6 +62,29 @@ class TestLeases:
         assert leader.at(LEASE_MS) == [ExpireLeases((lost("a"),))]
         assert leader.at(LEASE_MS + AGAIN_MS - 1) == []
         assert leader.at(LEASE_MS + AGAIN_MS) == [ExpireLeases((lost("a"),))]
+
+    def test_after_a_standstill_workers_are_heard_before_leases_end(self) -> None:
+        leader = Leader(Expiry)
+        leader.start("a", "b")
+        assert leader.at(LEAP_MS) == []
+        woken_ms = 3_600_000  # nobody could renew anything meanwhile
+        assert leader.at(woken_ms) == []
+        leader.expiry.renew(job_id("a"), 1, woken_ms)
+        left_ms = LEASE_MS - LEAP_MS
+        for now_ms in range(woken_ms, woken_ms + left_ms, LEAP_MS):
+            assert leader.at(now_ms) == []
+        assert leader.at(woken_ms + left_ms) == [ExpireLeases((lost("b"),))]
+
+    def test_a_lease_that_ended_just_before_a_standstill_has_a_renewal_window(self) -> None:
+        leader = Leader(Expiry)
+        leader.start("a")
+        for now_ms in range(0, LEASE_MS, LEAP_MS):
+            assert leader.at(now_ms) == []
+        assert leader.at(LEASE_MS - 1) == []
+        woken_ms = LEASE_MS + LEAP_MS
+        for now_ms in (woken_ms, woken_ms + 1, woken_ms + RENEWAL_MS - 1):
+            assert leader.at(now_ms) == []
+        assert leader.at(woken_ms + RENEWAL_MS) == [ExpireLeases((lost("a"),))]
 
     def test_what_ended_has_no_lease(self) -> None:
         leader = Leader()
@@ -250,6 +274,14 @@ class TestWorkers:
         assert leader.at(grace_ms + AGAIN_MS - 1) == []
         assert leader.run(grace_ms + AGAIN_MS) == [close]
         assert leader.next_due_ms() is None
+
+    def test_a_grace_does_not_run_while_the_leader_stands_still(self) -> None:
+        leader = Leader(Expiry)
+        leader.start("a")
+        leader.expiry.worker_vanished(worker_id("w1"), 1, 0)
+        assert leader.at(10 * Settings().worker_grace_ms) == []
+        leader.expiry.worker_returned(worker_id("w1"))
+        assert leader.at(10 * Settings().worker_grace_ms + RENEWAL_MS) == []
 
     def test_a_worker_that_comes_back_in_time_loses_nothing(self) -> None:
         leader = Leader()

@@ -10,6 +10,7 @@ from rollq.base.errors import DiskError, ErrorCode, LocalError, RemoteError
 from rollq.base.limits import (
     BLOB_ASK_MAX,
     BLOB_ASKS_MAX,
+    BLOB_SILENT_TICKS_MAX,
     BLOB_STALL_TICKS_MAX,
 )
 from rollq.roles.blobs.client_machine import ClientMachine
@@ -191,9 +192,22 @@ def test_a_member_that_says_nothing_is_found() -> None:
     client = ClientMachine()
     assert not any(client.tick() for _ in range(2 * BLOB_STALL_TICKS_MAX))  # nothing is owed
     client.put(OTHER, 10)
-    assert [client.tick() for _ in range(BLOB_STALL_TICKS_MAX + 1)][-2:] == [False, True]
+    assert [client.tick() for _ in range(BLOB_SILENT_TICKS_MAX + 1)][-2:] == [False, True]
     client.heard(BlobMore(OTHER, 0))
     assert not client.tick()
+
+
+def test_a_member_that_is_asked_says_that_it_is_at_it() -> None:
+    server, client = ServerMachine(), ClientMachine()
+    request_id = b"r" * 16
+    client.ask(request_id, (OTHER,))
+    server.heard(BlobAsk(request_id, (OTHER,)))
+    for _ in range(3 * BLOB_SILENT_TICKS_MAX):
+        server.take_orders()
+        server.tick()
+        for order in server.take_orders():
+            client.heard(order.message)  # type: ignore[union-attr]
+        assert not client.tick()
 
 
 # --- a member that breaks the rules

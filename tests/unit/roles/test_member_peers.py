@@ -9,14 +9,16 @@ import pytest
 
 from rollq.base.errors import DiskError, ErrorCode
 from rollq.base.ids import NIL_ID
+from rollq.base.limits import PEER_DOUBLINGS_MAX, PEER_SILENT_MS
 from rollq.history.segments import Segments
 from rollq.raft.types import AppendResponse, Heartbeat, InstallSnapshot, Member, SnapshotMeta
 from rollq.roles.member.driver import Driver
+from rollq.roles.member.outputs import ClosePeer
 from rollq.store.identity import NONCE_BITS, life_of
 from rollq.store.snapshots import Snapshots
 from rollq.testing.disk import VirtualDisk
 from rollq.wire.messages import HistoryFetch, HistoryRows, LeaderHello, RollAnswer
-from tests.unit.roles.members import Group, job, submit
+from tests.unit.roles.members import TICK_MS, Group, job, submit
 
 CLIENT = 1
 
@@ -345,3 +347,24 @@ def test_a_newcomer_is_brought_up_by_a_snapshot() -> None:
     group.until(lambda: job(20) in newcomer.state.jobs)
     assert letters(group, InstallSnapshot)
     assert newcomer.raft.first_index > 1
+
+
+def test_a_link_to_a_member_that_does_not_answer_is_closed_less_and_less_often() -> None:
+    group = three()
+    silent = group.follower()
+    group.isolated[silent] = None
+    group.cut.clear()
+    leader = group.address_of(group.leader)
+    ticks = PEER_SILENT_MS // TICK_MS
+    group.run(ticks + 8)
+    mine = [one for one in group.cut if one.address == silent]
+    assert mine == [ClosePeer(silent, "it does not answer")]
+    group.run(sum(ticks << n for n in range(1, PEER_DOUBLINGS_MAX + 1)) + 40)
+    assert group.address_of(group.leader) == leader
+    mine = [one for one in group.cut if one.address == silent]
+    assert len(mine) == 1 + PEER_DOUBLINGS_MAX
+    group.isolated.clear()
+    group.run(8 * ticks)
+    group.cut.clear()
+    group.run(20 * ticks)
+    assert group.cut == []  # all of them answer: no link is touched

@@ -277,7 +277,8 @@ class BlobClient:
                     )
                 except DialError as error:
                     log.info("%s", error)
-                    _, wait_ms = self._redial.failed()
+                    is_silent = error.code is ErrorCode.TIMED_OUT
+                    _, wait_ms = self._redial.silent() if is_silent else self._redial.failed()
                 else:
                     if isinstance(answer, ClientSession):
                         self._redial.welcomed()
@@ -299,6 +300,9 @@ class BlobClient:
             self._session = None
             session.link.close("it does not lead any more")
             self._redial.failed()
+        elif session.is_silent and self._session is session:
+            self._session = None
+            self._redial.silent()
         await asyncio.sleep(AGAIN_MS / 1000)
 
     @contextlib.asynccontextmanager

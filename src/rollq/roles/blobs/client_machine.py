@@ -7,9 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from rollq.base.digests import Digest, digest_to_text
 from rollq.base.errors import ErrorCode, LocalError, RemoteError, RollqError
-from rollq.base.limits import (
-    BLOB_STALL_TICKS_MAX,
-)
+from rollq.base.limits import BLOB_SILENT_TICKS_MAX
 from rollq.roles.blobs.failures import from_answer
 from rollq.roles.blobs.machine import Machine
 from rollq.roles.blobs.orders import (
@@ -122,7 +120,7 @@ class ClientMachine(Machine):
             not arrival.held_bytes for arrival in self._gets.values()
         )
         self._silent_ticks = self._silent_ticks + 1 if owed else 0
-        return self._silent_ticks > BLOB_STALL_TICKS_MAX
+        return self._silent_ticks > BLOB_SILENT_TICKS_MAX
 
     # --- words of the member
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from rollq.base.digests import Digest
 from rollq.base.errors import DialError, ErrorCode, RemoteError, RollqError
-from rollq.base.limits import BLOB_ALIVE_MS, HELLO_MS_MAX
+from rollq.base.limits import BLOB_ALIVE_MS, BLOB_GREETING_MS
 from rollq.net.dialer import dial, split_address
 from rollq.net.link import Link
 from rollq.roles.blobs.carrier import Carrier, Sink, Source
@@ -40,7 +40,8 @@ async def connect(
     """Dial a member and say hello; returns the session, or who leads instead.
 
     Raises:
-        DialError: if it cannot be reached, RollqError as it answers else.
+        DialError: if it cannot be reached, TIMED_OUT if it says nothing; RollqError as it answers
+            else.
     """
     greeted: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
     sessions: list[ClientSession] = []
@@ -62,11 +63,11 @@ async def connect(
     link = await dial(address, group, hear, closed)
     link.send(HelloBlobs(who, group, features))
     try:
-        async with asyncio.timeout(HELLO_MS_MAX / 1000):
+        async with asyncio.timeout(BLOB_GREETING_MS / 1000):
             answer = await greeted
     except TimeoutError:
         link.abort("no answer to the hello")
-        raise _cut(address, "no answer to the hello") from None
+        raise DialError(ErrorCode.TIMED_OUT, f"{address} does not answer the hello") from None
     except BaseException:
         link.close("not wanted any more")
         raise
@@ -87,6 +88,7 @@ class ClientSession(Carrier):
 
     Attributes:
         moved_bytes: How much has moved on this link, in both directions.
+        is_silent: The member owed us a word for too long, and was left.
     """
 
     machine: ClientMachine
@@ -102,6 +104,7 @@ class ClientSession(Carrier):
     ) -> None:
         super().__init__(link, ClientMachine(), pool, packs=packs, pace=pace)
         self.moved_bytes = 0
+        self.is_silent = False
         self._address = address
         self._asks: dict[MessageId, asyncio.Future[tuple[int, ...]]] = {}
         self._transfers: dict[int, _Transfer] = {}
@@ -227,6 +230,7 @@ class ClientSession(Carrier):
 
     def _tick(self) -> None:
         if self.machine.tick():
+            self.is_silent = True
             self.link.abort("the member says nothing")
         self._tick_later()
 

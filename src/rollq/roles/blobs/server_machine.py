@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from rollq.base.digests import Digest, digest_to_text
+from rollq.base.digests import DIGEST_BYTES, Digest, digest_to_text
 from rollq.base.errors import ErrorCode, RemoteError, RollqError, StateError
 from rollq.base.limits import (
     BLOB_ASK_MAX,
@@ -132,8 +132,10 @@ class ServerMachine(Machine):
 
     def tick(self) -> bool:
         """A second has passed: says that we are at it; returns whether the peer has stalled."""
-        for digest in self._opening:
+        for digest in (*self._opening, *(one.digest for one in self._departures.values())):
             self._orders.append(Say(BlobMore(digest, 0)))
+        if self._asks:
+            self._orders.append(Say(BlobMore(bytes(DIGEST_BYTES), 0)))
         stalled = self._sending.tick()
         for arrival in self._puts.values():
             self._orders.append(Say(arrival.more()))

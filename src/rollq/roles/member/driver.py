@@ -23,6 +23,7 @@ from functools import partial
 
 from rollq.base.errors import DiskError, RemoteError, RollqError, StateError
 from rollq.base.jobs import BlobRef
+from rollq.base.limits import PEER_SILENT_MS
 from rollq.base.stamp import Clock, Jitter
 from rollq.grid.command_codec import encode_batch
 from rollq.grid.readers import held_from
@@ -80,7 +81,12 @@ class Driver:
         self._suspect_on_disk = self.raft.suspect is not None
         self._outputs = Outputs()
         self._peers = Peers(
-            recovered.roll, setup.peers, recovered.peer_boots, jitter, self._outputs
+            recovered.roll,
+            setup.peers,
+            recovered.peer_boots,
+            jitter,
+            self._outputs,
+            PEER_SILENT_MS // setup.tick_ms,
         )
         self.roll = recovered.roll
         self.office = Leadership(self.replica, setup.group, clock, jitter, self._outputs)
@@ -164,6 +170,7 @@ class Driver:
     def peer_message(self, address: str, message: RaftMessage | PeerMessage, boot: int = 0) -> None:
         """A member said something. `boot` is what the sender's LeaderHello said on this link: an
         answer of an earlier life may promise what that member has forgotten since."""
+        self._peers.heard(address)
         if isinstance(message, PeerMessage):
             self._peers.message(address, message, self.raft, self.replica, self.leading)
         elif self.roll.phase is Phase.PRESENT and message.to == self.raft.member_id:

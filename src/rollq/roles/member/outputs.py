@@ -18,7 +18,7 @@ class ToPeer(msgspec.Struct, frozen=True, gc=False):
 
 
 class ClosePeer(msgspec.Struct, frozen=True, gc=False):
-    """Cut the link to another member: what it said no correct member says."""
+    """Cut the link to another member: it said what no correct member says, or nothing."""
 
     address: str
     reason: str

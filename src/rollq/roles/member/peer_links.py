@@ -11,12 +11,14 @@ import logging
 from collections.abc import Callable
 
 from rollq.base.errors import RollqError
-from rollq.base.limits import PEER_REDIAL_MS
+from rollq.base.limits import PEER_REDIAL_MS, PEER_UNTAKEN_MS_MAX
 from rollq.net.dialer import dial
-from rollq.net.link import Link
+from rollq.net.link import Link, LinkLimits
 from rollq.roles.service import end_tasks
 from rollq.wire.compact import Message
 from rollq.wire.messages import LeaderHello
+
+LIMITS = LinkLimits(untaken_ms_max=PEER_UNTAKEN_MS_MAX)
 
 log = logging.getLogger("rollq.member.peers")
 
@@ -49,21 +51,22 @@ class PeerLinks:
             link.flush()
 
     def cut(self, address: str, reason: str) -> None:
-        """Close the link to a member."""
+        """Close the link to a member; what is on its way is dropped."""
         link = self._links.pop(address, None)
         if link is not None:
-            link.close(reason)
+            link.abort(reason)
 
     async def stop(self, reason: str) -> None:
         """Close everything and dial no more."""
         self._stopped = True
         await end_tasks(self._dialling.values())
-        for address in list(self._links):
-            self.cut(address, reason)
+        links, self._links = self._links, {}
+        for link in links.values():
+            link.close(reason)
 
     async def _dial(self, address: str) -> None:
         try:
-            link = await dial(address, self._group, _ignore, self._closed)
+            link = await dial(address, self._group, _ignore, self._closed, LIMITS)
             link.send(self._hello())
             self._links[address] = link
         except RollqError as error:

@@ -1,22 +1,41 @@
 """What a member hears from the other members and says to them, consensus itself apart:
-roll call, admission of newcomers, history rows, and the addresses behind member ids."""
+roll call, admission of newcomers, history rows, and the addresses behind member ids.
+
+A link to a member that owes an answer and says nothing is closed and dialed anew: a connection that
+outlived a broken network would be silent for much longer than the network was broken, because TCP
+tries again less and less often."""
 
 from __future__ import annotations
+
+from typing import Final
 
 import msgspec
 
 from rollq.base.errors import DiskError, ErrorCode
 from rollq.base.ids import NIL_ID, MemberId
+from rollq.base.limits import PEER_DOUBLINGS_MAX
 from rollq.base.stamp import Jitter
 from rollq.raft.node import RaftNode
-from rollq.raft.types import InstallSnapshot, Member, RaftMessage, SnapshotMeta
+from rollq.raft.types import (
+    NO_MEMBER,
+    AppendEntries,
+    Heartbeat,
+    InstallSnapshot,
+    Member,
+    RaftMessage,
+    RequestVote,
+    SnapshotMeta,
+)
 from rollq.roles.member import membership
-from rollq.roles.member.outputs import Outputs, ToPeer
+from rollq.roles.member.outputs import ClosePeer, Outputs, ToPeer
 from rollq.roles.member.replica import Replica
 from rollq.roles.member.rollcall import RollCall, is_forgotten
 from rollq.roles.member.work import BootNote
 from rollq.store.snapshots import Snapshots
 from rollq.wire.messages import HistoryFetch, HistoryRows, LeaderHello, PeerMessage, RollAnswer
+
+# What a member that lives answers at once.
+ASKING: Final = (AppendEntries, Heartbeat, RequestVote, InstallSnapshot, LeaderHello)
 
 
 class Peers:
@@ -30,6 +49,7 @@ class Peers:
         boots_known: dict[MemberId, int],
         jitter: Jitter,
         outputs: Outputs,
+        silent_ticks: int,
     ) -> None:
         self.roll = roll
         self.boot_notes: list[BootNote] = []
@@ -45,11 +65,30 @@ class Peers:
         self._addresses: dict[MemberId, str] = {}
         self._jitter = jitter
         self._outputs = outputs
+        self._silent_ticks = silent_ticks
+        self._ticks = 0
+        # By address: since which tick an answer is due, and how often the link was closed for it.
+        self._unanswered: dict[str, int] = {}
+        self._closings: dict[str, int] = {}
 
     def tick(self, raft: RaftNode) -> None:
-        """Call those who have not answered yet."""
+        """Call those who have not answered yet, and leave links that are silent."""
+        self._ticks += 1
+        if raft.leader_id not in (NO_MEMBER, raft.member_id):
+            self._unanswered.clear()  # of a vote that is over; a follower asks nobody anything
+        for address, since in list(self._unanswered.items()):
+            closings = self._closings.get(address, 0)
+            if self._ticks - since >= self._silent_ticks << min(closings, PEER_DOUBLINGS_MAX):
+                del self._unanswered[address]
+                self._closings[address] = closings + 1
+                self._outputs.append(ClosePeer(address, "it does not answer"))
         for address, hello in self.roll.hellos(self._initial, raft.config, raft.last_index).items():
-            self._outputs.append(ToPeer(address, hello))
+            self._say(address, hello)
+
+    def heard(self, address: str) -> None:
+        """A member said something."""
+        self._unanswered.pop(address, None)
+        self._closings.pop(address, None)
 
     def message(
         self, address: str, message: PeerMessage, raft: RaftNode, replica: Replica, leads: bool
@@ -63,7 +102,7 @@ class Peers:
         elif isinstance(message, HistoryFetch):
             rows = replica.history.rows(message.first, message.last)
             if rows is not None:
-                self._outputs.append(ToPeer(address, rows))
+                self._say(address, rows)
         elif not self.rows and replica.history.accepts(message, replica.state.applied_index):
             self.rows.append(message)
 
@@ -99,7 +138,7 @@ class Peers:
         others = [voter.address for voter in raft.config.voters if voter.id != raft.member_id]
         if gaps and others:
             address = others[self._jitter.draw(0, len(others))]
-            self._outputs.append(ToPeer(address, HistoryFetch(*gaps[0])))
+            self._say(address, HistoryFetch(*gaps[0]))
 
     def send(self, raft: RaftNode, messages: list[RaftMessage], snapshots: Snapshots) -> None:
         """Send consensus messages to whoever they name."""
@@ -111,7 +150,12 @@ class Peers:
             if isinstance(message, InstallSnapshot):
                 self._send_chunk(address, message, snapshots)
             else:
-                self._outputs.append(ToPeer(address, message))
+                self._say(address, message)
+
+    def _say(self, address: str, message: RaftMessage | PeerMessage) -> None:
+        if isinstance(message, ASKING):
+            self._unanswered.setdefault(address, self._ticks)
+        self._outputs.append(ToPeer(address, message))
 
     def _called(
         self, address: str, hello: LeaderHello, raft: RaftNode, replica: Replica, leads: bool
@@ -148,7 +192,7 @@ class Peers:
         index = replica.state.applied_index
         answer = self.roll.answer(note.hello, boots, raft.config, index)
         if answer is not None:
-            self._outputs.append(ToPeer(note.address, answer))
+            self._say(note.address, answer)
 
     def _send_chunk(self, address: str, message: InstallSnapshot, snapshots: Snapshots) -> None:
         if message.offset == 0:
@@ -162,4 +206,4 @@ class Peers:
                 raise
             self.snapshot_wanted = True
             return
-        self._outputs.append(ToPeer(address, msgspec.structs.replace(message, data=data)))
+        self._say(address, msgspec.structs.replace(message, data=data))

@@ -14,7 +14,7 @@ from rollq.base.errors import (
     StateError,
 )
 from rollq.base.ids import MessageId
-from rollq.base.limits import DIAL_MS_MAX, READER_ANSWER_MS_MIN, READER_GREETING_MS
+from rollq.base.limits import DIAL_MS_MAX, READER_ANSWER_MS, READER_GREETING_MS
 from rollq.net.dialer import split_address
 from rollq.wire.compact import Message
 from rollq.wire.connection import Connection
@@ -53,7 +53,7 @@ class Channel:
             self._socket.settimeout(min(timeout_s, READER_GREETING_MS / 1000))
             self.say(hello)
             self.welcome = self.hear(Welcome)
-            self._socket.settimeout(max(timeout_s, READER_ANSWER_MS_MIN / 1000))
+            self._socket.settimeout(READER_ANSWER_MS / 1000)
         except BaseException:
             self._socket.close()
             raise
