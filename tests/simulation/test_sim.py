@@ -32,7 +32,7 @@ def test_a_seed_runs_clean(seed: int) -> None:
 
 
 def test_a_calm_world_needs_one_term_and_delivers_every_result() -> None:
-    report = run_seed(1, Swarm()).report
+    report = run_seed(1, Swarm(silent_ms_max=0)).report
     assert report.term_count == 1
     assert report.result_count >= report.ended_count > 0
 
@@ -49,6 +49,13 @@ def test_the_same_seed_gives_the_same_run_whatever_the_hash_seed() -> None:
         for hash_seed in ("0", "1", "2")
     }
     assert len(prints) == 1
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_results_come_in_time_although_the_leader_falls_silent(seed: int) -> None:
+    outcome = run_seed(seed, Swarm(silent_ms_max=6_000))
+    assert not outcome.failure
+    assert any(kind.startswith("silent_") for kind in outcome.report.faults)
 
 
 def test_every_fault_of_the_swarm_can_strike() -> None:

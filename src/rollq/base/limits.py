@@ -173,8 +173,8 @@ ARRAY_POLL_MS: Final = 10_000  # tasks whose ids older jobs had send no result: 
 # worker goes through the log, and may be waited for longer on a slow disk.
 LOOK_MS: Final = 100
 SILENCE_MS_MIN: Final = 500
-SILENCE_MS_MAX: Final = 8_000
-SILENCE_FORGIVEN_MS: Final = 60_000  # after so long a good session it is as if nothing had been
+SILENCE_MS_MAX: Final = 4_000
+SILENCE_FORGIVEN_MS: Final = 30_000  # after so long a good session it is as if nothing had been
 GREETING_MS_MAX: Final = 1_000
 # A member that says nothing for so long is pinged, and left after the same time again. Of many
 # sessions each pings less often, so that all together are no load.
@@ -188,6 +188,7 @@ SESSION_QUIET_LOOKS_MAX: Final = 10
 REDIAL_MIN_MS: Final = 500
 REDIAL_MAX_MS: Final = 1_000
 REDIAL_GROUP_MAX_MS: Final = 30_000
+PROBE_MS: Final = 1_000  # and looks this often whether the group takes connections again
 # A leader that was lost is looked for quickly at first: after 20, 40, 60… ms, so many times.
 REDIAL_QUICK_MS: Final = 20
 REDIAL_QUICK_TRIES: Final = 12

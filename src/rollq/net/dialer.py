@@ -44,6 +44,18 @@ async def dial(
     raise _unreachable(address, failure)
 
 
+async def takes_connections(address: str) -> bool:
+    """Whether somebody listens there; nothing is said."""
+    host, port = split_address(address)
+    try:
+        async with asyncio.timeout(DIAL_MS_MAX / 1000):
+            _, writer = await asyncio.open_connection(host, port)
+    except (OSError, TimeoutError):
+        return False
+    writer.transport.abort()
+    return True
+
+
 def _unreachable(address: str, error: OSError | TimeoutError) -> DialError:
     return DialError(
         ErrorCode.UNREACHABLE,

@@ -54,6 +54,11 @@ class Redial:
         self._silent = ""  # the member that fell silent, until another welcomes us
 
     @property
+    def addresses(self) -> tuple[str, ...]:
+        """All members that are known."""
+        return tuple(self._addresses)
+
+    @property
     def address(self) -> str:
         """The member that is dialed now, or was last."""
         return self._addresses[self._at]
@@ -77,6 +82,11 @@ class Redial:
         self._redirected = False
         self._go_on()
         return self.address, 0 if self.address != self._silent else self._wait_ms()
+
+    def reachable(self, address: str) -> tuple[str, int]:
+        """A member takes connections again: there, at once."""
+        self._at = self._addresses.index(address)
+        return self.address, 0
 
     def redirected(self, leader: str, members: Iterable[str]) -> tuple[str, int]:
         """A member named the leader (or nobody): the next address, and how long to wait."""

@@ -1,7 +1,8 @@
 """A whole cluster in one thread, from one seed: members, workers, clients, faults, checkers.
 
-Two phases. Chaos: faults strike, and safety is asserted at every step. Heal: all faults off and
-everybody up; then the cluster must converge within a bounded virtual time.
+Three phases. Chaos: faults strike, and safety is asserted at every step. Heal: all faults off and
+everybody up; then the cluster must converge within a bounded virtual time. Silence: the leader
+falls silent for good; results must come within a bound, and it must find its way back.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from rollq.testing.ledger import Ledger
 from rollq.testing.nemesis import Nemesis, is_present
 from rollq.testing.network import GROUP, Network
 from rollq.testing.people import QUEUES, Application
+from rollq.testing.silences import fall_silent
 from rollq.testing.sim_client import SimClient
 from rollq.testing.sim_member import SimMember, World
 from rollq.testing.sim_worker import SimWorker
@@ -150,6 +152,10 @@ class Cluster:
         self.timeline.run_until(self.swarm.chaos_ms * MS)
         self._heal()
         self._converge()
+        if self.swarm.silent_ms_max:
+            fall_silent(self)
+            self._heal()
+            self._converge()
         for checker in self.checkers:
             checker.finished(self.members)
         return self._report()

@@ -3,6 +3,10 @@
 Member links lose, double, reorder, delay and replay. A session is a TCP connection: in order while
 it lives, ended at any moment, and the two ends learn of the end at different times. All bytes take
 the road of production: every message is encoded and decoded by `wire.message_codec`.
+
+A way may also swallow: what is sent on it is lost and nobody is told. A connection that lost bytes
+stays stuck in that direction after the way is good again, as TCP tries less and less often: only
+who closes it and dials anew gets through.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from rollq.base.limits import DIAL_MS_MAX, PEER_UNTAKEN_MS_MAX
 from rollq.testing.clock import MS, Timeline
 from rollq.testing.jitter import SeededJitter
 from rollq.testing.trace import Trace
@@ -82,7 +87,17 @@ class NetFaults:
 class SessionLink:
     """One connection between an endpoint and a member."""
 
-    __slots__ = ("down_us", "endpoint", "life", "member", "number", "open", "up_us")
+    __slots__ = (
+        "down_stuck",
+        "down_us",
+        "endpoint",
+        "life",
+        "member",
+        "number",
+        "open",
+        "up_stuck",
+        "up_us",
+    )
 
     def __init__(self, number: int, endpoint: Endpoint, member: Node) -> None:
         self.number = number
@@ -92,6 +107,8 @@ class SessionLink:
         self.open = True
         self.up_us = 0  # when the last message each way arrives: the next is not earlier
         self.down_us = 0
+        self.up_stuck = False  # bytes to the member were swallowed: nothing comes through any more
+        self.down_stuck = False
 
 
 class Network:
@@ -107,8 +124,12 @@ class Network:
         self.members: dict[str, Node] = {}
         self.blocked: dict[tuple[str, str], None] = {}  # (from, to) between members
         self.shut: dict[str, None] = {}  # members that no endpoint reaches
+        # (from, to), members by address and endpoints by name: what is sent there is swallowed
+        self.swallowing: dict[tuple[str, str], None] = {}
+        self._stuck: dict[tuple[str, str], int] = {}  # links between members, and since when
         self.links: dict[int, SessionLink] = {}
         self.counts = {"lost": 0, "doubled": 0, "replayed": 0, "late": 0, "blocked": 0, "sent": 0}
+        self.counts["swallowed"] = 0
         self.on_delivered: Callable[[str, str, Any], None] | None = None
 
     # --- between members
@@ -119,6 +140,8 @@ class Network:
         self.counts["sent"] += 1
         if (sender.address, to) in self.blocked:
             self.counts["blocked"] += 1
+            return
+        if self._is_swallowed(sender.address, to):
             return
         frame = encode_message(message, Dialect.COMPACT, GROUP)
         if faults.loss_per_mille and chance.chance(faults.loss_per_mille):
@@ -133,6 +156,25 @@ class Network:
             if chance.chance(faults.replay_per_mille):
                 self.counts["replayed"] += 1
                 self._carry(*chance.pick(self._old))
+
+    def _is_swallowed(self, sender: str, to: str) -> bool:
+        """Whether a link between members loses this. One whose other direction works is noticed by
+        TCP itself, which closes it; one that is dead both ways is for the member to leave."""
+        way, back, now_us = (sender, to), (to, sender), self._timeline.now_us
+        if way in self.swallowing:
+            self._stuck.setdefault(way, now_us)
+        if way not in self._stuck:
+            return False
+        is_one_way = way not in self.swallowing and back not in self.swallowing | self._stuck
+        if is_one_way and now_us - self._stuck[way] > PEER_UNTAKEN_MS_MAX * MS:
+            del self._stuck[way]
+            return False
+        self.counts["swallowed"] += 1
+        return True
+
+    def close_peer(self, sender: Node, to: str) -> None:
+        """A member closes its link to another, and dials anew when it has something to say."""
+        self._stuck.pop((sender.address, to), None)
 
     def _carry(self, sender: str, to: str, frame: Frame, boot: int) -> None:
         self._timeline.after(self._delay_us(), self._arrive, sender, to, frame, boot)
@@ -157,6 +199,10 @@ class Network:
         if member is None or not member.reachable or address in self.shut:
             self._timeline.after(self._chance.draw(1, 50) * MS, endpoint.refused, ticket)
             return
+        name = endpoint.name
+        if (name, address) in self.swallowing or (address, name) in self.swallowing:
+            self._timeline.after(DIAL_MS_MAX * MS, endpoint.refused, ticket)
+            return
         self._session_count += 1
         link = SessionLink(self._session_count, endpoint, member)
         self.links[link.number] = link
@@ -164,7 +210,7 @@ class Network:
 
     def to_member(self, link: SessionLink, message: Any) -> None:
         """The endpoint says something."""
-        if not link.open:
+        if not link.open or self._is_up_stuck(link):
             return
         frame = encode_message(message, Dialect.COMPACT, GROUP)
         link.up_us = max(link.up_us, self._timeline.now_us + self._delay_us())
@@ -177,7 +223,7 @@ class Network:
     def to_endpoint(self, number: int, message: Any) -> None:
         """A member says something."""
         link = self.links.get(number)
-        if link is None or not link.open:
+        if link is None or not link.open or self._is_down_stuck(link):
             return
         frame = encode_message(message, Dialect.COMPACT, GROUP)
         link.down_us = max(link.down_us, self._timeline.now_us + self._delay_us())
@@ -191,6 +237,9 @@ class Network:
         """A member ends a session; what it sent before still arrives."""
         link = self.links.get(number)
         if link is not None and link.open:
+            if self._is_down_stuck(link):
+                link.up_stuck = True  # the member has forgotten it, and the other end is not told
+                return
             link.down_us = max(link.down_us, self._timeline.now_us + self._delay_us())
             self._timeline.after(link.down_us - self._timeline.now_us, self._closed, link)
 
@@ -204,6 +253,8 @@ class Network:
         if not link.open:
             return
         self._forget(link)
+        if self._is_up_stuck(link):
+            return
         delay_ms = self._chance.draw(1, 3_000) if abrupt else 1
         self._timeline.after(delay_ms * MS, self._tell_member, link)
 
@@ -218,9 +269,26 @@ class Network:
 
     def member_died(self, member: Node) -> None:
         """Every session of a member's life is over."""
+        for way in [way for way in self._stuck if way[0] == member.address]:
+            del self._stuck[way]
         for link in [link for link in self.links.values() if link.member is member]:
+            if self._is_down_stuck(link):
+                link.up_stuck = True
+                continue
             self._forget(link)
             self._timeline.after(self._chance.draw(0, 800) * MS, link.endpoint.lost, link)
+
+    def _is_up_stuck(self, link: SessionLink) -> bool:
+        if not link.up_stuck and (link.endpoint.name, link.member.address) in self.swallowing:
+            link.up_stuck = True
+        self.counts["swallowed"] += link.up_stuck
+        return link.up_stuck
+
+    def _is_down_stuck(self, link: SessionLink) -> bool:
+        if not link.down_stuck and (link.member.address, link.endpoint.name) in self.swallowing:
+            link.down_stuck = True
+        self.counts["swallowed"] += link.down_stuck
+        return link.down_stuck
 
     def _tell_member(self, link: SessionLink) -> None:
         if link.member.life == link.life:
@@ -233,8 +301,9 @@ class Network:
     # --- healing
 
     def heal(self) -> None:
-        """A good network again. What is under way still arrives."""
+        """A good network again. What is under way still arrives; what is stuck stays so."""
         self.faults = NetFaults()
         self.blocked.clear()
         self.shut.clear()
+        self.swallowing.clear()
         self._old.clear()

@@ -79,6 +79,14 @@ class Application:
         else:
             self.client.ask(chance.pick(self._submits))  # the same again: idempotent
 
+    def want_one(self, run_ms: int) -> JobId:
+        """Submit a job that runs so long and ends well; its id."""
+        body = body_of(JobPlan(run_ms, salt=self._chance.draw(0, 1 << 30)))
+        queue = self._chance.pick(QUEUES)
+        job_id = self._chance.draw_id()
+        self._ask_submit(wire.SubmitJob(job_id, self.client.client_id, queue, "tool", body))
+        return job_id
+
     def _submit(self) -> None:
         chance = self._chance
         body = self._body()

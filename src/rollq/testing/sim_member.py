@@ -353,6 +353,7 @@ class SimMember:
                 network.close_by_member(output.session)
             elif isinstance(output, ClosePeer):
                 self.world.trace.note(self.name, "close peer", output)
+                network.close_peer(self, output.address)
             elif isinstance(output, Warn):
                 self.world.trace.note(self.name, "warns", output.text)
             else:

@@ -23,6 +23,7 @@ NET_FAULTS: Final = (
     "choke_leader",
     "cut_sessions",
     "shut_out",
+    "swallow",
 )
 PROCESS_FAULTS: Final = (
     "crash_power",
@@ -31,6 +32,7 @@ PROCESS_FAULTS: Final = (
     "crash_disk_op",
     "crash_all",
     "pause",
+    "freeze_leader",
     "sleep_alone",
     "clock_jump",
     "clock_stall",
@@ -68,6 +70,9 @@ class Swarm:
     jobs_per_client: int = 25
     chaos_ms: int = 12_000
     heal_ms_max: int = 90_000
+    silent_ms_max: int = (
+        12_000  # results come within this if the leader falls silent; 0: it does not
+    )
     fault_ms_min: int = 150  # between two strikes of the nemesis
     fault_ms_max: int = 1_200
     faults: tuple[str, ...] = ()

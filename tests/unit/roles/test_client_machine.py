@@ -6,6 +6,7 @@ import pytest
 
 from rollq.base.errors import ErrorCode
 from rollq.base.jobs import BulkItem
+from rollq.base.limits import REDIAL_GROUP_MAX_MS
 from rollq.roles.client import machine as client_machine
 from rollq.roles.client.machine import RETRY_MS, ClientMachine, ClientSetup, Link, id_of
 from rollq.roles.client.signals import (
@@ -18,6 +19,7 @@ from rollq.roles.client.signals import (
     GivenUp,
     Heard,
     Instruction,
+    Reachable,
     Received,
     Send,
     Started,
@@ -120,6 +122,17 @@ def test_an_array_is_not_sent_to_a_leader_that_would_number_its_tasks_otherwise(
     client.handle(Connected())
     welcome = Received(wire.Welcome("group", 1, ("compact", "tasks")))
     assert client.handle(welcome) == [Send(array)]
+
+
+def test_a_member_that_takes_connections_again_ends_a_long_wait() -> None:
+    setup = ClientSetup("c", ("m1", "m2"), redial_ms_max=REDIAL_GROUP_MAX_MS)
+    client = ClientMachine(setup, MiddleJitter())
+    client.handle(Started())
+    waits = [client.handle(Disconnected()) for _ in range(9)]
+    assert waits[-1] == [Connect("m2", REDIAL_GROUP_MAX_MS)]
+    assert client.handle(Reachable("m1")) == [Connect("m1", 0)]
+    client.handle(Connected())
+    assert client.handle(Reachable("m2")) == []
 
 
 def test_not_leader_is_followed() -> None:

@@ -43,6 +43,7 @@ from rollq.roles.client.signals import (
     GivenUp,
     Heard,
     Instruction,
+    Reachable,
     Received,
     Request,
     Send,
@@ -138,6 +139,11 @@ class ClientMachine:
         self._out = out
         HANDLERS[type(event)](self, event)
         return out
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """All members of the group that are known."""
+        return self._redial.addresses
 
     @property
     def pending_count(self) -> int:
@@ -236,6 +242,10 @@ class ClientMachine:
     def _on_disconnected(self, event: Disconnected) -> None:
         self._lose_session()
         self._out.append(Connect(*self._redial.failed()))
+
+    def _on_reachable(self, event: Reachable) -> None:
+        if self.link is Link.DOWN:
+            self._out.append(Connect(*self._redial.reachable(event.address)))
 
     def _on_not_leader(self, message: wire.NotLeader) -> None:
         self._lose_session()
@@ -411,6 +421,7 @@ HANDLERS: dict[type, Callable[[ClientMachine, Any], None]] = {
     Started: ClientMachine._on_started,
     Connected: ClientMachine._on_connected,
     Disconnected: ClientMachine._on_disconnected,
+    Reachable: ClientMachine._on_reachable,
     Received: ClientMachine._on_received,
     Heard: ClientMachine._on_heard,
     Asked: ClientMachine._on_asked,

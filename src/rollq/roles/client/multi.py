@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 from rollq.base.errors import ErrorCode, LocalError, RollqError
 from rollq.base.ids import JobId, MessageId
 from rollq.base.jobs import BlobRef
-from rollq.base.limits import CLIENT_FETCH_TRIES, LOOK_MS
+from rollq.base.limits import CLIENT_FETCH_TRIES, LOOK_MS, REDIAL_GROUP_MAX_MS
 from rollq.grid.views import ArrayView
 from rollq.roles.client import multi_machine as machine
 from rollq.roles.client.chunk import SplitBulk
@@ -72,6 +72,7 @@ class MultiClient(ManySubmitter):
                 addresses,
                 self.client_id,
                 desired_parallelism=machine.share(desired_parallelism, len(groups)),
+                redial_ms_max=REDIAL_GROUP_MAX_MS,
                 on_results=partial(self._on_results, number),
                 is_awaiting=lambda: bool(self._routes),
                 on_standing=partial(self._on_standing, number),

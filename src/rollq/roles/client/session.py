@@ -21,9 +21,10 @@ from rollq.base.limits import (
     CLIENT_PENDING_MAX,
     CONFIRM_JOBS_MAX,
     LOOK_MS,
+    PROBE_MS,
     REDIAL_MAX_MS,
 )
-from rollq.net.dialer import dial, split_address
+from rollq.net.dialer import dial, split_address, takes_connections
 from rollq.net.link import Link
 from rollq.roles.client import signals
 from rollq.roles.client.machine import ClientMachine, ClientSetup, id_of
@@ -247,7 +248,13 @@ class Session:
 
     async def _dial(self, address: str, delay_ms: int) -> None:
         try:
-            await asyncio.sleep(delay_ms / 1000)
+            if delay_ms > PROBE_MS:
+                found = await self._probe(delay_ms)
+                if found:
+                    self._feed(signals.Reachable(found))
+                    return
+            else:
+                await asyncio.sleep(delay_ms / 1000)
             link = await dial(address, self._group, self._messages, self._closed)
         except RollqError as error:
             self.last_trouble = error.message
@@ -261,6 +268,16 @@ class Session:
             self._feed(signals.Connected())
         else:
             self._closed(link, "at once")
+
+    async def _probe(self, delay_ms: int) -> str:
+        """Wait, but only until a member of the group takes connections; returns which, if any."""
+        addresses = self._machine.addresses
+        for _ in range(delay_ms // PROBE_MS):
+            await asyncio.sleep(PROBE_MS / 1000)
+            takes = await asyncio.gather(*map(takes_connections, addresses))
+            if any(takes):
+                return addresses[takes.index(True)]
+        return ""
 
     def _tick(self) -> None:
         self._ticker = self._loop.call_later(LOOK_MS / 1000, self._tick)

@@ -43,6 +43,7 @@ __all__ = [
     "GivenUp",
     "Heard",
     "Instruction",
+    "Reachable",
     "Received",
     "Request",
     "Send",
@@ -107,6 +108,13 @@ class Watched:
 
 
 @dataclass(slots=True)
+class Reachable:
+    """While a `Connect` waits: this member takes connections again."""
+
+    address: str
+
+
+@dataclass(slots=True)
 class Tick:
     """Time passes; told every LOOK_MS."""
 
@@ -116,7 +124,17 @@ class Tick:
 
 
 Event: TypeAlias = (
-    Started | Connected | Disconnected | Received | Heard | Asked | GivenUp | Taken | Watched | Tick
+    Started
+    | Connected
+    | Disconnected
+    | Reachable
+    | Received
+    | Heard
+    | Asked
+    | GivenUp
+    | Taken
+    | Watched
+    | Tick
 )
 
 

@@ -86,7 +86,7 @@ class Driver:
             recovered.peer_boots,
             jitter,
             self._outputs,
-            PEER_SILENT_MS // setup.tick_ms,
+            silent_ticks=PEER_SILENT_MS // setup.tick_ms,
         )
         self.roll = recovered.roll
         self.office = Leadership(self.replica, setup.group, clock, jitter, self._outputs)

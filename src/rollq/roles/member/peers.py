@@ -49,6 +49,7 @@ class Peers:
         boots_known: dict[MemberId, int],
         jitter: Jitter,
         outputs: Outputs,
+        *,
         silent_ticks: int,
     ) -> None:
         self.roll = roll

@@ -112,3 +112,27 @@ def shut_out(nemesis: Nemesis) -> bool:
 
     nemesis.later(300, 3_000, let_in)
     return True
+
+
+def swallow(nemesis: Nemesis) -> bool:
+    """A member, often the leader, that some or all others cannot reach, or be reached from, and
+    nobody is told: bytes vanish in one direction or both."""
+    cluster, chance = nemesis.cluster, nemesis.chance
+    member = nemesis.some_up()
+    if member is None:
+        return False
+    names = [one.address for one in cluster.members if one is not member]
+    names += [*(one.name for one in cluster.workers), *cluster.clients]
+    names = names if chance.chance(500) else [name for name in names if chance.chance(500)]
+    direction = chance.pick(("both", "both", "out", "in"))
+    ways = [(member.address, name) for name in names if direction != "in"]
+    ways += [(name, member.address) for name in names if direction != "out"]
+    swallowing = cluster.network.swallowing
+    swallowing.update(dict.fromkeys(ways))
+
+    def let_through() -> None:
+        for way in ways:
+            swallowing.pop(way, None)
+
+    nemesis.later(500, 8_000, let_through)
+    return bool(ways)

@@ -91,6 +91,17 @@ def pause(nemesis: Nemesis) -> bool:
     return True
 
 
+def freeze_leader(nemesis: Nemesis) -> bool:
+    """The leader's process is suspended, until the heal or nearly: its sockets stay open."""
+    leader = nemesis.cluster.leader()
+    if leader is None:
+        return False
+    leader.pause()
+    life = leader.life
+    nemesis.later(6_000, 15_000, lambda: leader.resume(life))
+    return True
+
+
 def sleep_alone(nemesis: Nemesis) -> bool:
     """The leader is cut off and suspended; it wakes up still cut off, believing that it leads."""
     leader = nemesis.cluster.leader()

@@ -1,0 +1,79 @@
+"""The last phase of a run: the leader falls silent for good, and the others must go on without it.
+
+Its process is suspended with all its sockets open, or the network swallows what it sends, what is
+sent to it, or both. Nobody is told. Law: whoever submits then has a result within a bound, and a
+job that was running when it happened is not run again for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rollq.base.ids import JobId
+from rollq.testing.checkers.base import Violation
+from rollq.testing.clock import MS
+
+if TYPE_CHECKING:
+    from rollq.testing.cluster import Cluster
+
+KINDS: Final = ("paused", "cut", "mute", "deaf")
+BEFORE_MS: Final = 400  # jobs that were submitted so long before the fault are running
+STEP_MS: Final = 100
+# With a shorter grace or lease a worker may be given up while it still waits for an answer.
+PATIENT_MS: Final = 3_000
+
+
+def fall_silent(cluster: Cluster) -> None:
+    """Let the leader fall silent and wait for the results of what was asked before and after.
+
+    Raises:
+        Violation: they do not come in time, or a job was run again.
+    """
+    timeline, chance = cluster.timeline, cluster.streams.schedule
+    running = [
+        application.want_one(chance.draw(500, 1_500)) for application in cluster.applications
+    ]
+    timeline.run_until(timeline.now_us + BEFORE_MS * MS)
+    leader = cluster.leader()
+    if leader is None:
+        raise Violation("silence", "nobody leads a healed cluster")
+    kind = chance.pick(KINDS)
+    cluster.count(f"silent_{kind}")
+    cluster.trace.note(leader.name, "falls silent", kind)
+    if kind == "paused":
+        leader.pause()
+    else:
+        names = [one.address for one in cluster.members if one is not leader]
+        names += [*(one.name for one in cluster.workers), *cluster.clients]
+        out = [(leader.address, name) for name in names if kind != "deaf"]
+        back = [(name, leader.address) for name in names if kind != "mute"]
+        cluster.network.swallowing.update(dict.fromkeys(out + back))
+    later = [application.want_one(chance.draw(1, 300)) for application in cluster.applications]
+    _wait(cluster, running + later, kind)
+    settings = cluster.swarm.settings
+    if settings.worker_grace_ms >= PATIENT_MS and settings.lease_ms >= PATIENT_MS:
+        again = [job_id.hex() for job_id in running if _attempt(cluster, job_id) > 1]
+        if again:
+            raise Violation("silence", f"{', '.join(again)} ran again for a {kind} leader")
+
+
+def _wait(cluster: Cluster, job_ids: list[JobId], kind: str) -> None:
+    timeline = cluster.timeline
+    end_us = timeline.now_us + cluster.swarm.silent_ms_max * MS
+    missing = job_ids
+    while missing:
+        if timeline.now_us >= end_us:
+            seconds = cluster.swarm.silent_ms_max // 1_000
+            text = ", ".join(job_id.hex() for job_id in missing)
+            raise Violation("silence", f"no result after {seconds} s of a {kind} leader: {text}")
+        timeline.run_until(timeline.now_us + STEP_MS * MS)
+        missing = [one for one in missing if not _attempt(cluster, one)]
+
+
+def _attempt(cluster: Cluster, job_id: JobId) -> int:
+    """The attempt that a client has the result of; 0: none yet."""
+    for client in cluster.clients.values():
+        result = client.results.get(job_id)
+        if result is not None:
+            return result.attempt
+    return 0
