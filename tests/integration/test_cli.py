@@ -70,7 +70,7 @@ class Grid:
         """End what a test left running: it would take a slot of the next one."""
         while ids := [
             job["id"]
-            for state in ("queued", "running")
+            for state in ("waiting", "running")
             for job in self.lines("jobs", "--state", state, "--exec", "forever")
         ]:
             self._runner.invoke(app, ["cancel", *ids], env=self._env)
@@ -91,6 +91,7 @@ def grid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Grid]:
     root = tmp_path_factory.mktemp("grid")
     write_program(root / "exec", "calcA", 'echo "got $*"\necho made > made.txt\n[ "$1" != bad ]')
     write_program(root / "exec", "forever", "sleep 600")
+    write_program(root / "exec", "crash", "kill -SEGV $$")
     with Fleet(root) as fleet:
         fleet.start_members(free_ports(1))
         fleet.start_worker("w1", "--exec-dir", str(root / "exec"), "--cpu-cap", "1")
@@ -110,11 +111,24 @@ def test_a_job_is_submitted_awaited_and_looked_at(grid: Grid, tmp_path: Path) ->
     result = grid.json("submit", "calcA", "7", "--wait")
     assert (result["status"], result["stdout"], result["files"]) == ("OK", "got 7\n", ["made.txt"])
     document = grid.json("job", result["id"])
-    assert (document["state"], document["end"]["stdout"]) == ("done", "got 7\n")
+    assert (document["state"], document["end"]["stdout"]) == ("ok", "got 7\n")
     assert "got 7" in grid.run("job", result["id"])
-    assert result["id"] in [job["id"] for job in grid.lines("jobs", "--state", "done")]
+    assert result["id"] in [job["id"] for job in grid.lines("jobs", "--state", "ok")]
     assert result["id"] in grid.run("jobs", "--limit", "1000")
-    assert grid.json("explain", result["id"])["why"] == "it has ended: done"
+    assert grid.json("explain", result["id"])["why"] == "it has ended: ok"
+
+
+def test_what_failed_is_told_from_what_went_well(grid: Grid) -> None:
+    failed = grid.json("submit", "crash", "--wait", code=1)
+    told = [failed["state"], failed["exit_code"], failed["signal_name"]]
+    assert told == ["failed", 139, "SIGSEGV (11)"]
+    assert grid.json("job", failed["id"])["state"] == "failed"
+    (listed,) = grid.lines("jobs", "--state", "failed", "--exec", "crash")
+    assert (listed["id"], listed["state"]) == (failed["id"], "failed")
+    assert grid.lines("jobs", "--state", "ok", "--exec", "crash") == []
+    array = grid.json("submit", "crash", "--array", "3")
+    grid.until(lambda: grid.json("job", array["id"])["array"]["failed"] == 3)
+    assert grid.json("job", array["id"])["array"]["ok"] == 0
 
 
 def test_a_failed_job_is_exit_code_1_and_an_unknown_one_4(grid: Grid) -> None:
@@ -171,7 +185,7 @@ def test_arrays_and_files_of_jobs(grid: Grid, tmp_path: Path) -> None:
     assert sorted(result["task"] for result in results) == [0, 1, 2]
     array = grid.json("submit", "calcA", "--array", "4")
     assert array["accepted"] == 4
-    grid.until(lambda: grid.json("job", array["id"])["array"]["done"] == 4)
+    grid.until(lambda: grid.json("job", array["id"])["array"]["ok"] == 4)
     rows = tmp_path / "jobs.csv"
     rows.write_text("1,2\nbad,3\n4,5\n")
     told = grid.run("submit", "calcA", "--from-file", str(rows), "--wait", code=1)
@@ -236,9 +250,9 @@ def test_a_paused_queue_explains_itself(grid: Grid) -> None:
     assert "paused" in grid.run("explain", job_id)
     assert "night" in grid.run("doctor")
     (queue,) = [one for one in grid.lines("queue", "list") if one["name"] == "night"]
-    assert (queue["paused"], queue["queued"]) == (True, 1)
+    assert (queue["paused"], queue["waiting"]) == (True, 1)
     grid.run("queue", "resume", "night")
-    grid.until(lambda: grid.json("job", job_id)["state"] == "done")
+    grid.until(lambda: grid.json("job", job_id)["state"] == "ok")
 
 
 def test_dead_jobs_are_listed_redriven_and_purged(grid: Grid) -> None:
@@ -392,5 +406,5 @@ def test_a_member_stops_when_told_and_remembers(tmp_path: Path) -> None:
         assert "start it with --group g1" in other.stderr
         fleet.start_member(fleet.addresses[0], "--group", "g1")
         fleet.await_line(fleet.addresses[0], "serves on")
-        assert grid.json("job", job_id)["state"] == "queued"
+        assert grid.json("job", job_id)["state"] == "waiting"
     assert not (tmp_path / "grid").exists()

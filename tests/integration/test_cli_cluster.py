@@ -57,7 +57,7 @@ def test_a_leader_that_is_told_to_stop_hands_over(tmp_path: Path) -> None:
         grid.until(lambda: not fleet.is_alive(leader))
         assert fleet.exit_code_of(leader) == 0
         assert grid.json("cluster", "status")["leader"] != leader
-        assert grid.json("job", job_id)["state"] == "queued"
+        assert grid.json("job", job_id)["state"] == "waiting"
         assert f"member {leader} is away" in grid.run("doctor", code=1)
         assert "handing leadership over" in fleet.log_of(leader)
         second = grid.json("cluster", "status")["leader"]

@@ -30,4 +30,4 @@ def test_a_member_that_lost_its_disk_takes_its_own_place(tmp_path: Path) -> None
 
         grid.until(replaced)
         assert len(grid.json("cluster", "add", lost)["members"]) == 3
-        assert grid.json("job", job_id)["state"] == "queued"
+        assert grid.json("job", job_id)["state"] == "waiting"

@@ -139,19 +139,19 @@ def test_views_and_changes(client: BlockingClient) -> None:
     job = client.submit("noop", queue="paused", priority=4)
     view = client.status(job.id)
     assert view is not None
-    assert (view.state, view.queue, view.options.priority) == ("queued", "paused", 4)
+    assert (view.state, view.queue, view.options.priority) == ("waiting", "paused", 4)
     assert client.explain(job.id)
     queue = client.queue("paused")
     assert queue is not None
     assert queue.paused
-    assert queue.queued == 1
+    assert queue.waiting == 1
     assert "paused" in [one.name for one in client.queues()]
     client.resume("paused")
     assert job.result(DEADLINE_S).ok
     me = client.client()
     assert me is not None
     assert me.client_id == client.client_id
-    assert client.counts().done >= 1
+    assert client.counts().ok >= 1
     assert client.status(bytes(15) + b"\x01") is None
     assert client.array(bytes(15) + b"\x01") is None
     client.set_settings(Settings(client_cap=77))
@@ -171,7 +171,7 @@ def test_the_dead_are_seen_redriven_and_purged(client: BlockingClient) -> None:
         result = job.result(DEADLINE_S)
         assert (result.status, result.cause) == ("DEAD", "expired")
     dead = [view.job_id for view in client.dead()]
-    assert {job.job_id for job in jobs} <= set(dead)
+    assert {job.id for job in jobs} <= set(dead)
     assert client.redrive(jobs[0].id) == 1
     assert client.purge(jobs[1].id) == 1
     assert client.status(jobs[1].id) is None
@@ -291,7 +291,7 @@ def test_the_leader_is_killed_and_nothing_is_lost(tmp_path: Path) -> None:
             for job_id in accepted[::20]:
                 assert await client.status(job_id) is not None
             counts = await client.counts()
-            assert counts.queued >= len(accepted) + 1
+            assert counts.waiting >= len(accepted) + 1
 
     with member_processes(tmp_path) as members:
         asyncio.run(story())

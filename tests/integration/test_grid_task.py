@@ -54,7 +54,7 @@ def test_a_task_that_is_tried_again_runs_nothing_twice(grid: SmallGrid) -> None:
     key = {row["id"]: (row["job_id"], row["value"]) for row in first}
     assert key == {row["id"]: (row["job_id"], row["value"]) for row in again}
     with BlockingClient(grid.address) as client:
-        assert client.counts().done == 1_200
+        assert client.counts().ok == 1_200
 
 
 def test_a_task_that_is_left_ends_its_jobs_and_they_run_when_it_comes_again(
@@ -66,23 +66,23 @@ def test_a_task_that_is_left_ends_its_jobs_and_they_run_when_it_comes_again(
         def then_nothing_runs() -> Iterator[pa.RecordBatch]:
             first, *others = batches(1_500)
             yield first
-            until(lambda: client.counts().done > 0)
+            until(lambda: client.counts().ok > 0)
             client.pause("default")
             yield from others
 
         left = task(then_nothing_runs())
         assert next(left).num_rows  # what has ended does not wait for the others
-        assert client.counts().queued >= 1_000
+        assert client.counts().waiting >= 1_000
         left.close()  # type: ignore[attr-defined]
-        until(lambda: not client.counts().queued + client.counts().assigned)
+        until(lambda: not client.counts().waiting + client.counts().running)
         counts = client.counts()
         assert counts.cancelled >= 1_000
-        assert counts.cancelled + counts.done == 1_500
+        assert counts.cancelled + counts.ok == 1_500
         client.resume("default")
         rows = rows_of(task, 1_500)
         assert sorted(row["id"] for row in rows) == list(range(1_500))
         assert {row["status"] for row in rows} == {"OK"}
-        assert client.counts().done == 1_500
+        assert client.counts().ok == 1_500
 
 
 def test_a_guard_ends_what_is_open_when_its_task_is_gone(grid: SmallGrid) -> None:
@@ -180,11 +180,11 @@ def test_tasks_that_share_keys_go_on_when_the_leader_is_killed(tmp_path: Path) -
         for task in tasks:
             task.start()
         with BlockingClient(servers) as client:
-            until(lambda: client.counts().done > 200)
+            until(lambda: client.counts().ok > 200)
             members.at(client.leader).kill()
             for task in tasks:
                 task.join(60)
-            assert client.counts().done == 2_000
+            assert client.counts().ok == 2_000
         for number, rows in enumerate(found):
             assert len(rows) == 1_500
             assert {row["status"] for row in rows} == {"OK"}

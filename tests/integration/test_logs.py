@@ -69,7 +69,7 @@ def test_output_comes_while_the_job_runs(client: BlockingClient, tmp_path: Path)
     parts = job.output()
     first = [next(parts), next(parts)]
     assert (said(first), said(first, "stderr")) == (b"one\n", b"bad\n")
-    assert client.status(job.id).state == "assigned"  # type: ignore[union-attr]
+    assert client.status(job.id).state == "running"  # type: ignore[union-attr]
     (tmp_path / "go").touch()
     rest = list(parts)
     assert (said(rest), said(rest, "stderr")) == (b"two\n", b"")

@@ -122,7 +122,7 @@ def test_a_killed_member_comes_back_with_all_that_was_accepted(
             for job in jobs:
                 view = await client.status(job.job_id)
                 assert view is not None
-                assert view.state == "queued"
+                assert view.state == "waiting"
 
     run(story())
 

@@ -87,7 +87,7 @@ def test_all_tables_are_of_one_index_whatever_happens_meanwhile(
         assert sizes[:3] == [("jobs", 10), ("jobs", 10), ("jobs", 6)]
         rows = rows_of(export)
         jobs = [row for row in rows if row["table"] == "jobs"]
-        assert sorted(row["state"] for row in jobs) == ["dead"] + ["queued"] * 25
+        assert sorted(row["state"] for row in jobs) == ["dead"] + ["waiting"] * 25
         (queue,) = [row for row in rows if row["table"] == "queues"]
         assert (queue["queued"], queue["dead"]) == (25, 1)
         assert len([row for row in rows if row["table"] == "dlq"]) == 1

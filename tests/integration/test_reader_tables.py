@@ -99,13 +99,13 @@ def test_tables_of_every_member_agree_with_themselves_while_jobs_run(
                     assert row.tasks_waiting == 0
                 assert +counted == states
                 running = [one for one in rows_of(reader, attempts) if one.outcome == "running"]
-                assert len(running) == states["assigned"]
-                assert sum(one.held for one in rows_of(reader, workers)) == states["assigned"]
+                assert len(running) == states["running"]
+                assert sum(one.held for one in rows_of(reader, workers)) == states["running"]
         batch = work.result(DEADLINE_S)
     assert batch.wait(DEADLINE_S).ok == count
     with Reader(members.addresses) as reader:
         done = [row for row in rows_of(reader, reader.table("jobs")) if row.exec == "noop"]
-    assert Counter(row.state for row in done) == {"done": count}
+    assert Counter(row.state for row in done) == {"ok": count}
 
 
 def test_results_say_what_a_program_said_in_a_table_and_by_id(
@@ -121,7 +121,7 @@ def test_results_say_what_a_program_said_in_a_table_and_by_id(
             rows = {one.job_id: one for one in rows_of(reader, reader.table("results"))}
             assert rows[job.id] == row
             assert (row.stdout, row.stderr, row.exit_code) == ("hello wörld\n", "why\n", 3)
-            assert (row.state, row.status, row.exec) == ("done", 1, "say")
+            assert (row.state, row.status, row.exec) == ("failed", 1, "say")
             assert guid_from_text(row.job_id) == result.job_id
             assert reader.results([]) == []
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from rollq import JobView
 from rollq.base.errors import ErrorCode, LocalError, RollqError
 from rollq.base.ids import job_id_of_key
 from rollq.base.staged import StagedPart
-from rollq.grid.views import JobView
 from rollq.roles.client.blocking import BlockingClient
 from rollq.roles.client.client import Client
 from rollq.roles.client.parts import Redrive
@@ -30,7 +30,7 @@ def rows(first: int, count: int = JOBS) -> Iterator[JobSpec]:
 
 def queued(client: BlockingClient, name: str = "rows") -> int:
     view = client.queue(name)
-    return 0 if view is None else view.queued
+    return 0 if view is None else view.waiting
 
 
 def job(client: BlockingClient, owner: str, key: str) -> JobView:
@@ -50,12 +50,12 @@ def test_several_stage_and_one_commits(tmp_path: Path) -> None:
                 parts.append(part)
                 task.stage("b", f"{number}.1", rows(number * JOBS), client_id="query")
         with BlockingClient(servers, client_id="query") as driver:
-            assert driver.counts().queued == 0
+            assert driver.counts().waiting == 0
             assert driver.commit("b", parts) == CommitOutcome(2 * JOBS, known=False)
             assert driver.commit("b", parts[:1]) == CommitOutcome(2 * JOBS, known=True)
             until(lambda: queued(driver) == 2 * JOBS)
             assert job(driver, "query", "row-7").client_id == "query"
-            assert driver.counts().queued == 2 * JOBS
+            assert driver.counts().waiting == 2 * JOBS
 
 
 def test_a_batch_survives_the_leader_and_a_restart_of_all(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_batch_survives_the_leader_and_a_restart_of_all(tmp_path: Path) -> Non
             member.until_line("serving")
         until(lambda: queued(client) == 2 * JOBS)
         assert client.commit("b", [first, second]).known
-        assert client.counts().queued == 2 * JOBS
+        assert client.counts().waiting == 2 * JOBS
 
 
 def test_keys_that_were_accepted_before_are_not_accepted_again(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_what_cannot_be_meant_submits_nothing(tmp_path: Path) -> None:
         with pytest.raises(RollqError) as told:
             client.commit("b", [StagedPart("p", 6, 0)])
         assert told.value.code == ErrorCode.BATCH_INCOMPLETE
-        assert client.counts().queued == 0
+        assert client.counts().waiting == 0
 
 
 def test_files_of_staged_jobs_go_up_first(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def test_jobs_are_written_and_their_results_joined(
     )
     jobs.write.format("rollq").mode("append").options(servers=grid.address).save()
     with BlockingClient(grid.address) as client:
-        wait_until(lambda: client.counts().done == ROWS)
+        wait_until(lambda: client.counts().ok == ROWS)
     stream = (
         spark.readStream.format("rollq")
         .options(servers=grid.address, table="results", startingOffsets="earliest")

@@ -170,7 +170,7 @@ def test_a_cancelled_query_ends_its_jobs_and_they_run_when_it_is_asked_again(
     wait_until(lambda: log.exists() and len(log.read_text().splitlines()) == 3)
     with BlockingClient(grid.address) as client:
         before = client.counts()
-        assert before.assigned == 3
+        assert before.running == 3
         if kind == "connect":
             spark.interruptTag("napping")
         else:

@@ -59,9 +59,9 @@ def test_dead_jobs_are_chosen_changed_and_written_back(
         )
         write(chosen, grid, batchKey="monday")
         wait_until(lambda: client.counts().dead == 1)
-        wait_until(lambda: client.counts().done == 3)
+        wait_until(lambda: client.counts().ok == 3)
         told = [client.status(job.id) for job in jobs]
-        assert [view.state for view in told if view] == ["done"] * 3 + ["dead"]
+        assert [view.state for view in told if view] == ["ok"] * 3 + ["dead"]
         outputs = [client.attach(job.id).result(30).stdout for job in jobs[:3]]
         assert outputs == ["10 0\n", "11 1\n", "12 2\n"]
         write(chosen.limit(0), grid)

@@ -12,8 +12,8 @@ import typer
 from rollq.cli.options import DEFAULT_SERVERS, DEFAULT_TIMEOUT_S, Json, Servers, Timeout
 
 if TYPE_CHECKING:
-    from rollq.grid.views import CacheView, HolderView
     from rollq.roles.client.caching import CacheReport
+    from rollq.roles.client.views import CacheView, HolderView
 
 EPILOG = """\b
 Examples:
@@ -207,7 +207,7 @@ def _lines(is_quiet: bool) -> Iterator[Tell]:
     else:
         from rollq.cli.output import remark
 
-        told: dict[bytes, str] = {}
+        told: dict[str, str] = {}
 
         def tell(workers: list[HolderView]) -> None:
             for one in workers:

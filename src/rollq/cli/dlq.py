@@ -93,18 +93,18 @@ def show(
 
 async def _look_dead(client: Client, job_id: bytes) -> dict[str, Any]:
     from rollq.base.ids import guid_to_text
-    from rollq.cli.documents import state_name
     from rollq.cli.grid import unknown_job
     from rollq.cli.job import whole_document
+    from rollq.roles.client.views import state_of
 
-    view = await client.status(job_id)
+    view = await client.job_view(job_id)
     if view is None:
         raise unknown_job(job_id)
     if view.state != "dead":
         text = guid_to_text(job_id)
         raise StateError(
             ErrorCode.WRONG_STATE,
-            f"job {text} is not dead: it is {state_name(view)}",
+            f"job {text} is not dead: it is {state_of(view)}",
             f"`rollq job {text}` shows it; `rollq dlq list` shows what is dead",
         )
     return await whole_document(client, view)

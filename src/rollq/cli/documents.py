@@ -11,9 +11,12 @@ import msgspec
 from rollq.base.hints import ExecHint
 from rollq.base.ids import guid_to_text
 from rollq.base.jobs import DEFAULT_OPTIONS, JobOptions
-from rollq.grid.commands import NOBODY, Cause
-from rollq.grid.views import ArrayView, EndView, JobView, QueueView, WorkerView
+from rollq.base.outcomes import STATES
+from rollq.grid import views
+from rollq.grid.commands import NOBODY
+from rollq.grid.views import EndView, JobView, WorkerView
 from rollq.roles.client.results import Result, result_message
+from rollq.roles.client.views import ArrayView, QueueView, cause_word, signal_text, state_of
 from rollq.roles.member.status import ClusterView
 
 HINT_COLUMNS: Final = ("exec", "p50_ms", "p95_ms", "p99_ms", "count")
@@ -23,7 +26,7 @@ def job_document(view: JobView) -> dict[str, Any]:
     """One job."""
     document: dict[str, Any] = {
         "id": guid_to_text(view.job_id),
-        "state": state_name(view),
+        "state": state_of(view),
         "exec": view.exec_name,
         "queue": view.queue,
         "client": view.client_id,
@@ -37,7 +40,7 @@ def job_document(view: JobView) -> dict[str, Any]:
         document["key"] = view.key
     if view.worker_id and view.worker_id != NOBODY:
         document["worker"] = guid_to_text(view.worker_id)
-    if view.state == "assigned":
+    if view.state == "assigned":  # it runs
         document |= {"fence": view.fence, "lease_ms": view.lease_ms}
     if view.delay_ms:
         document["delay_ms"] = view.delay_ms
@@ -49,15 +52,10 @@ def job_document(view: JobView) -> dict[str, Any]:
         document["end"] = _end(view, view.end)
     if view.attempts:
         document["attempts"] = [
-            {"attempt": one.attempt, "cause": cause_name(one.cause), "detail": one.detail}
+            {"attempt": one.attempt, "cause": cause_word(one.cause), "detail": one.detail}
             for one in view.attempts
         ]
     return document
-
-
-def state_name(view: JobView) -> str:
-    """Where a job stands, as people say it."""
-    return "running" if view.state == "assigned" else view.state
 
 
 def listed_document(view: JobView) -> dict[str, Any]:
@@ -73,6 +71,7 @@ def result_document(result: Result) -> dict[str, Any]:
     document = {
         "id": result.id,
         "exec": result.exec_name,
+        "state": result.state,
         "status": result.status,
         "exit_code": result.exit_code,
         "signal": result.signal,
@@ -83,6 +82,7 @@ def result_document(result: Result) -> dict[str, Any]:
     }
     more = {
         "key": result.key,
+        "signal_name": signal_text(result.signal) if result.signal else "",
         "cause": result.cause,
         "detail": result.detail,
         "note": result.note,
@@ -94,7 +94,7 @@ def result_document(result: Result) -> dict[str, Any]:
 def array_document(view: ArrayView) -> dict[str, Any]:
     """One array."""
     return {
-        "id": guid_to_text(view.array_id),
+        "id": view.array_id,
         "exec": view.exec_name,
         "queue": view.queue,
         "client": view.client_id,
@@ -104,24 +104,18 @@ def array_document(view: ArrayView) -> dict[str, Any]:
         "waiting": view.waiting,
         "open": view.open,
         "running": view.running,
-        "done": view.done,
-        "dead": view.dead,
-        "cancelled": view.cancelled,
-    }
-
-
-def queue_document(view: QueueView) -> dict[str, Any]:
-    """One queue, or the sum of all (without a name). Who failed is among those done."""
-    document: dict[str, Any] = {"name": view.name, "paused": view.paused} if view.name else {}
-    return document | {
-        "queued": view.queued,
-        "delayed": view.delayed,
-        "running": view.assigned,
-        "done": view.done,
+        "ok": view.ok,
         "failed": view.failed,
         "dead": view.dead,
         "cancelled": view.cancelled,
     }
+
+
+def queue_document(told: views.QueueView) -> dict[str, Any]:
+    """One queue, or the sum of all (without a name)."""
+    view = QueueView.of(told)
+    document: dict[str, Any] = {"name": view.name, "paused": view.paused} if view.name else {}
+    return document | {word: getattr(view, word) for word in STATES}
 
 
 def worker_document(view: WorkerView) -> dict[str, Any]:
@@ -161,14 +155,6 @@ def cluster_document(view: ClusterView) -> dict[str, Any]:
     }
 
 
-def cause_name(cause: int) -> str:
-    """A cause in a word."""
-    try:
-        return Cause(cause).name.lower()
-    except ValueError:
-        return f"cause {cause}"
-
-
 def when(stamp_ms: int) -> str:
     """A stamp as people read it, in local time."""
     if not stamp_ms:
@@ -193,6 +179,6 @@ def _options(options: JobOptions) -> dict[str, Any]:
 
 def _end(view: JobView, end: EndView) -> dict[str, Any]:
     document = result_document(Result(result_message(view)))
-    for name in ("id", "exec", "key"):
+    for name in ("id", "exec", "key", "state"):
         document.pop(name, None)
     return document | {"peak_bytes": end.peak_bytes, "confirmed": end.confirmed}

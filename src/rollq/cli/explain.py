@@ -47,6 +47,6 @@ def explain(
 async def _why(client: Client, job_id: bytes) -> str:
     from rollq.cli.grid import unknown_job
 
-    if await client.status(job_id) is None and await client.array(job_id) is None:
+    if await client.job_view(job_id) is None and await client.array(job_id) is None:
         raise unknown_job(job_id)
     return str(await client.explain(job_id))

@@ -55,7 +55,7 @@ async def _look(client: Client, job_id: bytes) -> dict[str, Any]:
     array = await client.array(job_id)
     if array is not None:
         return {"array": array_document(array)}
-    view = await client.status(job_id)
+    view = await client.job_view(job_id)
     if view is None:
         raise unknown_job(job_id)
     return await whole_document(client, view)

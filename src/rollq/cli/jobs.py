@@ -17,12 +17,13 @@ Examples:
 
 
 class State(enum.StrEnum):
-    """Where a job stands; running is what the grid calls assigned."""
+    """Where a job stands: the words of `rollq.base.outcomes`."""
 
-    QUEUED = "queued"
+    WAITING = "waiting"
     DELAYED = "delayed"
     RUNNING = "running"
-    DONE = "done"
+    OK = "ok"
+    FAILED = "failed"
     DEAD = "dead"
     CANCELLED = "cancelled"
 
@@ -56,8 +57,7 @@ def jobs(
     from rollq.cli.service import run
     from rollq.grid.pages import JobFilter
 
-    wanted = "assigned" if state is State.RUNNING else state.value if state else ""
-    matching = JobFilter(wanted, queue_name(queue), client, exec_name)
+    matching = JobFilter(state.value if state else "", queue_name(queue), client, exec_name)
     found = run(_look(servers, timeout, matching, limit))
     if as_json:
         for document in found:

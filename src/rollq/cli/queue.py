@@ -21,7 +21,6 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-STATES = ("queued", "delayed", "running", "done", "failed", "dead", "cancelled")
 Name = Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the queue.")]
 
 
@@ -34,9 +33,10 @@ def list_(
 ) -> None:
     """List queues by name, and how many of their jobs stand where.
 
-    Jobs that failed are among those done: they ran to an end that was not a good one. Dead are
-    those of which no attempt came to an end.
+    Failed are jobs whose program ended, and not well; dead are those of which no attempt came to
+    an end.
     """
+    from rollq.base.outcomes import STATES
     from rollq.cli.output import write_json, write_table
     from rollq.cli.service import run
 

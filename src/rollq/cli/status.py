@@ -28,8 +28,8 @@ def status(
 ) -> None:
     """Show members, queues, workers and how many jobs stand where.
 
-    Jobs that failed are among those done: they ran to an end that was not a good one. Dead are
-    those of which no attempt came to an end.
+    Failed are jobs whose program ended, and not well; dead are those of which no attempt came to
+    an end.
     """
     from rollq.cli.output import write_json
     from rollq.cli.service import run

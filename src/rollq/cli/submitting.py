@@ -263,7 +263,4 @@ def _show(result: Result) -> None:
 
 def _trouble(result: Result) -> str:
     """How a job ended that did not end well, on one line."""
-    how = f"signal {result.signal}" if result.signal else f"exit code {result.exit_code}"
-    why = " / ".join(text for text in (result.cause, result.detail, result.note) if text)
-    ending = how if result.status == "FAILED" else f"{result.attempts} attempts"
-    return f"{result.exec_name} {result.id}: {result.status}, {ending} {why}".rstrip()
+    return f"{result.exec_name} {result.id}: {result.ending}"

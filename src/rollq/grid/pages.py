@@ -16,6 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from rollq.base.ids import WorkerId
+from rollq.base.outcomes import inner_state, state_word
 from rollq.grid.state import GridState, JobRecord
 from rollq.grid.views import ClientView, JobView, WorkerView, client_view, job_view, worker_view
 
@@ -75,7 +76,7 @@ def _brief(state: GridState, record: JobRecord) -> JobView:
 
 def _records(state: GridState, wanted: JobFilter) -> Iterator[JobRecord]:
     """Candidates; what runs is known from its workers, without a walk over all that waits."""
-    if wanted.state == "assigned":
+    if inner_state(wanted.state) == "assigned":
         for worker in state.workers.values():
             yield from (state.jobs[job_id] for job_id in worker.held)
     else:
@@ -84,8 +85,15 @@ def _records(state: GridState, wanted: JobFilter) -> Iterator[JobRecord]:
 
 def _fits(record: JobRecord, wanted: JobFilter) -> bool:
     return (
-        wanted.state in ("", record.state.name.lower())
+        (not wanted.state or _is_in(record, wanted.state))
         and wanted.queue in ("", record.queue)
         and wanted.client_id in ("", record.client.client_id)
         and wanted.exec_name in ("", record.exec_name)
     )
+
+
+def _is_in(record: JobRecord, state: str) -> bool:
+    """Whether a job stands where a word says: one of ours, or one for people."""
+    name = record.state.name.lower()
+    status = 0 if record.end is None else record.end.status
+    return state in (name, state_word(name, status))

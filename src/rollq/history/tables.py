@@ -20,6 +20,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from rollq.base.errors import RemoteError
 from rollq.base.ids import ClientId, JobId, WorkerId, guid_to_text
+from rollq.base.outcomes import exit_code_of, state_word
 from rollq.wire.models import JobRequest, JobResult, decode_if_marked
 
 INT32_MAX: Final = 2**31 - 1
@@ -48,7 +49,7 @@ class OfJob(TableRow, frozen=True):
 class JobRow(OfJob, frozen=True):
     """`jobs`: one job, wherever it stands. From `status` on: of jobs that have ended."""
 
-    state: str = ""  # queued, delayed, assigned, done, dead, cancelled
+    state: str = ""  # waiting, delayed, running, ok, failed, dead, cancelled
     stamp: Time = 0  # of the last change of its state
     priority: Int = 0
     attempt: Int = 0  # starts so far
@@ -101,12 +102,12 @@ class ResultRow(OfJob, frozen=True):
     program wrote, or the text or JSON that a function returned; `payload` is what a function
     returned if it was bytes, or a result that is not a JobResult."""
 
-    state: str = ""  # done, dead, cancelled
+    state: str = ""  # ok, failed, dead, cancelled
     stamp: Time = 0
     attempt: Int = 0
     worker_id: str | None = None
     status: Int = 0
-    exit_code: Int = 0
+    exit_code: Int | None = None  # 128 + n of signal n; none if no program came to an end
     signal: Int = 0
     run_ms: int = 0
     peak_bytes: int = 0
@@ -129,7 +130,7 @@ class DeadRow(OfJob, frozen=True):
     attempt: Int = 0
     cause: Int = 0
     cause_name: str = ""
-    exit_code: Int = 0
+    exit_code: Int | None = None
     run_ms: int = 0
     detail: str | None = None
     stdout: str | None = None  # of the last attempt, if it gave any
@@ -162,6 +163,10 @@ class QueueRow(TableRow, frozen=True):
     cancelled: int = 0
     failed: int = 0  # of those that are done: their program did not end well
     tasks_waiting: int = 0  # of those that are queued: tasks that have no row in `jobs`
+    # the same in the words of `jobs`: queued, assigned, and done without those that failed
+    waiting: int = 0
+    running: int = 0
+    ok: int = 0
 
 
 class ArrayRow(TableRow, frozen=True):
@@ -184,6 +189,8 @@ class ArrayRow(TableRow, frozen=True):
     cancelled: int = 0
     body_bytes: int = 0
     blob_bytes: int = 0  # of what each task needs
+    ok: int = 0  # of those that are done
+    failed: int = 0  # of those that are done: their program did not end well
 
 
 TABLES: Final[dict[str, type[TableRow]]] = {
@@ -207,7 +214,7 @@ class EndedJob(msgspec.Struct, frozen=True, gc=False, array_like=True):
     queue: str
     exec_name: str
     array_id: JobId
-    state: str
+    state: str  # done, dead, cancelled
     stamp_ms: int
     attempt: int
     worker_id: WorkerId
@@ -225,6 +232,7 @@ class EndedJob(msgspec.Struct, frozen=True, gc=False, array_like=True):
 def result_row(ended: EndedJob) -> ResultRow:
     """A row of `results`."""
     said = said_in(ended.result)
+    code = exit_code_of(ended.state, ended.exit_code, ended.signal, ended.run_ms)
     return ResultRow(
         guid_to_text(ended.job_id),
         ended.job_key or None,
@@ -232,12 +240,12 @@ def result_row(ended: EndedJob) -> ResultRow:
         ended.queue,
         ended.exec_name,
         id_text(ended.array_id),
-        ended.state,
+        state_word(ended.state, ended.status),
         ended.stamp_ms,
         ended.attempt,
         id_text(ended.worker_id),
         ended.status,
-        int32(ended.exit_code),
+        None if code is None else int32(code),
         int32(ended.signal),
         int64(ended.run_ms),
         int64(ended.peak_bytes),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from rollq.base.ids import JobId
-from rollq.grid.state import ASSIGNED, DELAYED, QUEUED, GridState, JobRecord
+from rollq.base.ids import JobId, guid_to_text
+from rollq.base.outcomes import state_word
+from rollq.grid.commands import Cause
+from rollq.grid.state import ASSIGNED, DEAD, DELAYED, EndRecord, GridState, JobRecord
 from rollq.policy.backlog import Backlog
 from rollq.policy.holds import Holds
 from rollq.policy.lanes import Item
@@ -24,13 +26,23 @@ def why_waiting(state: GridState, backlog: Backlog, holds: Holds, job_id: JobId)
             return "it is running"
         if item.state is DELAYED:
             return f"delayed for {item.delay_ms} ms"
-        if item.state is not QUEUED:
-            return f"it has ended: {item.state.name.lower()}"
+        if item.end is not None:
+            return _how_ended(item, item.end)
         if item.job_id in holds.jobs:
             return "being assigned"
     elif item.delayed:
         return f"delayed for {item.options.delay_ms} ms"
     return _what_is_missing(state, backlog, holds, item)
+
+
+def _how_ended(record: JobRecord, end: EndRecord) -> str:
+    """A word, and of a dead job the cause and where to look."""
+    told = f"it has ended: {state_word(record.state.name.lower(), end.status)}"
+    if record.state is not DEAD:
+        return told
+    cause = Cause(end.cause).name.lower() if end.cause else ""
+    why = ", ".join(filter(None, (cause, end.detail)))
+    return f"{told} ({why}); see `rollq dlq show {guid_to_text(record.job_id)}`"
 
 
 def _what_is_missing(state: GridState, backlog: Backlog, holds: Holds, item: Item) -> str:

@@ -2,6 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from rollq.base.jobs import Status
 from rollq.grid import pages
 from rollq.grid.commands import OpenClient
 from rollq.grid.pages import JobFilter, client_page, job_page, worker_page
@@ -23,6 +24,17 @@ def test_jobs_are_listed_by_what_they_are() -> None:
     assert ids(grid, JobFilter(queue="r")) == [job_id("c")]
     assert ids(grid, JobFilter(client_id="nobody")) == []
     assert ids(grid, JobFilter(exec_name="nothing")) == []
+
+
+def test_jobs_are_listed_by_the_words_of_people() -> None:
+    grid = Grid()
+    grid.start("fine", "bad", "runs")
+    grid.ack("fine")
+    grid.ack("bad", status=Status.FAILED)
+    grid.submit("waits")
+    expected = {"ok": "fine", "failed": "bad", "running": "runs", "waiting": "waits"}
+    for word, name in expected.items():
+        assert ids(grid, JobFilter(state=word)) == [job_id(name)]
 
 
 def test_a_list_carries_no_results() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rollq.base.ids import guid_to_text
 from rollq.grid.commands import (
     AssignJob,
     CancelJobs,
@@ -192,7 +193,11 @@ def test_what_cannot_wait_is_explained_too() -> None:
         "no credit: all 1 workers for queue q are busy, or their computers are"
     )
     desk.ack("a")
-    assert explain(job_id("a")) == "it has ended: done"
+    assert explain(job_id("a")) == "it has ended: ok"
+    desk.apply(ExpireJobs((job_id("b"),)))
+    assert explain(job_id("b")) == (
+        f"it has ended: dead (expired); see `rollq dlq show {guid_to_text(job_id('b'))}`"
+    )
 
 
 class TestPatterns:

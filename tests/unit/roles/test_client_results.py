@@ -43,7 +43,7 @@ def test_a_report_is_read() -> None:
     assert result.value == "out"
     assert result.raw == raw
     assert result.raise_for_status() is result
-    assert "OK" in repr(result)
+    assert " ok " in repr(result)
 
 
 def test_what_is_no_report_is_raw() -> None:
@@ -71,8 +71,64 @@ def test_a_failure_says_how_and_its_last_words() -> None:
     assert "exit code 3" in caught.value.message
     assert caught.value.hint == "outputs left out / ValueError: no"
     assert caught.value.result is failed
-    with pytest.raises(JobError, match="signal 9"):
+    with pytest.raises(JobError, match=r"SIGKILL \(9\)"):
         Result(wire.Result(ID, "done", 1, signal=9)).raise_for_status()
+
+
+@pytest.mark.parametrize(
+    ("told", "state", "exit_code", "ending"),
+    [
+        (wire.Result(ID, "done"), "ok", 0, "ok"),
+        (wire.Result(ID, "done", 1, exit_code=3), "failed", 3, "failed: exit code 3"),
+        (wire.Result(ID, "done", 1, signal=11), "failed", 139, "failed: SIGSEGV (11)"),
+        (
+            wire.Result(ID, "done", 1, b"", "", 139, 11),
+            "failed",
+            139,
+            "failed: SIGSEGV (11)",
+        ),
+        (wire.Result(ID, "cancelled", 2), "cancelled", None, "cancelled"),
+        (
+            wire.Result(ID, "cancelled", 2, b"", "", 137, 9),
+            "cancelled",
+            137,
+            "cancelled",
+        ),
+        (
+            wire.Result(ID, "dead", 1, cause=Cause.NACKED, attempt=1, detail="no room"),
+            "dead",
+            None,
+            "dead after 1 attempt: no worker could run it / no room",
+        ),
+        (
+            wire.Result(ID, "dead", 1, cause=Cause.EXIT_CODE, attempt=2, exit_code=75, run_ms=1),
+            "dead",
+            75,
+            "dead after 2 attempts: its retry rule names the exit code, and attempts ran out",
+        ),
+        (
+            wire.Result(ID, "dead", 1, cause=Cause.EXPIRED),
+            "dead",
+            None,
+            "dead: it waited longer than it may",
+        ),
+    ],
+)
+def test_ends_in_the_words_of_people(
+    told: wire.Result, state: str, exit_code: int | None, ending: str
+) -> None:
+    result = Result(told)
+    assert (result.state, result.exit_code, result.ending) == (state, exit_code, ending)
+
+
+def test_a_run_limit_says_more_than_its_signal() -> None:
+    raw = report(note="killed, run limit of 2 s exceeded")
+    result = Result(wire.Result(ID, "done", 1, raw, exit_code=137, signal=9))
+    assert result.ending == "failed: killed, run limit of 2 s exceeded"
+    raw = report(note="3 outputs left out")
+    assert Result(wire.Result(ID, "done", 1, raw, exit_code=3)).ending == (
+        "failed: exit code 3; 3 outputs left out"
+    )
 
 
 def test_the_dead_and_the_cancelled() -> None:
@@ -81,7 +137,7 @@ def test_the_dead_and_the_cancelled() -> None:
     with pytest.raises(JobError) as caught:
         dead.raise_for_status()
     assert caught.value.code is ErrorCode.JOB_DEAD
-    assert "5 attempts: lease_lost" in caught.value.message
+    assert "dead after 5 attempts: its worker fell silent" in caught.value.message
     assert Result(wire.Result(ID, "dead", cause=99)).cause == "cause 99"
     cancelled = Result(wire.Result(ID, "cancelled"))
     assert cancelled.status == "CANCELLED"

@@ -73,10 +73,10 @@ def test_every_job_is_one_row_and_queues_count_the_same() -> None:
     assert len(jobs) == len(grid.state.jobs)
     states = Counter(row.state for row in jobs if isinstance(row, JobRow))
     (queue,) = (msgspec.structs.asdict(row) for row in table_rows(grid.state, "queues"))
-    queue["queued"] -= queue["tasks_waiting"]
+    queue["waiting"] -= queue["tasks_waiting"]
     assert queue["tasks_waiting"] == 4
     assert {word: queue[word] for word in states} == states
-    assert set(states) == {"queued", "delayed", "assigned", "done", "dead", "cancelled"}
+    assert set(states) == {"waiting", "delayed", "running", "ok", "failed", "dead", "cancelled"}
     (array,) = (msgspec.structs.asdict(row) for row in table_rows(grid.state, "arrays"))
     assert (array["task_count"], array["waiting"], array["running"]) == (5, 4, 1)
 
@@ -96,7 +96,7 @@ def test_jobs_say_what_their_records_say() -> None:
     assert (fine.status, fine.exit_code, fine.run_ms, fine.peak_bytes) == (0, 0, 12, 99)
     assert fine.confirmed is False
     assert (jobs[text("bad")].exit_code, jobs[text("bad")].signal) == (3, 9)
-    assert jobs[text("gone")].cause == c.Cause.NACKED
+    assert (jobs[text("gone")].cause, jobs[text("gone")].exit_code) == (c.Cause.NACKED, None)
     assert jobs[text("never")].detail == "olga"
 
 
@@ -169,7 +169,7 @@ def test_results_say_what_was_said() -> None:
     x: ResultRow = results[text("x")]
     assert (x.stdout, x.stderr, x.note, x.archive, x.payload) == ("out", "err", "cut", b"PK", None)
     assert x.outputs == (Output("big.bin", "ab" * 32, 8),)
-    assert (x.output_bytes, x.state, x.status, x.attempt) == (8, "done", 0, 1)
+    assert (x.output_bytes, x.state, x.status, x.attempt) == (8, "ok", 0, 1)
     assert x.worker_id == guid_to_text(worker_id("w1"))
     assert (results[text("opaque")].payload, results[text("opaque")].stdout) == (b"\0raw", None)
     assert results[text("silent")].payload is None
@@ -218,7 +218,7 @@ def test_jobs_of_a_batch_that_was_accepted_are_there_before_they_are_in_their_qu
     grid.commit(part("p", messages))
     before = rows(grid, "jobs")
     assert set(before) == {text(name) for name in ("known", "a", "b", "c")}
-    assert (before[text("a")].state, before[text("a")].blob_bytes) == ("queued", 70)
+    assert (before[text("a")].state, before[text("a")].blob_bytes) == ("waiting", 70)
     assert (before[text("b")].job_key, before[text("a")].job_key) == ("k", None)
     assert (before[text("c")].state, before[text("c")].delay_ms) == ("delayed", 9)
     queues = {row.queue: row for row in queue_rows(grid.state)}

@@ -19,7 +19,7 @@ ACKED = Row(7, 0, 1_500, "ack", jobId=ID, attempt=2, exitCode=3, status=1, jobKe
 
 
 def test_an_end_that_the_state_knows() -> None:
-    known = ResultRow(job_id=ID, state="done", attempt=2, stdout="out")
+    known = ResultRow(job_id=ID, state="failed", attempt=2, stdout="out")
     assert result_of(ACKED, known) is known
 
 
@@ -27,13 +27,13 @@ def test_an_end_that_the_state_knows() -> None:
     "known",
     [
         None,
-        ResultRow(job_id=ID, state="done", attempt=3, stdout="of another attempt"),
+        ResultRow(job_id=ID, state="failed", attempt=3, stdout="of another attempt"),
         ResultRow(job_id=ID, state="dead", attempt=2, stdout="of another end"),
     ],
 )
 def test_an_end_that_is_forgotten_or_was_not_the_last(known: ResultRow | None) -> None:
     row = result_of(ACKED, known)
-    assert (row.job_id, row.job_key, row.state, row.stamp) == (ID, "k", "done", 1_500)
+    assert (row.job_id, row.job_key, row.state, row.stamp) == (ID, "k", "failed", 1_500)
     assert (row.status, row.exit_code, row.run_ms, row.attempt) == (1, 3, 5, 2)
     assert (row.stdout, row.payload, row.worker_id) == (None, None, None)
 
@@ -58,7 +58,7 @@ def test_every_end_of_a_piece_is_a_row_with_its_index(monkeypatch: pytest.Monkey
 
     def results(_: Reader, job_ids: list[bytes], *, index_min: int) -> list[ResultRow]:
         asked.append((len(job_ids), index_min))
-        return [ResultRow(job_id=ID, state="done", attempt=2, stdout="out")]
+        return [ResultRow(job_id=ID, state="ok", attempt=2, stdout="out")]
 
     monkeypatch.setattr(Reader, "pieces", lambda *_, **__: [Piece(1, 9, LINES, lines)])
     monkeypatch.setattr(Reader, "results", results)
@@ -67,6 +67,6 @@ def test_every_end_of_a_piece_is_a_row_with_its_index(monkeypatch: pytest.Monkey
     (table,) = place.tables(Slice(0, "g", 1, 9), wanted)
     assert table.to_pylist() == [
         {"state": "dead", "stdout": None, "_group": "g", "_index": 5},
-        {"state": "done", "stdout": "out", "_group": "g", "_index": 9},
+        {"state": "ok", "stdout": "out", "_group": "g", "_index": 9},
     ]
     assert asked == [(1, 9)]

@@ -12,16 +12,6 @@ from typing import Any, TypeVar
 from rollq.base.hints import ExecHint
 from rollq.base.ids import JobId, MemberId, WorkerId
 from rollq.base.staged import StagedPart
-from rollq.grid.commands import Settings
-from rollq.grid.views import (
-    ArrayView,
-    CacheView,
-    ClientView,
-    HolderView,
-    JobView,
-    QueueView,
-    WorkerView,
-)
 from rollq.roles.client.blocking_many import BlockingJob, BlockingKeyedRun, BlockingSubmitter
 from rollq.roles.client.bulk import PAGE_JOBS
 from rollq.roles.client.caching import PUT_TIMEOUT_S, CacheReport
@@ -32,6 +22,16 @@ from rollq.roles.client.results import Result
 from rollq.roles.client.specs import JobSpec
 from rollq.roles.client.staging import CommitOutcome
 from rollq.roles.client.streams import StreamPart
+from rollq.roles.client.views import (
+    ArrayView,
+    CacheView,
+    ClientView,
+    HolderView,
+    JobView,
+    QueueView,
+    Settings,
+    WorkerView,
+)
 
 Value = TypeVar("Value")
 

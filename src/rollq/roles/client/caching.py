@@ -10,10 +10,11 @@ import msgspec
 
 from rollq.base.errors import DeadlineError, ErrorCode, LocalError, RollqError, StateError
 from rollq.base.limits import CLIENT_AGAIN_MS, CLIENT_UPLOAD_TRIES
-from rollq.grid.views import CacheView, HolderView
+from rollq.grid import views
 from rollq.roles.client.operator import PAGE, Operator, decode_as, decode_known
 from rollq.roles.client.supplier import Supplier
 from rollq.roles.client.supply import BytesMoved, Piece
+from rollq.roles.client.views import CacheView, HolderView
 from rollq.subjects.overlap import overlaps
 from rollq.subjects.queues import check_typed, worker_pattern
 
@@ -141,7 +142,8 @@ class Caching(Operator):
 
     async def cache_holders(self, cache_id: str) -> list[HolderView]:
         """What every worker that is there, and meant to hold a cache, has of it."""
-        return decode_as(await self.query("holders", cache_id.encode()), list[HolderView])
+        answer = await self.query("holders", cache_id.encode())
+        return [HolderView.of(one) for one in decode_as(answer, list[views.HolderView])]
 
     async def _give(
         self, pieces: Sequence[Piece], on_upload: BytesMoved | None, find_s: float, *, again: bool

@@ -32,6 +32,7 @@ from rollq.roles.client.specs import as_id
 from rollq.roles.client.staging import Staging
 from rollq.roles.client.supplier import Supplier
 from rollq.roles.client.supply import NOTHING, BytesMoved, Supply
+from rollq.roles.client.views import state_of
 from rollq.wire import messages as wire
 
 
@@ -118,7 +119,7 @@ class Client(Caching, Staging, ManySubmitter):
         job = self._routes.get(wanted)
         if isinstance(job, Job):
             return job
-        view = await self.status(wanted, timeout=timeout)
+        view = await self.job_view(wanted, timeout=timeout)
         if view is None:
             raise StateError(ErrorCode.UNKNOWN_JOB, f"no job {guid_to_text(wanted)} is known")
         job = Job(self, wanted)
@@ -128,7 +129,7 @@ class Client(Caching, Staging, ManySubmitter):
         elif view.state in ENDS:
             raise StateError(
                 ErrorCode.UNKNOWN_JOB,
-                f"job {job.id} is {view.state}, and its result is not kept any more",
+                f"job {job.id} is {state_of(view)}, and its result is not kept any more",
                 "attach sooner, or keep results for longer: result_ttl",
             )
         elif view.client_id != self.client_id:
@@ -149,14 +150,16 @@ class Client(Caching, Staging, ManySubmitter):
                 not ended.
         """
         wanted = as_id(job_id)
-        view = await self.status(wanted, timeout=timeout)
+        view = await self.job_view(wanted, timeout=timeout)
         if view is not None and view.end is not None:
             return Result(result_message(view), self)
         text = guid_to_text(wanted)
         if view is None or view.state in ENDS:
             raise StateError(ErrorCode.UNKNOWN_JOB, f"no result of job {text} is kept")
         raise StateError(
-            ErrorCode.WRONG_STATE, f"job {text} has not ended: {view.state}", "wait for its end"
+            ErrorCode.WRONG_STATE,
+            f"job {text} has not ended: it is {state_of(view)}",
+            "wait for its end",
         )
 
     def unclaimed(self) -> list[Result]:

@@ -11,10 +11,18 @@ import msgspec
 from rollq.base.errors import ErrorCode, RemoteError
 from rollq.base.hints import ExecHint
 from rollq.base.ids import JobId, MemberId, WorkerId
-from rollq.grid.commands import RedriveItem, Settings
-from rollq.grid.views import ArrayView, ClientView, DeadPage, JobView, QueueView, WorkerView
+from rollq.grid import views
+from rollq.grid.commands import RedriveItem
 from rollq.roles.client.specs import as_id
 from rollq.roles.client.submitter import Submitter
+from rollq.roles.client.views import (
+    ArrayView,
+    ClientView,
+    JobView,
+    QueueView,
+    Settings,
+    WorkerView,
+)
 from rollq.wire import messages as wire
 
 PAGE = 1_000
@@ -31,12 +39,20 @@ class Operator(Submitter):
 
     async def status(self, job_id: JobId | str, *, timeout: float | None = None) -> JobView | None:
         """One job or task; None if it is not known (any more)."""
+        view = await self.job_view(job_id, timeout=timeout)
+        return None if view is None else JobView.of(view)
+
+    async def job_view(
+        self, job_id: JobId | str, *, timeout: float | None = None
+    ) -> views.JobView | None:
+        """The same as a member tells it, for tools."""
         value = await self.query("job", as_id(job_id), timeout=timeout)
-        return decode_known(value, JobView)
+        return decode_known(value, views.JobView)
 
     async def array(self, array_id: JobId | str) -> ArrayView | None:
         """One array, by what its tasks do."""
-        return decode_known(await self.query("array", as_id(array_id)), ArrayView)
+        view = decode_known(await self.query("array", as_id(array_id)), views.ArrayView)
+        return None if view is None else ArrayView.of(view)
 
     async def explain(self, job_id: JobId | str) -> Any:
         """Why a job waits."""
@@ -44,18 +60,20 @@ class Operator(Submitter):
 
     async def counts(self) -> QueueView:
         """All queues added up."""
-        return decode_as(await self.query("counts"), QueueView)
+        return QueueView.of(decode_as(await self.query("counts"), views.QueueView))
 
     async def queue(self, name: str) -> QueueView | None:
         """One queue."""
-        return decode_known(await self.query("queue", name.encode()), QueueView)
+        view = decode_known(await self.query("queue", name.encode()), views.QueueView)
+        return None if view is None else QueueView.of(view)
 
     async def queues(self) -> AsyncGenerator[QueueView, None]:
         """Every queue, by name."""
         after = ""
-        while page := decode_as(await self.query("queues", after.encode(), PAGE), list[QueueView]):
+        kind = list[views.QueueView]
+        while page := decode_as(await self.query("queues", after.encode(), PAGE), kind):
             for view in page:
-                yield view
+                yield QueueView.of(view)
             after = page[-1].name
 
     async def client(self, client_id: str = "") -> ClientView | None:
@@ -66,9 +84,9 @@ class Operator(Submitter):
     async def workers(self) -> AsyncGenerator[WorkerView, None]:
         """Every worker that the group knows, by id."""
         after = b""
-        while page := decode_as(await self.query("workers", after, PAGE), list[WorkerView]):
+        while page := decode_as(await self.query("workers", after, PAGE), list[views.WorkerView]):
             for view in page:
-                yield view
+                yield WorkerView.of(view)
             after = page[-1].worker_id
 
     async def dead(self) -> AsyncGenerator[JobView, None]:
@@ -76,9 +94,9 @@ class Operator(Submitter):
         after = 0
         while True:
             key = after.to_bytes(8, "big")
-            page = decode_as(await self.query("dead", key, PAGE), DeadPage)
+            page = decode_as(await self.query("dead", key, PAGE), views.DeadPage)
             for view in page.jobs:
-                yield view
+                yield JobView.of(view)
             if not page.jobs:
                 return
             after = page.after

@@ -16,10 +16,11 @@ from rollq.base.ids import JobId, guid_to_text
 from rollq.base.jobs import BlobRef, Status
 from rollq.base.limits import OUTPUT_BYTES_MAX
 from rollq.base.names import checked_tree
-from rollq.grid.commands import Cause
+from rollq.base.outcomes import exit_code_of, state_word
 from rollq.grid.views import JobView
 from rollq.roles.client.outputs import PLAIN, Fetcher, Output, asave_outputs, save_outputs
 from rollq.roles.client.supply import BytesMoved
+from rollq.roles.client.views import cause_text, cause_word, signal_text
 from rollq.store.archive import unpack
 from rollq.wire import messages as wire
 from rollq.wire.models import STATUS_FAILED, STATUS_OK, JobResult, StreamBlob, decode_if_marked
@@ -86,9 +87,16 @@ class Result:
         return STATUS_OK if self.ok else STATUS_FAILED
 
     @property
-    def exit_code(self) -> int:
-        """Of the last attempt."""
-        return self._message.exit_code
+    def state(self) -> str:
+        """ok, failed, dead or cancelled."""
+        return state_word(self._message.outcome, self._message.status)
+
+    @property
+    def exit_code(self) -> int | None:
+        """Of the last attempt, as the shell gives it: 128 + n if signal n ended the program. None
+        if no program came to an end."""
+        told = self._message
+        return exit_code_of(told.outcome, told.exit_code, told.signal, told.run_ms)
 
     @property
     def signal(self) -> int:
@@ -114,9 +122,26 @@ class Result:
     @property
     def cause(self) -> str:
         """Why it is dead, in one word; empty if it is not."""
-        cause = self._message.cause
-        known = cause in Cause.__members__.values()
-        return "" if not cause else Cause(cause).name.lower() if known else f"cause {cause}"
+        return cause_word(self._message.cause)
+
+    @property
+    def ending(self) -> str:
+        """How it ended, in words and without its output: `ok`, `failed: exit code 3`, `failed:
+        SIGSEGV (11)`, `dead after 5 attempts: no worker could run it`."""
+        word = self.state
+        if word == "dead":
+            count = self.attempts
+            tries = f" after {count} attempt{'' if count == 1 else 's'}" if count else ""
+            why = " / ".join(filter(None, (cause_text(self.cause), self.detail)))
+            return f"dead{tries}: {why}" if why else f"dead{tries}"
+        if word == "failed":
+            how = signal_text(self.signal) if self.signal else f"exit code {self.exit_code}"
+            note = self.note
+            if not note.startswith("killed"):  # then the signal was ours, and the note says why
+                note = f"{how}; {note}" if note else how
+            return f"failed: {note}"
+        said = self.detail or self.note
+        return f"{word}: {said}" if said else word
 
     @property
     def detail(self) -> str:
@@ -270,10 +295,12 @@ class Result:
             raise JobError(ErrorCode.CANCELLED, f"{what} was cancelled", "", self)
         last_words = (self.stderr or self.detail).strip().rpartition("\n")[2][:500]
         if self._message.outcome == DONE:
-            how = f"signal {self.signal}" if self.signal else f"exit code {self.exit_code}"
+            how = f"exit code {self.exit_code}"
+            if self.signal:
+                how = signal_text(self.signal)
             why = " / ".join(text for text in (self.note, last_words) if text)
             raise JobError(ErrorCode.JOB_FAILED, f"{what} failed with {how}", why, self)
-        why = f"{what} is dead after {self.attempts} attempts: {self.cause}"
+        why = f"{what} is {self.ending}"
         hint = last_words or "look at the dead jobs, and redrive it when the cause is gone"
         raise JobError(ErrorCode.JOB_DEAD, why, hint, self)
 
@@ -286,7 +313,7 @@ class Result:
             return None
 
     def __repr__(self) -> str:
-        return f"<Result {self.id} {self.status} exit_code={self.exit_code}>"
+        return f"<Result {self.id} {self.state} exit_code={self.exit_code}>"
 
 
 def result_message(view: JobView) -> wire.Result:

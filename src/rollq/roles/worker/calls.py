@@ -204,7 +204,7 @@ class LoopCall:
         return loop.call_later(max(left_s, 0), self._out_of_time, min(limits))
 
     def _out_of_time(self, limit_ms: int) -> None:
-        self._note = f"cancelled after {limit_ms} ms"
+        self._note = f"cancelled, run limit of {limit_ms / 1000:g} s exceeded"
         self._task.cancel()
 
 
@@ -243,11 +243,11 @@ class PooledCall:
         if self._options is DEFAULT_OPTIONS:
             return
         for limit_ms, act, what in (
-            (self._options.run_ms_soft, self._call.end_softly, "told to end"),
-            (self._options.run_ms_max, self._call.end_hard, "ended by force"),
+            (self._options.run_ms_soft, self._call.end_softly, "told to end, soft run limit"),
+            (self._options.run_ms_max, self._call.end_hard, "killed, run limit"),
         ):
             if limit_ms:
-                why = f"{what} after {limit_ms} ms"
+                why = f"{what} of {limit_ms / 1000:g} s exceeded"
                 self._timers.append(self._pool.loop.call_later(limit_ms / 1000, act, why))
 
     def _ended(self, ending: Ending) -> None:

@@ -26,6 +26,7 @@ from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.base.ids import guid_to_text
 from rollq.base.jobs import DEFAULT_OPTIONS, Status
 from rollq.base.limits import JOB_ARGS_MAX
+from rollq.base.outcomes import SIGNAL_BASE
 from rollq.roles.worker.capture import SpooledTail, Tail
 from rollq.roles.worker.directories import Directories
 from rollq.roles.worker.execs import ExecDir, is_shipped, not_allowed
@@ -261,11 +262,11 @@ class ProgramRun:
             self._close_pipe(place)
 
     def _end_softly(self, limit_ms: int) -> None:
-        self._notes.append(f"told to end after {limit_ms} ms")
+        self._notes.append(f"told to end, soft run limit of {limit_ms / 1000:g} s exceeded")
         self._programs.family.signal_group(self._pid, signal.SIGTERM)
 
     def _end_hard(self, limit_ms: int) -> None:
-        self._notes.append(f"ended by force after {limit_ms} ms")
+        self._notes.append(f"killed, run limit of {limit_ms / 1000:g} s exceeded")
         self._programs.family.kill(self._pid)
 
     # --- the way out
@@ -308,7 +309,7 @@ class ProgramRun:
             Status.CANCELLED if self._cancelled else Status.FAILED if failed else Status.OK,
             self._tails[0].text(),
             self._tails[1].text(),
-            max(code, 0),
+            code if code >= 0 else SIGNAL_BASE - code,
             max(-code, 0),
             run_ms,
             int(usage.ru_utime * 1000),

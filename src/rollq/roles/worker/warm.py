@@ -20,6 +20,7 @@ from msgspec import UNSET
 
 from rollq.base.jobs import Status
 from rollq.base.limits import FRAME_BYTES_MAX
+from rollq.base.outcomes import SIGNAL_BASE
 from rollq.roles.worker import warm_main
 from rollq.roles.worker.exits import watch_exit
 from rollq.roles.worker.family import Family
@@ -220,7 +221,7 @@ class WarmProcess(asyncio.Protocol):
             code = os.waitstatus_to_exitcode(status)
             ending = Ending(
                 Status.CANCELLED if call.cancelled else Status.FAILED,
-                exit_code=max(code, 0),
+                exit_code=code if code >= 0 else SIGNAL_BASE - code,
                 signal=max(-code, 0),
             )
             ending.notes.extend(call.notes or ["the process that ran the function is gone"])

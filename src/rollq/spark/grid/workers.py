@@ -11,7 +11,6 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Final, Self
 
 from rollq.base.errors import DeadlineError, ErrorCode, LocalError, RollqError, StateError
-from rollq.base.ids import guid_to_text
 from rollq.base.limits import CPU_CAP_MAX, CPU_CAP_MIN
 from rollq.roles.client.blocking import BlockingClient
 from rollq.roles.client.session import as_addresses
@@ -209,7 +208,7 @@ class WorkersHandle:
 
     def _here(self, client: BlockingClient) -> dict[str, str]:
         """Those that the group knows: their ids by name."""
-        known = {one.name: guid_to_text(one.worker_id) for one in client.workers()}
+        known = {one.name: one.worker_id for one in client.workers()}
         return {name: known[name] for name in self.names if name in known}
 
     def _must_run(self) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from rollq.base.ids import guid_from_text
+from rollq.base.outcomes import exit_code_of, state_word
 from rollq.history.columns import Column
 from rollq.history.schema import Row
 from rollq.history.tables import ResultRow, int32, int64
@@ -50,9 +51,11 @@ class GroupResults(Group):
 
 def result_of(event: Row, known: ResultRow | None) -> ResultRow:
     """The row of an end: what the state knows of it, if it is of this very end."""
-    state = STATES[event.type]
+    inner = STATES[event.type]
+    state = state_word(inner, event.status)
     if known is not None and (known.state, known.attempt) == (state, event.attempt):
         return known
+    code = exit_code_of(inner, event.exitCode, event.signal, event.runMs)
     return ResultRow(
         event.jobId,
         event.jobKey or None,
@@ -65,7 +68,7 @@ def result_of(event: Row, known: ResultRow | None) -> ResultRow:
         event.attempt,
         event.workerId or None,
         event.status if event.type == "ack" else 2 if state == "cancelled" else 1,
-        int32(event.exitCode),
+        None if code is None else int32(code),
         int32(event.signal),
         int64(event.runMs),
         int64(event.peakBytes),

@@ -14,11 +14,13 @@ from typing import Final
 
 from rollq.base.ids import guid_to_text
 from rollq.base.jobs import DEFAULT_OPTIONS
+from rollq.base.outcomes import exit_code_of, state_word
 from rollq.base.staged import StagedGroup, ids_of, keys_of
 from rollq.grid.chunks import groups_of
 from rollq.grid.commands import Cause
 from rollq.grid.refs import blob_bytes
 from rollq.grid.state import (
+    ASSIGNED,
     CANCELLED,
     DEAD,
     DELAYED,
@@ -50,7 +52,7 @@ from rollq.history.tables import (
     said_in,
 )
 
-STATE_WORDS: Final = tuple(state.name.lower() for state in JobState)  # by number
+STATE_NAMES: Final = tuple(state.name.lower() for state in JobState)  # by number
 LOST_WORDS: Final[dict[int, str]] = {
     Cause.LEASE_LOST: "lease_lost",
     Cause.WORKER_DOWN: "worker_down",
@@ -70,7 +72,7 @@ def job_rows(state: GridState) -> Iterator[JobRow]:
     yield from _record_rows(state)
     for batch, group in _batched_groups(state):
         options = group.options or DEFAULT_OPTIONS
-        word = STATE_WORDS[DELAYED if options.delay_ms else QUEUED]
+        word = state_word(STATE_NAMES[DELAYED if options.delay_ms else QUEUED], 0)
         columns = zip(
             ids_of(group.job_ids),
             group.sizes,
@@ -113,7 +115,7 @@ def _record_rows(state: GridState) -> Iterator[JobRow]:
         is_over = record.state is DONE or record.state is CANCELLED
         fixed = (
             *(job_id, key, client_id, queue, exec_name, array_id),
-            STATE_WORDS[record.state],
+            _word(record),
             record.stamp_ms,
             record.options.priority,
             record.attempt,
@@ -124,7 +126,20 @@ def _record_rows(state: GridState) -> Iterator[JobRow]:
             size(record.body),
             0 if owner is None or not owner.blobs or is_over else blob_bytes(owner.blobs),
         )
-        yield JobRow(*fixed) if record.end is None else JobRow(*fixed, *_end_columns(record.end))
+        end = record.end
+        yield JobRow(*fixed) if end is None else JobRow(*fixed, *_end_columns(record, end))
+
+
+def _word(record: JobRecord) -> str:
+    """Where a job stands, in a word for people."""
+    end = record.end
+    return state_word(STATE_NAMES[record.state], 0 if end is None else end.status)
+
+
+def _exit_code(record: JobRecord, end: EndRecord) -> int | None:
+    name = STATE_NAMES[record.state]
+    code = exit_code_of(name, end.exit_code, end.signal, end.run_ms)
+    return None if code is None else int32(code)
 
 
 def _identity(record: JobRecord) -> tuple[str, str | None, str, str, str, str | None]:
@@ -140,11 +155,11 @@ def _identity(record: JobRecord) -> tuple[str, str | None, str, str, str, str | 
 
 
 def _end_columns(
-    end: EndRecord,
-) -> tuple[int, int, int, int, int, int, int, str | None, bool]:
+    record: JobRecord, end: EndRecord
+) -> tuple[int, int | None, int, int, int, int, int, str | None, bool]:
     return (
         end.status,
-        int32(end.exit_code),
+        _exit_code(record, end),
         int32(end.signal),
         int64(end.run_ms),
         int64(end.peak_bytes),
@@ -195,7 +210,7 @@ def _last_row(record: JobRecord) -> AttemptRow:
         outcome,
         record.stamp_ms,
         int(end.cause),
-        int32(end.exit_code),
+        _exit_code(record, end),
         int32(end.signal),
         int64(end.run_ms),
         int64(end.peak_bytes),
@@ -223,7 +238,7 @@ def ended_job(record: JobRecord) -> EndedJob | None:
         record.queue,
         record.exec_name,
         b"" if record.array is None else record.array.array_id,
-        STATE_WORDS[record.state],
+        STATE_NAMES[record.state],
         record.stamp_ms,
         record.attempt,
         record.worker_id,
@@ -254,7 +269,7 @@ def dead_rows(state: GridState) -> Iterator[DeadRow]:
             record.attempt,
             int(end.cause),
             Cause(end.cause).name.lower(),
-            int32(end.exit_code),
+            _exit_code(record, end),
             int64(end.run_ms),
             end.detail or None,
             said.stdout,
@@ -293,6 +308,7 @@ def queue_rows(state: GridState) -> Iterator[QueueRow]:
         counts[DELAYED] += coming[name, DELAYED]
         for job_state, count in enumerate(cuts.get(name, ())):
             counts[job_state] += count
+        counts += [counts[QUEUED], counts[ASSIGNED], counts[DONE] - queue.failed]
         yield QueueRow(name, queue.paused, *counts)
 
 
@@ -318,6 +334,8 @@ def array_rows(state: GridState) -> Iterator[ArrayRow]:
             ended[CANCELLED],
             len(array.body),
             blob_bytes(array.blobs),
+            ended[DONE] - array.failed,
+            array.failed,
         )
 
 

@@ -1,0 +1,311 @@
+"""Answers to questions, for people who write Python: ids as text, states and causes as words.
+
+Members answer with the views of `rollq.grid.views`, whose form is part of the protocol; each one
+here is made of one of those by its `of`.
+"""
+
+from __future__ import annotations
+
+from signal import Signals
+from typing import Final, Self
+
+import msgspec
+
+from rollq.base.ids import guid_to_text
+from rollq.base.jobs import BlobRef, JobOptions
+from rollq.base.outcomes import exit_code_of, state_word
+from rollq.grid import views
+from rollq.grid.commands import NOBODY, Cause, Settings
+from rollq.grid.state import AttemptOutcome
+from rollq.grid.views import CacheView, ClientView
+
+__all__ = [
+    "ArrayView",
+    "AttemptView",
+    "CacheView",
+    "ClientView",
+    "EndView",
+    "HolderView",
+    "JobView",
+    "QueueView",
+    "Settings",
+    "WorkerView",
+    "cause_text",
+    "cause_word",
+    "signal_text",
+]
+
+CAUSES: Final = {
+    "lease_lost": "its worker fell silent, and the lease ran out",
+    "worker_down": "its worker is gone",
+    "nacked": "no worker could run it",
+    "exit_code": "its retry rule names the exit code, and attempts ran out",
+    "expired": "it waited longer than it may",
+    "worker_restarted": "its worker was restarted",
+    "id_taken": "an older job has its id",
+}
+
+
+class EndView(msgspec.Struct, frozen=True, kw_only=True):
+    """How a job ended.
+
+    Attributes:
+        exit_code: As the shell gives it: 128 + n if signal n ended the program; None if no program
+            came to an end.
+        signal: The number of the signal that ended the program; 0 if none did.
+        cause: Why it is dead, in a word; empty if it is not.
+        result: What the worker sent; `client.result_of` reads it.
+        confirmed: Its client has the result.
+        blobs: What the program left that is not in `result`.
+    """
+
+    exit_code: int | None
+    signal: int
+    cause: str
+    detail: str
+    run_ms: int
+    peak_bytes: int
+    result: bytes
+    confirmed: bool
+    blobs: tuple[BlobRef, ...] = ()
+
+
+class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt that gave no result, and why."""
+
+    attempt: int
+    worker_id: str
+    cause: str
+    exit_code: int | None  # only of a program that is run again because of it
+    detail: str
+    stamp_ms: int
+
+
+class JobView(msgspec.Struct, frozen=True, kw_only=True):
+    """One job, or one task of an array.
+
+    Attributes:
+        state: waiting, delayed, running; ok, failed, dead or cancelled.
+        stamp_ms: When that last changed, in milliseconds since 1970.
+        worker_id: Who runs it, or gave its result; empty if nobody.
+        blobs: What it needs to run, and `caches` likewise.
+        key: What its owner calls it.
+    """
+
+    job_id: str
+    client_id: str
+    queue: str
+    exec_name: str
+    state: str
+    attempt: int
+    options: JobOptions
+    body_bytes: int
+    stamp_ms: int
+    delay_ms: int
+    worker_id: str
+    fence: int
+    lease_ms: int
+    cancel_requested: bool
+    array_id: str
+    end: EndView | None
+    attempts: tuple[AttemptView, ...]
+    blobs: tuple[BlobRef, ...]
+    caches: tuple[str, ...]
+    key: str
+
+    @classmethod
+    def of(cls, view: views.JobView) -> Self:
+        """The same as a member told it."""
+        end = view.end
+        return cls(
+            job_id=guid_to_text(view.job_id),
+            client_id=view.client_id,
+            queue=view.queue,
+            exec_name=view.exec_name,
+            state=state_of(view),
+            attempt=view.attempt,
+            options=view.options,
+            body_bytes=view.body_bytes,
+            stamp_ms=view.stamp_ms,
+            delay_ms=view.delay_ms,
+            worker_id=id_text(view.worker_id),
+            fence=view.fence,
+            lease_ms=view.lease_ms,
+            cancel_requested=view.cancel_requested,
+            array_id=id_text(view.array_id),
+            end=None if end is None else _end(view.state, end),
+            attempts=tuple(map(_attempt, view.attempts)),
+            blobs=view.blobs,
+            caches=view.caches,
+            key=view.key,
+        )
+
+
+class ArrayView(msgspec.Struct, frozen=True, kw_only=True):
+    """One array, by what its tasks do."""
+
+    array_id: str
+    client_id: str
+    queue: str
+    exec_name: str
+    task_count: int
+    running_max: int
+    delayed: bool
+    waiting: int
+    open: int  # started at least once and not ended
+    running: int
+    ok: int
+    failed: int
+    dead: int
+    cancelled: int
+
+    @classmethod
+    def of(cls, view: views.ArrayView) -> Self:
+        """The same as a member told it."""
+        return cls(
+            array_id=guid_to_text(view.array_id),
+            client_id=view.client_id,
+            queue=view.queue,
+            exec_name=view.exec_name,
+            task_count=view.task_count,
+            running_max=view.running_max,
+            delayed=view.delayed,
+            waiting=view.waiting,
+            open=view.open,
+            running=view.running,
+            ok=view.done - view.failed,
+            failed=view.failed,
+            dead=view.dead,
+            cancelled=view.cancelled,
+        )
+
+
+class QueueView(msgspec.Struct, frozen=True, kw_only=True):
+    """One queue, or all of them (without a name): how many jobs stand where."""
+
+    name: str
+    paused: bool
+    waiting: int
+    delayed: int
+    running: int
+    ok: int
+    failed: int
+    dead: int
+    cancelled: int
+
+    @classmethod
+    def of(cls, view: views.QueueView) -> Self:
+        """The same as a member told it."""
+        return cls(
+            name=view.name,
+            paused=view.paused,
+            waiting=view.queued,
+            delayed=view.delayed,
+            running=view.assigned,
+            ok=view.done - view.failed,
+            failed=view.failed,
+            dead=view.dead,
+            cancelled=view.cancelled,
+        )
+
+
+class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
+    """One worker, and the ids of the jobs that it has."""
+
+    worker_id: str
+    incarnation: int
+    name: str
+    patterns: tuple[str, ...]
+    slots: int
+    held: tuple[str, ...]
+
+    @classmethod
+    def of(cls, view: views.WorkerView) -> Self:
+        """The same as a member told it."""
+        return cls(
+            worker_id=guid_to_text(view.worker_id),
+            incarnation=view.incarnation,
+            name=view.name,
+            patterns=view.patterns,
+            slots=view.slots,
+            held=tuple(map(guid_to_text, view.held)),
+        )
+
+
+class HolderView(msgspec.Struct, frozen=True, kw_only=True):
+    """What one worker has of a cache."""
+
+    worker_id: str
+    name: str
+    patterns: tuple[str, ...]
+    status: str  # WAITING, MOVING, OK, SKIPPED or FAILED
+    message: str
+    done_bytes: int
+
+    @classmethod
+    def of(cls, view: views.HolderView) -> Self:
+        """The same as a member told it."""
+        return cls(
+            worker_id=guid_to_text(view.worker_id),
+            name=view.name,
+            patterns=view.patterns,
+            status=view.status,
+            message=view.message,
+            done_bytes=view.done_bytes,
+        )
+
+
+def state_of(view: views.JobView) -> str:
+    """Where a job stands, in a word for people."""
+    return state_word(view.state, 0 if view.end is None else view.end.status)
+
+
+def cause_word(cause: int) -> str:
+    """Why a job is dead, or an attempt came to nothing, in a word; empty if there is no cause."""
+    if not cause:
+        return ""
+    known = cause in Cause.__members__.values()
+    return Cause(cause).name.lower() if known else f"cause {cause}"
+
+
+def cause_text(word: str) -> str:
+    """The same in a sentence's words."""
+    return CAUSES.get(word, word)
+
+
+def signal_text(number: int) -> str:
+    """A signal as people know it: SIGSEGV (11)."""
+    try:
+        return f"{Signals(number).name} ({number})"
+    except ValueError:
+        return f"signal {number}"
+
+
+def id_text(guid: bytes) -> str:
+    """An id as text; empty for nobody."""
+    return guid_to_text(guid) if guid and guid != NOBODY else ""
+
+
+def _end(state: str, end: views.EndView) -> EndView:
+    return EndView(
+        exit_code=exit_code_of(state, end.exit_code, end.signal, end.run_ms),
+        signal=end.signal,
+        cause=cause_word(end.cause),
+        detail=end.detail,
+        run_ms=end.run_ms,
+        peak_bytes=end.peak_bytes,
+        result=end.result,
+        confirmed=end.confirmed,
+        blobs=end.blobs,
+    )
+
+
+def _attempt(lost: AttemptOutcome) -> AttemptView:
+    return AttemptView(
+        attempt=lost.attempt,
+        worker_id=id_text(lost.worker_id),
+        cause=cause_word(lost.cause),
+        exit_code=lost.exit_code if lost.cause == Cause.EXIT_CODE else None,
+        detail=lost.detail,
+        stamp_ms=lost.stamp_ms,
+    )
