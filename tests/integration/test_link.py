@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+import pytest
+
+from rollq.base.errors import ErrorCode
 from rollq.net.dialer import dial
 from rollq.net.link import Link
 from rollq.net.listener import Listener
@@ -16,7 +19,9 @@ from tests.integration.patience import DEADLINE_S
 SUBMIT = wire.SubmitJob(bytes(range(16)), "c", "", "exec", b"")
 
 
-async def end_while_words_wait(end: Callable[[Link], None]) -> list[str]:
+async def end_while_words_wait(
+    end: Callable[[Link], None], heard: list[Message] | None = None
+) -> list[str]:
     """Both ends talk until the accepter ends it; why each end was closed, and no exception."""
     over: list[str] = []
     both = asyncio.Event()
@@ -37,6 +42,8 @@ async def end_while_words_wait(end: Callable[[Link], None]) -> list[str]:
 
     def client(link: Link, messages: list[Message]) -> None:
         for message in messages:
+            if heard is not None:
+                heard.append(message)
             link.send(SUBMIT)
             if isinstance(message, wire.NotLeader):
                 link.close("redirected")
@@ -57,3 +64,22 @@ def test_a_redirect_that_crosses_our_words_closes_the_link_in_good_order() -> No
         link.send(wire.NotLeader("elsewhere:1"))
 
     assert "redirected" in asyncio.run(end_while_words_wait(redirect))
+
+
+@pytest.mark.parametrize("end_of", ["handler", "words"])
+def test_whatever_fails_ends_one_connection_with_an_error(
+    end_of: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A handler that raises, and a message that cannot be encoded."""
+
+    def fail(link: Link) -> None:
+        if end_of == "handler":
+            raise ZeroDivisionError("a bug")
+        link.send(wire.Accepted(SUBMIT.job_id, 2**70))
+
+    heard: list[Message] = []
+    asyncio.run(end_while_words_wait(fail, heard))
+    failed = [record for record in caplog.records if record.exc_info]
+    assert len(failed) == 1
+    errors = [message for message in heard if isinstance(message, wire.Error)]
+    assert [error.code for error in errors] == ([ErrorCode.BUG] if end_of == "handler" else [])

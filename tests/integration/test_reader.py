@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from bench.histories import make
-from rollq.base.errors import DeadlineError, DialError, ErrorCode, LocalError, StateError
+from rollq.base.errors import (
+    DeadlineError,
+    DialError,
+    ErrorCode,
+    LocalError,
+    RollqError,
+    StateError,
+)
 from rollq.base.limits import READER_LINKS_MAX, READER_WAIT_MS_MAX
 from rollq.history.segments import Segments, index_of
 from rollq.net.ports import free_ports
@@ -355,7 +362,6 @@ def test_a_member_on_the_loop_of_the_standard_library_serves_readers_too(tmp_pat
     assert sum(b'"enqueue"' in line for line in lines) == 4
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_mistake_in_an_answer_costs_one_connection_and_no_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -375,7 +381,10 @@ def test_a_mistake_in_an_answer_costs_one_connection_and_no_place(
         with Channel(address, HelloReader(), 20) as channel, monkeypatch.context() as patch:
             patch.setitem(HANDLERS, SpanAsk, mistaken)
             channel.say(SpanAsk(channel.new_request()))
-            with pytest.raises(DialError):
+            with pytest.raises(StateError) as caught:
+                channel.hear(SpanTold)
+            assert caught.value.code is ErrorCode.BUG
+            with pytest.raises(RollqError):  # the Error under no id, or the end of the connection
                 channel.hear(SpanTold)
         with Reader(address) as reader:  # is asked again for as long as there is no place
             assert reader.span(fresh=False).floor == 0

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from rollq.base.errors import RemoteError
 from rollq.base.ids import NIL_ID, guid_from_text, guid_to_text
-from rollq.base.jobs import AttemptRef, BlobRef, BulkItem, JobOptions, Status
-from rollq.base.limits import CREDIT_MAX, FRAME_BYTES_MAX
-from rollq.base.staged import StagedGroup, StagedPart
-from rollq.raft import types as raft
+from rollq.base.jobs import JobOptions, Status
+from rollq.base.limits import FRAME_BYTES_MAX
 from rollq.wire import messages as m
+from rollq.wire.bounds import BOUNDS
 from rollq.wire.compact import TYPE_OF, Message
 from rollq.wire.compression import METHODS, inflate, shrink
 from rollq.wire.connection import Connection
@@ -24,83 +23,39 @@ from rollq.wire.handshake import FEATURES, Side, agree
 from rollq.wire.header import Header, decode_header, encode_header
 from rollq.wire.message_codec import Dialect, decode_message, encode_message
 from rollq.wire.models import JobResult, encode_model, job_request
-from rollq.wire.reader_messages import Cut
-from rollq.wire.table_messages import TablePart
+from rollq.wire.rules import Bytes, Int, Many, Measured, Rule, Struct, Text
 
-INT = st.integers(0, 2**63 - 1)
 TEXT = st.text(max_size=20)
 BYTES = st.binary(max_size=50)
 IDS = st.binary(min_size=16, max_size=16).filter(lambda raw: raw != NIL_ID)
 DIGESTS = st.binary(min_size=32, max_size=32)
-BLOBS = st.lists(st.builds(BlobRef, DIGESTS, INT), max_size=3).map(tuple)
-REFS = st.lists(st.builds(AttemptRef, IDS, INT, INT), max_size=3).map(tuple)
-OPTIONS = st.builds(
-    JobOptions,
-    *[INT] * 9,
-    retry_exit_codes=st.lists(st.integers(-(2**31), 2**31), max_size=3).map(tuple),
-    worker_name=TEXT,
-)
-CONFIGS = st.builds(raft.Config, st.lists(st.builds(raft.Member, INT, TEXT), max_size=3).map(tuple))
-GROUPS = st.builds(
-    StagedGroup,
-    TEXT,
-    TEXT,
-    BYTES,
-    st.lists(INT, max_size=3).map(tuple),
-    BYTES,
-    st.none() | OPTIONS,
-    st.lists(TEXT, max_size=3).map(tuple),
-    TEXT,
-    st.lists(BLOBS, max_size=3).map(tuple),
-    st.booleans(),
-)
-# What a field is drawn from: by its name, else by its type.
-BY_NAME: dict[str, st.SearchStrategy[Any]] = {
-    "status": st.sampled_from(sorted(map(int, Status))),
-    "count": st.integers(0, CREDIT_MAX),
-    "client_id": st.text(min_size=1, max_size=20),
-    "holding": REFS,
-    "items": st.lists(st.builds(BulkItem, IDS, BYTES, BLOBS, TEXT), max_size=3).map(tuple),
-    "groups": st.lists(GROUPS, max_size=3).map(tuple),
-    "blobs": BLOBS,
-    "options": st.none() | OPTIONS,
-    "job_ids": st.lists(IDS, max_size=3).map(tuple),
-    "lines": st.lists(BYTES, max_size=3).map(tuple),
-    "entries": st.lists(st.builds(raft.Entry, INT, INT, INT, BYTES), max_size=3).map(tuple),
-    "roster": st.lists(st.builds(raft.Member, INT, TEXT), max_size=3).map(tuple),
-    "config": CONFIGS,
-    "digest": DIGESTS,
-    "digests": st.lists(DIGESTS, max_size=3).map(tuple),
-    "sizes": st.lists(st.integers(-1, 2**63 - 1), max_size=3).map(tuple),
-    "offsets": st.tuples(st.integers(0, 2**63 - 1), st.integers(-1, 2**63 - 1)),
-    "stream": st.integers(0, 1),
-    "end": st.integers(0, 2),
-    "offset": st.integers(0, 2**63 - 1),
-    "totals": st.tuples(st.integers(0, 2**63 - 1), st.integers(0, 2**63 - 1)),
-    "cuts": st.lists(st.builds(Cut, INT, INT, INT, st.booleans()), max_size=3).map(tuple),
-    "boots": st.lists(st.tuples(INT, INT), max_size=3).map(tuple),
-    "meta": st.builds(raft.SnapshotMeta, INT, INT, CONFIGS, INT, BYTES),
-} | dict.fromkeys(("job_id", "array_id", "worker_id", "request_id", "watch_id"), IDS)
-BY_TYPE: dict[str, st.SearchStrategy[Any]] = {
-    "int": INT,
-    "MemberId": INT,
-    "str": TEXT,
-    "bytes": BYTES,
-    "bool": st.booleans(),
-    "tuple[int, ...]": st.lists(INT, max_size=3).map(tuple),
-    "tuple[str, ...]": st.lists(TEXT, max_size=3).map(tuple),
-    "tuple[StagedPart, ...]": st.lists(st.builds(StagedPart, TEXT, INT, INT), max_size=3).map(
-        tuple
-    ),
-    "tuple[TablePart, ...]": st.lists(st.builds(TablePart, TEXT, INT, INT), max_size=3).map(tuple),
-}
+# Of fields that the table of bounds leaves free: the decoder knows what they are.
+FREE: dict[str, st.SearchStrategy[Any]] = {"digests": DIGESTS, "lines": BYTES}
+
+
+def _value(name: str, hint: str, rule: Rule) -> st.SearchStrategy[Any]:
+    """Anything that a field may hold, but no longer than is quickly drawn."""
+    if isinstance(rule, Int | Measured):
+        return st.integers(rule.low, rule.high)
+    if isinstance(rule, Bytes):
+        return st.binary(min_size=rule.low, max_size=min(rule.high, 50))
+    if isinstance(rule, Text):
+        return st.text(min_size=rule.low, max_size=min(rule.high // 4, 20))
+    if isinstance(rule, Many):
+        each = _value(name, "", rule.each)
+        return st.lists(each, min_size=rule.low, max_size=min(rule.high, 3)).map(tuple)
+    if isinstance(rule, Struct):
+        drawn = _drawn(rule.kind)
+        return st.none() | drawn if rule.optional else drawn
+    return st.booleans() if hint == "bool" else FREE.get(name, IDS)
 
 
 def _drawn(struct: type[Any]) -> st.SearchStrategy[Any]:
-    drawn = {}
-    for name, hint in struct.__annotations__.items():
-        drawn[name] = BY_NAME[name] if name in BY_NAME else BY_TYPE[hint]
-    return st.builds(struct, **drawn)
+    hints = struct.__annotations__
+    fields = {name: _value(name, hints[name], rule) for name, rule in BOUNDS[struct].items()}
+    if "offsets" in fields:  # one stream at least is wanted
+        fields["offsets"] = st.tuples(st.integers(0, 2**63 - 1), st.integers(-1, 2**63 - 1))
+    return st.builds(struct, **fields)
 
 
 MESSAGES: st.SearchStrategy[Any] = st.one_of([_drawn(struct) for struct in TYPE_OF])
@@ -155,10 +110,13 @@ def test_every_message_comes_back_in_the_compact_dialect(message: Message) -> No
 def said_in_json(draw: st.DrawFn) -> Message:
     """Messages that the seeds' dialect can say in full."""
     job_id, client_id, exec_name = draw(IDS), draw(TEXT), draw(st.text(min_size=1, max_size=9))
-    options = draw(OPTIONS.filter(lambda drawn: drawn != JobOptions()) | st.none())
+    options = draw(_drawn(JobOptions).filter(lambda drawn: drawn != JobOptions()) | st.none())
     body = encode_model(job_request(job_id, client_id, exec_name, options=options))
     status = draw(st.sampled_from([Status.OK, Status.FAILED]))
-    code, signal, run_ms = draw(st.tuples(INT, INT, INT))
+    measured = (
+        _value(name, "", BOUNDS[m.AckJob][name]) for name in ("exit_code", "signal", "run_ms")
+    )
+    code, signal, run_ms = draw(st.tuples(*measured))
     result = encode_model(
         JobResult(
             guid_to_text(job_id),
@@ -185,9 +143,11 @@ def said_in_json(draw: st.DrawFn) -> Message:
         m.Result(
             job_id, "done", status, result, exec_name, code, signal, run_ms, client_id=client_id
         ),
-        m.Credit(draw(BY_NAME["count"])),
-        m.HelloClient(client_id or "c", draw(INT), features),
-        m.HelloWorker(job_id, patterns, draw(TEXT), draw(INT), draw(INT), draw(REFS), features),
+        draw(_drawn(m.Credit)),
+        m.HelloClient(client_id or "c", draw(st.integers(-5, 5_000)), features),
+        msgspec.structs.replace(
+            draw(_drawn(m.HelloWorker)), worker_id=job_id, patterns=patterns, features=features
+        ),
         m.NotLeader(draw(TEXT), features),
         m.CachePut(job_id, opaque),
         m.CacheAck(job_id, opaque),

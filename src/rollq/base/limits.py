@@ -20,6 +20,21 @@ INFLATED_BYTES_MAX: Final = FRAME_BYTES_MAX
 # The seeds bound what one worker may grant, against a peer that grants 2^31.
 CREDIT_MAX: Final = 10_000
 PATTERNS_PER_WORKER_MAX: Final = 64
+# What a field of a message may hold (`wire.bounds`), where nothing narrower says it.
+ADDRESS_BYTES_MAX: Final = 512  # a host has 253
+FEATURES_MAX: Final = 64
+FEATURE_BYTES_MAX: Final = 64
+GROUP_BYTES_MAX: Final = 256
+ACTION_BYTES_MAX: Final = 64  # the name of a view, an action, a form, an outcome
+TABLE_NAME_BYTES_MAX: Final = 64
+CLUSTER_ID_BYTES_MAX: Final = 64
+MEMBERS_TOLD_MAX: Final = 256  # members, or addresses of members, in one message
+IDS_PER_MESSAGE_MAX: Final = 65_536
+QUERY_KEY_BYTES_MAX: Final = 1_024
+QUERY_ROWS_MAX: Final = 1_000
+# What a worker measured of an attempt. A thousand of the largest still add up to 63 bits.
+RUN_MS_MAX: Final = 100 * 366 * 24 * 3_600_000
+USED_BYTES_MAX: Final = 2**50
 
 # Grid. Larger payloads are blobs; the log carries only their digests.
 INLINE_BYTES_MAX: Final = 64 * 1024

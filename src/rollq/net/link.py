@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import cast
 
-from rollq.base.errors import RollqError
+from rollq.base.errors import ErrorCode, LocalError, RollqError
 from rollq.base.limits import (
     HALF_FRAMES_BYTES_MAX,
     HELLO_MS_MAX,
@@ -123,6 +123,10 @@ class Link(asyncio.Protocol):
         except RollqError as error:  # what cannot be said would be missed for ever: start anew
             self.abort(str(error))
             return
+        except Exception as error:  # ours: it ends this connection, and nothing else
+            log.error("%s: cannot send", self.address, exc_info=error)
+            self.abort(f"what was to be sent cannot be encoded: {error!r}")
+            return
         transport.write(data)
         if transport.get_write_buffer_size() > self._limits.outbox_bytes_max:
             bytes_max = self._limits.outbox_bytes_max
@@ -194,11 +198,15 @@ class Link(asyncio.Protocol):
         """Bytes came."""
         connection = self.connection
         messages = connection.receive_data(data)
+        refusals = connection.take_refusals()
+        if refusals:
+            log.info("%s: refused: %s", self.address, refusals[0])
+            self.send_all(refusals)
         if messages:
             if self._hello_timer is not None:
                 self._hello_timer.cancel()
                 self._hello_timer = None
-            self._on_messages(self, messages)
+            self._hand_over(messages)
         if connection.error is not None:
             self._hang_up(connection.error)
         half_bytes = connection.half_bytes
@@ -217,6 +225,17 @@ class Link(asyncio.Protocol):
         self._on_closed(self, self._reason or (str(exc) if exc else "the peer hung up"))
 
     # --- helpers
+
+    def _hand_over(self, messages: list[Message]) -> None:
+        """Whatever goes wrong with what a peer said ends its connection, and nothing else."""
+        try:
+            self._on_messages(self, messages)
+        except Exception as error:
+            names = ", ".join(dict.fromkeys(type(message).__name__ for message in messages))
+            log.error("%s: cannot handle %s", self.address, names, exc_info=error)
+            self.connection.break_off(
+                LocalError(ErrorCode.BUG, f"cannot handle {names}: {error!r}", "report the log")
+            )
 
     def _hang_up(self, error: RollqError) -> None:
         transport = self._transport

@@ -24,6 +24,7 @@ from rollq.roles.member.outputs import (
     CloseSession,
     Complete,
     KeepBlobs,
+    Mishap,
     ToPeer,
     ToSession,
     Warn,
@@ -354,6 +355,8 @@ class SimMember:
             elif isinstance(output, ClosePeer):
                 self.world.trace.note(self.name, "close peer", output)
                 network.close_peer(self, output.address)
+            elif isinstance(output, Mishap):
+                raise output.error  # production goes on after it; a run of ours must not hide it
             elif isinstance(output, Warn):
                 self.world.trace.note(self.name, "warns", output.text)
             else:
@@ -385,7 +388,9 @@ class SimMember:
         driver.tick()
 
     def _peer_message(self, driver: Driver, sender: str, message: Any, boot: int) -> None:
-        driver.peer_message(sender, message, boot)
+        reason = driver.peer_message(sender, message, boot)
+        if reason:
+            self.world.trace.note(self.name, "closes the link of", sender, reason)
 
     def _session_message(self, driver: Driver, session: int, message: Any) -> None:
         for check in self.world.on_hears:

@@ -2,7 +2,8 @@
 
 Frames, handshake, dialect, header and compression meet here and nowhere else. A connection knows
 no socket: whoever owns one passes its bytes through. After the peer broke a rule the connection
-is closed for good and `error` says why; messages before the breach are still handed out.
+is closed for good and `error` says why; messages before the breach are still handed out. A request
+whose fields are out of their bounds is not handed out; `take_refusals` has the answers to such.
 
 A peer is only ever sent what it understands. A message that it has no words for becomes no bytes
 at all, so that the caller need not know whom it talks to.
@@ -12,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rollq.base.errors import ErrorCode, LocalError, RemoteError
+from rollq.base.errors import ErrorCode, LocalError, RemoteError, RollqError
 from rollq.base.ids import NIL_ID
+from rollq.base.jobs import Status
 from rollq.base.limits import FRAME_BYTES_MAX, HELLO_BYTES_MAX
 from rollq.wire import messages as m
 from rollq.wire.blob_messages import HelloBlobs
-from rollq.wire.checks import check_message, check_messages
+from rollq.wire.checks import check_message
 from rollq.wire.compact import AREA_OF, TYPE_OF, Message, decode_batch, encode_batch
 from rollq.wire.compression import METHODS, inflate, shrink
 from rollq.wire.frame import Frame, FrameDecoder, encode_frame
@@ -37,6 +39,9 @@ from rollq.wire.header import EMPTY_HEADER, Header, decode_header, encode_header
 from rollq.wire.kinds import MessageType
 from rollq.wire.message_codec import Dialect, decode_message, encode_message
 from rollq.wire.reader_messages import HelloReader
+from rollq.wire.rules import OutOfBoundsError
+
+ANSWERING = (State.CLIENT, State.WORKER, State.READER)  # where an Error does not end the session
 
 
 class Connection:
@@ -47,7 +52,7 @@ class Connection:
         group: The raft group that messages between members must name.
         state: How far the handshake has come.
         features: What both sides agreed on; empty with a peer of the seeds.
-        error: What the peer did wrong, once it did.
+        error: What the peer did wrong, once it did; or (`break_off`) what we did.
         headers: Of the messages that the last `receive_data` returned, in their order; empty
             unless the feature `header` is agreed.
     """
@@ -60,6 +65,7 @@ class Connection:
         "_has_header",
         "_heard_steadily",
         "_peer",
+        "_refusals",
         "_said_steadily",
         "_understood",
         "error",
@@ -75,7 +81,7 @@ class Connection:
         self.group = group
         self.state = State.NEW
         self.features: frozenset[str] = frozenset()
-        self.error: RemoteError | None = None
+        self.error: RollqError | None = None
         self.headers: list[Header] = []
         self._peer = side.other
         # Until Welcome a peer understands what it offered, afterwards what is agreed.
@@ -84,6 +90,7 @@ class Connection:
         self._has_header = False
         self._has_batch = False
         self._compression = ""
+        self._refusals: list[m.Error | m.Result] = []
         # Types that change nothing about the conversation: batches of them are judged at once.
         self._said_steadily: frozenset[type] = frozenset()
         self._heard_steadily: frozenset[type] = frozenset()
@@ -109,7 +116,7 @@ class Connection:
                     if frame.type == MessageType.BATCH and self._has_batch:
                         self._receive_batch(frame, received)
                     else:
-                        received.append(self._receive(frame))
+                        self._receive_one(frame, received)
         except RemoteError as error:
             self.error = error
             self.state = State.CLOSED
@@ -146,14 +153,44 @@ class Connection:
             frames = [self._wrap(frame, EMPTY_HEADER) for frame in frames]
         return b"".join(map(encode_frame, frames))
 
+    def take_refusals(self) -> list[m.Error | m.Result]:
+        """Answers to requests that the last `receive_data` did not hand out, to be sent."""
+        refusals, self._refusals = self._refusals, []
+        return refusals
+
+    def break_off(self, error: LocalError) -> None:
+        """We cannot go on with this peer, and it is our fault: nothing more is received."""
+        self.error = self.error or error
+
     def farewell(self) -> bytes:
-        """What to send before hanging up on a peer that broke a rule: why, if it understands."""
+        """What to send before hanging up on a peer: why, if it understands."""
         error = self.error
         if error is None or not is_covered(MessageType.ERROR, self._understood):
             return b""
         return self._encode(
             m.Error(NIL_ID, error.code, error.message, error.hint, error.retryable), EMPTY_HEADER
         )
+
+    def _receive_one(self, frame: Frame, received: list[Message]) -> None:
+        try:
+            received.append(self._receive(frame))
+        except OutOfBoundsError as error:
+            self._refuse(error)
+            del self.headers[len(received) :]
+
+    def _refuse(self, error: OutOfBoundsError) -> None:
+        """Answer a request that is out of bounds; whoever cannot be answered is cut off."""
+        request_id, code = error.request_id, int(error.code)
+        if self.side is Side.DIALER or request_id == NIL_ID or self.state not in ANSWERING:
+            raise error
+        if is_covered(MessageType.ERROR, self._understood):
+            refusal = m.Error(request_id, code, error.message, error.hint, error.retryable)
+            self._refusals.append(refusal)
+        elif error.is_job:  # a client of the seeds reads no errors, only results
+            text = str(error)
+            self._refusals.append(m.Result(request_id, "dead", Status.FAILED, detail=text))
+        else:
+            raise error
 
     def _receive(self, frame: Frame) -> Message:
         # Judged before anything is decoded: a stranger's payload is not looked at in vain.
@@ -178,12 +215,19 @@ class Connection:
     def _receive_batch(self, frame: Frame, received: list[Message]) -> None:
         batch = decode_batch(self._unwrap(frame) if self._has_header else frame)
         if not self._has_header and self._heard_steadily.issuperset(map(type, batch)):
-            check_messages(batch, received)
+            for message in batch:
+                try:
+                    received.append(check_message(message))
+                except OutOfBoundsError as error:
+                    self._refuse(error)
             return
         for message in batch:
             after = must_step(self.state, self._peer, TYPE_OF[type(message)])
-            check_message(message)
-            received.append(message)
+            try:
+                received.append(check_message(message))
+            except OutOfBoundsError as error:
+                self._refuse(error)
+                continue
             if self._has_header:
                 self.headers.append(self.headers[-1])
             if after is not self.state:

@@ -32,8 +32,8 @@ def decode_message(frame: Frame, dialect: Dialect) -> Message:
     """What a frame says.
 
     Raises:
-        RemoteError: UNKNOWN_MESSAGE, BAD_PAYLOAD, BAD_ID, BAD_CREDIT or BAD_HANDSHAKE.
+        RemoteError: UNKNOWN_MESSAGE, BAD_PAYLOAD or BAD_ID; OutOfBoundsError, as `check_message`.
     """
-    message = decode_compact(frame) if dialect is Dialect.COMPACT else decode_seeds(frame)
-    check_message(message)
-    return message
+    return check_message(
+        decode_compact(frame) if dialect is Dialect.COMPACT else decode_seeds(frame)
+    )

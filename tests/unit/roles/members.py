@@ -21,6 +21,7 @@ from rollq.roles.member.outputs import (
     CloseSession,
     Complete,
     KeepBlobs,
+    Mishap,
     ToPeer,
     ToSession,
     Warn,
@@ -74,7 +75,8 @@ class Group:
         self.isolated: dict[str, None] = {}
         self.lost: tuple[type, ...] = ()  # kinds of messages that do not arrive
         self.closed: dict[int, str] = {}
-        self.cut: list[ClosePeer] = []
+        self.cut: list[ClosePeer] = []  # links that members ended
+        self.mishaps: list[Mishap] = []
         self.points: list[str] = []  # crash points that were passed
         self.warned: list[str] = []  # to the log of a process
         self.asides: list[tuple[str, KeepBlobs | Complete]] = []  # with who asked for it
@@ -204,6 +206,8 @@ class Group:
                 self.closed.setdefault(output.session, output.reason)
             elif isinstance(output, ClosePeer):
                 self.cut.append(output)
+            elif isinstance(output, Mishap):
+                self.mishaps.append(output)
             elif isinstance(output, Warn):
                 self.warned.append(output.text)
             else:

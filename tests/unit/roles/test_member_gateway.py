@@ -18,7 +18,9 @@ from rollq.base.limits import (
 )
 from rollq.grid.state import ASSIGNED, DELAYED, QUEUED
 from rollq.history.schema import from_line
-from rollq.roles.member import proposals
+from rollq.raft.node import RaftNode
+from rollq.raft.types import HeartbeatResponse
+from rollq.roles.member import gateway, proposals
 from rollq.wire import messages as wire
 from tests.unit.roles.members import OURS, TICK_MS, Group, job, submit, worker
 
@@ -421,3 +423,41 @@ def test_hints_are_set_and_told_to_workers(group: Group) -> None:
     group.say(CLIENT, submit(1))
     (assigned,) = group.heard(WORKER, wire.AssignJob)
     assert (assigned.expect_ms, assigned.lease_ms) == (20, 90_000)
+
+
+# --- handlers that fail
+
+
+def test_a_handler_that_fails_ends_its_session_and_nothing_else(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    group.client(3)
+    monkeypatch.setitem(gateway.HANDLERS, wire.Cancel, fail)
+    error = error_of(group.say(3, wire.Cancel(REQUEST, (job(1),))))
+    assert (error.request_id, error.code, error.retryable) == (REQUEST, ErrorCode.BUG, False)
+    assert "ZeroDivisionError" in group.closed[3]
+    assert [type(mishap.error) for mishap in group.mishaps] == [ZeroDivisionError]
+    assert group.say(CLIENT, submit(1)) == [wire.Accepted(job(1))]
+
+
+def test_a_member_whose_message_cannot_be_handled_is_cut_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    group = Group("a", "b", "c")
+    group.elect()
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    leader, address = group.leader, group.follower()
+    sender = group.members[address].raft.member_id
+    with monkeypatch.context() as patched:
+        patched.setattr(RaftNode, "step", fail)
+        told = HeartbeatResponse(leader.raft.member_id, sender, leader.raft.term)
+        assert "ZeroDivisionError" in leader.peer_message(address, told)
+    group.settle()
+    assert [type(mishap.error) for mishap in group.mishaps] == [ZeroDivisionError]
+    assert group.leader is leader

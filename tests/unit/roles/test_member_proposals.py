@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
-import msgspec
 import pytest
 from msgspec import inspect
 
@@ -195,7 +194,6 @@ def test_no_request_makes_an_entry_that_fits_no_frame(monkeypatch: pytest.Monkey
         wire.SubmitBulk(request, "ann", "", "calc", items),
         wire.Cancel(request, ids),
         wire.SubmitJob(request, "ann", "", "calc", b"", job_key="k" * ENTRY_BYTES_MAX),
-        wire.Admin(request, "hold_history", reader("r" * ENTRY_BYTES_MAX)),
         StageJobs(request, "key", "p" * ENTRY_BYTES_MAX, 0, ()),
         CommitBatch(request, "b" * ENTRY_BYTES_MAX, ()),
         DropBatch(request, "b" * ENTRY_BYTES_MAX),
@@ -205,13 +203,8 @@ def test_no_request_makes_an_entry_that_fits_no_frame(monkeypatch: pytest.Monkey
         assert error.hint == "send it in parts"
     confirms = [wire.Confirm(ids[:CONFIRM_JOBS_MAX]) for _ in range(100)]
     assert group.say(1, *confirms) == []
-    half = reader("r" * (ENTRY_BYTES_MAX // 2))
-    holds = [wire.Admin(one, "hold_history", half) for one in ids[:20]]
-    assert {answer.code for answer in group.say(1, *holds)} == {ErrorCode.BAD_OPTIONS}
+    half = "p" * (ENTRY_BYTES_MAX // 2)
+    parts = [StageJobs(one, "key", half, 0, ()) for one in ids[:20]]
+    assert {answer.code for answer in group.say(1, *parts)} == {ErrorCode.BAD_OPTIONS}
     assert sum(sizes) > 10 * ENTRY_BYTES_MAX
     assert max(sizes) < FRAME_BYTES_MAX // 2
-
-
-def reader(name: str) -> bytes:
-    """The arguments of `hold_history`."""
-    return msgspec.msgpack.encode({"name": name, "index": 1})

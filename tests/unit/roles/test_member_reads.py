@@ -104,8 +104,3 @@ def test_every_view_can_be_asked_for(group: Group, what: str, key: bytes) -> Non
     (answer,) = group.say(CLIENT, query(1, what, key))
     assert isinstance(answer, wire.Answer)
     msgspec.msgpack.decode(answer.value)
-
-
-def test_a_key_that_is_too_long_is_refused(group: Group) -> None:
-    (error,) = group.say(CLIENT, query(1, "job", bytes(reads.KEY_BYTES_MAX + 1)))
-    assert error.code == ErrorCode.BAD_PAYLOAD

@@ -14,7 +14,7 @@ from rollq.history.schema import from_line
 from rollq.history.segments import Segments
 from rollq.roles.member import reads
 from rollq.roles.member.driver import Driver
-from rollq.roles.member.outputs import ToSession
+from rollq.roles.member.outputs import CloseSession, Mishap, ToSession
 from rollq.roles.member.setup import MemberSetup
 from rollq.roles.member.status import ClusterView
 from rollq.testing.disk import VirtualDisk
@@ -39,6 +39,8 @@ class Member:
     """A driver whose turns are made by hand."""
 
     def __init__(self, disk: VirtualDisk) -> None:
+        self.closed: list[int] = []
+        self.mishaps: list[Mishap] = []
         setup = MemberSetup("here:1")
         self.driver = Driver(setup, disk, Clock(), SeededJitter("reads"), lambda point: None)
         for _ in range(100):
@@ -56,6 +58,10 @@ class Member:
         for output in self.driver.take_outputs():
             if isinstance(output, ToSession):
                 said.extend(output.messages)
+            elif isinstance(output, CloseSession):
+                self.closed.append(output.session)
+            elif isinstance(output, Mishap):
+                self.mishaps.append(output)
         return said
 
     def say(self, message: wire.SessionMessage) -> list[Any]:
@@ -110,13 +116,35 @@ def test_history_is_read_from_any_place_on(member: Member) -> None:
 
 @pytest.mark.parametrize(
     ("what", "key", "limit"),
-    [("jobs", b"\xff", 1), ("client", b"\xff", 1), ("jobs", b"", 0), ("nothing", b"", 1)],
+    [
+        ("jobs", b"\xff", 1),
+        ("jobs", msgspec.msgpack.encode(JobFilter(after=-1)), 1),
+        ("jobs", msgspec.msgpack.encode(JobFilter(after=2**63 - 1)), 1),
+        ("jobs", msgspec.msgpack.encode(JobFilter(queue="x" * 2_000)), 1),
+        ("dead", b"\xff" * 9, 1),
+        ("dead", b"\xff" * 8, 1),
+        ("history", b"\xff" * 9, 1),
+        ("history", b"\x80" + bytes(7), 1),
+        ("client", b"\xff", 1),
+        ("nothing", b"", 1),
+    ],
 )
 def test_a_bad_question_is_refused(member: Member, what: str, key: bytes, limit: int) -> None:
     answer = member.ask(what, key, limit)
     assert isinstance(answer, wire.Error)
     assert answer.code == ErrorCode.BAD_PAYLOAD
     assert isinstance(member.ask("counts"), wire.Answer)
+
+
+def test_a_view_that_fails_ends_its_session_and_not_the_member(
+    member: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(reads.VIEWS, "counts", lambda *_: 1 // 0)
+    answer = member.ask("counts")
+    assert isinstance(answer, wire.Error)
+    assert (answer.code, answer.retryable) == (ErrorCode.BUG, False)
+    assert [type(one.error) for one in member.mishaps] == [ZeroDivisionError]
+    assert member.closed == [SESSION]
 
 
 def test_an_answer_that_fits_no_frame_is_refused(

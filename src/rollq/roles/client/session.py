@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from rollq.base.errors import ErrorCode, LocalError, RollqError, StateError
+from rollq.base.errors import ErrorCode, LocalError, RemoteError, RollqError, StateError
 from rollq.base.ids import NIL_ID, ClientId, JobId, MessageId
 from rollq.base.limits import (
     CLIENT_PENDING_BYTES_MAX,
@@ -31,6 +31,7 @@ from rollq.roles.client.machine import ClientMachine, ClientSetup, id_of
 from rollq.roles.client.machine import Link as Standing
 from rollq.roles.client.specs import request_bytes
 from rollq.wire import messages as wire
+from rollq.wire.checks import check_message
 from rollq.wire.compact import Message
 from rollq.wire.handshake import ACCEPTED, ALIVE, BATCH, COMPACT, OUTPUT, OWN, TASKS
 from rollq.wire.output_messages import OutputChunk, WatchOutput
@@ -145,9 +146,11 @@ class Session:
 
         Raises:
             StateError: ID_CONFLICT, if a request of the same id waits for its answer.
-            LocalError: BAD_SETUP, if the client does not run.
+            LocalError: BAD_SETUP, if the client does not run; BAD_PAYLOAD or BAD_OPTIONS, if a
+                leader would refuse it whatever its state.
         """
         self._must_run()
+        _must_be_within_bounds(request)
         request_id = id_of(request)
         if request_id in self._on_answer:
             raise StateError(ErrorCode.ID_CONFLICT, "this id is being submitted already")
@@ -184,6 +187,7 @@ class Session:
             LocalError: BAD_SETUP, if the client does not run.
         """
         self._must_run()
+        _must_be_within_bounds(request)
         self._on_output[request.request_id] = on_output
         self._feed(signals.Watched(request))
 
@@ -354,6 +358,13 @@ class Session:
             link.abort("it does not answer")
         else:
             link.close("going to the leader")
+
+
+def _must_be_within_bounds(request: Message) -> None:
+    try:
+        check_message(request)
+    except RemoteError as error:
+        raise LocalError(error.code, error.message, error.hint) from None
 
 
 def as_addresses(text: str) -> tuple[str, ...]:

@@ -7,10 +7,11 @@ from typing import TypeVar
 
 import msgspec
 
+from rollq.base import limits
 from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.base.hints import ExecHint
-from rollq.base.ids import JobId, MemberId, WorkerId
-from rollq.base.jobs import CacheEntry
+from rollq.base.ids import GUID_BYTES, JobId, MemberId, WorkerId
+from rollq.base.jobs import BlobRef, CacheEntry
 from rollq.base.names import checked_tree
 from rollq.grid import commands
 from rollq.raft.node import RaftNode
@@ -18,6 +19,19 @@ from rollq.raft.types import ChangeKind, ConfigChange, Member, MemberChange
 from rollq.roles.member.membership import find
 from rollq.subjects.grammar import parse_pattern
 from rollq.subjects.queues import queue_of, worker_pattern
+from rollq.wire import bounds as wire_bounds
+from rollq.wire.rules import (
+    INT64_MAX,
+    Bytes,
+    Free,
+    Int,
+    Many,
+    Row,
+    Struct,
+    Text,
+    compile_table,
+    row,
+)
 
 
 class QueueArguments(msgspec.Struct):
@@ -155,14 +169,16 @@ MEMBERSHIP_ACTIONS: dict[str, Callable[[RaftNode, bytes], None]] = {
     "transfer": transfer,
 }
 
-_Arguments = TypeVar("_Arguments")
+_Arguments = TypeVar("_Arguments", bound=msgspec.Struct)
 
 
 def _decode(arguments: bytes, kind: type[_Arguments]) -> _Arguments:
     try:
-        return msgspec.msgpack.decode(arguments, type=kind)
-    except msgspec.MsgspecError as error:
+        decoded = msgspec.msgpack.decode(arguments, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise RemoteError(ErrorCode.BAD_PAYLOAD, f"bad arguments: {error}") from None
+    checked: _Arguments = CHECKS[kind](decoded)
+    return checked
 
 
 def _queue(arguments: bytes) -> str:
@@ -175,6 +191,56 @@ def _put_cache(wanted: PutCacheArguments, by: str) -> commands.PutCache:
     checked_tree(entry.name for entry in wanted.entries)
     pattern = ".".join(parse_pattern(worker_pattern(wanted.target_pattern)))
     return commands.PutCache(wanted.cache_id, wanted.entries, pattern, by)
+
+
+DURATION = Int(0, limits.DURATION_MS_MAX)
+NUMBER = Int(0, INT64_MAX)
+READER_NAME = Text(limits.READER_NAME_BYTES_MAX)
+CACHE_ID = Text(limits.CACHE_ID_BYTES_MAX)
+JOB_ID = Bytes(GUID_BYTES, GUID_BYTES)
+IDS_MAX = limits.IDS_PER_MESSAGE_MAX
+EXEC_NAME = Text(limits.EXEC_NAME_BYTES_MAX)
+
+# The bounds of every argument, as `wire.bounds` has those of every message. What is narrower than
+# this (a lease has a least length) is the grid's answer.
+BOUNDS: dict[type[msgspec.Struct], Row] = {
+    commands.Settings: row(
+        max_attempts=NUMBER,
+        lease_ms=DURATION,
+        worker_grace_ms=DURATION,
+        retry_base_ms=DURATION,
+        retry_max_ms=DURATION,
+        result_ttl_ms=DURATION,
+        dead_ttl_ms=DURATION,
+        results_kept_max=NUMBER,
+        client_cap=NUMBER,
+        use_hints=Free(),
+    ),
+    commands.RedriveItem: row(job_id=JOB_ID, body=Free()),
+    ExecHint: row(
+        exec_name=EXEC_NAME, p50_ms=DURATION, p95_ms=DURATION, p99_ms=DURATION, count=NUMBER
+    ),
+    BlobRef: wire_bounds.BOUNDS[BlobRef],
+    CacheEntry: row(
+        name=Text(limits.FILE_NAME_BYTES_MAX), blob=Struct(BlobRef), mode=Int(0, 0o777)
+    ),
+    QueueArguments: row(queue=Text(limits.SUBJECT_BYTES_MAX)),
+    RedriveArguments: row(items=Many(IDS_MAX, Struct(commands.RedriveItem))),
+    PurgeArguments: row(job_ids=Many(IDS_MAX, JOB_ID)),
+    SettingsArguments: row(settings=Struct(commands.Settings)),
+    HintsArguments: row(hints=Many(limits.HINTS_MAX, Struct(ExecHint))),
+    PutCacheArguments: row(
+        cache_id=CACHE_ID,
+        entries=Many(limits.CACHE_ENTRIES_MAX, Struct(CacheEntry)),
+        target_pattern=Text(limits.PATTERN_BYTES_MAX),
+    ),
+    RemoveCacheArguments: row(cache_id=CACHE_ID),
+    HoldArguments: row(name=READER_NAME, index=Int(1, INT64_MAX)),
+    FreeArguments: row(name=READER_NAME),
+    DismissArguments: row(worker_ids=Many(IDS_MAX, JOB_ID)),
+    MemberArguments: row(member_id=Int(1, INT64_MAX), address=Text(limits.ADDRESS_BYTES_MAX)),
+}
+CHECKS = compile_table(BOUNDS, dict.fromkeys((commands.Settings, ExecHint), ErrorCode.BAD_OPTIONS))
 
 
 def _known(raft: RaftNode, member_id: MemberId) -> Member:

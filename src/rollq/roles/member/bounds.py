@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 from rollq.base.errors import ErrorCode, RemoteError
-from rollq.base.ids import NIL_ID
 from rollq.base.limits import (
     EXEC_NAME_BYTES_MAX,
     INLINE_BYTES_MAX,
@@ -52,12 +50,3 @@ def is_large(body: bytes) -> bool:
             "send the data as files",
         )
     return True
-
-
-def request_of(message: Any) -> bytes:
-    """The id under which whoever sent this waits for an answer."""
-    for field in ("request_id", "job_id", "array_id"):
-        request = getattr(message, field, None)
-        if isinstance(request, bytes):
-            return request
-    return NIL_ID

@@ -34,7 +34,7 @@ from rollq.roles.member import membership
 from rollq.roles.member.gateway import Gateway
 from rollq.roles.member.held import Held
 from rollq.roles.member.leadership import Leadership
-from rollq.roles.member.outputs import ClosePeer, Output, Outputs
+from rollq.roles.member.outputs import Mishap, Output, Outputs
 from rollq.roles.member.peers import Peers
 from rollq.roles.member.read_points import ReadPoints
 from rollq.roles.member.recovery import recover, start_of_cluster
@@ -167,24 +167,35 @@ class Driver:
         if self._ticks % GAPS_EVERY_TICKS == 0:
             self._peers.ask_for_gap(raft, self.replica)
 
-    def peer_message(self, address: str, message: RaftMessage | PeerMessage, boot: int = 0) -> None:
+    def peer_message(self, address: str, message: RaftMessage | PeerMessage, boot: int = 0) -> str:
         """A member said something. `boot` is what the sender's LeaderHello said on this link: an
-        answer of an earlier life may promise what that member has forgotten since."""
-        self._peers.heard(address)
-        if isinstance(message, PeerMessage):
-            self._peers.message(address, message, self.raft, self.replica, self.leading)
-        elif self.roll.phase is Phase.PRESENT and message.to == self.raft.member_id:
-            if boot and self._peers.is_outdated(
-                address, message.sender, boot, self.raft, self.replica
-            ):
-                return
-            self._peers.speaks_from(message.sender, address)
-            try:
-                self.raft.step(message)
-            except RemoteError as error:
-                self._outputs.append(ClosePeer(address, str(error)))
-            except DiskError as error:  # while reading what a follower lacks: the next turn says so
-                self._failure = error
+        answer of an earlier life may promise what that member has forgotten since.
+
+        Returns:
+            Why the link by which it came must be closed; empty if it need not.
+        """
+        try:
+            self._peers.heard(address)
+            if isinstance(message, PeerMessage):
+                self._peers.message(address, message, self.raft, self.replica, self.leading)
+            elif self.roll.phase is Phase.PRESENT and message.to == self.raft.member_id:
+                self._consensus_message(address, message, boot)
+        except RemoteError as error:  # what no correct member says
+            return str(error)
+        except DiskError as error:  # while reading what a follower lacks: the next turn says so
+            self._failure = error
+        except Exception as error:
+            name = type(message).__name__
+            self._outputs.append(Mishap(f"member at {address}: {name}", error))
+            return f"cannot handle {name}: {error!r}"
+        return ""
+
+    def _consensus_message(self, address: str, message: RaftMessage, boot: int) -> None:
+        sender = message.sender
+        if boot and self._peers.is_outdated(address, sender, boot, self.raft, self.replica):
+            return
+        self._peers.speaks_from(sender, address)
+        self.raft.step(message)
 
     def peer_lost(self, address: str) -> None:
         """The link to a member broke: if it led, do not wait for the timeout."""
@@ -258,8 +269,11 @@ class Driver:
         self._maybe_settle_snapshot()
         self._follow_role()
         if self.leading:
-            for session, answer in self._gateway.reads.answers(self.replica, self.raft):
-                self.office.answer(session, answer)
+            for session, query, answer in self._gateway.reads.answers(self.replica, self.raft):
+                if isinstance(answer, Exception):
+                    self.office.failed(session, query, answer)
+                else:
+                    self.office.answer(session, answer)
 
     def begin_snapshot(self) -> SnapshotOrder | None:
         """Order a snapshot if one is due and none is under way. The caller has it written before

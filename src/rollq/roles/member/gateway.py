@@ -2,8 +2,8 @@
 
 Used on the elected leader alone. A handler checks what a peer said, fills in what only the leader
 knows (client of the session, backoff, worker addressed by name) and queues a command with its
-origin. It never changes the grid's state, and never raises for what a remote sent: a bad message
-is answered with an error, and one that breaks the protocol closes that session only.
+origin. It never changes the grid's state, and never raises: a bad message is answered with an
+error, and one that breaks the protocol, or that a handler fails on, closes that session only.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rollq.grid import commands
 from rollq.policy.retry import backoff_ms
 from rollq.raft.node import RaftNode
 from rollq.roles.member.admin import MEMBERSHIP_ACTIONS, command_for, workers_in
-from rollq.roles.member.bounds import bounded, exec_name, is_large, queue_named, request_of
+from rollq.roles.member.bounds import bounded, exec_name, is_large, queue_named
 from rollq.roles.member.knowledge import check_held
 from rollq.roles.member.large import Large, failed_ack
 from rollq.roles.member.leadership import Leadership
@@ -39,6 +39,7 @@ from rollq.roles.member.staging import BatchMessage, staging_command
 from rollq.subjects.grammar import fold, parse_pattern
 from rollq.subjects.queues import worker_pattern
 from rollq.wire import messages
+from rollq.wire.checks import request_id_of
 from rollq.wire.handshake import ACCEPTED, COMPACT, OWN
 from rollq.wire.models import CachePutResult, decode_model
 from rollq.wire.output_messages import OutputChunk, WatchOutput
@@ -69,6 +70,8 @@ class Gateway:
                 self._office.close(number, str(error))
         except StateError as error:
             self._refuse(number, message, error)
+        except Exception as error:  # ours: it ends this session, and nothing else
+            self._office.failed(number, message, error)
 
     def closed(self, number: int) -> None:
         """The session's connection is gone."""
@@ -77,7 +80,7 @@ class Gateway:
             self._worker_gone(session, for_good=not session.renews)
 
     def _refuse(self, number: int, message: messages.SessionMessage, error: RollqError) -> None:
-        self._office.error(number, request_of(message), error)
+        self._office.error(number, request_id_of(message), error)
         if isinstance(message, messages.SubmitJob):
             self._office.refuse_job(number, message.job_id, str(error))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from rollq.base.errors import ErrorCode, RollqError, StateError
+from rollq.base.errors import ErrorCode, LocalError, RollqError, StateError
 from rollq.base.ids import ClientId, JobId, MessageId, WorkerId, guid_to_text
 from rollq.base.jobs import AttemptRef
 from rollq.base.limits import (
@@ -46,13 +46,14 @@ from rollq.roles.member.caches import CacheDesk
 from rollq.roles.member.keeping import Deliveries, Delivery, Keeping
 from rollq.roles.member.knowledge import AllHeld, BlobKnowledge
 from rollq.roles.member.letters import assignment, needs_blobs, outcome_of, refusal_of
-from rollq.roles.member.outputs import Outputs, Warn
+from rollq.roles.member.outputs import Mishap, Outputs, Warn
 from rollq.roles.member.proposals import ACK, REQUEST, Origin, Proposals
 from rollq.roles.member.replica import Replica
 from rollq.roles.member.sessions import ClientSession, Sessions, WorkerNames, WorkerSession
 from rollq.roles.member.staging import StagingDesk, left_lying
 from rollq.roles.member.watches import Watches
 from rollq.wire import messages
+from rollq.wire.checks import request_id_of
 from rollq.wire.handshake import ALIVE, agree
 
 ASSIGNMENTS = commands.AssignJob | commands.AssignTask
@@ -237,6 +238,15 @@ class Leadership:
     def is_busy(self, share: int = 1) -> bool:
         """Whether so much waits that sessions are not read for now."""
         return self.proposals.is_busy(share) or self.keeping.is_busy(share)
+
+    def failed(self, number: int, message: messages.SessionMessage, error: Exception) -> None:
+        """A handler failed on what a session said. The session ends, and is told that asking the
+        same of another leader would not help."""
+        name = type(message).__name__
+        self._outputs.append(Mishap(f"session {number}: {name}", error))
+        bug = LocalError(ErrorCode.BUG, f"cannot handle {name}: {error!r}", "report the log")
+        self.error(number, request_id_of(message), bug)
+        self.close(number, str(bug))
 
     def close(self, number: int, reason: str) -> None:
         """End a session."""

@@ -25,7 +25,16 @@ from rollq.roles.member.blobs.aside import Aside
 from rollq.roles.member.blobs.member import MemberBlobs
 from rollq.roles.member.driver import Driver
 from rollq.roles.member.news import News
-from rollq.roles.member.outputs import CloseSession, Complete, KeepBlobs, ToPeer, ToSession, Warn
+from rollq.roles.member.outputs import (
+    ClosePeer,
+    CloseSession,
+    Complete,
+    KeepBlobs,
+    Mishap,
+    ToPeer,
+    ToSession,
+    Warn,
+)
 from rollq.roles.member.peer_links import PeerLinks
 from rollq.roles.member.readers.server import ReaderServer
 from rollq.roles.member.setup import MemberSetup
@@ -147,7 +156,11 @@ class MemberNode:
                     hello = self._members[link] = message
                 assert hello is not None
                 if isinstance(message, PeerMessage | RaftMessage):
-                    driver.peer_message(hello.address, message, hello.boot)
+                    reason = driver.peer_message(hello.address, message, hello.boot)
+                    if reason:
+                        log.warning("%s (member at %s): %s", link.address, hello.address, reason)
+                        link.close(reason)
+                        break
             else:
                 driver.session_message(self._number_of(link), message)  # type: ignore[arg-type]
         if not self._paused and driver.office.is_busy():
@@ -172,7 +185,11 @@ class MemberNode:
     def _tick(self) -> None:
         if self._stopping:
             return
-        self.driver.tick()
+        try:
+            self.driver.tick()
+        except Exception as error:
+            self._fail(error)
+            return
         self._wake()
         period = self.setup.tick_ms / 1000
         self._tick_at = max(self._tick_at + period, self._loop.time())
@@ -266,8 +283,10 @@ class MemberNode:
                 self._aside.begin(output)
             elif isinstance(output, Warn):
                 log.warning("%s", output.text)
-            else:
+            elif isinstance(output, ClosePeer):
                 self._peers.cut(output.address, output.reason)
+            elif isinstance(output, Mishap):
+                log.error("%s: a handler failed", output.where, exc_info=output.error)
         for link in links:
             link.flush()
         self._peers.flush()

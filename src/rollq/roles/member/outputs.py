@@ -18,7 +18,7 @@ class ToPeer(msgspec.Struct, frozen=True, gc=False):
 
 
 class ClosePeer(msgspec.Struct, frozen=True, gc=False):
-    """Cut the link to another member: it said what no correct member says, or nothing."""
+    """Cut the link to another member: it says nothing."""
 
     address: str
     reason: str
@@ -59,7 +59,17 @@ class Warn(msgspec.Struct, frozen=True, gc=False):
     text: str
 
 
-Output: TypeAlias = ToPeer | ClosePeer | ToSession | CloseSession | KeepBlobs | Complete | Warn
+class Mishap(msgspec.Struct, frozen=True):
+    """A handler failed in a way that it must not: to be written to the log. Whoever said what it
+    handled is cut off; nothing that is replicated was touched."""
+
+    where: str
+    error: Exception
+
+
+Output: TypeAlias = (
+    ToPeer | ClosePeer | ToSession | CloseSession | KeepBlobs | Complete | Warn | Mishap
+)
 
 
 class Outputs:
@@ -71,8 +81,9 @@ class Outputs:
         self._all: list[Output] = []
         self._mail: dict[int, list[MemberMessage]] = {}
 
-    def append(self, output: ToPeer | ClosePeer | KeepBlobs | Complete | Warn) -> None:
-        """Say something to a member, end a link to one, ask for work with blobs, or warn."""
+    def append(self, output: ToPeer | ClosePeer | KeepBlobs | Complete | Warn | Mishap) -> None:
+        """Say something to a member, end a link to one, ask for work with blobs, or write to the
+        log."""
         self._all.append(output)
 
     def close(self, session: int, reason: str) -> None:

@@ -7,8 +7,14 @@ from collections.abc import Callable
 
 import msgspec
 
-from rollq.base.errors import ErrorCode, RemoteError, StateError
-from rollq.base.limits import ANSWER_BYTES_MAX
+from rollq.base.errors import DiskError, ErrorCode, RemoteError, StateError
+from rollq.base.limits import (
+    ACTION_BYTES_MAX,
+    ANSWER_BYTES_MAX,
+    CLIENT_ID_BYTES_MAX,
+    EXEC_NAME_BYTES_MAX,
+    QUEUE_NAME_BYTES_MAX,
+)
 from rollq.grid import pages, views
 from rollq.grid.hints import listed_hints
 from rollq.grid.readers import reader_views
@@ -19,11 +25,13 @@ from rollq.roles.member.replica import Replica
 from rollq.roles.member.status import cluster_view
 from rollq.subjects.grammar import fold
 from rollq.wire.messages import Answer, Error, Query
+from rollq.wire.rules import Int, Text, compile_row, row
 
 PENDING_READS_MAX = 4_096
-PAGE_MAX = 1_000
-KEY_BYTES_MAX = 1_024
+PLACE_BYTES_MAX = 8  # of a key that is a number, big-endian
+PLACE_MAX = 2**62  # far beyond any log; with room to count on from there
 HOLDERS = "holders"  # of a cache: what no state says, only the leader that is in touch with them
+PLACE_KEYS = ("dead", "history")
 TEXT_KEYS = ("queue", "queues", "client", "clients", "cache", "caches", HOLDERS)
 
 
@@ -44,11 +52,7 @@ class Reads:
                 f"no view named {query.what[:64]!r}",
                 f"ask for one of: {', '.join(sorted((*VIEWS, HOLDERS)))}",
             )
-        if not 0 < query.limit <= PAGE_MAX or len(query.key) > KEY_BYTES_MAX or not _is_key(query):
-            raise RemoteError(
-                ErrorCode.BAD_PAYLOAD,
-                f"a page has 1 to {PAGE_MAX} rows; a key is an id, a name or a filter",
-            )
+        _check_key(query)
         if len(self._asked) + len(self._waiting) >= PENDING_READS_MAX:
             raise StateError(ErrorCode.OVERLOADED, "too many reads at once", "ask again")
         self._last_request += 1
@@ -66,20 +70,28 @@ class Reads:
             else:
                 self.ask(raft, *asked)
 
-    def answers(self, replica: Replica, raft: RaftNode) -> list[tuple[int, Answer | Error]]:
-        """Everything that can be answered from what is applied now."""
+    def answers(
+        self, replica: Replica, raft: RaftNode
+    ) -> list[tuple[int, Query, Answer | Error | Exception]]:
+        """Everything that can be answered from what is applied now, by session; an exception is
+        what a view failed with."""
         if not self._waiting:
             return []
         applied = replica.state.applied_index
         now = [read for read in self._waiting if read[0] <= applied]
         self._waiting = [read for read in self._waiting if read[0] > applied]
-        return [(session, self._answer(replica, raft, query)) for _, session, query in now]
+        return [(session, query, self._answer(replica, raft, query)) for _, session, query in now]
 
-    def _answer(self, replica: Replica, raft: RaftNode, query: Query) -> Answer | Error:
-        if query.what == HOLDERS:
-            value = _encode(self._caches.holders(query.key.decode()))
-        else:
-            value = _encode(VIEWS[query.what](replica, raft, query))
+    def _answer(self, replica: Replica, raft: RaftNode, query: Query) -> Answer | Error | Exception:
+        try:
+            if query.what == HOLDERS:
+                value = _encode(self._caches.holders(query.key.decode()))
+            else:
+                value = _encode(VIEWS[query.what](replica, raft, query))
+        except DiskError:
+            raise  # of the history: the member must not go on
+        except Exception as error:
+            return error
         return _within_bounds(replica, query, value)
 
     def clear(self) -> None:
@@ -88,16 +100,29 @@ class Reads:
         self._waiting.clear()
 
 
-def _is_key(query: Query) -> bool:
-    """Whether a key that must be a name or a filter is one."""
+def _check_key(query: Query) -> None:
+    """Refuse a key that is not what its view needs."""
     try:
         if query.what in TEXT_KEYS:
             query.key.decode()
+        elif query.what in PLACE_KEYS and _place(query) > PLACE_MAX:
+            raise RemoteError(
+                ErrorCode.BAD_PAYLOAD,
+                f"the place to go on from in {query.what!r} is beyond all places",
+                f"send a number up to {PLACE_MAX}, big-endian, in {PLACE_BYTES_MAX} bytes at most",
+            )
         elif query.what == "jobs" and query.key:
-            _decode_filter(query.key)
-    except (UnicodeDecodeError, msgspec.MsgspecError):
-        return False
-    return True
+            _check_filter(_decode_filter(query.key))
+    except (UnicodeDecodeError, msgspec.MsgspecError) as error:
+        raise RemoteError(
+            ErrorCode.BAD_PAYLOAD,
+            f"the key of {query.what!r}: {error}",
+            "send an id, a name or a filter, as the view needs it",
+        ) from None
+
+
+def _place(query: Query) -> int:
+    return int.from_bytes(query.key, "big")
 
 
 def _within_bounds(replica: Replica, query: Query, value: bytes) -> Answer | Error:
@@ -112,7 +137,7 @@ def _within_bounds(replica: Replica, query: Query, value: bytes) -> Answer | Err
 
 
 def _dead(replica: Replica, query: Query) -> views.DeadPage:
-    return views.dead_page(replica.state, int.from_bytes(query.key, "big"), query.limit)
+    return views.dead_page(replica.state, _place(query), query.limit)
 
 
 def _jobs(replica: Replica, query: Query) -> pages.JobPage:
@@ -124,7 +149,7 @@ def _history(replica: Replica, query: Query) -> tuple[int, int, tuple[bytes, ...
     """(first index, last index, lines): whole indexes from the key on, as many as fit. What this
     member lacks is passed over; `last` is before `first` if there is nothing from there on."""
     applied = replica.state.applied_index
-    first = max(1, int.from_bytes(query.key, "big"))
+    first = max(1, _place(query))
     for low, high in replica.history.gaps(applied):
         if low <= first <= high:
             first = high + 1
@@ -134,6 +159,17 @@ def _history(replica: Replica, query: Query) -> tuple[int, int, tuple[bytes, ...
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_filter = msgspec.msgpack.Decoder(pages.JobFilter).decode
+_check_filter = compile_row(
+    pages.JobFilter,
+    row(
+        state=Text(ACTION_BYTES_MAX),
+        queue=Text(QUEUE_NAME_BYTES_MAX),
+        client_id=Text(CLIENT_ID_BYTES_MAX),
+        exec_name=Text(EXEC_NAME_BYTES_MAX),
+        after=Int(0, PLACE_MAX),
+    ),
+    {},
+)
 
 # What may be asked, and how it is read. `key` is an id, a name, a filter (jobs), or a place to go
 # on from (queues, workers, clients, caches: the last one seen; dead, history: a number).

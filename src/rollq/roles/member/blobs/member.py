@@ -296,16 +296,20 @@ class MemberBlobs:
     def _look_for(self, digest: Digest) -> None:
         """A command names what nobody is known to hold; the next one may have more luck."""
         if self._pool is not None and len(self._securing) < BLOB_LOOKS_MAX:
-            self._secure(digest)
+            self._securing_of(digest)
 
     def _secure(self, digest: Digest) -> asyncio.Future[None]:
-        """See to it that a majority holds a blob; once at a time, whoever waits for it."""
+        """See to it that a majority holds a blob; to be awaited."""
+        return asyncio.shield(self._securing_of(digest))
+
+    def _securing_of(self, digest: Digest) -> asyncio.Task[None]:
+        """The task that has a majority hold a blob; one at a time, whoever waits for it."""
         task = self._securing.get(digest)
         if task is None:
             task = asyncio.get_running_loop().create_task(self._spread(digest))
             self._securing[digest] = task
             task.add_done_callback(lambda over: self._secured(digest, over))
-        return asyncio.shield(task)
+        return task
 
     def _secured(self, digest: Digest, task: asyncio.Task[None]) -> None:
         del self._securing[digest]

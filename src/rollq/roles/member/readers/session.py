@@ -8,10 +8,11 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from rollq.base.errors import RollqError
-from rollq.base.ids import NIL_ID, MessageId
+from rollq.base.errors import ErrorCode, LocalError, RollqError
+from rollq.base.ids import MessageId
 from rollq.base.limits import READER_CHUNK_BYTES, READER_SILENT_MS_MAX
 from rollq.roles.member.readers.desk import Desk
+from rollq.wire.checks import request_id_of
 from rollq.wire.compact import Message
 from rollq.wire.connection import Connection
 from rollq.wire.messages import Error, Welcome
@@ -53,7 +54,10 @@ class ReaderSession:
                 data = self._socket.recv(RECEIVE_BYTES)
                 if not data:
                     break
-                for message in self._connection.receive_data(data):
+                messages = self._connection.receive_data(data)
+                for refusal in self._connection.take_refusals():
+                    self.say(refusal)
+                for message in messages:
                     self._answer(message)
             self._socket.sendall(self._connection.farewell())
         except (OSError, RollqError) as error:
@@ -90,5 +94,16 @@ class ReaderSession:
         try:
             self._handlers[type(message)](self, message)
         except RollqError as error:
-            request_id = getattr(message, "request_id", NIL_ID)
-            self.say(Error(request_id, int(error.code), error.message, error.hint, error.retryable))
+            self._refuse(message, error)
+        except OSError:
+            raise  # the reader is gone
+        except Exception as error:  # ours: it ends this conversation, and nothing else
+            name = type(message).__name__
+            log.error("a reader: cannot handle %s", name, exc_info=error)
+            bug = LocalError(ErrorCode.BUG, f"cannot handle {name}: {error!r}", "report the log")
+            self._refuse(message, bug)
+            self._connection.break_off(bug)
+
+    def _refuse(self, message: Message, error: RollqError) -> None:
+        request_id = request_id_of(message)
+        self.say(Error(request_id, int(error.code), error.message, error.hint, error.retryable))

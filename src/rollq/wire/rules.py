@@ -1,0 +1,240 @@
+"""How bounds of fields are written down, and the checks that are made of them.
+
+A row gives every field of a message a rule. `compile_row` makes one function of a row: rules are
+sorted by kind once, because the function runs for every message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
+
+import msgspec
+
+from rollq.base.errors import ErrorCode, RemoteError
+from rollq.base.ids import GUID_BYTES, NIL_ID
+
+INT64_MAX: Final = 2**63 - 1
+CHARS_SHOWN: Final = 40  # of a value that is refused, in the error
+
+
+class OutOfBoundsError(RemoteError):
+    """A message is well formed, and a field of it is out of its bounds.
+
+    Attributes:
+        request_id: Under which its sender waits for an answer; nil if it waits for none.
+        is_job: It is a submit of one job, whose answer may be a result.
+    """
+
+    def __init__(self, code: ErrorCode, message: str, hint: str = "") -> None:
+        super().__init__(code, message, hint)
+        self.request_id = NIL_ID
+        self.is_job = False
+
+
+class Int(NamedTuple):
+    """A number, both ends included."""
+
+    low: int
+    high: int
+
+
+class Measured(NamedTuple):
+    """A number that somebody measured: one beyond the bounds becomes the bound. What came with it
+    (a result) is worth more than the number."""
+
+    low: int
+    high: int
+
+
+class Bytes(NamedTuple):
+    """So many bytes."""
+
+    high: int
+    low: int = 0
+
+
+class Text(NamedTuple):
+    """So many bytes as UTF-8."""
+
+    high: int
+    low: int = 0
+
+
+class Many(NamedTuple):
+    """So many items; each keeps to a rule."""
+
+    high: int
+    each: Rule
+    low: int = 0
+
+
+class Struct(NamedTuple):
+    """A struct that has a row of its own; with `optional`, or None."""
+
+    kind: type[msgspec.Struct]
+    optional: bool = False
+
+
+class Name(NamedTuple):
+    """An id that names something: 16 bytes, not all 0. A breach ends the connection: an answer
+    under no id would mean nothing."""
+
+    low: int = GUID_BYTES
+    high: int = GUID_BYTES
+
+
+class Free(NamedTuple):
+    """Nothing to check: a flag, or bytes that the decoder has bounded."""
+
+
+Rule: TypeAlias = Int | Measured | Bytes | Text | Many | Struct | Name | Free
+Row: TypeAlias = Mapping[str, Rule]
+Check: TypeAlias = Callable[[Any], Any]  # returns the message; raises if it is out of bounds
+
+
+def row(**rules: Rule) -> Row:
+    """The rules of a struct's fields, all of them and in their order."""
+    return rules
+
+
+def compile_table(
+    table: Mapping[type[msgspec.Struct], Row], codes: Mapping[type[msgspec.Struct], ErrorCode]
+) -> dict[type[msgspec.Struct], Check]:
+    """The checks of all rows. `codes` are those of the errors, where it is not BAD_PAYLOAD."""
+    checks: dict[type[msgspec.Struct], Check] = {}
+    for kind, rules in table.items():
+        checks[kind] = compile_row(kind, rules, checks, codes.get(kind, ErrorCode.BAD_PAYLOAD))
+    return checks
+
+
+def compile_row(
+    kind: type[msgspec.Struct],
+    rules: Row,
+    checks: Mapping[type[msgspec.Struct], Check],
+    code: ErrorCode = ErrorCode.BAD_PAYLOAD,
+) -> Check:
+    """The check of one row. Structs within it have theirs in `checks`, when it runs."""
+    if tuple(rules) != kind.__struct_fields__:
+        fields = ", ".join(kind.__struct_fields__)
+        raise AssertionError(f"{kind.__name__} has bounds of {', '.join(rules)}, fields {fields}")
+    measured = {name: rule for name, rule in rules.items() if isinstance(rule, Measured)}
+    numbers = [(name, *rule) for name, rule in rules.items() if isinstance(rule, Int | Measured)]
+    sizes = [
+        # A character has at most four bytes, so a short text need not be encoded to be measured.
+        (name, rule.low, rule.high // 4 if isinstance(rule, Text) else rule.high)
+        for name, rule in rules.items()
+        if isinstance(rule, Bytes | Text | Many | Name)
+    ]
+    names = [name for name, rule in rules.items() if isinstance(rule, Name)]
+    insides = [
+        (name, inside)
+        for name, rule in rules.items()
+        if (inside := _inside(kind, name, rule, checks, code)) is not None
+    ]
+
+    def check(message: Any) -> Any:
+        for name, low, high in numbers:
+            if not low <= getattr(message, name) <= high:
+                if name not in measured:
+                    _refuse(kind, name, rules[name], code, getattr(message, name))
+                message = _clamp(message, measured)
+        for name, low, high in sizes:
+            if not low <= len(getattr(message, name)) <= high:
+                _check_size(kind, name, rules[name], code, getattr(message, name))
+        for name in names:
+            if getattr(message, name) == NIL_ID:
+                _refuse(kind, name, rules[name], code, NIL_ID)
+        for name, inside in insides:
+            if value := getattr(message, name):
+                inside(value)
+        return message
+
+    return check
+
+
+def _check_size(
+    kind: type[msgspec.Struct], name: str, rule: Rule, code: ErrorCode, value: Any
+) -> None:
+    if not isinstance(rule, Text) or not rule.low <= len(value.encode()) <= rule.high:
+        _refuse(kind, name, rule, code, value)
+
+
+def _inside(
+    kind: type[msgspec.Struct],
+    name: str,
+    rule: Rule,
+    checks: Mapping[type[msgspec.Struct], Check],
+    code: ErrorCode,
+) -> Callable[[Any], None] | None:
+    """The check of what a value holds; None if there is nothing to look at."""
+    if isinstance(rule, Struct):
+        return partial(_check_struct, checks, rule.kind)
+    if not isinstance(rule, Many) or isinstance(rule.each, Free):
+        return None
+    each = rule.each
+    if isinstance(each, Struct):
+        return partial(_check_structs, checks, each.kind)
+    deeper = _inside(kind, name, each, checks, code)
+
+    def check_items(values: Any) -> None:
+        for value in values:
+            size = value if isinstance(each, Int) else _size(value)
+            if not each.low <= size <= each.high:
+                _refuse(kind, name, each, code, value)
+            if deeper is not None:
+                deeper(value)
+
+    return check_items
+
+
+def _check_struct(
+    checks: Mapping[type[msgspec.Struct], Check], kind: type[msgspec.Struct], value: Any
+) -> None:
+    checks[kind](value)
+
+
+def _check_structs(
+    checks: Mapping[type[msgspec.Struct], Check], kind: type[msgspec.Struct], values: Any
+) -> None:
+    check = checks[kind]
+    for value in values:
+        check(value)
+
+
+def _size(value: str | bytes | tuple[Any, ...]) -> int:
+    return len(value.encode() if isinstance(value, str) else value)
+
+
+def _refuse(
+    kind: type[msgspec.Struct], name: str, rule: Rule, code: ErrorCode, value: Any
+) -> NoReturn:
+    if isinstance(rule, Name):
+        raise RemoteError(
+            ErrorCode.BAD_ID,
+            f"{kind.__name__}.{name}: {value[:GUID_BYTES].hex()!r} names nothing",
+            "send a new Guid",
+        )
+    raise OutOfBoundsError(code, f"{kind.__name__}.{name} {_said(value)}", _wanted(rule))
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, int):
+        return f"is {str(value)[:CHARS_SHOWN]}"
+    if isinstance(value, str):
+        return f"has {len(value.encode())} bytes"
+    return f"has {len(value)} {'bytes' if isinstance(value, bytes) else 'items'}"
+
+
+def _wanted(rule: Rule) -> str:
+    assert not isinstance(rule, Struct | Free), "these refuse nothing themselves"
+    unit = "" if isinstance(rule, Int) else " items" if isinstance(rule, Many) else " bytes"
+    return f"send {rule.low} to {rule.high}{unit}"
+
+
+def _clamp(message: Any, rules: Mapping[str, Measured]) -> Any:
+    changed = {
+        name: min(max(getattr(message, name), low), high) for name, (low, high) in rules.items()
+    }
+    return msgspec.structs.replace(message, **changed)

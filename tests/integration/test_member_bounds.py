@@ -1,0 +1,208 @@
+"""Every message with every field at and beyond its bounds: a member takes it or refuses it, and
+serves everybody else as before. One member for all."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import struct
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+import pytest
+
+from rollq.base.errors import ErrorCode
+from rollq.raft.types import RaftMessage
+from rollq.wire import messages as wire
+from rollq.wire.blob_messages import HelloBlobs
+from rollq.wire.compact import TYPE_OF, Message
+from rollq.wire.frame import Frame, encode_frame
+from rollq.wire.handshake import TABLE, Side, State
+from rollq.wire.kinds import MessageType
+from rollq.wire.reader_messages import HelloReader
+from tests.integration import wild_messages as wild
+from tests.integration.procs import MemberProcess
+from tests.integration.talk import (
+    OPEN,
+    Talker,
+    accepted,
+    client,
+    hang_up_all,
+    job,
+    worker,
+)
+from tests.unit.wire.samples import SAMPLES
+
+NUMBERS = itertools.count(1)
+# What the log of a member shows when somebody's words went further than they should.
+MISHAPS = ("Traceback", "handler failed", "cannot handle", "member stops")
+
+
+@pytest.fixture(scope="module")
+def member(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MemberProcess]:
+    one = MemberProcess(tmp_path_factory.mktemp("bounds") / "state").start()
+    yield one
+    assert one.stop() == 0
+
+
+@pytest.fixture
+def witness(member: MemberProcess) -> Iterator[Talker]:
+    """A client that was there before, and is served as well afterwards as before."""
+    one = client(member.address, "witness")
+    del member.lines[2:]  # that it serves stays
+    yield one
+    bad = [line for line in member.lines if any(text in line for text in MISHAPS)]
+    assert not bad, "\n".join(member.lines)
+    assert accepted(one, [next(NUMBERS)])
+    assert accepted(client(member.address, "newer"), [next(NUMBERS)])
+    hang_up_all()
+
+
+def throw(talker: Talker, frames: Iterable[Frame]) -> None:
+    """Say these, and read until the member has hung up."""
+    try:
+        for frame in frames:
+            talker.socket.sendall(encode_frame(frame))
+        talker.socket.shutdown(socket.SHUT_WR)
+        while talker.socket.recv(1 << 18):
+            pass
+    except OSError:
+        pass  # cut off in the middle of it
+    OPEN.remove(talker.socket)
+    talker.close()
+
+
+def greeted(member: MemberProcess, state: State) -> Talker:
+    if state is State.CLIENT:
+        return client(member.address, "wild")
+    if state is State.WORKER:
+        return worker(member.address, 200, 0)
+    talker = Talker(member.address)
+    if state is State.MEMBER:
+        talker.say(wire.LeaderHello(5, "127.0.0.1:1", bytes(16), 1, 0))
+    elif state is not State.NEW:
+        talker.say(HelloBlobs("client") if state is State.BLOBS else HelloReader())
+        talker.hear(wire.Welcome)
+    return talker
+
+
+def addressed(member: MemberProcess, sample: Message) -> Message:
+    """Consensus looks at what is for its member alone."""
+    if hasattr(sample, "to") and hasattr(sample, "sender"):
+        to = int(member.until_line("serving").split()[-1])
+        return msgspec.structs.replace(sample, to=to)
+    return sample
+
+
+CASES = [
+    (state, sample)
+    for state in (State.CLIENT, State.WORKER, State.MEMBER, State.BLOBS, State.READER)
+    for sample in SAMPLES
+    if TYPE_OF[type(sample)] in TABLE[state][Side.DIALER] and not isinstance(sample, RaftMessage)
+]
+
+
+@pytest.mark.usefixtures("witness")
+@pytest.mark.parametrize(
+    ("state", "sample"),
+    CASES,
+    ids=lambda one: one.name if isinstance(one, State) else type(one).__name__,
+)
+def test_no_field_of_a_message_stops_a_member(
+    member: MemberProcess, state: State, sample: Message
+) -> None:
+    frames = list(wild.compact_frames(addressed(member, sample)))
+    if state is State.READER:  # each may wait for an index that the log will never have
+        with ThreadPoolExecutor(32) as pool:
+            list(pool.map(lambda frame: throw(greeted(member, state), [frame]), frames))
+    else:
+        for frame in frames:
+            throw(greeted(member, state), [frame])
+
+
+@pytest.mark.usefixtures("witness")
+@pytest.mark.parametrize(
+    ("hello", "kind", "subject", "model"),
+    [
+        (False, MessageType.HELLO_CLIENT, "wild", wild.CLIENT),
+        (False, MessageType.HELLO_WORKER, "job.assign.calc", wild.WORKER),
+        (True, MessageType.SUBMIT_JOB, "job.submit.calc", wild.REQUEST),
+        (True, MessageType.CACHE_PUT, "cache.put", wild.CACHE),
+        (False, MessageType.ACK_JOB, "", wild.RESULT),
+        (False, MessageType.CACHE_ACK, "cache.ack", wild.CACHED),
+    ],
+)
+def test_no_field_of_the_seeds_dialect_stops_a_member(
+    member: MemberProcess, hello: bool, kind: MessageType, subject: str, model: dict[str, object]
+) -> None:
+    greetings = {
+        MessageType.SUBMIT_JOB: Frame(MessageType.HELLO_CLIENT, subject="wild"),
+        MessageType.CACHE_PUT: Frame(MessageType.HELLO_CLIENT, subject="wild"),
+        MessageType.ACK_JOB: Frame(MessageType.HELLO_WORKER, job(201), subject="job.assign.calc"),
+        MessageType.CACHE_ACK: Frame(MessageType.HELLO_WORKER, job(201), subject="job.assign.calc"),
+    }
+    first = [greetings[kind]] if kind in greetings else []
+    for frame in wild.seeds_frames(kind, subject, model):
+        throw(Talker(member.address), [*first, frame])
+
+
+@pytest.mark.usefixtures("witness")
+def test_no_credit_of_the_seeds_stops_a_member(member: MemberProcess) -> None:
+    hello = Frame(MessageType.HELLO_WORKER, job(202), subject="job.assign.nothing")
+    for count in (-(2**31), -1, 0, 10_000, 10_001, 2**31 - 1):
+        credit = Frame(MessageType.CREDIT, payload=struct.pack("<i", count))
+        throw(Talker(member.address), [hello, credit])
+
+
+@pytest.mark.parametrize(
+    ("what", "key"),
+    [
+        ("history", b"\xff" * 9),
+        ("history", b"\xff" * 8),
+        ("dead", b"\xff" * 9),
+        ("dead", b"\xff" * 1_024),
+        ("jobs", msgspec.msgpack.encode(("", "", "", "", -1))),
+        ("jobs", msgspec.msgpack.encode(("", "", "", "", 2**64 - 1))),
+        ("queue", b"\xff"),
+        ("nothing", b""),
+    ],
+)
+def test_a_wild_question_is_answered_by_an_error_and_the_session_goes_on(
+    witness: Talker, what: str, key: bytes
+) -> None:
+    witness.say(wire.Query(job(9), what, key))
+    error = witness.hear(wire.Error)
+    assert (error.request_id, error.code) == (job(9), ErrorCode.BAD_PAYLOAD)
+    assert not error.retryable  # so that nobody asks the next leader the same
+
+
+@pytest.mark.usefixtures("witness")
+@pytest.mark.parametrize(
+    ("action", "arguments"),
+    [
+        ("settings", {"settings": [2**64 - 1] * 9}),
+        ("settings", {"settings": [5, -1]}),
+        ("hold_history", {"name": "r", "index": 2**64 - 1}),
+        ("hold_history", {"name": "r", "index": -1}),
+        ("hold_history", {"name": "r" * 2_000, "index": 1}),
+        ("set_hints", {"hints": [["calc", 0, 0, 2**64 - 1, 2**64 - 1]]}),
+        (
+            "put_cache",
+            {"cache_id": "c", "entries": [["a", [b"", 2**64 - 1], 1]], "target_pattern": "a"},
+        ),
+        ("purge", {"job_ids": [b""]}),
+        ("dismiss", {"worker_ids": [b"x" * 500]}),
+        ("add_member", {"member_id": 2**64 - 1, "address": "a" * 5_000}),
+        ("remove_member", {"member_id": -1}),
+        ("transfer", {"member_id": 2**64 - 1}),
+        ("pause", {"queue": "q" * 100_000}),
+        ("x" * 64, {}),
+    ],
+)
+def test_no_argument_of_an_action_stops_a_member(
+    witness: Talker, action: str, arguments: dict[str, object]
+) -> None:
+    witness.say(wire.Admin(job(9), action, msgspec.msgpack.encode(arguments)))
+    error = witness.hear(wire.Error)
+    assert (error.request_id, error.retryable) == (job(9), False)
