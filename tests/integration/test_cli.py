@@ -91,6 +91,7 @@ def grid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Grid]:
     root = tmp_path_factory.mktemp("grid")
     write_program(root / "exec", "calcA", 'echo "got $*"\necho made > made.txt\n[ "$1" != bad ]')
     write_program(root / "exec", "forever", "sleep 600")
+    write_program(root / "exec", "show", "cat held.txt")
     write_program(root / "exec", "crash", "kill -SEGV $$")
     with Fleet(root) as fleet:
         fleet.start_members(free_ports(1))
@@ -204,6 +205,49 @@ def test_arrays_and_files_of_jobs(grid: Grid, tmp_path: Path) -> None:
     empty = tmp_path / "none.jsonl"
     empty.write_text("\n")
     grid.run("submit", "--from-file", str(empty), code=2)
+
+
+def test_options_of_a_job_are_on_the_command_line(grid: Grid, tmp_path: Path) -> None:
+    again = ("--retry-exit-code", "1", "--retry-exit-code", "75", "--max-attempts", "2")
+    dead = grid.json("submit", "calcA", "bad", *again, "--wait", code=1)
+    assert (dead["state"], dead["cause"], dead["attempts"]) == ("dead", "exit_code", 2)
+    ended = grid.json("submit", "forever", "--soft-limit", "0.05", "--wait", code=1)
+    assert (ended["state"], ended["signal_name"]) == ("failed", "SIGTERM (15)")
+    (tmp_path / "held.txt").write_text("held\n")
+    grid.run("cache", "put", "cli-cache", str(tmp_path / "held.txt"))
+    asked = ("--cached", "cli-cache:held.txt", "--lease", "7", "--result-ttl", "60")
+    job = grid.json("submit", "show", *asked, "--wait")
+    assert job["stdout"] == "held\n"
+    options = grid.json("job", job["id"])["options"]
+    assert options == {"lease_ms": 7_000, "result_ttl_ms": 60_000}
+
+
+def test_a_file_with_bad_rows_is_refused_as_a_whole(grid: Grid, tmp_path: Path) -> None:
+    rows = [json.dumps([str(number)]) for number in range(5_000)]
+    rows[4_000] = '["1", {}]'
+    rows[4_999] = '["1", '
+    lines = tmp_path / "jobs.jsonl"
+    lines.write_text("\n".join(rows))
+    ask = ("submit", "calcA", "--from-file", str(lines), "--queue", "bad-file")
+    grid.run(*ask, code=2)
+    assert "2 lines are wrong" in grid.stderr
+    assert "line 4001" in grid.stderr
+    assert "line 5000, column 7" in grid.stderr
+    assert "bad-file" not in [queue["name"] for queue in grid.lines("queue", "list")]
+
+
+def test_a_file_is_accepted_once_under_its_batch_key(grid: Grid, tmp_path: Path) -> None:
+    rows = tmp_path / "jobs.csv"
+    rows.write_text("1\n2\nbad\n")
+    ask = ("submit", "calcA", "--from-file", str(rows), "--client-id", "filer", "--batch", "b1")
+    first = grid.lines(*ask)
+    assert [one["line"] for one in first] == [1, 2, 3]
+    assert grid.lines(*ask) == first
+    again = grid.lines(*ask, "--wait", code=1)
+    assert sorted((one["line"], one["id"]) for one in again) == [
+        (one["line"], one["id"]) for one in first
+    ]
+    assert len(grid.lines("jobs", "--client", "filer")) == 3
 
 
 @pytest.mark.usefixtures("clear")

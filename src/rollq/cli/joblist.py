@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from rollq.base.errors import ErrorCode, LocalError
-from rollq.roles.client.specs import FIELDS, JobSpec, Options
+from rollq.base.errors import ErrorCode, LocalError, RollqError
+from rollq.base.ids import NIL_ID
+from rollq.base.limits import INLINE_BYTES_MAX, STAGED_BYTES_MAX, STAGED_JOBS_MAX
+from rollq.roles.client.specs import FIELDS, JobSpec, Options, body_of, id_for, job_options
 
 FORMS = (".jsonl", ".ndjson", ".csv")
 EACH = "give each a key, or none"
+PROBLEMS_SHOWN: Final = 20
+BYTE: Final = re.compile(r" \(byte (\d+)\)")
 
 
 class Line(msgspec.Struct, forbid_unknown_fields=True):
@@ -25,6 +31,66 @@ class Line(msgspec.Struct, forbid_unknown_fields=True):
     files: dict[str, str] = {}  # name in the job's directory: path here
     options: dict[str, Any] = {}
     key: str = ""  # what you call the job; every line has one, or none has
+
+
+class MisreadError(Exception):
+    """A row that is no job. `column` is where on its line, from 1 on; 0: the line as a whole."""
+
+    def __init__(self, what: str, hint: str = "correct it", column: int = 0) -> None:
+        super().__init__(what)
+        self.hint = hint
+        self.column = column
+
+
+Row: TypeAlias = "tuple[int, JobSpec | MisreadError]"  # with its line
+Read: TypeAlias = "tuple[int, Line | MisreadError]"
+
+
+@dataclass(slots=True)
+class Checked:
+    """What a file holds, read once to its end."""
+
+    count: int = 0
+    has_keys: bool = False
+    problems: list[str] = field(default_factory=list)  # the first PROBLEMS_SHOWN
+    problem_count: int = 0
+
+
+def check_jobs(path: Path, exec_name: str, options: Options, *, header: bool) -> Checked:
+    """Read a file to its end, so that nothing of it is submitted if something is wrong with it.
+
+    Raises:
+        LocalError: BAD_OPTIONS, naming the first problems by line and column, and how many there
+            are; or the file holds more than is accepted at once.
+    """
+    checked, size = Checked(), 0
+    for number, row in _rows(path, exec_name, options, header=header):
+        problem = row
+        if isinstance(row, JobSpec):
+            try:
+                size += _size(row)
+            except RollqError as error:
+                problem = MisreadError(error.message, error.hint)
+            else:
+                checked.count += 1
+                checked.has_keys = bool(row.key)
+                continue
+        assert isinstance(problem, MisreadError)
+        checked.problem_count += 1
+        if len(checked.problems) < PROBLEMS_SHOWN:
+            checked.problems.append(_told(number, problem))
+    if checked.problem_count:
+        raise _refused(path, checked)
+    if not checked.count:
+        raise LocalError(ErrorCode.BAD_OPTIONS, f"{path} holds no job", "write one a line")
+    if checked.count > STAGED_JOBS_MAX or size > STAGED_BYTES_MAX:
+        raise LocalError(
+            ErrorCode.BAD_OPTIONS,
+            f"{path} holds {checked.count} jobs of {size} bytes; at most {STAGED_JOBS_MAX} jobs "
+            f"and {STAGED_BYTES_MAX} bytes are accepted at once",
+            "split the file",
+        )
+    return checked
 
 
 def read_jobs(
@@ -41,6 +107,45 @@ def read_jobs(
     Raises:
         LocalError: BAD_OPTIONS, naming the line.
     """
+    for number, row in _rows(path, exec_name, options, header=header):
+        if isinstance(row, MisreadError):
+            raise LocalError(ErrorCode.BAD_OPTIONS, f"{path}, {_told(number, row)}")
+        yield number, row
+
+
+def _size(spec: JobSpec) -> int:
+    """What a job takes; files are looked at when they are sent.
+
+    Raises:
+        RollqError: nobody would take it.
+    """
+    id_for(spec, "")
+    job_options(spec.options)
+    return 0 if spec.files else len(body_of(spec, NIL_ID, "", INLINE_BYTES_MAX))
+
+
+def _refused(path: Path, checked: Checked) -> LocalError:
+    hidden = checked.problem_count - len(checked.problems)
+    shown = checked.problems + ([f"and {hidden} more"] if hidden else [])
+    count = checked.problem_count
+    what = f"{path}: {count} line{' is' if count == 1 else 's are'} wrong"
+    lines = "\n  ".join(shown)
+    return LocalError(
+        ErrorCode.BAD_OPTIONS, f"{what}\n  {lines}", "correct the file; nothing was accepted"
+    )
+
+
+def _told(number: int, problem: MisreadError) -> str:
+    place = f", column {problem.column}" if problem.column else ""
+    return f"line {number}{place}: {problem} ({problem.hint})"
+
+
+def _rows(path: Path, exec_name: str, options: Options, *, header: bool) -> Iterator[Row]:
+    """Every row of a file, as a job or as what is wrong with it.
+
+    Raises:
+        LocalError: BAD_OPTIONS, if the file as a whole cannot be read.
+    """
     if path.suffix not in FORMS:
         raise LocalError(
             ErrorCode.BAD_OPTIONS,
@@ -52,23 +157,22 @@ def read_jobs(
     try:
         with path.open(encoding="utf-8-sig", newline="") as lines:
             for number, line in read(lines, exec_name, header=header):
-                if not line.exec:
-                    raise _bad(path, number, "names no program", "add it, or give EXEC")
-                first = keys.setdefault(line.key, number)
-                if line.key and first != number:
-                    raise _bad(path, number, f"has the key of line {first}", "leave one out")
-                if "" in keys and len(keys) > 1:
-                    raise _bad(path, number, "has a key or lacks one, unlike those before it", EACH)
-                yield number, _spec(path, number, line, options)
+                if isinstance(line, MisreadError):
+                    yield number, line
+                    continue
+                try:
+                    yield number, _spec(path.parent, number, line, options, keys)
+                except MisreadError as problem:
+                    yield number, problem
     except OSError as error:
         raise LocalError(
             ErrorCode.BAD_OPTIONS, f"{path}: {error.strerror or error}", "check the name"
         ) from None
-    except (msgspec.MsgspecError, UnicodeDecodeError, csv.Error) as error:
-        raise LocalError(ErrorCode.BAD_OPTIONS, f"{path}: {error}", "correct the file") from None
+    except UnicodeDecodeError as error:
+        raise LocalError(ErrorCode.BAD_OPTIONS, f"{path}: {error}", "write it in UTF-8") from None
 
 
-def _jsonl(lines: Any, exec_name: str, *, header: bool) -> Iterator[tuple[int, Line]]:
+def _jsonl(lines: Any, exec_name: str, *, header: bool) -> Iterator[Read]:
     decoder = msgspec.json.Decoder(Line | list[str | int | float])
     for number, text in enumerate(lines, 1):
         if not text.strip():
@@ -76,20 +180,29 @@ def _jsonl(lines: Any, exec_name: str, *, header: bool) -> Iterator[tuple[int, L
         try:
             row: Any = decoder.decode(text)
         except msgspec.MsgspecError as error:
-            raise msgspec.MsgspecError(f"line {number}: {error}") from None
+            told = str(error)
+            found = BYTE.search(told)
+            read = text.rstrip("\r\n").encode()  # of which people count characters, not bytes
+            if found is not None:
+                read = read[: int(found[1])]
+            at_path = found is None and "`$" in told
+            column = 0 if at_path else len(read.decode(errors="ignore")) + 1
+            yield number, MisreadError(BYTE.sub("", told), "write an object or a list", column)
+            continue
         line = row if isinstance(row, Line) else Line(args=row)
         line.exec = line.exec or exec_name
         yield number, line
 
 
-def _csv(lines: Any, exec_name: str, *, header: bool) -> Iterator[tuple[int, Line]]:
+def _csv(lines: Any, exec_name: str, *, header: bool) -> Iterator[Read]:
     rows = csv.reader(lines, strict=True)
     number = 1
     while True:
         try:
             row = next(rows, None)
         except csv.Error as error:
-            raise csv.Error(f"line {number}: {error}") from None
+            yield number, MisreadError(str(error), "check its quotes")
+            row = []
         if row is None:
             return
         if row and not (header and number == 1):
@@ -97,23 +210,24 @@ def _csv(lines: Any, exec_name: str, *, header: bool) -> Iterator[tuple[int, Lin
         number = rows.line_num + 1  # a quoted field may go on over several lines
 
 
-def _spec(path: Path, number: int, line: Line, options: Options) -> JobSpec:
+def _spec(folder: Path, number: int, line: Line, options: Options, keys: dict[str, int]) -> JobSpec:
+    if not line.exec:
+        raise MisreadError("names no program", "add it, or give EXEC")
+    first = keys.setdefault(line.key, number)
+    if line.key and first != number:
+        raise MisreadError(f"has the key of line {first}", "leave one out")
+    if "" in keys and len(keys) > 1:
+        raise MisreadError("has a key or lacks one, unlike those before it", EACH)
     unknown = [name for name in line.options if name not in FIELDS]
     if unknown:
-        raise _bad(
-            path, number, f"has no option {unknown[0]!r}", f"use one of: {', '.join(FIELDS)}"
-        )
+        raise MisreadError(f"has no option {unknown[0]!r}", f"use one of: {', '.join(FIELDS)}")
     files: dict[str, Path] = {}
     for name, place in line.files.items():
         try:
-            files[name] = path.parent / place
+            files[name] = folder / place
             os.close(os.open(files[name], os.O_RDONLY | os.O_NONBLOCK))
         except OSError as error:
-            raise _bad(path, number, f"{place}: {error.strerror or error}", "check it") from None
-    own: Any = {**options, **line.options}
+            raise MisreadError(f"{place}: {error.strerror or error}", "check it") from None
+    own: Any = {**options, **line.options} if line.options else options
     args = [str(one) for one in line.args]
     return JobSpec(line.exec, args, files, options=own, key=line.key)
-
-
-def _bad(path: Path, number: int, what: str, hint: str) -> LocalError:
-    return LocalError(ErrorCode.BAD_OPTIONS, f"{path}, line {number}: {what}", hint)

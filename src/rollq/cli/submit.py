@@ -13,7 +13,7 @@ from rollq.base.errors import ErrorCode, LocalError
 from rollq.cli.options import DEFAULT_SERVERS, DEFAULT_TIMEOUT_S, Json, Servers, Timeout
 
 if TYPE_CHECKING:
-    from rollq.roles.client.specs import Options
+    from rollq.roles.client.specs import Input, Options
 
 EPILOG = """\b
 Examples:
@@ -23,11 +23,14 @@ Examples:
   rollq submit simulate --array 10000 --running-max 64 --wait
   rollq submit calcA --from-file jobs.csv --wait
 """
-OPTIONS: Final = ("priority", "delay", "max_attempts", "run_limit", "expire", "worker")
+OPTIONS: Final = (
+    *("priority", "delay", "max_attempts", "run_limit", "lease", "result_ttl", "expire", "worker"),
+)
 NEEDS: Final = {
     "save": "wait",
     "wait_timeout": "wait",
     "header": "from_file",
+    "batch": "from_file",
     "running_max": "array",
     "key": "client_id",  # whose key it is: a client id of its own would make every key new
 }
@@ -39,7 +42,7 @@ class Order:
 
     exec_name: str
     args: list[str]
-    files: dict[str, Path]
+    files: dict[str, Input]
     outputs: list[str]
     payload: bytes | None
     job_id: str
@@ -48,6 +51,7 @@ class Order:
     running_max: int
     source: Path | None
     header: bool
+    batch_key: str
     options: Options
     servers: str
     client_id: str
@@ -72,6 +76,12 @@ Dirs = Annotated[
         help="Folder of input files, under its name or NAME; .=PATH: not in a folder.",
     ),
 ]
+Cached = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="CACHE:NAME", help="Input file that workers hold (rollq cache); may be repeated."
+    ),
+]
 Outputs = Annotated[
     list[str] | None,
     typer.Option(
@@ -88,6 +98,9 @@ Array = Annotated[
 ]
 RunningMax = Annotated[int, typer.Option(min=0, metavar="N", help="Tasks at once; 0: no limit.")]
 FromFile = Annotated[Path | None, typer.Option(metavar="FILE", help="Many jobs: .jsonl or .csv.")]
+BatchKey = Annotated[
+    str, typer.Option(metavar="KEY", help="With --from-file: accepted once for a --client-id.")
+]
 Queue = Annotated[str, typer.Option(metavar="NAME", help="Queue.", show_default="default")]
 Priority = Annotated[int, typer.Option(min=0, max=9, metavar="N", help="9 goes first.")]
 Delay = Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Not to start before.")]
@@ -96,6 +109,20 @@ MaxAttempts = Annotated[
 ]
 RunLimit = Annotated[
     float, typer.Option(min=0, metavar="SECONDS", help="Killed after so long; 0: never.")
+]
+SoftLimit = Annotated[
+    float, typer.Option(min=0, metavar="SECONDS", help="Asked to end (SIGTERM) after so long.")
+]
+RetryExitCodes = Annotated[
+    list[int] | None,
+    typer.Option(metavar="N", help="Run again if it ends with this code; may be repeated."),
+]
+Lease = Annotated[
+    float,
+    typer.Option(min=0, metavar="SECONDS", help="How long a silent worker is trusted: 1 or more."),
+]
+ResultTtl = Annotated[
+    float, typer.Option(min=0, metavar="SECONDS", help="How long the result is kept.")
 ]
 Expire = Annotated[
     float, typer.Option(min=0, metavar="SECONDS", help="Dead if it still waits then; 0: never.")
@@ -130,17 +157,23 @@ def submit(
     args: Annotated[list[str] | None, typer.Argument(help="Its arguments.")] = None,
     file: Files = None,
     folder: Dirs = None,
+    cached: Cached = None,
     output: Outputs = None,
     payload: Payload = None,
     array: Array = None,
     running_max: RunningMax = 0,
     from_file: FromFile = None,
     header: Annotated[bool, typer.Option("--header", help="Skip the first CSV row.")] = False,
+    batch: BatchKey = "",
     queue: Queue = "",
     priority: Priority = 0,
     delay: Delay = 0,
     max_attempts: MaxAttempts = 0,
     run_limit: RunLimit = 0,
+    soft_limit: SoftLimit = 0,
+    retry_exit_code: RetryExitCodes = None,
+    lease: Lease = 0,
+    result_ttl: ResultTtl = 0,
     expire: Expire = 0,
     worker: Worker = "",
     job_id: OwnId = "",
@@ -161,39 +194,47 @@ def submit(
     what the program wrote; of many, which task or line did not end well. Exit code 1 if one did
     not. With --json: one document, or one a result, with its task or line.
     """
-    from rollq.cli.grid import job_ids
     from rollq.cli.service import run
     from rollq.cli.submitting import carry_out
 
-    is_fed = bool(args or file or folder or output or payload)
+    is_fed = bool(args or file or folder or cached or output or payload)
     _check(exec_name, from_file, is_fed=is_fed, array=array, own=job_id or key)
-    if job_id:
-        job_ids([job_id])
     _check_needs(ctx)
     _check_save(save)
-    order = Order(
-        exec_name=exec_name,
-        args=args or [],
-        files=_find(file or [], "--file") | _find(folder or [], "--dir"),
-        outputs=output or [],
-        payload=_read_payload(payload),
-        job_id=job_id,
-        key=key,
-        count=array or 0,
-        running_max=running_max,
-        source=from_file,
-        header=header,
-        options=_options(ctx),
-        servers=servers,
-        client_id=client_id,
-        timeout_s=timeout,
-        wait=wait,
-        wait_s=wait_timeout or None,
-        save=save,
-        as_json=as_json,
-    )
-    if not run(carry_out(order)):
+    if not run(carry_out(_order(ctx))):
         raise typer.Exit(1)
+
+
+def _order(ctx: typer.Context) -> Order:
+    """What was asked for, checked as far as it can be without a grid."""
+    from rollq.cli.grid import job_ids
+
+    asked = ctx.params
+    if asked["job_id"]:
+        job_ids([asked["job_id"]])
+    files = _find(asked["file"] or [], "--file") | _find(asked["folder"] or [], "--dir")
+    return Order(
+        exec_name=asked["exec_name"],
+        args=asked["args"] or [],
+        files=files | _cached(asked["cached"] or []),
+        outputs=asked["output"] or [],
+        payload=_read_payload(asked["payload"]),
+        job_id=asked["job_id"],
+        key=asked["key"],
+        count=asked["array"] or 0,
+        running_max=asked["running_max"],
+        source=asked["from_file"],
+        header=asked["header"],
+        batch_key=asked["batch"],
+        options=_options(ctx),
+        servers=asked["servers"],
+        client_id=asked["client_id"],
+        timeout_s=asked["timeout"],
+        wait=asked["wait"],
+        wait_s=asked["wait_timeout"] or None,
+        save=asked["save"],
+        as_json=asked["as_json"],
+    )
 
 
 def _check(
@@ -244,14 +285,16 @@ def _options(ctx: typer.Context) -> Options:
     from rollq.cli.grid import queue_name
 
     wanted = {name: ctx.params[name] for name in OPTIONS} | {
-        "queue": queue_name(ctx.params["queue"])
+        "queue": queue_name(ctx.params["queue"]),
+        "run_limit_soft": ctx.params["soft_limit"],
+        "retry_exit_codes": tuple(ctx.params["retry_exit_code"] or ()),
     }
     return cast("Options", {name: value for name, value in wanted.items() if value})
 
 
-def _find(named: list[str], option: str) -> dict[str, Path]:
+def _find(named: list[str], option: str) -> dict[str, Input]:
     """Files or folders by their name in the job's directory. They must be there, and readable."""
-    found = {}
+    found: dict[str, Input] = {}
     for one in named:
         name, equals, path = one.partition("=")
         place = Path(path if equals else one)
@@ -266,6 +309,21 @@ def _find(named: list[str], option: str) -> dict[str, Path]:
                 ErrorCode.BAD_OPTIONS, f"{place}: {error.strerror or error}", f"check {option}"
             ) from None
         found[name if equals else place.resolve().name] = place
+    return found
+
+
+def _cached(named: list[str]) -> dict[str, Input]:
+    """Files of caches by their name, which is the same in the job's directory."""
+    from rollq.roles.client.specs import CacheFile
+
+    found: dict[str, Input] = {}
+    for one in named:
+        cache_id, colon, name = one.partition(":")
+        if not (cache_id and colon and name):
+            raise LocalError(
+                ErrorCode.BAD_OPTIONS, f"--cached {one!r}", "write CACHE:NAME, as in dataset:a.csv"
+            )
+        found[name] = CacheFile(cache_id)
     return found
 
 

@@ -6,11 +6,9 @@ import asyncio
 import contextlib
 import secrets
 import sys
-from array import array
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -23,7 +21,6 @@ from rollq.cli.progress import Advance, progress_bar
 from rollq.roles.client.client import Client
 from rollq.roles.client.handles import Counts
 from rollq.roles.client.results import Result
-from rollq.roles.client.specs import JobSpec
 from rollq.roles.client.supply import BytesMoved
 
 if TYPE_CHECKING:
@@ -101,58 +98,27 @@ async def _array(client: Client, order: Order) -> bool:
 
 
 async def _file(client: Client, order: Order) -> bool:
-    from rollq.cli.joblist import read_jobs
+    from rollq.cli.filejobs import FileJobs
 
-    assert order.source is not None
-    jobs = read_jobs(order.source, order.exec_name, order.options, header=order.header)
-    first = next(jobs, None)
-    if first is None:
-        raise LocalError(ErrorCode.BAD_OPTIONS, f"{order.source} holds no job", "write one a line")
-    jobs = chain((first,), jobs)
-    if first[1].key:
-        return await _keyed_file(client, order, jobs)
-    lines = array("Q")
-
-    def specs() -> Iterator[JobSpec]:
-        for number, spec in jobs:
-            lines.append(number)
-            yield spec
-
+    jobs = FileJobs(client, order)
     with _accepting(order) as advance:
-        batch = await client.submit_many(specs(), keep_results=order.wait, progress=advance)
+        await jobs.submit(advance)
+    if jobs.was_known and not order.as_json:
+        remark(f"batch {jobs.batch_key} was accepted before")
     if order.wait:
-        places = Places("line", lambda job_id: lines[task_number(batch.first_id, job_id)])
-        left = f"{len(batch)} jobs from {batch.id} on were accepted and go on"
-        return await _await_all(batch, order, places, left)
-    return _list(client, order, len(batch), zip(lines, batch.job_ids(), strict=True))
-
-
-async def _keyed_file(client: Client, order: Order, source: Iterator[tuple[int, JobSpec]]) -> bool:
-    from rollq.cli.keyed import KeyedJobs
-
-    jobs = KeyedJobs(client)
-    with _accepting(order) as advance:
-        await jobs.submit(source, advance)
-    if order.wait:
-        places = Places("line", jobs.line_of.__getitem__)
-        return await _await_all(jobs, order, places, f"{len(jobs)} jobs were accepted and go on")
-    ids = ((line, job_id) for job_id, line in jobs.line_of.items())
-    return _list(client, order, len(jobs), ids)
+        left = f"{len(jobs)} jobs were accepted and go on: `rollq jobs --client {client.client_id}`"
+        return await _await_all(jobs, order, Places("line", jobs.line_of), left)
+    for line, job_id in jobs.ids():
+        text = guid_to_text(job_id)
+        document = {"id": text, "line": line, "client": client.client_id, "batch": jobs.batch_key}
+        write_answer(document, text, as_json=order.as_json)
+    if not order.as_json:
+        remark(f"{len(jobs)} jobs accepted: client {client.client_id}, batch {jobs.batch_key}")
+    return True
 
 
 def _accepting(order: Order) -> contextlib.AbstractContextManager[Advance]:
     return progress_bar("accepted", is_quiet=order.as_json or not sys.stderr.isatty())
-
-
-def _list(client: Client, order: Order, count: int, ids: Iterable[tuple[int, JobId]]) -> bool:
-    """Tell the id of every line."""
-    for line, job_id in ids:
-        text = guid_to_text(job_id)
-        document = {"id": text, "line": line, "client": client.client_id}
-        write_answer(document, text, as_json=order.as_json)
-    if not order.as_json:
-        remark(f"{count} jobs accepted")
-    return True
 
 
 class Many(Protocol):

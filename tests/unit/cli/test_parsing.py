@@ -137,6 +137,8 @@ def test_exit_codes_mean_something(error: RollqError, code: int) -> None:
         ["submit", "calcA", "-s", NOWHERE, "--array", "0"],
         ["submit", "calcA", "-s", NOWHERE, "--array", "99999999999"],
         ["submit", "/bin/ls", "-s", NOWHERE],
+        ["submit", "calcA", "-s", NOWHERE, "--cached", "dataset"],
+        ["submit", "calcA", "-s", NOWHERE, "--lease", "0.5"],
         ["submit", "calcA", "-s", NOWHERE, "--key", "row-1"],
         ["submit", "calcA", "-s", NOWHERE, "--queue", "a..b"],
         ["worker", "127.0.0.1", "5000", "bad..pattern", "--app", "json"],

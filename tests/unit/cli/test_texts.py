@@ -13,7 +13,7 @@ import pytest
 from rollq.base.errors import LocalError, RemoteError
 from rollq.base.jobs import JobOptions
 from rollq.cli.documents import job_document, listed_document, queue_document, result_document
-from rollq.cli.joblist import read_jobs
+from rollq.cli.joblist import check_jobs, read_jobs
 from rollq.cli.logs import JsonLines, Lines
 from rollq.cli.output import write_fields, write_table
 from rollq.cli.progress import progress_bar
@@ -160,6 +160,27 @@ def test_a_csv_file_of_a_spreadsheet_has_no_mark_in_its_first_argument(tmp_path:
 def test_a_quote_that_is_never_closed_is_told(tmp_path: Path) -> None:
     with pytest.raises(LocalError, match="line 2"):
         read(tmp_path / "a.csv", '1,2\n3,"4\n5,6\n', "calc")
+
+
+def test_every_bad_row_of_a_file_is_told_before_anything_is_sent(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    bad = ['["é", x]', '["1", 2', '{"exec": "a", "args": [[]]}', '{"exec": "/bin/ls"}']
+    bad += ['{"exec": "a", "options": {"priority": 10}}', '["ok"]']
+    path.write_text("\n".join(bad + ["{"] * 30), encoding="utf-8")
+    with pytest.raises(LocalError) as caught:
+        check_jobs(path, "calc", Options(), header=False)
+    told = caught.value.message.splitlines()
+    assert "35 lines are wrong" in told[0]
+    assert told[1].startswith("  line 1, column 7: JSON is malformed")
+    assert told[2].startswith("  line 2, column 8: ")
+    assert told[3].startswith("  line 3: ")
+    assert "$.args[0]" in told[3]
+    assert told[4].startswith("  line 4: no worker can have")
+    assert told[5].startswith("  line 5: priority='10'")
+    assert told[-1] == "  and 15 more"
+    assert len(told) == 22
+    path.write_text('["1"]\n["2"]\n')
+    assert check_jobs(path, "calc", Options(), header=False).count == 2
 
 
 def test_json_lines_are_objects_or_lists(tmp_path: Path) -> None:

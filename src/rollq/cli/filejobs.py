@@ -1,0 +1,145 @@
+"""Submitting the jobs of a file, all or none: the file is read to its end first, its jobs are sent
+ahead under the key of a batch, and one commit accepts them. The same file under the same client id
+and batch key is accepted once, however often it is submitted, and its jobs have the same ids."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from array import array
+from collections.abc import AsyncIterator, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from rollq.base.errors import ErrorCode, LocalError, RollqError
+from rollq.base.ids import JobId, job_id_of_key, task_id, task_number
+from rollq.cli.joblist import check_jobs, read_jobs
+from rollq.cli.progress import Advance
+from rollq.roles.client.client import Client
+from rollq.roles.client.handles import PREFIX_BYTES, Batch, Counts, Job
+from rollq.roles.client.results import Result
+from rollq.roles.client.specs import JobSpec
+
+if TYPE_CHECKING:
+    from rollq.cli.submit import Order
+
+ATTACHED_AT_ONCE: Final = 1_000
+UNSURE: Final = (ErrorCode.TIMED_OUT, ErrorCode.OUTCOME_UNKNOWN, ErrorCode.DISCONNECTED)
+
+
+class FileJobs:
+    """The jobs of a file. They are waited for as a batch is.
+
+    Attributes:
+        counts: How they ended so far.
+        batch_key: Under which key they were accepted.
+        was_known: They had been accepted before.
+    """
+
+    def __init__(self, client: Client, order: Order) -> None:
+        self.counts = Counts()
+        self.batch_key = order.batch_key or f"file-{secrets.token_hex(6)}"
+        self.was_known = False
+        self._client = client
+        self._order = order
+        name = job_id_of_key(client.client_id, f"batch {self.batch_key}")
+        self._first_id = name[:PREFIX_BYTES] + bytes(4)
+        self._lines = array("Q")  # by the number of the job
+        self._keyed: dict[JobId, int] = {}  # jobs with keys have ids of their own: their numbers
+        self._batch: Batch | None = None
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def ids(self) -> Iterator[tuple[int, JobId]]:
+        """The line and the id of every job."""
+        if self._keyed:
+            return zip(self._lines, self._keyed, strict=True)
+        numbers = range(len(self._lines))
+        return ((self._lines[number], task_id(self._first_id, number)) for number in numbers)
+
+    def line_of(self, job_id: JobId) -> int:
+        """Where a job stands in the file."""
+        number = self._keyed.get(job_id)
+        return self._lines[task_number(self._first_id, job_id) if number is None else number]
+
+    async def submit(self, advance: Advance) -> None:
+        """Submit all; returns when all are accepted, or were before.
+
+        Raises:
+            LocalError: BAD_OPTIONS, naming what is wrong with the file; nothing is accepted.
+            RollqError: it was refused, and nothing is accepted; or nobody answered in time.
+        """
+        order, client = self._order, self._client
+        assert order.source is not None
+        rows = (order.source, order.exec_name, order.options)
+        checked = await asyncio.to_thread(check_jobs, *rows, header=order.header)
+        if checked.has_keys and not order.client_id:
+            raise LocalError(
+                ErrorCode.BAD_OPTIONS,
+                f"{order.source} has keys, which count only with --client-id",
+                "add --client-id NAME: the same key of the same client is the same job",
+            )
+        self.counts.total = checked.count
+        specs = self._specs(read_jobs(*rows, header=order.header), checked.count, advance)
+        try:
+            part = await client.stage(self.batch_key, secrets.token_hex(8), specs)
+        except BaseException as error:
+            with contextlib.suppress(RollqError, asyncio.CancelledError):
+                await client.drop_batch(self.batch_key, timeout=1.0)
+            if isinstance(error, RollqError):
+                error.add_note("nothing was accepted")
+            raise
+        if order.wait and not self._keyed:
+            self._batch = Batch(client, self._first_id, keeps=True)
+            self._batch.extend(len(self))
+            self._batch.complete()
+            client.expect(self._first_id[:PREFIX_BYTES], self._batch)
+        try:
+            self.was_known = (await client.commit(self.batch_key, (part,))).known
+        except RollqError as error:
+            again = f"--client-id {client.client_id} --batch {self.batch_key}"
+            if error.code in UNSURE:
+                error.add_note(f"submit the file again with {again}: it is accepted once")
+            else:
+                error.add_note("nothing was accepted")
+            raise
+        if self._batch is not None:
+            self.counts = self._batch.counts
+
+    async def results(self) -> AsyncIterator[Result]:
+        """Every result once, as they come."""
+        if self._batch is not None and not self.was_known:
+            async for result in self._batch.results():
+                yield result
+            return
+        # Some may have ended long ago: the grid is asked for each.
+        jobs = [job async for job in self._attached()]
+        counts = self.counts = Counts(total=len(jobs))
+        for ended in asyncio.as_completed([job.result() for job in jobs]):
+            result = await ended
+            setattr(counts, result.state, getattr(counts, result.state) + 1)
+            yield result
+
+    async def _attached(self) -> AsyncIterator[Job]:
+        self._client.drop(self._first_id[:PREFIX_BYTES])
+        left = (job_id for _, job_id in self.ids())
+        while page := list(islice(left, ATTACHED_AT_ONCE)):
+            for job in await asyncio.gather(*map(self._client.attach, page)):
+                yield job
+
+    def _specs(
+        self, rows: Iterator[tuple[int, JobSpec]], total: int, advance: Advance
+    ) -> Iterator[JobSpec]:
+        for number, (line, spec) in enumerate(rows):
+            self._lines.append(line)
+            if spec.key:
+                self._keyed[job_id_of_key(self._client.client_id, spec.key)] = number
+                yield spec
+            else:
+                job_id = task_id(self._first_id, number)
+                yield msgspec.structs.replace(spec, job_id=job_id)
+            advance(number + 1, total)
