@@ -8,6 +8,7 @@ welcome (or after a wait) is free.
 
 A member that fell silent is not dialed again as long as the quick tries last, also if others still
 name it as the leader: its listening socket takes connections, and every hello would be lost there.
+If another cannot be reached either, it is tried like the rest: it may have been electing, or slow.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Redial:
         self._failures = 0
         self._quick_left = 0
         self._redirected = False
-        self._silent = ""  # the member that fell silent, until another welcomes us
+        self._silent = ""  # the member that fell silent, until another welcomes us or fails too
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -72,8 +73,9 @@ class Redial:
 
     def failed(self) -> tuple[str, int]:
         """The connection broke or never came about: the next address, and how long to wait."""
-        self._go_on()
-        return self.address, self._wait_ms()
+        next_one = self._next()
+        self._silent = ""
+        return next_one
 
     def silent(self) -> tuple[str, int]:
         """The member that was dialed says nothing: the next address, at once if there is one."""
@@ -92,10 +94,10 @@ class Redial:
         """A member named the leader (or nobody): the next address, and how long to wait."""
         self._learn(members)
         if not leader or leader == self.address:
-            return self.failed()
+            return self._next()
         self._learn((leader,))
         if leader not in self._addresses or self._is_avoided(leader):
-            return self.failed()
+            return self._next()
         self._at = self._addresses.index(leader)
         if self._redirected:
             return leader, self._wait_ms()
@@ -108,6 +110,10 @@ class Redial:
                 return
             if address and address not in self._addresses:
                 self._addresses.append(address)
+
+    def _next(self) -> tuple[str, int]:
+        self._go_on()
+        return self.address, self._wait_ms()
 
     def _go_on(self) -> None:
         """The next address, but not yet the one that fell silent."""

@@ -30,9 +30,17 @@ def test_one_that_fell_silent_is_left_at_once_and_comes_last() -> None:
     redial = book("a", "b", "c")
     redial.welcomed()
     assert redial.silent() == ("b", 0)
-    tries = [redial.failed()[0] for _ in range(REDIAL_QUICK_TRIES)]
+    tries = [redial.redirected("", ())[0] for _ in range(REDIAL_QUICK_TRIES)]
     assert "a" not in tries
-    assert {redial.failed()[0] for _ in range(3)} == {"a", "b", "c"}
+    assert {redial.redirected("", ())[0] for _ in range(3)} == {"a", "b", "c"}
+
+
+def test_if_another_fails_too_the_silent_one_is_believed_again() -> None:
+    redial = book("a", "b", "c")
+    redial.welcomed()
+    redial.silent()
+    assert redial.failed()[0] == "c"
+    assert redial.redirected("a", ()) == ("a", 0)
 
 
 def test_others_that_still_name_the_silent_one_are_not_believed_for_a_while() -> None:
