@@ -13,6 +13,8 @@ SEEDS ?= 1000
 START ?= 0
 SEEDS_IN_TEST ?= 300
 HOURS ?= 24
+ROUNDS ?=
+CHAOS_ARGS ?=
 
 SPARKS ?= 4.0 4.1 4.2 4.3
 
@@ -28,7 +30,7 @@ PURE_FILES := $(subst $(empty) ,$(comma),$(PURE:%=src/rollq/%/*))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env test check lint types tidy unit spark-tests spark-local spark-standalone spark-connect spark-versions sim sim-mutants endurance bench bench-core bench-files bench-spark bench-pipeline demo coverage clean
+.PHONY: help env test check lint types tidy unit spark-tests spark-local spark-standalone spark-connect spark-versions sim sim-mutants endurance bench bench-core bench-files bench-spark bench-pipeline chaos demo coverage clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -87,6 +89,9 @@ bench-spark: $(READY) ## Spark reads history and writes jobs: make bench-spark B
 
 bench-pipeline: $(READY) ## The tables of 5,000,000 events, beside DuckDB: make bench-pipeline BENCH_ARGS='--kills 20'
 	$(PY) -m bench.pipeline $(BENCH_ARGS)
+
+chaos: $(READY) ## Faults on real processes, 15 minutes, and a table: make chaos ROUNDS=leader-stop,leader-cut
+	$(PY) -m bench.chaos --rounds '$(ROUNDS)' $(CHAOS_ARGS)
 
 demo: $(READY) ## Three members, a thousand jobs, kill -9 of the leader; the history is checked and told as a page.
 	$(PY) -m rollq demo

@@ -120,6 +120,8 @@ RATIOS = (
     _failover("median_s", R3, "kill_gap_s"),
     _failover("worst_s", R3, "kill_gap_s", worst=True),
     _failover("stop_median_s", R3, "stop_gap_s"),
+    _failover("kill_result_median_s", R3, "kill_result_gap_s"),
+    _failover("stop_result_median_s", R3, "stop_result_gap_s"),
     _failover("lost", R3, "lost"),
     _failover("ended_twice", R3, "ended_twice"),
     _failover("run_again", R3, "run_again"),

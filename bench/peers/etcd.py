@@ -166,6 +166,8 @@ class Etcd:
 class EtcdLoad:
     """Puts under fresh keys, sent to the next member when one does not answer."""
 
+    results = None  # not measured
+
     def __init__(self, ports: list[int], payload: bytes) -> None:
         self._ports = ports
         self._payload = payload

@@ -19,6 +19,8 @@ PING_S: Final = 1
 class NatsLoad:
     """Publishes that are repeated, under the same message id, until they are acked."""
 
+    results = None  # not measured
+
     def __init__(self, ports: list[int], payload: bytes) -> None:
         self._ports = ports
         self._payload = payload

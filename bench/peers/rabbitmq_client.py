@@ -55,6 +55,8 @@ class JobClient:
 class RabbitmqLoad:
     """Publishes that are repeated, at the next node when one does not answer, until confirmed."""
 
+    results = None  # not measured
+
     def __init__(self, ports: list[int], payload: bytes) -> None:
         self._ports = ports
         self._payload = payload

@@ -1,8 +1,9 @@
 """Load on rollq while its leader dies: every job is followed to its end.
 
 Beside the submits that are timed, some longer jobs run at any moment. They write down each time
-they begin, so that one which was run again instead of adopted is seen. At the end the history of
-the members says whether a job ended twice.
+they begin, so that one which was run again instead of adopted is seen. Some submitters wait for the
+result of each job: when results come is measured by them. At the end the history of the members
+says whether a job ended twice.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from pathlib import Path
 from typing import Final
 
 from bench.figures import Sample
+from bench.works.failover import Acks
 from rollq.roles.client.client import Client
 from rollq.roles.client.handles import Job
 
 HELD_JOBS: Final = 8
+PROBES: Final = 8  # jobs whose results are waited for, at any moment
 HELD_S: Final = 1.5
 SUBMIT_S_MAX: Final = 30.0
 END_S_MAX: Final = 120.0
@@ -34,6 +37,7 @@ class RollqLoad:
         self._payload = payload
         self._runs = runs
         self._states = states
+        self.results: Acks | None = Acks()
         self._jobs: list[Job] = []
         self._holders: list[asyncio.Task[None]] = []
         self._is_over = False
@@ -44,6 +48,7 @@ class RollqLoad:
         self._runs.touch()
         await self._client.start()
         self._holders = [asyncio.create_task(self._hold(n)) for n in range(HELD_JOBS)]
+        self._holders += [asyncio.create_task(self._probe()) for _ in range(PROBES)]
 
     async def submit(self) -> None:
         """One no-op job."""
@@ -84,6 +89,17 @@ class RollqLoad:
             job = await self._client.submit("hold", args, queue="hold", timeout=SUBMIT_S_MAX)
             result = await job.result(END_S_MAX)
             self._failed += not result.ok
+
+    async def _probe(self) -> None:
+        """One job after the other, each with its result."""
+        assert self.results is not None
+        while not self._is_over:
+            job = await self._client.submit(
+                "noop", payload=self._payload, queue="noop", timeout=SUBMIT_S_MAX
+            )
+            result = await job.result(END_S_MAX)
+            self._failed += not result.ok
+            self.results.add()
 
 
 def ends_in_history(states: list[Path]) -> Counter[str]:

@@ -1,4 +1,5 @@
-"""The leader of three members dies, or freezes, under load: how long nothing is acknowledged.
+"""The leader of three members dies, or freezes, under load: how long nothing is acknowledged, and
+how long no result comes.
 
 64 submits of 200 bytes are outstanding all the time. The gap is the longest time without an ack
 after the fault, with finding the new leader and reconnecting in it. The member is brought back
@@ -26,8 +27,37 @@ ALIVE_S: Final = 0.2
 LOOK_S: Final = 0.01
 
 
+class Acks:
+    """When acks came."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.is_over = False
+        self.last_s = time.perf_counter()
+        self.gap_s = 0.0
+        self.began_s = 0.0
+
+    def add(self) -> None:
+        """One more."""
+        now = time.perf_counter()
+        self.gap_s = max(self.gap_s, now - self.last_s)
+        self.last_s = now
+        self.count += 1
+
+    def watch(self) -> None:
+        """Forget the gaps before now."""
+        self.gap_s = 0.0
+        self.began_s = time.perf_counter()
+
+
 class Load(Protocol):
-    """A client that submits until it is acknowledged, whoever leads."""
+    """A client that submits until it is acknowledged, whoever leads.
+
+    Attributes:
+        results: When results came, if the peer has any.
+    """
+
+    results: Acks | None
 
     async def open(self) -> None:
         """Connect."""
@@ -80,8 +110,13 @@ async def _measure(peer: FailsOver, scale: Scale, samples: list[Sample]) -> None
         await asyncio.sleep(STEADY_S)
         name = await asyncio.to_thread(peer.leader)
         acks.watch()
+        if load.results is not None:
+            load.results.watch()
         await asyncio.to_thread(peer.kill if is_kill else peer.freeze, name)
-        samples.append(Sample("kill_gap_s" if is_kill else "stop_gap_s", await _gap(acks)))
+        kind = "kill" if is_kill else "stop"
+        samples.append(Sample(f"{kind}_gap_s", await _gap(acks)))
+        if load.results is not None:
+            samples.append(Sample(f"{kind}_result_gap_s", await _gap(load.results)))
         await asyncio.to_thread(peer.revive if is_kill else peer.thaw, name)
         for task in tasks:
             if task.done():
@@ -91,29 +126,6 @@ async def _measure(peer: FailsOver, scale: Scale, samples: list[Sample]) -> None
     await asyncio.gather(*tasks)
     samples.append(Sample("acked", acks.count))
     samples.extend(await load.close())
-
-
-class Acks:
-    """When acks came."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.is_over = False
-        self.last_s = time.perf_counter()
-        self.gap_s = 0.0
-        self.began_s = 0.0
-
-    def add(self) -> None:
-        """One more."""
-        now = time.perf_counter()
-        self.gap_s = max(self.gap_s, now - self.last_s)
-        self.last_s = now
-        self.count += 1
-
-    def watch(self) -> None:
-        """Forget the gaps before now."""
-        self.gap_s = 0.0
-        self.began_s = time.perf_counter()
 
 
 async def _gap(acks: Acks) -> float:
@@ -142,6 +154,8 @@ WORK = Work(
     columns=(
         ("kill_gap_s", "kill -9: gap s"),
         ("stop_gap_s", "SIGSTOP: gap s"),
+        ("kill_result_gap_s", "kill -9: gap to result s"),
+        ("stop_result_gap_s", "SIGSTOP: gap to result s"),
         ("acked", "acked"),
         ("lost", "lost"),
         ("ended_twice", "ended twice"),
