@@ -286,6 +286,8 @@ def trouble(
         yield c.RedriveJobs(tuple(c.RedriveItem(one, b"edited") for one in dead[:2]), "olga")
         yield c.PurgeJobs(tuple(dead[2:4]), "olga")
         yield c.ForgetJobs(tuple(one.job_id for one in some[5:]))
+    if turn % 12 == 9:
+        yield c.AdvanceTime(state.time_ms + 60_000 * turn)
     if turn % 10 == 5:
         yield c.PauseQueue("q1", "olga")
         yield c.CancelJobs(tuple(one.array_id for one in state.arrays.values())[:1])

@@ -354,6 +354,15 @@ READER_GREETING_MS: Final = 2_000  # for the answer to a hello of a reader
 READER_ANSWER_MS: Final = 10_000  # for the next word: one that waits or writes says so before
 READER_AGAIN_MS: Final = 100  # before members that could not serve are asked again
 
+# The group's time. Below the first its distance from the wall clocks is let be.
+LEAP_MS_MIN: Final = 2_000
+LEAP_MS_MAX: Final = 100 * 366 * 86_400_000
+LEAPS_KEPT_MAX: Final = 64  # those before count as one with the oldest of them
+CLOCK_SKEW_MS_MAX: Final = 5_000  # a clock further from the middle of the members' is an alarm
+REPORT_TICKS: Final = 20  # of a member that follows, to its leader
+REPORT_MS_MAX: Final = 30_000  # an older report says nothing
+STATE_HASH_BYTES_MAX: Final = 64
+
 # Staged batches. They live in memory and in snapshots until they are committed or dropped.
 JOB_KEY_BYTES_MAX: Final = 256  # what its owner calls a job
 STAGED_BYTES_MAX: Final = 256 * 1024 * 1024

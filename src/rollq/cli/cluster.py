@@ -104,6 +104,8 @@ def show_cluster(document: dict[str, Any]) -> None:
     )
     columns = ("address", "role", "match", "lag", "active", "state", "id")
     write_table(columns, [[one[name] for name in columns] for one in document["members"]])
+    for alarm in document["alarms"]:
+        write_line(f"ALARM {alarm['text']}: {alarm['todo']}")
 
 
 def _run(main: Any, *, as_json: bool) -> None:

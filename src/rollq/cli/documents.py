@@ -149,8 +149,12 @@ def cluster_document(view: ClusterView) -> dict[str, Any]:
                 "lag": member.lag,
                 "active": member.active,
                 "state": member.state,
+                "clock_skew_ms": member.skew_ms,
             }
             for member in view.members
+        ],
+        "alarms": [
+            {"code": alarm.code, "text": alarm.text, "todo": alarm.todo} for alarm in view.alarms
         ],
     }
 

@@ -124,7 +124,7 @@ async def _without_leader(servers: str) -> list[Finding]:
 
 
 async def _members(cluster: ClusterView) -> list[Finding]:
-    findings = []
+    findings = [Finding(PROBLEM, alarm.text, alarm.todo) for alarm in cluster.alarms]
     for member in cluster.members:
         trouble = await _trouble(member.address)
         if trouble or not member.active:

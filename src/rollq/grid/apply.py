@@ -32,6 +32,7 @@ from rollq.grid.readers import free_history, hold_history
 from rollq.grid.staging import commit_batch, drop_batches, stage_jobs
 from rollq.grid.state import HASH_BYTES, GridState
 from rollq.grid.submits import submit_bulk, submit_job
+from rollq.grid.times import advance_time
 from rollq.grid.unpacking import unpack_batch
 from rollq.grid.workers import close_worker, open_worker
 
@@ -68,7 +69,9 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.HoldHistory: hold_history,
     commands.FreeHistory: free_history,
     commands.SetHints: set_hints,
+    commands.AdvanceTime: advance_time,
 }
+MONOTONIC_VERSION: Final = 5  # of command batches: from here on time does not go back
 
 
 def apply_entry(state: GridState, index: int, data: bytes) -> Applied:
@@ -83,7 +86,9 @@ def apply_entry(state: GridState, index: int, data: bytes) -> Applied:
     out = Applied(index, 0, [], [], [])
     if data:
         batch = decode_batch(data)
-        out.stamp_ms = batch.stamp_ms
+        state.time_ms = max(state.time_ms, batch.stamp_ms)
+        # Older leaders stamped with their wall clocks: their entries keep what they said.
+        out.stamp_ms = state.time_ms if data[0] >= MONOTONIC_VERSION else batch.stamp_ms
         outcomes, handlers = out.outcomes, HANDLERS
         for command in batch.commands:
             outcomes.append(handlers[type(command)](state, command, out))

@@ -359,6 +359,13 @@ class SetHints(Stored, frozen=True, tag=30):
     by: str = ""
 
 
+class AdvanceTime(Stored, frozen=True, gc=False, tag=31):
+    """The group's time is behind the clocks of its members: move it forward to there. What it leaps
+    over counts for no duration."""
+
+    to_ms: int
+
+
 Command: TypeAlias = (
     SubmitJob
     | SubmitBulk
@@ -390,11 +397,13 @@ Command: TypeAlias = (
     | HoldHistory
     | FreeHistory
     | SetHints
+    | AdvanceTime
 )
 
 
 class CommandBatch(Stored, frozen=True):
-    """What one raft entry carries: the leader's wall-clock stamp and what arrived in one turn."""
+    """What one raft entry carries: the group's time and what arrived in one turn. Before version
+    5 it was the leader's wall clock, which could go back."""
 
     stamp_ms: int
     commands: tuple[Command, ...]

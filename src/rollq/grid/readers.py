@@ -15,6 +15,7 @@ from rollq.grid.commands import Command, FreeHistory, HoldHistory
 from rollq.grid.effects import Applied, Outcome, Refused
 from rollq.grid.outcomes import DONE_ONE, KNOWN_OPEN, READERS_FULL
 from rollq.grid.state import GridState, ReaderRecord
+from rollq.grid.times import elapsed_ms
 
 
 class ReaderView(msgspec.Struct, frozen=True, array_like=True):
@@ -54,12 +55,12 @@ def held_from(state: GridState) -> int | None:
     return min((reader.index for reader in state.readers.values()), default=None)
 
 
-def silent_readers(state: GridState, wall_ms: int) -> list[Command]:
+def silent_readers(state: GridState, now_ms: int) -> list[Command]:
     """What the leader asks for: the end of readers that were not heard of for too long."""
     return [
         FreeHistory(name, reader.stamp_ms, "expired")
         for name, reader in state.readers.items()
-        if wall_ms - reader.stamp_ms >= READER_HOLD_MS_MAX
+        if elapsed_ms(state, reader.stamp_ms, now_ms) >= READER_HOLD_MS_MAX
     ]
 
 

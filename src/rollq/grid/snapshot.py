@@ -110,6 +110,8 @@ def snapshot_pieces(state: GridState) -> tuple[int, Iterator[bytes]]:
         committed_rows(state),
         list(state.readers.items()),
         listed_hints(state),
+        state.time_ms,
+        state.leaps,
     )
     data = _encoder.encode(head)
     tokens = [record.body for crowd in crowds for record in crowd]
@@ -194,6 +196,8 @@ def _jobs(head: Head, state: GridState, adopt: Adopt, offset: int) -> int:
         offset += sum(map(sealed_bytes, sizes))
     derive(state, others)
     _count_failed(head, others)
+    state.time_ms = head.time_ms or _newest_ms(state)
+    state.leaps = head.leaps
     return put_back(state, head, adopt, offset)
 
 
@@ -204,6 +208,16 @@ def _count_failed(head: Head, records: list[JobRecord]) -> None:
         array, end = record.array, record.end
         if array is not None and array.array_id in untold and record.state is DONE:
             array.failed += end is not None and end.status == Status.FAILED
+
+
+def _newest_ms(state: GridState) -> int:
+    """The group's time as far as an older snapshot tells it."""
+    stamps = chain(
+        (record.stamp_ms for record in state.jobs.values()),
+        (array.stamp_ms for array in state.arrays.values()),
+        (reader.stamp_ms for reader in state.readers.values()),
+    )
+    return max(stamps, default=0)
 
 
 def _tables(head: Head, state: GridState) -> GridState:

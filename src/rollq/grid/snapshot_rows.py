@@ -18,6 +18,7 @@ from rollq.grid.state import (
     BatchRecord,
     EndRecord,
     JobRecord,
+    Leap,
     PastRecord,
     ReaderRecord,
 )
@@ -183,6 +184,8 @@ class Head(msgspec.Struct, array_like=True):
     # version 5; by name, the one that was heard of longest ago first
     readers: list[tuple[str, ReaderRecord]] = msgspec.field(default_factory=list)
     hints: list[ExecHint] = msgspec.field(default_factory=list)  # version 5; by exec_name
+    time_ms: int = 0  # version 6
+    leaps: list[Leap] = msgspec.field(default_factory=list)  # version 6; oldest first
 
 
 def job_row(record: JobRecord, body_bytes: int) -> JobRow:

@@ -283,6 +283,13 @@ class ReaderRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
     stamp_ms: int  # when it was heard of last
 
 
+class Leap(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The group's time went from `at_ms` to `at_ms + leap_ms` at once."""
+
+    at_ms: int
+    leap_ms: int
+
+
 class GridState:
     """Everything. Built empty, changed by `apply_entry` alone, restored by `decode_snapshot`."""
 
@@ -304,6 +311,7 @@ class GridState:
         "jobs",
         "last_fence",
         "last_seq",
+        "leaps",
         "log_hash",
         "options_seen",
         "queues",
@@ -313,6 +321,7 @@ class GridState:
         "staged",
         "staged_bytes",
         "staged_count",
+        "time_ms",
         "workers",
     )
 
@@ -320,6 +329,8 @@ class GridState:
         self.bodies: Bodies = MemoryBodies() if bodies is None else bodies
         self.applied_index: int = 0
         self.log_hash: bytes = bytes(HASH_BYTES)  # of every entry applied so far
+        self.time_ms: int = 0  # of the group, at the last entry; never goes back
+        self.leaps: list[Leap] = []  # of `time_ms`, oldest first; LEAPS_KEPT_MAX of them
         self.last_seq: int = 0
         self.last_fence: int = 0
         self.settings = Settings()

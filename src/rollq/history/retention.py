@@ -26,12 +26,12 @@ class Retention:
         """Whether anything ever goes."""
         return bool(self.bytes_max or self.age_ms_max)
 
-    def sweep(self, segments: Segments, wall_ms: int, hold_from: int | None = None) -> int:
+    def sweep(self, segments: Segments, now_ms: int, hold_from: int | None = None) -> int:
         """Remove what is over the bounds; durable when it returns.
 
         Args:
             segments: the history.
-            wall_ms: now, by the clock that stamps rows.
+            now_ms: now, by the clock that stamps rows.
             hold_from: the lowest index that a named reader has not read; None: there is no reader.
 
         Returns:
@@ -45,7 +45,7 @@ class Retention:
             if hold_from is not None and last >= hold_from:
                 break
             is_excess = self.bytes_max and total > self.bytes_max
-            if not is_excess and not self._is_old(segments, first, last, wall_ms):
+            if not is_excess and not self._is_old(segments, first, last, now_ms):
                 break
             total -= size
             forget_to = max(forget_to, last)
@@ -53,10 +53,10 @@ class Retention:
             segments.forget(forget_to)
         return forget_to
 
-    def _is_old(self, segments: Segments, first: int, last: int, wall_ms: int) -> bool:
+    def _is_old(self, segments: Segments, first: int, last: int, now_ms: int) -> bool:
         """Whether all rows of a segment are older than the bound. One without rows goes with those
         before it; a damaged one stays, until somebody fetches it anew."""
         if not self.age_ms_max:
             return False
         newest_ms = segments.newest_ms(first, last)
-        return newest_ms is not None and wall_ms - newest_ms > self.age_ms_max
+        return newest_ms is not None and now_ms - newest_ms > self.age_ms_max

@@ -45,6 +45,7 @@ from rollq.grid.state import (
     GridState,
     JobRecord,
 )
+from rollq.grid.times import elapsed_ms
 from rollq.policy.retry import lost_attempt
 from rollq.policy.timers import Timers
 
@@ -70,13 +71,14 @@ class Expiry:
         "_renewed_ms",
         "_scan",
         "_settings",
+        "_state",
         "_stood_ms",
         "_terms",
+        "_time_ms",
         "_timers",
         "_unsent",
         "_vanished",
         "_waits",
-        "_wall_ms",
     )
 
     def __init__(self) -> None:
@@ -93,21 +95,24 @@ class Expiry:
         self._settings = Settings()
         self._scan: Iterator[JobRecord | ArrayRecord] | None = None  # what is still to be read
         self._gained_ms = 0
-        self._wall_ms = 0
         self._now_ms = 0  # when this was last asked something
         self._stood_ms = 0  # how long the process stood still, in all
         self._renewed_ms = 0  # until then nothing is taken from a worker
+        self._time_ms = 0
+        self._state = GridState()
 
     # --- the term of office
 
-    def gain(self, state: GridState, now_ms: int, wall_ms: int) -> None:
-        """Leadership is gained: set every timer from the state.
+    def gain(self, state: GridState, now_ms: int, time_ms: int) -> None:
+        """Leadership is gained: set every timer from the state. `now_ms` is of the clock that all
+        other methods are given, `time_ms` is the group's, which stamps are of.
 
         A large state is not read at once, which could cost the leadership again: what is left of
         it is read by the calls of `due` that follow.
         """
         self.abdicate()
-        self._gained_ms, self._wall_ms, self._now_ms = now_ms, wall_ms, now_ms
+        self._gained_ms, self._time_ms, self._now_ms = now_ms, time_ms, now_ms
+        self._state = state
         self._settings = state.settings
         for worker in state.workers.values():
             self.worker_vanished(worker.worker_id, worker.incarnation, now_ms)
@@ -325,9 +330,9 @@ class Expiry:
             self._waits.set(key, self._rest_ms(array.stamp_ms, options.expire_ms))
 
     def _rest_ms(self, stamp_ms: int, duration_ms: int) -> int:
-        """When something is over that began at a stamp of some leader's wall clock."""
-        elapsed_ms = max(0, self._wall_ms - stamp_ms)
-        return self._gained_ms + max(0, duration_ms - elapsed_ms)
+        """When something is over that began at a stamp of the group's time."""
+        passed_ms = elapsed_ms(self._state, stamp_ms, self._time_ms)
+        return self._gained_ms + max(0, duration_ms - passed_ms)
 
     # --- events
 

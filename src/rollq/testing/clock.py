@@ -43,13 +43,14 @@ class Timeline:
 class VirtualClock:
     """The clock of one node: its oscillator drifts, its wall clock may jump."""
 
-    __slots__ = ("_base_ms", "_drift_ppm", "_timeline", "_wall_offset_ms")
+    __slots__ = ("_base_ms", "_drift_ppm", "_timeline", "_wall_offset_ms", "stalled_ms")
 
     def __init__(self, timeline: Timeline, drift_ppm: int = 0, base_ms: int = 0) -> None:
         self._timeline = timeline
         self._drift_ppm = drift_ppm
         self._base_ms = base_ms
         self._wall_offset_ms = 0
+        self.stalled_ms = 0  # how far monotonic time leapt so far
 
     def now_ms(self) -> int:
         """Monotonic milliseconds."""
@@ -67,6 +68,7 @@ class VirtualClock:
     def stall(self, by_ms: int) -> None:
         """The machine slept: monotonic time leaps forward when it wakes."""
         self._base_ms += by_ms
+        self.stalled_ms += by_ms
 
     def correct(self) -> None:
         """The wall clock is right again."""

@@ -18,6 +18,7 @@ from rollq.testing.checkers.consensus import OneLeader, Promises
 from rollq.testing.checkers.references import References
 from rollq.testing.checkers.replicas import EqualHistory, EqualState
 from rollq.testing.checkers.sessions import ClientBook, Credits, Runs
+from rollq.testing.checkers.times import Times
 from rollq.testing.clock import MS, Timeline, VirtualClock
 from rollq.testing.jitter import Streams
 from rollq.testing.ledger import Ledger
@@ -76,6 +77,7 @@ class Cluster:
             self.book.batches,
             self.book,
             References(self.ledger),
+            Times(self.timeline, self._stalled_ms),
         ]
         if not swarm.retention.is_bounded:
             self.checkers.append(EqualHistory(self.ledger))
@@ -85,6 +87,9 @@ class Cluster:
         self._healing = False
         self._build()
         self.nemesis = Nemesis(self)
+
+    def _stalled_ms(self) -> int:
+        return sum(member.clock.stalled_ms for member in self.members)
 
     def _build(self) -> None:
         swarm = self.swarm

@@ -290,6 +290,7 @@ LINKS: Final[dict[type[msgspec.Struct], Row]] = {
         last_index=NUMBER,
         newcomer=FREE,
         lives=Many(most.LIVES_MAX, NUMBER),
+        features=FEATURES,
     ),
     m.RollAnswer: row(
         member_id=MEMBER,
@@ -302,9 +303,13 @@ LINKS: Final[dict[type[msgspec.Struct], Row]] = {
         config=Struct(raft.Config),
         config_index=NUMBER,
         boots=BOOTS,
+        features=FEATURES,
     ),
     m.HistoryFetch: row(first=NUMBER, last=NUMBER),
     m.HistoryRows: row(first=NUMBER, last=NUMBER, lines=Many(most.FRAME_BYTES_MAX // 2, FREE)),
+    m.MemberReport: row(
+        member_id=MEMBER, wall_ms=NUMBER, index=NUMBER, state_hash=Bytes(most.STATE_HASH_BYTES_MAX)
+    ),
     raft.RequestVote: row(
         to=MEMBER,
         sender=MEMBER,

@@ -81,6 +81,7 @@ TYPE_OF: Final[dict[type[msgspec.Struct], MessageType]] = {
     m.RollAnswer: MessageType.ROLL_ANSWER,
     m.HistoryFetch: MessageType.HISTORY_FETCH,
     m.HistoryRows: MessageType.HISTORY_ROWS,
+    m.MemberReport: MessageType.MEMBER_REPORT,
     b.HelloBlobs: MessageType.HELLO_BLOBS,
     b.BlobAsk: MessageType.BLOB_ASK,
     b.BlobHave: MessageType.BLOB_HAVE,
@@ -115,6 +116,7 @@ AREA_OF: Final[dict[int, str]] = {
     MessageType.ROLL_ANSWER: "roll",
     MessageType.HISTORY_FETCH: "history",
     MessageType.HISTORY_ROWS: "history",
+    MessageType.MEMBER_REPORT: "report",
     **{int(TYPE_OF[struct]): "raft" for struct in typing.get_args(raft.RaftMessage)},
 }
 

@@ -53,6 +53,7 @@ class MessageType(enum.IntEnum):
     ROLL_ANSWER = 65
     HISTORY_FETCH = 66
     HISTORY_ROWS = 67
+    MEMBER_REPORT = 68
     # ours, on links for blobs
     HELLO_BLOBS = 70
     BLOB_ASK = 71

@@ -298,6 +298,7 @@ class LeaderHello(msgspec.Struct, array_like=True, frozen=True, tag=21):
     last_index: int
     newcomer: bool = False  # my disk is empty: I ask to be let in
     lives: tuple[int, ...] = ()  # the starts that my disk remembers, this one last
+    features: tuple[str, ...] = ()  # what I understand beyond the first version
 
 
 class RollAnswer(msgspec.Struct, array_like=True, frozen=True, tag=65):
@@ -313,6 +314,7 @@ class RollAnswer(msgspec.Struct, array_like=True, frozen=True, tag=65):
     config: Config = Config()  # as it holds at `config_index` of my log
     config_index: int = 0
     boots: tuple[tuple[MemberId, int], ...] = ()  # what I have written down of everybody's starts
+    features: tuple[str, ...] = ()  # as in LeaderHello
 
 
 class HistoryFetch(msgspec.Struct, array_like=True, frozen=True, tag=66):
@@ -328,6 +330,15 @@ class HistoryRows(msgspec.Struct, array_like=True, frozen=True, tag=67):
     first: int
     last: int
     lines: tuple[bytes, ...] = ()
+
+
+class MemberReport(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=68):
+    """From time to time, to the leader: what my wall clock says, and what my state is."""
+
+    member_id: MemberId
+    wall_ms: int
+    index: int = 0  # a log index that I have applied
+    state_hash: bytes = b""  # of my state there; empty: not known
 
 
 # --- the seeds' cache messages (relayed; the file plane gives them meaning)
@@ -383,6 +394,6 @@ MemberMessage: TypeAlias = (
     | Pong
 )
 SessionMessage: TypeAlias = ClientMessage | WorkerMessage | MemberMessage
-PeerMessage: TypeAlias = LeaderHello | RollAnswer | HistoryFetch | HistoryRows
+PeerMessage: TypeAlias = LeaderHello | RollAnswer | HistoryFetch | HistoryRows | MemberReport
 
 NOT_ASKED: MessageId = NIL_ID

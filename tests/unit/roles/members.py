@@ -55,14 +55,31 @@ class Clock:
 
     def __init__(self) -> None:
         self.ms = 1_000_000
+        self.wall_ahead_ms = 0
 
     def now_ms(self) -> int:
         """Monotonic milliseconds."""
         return self.ms
 
     def wall_ms(self) -> int:
-        """The same, as if the world began with the test."""
-        return self.ms
+        """The same, as if the world began with the test, unless somebody sets it."""
+        return self.ms + self.wall_ahead_ms
+
+
+class OtherClock:
+    """The clock of one member, which may be set wrong."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.wall_ahead_ms = 0
+        self._clock = clock
+
+    def now_ms(self) -> int:
+        """As the group's."""
+        return self._clock.now_ms()
+
+    def wall_ms(self) -> int:
+        """As the group's, if it is right."""
+        return self._clock.wall_ms() + self.wall_ahead_ms
 
 
 class Group:
@@ -70,6 +87,7 @@ class Group:
 
     def __init__(self, *addresses: str, **settings: Any) -> None:
         self.clock = Clock()
+        self.clocks: dict[str, OtherClock] = {}
         self.disks: dict[str, VirtualDisk] = {}
         self.members: dict[str, Driver] = {}
         self.isolated: dict[str, None] = {}
@@ -106,7 +124,7 @@ class Group:
         driver = Driver(
             MemberSetup(address, peers, **settings),
             self.disks[address],
-            self.clock,
+            self.clocks.setdefault(address, OtherClock(self.clock)),
             SeededJitter(f"{address}{self._lives}"),
             self.points.append,
         )

@@ -112,7 +112,7 @@ def test_a_member_that_is_never_idle_keeps_its_history_short(
     monkeypatch.setattr(driver_module, "SCRUB_EVERY_TICKS", 20)
     swept: list[int | None] = []
     monkeypatch.setattr(
-        Retention, "sweep", lambda self, segments, wall_ms, hold_from: swept.extend([hold_from])
+        Retention, "sweep", lambda self, segments, now_ms, hold_from: swept.extend([hold_from])
     )
     group = Group(retention=Retention(bytes_max=1_000))
     driver = group.elect()

@@ -157,6 +157,30 @@ VECTORS = [
             "97 01 a3613a31 c401cc 02 03 c2 92 01 02",
         ),
         m.LeaderHello(1, "a:1", b"\xcc", 2, 3, lives=(1, 2)),
+        ours=False,
+    ),
+    Vector(
+        "21 LeaderHello with features",
+        from_parts(
+            "4e000000 15" + NIL + NIL,
+            "0f00",
+            b"cluster.g1.roll",
+            "18000000",
+            "98 01 a3613a31 c401cc 02 03 c2 92 01 02 91 a7",
+            b"reports",
+        ),
+        m.LeaderHello(1, "a:1", b"\xcc", 2, 3, lives=(1, 2), features=("reports",)),
+    ),
+    Vector(
+        "68 MemberReport",
+        from_parts(
+            "3e000000 44" + NIL + NIL,
+            "1100",
+            b"cluster.g1.report",
+            "06000000",
+            "94 01 02 03 c400",
+        ),
+        m.MemberReport(1, 2, 3),
     ),
     Vector(
         "22 AppendEntries",

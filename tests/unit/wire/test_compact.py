@@ -57,7 +57,8 @@ def test_members_name_their_group_and_area() -> None:
         for sample in SAMPLES
         if 60 <= TYPE_OF[type(sample)] < 70 or 20 < TYPE_OF[type(sample)] < 30
     }
-    assert subjects == {"cluster.g1.raft", "cluster.g1.roll", "cluster.g1.history"}
+    areas = ("raft", "roll", "history", "report")
+    assert subjects == {f"cluster.g1.{area}" for area in areas}
     assert encode_message(m.Goodbye(), Dialect.COMPACT, "g1").subject == ""
 
 

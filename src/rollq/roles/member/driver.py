@@ -23,21 +23,24 @@ from functools import partial
 
 from rollq.base.errors import DiskError, RemoteError, RollqError, StateError
 from rollq.base.jobs import BlobRef
-from rollq.base.limits import PEER_SILENT_MS
+from rollq.base.limits import LEAP_MS_MIN, PEER_SILENT_MS, REPORT_TICKS
 from rollq.base.stamp import Clock, Jitter
 from rollq.grid.command_codec import encode_batch
+from rollq.grid.commands import AdvanceTime
 from rollq.grid.readers import held_from
 from rollq.grid.state import GridState
 from rollq.raft.ready import Ready
 from rollq.raft.types import Entry, RaftMessage, Role
 from rollq.roles.member import membership
 from rollq.roles.member.gateway import Gateway
+from rollq.roles.member.group_clock import GroupClock
 from rollq.roles.member.held import Held
 from rollq.roles.member.leadership import Leadership
-from rollq.roles.member.outputs import Mishap, Output, Outputs
+from rollq.roles.member.outputs import Mishap, Output, Outputs, Warn
 from rollq.roles.member.peers import Peers
 from rollq.roles.member.read_points import ReadPoints
 from rollq.roles.member.recovery import recover, start_of_cluster
+from rollq.roles.member.reports import Reports, leap_to_ms
 from rollq.roles.member.rollcall import Phase, older_copy
 from rollq.roles.member.setup import MemberSetup
 from rollq.roles.member.snapshot_order import SnapshotOrder
@@ -46,6 +49,7 @@ from rollq.store.disk import Disk
 from rollq.wire.messages import (
     AssignJob,
     LeaderHello,
+    MemberReport,
     NotLeader,
     PeerMessage,
     Result,
@@ -80,17 +84,22 @@ class Driver:
         self.raft = recovered.raft
         self._suspect_on_disk = self.raft.suspect is not None
         self._outputs = Outputs()
+        self.reports = Reports(clock)
         self._peers = Peers(
             recovered.roll,
             setup.peers,
             recovered.peer_boots,
             jitter,
-            self._outputs,
             silent_ticks=PEER_SILENT_MS // setup.tick_ms,
+            outputs=self._outputs,
+            reports=self.reports,
         )
+        self.time = GroupClock(clock, self.state.time_ms)
         self.roll = recovered.roll
-        self.office = Leadership(self.replica, setup.group, clock, jitter, self._outputs)
-        self._gateway = Gateway(self.office, self.raft)
+        self.office = Leadership(
+            self.replica, setup.group, clock, jitter, outputs=self._outputs, time=self.time
+        )
+        self._gateway = Gateway(self.office, self.raft, self.reports)
         self.read_points = ReadPoints()
         self._leading_term = 0  # the term in which the office is open; 0: it is closed
         self._held = Held()
@@ -166,6 +175,24 @@ class Driver:
             membership.promote_caught_up(raft)
         if self._ticks % GAPS_EVERY_TICKS == 0:
             self._peers.ask_for_gap(raft, self.replica)
+        if self._ticks % REPORT_TICKS == 0:
+            if self.leading:
+                self._mind_reports()
+            elif raft.leader_id and raft.role is not Role.LEADER:
+                report = MemberReport(raft.member_id, self._clock.wall_ms())
+                self._peers.report(raft, report)
+
+    def _mind_reports(self) -> None:
+        """Warn of what is wrong with a member; move the group's time forward to what most members'
+        clocks say, or slow it down."""
+        time_ms = self.time.now_ms()
+        wall_ms = self.reports.wall_ms(self.raft.member_id, self.raft.config)
+        to_ms = leap_to_ms(time_ms, wall_ms)
+        if to_ms is not None:
+            self.office.proposals.add(AdvanceTime(to_ms))
+        for alarm in self.reports.news(self.raft.member_id, self.raft.config):
+            self._outputs.append(Warn(f"{alarm.text}; {alarm.todo}"))
+        self.time.slow_down(wall_ms is not None and time_ms - wall_ms >= LEAP_MS_MIN)
 
     def peer_message(self, address: str, message: RaftMessage | PeerMessage, boot: int = 0) -> str:
         """A member said something. `boot` is what the sender's LeaderHello said on this link: an
@@ -295,7 +322,7 @@ class Driver:
     def _propose(self) -> None:
         proposals = self.office.proposals
         for batch in proposals.batches():
-            data = encode_batch(self._clock.wall_ms(), [command for command, _, _ in batch])
+            data = encode_batch(self.time.now_ms(), [command for command, _, _ in batch])
             try:
                 index = self.raft.propose(data)
             except StateError:
@@ -329,7 +356,7 @@ class Driver:
             self._scrub_at = self._ticks + SCRUB_EVERY_TICKS
             if self._setup.retention.is_bounded:
                 sweep, held = self._setup.retention.sweep, held_from(self.state)
-                work.sweep = partial(sweep, wall_ms=self._clock.wall_ms(), hold_from=held)
+                work.sweep = partial(sweep, now_ms=self.time.now_ms(), hold_from=held)
         if work.ready is not None:
             self._idle_ticks = 0
         return work if work.is_due else None
@@ -344,6 +371,7 @@ class Driver:
         if work.loaded is not None:
             self._store.states.retire(self.replica.state)
             self.replica.replace(work.loaded)
+            self.time.follow(self.state.time_ms)
             self._snapshot_index = work.loaded.applied_index
         self._apply(ready.committed)
         self._crash_point("applied")
@@ -359,7 +387,10 @@ class Driver:
             if entry.index > self.state.applied_index:
                 applied = self.replica.apply(entry)
                 if self.leading:
+                    self.time.reach(self.state.time_ms)
                     self.office.settle(applied)
+                elif applied.stamp_ms:  # else it is an entry of consensus, and tells no time
+                    self.time.follow(self.state.time_ms)
                 self._applied_tick = self._ticks
 
     def _follow_role(self) -> None:
@@ -380,7 +411,10 @@ class Driver:
             and raft.term_at(self.state.applied_index) == raft.term
         ):
             self._leading_term = raft.term
+            self.time.lead(self.state.time_ms)
+            self.reports.clear()
             self.office.gain(raft.member_id)
+            self._mind_reports()
             while self._held:
                 session, message = self._held.take()
                 if message is None:

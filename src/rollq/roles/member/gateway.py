@@ -34,6 +34,7 @@ from rollq.roles.member.large import Large, failed_ack
 from rollq.roles.member.leadership import Leadership
 from rollq.roles.member.proposals import ACK, REQUEST, Origin, Waiter
 from rollq.roles.member.reads import Reads
+from rollq.roles.member.reports import Reports
 from rollq.roles.member.sessions import ClientSession, WorkerSession
 from rollq.roles.member.staging import BatchMessage, staging_command
 from rollq.subjects.grammar import fold, parse_pattern
@@ -49,10 +50,10 @@ from rollq.wire.staging_messages import CommitBatch, DropBatch, StageJobs
 class Gateway:
     """Handlers of one leader's sessions; see `Leadership` for what they work on."""
 
-    def __init__(self, office: Leadership, raft: RaftNode) -> None:
+    def __init__(self, office: Leadership, raft: RaftNode, reports: Reports) -> None:
         self._office = office
         self.raft = raft
-        self.reads = Reads(office.caches)
+        self.reads = Reads(office.caches, reports)
         self._large = Large(office.keeping, self._refuse, self._left_at_last)
 
     def message(self, number: int, message: messages.SessionMessage) -> None:

@@ -43,6 +43,7 @@ from rollq.policy.retry import give_back_delay_ms, retry_delay_ms
 from rollq.raft.types import Config
 from rollq.roles.member.cache_relay import CacheRelay
 from rollq.roles.member.caches import CacheDesk
+from rollq.roles.member.group_clock import GroupClock
 from rollq.roles.member.keeping import Deliveries, Delivery, Keeping
 from rollq.roles.member.knowledge import AllHeld, BlobKnowledge
 from rollq.roles.member.letters import assignment, needs_blobs, outcome_of, refusal_of
@@ -64,9 +65,17 @@ class Leadership:
     """What the leader knows and owes beside the replicated state."""
 
     def __init__(
-        self, replica: Replica, group: str, clock: Clock, jitter: Jitter, outputs: Outputs
+        self,
+        replica: Replica,
+        group: str,
+        clock: Clock,
+        jitter: Jitter,
+        *,
+        outputs: Outputs,
+        time: GroupClock,
     ) -> None:
         self.clock = clock
+        self.time = time
         self.jitter = jitter
         self.sessions = Sessions()
         self.proposals = Proposals()
@@ -105,7 +114,7 @@ class Leadership:
     def gain(self, member_id: int) -> None:
         """This member leads, and its state holds everything that was ever committed."""
         self._member_id = member_id
-        self.expiry.gain(self.state, self.clock.now_ms(), self.clock.wall_ms())
+        self.expiry.gain(self.state, self.clock.now_ms(), self.time.now_ms())
         self.dispatcher.nearest = self.caches.nearest
         self._names = WorkerNames()
         for worker in self.state.workers.values():
@@ -144,9 +153,9 @@ class Leadership:
         self.proposals.add_own(self.staging.due(self.state))
         if now_ms >= self._look_at_ms:  # what was asked for before is done by then
             self._look_at_ms = now_ms + LOOK_MS
-            wall_ms = self.clock.wall_ms()
-            self.proposals.add_own(left_lying(self.state, wall_ms))
-            self.proposals.add_own(silent_readers(self.state, wall_ms))
+            time_ms = self.time.now_ms()
+            self.proposals.add_own(left_lying(self.state, time_ms))
+            self.proposals.add_own(silent_readers(self.state, time_ms))
         if now_ms >= self._quiet_at_ms:
             self._leave_silent(now_ms)
         self.proposals.add_own(self.dispatcher.decide(TURN_COMMANDS_MAX))

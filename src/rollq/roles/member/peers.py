@@ -29,10 +29,18 @@ from rollq.raft.types import (
 from rollq.roles.member import membership
 from rollq.roles.member.outputs import ClosePeer, Outputs, ToPeer
 from rollq.roles.member.replica import Replica
-from rollq.roles.member.rollcall import RollCall, is_forgotten
+from rollq.roles.member.reports import Reports
+from rollq.roles.member.rollcall import REPORTS, RollCall, is_forgotten
 from rollq.roles.member.work import BootNote
 from rollq.store.snapshots import Snapshots
-from rollq.wire.messages import HistoryFetch, HistoryRows, LeaderHello, PeerMessage, RollAnswer
+from rollq.wire.messages import (
+    HistoryFetch,
+    HistoryRows,
+    LeaderHello,
+    MemberReport,
+    PeerMessage,
+    RollAnswer,
+)
 
 # What a member that lives answers at once.
 ASKING: Final = (AppendEntries, Heartbeat, RequestVote, InstallSnapshot, LeaderHello)
@@ -48,11 +56,13 @@ class Peers:
         initial: tuple[str, ...],
         boots_known: dict[MemberId, int],
         jitter: Jitter,
-        outputs: Outputs,
         *,
+        outputs: Outputs,
         silent_ticks: int,
+        reports: Reports,
     ) -> None:
         self.roll = roll
+        self.reports = reports  # of the others, while this member leads
         self.boot_notes: list[BootNote] = []
         self.boots_told: dict[MemberId, int] = {}  # starts that others noted and we did not
         self.rows: list[HistoryRows] = []
@@ -64,6 +74,7 @@ class Peers:
         self._boots_known = boots_known  # as written down
         self._boots_heard: dict[MemberId, int] = {}  # in this life, to notice restarts once
         self._addresses: dict[MemberId, str] = {}
+        self._features: dict[MemberId, tuple[str, ...]] = {}  # as each told them last
         self._jitter = jitter
         self._outputs = outputs
         self._silent_ticks = silent_ticks
@@ -95,6 +106,8 @@ class Peers:
         self, address: str, message: PeerMessage, raft: RaftNode, replica: Replica, leads: bool
     ) -> None:
         """Take one message that is not consensus'."""
+        if isinstance(message, LeaderHello | RollAnswer):
+            self._features[message.member_id] = message.features
         if isinstance(message, LeaderHello):
             self._called(address, message, raft, replica, leads)
         elif isinstance(message, RollAnswer):
@@ -104,8 +117,17 @@ class Peers:
             rows = replica.history.rows(message.first, message.last)
             if rows is not None:
                 self._say(address, rows)
+                self._outputs.append(ToPeer(address, rows))
+        elif isinstance(message, MemberReport):
+            if leads:
+                self.reports.take(message)
         elif not self.rows and replica.history.accepts(message, replica.state.applied_index):
             self.rows.append(message)
+
+    def report(self, raft: RaftNode, report: MemberReport) -> None:
+        """Tell the leader how this member is, if it understands that."""
+        if REPORTS in self._features.get(raft.leader_id, ()):
+            self._outputs.append(ToPeer(raft.leader_address, report))
 
     def is_outdated(
         self, address: str, sender: MemberId, boot: int, raft: RaftNode, replica: Replica

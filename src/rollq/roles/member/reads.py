@@ -22,6 +22,7 @@ from rollq.raft.node import RaftNode
 from rollq.raft.ready import ReadReady
 from rollq.roles.member.caches import CacheDesk
 from rollq.roles.member.replica import Replica
+from rollq.roles.member.reports import Reports
 from rollq.roles.member.status import cluster_view
 from rollq.subjects.grammar import fold
 from rollq.wire.messages import Answer, Error, Query
@@ -30,27 +31,31 @@ from rollq.wire.rules import Int, Text, compile_row, row
 PENDING_READS_MAX = 4_096
 PLACE_BYTES_MAX = 8  # of a key that is a number, big-endian
 PLACE_MAX = 2**62  # far beyond any log; with room to count on from there
-HOLDERS = "holders"  # of a cache: what no state says, only the leader that is in touch with them
 PLACE_KEYS = ("dead", "history")
+# What no state says, only the leader that is in touch with workers and members.
+HOLDERS = "holders"  # of a cache
+CLUSTER = "cluster"
+LEADERS_OWN = (HOLDERS, CLUSTER)
 TEXT_KEYS = ("queue", "queues", "client", "clients", "cache", "caches", HOLDERS)
 
 
 class Reads:
     """Queries that wait for their index."""
 
-    def __init__(self, caches: CacheDesk) -> None:
+    def __init__(self, caches: CacheDesk, reports: Reports) -> None:
         self._caches = caches
+        self._reports = reports
         self._last_request = 0
         self._asked: dict[int, tuple[int, Query]] = {}
         self._waiting: list[tuple[int, int, Query]] = []  # index, session, query
 
     def ask(self, raft: RaftNode, session: int, query: Query) -> None:
         """Take a query; its answer comes from `answers` later."""
-        if query.what not in VIEWS and query.what != HOLDERS:
+        if query.what not in VIEWS and query.what not in LEADERS_OWN:
             raise RemoteError(
                 ErrorCode.BAD_PAYLOAD,
                 f"no view named {query.what[:64]!r}",
-                f"ask for one of: {', '.join(sorted((*VIEWS, HOLDERS)))}",
+                f"ask for one of: {', '.join(sorted((*VIEWS, *LEADERS_OWN)))}",
             )
         _check_key(query)
         if len(self._asked) + len(self._waiting) >= PENDING_READS_MAX:
@@ -86,6 +91,8 @@ class Reads:
         try:
             if query.what == HOLDERS:
                 value = _encode(self._caches.holders(query.key.decode()))
+            elif query.what == CLUSTER:
+                value = _encode(cluster_view(replica.state, raft, self._reports))
             else:
                 value = _encode(VIEWS[query.what](replica, raft, query))
         except DiskError:
@@ -197,6 +204,5 @@ VIEWS: dict[str, Callable[[Replica, RaftNode, Query], object]] = {
     "readers": lambda replica, _, __: reader_views(replica.state),
     "settings": lambda replica, _, __: replica.state.settings,
     "hints": lambda replica, _, __: listed_hints(replica.state),
-    "cluster": lambda replica, raft, _: cluster_view(replica.state, raft),
     "history": lambda replica, _, query: _history(replica, query),
 }

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
+from typing import Final
 
 import msgspec
 
@@ -27,6 +28,8 @@ from rollq.store.identity import NONCE_BITS
 from rollq.wire.messages import LeaderHello, RollAnswer
 
 HELLO_EVERY_TICKS = 4
+REPORTS: Final = "reports"  # MemberReport is understood
+FEATURES: Final = (REPORTS,)
 
 
 class Phase(enum.IntEnum):
@@ -82,7 +85,14 @@ class RollCall:
         was taken out since is not to come back by itself."""
         is_new = not self.admitted and not self._is_in(config)
         return LeaderHello(
-            self.me.id, self.me.address, self.cluster_id, self.boot, last_index, is_new, self._lives
+            self.me.id,
+            self.me.address,
+            self.cluster_id,
+            self.boot,
+            last_index,
+            is_new,
+            self._lives,
+            FEATURES,
         )
 
     def note_config(self, config: Config) -> bool:
@@ -112,6 +122,7 @@ class RollCall:
             config,
             config_index,
             tuple(boots.items()),
+            FEATURES,
         )
 
     def take(self, answer: RollAnswer, peers: tuple[str, ...]) -> bool:

@@ -18,6 +18,7 @@ from rollq.base.limits import CLIENT_ID_BYTES_MAX, STAGED_MS_MAX, UNPACKS_AHEAD
 from rollq.base.staged import StagedGroup
 from rollq.grid import commands
 from rollq.grid.state import CommittedBatch, GridState
+from rollq.grid.times import began_before_ms
 from rollq.roles.member.bounds import bounded, exec_name
 from rollq.wire.staging_messages import CommitBatch, DropBatch, StageJobs
 
@@ -48,9 +49,10 @@ def _addressed(group: StagedGroup, address: Address) -> StagedGroup:
     return replace(group, queue=queue, exec_name=exec_name(group.exec_name), options=options)
 
 
-def left_lying(state: GridState, wall_ms: int) -> list[commands.Command]:
+def left_lying(state: GridState, now_ms: int) -> list[commands.Command]:
     """The end of batches that nobody added to or committed for too long."""
-    old = takewhile(lambda one: wall_ms - one.stamp_ms >= STAGED_MS_MAX, state.staged.values())
+    before_ms = began_before_ms(state, now_ms, STAGED_MS_MAX)
+    old = takewhile(lambda one: one.stamp_ms <= before_ms, state.staged.values())
     names = tuple(commands.BatchName(batch.client_id, batch.batch_key) for batch in old)
     return [commands.DropBatches(names, EXPIRED)] if names else []
 

@@ -7,6 +7,7 @@ import msgspec
 from rollq.base.ids import MemberId
 from rollq.grid.state import GridState
 from rollq.raft.node import RaftNode
+from rollq.roles.member.reports import Alarm, Reports
 
 
 class MemberView(msgspec.Struct, frozen=True):
@@ -19,6 +20,7 @@ class MemberView(msgspec.Struct, frozen=True):
     lag: int
     active: bool  # heard from lately
     state: str  # probe, replicate, snapshot
+    skew_ms: int = 0  # how far its clock is ahead of the middle of the members'
 
 
 class ClusterView(msgspec.Struct, frozen=True):
@@ -32,12 +34,14 @@ class ClusterView(msgspec.Struct, frozen=True):
     last_index: int
     log_hash: bytes
     members: list[MemberView]
+    alarms: list[Alarm] = []  # what somebody must look after
 
 
-def cluster_view(state: GridState, raft: RaftNode) -> ClusterView:
+def cluster_view(state: GridState, raft: RaftNode, reports: Reports) -> ClusterView:
     """The group, read on the leader."""
     config = raft.config
     progress = raft.progress
+    skews_ms = reports.skews_ms(raft.member_id, config)
     members = []
     for learns, group in ((False, config.voters), (True, config.learners)):
         for member in group:
@@ -52,6 +56,7 @@ def cluster_view(state: GridState, raft: RaftNode) -> ClusterView:
                     max(0, raft.commit - known.match),
                     known.active,
                     known.state.name.lower(),
+                    skews_ms.get(member.id, 0),
                 )
             )
     return ClusterView(
@@ -63,4 +68,5 @@ def cluster_view(state: GridState, raft: RaftNode) -> ClusterView:
         raft.last_index,
         state.log_hash,
         members,
+        reports.alarms(raft.member_id, config),
     )

@@ -11,6 +11,8 @@ from rollq.testing.strikes import network
 if TYPE_CHECKING:
     from rollq.testing.nemesis import Nemesis
 
+HOUR_MS = 3_600_000
+JUMPS_MS = (-HOUR_MS, HOUR_MS, -500, 24 * HOUR_MS, -24 * HOUR_MS)
 CRASH_POINTS = (
     "turn_begun",
     "ready_taken",
@@ -119,7 +121,7 @@ def sleep_alone(nemesis: Nemesis) -> bool:
 def clock_jump(nemesis: Nemesis) -> bool:
     """Somebody sets a wall clock."""
     chance = nemesis.cluster.streams.clock
-    chance.pick(nemesis.cluster.members).clock.jump(chance.pick((-3_600_000, 3_600_000, -500)))
+    chance.pick(nemesis.cluster.members).clock.jump(chance.pick(JUMPS_MS))
     return True
 
 

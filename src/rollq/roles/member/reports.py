@@ -1,0 +1,120 @@
+"""What the leader hears of the other members from themselves: what their wall clocks say, to move
+the group's time only where a majority agrees, and to find a clock that is wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from rollq.base.errors import ErrorCode
+from rollq.base.ids import MemberId
+from rollq.base.limits import CLOCK_SKEW_MS_MAX, LEAP_MS_MIN, REPORT_MS_MAX
+from rollq.base.stamp import Clock
+from rollq.raft.types import Config
+from rollq.wire.messages import MemberReport
+
+
+class Alarm(msgspec.Struct, frozen=True):
+    """Something about a member that the group can not mend by itself."""
+
+    code: int  # ErrorCode
+    member_id: MemberId
+    text: str
+    todo: str
+
+
+@dataclass(slots=True)
+class Reported:
+    """The last report of one member."""
+
+    ahead_ms: int  # how far its wall clock is ahead of ours
+    heard_ms: int  # when, by our monotonic clock
+
+
+class Reports:
+    """One leader's account; it lives as long as its term of office."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._heard: dict[MemberId, Reported] = {}
+        self._told: dict[tuple[int, MemberId], None] = {}  # alarms that `news` gave last
+
+    def clear(self) -> None:
+        """Leadership is lost or gained: what was heard is of another time."""
+        self._heard.clear()
+        self._told.clear()
+
+    def take(self, report: MemberReport) -> None:
+        """A member says how it is."""
+        clock = self._clock
+        ahead_ms = report.wall_ms - clock.wall_ms()
+        self._heard[report.member_id] = Reported(ahead_ms, clock.now_ms())
+
+    def wall_ms(self, own: MemberId, config: Config) -> int | None:
+        """The time on the wall as the voters see it: the middle of their clocks, if a majority of
+        all voters is within the bound of it. None: they do not agree, or too few were heard."""
+        ahead = sorted(self._ahead(own, config))
+        needed = len(config.voters) // 2 + 1
+        if not ahead:
+            return None
+        middle_ms = ahead[(len(ahead) - 1) // 2]
+        if sum(abs(one - middle_ms) <= CLOCK_SKEW_MS_MAX for one in ahead) < needed:
+            return None
+        return self._clock.wall_ms() + middle_ms
+
+    def skews_ms(self, own: MemberId, config: Config) -> dict[MemberId, int]:
+        """How far each clock is ahead of the middle; empty if there is no such middle."""
+        wall_ms = self.wall_ms(own, config)
+        if wall_ms is None:
+            return {}
+        own_ms = self._clock.wall_ms() - wall_ms
+        heard = self._recent()
+        return {own: own_ms} | {one: own_ms + said.ahead_ms for one, said in heard.items()}
+
+    def _ahead(self, own: MemberId, config: Config) -> list[int]:
+        heard = self._recent()
+        ahead = [heard[one.id].ahead_ms for one in config.voters if one.id in heard]
+        return [*ahead, 0] if any(one.id == own for one in config.voters) else ahead
+
+    def _recent(self) -> dict[MemberId, Reported]:
+        since_ms = self._clock.now_ms() - REPORT_MS_MAX
+        return {one: said for one, said in self._heard.items() if said.heard_ms >= since_ms}
+
+    # --- alarms
+
+    def alarms(self, own: MemberId, config: Config) -> list[Alarm]:
+        """What somebody must look after."""
+        addresses = {one.id: one.address for one in (*config.voters, *config.learners)}
+        alarms = []
+        for member_id, skew_ms in self.skews_ms(own, config).items():
+            if abs(skew_ms) > CLOCK_SKEW_MS_MAX and member_id in addresses:
+                where = "ahead of" if skew_ms > 0 else "behind"
+                alarms.append(
+                    Alarm(
+                        ErrorCode.CLOCK_SKEW,
+                        member_id,
+                        f"the clock of {addresses[member_id]} is {abs(skew_ms) // 1_000} s {where} "
+                        "those of the other members",
+                        "set it, and run a time service on every member",
+                    )
+                )
+        return alarms
+
+    def news(self, own: MemberId, config: Config) -> list[Alarm]:
+        """Alarms that were not there when this was asked last."""
+        told, self._told = self._told, {}
+        new = []
+        for alarm in self.alarms(own, config):
+            key = (alarm.code, alarm.member_id)
+            self._told[key] = None
+            if key not in told:
+                new.append(alarm)
+        return new
+
+
+def leap_to_ms(time_ms: int, wall_ms: int | None) -> int | None:
+    """Where to move the group's time, if it is behind what the members' clocks say."""
+    if wall_ms is None or wall_ms - time_ms < LEAP_MS_MIN:
+        return None
+    return wall_ms
