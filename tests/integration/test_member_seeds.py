@@ -18,9 +18,12 @@ from tests.integration.seed_peer import (
     CACHE_ACK,
     CACHE_PUT,
     CREDIT,
+    HELLO_CLIENT,
+    HELLO_WORKER,
     NOT_LEADER,
     RESULT,
     SUBMIT_JOB,
+    Peer,
     as_client,
     as_worker,
     hang_up,
@@ -50,7 +53,7 @@ def test_a_job_goes_from_client_to_worker_and_its_result_back(member: MemberProc
     body = request(job_id)
     client.write(SUBMIT_JOB, uuid.uuid4(), subject="job.submit.seedsA", payload=body)
     kind, msg_id, corr_id, subject, payload = worker.read()
-    assert (kind, subject.lower(), payload) == (ASSIGN_JOB, "job.assign.seedsa", body)
+    assert (kind, subject, payload) == (ASSIGN_JOB, "job.assign.seedsA", body)
     assert job_id in (msg_id, corr_id)
     worker.write(ACK_JOB, uuid.uuid4(), job_id, payload=result(job_id))
     worker.write(CREDIT, payload=struct.pack("<i", 1))
@@ -153,8 +156,9 @@ def test_files_put_into_caches_reach_the_workers_that_are_meant(member: MemberPr
     told = {"CacheId": "dataset-v1", "Status": "OK", "Message": "added=2"}
     answer = json.dumps(told).encode()
     meant.write(CACHE_ACK, corr_id=corr_id, subject="cache.ack.dataset-v1", payload=answer)
-    kind, _, corr_id, _, payload = asker.read()
+    kind, _, corr_id, subject, payload = asker.read()
     assert (kind, corr_id, payload) == (CACHE_ACK, request_id, answer)
+    assert subject == "cache.ack.dataset-v1"
     # Nobody else heard of it, and no credit was taken for it.
     job_id = uuid.uuid4()
     bystander.write(SUBMIT_JOB, job_id, subject="job.submit.seedsCache.x", payload=request(job_id))
@@ -171,3 +175,41 @@ def test_a_put_that_nobody_is_there_for_is_answered(member: MemberProcess) -> No
     asker.write(CACHE_PUT, request_id, subject="cache.put", payload=json.dumps(put).encode())
     kind, _, corr_id, _, payload = asker.read()
     assert (kind, corr_id, json.loads(payload)["Status"]) == (CACHE_ACK, request_id, "FAILED")
+
+
+def test_peers_of_the_first_form_have_neither_names_nor_ids(member: MemberProcess) -> None:
+    worker, client = Peer(member.port), Peer(member.port)
+    worker.write(HELLO_WORKER, subject="seedsF")
+    worker.write(CREDIT, payload=struct.pack("<i", 2**31 - 1))  # limited, not cut off
+    client.write(HELLO_CLIENT)
+    job_id = uuid.uuid4()
+    client.write(SUBMIT_JOB, job_id, subject="seedsF", payload=b"do it")
+    assert worker.read()[:2] == (ASSIGN_JOB, job_id)
+    worker.write(ACK_JOB, corr_id=job_id)
+    kind, _, corr_id, _, payload = client.read()
+    assert (kind, corr_id, json.loads(payload)["Status"]) == (RESULT, job_id, "OK")
+
+
+def test_frames_of_unknown_types_are_ignored(member: MemberProcess) -> None:
+    worker, client = as_worker(member.port, "seedsG"), as_client(member.port, "c10")
+    for peer in (worker, client):
+        peer.write(8, uuid.uuid4(), subject="of.a.later.draft", payload=b"?")
+        peer.write(250)
+    job_id = uuid.uuid4()
+    client.write(SUBMIT_JOB, subject="seedsG", payload=request(job_id))
+    assert worker.read()[1] == job_id
+    worker.write(ACK_JOB, corr_id=job_id, payload=result(job_id))
+    assert client.read()[2] == job_id
+
+
+def test_a_dead_job_says_why_in_a_word(member: MemberProcess) -> None:
+    client = as_client(member.port, "c11")
+    job_id = uuid.uuid4()
+    told = json.loads(request(job_id)) | {"MaxAttempts": 1}
+    client.write(SUBMIT_JOB, subject="seedsH", payload=json.dumps(told).encode())
+    worker = as_worker(member.port, "seedsH")
+    assert worker.read()[1] == job_id
+    worker.socket.close()
+    answer = json.loads(client.read()[4])
+    assert answer["Status"] == "FAILED"
+    assert "dead (worker_down)" in answer["Stderr"]

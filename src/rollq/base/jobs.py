@@ -22,6 +22,19 @@ class Status(enum.IntEnum):
     CANCELLED = 2  # the worker ended it because it was told to
 
 
+class Cause(enum.IntEnum):
+    """Why an attempt came to nothing, or why a job is dead."""
+
+    NONE = 0
+    LEASE_LOST = 1
+    WORKER_DOWN = 2
+    NACKED = 3
+    EXIT_CODE = 4  # the retry rule named the exit code, and attempts ran out
+    EXPIRED = 5  # waited longer than it may
+    WORKER_RESTARTED = 6
+    ID_TAKEN = 7  # a task of an array whose id an older job has
+
+
 class JobOptions(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """What a job may ask for beyond the defaults. 0 means: the cluster's setting."""
 

@@ -75,6 +75,8 @@ KEEP_TRIES_MAX: Final = 60
 # What the outputs of one job may take before they are packed for a peer that knows no blobs.
 WHOLE_RAW_BYTES_MAX: Final = 64 * 1024 * 1024
 
+SPELLINGS_MAX: Final = 4_096  # names of queues whose upper and lower case a leader remembers
+
 # Raft.
 APPEND_BYTES_MAX: Final = 1024 * 1024
 INFLIGHT_APPENDS_MAX: Final = 64

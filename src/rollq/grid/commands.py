@@ -10,7 +10,6 @@ that keeps the old meaning; nothing is removed, reordered or retyped, and a tag 
 
 from __future__ import annotations
 
-import enum
 from typing import TypeAlias
 
 import msgspec
@@ -18,20 +17,8 @@ import msgspec
 from rollq.base.hints import ExecHint
 from rollq.base.ids import NIL_ID, ClientId, JobId, WorkerId
 from rollq.base.jobs import AttemptRef, BlobRef, BulkItem, CacheEntry, JobOptions
+from rollq.base.jobs import Cause as Cause  # noqa: PLC0414 (re-exported: it is stored in commands)
 from rollq.base.staged import StagedGroup, StagedPart
-
-
-class Cause(enum.IntEnum):
-    """Why an attempt came to nothing, or why a job is dead."""
-
-    NONE = 0
-    LEASE_LOST = 1
-    WORKER_DOWN = 2
-    NACKED = 3
-    EXIT_CODE = 4  # the retry rule named the exit code, and attempts ran out
-    EXPIRED = 5  # waited longer than it may
-    WORKER_RESTARTED = 6
-    ID_TAKEN = 7  # a task of an array whose id an older job has
 
 
 class Stored(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):

@@ -70,6 +70,7 @@ class Link(asyncio.Protocol):
         self.connection = connection
         self._halves = halves
         self._has_half = False
+        self._has_skipped = False  # and it was logged
         self.address = ""
         self._on_messages = on_messages
         self._on_closed = on_closed
@@ -207,6 +208,9 @@ class Link(asyncio.Protocol):
                 self._hello_timer.cancel()
                 self._hello_timer = None
             self._hand_over(messages)
+        if connection.skipped_count and not self._has_skipped:
+            self._has_skipped = True
+            log.warning("%s sends frames of a type that is not known: ignored", self.address)
         if connection.error is not None:
             self._hang_up(connection.error)
         half_bytes = connection.half_bytes

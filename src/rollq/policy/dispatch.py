@@ -106,23 +106,21 @@ class Dispatcher:
             self._backlog.leave(session)
 
     def grant(self, worker_id: WorkerId, credits: int) -> None:
-        """A worker can take that many more jobs.
+        """A worker can take that many more jobs; CREDIT_MAX in all, however many it says.
 
         Raises:
-            RemoteError: BAD_CREDIT, if the number is negative or the sum too large.
+            RemoteError: BAD_CREDIT, if the number is negative.
             StateError: UNKNOWN_WORKER, if it has no session.
         """
         session = self._sessions.get(worker_id)
         if session is None:
             raise StateError(ErrorCode.UNKNOWN_WORKER, "credit of a worker without a session")
-        total = session.credit + session.reserved + credits
-        if credits < 0 or total > CREDIT_MAX:
+        if credits < 0:
             raise RemoteError(
-                ErrorCode.BAD_CREDIT,
-                f"credit of {credits} on top of {total - credits}",
-                f"grant 0 to {CREDIT_MAX} in all",
+                ErrorCode.BAD_CREDIT, f"credit of {credits}", f"grant 0 to {CREDIT_MAX} in all"
             )
-        session.credit += credits
+        room = CREDIT_MAX - session.credit - session.reserved
+        session.credit += max(0, min(credits, room))
         self._backlog.touch(session)
 
     def credit(self, worker_id: WorkerId) -> int:

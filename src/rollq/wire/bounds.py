@@ -125,7 +125,7 @@ PARTS: Final[dict[type[msgspec.Struct], Row]] = {
 SESSIONS: Final[dict[type[msgspec.Struct], Row]] = {
     # a client speaks
     m.HelloClient: row(
-        client_id=Text(most.CLIENT_ID_BYTES_MAX, 1), desired_parallelism=INT32, features=FEATURES
+        client_id=CLIENT, desired_parallelism=INT32, features=FEATURES
     ),
     m.SubmitJob: row(
         job_id=NAME,
@@ -188,7 +188,7 @@ SESSIONS: Final[dict[type[msgspec.Struct], Row]] = {
     s.DropBatch: row(request_id=ID, batch_key=Text(most.BATCH_KEY_BYTES_MAX), client_id=CLIENT),
     # a worker speaks
     m.HelloWorker: row(
-        worker_id=NAME,
+        worker_id=ID,  # nil: one of the first form of the seeds
         patterns=Many(most.PATTERNS_PER_WORKER_MAX, Text(most.PATTERN_BYTES_MAX)),
         name=Text(most.WORKER_NAME_BYTES_MAX),
         incarnation=NUMBER,
@@ -197,7 +197,7 @@ SESSIONS: Final[dict[type[msgspec.Struct], Row]] = {
         features=FEATURES,
         blob_address=ADDRESS,
     ),
-    m.Credit: row(count=Int(0, most.CREDIT_MAX)),
+    m.Credit: row(count=NUMBER),  # limited to CREDIT_MAX where it is kept
     m.AckJob: row(
         job_id=NAME,
         attempt=COUNT,

@@ -43,6 +43,8 @@ from rollq.wire.rules import OutOfBoundsError
 
 ANSWERING = (State.CLIENT, State.WORKER, State.READER)  # where an Error does not end the session
 
+KNOWN_TYPES = frozenset(map(int, MessageType))
+
 
 class Connection:
     """One end of a connection.
@@ -53,6 +55,7 @@ class Connection:
         state: How far the handshake has come.
         features: What both sides agreed on; empty with a peer of the seeds.
         error: What the peer did wrong, once it did; or (`break_off`) what we did.
+        skipped_count: Frames of a type that no message has. They are ignored.
         headers: Of the messages that the last `receive_data` returned, in their order; empty
             unless the feature `header` is agreed.
     """
@@ -73,6 +76,7 @@ class Connection:
         "group",
         "headers",
         "side",
+        "skipped_count",
         "state",
     )
 
@@ -83,6 +87,7 @@ class Connection:
         self.features: frozenset[str] = frozenset()
         self.error: RollqError | None = None
         self.headers: list[Header] = []
+        self.skipped_count = 0
         self._peer = side.other
         # Until Welcome a peer understands what it offered, afterwards what is agreed.
         self._understood: frozenset[str] = frozenset()
@@ -115,6 +120,8 @@ class Connection:
                 for frame in frames:
                     if frame.type == MessageType.BATCH and self._has_batch:
                         self._receive_batch(frame, received)
+                    elif frame.type not in KNOWN_TYPES and self.state is not State.NEW:
+                        self.skipped_count += 1  # of a newer peer, or one of the seeds' drafts
                     else:
                         self._receive_one(frame, received)
         except RemoteError as error:

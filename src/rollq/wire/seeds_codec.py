@@ -19,7 +19,8 @@ from msgspec.structs import replace
 
 from rollq.base.errors import ErrorCode, RemoteError
 from rollq.base.ids import NIL_ID, JobId, guid_from_text, guid_to_text
-from rollq.base.jobs import Status
+from rollq.base.jobs import Cause, Status
+from rollq.base.limits import CACHE_ID_BYTES_MAX
 from rollq.wire import messages as m
 from rollq.wire.compact import Message, decode_compact, encode_compact
 from rollq.wire.frame import Frame
@@ -27,6 +28,7 @@ from rollq.wire.kinds import MessageType
 from rollq.wire.models import (
     STATUS_FAILED,
     STATUS_OK,
+    CachePutResult,
     ClientConfig,
     JobRequestHead,
     JobResult,
@@ -214,9 +216,7 @@ def _encode_result(message: m.Result) -> Frame:
     # A job that did not end by itself must not look well because an earlier run of it did.
     if head is None or not (done or _status_of(head) != Status.OK):
         status = STATUS_OK if done and message.status == Status.OK else STATUS_FAILED
-        stderr = (
-            "" if done else f"rollq: {message.outcome} (cause {message.cause}) {message.detail}"
-        )
+        stderr = "" if done else _last_words(message)
         result = _wrap(message.job_id, status, payload, stderr)
         result = replace(result, client_id=message.client_id, exec_name=message.exec_name)
         payload = encode_model(result)
@@ -255,7 +255,14 @@ def _decode_cache_put(frame: Frame) -> m.CachePut:
 
 def _encode_cache_ack(message: m.CacheAck) -> Frame:
     ident = message.request_id
-    return Frame(MessageType.CACHE_ACK, ident, ident, "cache.ack", message.payload)
+    subject = "cache.ack"
+    try:
+        told = decode_if_marked(message.payload, CachePutResult, "CacheId")
+    except RemoteError:
+        told = None
+    if told is not None and len(told.cache_id.encode()) <= CACHE_ID_BYTES_MAX:
+        subject = f"cache.ack.{told.cache_id}"
+    return Frame(MessageType.CACHE_ACK, ident, ident, subject, message.payload)
 
 
 def _decode_cache_ack(frame: Frame) -> m.CacheAck:
@@ -263,6 +270,14 @@ def _decode_cache_ack(frame: Frame) -> m.CacheAck:
 
 
 # --- helpers
+
+
+def _last_words(message: m.Result) -> str:
+    """Why a job did not end by itself, for people."""
+    known = message.cause in Cause.__members__.values()
+    why = Cause(message.cause).name.lower() if known else f"cause {message.cause}"
+    cause = f" ({why})" if message.cause else ""
+    return f"rollq: {message.outcome}{cause} {message.detail}".rstrip()
 
 
 def _answered(frame: Frame, head: JobResultHead | None) -> bytes:

@@ -70,13 +70,18 @@ def test_credit_that_came_before_the_worker_was_opened_counts() -> None:
     assert [type(one) for one in told] == [wire.Welcome, wire.AssignJob, wire.AssignJob]
 
 
-def test_more_credit_than_anybody_has_ends_the_session() -> None:
-    for counts in ((CREDIT_MAX + 1,), (-1,), (CREDIT_MAX, 1)):
+def test_credit_is_limited_and_less_than_nothing_ends_the_session() -> None:
+    for counts in ((CREDIT_MAX + 1,), (2**31 - 1,), (CREDIT_MAX, 1)):
         group = one_member()
         group.worker(WORKER)
-        (error,) = group.say(WORKER, *map(wire.Credit, counts))
-        assert error.code == ErrorCode.BAD_CREDIT
-        assert list(group.closed) == [WORKER]
+        assert group.say(WORKER, *map(wire.Credit, counts)) == []
+        assert not group.closed
+        assert group.leader.office.dispatcher.credit(worker(WORKER)) == CREDIT_MAX
+    group = one_member()
+    group.worker(WORKER)
+    (error,) = group.say(WORKER, wire.Credit(-1))
+    assert error.code == ErrorCode.BAD_CREDIT
+    assert list(group.closed) == [WORKER]
 
 
 def test_credit_of_a_session_dies_with_it() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from rollq.base.errors import ErrorCode, RemoteError, RollqError, StateError
-from rollq.base.ids import ClientId, guid_to_text
+from rollq.base.ids import NIL_ID, ClientId, guid_to_text
 from rollq.base.jobs import DEFAULT_OPTIONS, AttemptRef, JobOptions, Status
 from rollq.base.limits import (
     CACHE_ENTRIES_MAX,
@@ -89,8 +89,10 @@ class Gateway:
 
     def _hello_client(self, number: int, hello: messages.HelloClient) -> None:
         self._must_be_new(number)
-        client_id = bounded("client id", hello.client_id, CLIENT_ID_BYTES_MAX)
         office = self._office
+        # One without a name (the first form of the seeds) is a client of its own.
+        name = hello.client_id or f"{NAMELESS}{office.jitter.draw_id().hex()}"
+        client_id = bounded("client id", name, CLIENT_ID_BYTES_MAX)
         features = hello.features
         session = ClientSession(
             number,
@@ -118,6 +120,8 @@ class Gateway:
         for pattern in patterns:
             parse_pattern(pattern)
         office = self._office
+        if hello.worker_id == NIL_ID:  # the first form of the seeds: it cannot come back as itself
+            hello = msgspec.structs.replace(hello, worker_id=office.jitter.draw_id())
         name = bounded("worker name", fold(hello.name), CLIENT_ID_BYTES_MAX, may_be_empty=True)
         session = WorkerSession(
             number,
@@ -297,9 +301,9 @@ class Gateway:
 
     def _credit(self, number: int, message: messages.Credit) -> None:
         session = self._worker(number)
-        if not 0 <= message.count <= CREDIT_MAX:
+        if message.count < 0:
             raise RemoteError(ErrorCode.BAD_CREDIT, f"credit of {message.count}")
-        self._office.grant(session, message.count)
+        self._office.grant(session, min(message.count, CREDIT_MAX))
 
     def _ack(self, number: int, message: messages.AckJob) -> None:
         session = self._worker(number)
@@ -428,6 +432,7 @@ class Gateway:
         """The queue that a subject names, and the worker if its last token names a known one.
         Workers are named as queues are: without regard to case."""
         queue = queue_named(subject)
+        self._office.spellings.note(queue, subject)
         if "." in queue and self._office.is_worker_name(queue.rpartition(".")[2]):
             group, _, last = queue.rpartition(".")
             chosen = msgspec.structs.replace(options or DEFAULT_OPTIONS, worker_name=last)
@@ -437,6 +442,7 @@ class Gateway:
         return queue, options
 
 
+NAMELESS = "nameless-"  # begins the name of a client that has none
 # Errors after which a session cannot go on: its state is not what the peer believes. After a hello
 # that was refused there is no session.
 HELLOS = messages.HelloClient | messages.HelloWorker

@@ -51,6 +51,7 @@ from rollq.roles.member.outputs import Mishap, Outputs, Warn
 from rollq.roles.member.proposals import ACK, REQUEST, Origin, Proposals
 from rollq.roles.member.replica import Replica
 from rollq.roles.member.sessions import ClientSession, Sessions, WorkerNames, WorkerSession
+from rollq.roles.member.spellings import Spellings
 from rollq.roles.member.staging import StagingDesk, left_lying
 from rollq.roles.member.watches import Watches
 from rollq.wire import messages
@@ -97,6 +98,7 @@ class Leadership:
         self._look_at_ms = 0
         self._quiet_at_ms = 0  # when to look next for workers that fell silent
         self.keeping = Keeping(outputs, clock)
+        self.spellings = Spellings()
         self.deliveries = Deliveries(outputs, clock, self._may_send)
 
     @property
@@ -409,7 +411,7 @@ class Leadership:
             session.sent[effect.job_id] = ref
         if self.state.caches:
             self.caches.needed(session, caches_of(self.state, effect.job_id))
-        message = assignment(self.state, effect)
+        message = assignment(self.state, effect, self.spellings)
         if not effect.blobs or not needs_blobs(message, knows_blobs=True):
             self._outputs.mail(session.number).append(message)
             return

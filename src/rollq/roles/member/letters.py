@@ -8,20 +8,21 @@ from rollq.grid.effects import SendAssign, SendResult
 from rollq.grid.state import GridState
 from rollq.grid.views import worker_called
 from rollq.policy.hints import expect_ms_of
+from rollq.roles.member.spellings import Spellings
 from rollq.subjects.queues import assign_subject
 from rollq.wire.kept import body_kept, result_kept
 from rollq.wire.messages import AssignJob, Result
 from rollq.wire.models import STATUS_FAILED, JobResult, encode_model
 
 
-def assignment(state: GridState, effect: SendAssign) -> AssignJob:
+def assignment(state: GridState, effect: SendAssign, spellings: Spellings) -> AssignJob:
     """To a worker: run this attempt."""
     return AssignJob(
         effect.job_id,
         effect.attempt,
         effect.fence,
         effect.lease_ms,
-        assign_subject(effect.queue),
+        assign_subject(spellings.of(effect.queue, effect.exec_name)),
         effect.exec_name,
         effect.body,
         effect.options,
