@@ -124,9 +124,7 @@ PARTS: Final[dict[type[msgspec.Struct], Row]] = {
 
 SESSIONS: Final[dict[type[msgspec.Struct], Row]] = {
     # a client speaks
-    m.HelloClient: row(
-        client_id=CLIENT, desired_parallelism=INT32, features=FEATURES
-    ),
+    m.HelloClient: row(client_id=CLIENT, desired_parallelism=INT32, features=FEATURES),
     m.SubmitJob: row(
         job_id=NAME,
         client_id=CLIENT,
@@ -197,7 +195,7 @@ SESSIONS: Final[dict[type[msgspec.Struct], Row]] = {
         features=FEATURES,
         blob_address=ADDRESS,
     ),
-    m.Credit: row(count=NUMBER),  # limited to CREDIT_MAX where it is kept
+    m.Credit: row(count=COUNT),  # limited to CREDIT_MAX where it is kept
     m.AckJob: row(
         job_id=NAME,
         attempt=COUNT,

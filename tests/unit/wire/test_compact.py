@@ -128,7 +128,7 @@ def test_output_is_where_output_can_be() -> None:
 
 def test_credit_is_bounded() -> None:
     assert _refused_message(m.Credit(-1)) == ErrorCode.BAD_CREDIT
-    for count in (0, CREDIT_MAX, CREDIT_MAX + 1):
+    for count in (0, CREDIT_MAX, CREDIT_MAX + 1, 2**31 - 1):
         frame = encode_message(m.Credit(count), Dialect.COMPACT)
         assert decode_message(frame, Dialect.COMPACT) == m.Credit(count)
 
