@@ -117,3 +117,29 @@ def parent(path: str) -> None:
         file.write(f"{child.pid}\n")
         file.flush()
         child.wait()
+
+
+@task("big_bytes")
+def big_bytes(count: str) -> bytes:
+    return bytes(range(256)) * (int(count) // 256)
+
+
+@task("big_text")
+def big_text(count: str) -> str:
+    return "é\x07" * (int(count) // 2)
+
+
+@task("big_list")
+def big_list(count: str) -> list[int]:
+    return list(range(int(count)))
+
+
+@task("big_in_loop")
+async def big_in_loop(count: str) -> list[int]:
+    await asyncio.sleep(0)
+    return list(range(int(count)))
+
+
+@task("bytes_in_loop")
+async def bytes_in_loop(count: str) -> bytes:
+    return bytes(range(256)) * (int(count) // 256)

@@ -282,9 +282,10 @@ def test_a_running_job_is_listed_and_cancelled(grid: Grid) -> None:
 
 @pytest.mark.usefixtures("clear")
 def test_waiting_ends_before_the_jobs_do(grid: Grid) -> None:
-    grid.run("submit", "forever", "--wait", "--wait-timeout", "0.2", code=3)
-    grid.run("submit", "forever", "--array", "2", "--wait", "--wait-timeout", "0.2", code=3)
-    grid.run("submit", "forever", "--array", "1", "--wait", "--wait-timeout=0.2", "--json", code=3)
+    short = ("--wait", "--wait-timeout", "0.2")
+    grid.run("submit", "forever", *short, code=124)
+    grid.run("submit", "forever", "--array", "2", *short, code=124)
+    grid.run("submit", "forever", "--array", "1", *short, "--json", code=124)
     grid.until(lambda: len(grid.running()) == 4)  # as many as the worker has slots
 
 
@@ -300,7 +301,7 @@ def test_a_paused_queue_explains_itself(grid: Grid) -> None:
 
 
 def test_dead_jobs_are_listed_redriven_and_purged(grid: Grid) -> None:
-    grid.run("submit", "missing", "--max-attempts", "1", "--wait", code=1)
+    grid.run("submit", "missing", "--max-attempts", "1", "--wait", code=125)
     (dead,) = grid.lines("dlq", "list")
     assert dead["end"]["cause"] == "nacked"
     assert "missing" in grid.run("dlq", "show", dead["id"])

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import base64
 import time
 from typing import Any, Final
 
@@ -18,7 +19,9 @@ from rollq.grid.views import EndView, JobView, WorkerView
 from rollq.roles.client.results import Result, result_message
 from rollq.roles.client.views import ArrayView, QueueView, cause_word, signal_text, state_of
 from rollq.roles.member.status import ClusterView
+from rollq.wire.output_messages import STREAMS
 
+SHOWN_APART: Final = ("stdout", "stderr", "stdout_base64", "stderr_base64", "data_base64")
 HINT_COLUMNS: Final = ("exec", "p50_ms", "p95_ms", "p99_ms", "count")
 
 
@@ -61,14 +64,16 @@ def job_document(view: JobView) -> dict[str, Any]:
 def listed_document(view: JobView) -> dict[str, Any]:
     """One job of many: a list does not bring what programs wrote."""
     document = job_document(view)
-    for name in ("stdout", "stderr"):
+    for name in SHOWN_APART:
         document.get("end", {}).pop(name, None)
     return document
 
 
 def result_document(result: Result) -> dict[str, Any]:
-    """How a job ended, as its client got it."""
-    document = {
+    """How a job ended, as its client got it. A stream that is not here as a whole is shown by its
+    end, and `stdout_size` tells how many bytes there are; after `aload` it is whole. One that is
+    not UTF-8 has its exact bytes in `stdout_base64`."""
+    document: dict[str, Any] = {
         "id": result.id,
         "exec": result.exec_name,
         "state": result.state,
@@ -77,18 +82,41 @@ def result_document(result: Result) -> dict[str, Any]:
         "signal": result.signal,
         "run_ms": result.run_ms,
         "attempts": result.attempts,
-        "stdout": result.stdout,
-        "stderr": result.stderr,
     }
+    for name in STREAMS:
+        document |= _stream(result, name)
     more = {
         "key": result.key,
         "signal_name": signal_text(result.signal) if result.signal else "",
         "cause": result.cause,
         "detail": result.detail,
         "note": result.note,
+        **_data(result),
         "files": sorted(result.outputs),
     }
     return document | {name: value for name, value in more.items() if value}
+
+
+def _stream(result: Result, name: str) -> dict[str, Any]:
+    whole = result.loaded(name)
+    end = result.end_of(name)
+    data = end.data if whole is None else whole
+    document: dict[str, Any] = {name: data.decode(errors="replace")}
+    if whole is None and end.offset:
+        document[f"{name}_size"] = end.total
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        document[f"{name}_base64"] = base64.b64encode(data).decode()
+    return document
+
+
+def _data(result: Result) -> dict[str, Any]:
+    """What a function returned as bytes."""
+    data = result.loaded("data")
+    if data is not None:
+        return {"data_base64": base64.b64encode(data).decode()}
+    return {"data_size": result.data_size}
 
 
 def array_document(view: ArrayView) -> dict[str, Any]:

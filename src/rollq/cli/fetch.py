@@ -51,7 +51,7 @@ def fetch(
     fetched to the same folder again. Prints the path of every file.
     """
     from rollq.cli.grid import asked, job_ids
-    from rollq.cli.output import write_json, write_line
+    from rollq.cli.output import remark, write_json, write_line
 
     (wanted,) = job_ids([job_id])
     result = asked(
@@ -69,6 +69,8 @@ def fetch(
     else:
         for one in files:
             write_line(str(save / one.name))
+        if not files:
+            remark(f"job {result.id} left no files")
 
 
 async def _fetch(

@@ -60,6 +60,7 @@ def logs(
     the job ended does not change the exit code.
     """
     from rollq.cli.grid import asked, job_ids
+    from rollq.cli.output import remark
 
     (wanted,) = job_ids([job_id])
     stream = "" if stdout == stderr else "stdout" if stdout else "stderr"
@@ -68,6 +69,8 @@ def logs(
     async def show(client: Client) -> None:
         async for part in client.output(wanted, follow=follow, stream=stream, tail=tail):
             shown.show(part)
+        if not shown.is_any and not as_json:
+            remark("nothing was written" if follow else "nothing was written so far")
 
     asked(servers, timeout, show)
 
@@ -78,6 +81,7 @@ class Shown:
     def __init__(self, *, as_json: bool) -> None:
         import codecs
 
+        self.is_any = False  # whether there was anything to write
         self._as_json = as_json
         self._attempt = 0
         new_decoder = codecs.getincrementaldecoder("utf-8")
@@ -85,20 +89,24 @@ class Shown:
 
     def show(self, part: StreamPart) -> None:
         """Write one part at once."""
+        import base64
         import sys
 
         from rollq.cli.output import remark, write_json
 
+        self.is_any = True
         if self._as_json:
-            write_json(
-                {
-                    "stream": part.stream,
-                    "attempt": part.attempt,
-                    "offset": part.offset,
-                    "skipped": part.skipped,
-                    "text": self._decoders[part.stream].decode(part.data),
-                }
-            )
+            text = self._decoders[part.stream].decode(part.data)
+            document = {
+                "stream": part.stream,
+                "attempt": part.attempt,
+                "offset": part.offset,
+                "skipped": part.skipped,
+                "text": text,
+            }
+            if "\ufffd" in text:  # not UTF-8: this is what was written
+                document["base64"] = base64.b64encode(part.data).decode()
+            write_json(document)
             return
         if self._attempt and part.attempt != self._attempt:
             remark(f"[attempt {part.attempt}]")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,12 +29,20 @@ OPTIONS: Final = (
 )
 NEEDS: Final = {
     "save": "wait",
+    "exit_code": "wait",
     "wait_timeout": "wait",
     "header": "from_file",
     "batch": "from_file",
     "running_max": "array",
     "key": "client_id",  # whose key it is: a client id of its own would make every key new
 }
+
+
+class ExitRule(enum.StrEnum):
+    """What the exit code says of a job that was waited for."""
+
+    PROGRAM = "program"
+    SIMPLE = "simple"
 
 
 @dataclass(slots=True)
@@ -59,6 +68,7 @@ class Order:
     wait: bool
     wait_s: float | None
     save: Path | None
+    exit_code: ExitRule
     as_json: bool
 
 
@@ -146,6 +156,11 @@ Save = Annotated[
 ]
 
 
+ExitCode = Annotated[
+    ExitRule, typer.Option("--exit-code", help="With --wait: that of the program, or 0 and 1.")
+]
+
+
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(epilog=EPILOG)(submit)
@@ -182,6 +197,7 @@ def submit(
     wait: Annotated[bool, typer.Option("--wait", "-w", help="Wait for the result.")] = False,
     wait_timeout: WaitTimeout = 0,
     save: Save = None,
+    exit_code: ExitCode = ExitRule.PROGRAM,
     servers: Servers = DEFAULT_SERVERS,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
@@ -190,9 +206,13 @@ def submit(
 
     Returns when all are accepted: on the disks of a majority. Files that are not small go up first,
     as far as the grid lacks them; a broken upload goes on where it was. Without --wait it prints
-    the id: of the job, of the array, or of every job of a file, one a line. With --wait it prints
-    what the program wrote; of many, which task or line did not end well. Exit code 1 if one did
-    not. With --json: one document, or one a result, with its task or line.
+    the id: of the job, of the array, or of every job of a file, one a line. With --json: one
+    document, or one a result, with its task or line.
+
+    With --wait one job behaves as if its program ran here: what it writes comes as it writes it,
+    and the exit code is that of the program, or 128 + n for signal n. 124: --wait-timeout is over,
+    and the job goes on. 125: it is dead. 143: it was cancelled. 1: it failed in another way. Of
+    many jobs the output is not shown, and the exit code is 1 if one did not end well.
     """
     from rollq.cli.service import run
     from rollq.cli.submitting import carry_out
@@ -201,8 +221,8 @@ def submit(
     _check(exec_name, from_file, is_fed=is_fed, array=array, own=job_id or key)
     _check_needs(ctx)
     _check_save(save)
-    if not run(carry_out(_order(ctx))):
-        raise typer.Exit(1)
+    if code := run(carry_out(_order(ctx))):
+        raise typer.Exit(code)
 
 
 def _order(ctx: typer.Context) -> Order:
@@ -233,6 +253,7 @@ def _order(ctx: typer.Context) -> Order:
         wait=asked["wait"],
         wait_s=asked["wait_timeout"] or None,
         save=asked["save"],
+        exit_code=asked["exit_code"],
         as_json=asked["as_json"],
     )
 

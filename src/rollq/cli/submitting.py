@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 from rollq.base.errors import DeadlineError, ErrorCode, LocalError, RemoteError, RollqError
 from rollq.base.ids import JobId, guid_to_text, task_number
 from rollq.cli.documents import result_document
+from rollq.cli.failures import EXIT_FOUND, EXIT_OK, report
 from rollq.cli.grid import connected
 from rollq.cli.output import remark, write_answer, write_json, write_line
 from rollq.cli.progress import Advance, progress_bar
+from rollq.cli.waiting import EXIT_WAITED, WaitOver, exit_code_of_job, follow, trouble
 from rollq.roles.client.client import Client
 from rollq.roles.client.handles import Counts
 from rollq.roles.client.results import Result
@@ -27,21 +29,27 @@ if TYPE_CHECKING:
     from rollq.cli.submit import Order
 
 TROUBLES_SHOWN: Final = 20
+SIMPLE: Final = "simple"  # exit codes 0 and 1 alone
 
 
-async def carry_out(order: Order) -> bool:
-    """Submit, and wait if that is wanted; whether all that was waited for ended well."""
+async def carry_out(order: Order) -> int:
+    """Submit, and wait if that is wanted; the exit code."""
     # Results go to a client id: one of its own, so that nobody else takes them.
     client_id = order.client_id or f"cli-{secrets.token_hex(6)}"
     async with connected(order.servers, order.timeout_s, client_id) as client:
-        if order.source is not None:
-            return await _file(client, order)
-        if order.count:
-            return await _array(client, order)
-        return await _one(client, order)
+        try:
+            if order.source is None and not order.count:
+                return await _one(client, order)
+            run = _array if order.source is None else _file
+            return EXIT_OK if await run(client, order) else EXIT_FOUND
+        except WaitOver as error:
+            if order.exit_code == SIMPLE:
+                raise
+            report(error, as_json=order.as_json)
+            return EXIT_WAITED
 
 
-async def _one(client: Client, order: Order) -> bool:
+async def _one(client: Client, order: Order) -> int:
     with progress_bar("upload", is_quiet=order.as_json, in_bytes=True) as uploaded:
         job = await client.submit(
             order.exec_name,
@@ -57,20 +65,16 @@ async def _one(client: Client, order: Order) -> bool:
     if not order.wait:
         document = {"id": job.id, "client": client.client_id}
         write_answer(document, job.id, as_json=order.as_json)
-        return True
-    with (
-        _told_if_interrupted(f"job {job.id} goes on: rollq job {job.id}"),
-        progress_bar("run", is_quiet=order.as_json, vanishes=True) as running,
-    ):
-        running(0, None)
-        result = await job.result(order.wait_s)
+        return EXIT_OK
+    with _told_if_interrupted(f"job {job.id} goes on: rollq job {job.id}"):
+        result = await follow(job, order.wait_s, is_quiet=order.as_json)
     with progress_bar("download", is_quiet=order.as_json, in_bytes=True) as downloaded:
         await save_files(order.save, result, apart=False, progress=downloaded)
     if order.as_json:
         write_json(result_document(result))
-    else:
-        _show(result)
-    return result.ok
+    if order.exit_code == SIMPLE:
+        return EXIT_OK if result.ok else EXIT_FOUND
+    return exit_code_of_job(result)
 
 
 async def _array(client: Client, order: Order) -> bool:
@@ -168,17 +172,16 @@ async def _each(batch: Many, order: Order, places: Places, advance: Advance) -> 
                 await save_files(order.save, result, apart=True)
                 advance(batch.counts.ended, len(batch))
                 if order.as_json:
-                    write_json(places.of(result) | result_document(result))
+                    write_json(places.of(result) | result_document(await result.aload()))
                 elif not result.ok:
                     told += 1
                     if told <= TROUBLES_SHOWN:
                         ((name, place),) = places.of(result).items()
-                        remark(f"{name} {place}: {_trouble(result)}")
+                        remark(f"{name} {place}: {trouble(result)}")
     except DeadlineError:
         raise
     except TimeoutError:
-        raise DeadlineError(
-            ErrorCode.TIMED_OUT,
+        raise WaitOver(
             f"{batch.counts.ended} of {len(batch)} jobs ended within {order.wait_s} s",
             "they go on: look with `rollq jobs`, or end them with `rollq cancel`",
         ) from None
@@ -216,17 +219,3 @@ async def save_files(
             f"the output of job {result.id} cannot be written: {place}: {error.strerror or error}",
             f"make room or choose another folder: `rollq fetch {result.id} --save DIR`",
         ) from None
-
-
-def _show(result: Result) -> None:
-    """What the program wrote, where it wrote it; and why it failed."""
-    sys.stdout.write(result.stdout)
-    sys.stdout.flush()
-    sys.stderr.write(result.stderr)
-    if not result.ok:
-        remark(f"rollq: {_trouble(result)}")
-
-
-def _trouble(result: Result) -> str:
-    """How a job ended that did not end well, on one line."""
-    return f"{result.exec_name} {result.id}: {result.ending}"

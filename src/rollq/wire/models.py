@@ -98,7 +98,8 @@ class OutputFile(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class StreamBlob(msgspec.Struct, frozen=True, rename="pascal"):
-    """All that a program wrote, kept as a blob, where the result has only its end."""
+    """All of a stream or of a returned value, kept as a blob; of a stream, the result has the
+    end."""
 
     digest: str  # in hex
     size: Int64
@@ -126,6 +127,11 @@ class JobResult(msgspec.Struct, frozen=True, rename="pascal"):
     stdout_blob: StreamBlob | UnsetType = UNSET
     stderr_blob: StreamBlob | UnsetType = UNSET
     whole_blob: StreamBlob | UnsetType = UNSET  # this is a stand-in: see `rollq.wire.kept`
+    stdout_bytes: bytes | UnsetType = UNSET  # what `stdout` says, exactly, if it is not UTF-8
+    stderr_bytes: bytes | UnsetType = UNSET
+    stdout_size: OptionalInt = UNSET  # bytes that were written, if `stdout` is only their end
+    stderr_size: OptionalInt = UNSET
+    data_blob: StreamBlob | UnsetType = UNSET  # instead of `data`, if that is large
 
 
 class JobResultHead(msgspec.Struct, frozen=True, gc=False, rename="pascal"):

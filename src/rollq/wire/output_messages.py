@@ -29,13 +29,15 @@ JOB_ENDED: Final = 2  # nothing follows; the result tells the rest
 
 class WatchOutput(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=81):
     """Show me what this job writes, from these offsets of that attempt on (0: whichever runs).
-    Said again it moves the window; with `on` false it ends the watch."""
+    Said again it moves the window; with `on` false it ends the watch. `whole`: what the worker has
+    on disk is wanted too, not only the end that it keeps in memory."""
 
     request_id: Id
     job_id: Id
     attempt: int = 0
     offsets: Offsets = (0, 0)
     on: bool = True
+    whole: bool = False
 
 
 class TellOutput(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=82):
@@ -47,6 +49,7 @@ class TellOutput(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=82)
     fence: int
     offsets: Offsets = (0, 0)
     on: bool = True
+    whole: bool = False
 
 
 class OutputChunk(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=83):

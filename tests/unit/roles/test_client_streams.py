@@ -74,13 +74,14 @@ def test_level_is_who_has_read_what_there_was_at_the_beginning() -> None:
     assert is_level(only)
 
 
-def test_the_end_in_a_result_tells_the_rest() -> None:
-    reading = Reading("")
-    reading.take(chunk(0, b"one\n"))
-    assert reading.take_end(0, "one\ntwo\n") == part(b"two\n", 4)
-    assert reading.take_end(0, "one\ntwo\n") is None
-    assert reading.take_end(0, "[20 bytes left out]\nend") == part(b"end", 20, skipped=12)
-    assert reading.take_end(1, "") is None
+def test_who_wants_the_whole_takes_nothing_behind_a_gap() -> None:
+    reading = Reading("", whole=True)
+    assert reading.take(chunk(0, b"abc")) == part(b"abc")
+    assert reading.take(chunk(10, b"late")) is None
+    assert reading.take(chunk(10, b"")) is None
+    assert reading.offsets == (3, 0)
+    assert reading.take(chunk(3, b"def")) == part(b"def", 3)
+    assert reading.take(chunk(0, b"again", attempt=2)) == part(b"again", attempt=2)
 
 
 def test_a_stream_must_have_a_name() -> None:

@@ -20,6 +20,7 @@ from rollq.roles.worker import capture
 from rollq.roles.worker.blobs import WorkerBlobs
 from rollq.roles.worker.capture import SpooledTail, Tail
 from rollq.roles.worker.debts import Debts
+from rollq.roles.worker.fitting import fit
 from rollq.roles.worker.inputs import Input, Stamps, checked_inputs, place_all
 from rollq.roles.worker.outputs import (
     LISTED_BYTES_MAX,
@@ -27,7 +28,6 @@ from rollq.roles.worker.outputs import (
     Left,
     Terms,
     collect_outputs,
-    encode_result,
     split,
 )
 from rollq.roles.worker.signals import Stored, StoredResult
@@ -210,7 +210,8 @@ def test_results_with_blobs_fit(tmp_path: Path) -> None:
     assert len(left.large) > 250
     assert "has no room in the result" in ending.notes[0]
     job = AssignJob(bytes(16), 1, 1, 1, "s", "e", b"")
-    assert len(encode_result(job, ending)) <= INLINE_BYTES_MAX
+    assert len(fit(job, ending, as_blobs=True)) <= INLINE_BYTES_MAX
+    assert ending.apart == (("stdout", b"\x07" * STREAM_BYTES_MAX),), "it goes as a blob, whole"
 
 
 def test_patterns_choose_outputs_and_tell_what_fits_nothing(tmp_path: Path) -> None:
@@ -243,7 +244,7 @@ def test_a_long_stream_is_kept_as_a_whole(pieces: list[bytes]) -> None:
         plain.feed(piece)
         spooled.feed(piece)
     whole = b"".join(pieces)
-    assert spooled.text() == plain.text()
+    assert spooled.end() == plain.end()
     assert spooled.is_spooled == (len(whole) > STREAM_BYTES_MAX)
     if spooled.whole is not None:
         assert os.pread(spooled.whole.fileno(), len(whole) + 1, 0) == whole

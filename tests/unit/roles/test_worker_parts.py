@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from rollq.base.errors import LocalError, StateError
 from rollq.base.jobs import Status
@@ -19,7 +19,8 @@ from rollq.roles.worker.app import load_apps, raised, returned
 from rollq.roles.worker.capture import Tail
 from rollq.roles.worker.cpu import CALM_SAMPLES, CpuCap
 from rollq.roles.worker.execs import ExecDir
-from rollq.roles.worker.outputs import Ending, encode_result
+from rollq.roles.worker.fitting import fit, set_stream
+from rollq.roles.worker.outputs import Ending
 from rollq.roles.worker.setup import NodeSetup
 from rollq.roles.worker.signals import CpuBusy, CpuOk
 from rollq.wire.messages import AssignJob
@@ -34,33 +35,70 @@ def test_a_tail_is_the_end(chunks: list[bytes], bytes_max: int) -> None:
     for chunk in chunks:
         tail.feed(chunk)
     whole = b"".join(chunks)
-    text = tail.text()
-    if len(whole) > bytes_max:
-        remark, _, text = text.partition("\n")
-        assert remark == f"[{len(whole) - bytes_max} bytes left out]"
-    assert text == whole[-bytes_max:].decode(errors="replace")
+    assert (tail.end(), tail.total) == (whole[-bytes_max:], len(whole))
 
 
-@settings(max_examples=40, deadline=None)
-@given(
-    st.text(max_size=50),
-    st.text(max_size=100),
-    st.sampled_from([None, b"z" * 60_000, b"z" * 100]),
-    st.sampled_from([UNSET, b"d" * 70_000, b"d" * 30_000]),
-)
-def test_a_result_always_fits(
-    stdout: str, stderr: str, archive: bytes | None, data: object
+STREAM = st.one_of(st.text(max_size=50).map(str.encode), st.binary(max_size=50))
+DATA = st.sampled_from([UNSET, b"d" * 70_000, b"d" * 30_000])
+
+
+@settings(max_examples=60, deadline=None)
+@given(STREAM, STREAM, DATA, st.booleans())
+def test_a_result_fits_and_nothing_of_it_is_cut(
+    out: bytes, err: bytes, data: bytes | UnsetType, is_value: bool
 ) -> None:
-    ending = Ending(stdout=stdout * 3_000, stderr=stderr * 300, archive=archive, data=data)  # type: ignore[arg-type]
-    encoded = encode_result(JOB, ending)
+    wholes = {"stdout": out * 600, "stderr": err * 300}
+    ending = Ending(data=data, is_value=is_value)
+    for name, whole in wholes.items():
+        set_stream(ending, name, whole, len(whole))
+    encoded = fit(JOB, ending, as_blobs=True)
     assert len(encoded) <= INLINE_BYTES_MAX
     result = decode_model(encoded, JobResult)
-    whole, kept = stdout * 3_000, str(result.stdout)
-    if not whole.endswith(kept):
-        remark, _, kept = kept.partition("\n")
-        assert remark == f"[{len(whole.encode()) - len(kept.encode())} bytes left out]"
-    assert whole.endswith(kept)
-    assert (result.status == "OK") is (ending.status == Status.OK)
+    assert (result.status, ending.status) == ("OK", Status.OK)
+    apart = dict(ending.apart)
+    for name, whole in wholes.items():
+        text, exact = getattr(result, name), getattr(result, f"{name}_bytes")
+        has = text.encode() if exact is UNSET else exact
+        assert text == has.decode(errors="replace")
+        if name in apart:
+            assert apart[name] == whole
+            assert getattr(result, f"{name}_size") == len(whole)
+            assert whole.endswith(has)
+        else:
+            assert has == whole
+            assert getattr(result, f"{name}_size") is UNSET
+    assert apart.get("data", result.data) == data
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    STREAM,
+    STREAM,
+    st.sampled_from([None, b"z" * 60_000, b"z" * 100]),
+    DATA,
+    st.booleans(),
+)
+def test_without_blobs_a_result_is_cut_and_says_so(
+    out: bytes, err: bytes, archive: bytes | None, data: bytes | UnsetType, is_value: bool
+) -> None:
+    wholes = {"stdout": out * 3_000, "stderr": err * 300}
+    ending = Ending(archive=archive, data=data, is_value=is_value)
+    for name, whole in wholes.items():
+        set_stream(ending, name, whole, len(whole))
+    encoded = fit(JOB, ending, as_blobs=False)
+    assert len(encoded) <= INLINE_BYTES_MAX
+    assert ending.apart == ()
+    result = decode_model(encoded, JobResult)
+    for name, whole in wholes.items():
+        text, exact = getattr(result, name), getattr(result, f"{name}_bytes")
+        has = text.encode() if exact is UNSET else exact
+        assert whole.endswith(has)
+        if has != whole:
+            assert getattr(result, f"{name}_size") == len(whole)
+            assert f"{name} is cut to fit" in str(result.note)
+    is_half = data != result.data or (is_value and result.stdout_size is not UNSET)
+    assert (ending.status == Status.FAILED) is is_half, "half a value is none"
+    assert (result.status == "FAILED") is is_half
 
 
 def test_the_lookahead_holds_a_few_milliseconds_of_work() -> None:
@@ -168,6 +206,8 @@ def test_what_functions_return_and_raise() -> None:
     assert returned(bytearray(b"raw")).data == b"raw"
     assert returned([1, {"a": None}]).stdout == '[1,{"a":null}]'
     assert returned(object()).status == Status.FAILED
+    assert "surrogates not allowed" in returned("\ud800").stderr
+    assert raised(ValueError("\ud800é")).stderr == "ValueError: \\ud800é\n"
     try:
         raise KeyError("gone")
     except KeyError as error:

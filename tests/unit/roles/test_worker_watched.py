@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from rollq.base.jobs import AttemptRef
 from rollq.base.limits import (
     OUTPUT_CHUNK_BYTES_MAX,
     OUTPUT_KEPT_BYTES,
     OUTPUT_WATCHES_PER_WORKER_MAX,
     OUTPUT_WINDOW_BYTES,
+    STREAM_BYTES_MAX,
 )
-from rollq.roles.worker.capture import Tail, second_half
+from rollq.roles.worker.capture import SpooledTail, Tail, end_of
 from rollq.roles.worker.watched import Tails, Watched
 from rollq.wire.output_messages import ATTEMPT_ENDED, OutputChunk, TellOutput
 
@@ -213,7 +216,7 @@ def test_a_tail_is_read_from_any_offset() -> None:
     assert tail.read(5, 100) == (5, b"fghi")
     assert tail.read(4, 4) == (4, b"efgh")
     assert tail.read(9, 4) == (9, b"")
-    assert tail.text() == "[3 bytes left out]\ndefghi"
+    assert (tail.end(), tail.total) == (b"defghi", 9)
 
 
 def test_a_tail_that_is_watched_keeps_more_and_says_the_same() -> None:
@@ -222,12 +225,32 @@ def test_a_tail_that_is_watched_keeps_more_and_says_the_same() -> None:
     tail.feed(b"abcdef")
     tail.feed(b"gh")
     assert tail.read(0, 100) == (0, b"abcdefgh")
-    assert tail.text() == "[4 bytes left out]\nefgh"
+    assert tail.end() == b"efgh"
 
 
-def test_a_text_that_is_cut_to_fit_still_tells_how_much_is_missing() -> None:
-    assert second_half("abcdef") == "[4 bytes left out]\nef"
-    assert second_half("[4 bytes left out]\nef") == "[6 bytes left out]\n"
-    assert second_half("[6 bytes left out]\n") == ""
-    assert second_half("éé") == "[4 bytes left out]\n"
-    assert second_half("") == ""
+def test_who_wants_the_whole_is_sent_what_is_on_disk(tmp_path: Path) -> None:
+    tail = SpooledTail(str(tmp_path))
+    whole = bytes(range(256)) * 400
+    for place in range(0, len(whole), 5_000):
+        tail.feed(whole[place : place + 5_000])
+    kept_from, _ = tail.read(0, 100)
+    assert 0 < kept_from <= len(whole) - STREAM_BYTES_MAX
+    assert tail.read(0, 100, whole=True) == (0, whole[:100])
+    seen = b""
+    while len(seen) < len(whole):
+        offset, data = tail.read(len(seen), 7_000, whole=True)
+        assert offset == len(seen)
+        seen += data
+    assert seen == whole
+    tail.close()
+    assert tail.read(0, 100, whole=True)[0] == kept_from
+
+
+def test_the_end_of_a_stream_is_text_or_exact_bytes() -> None:
+    assert end_of("né".encode(), 3) == ("né", None)
+    assert end_of(b"caf\xe9", 4) == ("caf\ufffd", b"caf\xe9")
+    assert end_of("né".encode()[2:], 3) == ("", None), "a character that was cut in two is left out"
+    assert end_of(b"\xa9x", 4) == ("x", None)
+    text, exact = end_of(b"\xff" * 9_000, 9_001)
+    assert exact == b"\xff" * 4_096
+    assert text == "\ufffd" * 4_096

@@ -392,6 +392,18 @@ VECTORS = [
         ),
         o.WatchOutput(JOB, JOB, 2, (256, -1)),
         Dialect.COMPACT,
+        ours=False,
+    ),
+    Vector(
+        "81 WatchOutput of the whole",
+        from_parts(
+            "54000000 51" + NIL + NIL,
+            "0000",
+            "2d000000",
+            "96 c410" + GUID + "c410" + GUID + "02 92 cd0100 ff c3 c3",
+        ),
+        o.WatchOutput(JOB, JOB, 2, (256, -1), whole=True),
+        Dialect.COMPACT,
     ),
     Vector(
         "82 TellOutput",
@@ -402,6 +414,18 @@ VECTORS = [
             "96 c410" + GUID + "c410" + GUID + "02 07 92 00 00 c2",
         ),
         o.TellOutput(JOB, JOB, 2, 7, (0, 0), False),
+        Dialect.COMPACT,
+        ours=False,
+    ),
+    Vector(
+        "82 TellOutput of the whole",
+        from_parts(
+            "53000000 52" + NIL + NIL,
+            "0000",
+            "2c000000",
+            "97 c410" + GUID + "c410" + GUID + "02 07 92 00 00 c2 c3",
+        ),
+        o.TellOutput(JOB, JOB, 2, 7, (0, 0), False, True),
         Dialect.COMPACT,
     ),
     Vector(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -62,6 +63,7 @@ class Executor(BaseExecutor):
         self._lock = threading.Lock()
         self._new: deque[_JobFuture] = deque()
         self._open: dict[_JobFuture, None] = {}
+        self._loading: dict[asyncio.Task[None], None] = {}  # in the loop: large values on their way
         self._is_shut = False
         self._all_ended = threading.Condition(self._lock)
         self._thread.start()
@@ -166,6 +168,23 @@ class Executor(BaseExecutor):
             self._client.drop(future.job_id)
         self.end(future, error)
 
+    def take(self, future: _JobFuture, result: Result) -> None:
+        """A job has ended; what is large of its result is fetched before the future has it."""
+        if not result.is_large:
+            self.end(future, result)
+            return
+        loading = self._thread.loop.create_task(self._load(future, result))
+        self._loading[loading] = None
+        loading.add_done_callback(self._loading.pop)
+
+    async def _load(self, future: _JobFuture, result: Result) -> None:
+        try:
+            await result.aload()
+        except RollqError as error:
+            self.end(future, error)
+        else:
+            self.end(future, result)
+
     def end(self, future: _JobFuture, ending: Result | RollqError) -> None:
         """A future has its value."""
         if future.set_running_or_notify_cancel():
@@ -217,7 +236,7 @@ class _JobFuture(Future[Any]):
     def deliver(self, results: Sequence[wire.Result]) -> bool:
         """The result has come."""
         if not self.done():
-            self._executor.end(self, Result(results[0], self._executor.fetcher))
+            self._executor.take(self, Result(results[0], self._executor.fetcher))
         return True
 
 

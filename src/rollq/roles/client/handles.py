@@ -15,7 +15,7 @@ from rollq.base.ids import JobId, guid_to_text, task_id, task_number
 from rollq.base.limits import ARRAY_POLL_MS
 from rollq.roles.client.outputs import Fetcher
 from rollq.roles.client.results import CANCELLED, DONE, Result
-from rollq.roles.client.streams import StreamPart
+from rollq.roles.client.streams import Ending, StreamPart
 from rollq.wire import messages as wire
 
 Progress = Callable[[int, int | None], None]  # how many ended, of how many (None: not known)
@@ -50,7 +50,9 @@ class Owner(Canceller, Protocol):
         follow: bool,
         stream: str,
         tail: int | None,
+        whole: bool,
         result: Result | None,
+        ending: Ending | None,
     ) -> AsyncGenerator[StreamPart, None]:
         """What a job writes."""
 
@@ -116,9 +118,16 @@ class Job:
     def output(
         self, *, follow: bool = True, stream: str = "", tail: int | None = None
     ) -> AsyncGenerator[StreamPart, None]:
-        """What it writes, while it runs and after its end; see `Submitter.output`."""
+        """What it writes, while it runs and after its end; see `Submitter.output`. Followed from
+        its beginning (no `tail`), nothing is left out."""
         return self._client.output(
-            self.job_id, follow=follow, stream=stream, tail=tail, result=self._result
+            self.job_id,
+            follow=follow,
+            stream=stream,
+            tail=tail,
+            whole=True,
+            result=self._result,
+            ending=self.result if follow else None,
         )
 
     async def cancel(self) -> bool:

@@ -58,12 +58,14 @@ class Output:
         *,
         mode: int = 0o644,
         fetcher: Fetcher | None = None,
+        loads: str = "await the method of the same name with an `a` before it",
     ) -> None:
         self.name = name
         self.size = content.size if isinstance(content, BlobRef) else len(content)
         self.mode = mode
         self._content = content
         self._fetcher = fetcher
+        self._loads = loads  # what to do instead in the client's event loop
 
     @property
     def digest(self) -> str:
@@ -248,7 +250,7 @@ class Output:
                 raise LocalError(
                     ErrorCode.BAD_SETUP,
                     f"{self.name}: to fetch it here would block the event loop",
-                    "await the method of the same name with an `a` before it",
+                    self._loads,
                 )
         except BaseException:
             call.close()

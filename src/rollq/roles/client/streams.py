@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import secrets
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -37,9 +36,11 @@ from rollq.wire.output_messages import (
 
 log = logging.getLogger("rollq.client")
 
+Ending: TypeAlias = Callable[[], Coroutine[Any, Any, Result]]
+OVER: Final = OutputChunk(bytes(16), 0, end=JOB_ENDED)  # for those who know how it ended
+
 # A window of each stream, and what is sent again by another leader.
 INBOX_BYTES_MAX: Final = 2 * len(STREAMS) * OUTPUT_WINDOW_BYTES
-LEFT_OUT: Final = re.compile(rb"\[(\d+) bytes left out\]\n")  # how a worker words it
 
 
 @dataclass(slots=True, frozen=True)
@@ -51,7 +52,7 @@ class StreamPart:
         data: The bytes.
         offset: Where they begin in the stream of this attempt.
         attempt: Which attempt wrote them; a new one begins at offset 0 again.
-        skipped: How many bytes right before them were left out.
+        skipped: How many bytes right before them were left out; 0 if the whole is followed.
     """
 
     stream: str
@@ -67,9 +68,14 @@ class StreamPart:
 
 
 class Reading:
-    """How far a reader is in both streams of an attempt. Pure."""
+    """How far a reader is in both streams of an attempt. Pure.
 
-    def __init__(self, stream: str) -> None:
+    Args:
+        stream: `stdout` or `stderr`; empty: both.
+        whole: Whether nothing may be left out: what comes behind a gap is not taken.
+    """
+
+    def __init__(self, stream: str, *, whole: bool = False) -> None:
         if stream and stream not in STREAMS:
             raise LocalError(
                 ErrorCode.BAD_OPTIONS, f"no stream {stream!r}", f"use {' or '.join(STREAMS)}"
@@ -77,6 +83,7 @@ class Reading:
         self.wanted = tuple(not stream or stream == name for name in STREAMS)
         self.attempt = 0
         self.at = [0, 0]
+        self._whole = whole
         self._goal: Offsets | None = None  # what there was when the watch of this attempt began
 
     @property
@@ -100,17 +107,13 @@ class Reading:
         self.turn_to(chunk.attempt)
         if self._goal is None:
             self._goal = chunk.totals
-        if chunk.attempt < self.attempt:
+        if chunk.attempt < self.attempt or self.is_gap(chunk):
             return None
         return self.advance(chunk.stream, chunk.offset, chunk.data)
 
-    def take_end(self, stream: int, text: str) -> StreamPart | None:
-        """What is new in the text that a result has of a stream: its end, with a remark."""
-        data = text.encode()
-        remark = LEFT_OUT.match(data)
-        if remark is None:
-            return self.advance(stream, 0, data)
-        return self.advance(stream, int(remark[1]), data[remark.end() :])
+    def is_gap(self, chunk: OutputChunk) -> bool:
+        """Whether something is missing before a chunk, where nothing may."""
+        return self._whole and chunk.offset > self.at[chunk.stream]
 
     def turn_to(self, attempt: int) -> None:
         """Another attempt begins at the beginning."""
@@ -136,21 +139,39 @@ class OutputReader:
         job_id: The job.
         fetcher: Who brings what the grid keeps of a stream.
         stream: `stdout` or `stderr`; empty: both.
+        whole: Whether nothing may be left out: what does not come while it runs is read at the end.
     """
 
-    def __init__(self, session: Session, job_id: JobId, fetcher: Fetcher, stream: str = "") -> None:
+    def __init__(
+        self,
+        session: Session,
+        job_id: JobId,
+        fetcher: Fetcher,
+        stream: str = "",
+        *,
+        whole: bool = False,
+    ) -> None:
         self._session = session
         self._job_id = job_id
         self._fetcher = fetcher
-        self._reading = Reading(stream)
+        self._whole = whole
+        self._reading = Reading(stream, whole=whole)
         self._request_id = secrets.token_bytes(16)
+        self._resumed_at: tuple[int, Offsets] | None = None  # where the last gap was
         self._inbox: deque[OutputChunk | wire.Error] = deque()
         self._inbox_bytes = 0
         self._news = asyncio.Event()
         self._named = [0, 0]  # the offsets that the watch named last
+        self._ended: asyncio.Future[Result] | None = None
 
     async def parts(
-        self, timeout_s: float, *, follow: bool, tail: int | None, result: Result | None = None
+        self,
+        timeout_s: float,
+        *,
+        follow: bool,
+        tail: int | None,
+        result: Result | None = None,
+        ending: Ending | None = None,
     ) -> AsyncGenerator[StreamPart, None]:
         """What it writes, until it ends; or, not to `follow`, what it has written by now.
 
@@ -159,17 +180,22 @@ class OutputReader:
             follow: Whether to go on until the job is over.
             tail: Of what there is at the beginning, only the last lines of each stream.
             result: How it ended, if that is known.
+            ending: What waits for that; left out, the grid is asked.
 
         Raises:
             RollqError: UNKNOWN_JOB, TIMED_OUT, or why the grid does not show it.
         """
         held: list[StreamPart] | None = None if tail is None else []
         if result is None:
+            if ending is not None:
+                self._ended = asyncio.ensure_future(ending())
+                self._ended.add_done_callback(lambda _: self._news.set())
             self._ask()
             try:
                 await self._first(timeout_s)
                 while (chunk := await self._next()).end != JOB_ENDED:
                     part = self._reading.take(chunk)
+                    self._maybe_resume(chunk)
                     self._maybe_move()
                     if part is not None:
                         if held is None:
@@ -182,9 +208,13 @@ class OutputReader:
                         held = None
                         if not follow:
                             return
+                if self._ended is not None:
+                    result = await self._ended
             finally:
                 self._session.unwatch(self._request_id, self._job_id)
-            result = await self._find_result(timeout_s)
+                if self._ended is not None:
+                    self._ended.cancel()
+            result = result or await self._find_result(timeout_s)
         if held is None:
             async for part in self._rest(result):
                 yield part
@@ -194,7 +224,9 @@ class OutputReader:
 
     def _ask(self) -> None:
         reading = self._reading
-        request = WatchOutput(self._request_id, self._job_id, reading.attempt, reading.offsets)
+        request = WatchOutput(
+            self._request_id, self._job_id, reading.attempt, reading.offsets, whole=self._whole
+        )
         self._named = list(reading.at)
         self._session.watch(request, self._heard)
 
@@ -202,6 +234,20 @@ class OutputReader:
         """Name the place again before the window is used up."""
         ahead = [at - named for at, named in zip(self._reading.at, self._named, strict=True)]
         if max(ahead) >= OUTPUT_WINDOW_BYTES // 2 or min(ahead) < 0:
+            self._ask()
+
+    def _maybe_resume(self, chunk: OutputChunk) -> None:
+        """Something was left out on the way: watch again from before it, once for each place. The
+        worker may not have it any more; the result tells it then."""
+        place = (self._reading.attempt, self._reading.offsets)
+        if (
+            self._reading.is_gap(chunk)
+            and chunk.attempt == self._reading.attempt
+            and place != self._resumed_at
+        ):
+            self._resumed_at = place
+            self._session.unwatch(self._request_id, self._job_id)
+            self._request_id = secrets.token_bytes(16)
             self._ask()
 
     def _heard(self, output: OutputChunk | wire.Error) -> None:
@@ -213,16 +259,24 @@ class OutputReader:
         self._news.set()
 
     async def _next(self) -> OutputChunk:
+        """What comes next. Whoever waits for the end anyway need not hear of it by the watch."""
         while not self._inbox:
+            if self._ended is not None and self._ended.done():
+                return OVER
             self._news.clear()
             await self._news.wait()
         output = self._inbox.popleft()
         if isinstance(output, wire.Error):
-            raise error_of(output)
+            if self._ended is None:
+                raise error_of(output)
+            log.info("the output is not shown while it runs: %s", error_of(output))
+            return OVER
         self._inbox_bytes -= len(output.data)
         return output
 
     async def _first(self, timeout_s: float) -> None:
+        if self._ended is not None:
+            return
         try:
             async with asyncio.timeout(timeout_s):
                 await self._news.wait()
@@ -266,18 +320,20 @@ class OutputReader:
             self._reading.turn_to(result.attempts)
             for stream, whole in enumerate((result.whole_stdout, result.whole_stderr)):
                 if self._reading.wanted[stream] and not whole.is_here:
-                    async for part in self._whole(stream, whole):
+                    async for part in self._rest_of(stream, whole):
                         yield part
         for part in self._ends(result):
             yield part
 
-    async def _whole(self, stream: int, whole: Output) -> AsyncGenerator[StreamPart, None]:
+    async def _rest_of(self, stream: int, whole: Output) -> AsyncGenerator[StreamPart, None]:
         at = self._reading.at[stream]
         if at >= whole.size:
             return
         try:
             file = await whole.aopen()
         except RollqError as error:  # its end is in the result
+            if self._whole:
+                raise
             log.info("the whole %s is not to be had: %s", whole.name, error)
             return
         with file:
@@ -294,12 +350,11 @@ class OutputReader:
             return []
         reading = self._reading
         reading.turn_to(result.attempts)
-        texts = (result.stdout, result.stderr)
-        parts = [
-            reading.take_end(stream, text)
-            for stream, text in enumerate(texts)
-            if reading.wanted[stream]
-        ]
+        parts: list[StreamPart | None] = []
+        for stream, name in enumerate(STREAMS):
+            if reading.wanted[stream]:
+                end = result.end_of(name)
+                parts.append(reading.advance(stream, end.offset, end.data))
         return [part for part in parts if part is not None]
 
 

@@ -36,7 +36,7 @@ from rollq.roles.client.specs import (
     job_options,
     subject_of,
 )
-from rollq.roles.client.streams import OutputReader, StreamPart
+from rollq.roles.client.streams import Ending, OutputReader, StreamPart
 from rollq.roles.client.supply import (
     NOTHING,
     BytesMoved,
@@ -188,7 +188,9 @@ class Submitter(ABC):
         follow: bool = True,
         stream: str = "",
         tail: int | None = None,
+        whole: bool = False,
         result: Result | None = None,
+        ending: Ending | None = None,
     ) -> AsyncGenerator[StreamPart, None]:
         """What a job writes: while it runs as it comes, after its end from the result.
 
@@ -197,14 +199,18 @@ class Submitter(ABC):
             follow: Whether to go on until it is over; else only what it has written by now.
             stream: `stdout` or `stderr`; empty: both, each in its order.
             tail: Of what it has written by now, only the last lines of each stream.
+            whole: Nothing may be left out, also if it was written before this call or faster than
+                it can be shown. What does not come while it runs comes at its end.
             result: Its result, if that is here already.
+            ending: What waits for its result; left out, the grid is asked for it.
 
         Raises:
             RollqError: UNKNOWN_JOB; TIMED_OUT, if nobody answered.
         """
         wanted = as_id(job_id)
-        reader = OutputReader(self._session_of(wanted), wanted, self, stream)
-        return reader.parts(self._timeout_s, follow=follow, tail=tail, result=result)
+        is_whole = whole and follow and tail is None
+        reader = OutputReader(self._session_of(wanted), wanted, self, stream, whole=is_whole)
+        return reader.parts(self._timeout_s, follow=follow, tail=tail, result=result, ending=ending)
 
     # --- what a subclass must do
 

@@ -49,6 +49,7 @@ class Watch(msgspec.Struct):
     sent: list[int] = msgspec.field(default_factory=lambda: [0, 0])  # before these, of it
     fence: int = 0
     worker_id: WorkerId = b""  # that is asked to show the attempt; empty: nobody
+    whole: bool = False  # whether what the worker has on disk is wanted too
 
 
 class Watches:
@@ -159,6 +160,7 @@ class Watches:
             (out != UNWANTED, err != UNWANTED),
             message.attempt,
             [max(out, 0), max(err, 0)],
+            whole=message.whole,
         )
         self._by_id[watch_id] = watch
         self._by_asker[session, message.request_id] = watch
@@ -191,7 +193,8 @@ class Watches:
                 for wanted, offset in zip(watch.wanted, offsets, strict=True)
             )
             tell = TellOutput(
-                watch.watch_id, watch.job_id, watch.attempt, watch.fence, (out, err), on
+                *(watch.watch_id, watch.job_id, watch.attempt, watch.fence),
+                *((out, err), on, watch.whole),
             )
             self._outputs.mail(session.number).append(tell)
 

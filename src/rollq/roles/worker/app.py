@@ -14,7 +14,7 @@ from msgspec import UNSET
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.jobs import Status
-from rollq.base.limits import STREAM_BYTES_MAX
+from rollq.base.limits import INLINE_BYTES_MAX, STREAM_BYTES_MAX, STREAM_WHOLE_BYTES_MAX
 from rollq.roles.worker.outputs import Ending
 from rollq.tasks import TASKS, Task
 
@@ -45,24 +45,35 @@ def load_apps(modules: Iterable[str]) -> dict[str, Task]:
 
 
 def returned(value: Any) -> Ending:
-    """The ending of a call that returned: text as it is, bytes apart, anything else as JSON."""
+    """The ending of a call that returned: text as it is, bytes apart, anything else as JSON. One
+    that cannot be told as a whole has failed."""
     if value is None:
         return Ending()
-    if type(value) is bytes:
-        return Ending(data=value)
-    if type(value) is str:
-        return Ending(stdout=value)
-    if isinstance(value, BYTES_LIKE):
-        return Ending(data=bytes(value))
     try:
-        return Ending(stdout=_encode_json(value).decode())
+        if isinstance(value, BYTES_LIKE):
+            data = bytes(value)
+            _check_size(len(data))
+            return Ending(data=data)
+        text = value if type(value) is str else _encode_json(value).decode()
+        if len(text) > INLINE_BYTES_MAX or not text.isascii():
+            _check_size(len(text.encode()))  # raises if it is no text, too
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         return raised(error)
+    return Ending(stdout=text, is_value=True)
+
+
+def _check_size(size: int) -> None:
+    if size > STREAM_WHOLE_BYTES_MAX:
+        raise ValueError(
+            f"a value of {size} bytes was returned, at most {STREAM_WHOLE_BYTES_MAX} are kept"
+        )
 
 
 def raised(error: BaseException) -> Ending:
     """The ending of a call that raised."""
     # The frames of rollq itself tell the author of the function nothing.
     trace = error.__traceback__.tb_next if error.__traceback__ is not None else None
-    text = "".join(traceback.format_exception(type(error), error, trace))
-    return Ending(Status.FAILED, stderr=text[-STREAM_BYTES_MAX:], exit_code=1, data=UNSET)
+    text = "".join(traceback.format_exception(type(error), error, trace))[-STREAM_BYTES_MAX:]
+    if not text.isascii():
+        text = text.encode(errors="backslashreplace").decode()  # what is no text is told in ASCII
+    return Ending(Status.FAILED, stderr=text, exit_code=1, data=UNSET)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import os
 import tempfile
 from collections import deque
 from typing import IO, Final
@@ -31,26 +31,24 @@ class Tail:
         while self._kept - len(self._chunks[0]) >= self._kept_max:
             self._kept -= len(self._chunks.popleft())
 
-    def text(self) -> str:
-        """The end as text; a first line tells how much came before it."""
-        if not self.total:
-            return ""
-        kept = b"".join(self._chunks)[-self._bytes_max :]
-        return with_remark(kept.decode(errors="replace"), self.total - len(kept))
+    def end(self) -> bytes:
+        """The last bytes; all, if `total` is their number."""
+        return b"".join(self._chunks)[-self._bytes_max :] if self.total else b""
 
     @property
     def is_spooled(self) -> bool:
-        """Whether there is more to tell than `text`."""
+        """Whether there is more to tell than `end`."""
         return False
 
     # --- for those who watch
 
     def keep(self, bytes_max: int) -> None:
-        """Keep at least so much from now on; `text` stays as long as it was."""
+        """Keep at least so much from now on; `end` stays as long as it was."""
         self._kept_max = max(self._kept_max, bytes_max)
 
-    def read(self, offset: int, bytes_max: int) -> tuple[int, bytes]:
-        """Bytes from an offset on, and where they begin: later, if those there are not kept."""
+    def read(self, offset: int, bytes_max: int, *, whole: bool = False) -> tuple[int, bytes]:
+        """Bytes from an offset on, and where they begin: later, if those there are not kept.
+        `whole`: what is on disk counts as kept."""
         place = self.total - self._kept
         offset = max(offset, place)
         parts: list[bytes] = []
@@ -90,6 +88,14 @@ class SpooledTail(Tail):
             self._spool(data)
         super().feed(data)
 
+    def read(self, offset: int, bytes_max: int, *, whole: bool = False) -> tuple[int, bytes]:
+        """Also what is on disk alone, if it is wanted `whole`."""
+        if whole and self.whole is not None and offset < self.total - self._kept:
+            data = os.pread(self.whole.fileno(), bytes_max, offset)
+            if data:
+                return offset, data
+        return super().read(offset, bytes_max)
+
     def close(self) -> None:
         """The file is not needed any more. Twice is no error."""
         whole, self.whole = self.whole, None
@@ -111,20 +117,27 @@ class SpooledTail(Tail):
             self.close()
 
 
-def with_remark(text: str, dropped_bytes: int) -> str:
-    """Say in front of a text how much of it is missing."""
-    return f"[{dropped_bytes} bytes left out]\n{text}" if dropped_bytes else text
+def end_of(data: bytes, total: int) -> tuple[str, bytes | None]:
+    """The last bytes of a stream of so many as text and, if that is not UTF-8, exactly. Of one that
+    has more than these, the text begins with a whole character, and bytes are fewer: they take
+    several times the room."""
+    if len(data) < total:
+        data = _from_a_character(data)
+    try:
+        return data.decode(), None
+    except UnicodeDecodeError:
+        if len(data) < total:
+            data = data[-BINARY_END_BYTES:]
+        return data.decode(errors="replace"), data
 
 
-def second_half(text: str) -> str:
-    """The rest of a text after half of it; a remark in front of it tells of more then."""
-    remark = REMARK.match(text)
-    dropped_bytes = int(remark[1]) if remark else 0
-    body = text[remark.end() :] if remark else text
-    if not body:
-        return ""
-    half = len(body) // 2 + 1
-    return with_remark(body[half:], dropped_bytes + len(body[:half].encode(errors="replace")))
+def _from_a_character(data: bytes) -> bytes:
+    """Without the rest of a character that began before."""
+    for place, byte in enumerate(data[:CHARACTER_BYTES_MAX]):
+        if byte & 0xC0 != 0x80:
+            return data[place:]
+    return b"" if len(data) < CHARACTER_BYTES_MAX else data
 
 
-REMARK: Final = re.compile(r"\[(\d+) bytes left out\]\n")
+BINARY_END_BYTES: Final = 4 * 1024
+CHARACTER_BYTES_MAX: Final = 4

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 from rollq.base.errors import ErrorCode, LocalError, RemoteError, StateError
 from rollq.base.jobs import DEFAULT_OPTIONS, AttemptRef, Status
-from rollq.base.limits import DETAIL_BYTES_MAX
+from rollq.base.limits import DETAIL_BYTES_MAX, INLINE_BYTES_MAX
 from rollq.roles.worker.ahead import AHEAD_MS, GIVE_BACK_MS, Lookahead, may_run_again
 from rollq.roles.worker.app import load_apps
 from rollq.roles.worker.blobs import WorkerBlobs
@@ -26,6 +26,7 @@ from rollq.roles.worker.directories import Directories, make_empty
 from rollq.roles.worker.execs import ExecDir, NoProgramError
 from rollq.roles.worker.exits import leave_exits_to_others
 from rollq.roles.worker.family import Family
+from rollq.roles.worker.fitting import fit
 from rollq.roles.worker.handovers import Handovers, Leavings
 from rollq.roles.worker.outputs import Ending, encode_result, refusal
 from rollq.roles.worker.preparations import Preparations
@@ -127,7 +128,9 @@ class Executor:
         self._preparing.open(directories)
         self._handing.open(directories)
         if any(not task.in_loop for task in self._tasks.values()):
-            self._pool = WarmPool(self._watch, self._family, self._setup.apps, self._setup.slots)
+            self._pool = WarmPool(
+                self._watch, self._family, self._setup.apps, self._setup.slots, folder=jobs_dir
+            )
             await self._pool.start()
 
     def take_untold(self) -> list[StoredResult]:
@@ -360,12 +363,22 @@ class Executor:
         return run
 
     def _note_end(self, job: AssignJob, ref: AttemptRef, ending: Ending) -> None:
+        """How it ended, told to the grid and in the report alike: nothing changes the status once
+        the report is made. What does not fit is handed over first, and then this is called again.
+        """
+        encoded = encode_result(job, ending)
+        if len(encoded) > INLINE_BYTES_MAX or ending.apart:
+            # A grid of the seeds takes inline results alone; its attempts have no fence.
+            encoded = fit(job, ending, as_blobs=job.fence > 0)
+        if ending.apart:
+            self._handing.begin(job, ref, ending)
+            return
         self._ends.append(
             StoredResult(
                 ref,
                 job.lease_ms,
                 ending.status,
-                encode_result(job, ending),
+                encoded,
                 ending.exit_code,
                 ending.signal,
                 ending.run_ms,

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import tempfile
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import IO, Final, NamedTuple
 
 from rollq.base.digests import digest_to_text
 from rollq.base.jobs import AttemptRef, BlobRef
@@ -63,8 +64,14 @@ class Handovers:
         """Take over from jobs that ran in these directories from now on."""
         self._directories = directories
 
-    def begin(self, job: AssignJob, ref: AttemptRef, ending: Ending, leavings: Leavings) -> None:
-        """Hand over what a job left."""
+    def begin(
+        self,
+        job: AssignJob,
+        ref: AttemptRef,
+        ending: Ending,
+        leavings: Leavings | None = None,
+    ) -> None:
+        """Hand over what a job left, and what of its ending is to go apart."""
         task = asyncio.get_running_loop().create_task(self._run(job, ref, ending, leavings))
         self._under_way[ref] = job, task
 
@@ -84,14 +91,21 @@ class Handovers:
     # --- helpers
 
     async def _run(
-        self, job: AssignJob, ref: AttemptRef, ending: Ending, leavings: Leavings
+        self, job: AssignJob, ref: AttemptRef, ending: Ending, leavings: Leavings | None
     ) -> None:
         kept: list[BlobRef] = []
         try:
             try:
-                await self._keep_all(ending, leavings, kept)
+                if leavings is not None:
+                    await self._keep_all(ending, leavings, kept)
+                await self._keep_apart(ending, kept)
             finally:
-                self._clear(leavings)
+                if leavings is not None:
+                    self._clear(leavings)
+                for part in ending.apart:
+                    if not isinstance(part.content, bytes):
+                        part.content.close()
+                ending.apart = ()
             blobs = tuple(dict.fromkeys(kept))
             await self._blobs.give(blobs)
         except asyncio.CancelledError:
@@ -104,7 +118,7 @@ class Handovers:
             return
         asyncio.get_running_loop().call_later(PINNED_S, self._blobs.unpin, kept)
         if self._under_way.pop(ref, None) is not None:
-            ending.blobs = blobs
+            ending.blobs = tuple(dict.fromkeys((*ending.blobs, *blobs)))
             self._on_done(job, ref, ending)
 
     async def _keep_all(self, ending: Ending, leavings: Leavings, kept: list[BlobRef]) -> None:
@@ -123,6 +137,16 @@ class Handovers:
                 kept.append(blob)
                 stream = StreamBlob(digest_to_text(blob.digest), blob.size)
                 setattr(ending, f"{name}_blob", stream)
+
+    async def _keep_apart(self, ending: Ending, kept: list[BlobRef]) -> None:
+        for name, content in ending.apart:
+            if isinstance(content, bytes):
+                with await self._blobs.on_thread(_written, content, self._directories.path) as file:
+                    blob = await self._blobs.keep_open(os.dup(file.fileno()))
+            else:
+                blob = await self._blobs.keep_open(os.dup(content.fileno()))
+            kept.append(blob)
+            setattr(ending, f"{name}_blob", StreamBlob(digest_to_text(blob.digest), blob.size))
 
     async def _keep_output(self, files: Beneath, found: Found, ending: Ending) -> BlobRef | None:
         try:
@@ -145,6 +169,19 @@ class Handovers:
         for tail in leavings.tails:
             if isinstance(tail, SpooledTail):
                 tail.close()
+
+
+def _written(content: bytes, folder: str) -> IO[bytes]:
+    """A file that holds this, without a name."""
+    file = tempfile.TemporaryFile(buffering=0, dir=folder)  # noqa: SIM115
+    try:
+        view = memoryview(content)
+        while view:
+            view = view[file.write(view) :]
+    except BaseException:
+        file.close()
+        raise
+    return file
 
 
 def _shown(found: Found) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from typing import Final, NamedTuple
+from typing import IO, Final, NamedTuple
 
 from msgspec import UNSET, Struct, UnsetType, field
 
@@ -19,7 +19,6 @@ from rollq.base.limits import (
     OUTPUT_PATTERNS_MAX,
 )
 from rollq.base.names import NameTree, checked_name
-from rollq.roles.worker.capture import second_half
 from rollq.roles.worker.inputs import Stamps
 from rollq.store.archive import pack
 from rollq.store.beneath import Beneath, Found, settle_links
@@ -42,6 +41,13 @@ LISTED_BYTES_MAX: Final = 48 * 1024  # of that list: text gives way to it
 PACKED_SMALL_MAX: Final = 4 * 1024  # files that are larger are not packed beside blobs
 
 
+class Apart(NamedTuple):
+    """A stream or a returned value that is too large for a result, and is to go as a blob."""
+
+    name: str  # "stdout", "stderr" or "data"
+    content: bytes | IO[bytes]  # a file is closed by whoever hands it over
+
+
 class Ending(Struct, gc=False):
     """How an execution ended, before it is a result."""
 
@@ -60,6 +66,13 @@ class Ending(Struct, gc=False):
     outputs: list[OutputFile] = field(default_factory=list)  # that are blobs
     stdout_blob: StreamBlob | UnsetType = UNSET
     stderr_blob: StreamBlob | UnsetType = UNSET
+    data_blob: StreamBlob | UnsetType = UNSET
+    stdout_bytes: bytes | UnsetType = UNSET  # what `stdout` is the text of, if it is not UTF-8
+    stderr_bytes: bytes | UnsetType = UNSET
+    stdout_size: int | UnsetType = UNSET  # of the whole stream, if `stdout` is only its end
+    stderr_size: int | UnsetType = UNSET
+    is_value: bool = False  # whether `stdout` is what a function returned
+    apart: tuple[Apart, ...] = ()  # not handed over yet
     blobs: tuple[BlobRef, ...] = ()  # all that it refers to
     fetched_bytes: int = 0  # of its inputs: brought for it
     held_bytes: int = 0  # of its inputs: here already
@@ -212,8 +225,9 @@ def _listed_bytes(one: Found) -> int:
 def _room_bytes(ending: Ending) -> int:
     """How much more the result may hold, beside text, archive and what is always in it."""
     text_bytes = len(encode_model(ending.stdout)) + len(encode_model(ending.stderr))
-    archive_bytes = 0 if ending.archive is None else -(-len(ending.archive) // 3) * 4
-    return INLINE_BYTES_MAX - RESULT_FIXED_BYTES - text_bytes - archive_bytes
+    exact = (ending.archive, ending.stdout_bytes, ending.stderr_bytes)
+    exact_bytes = sum(-(-len(one) // 3) * 4 for one in exact if isinstance(one, bytes))
+    return INLINE_BYTES_MAX - RESULT_FIXED_BYTES - text_bytes - exact_bytes
 
 
 def _readable(
@@ -227,27 +241,8 @@ def _readable(
 
 
 def encode_result(job: AssignJob, ending: Ending) -> bytes:
-    """The JobResult as JSON, never over INLINE_BYTES_MAX: outputs give way first, then text."""
-    encoded = encode_model(_result(job, ending))
-    if len(encoded) <= INLINE_BYTES_MAX:
-        return encoded
-    if ending.archive is not None:
-        ending.notes.append(
-            f"the outputs, {len(ending.archive)} bytes zipped, are too large inline"
-        )
-        ending.archive = None
-    if ending.data is not UNSET and len(ending.data) > INLINE_BYTES_MAX // 2:
-        ending.notes.append(f"the returned {len(ending.data)} bytes are too large inline")
-        ending.data = UNSET
-        ending.status = Status.FAILED
-    while len(encoded := encode_model(_result(job, ending))) > INLINE_BYTES_MAX:
-        longer = "stdout" if len(ending.stdout) >= len(ending.stderr) else "stderr"
-        # JSON may write one character as six bytes, so what fits is found by halving.
-        setattr(ending, longer, second_half(getattr(ending, longer)))
-        note = f"{longer} is cut to fit"
-        if note not in ending.notes:
-            ending.notes.append(note)
-    return encoded
+    """The JobResult as JSON, however long."""
+    return encode_model(_result(job, ending))
 
 
 def _result(job: AssignJob, ending: Ending) -> JobResult:
@@ -271,6 +266,11 @@ def _result(job: AssignJob, ending: Ending) -> JobResult:
         tuple(ending.outputs) or UNSET,
         ending.stdout_blob,
         ending.stderr_blob,
+        ending.stdout_bytes,
+        ending.stderr_bytes,
+        ending.stdout_size,
+        ending.stderr_size,
+        ending.data_blob,
     )
 
 

@@ -32,6 +32,7 @@ from rollq.roles.worker.directories import Directories
 from rollq.roles.worker.execs import ExecDir, is_shipped, not_allowed
 from rollq.roles.worker.exits import watch_exit
 from rollq.roles.worker.family import Family
+from rollq.roles.worker.fitting import STREAMS, set_stream
 from rollq.roles.worker.handovers import Leavings
 from rollq.roles.worker.inputs import PAYLOAD, Input, Stamps, checked_inputs, place_input
 from rollq.roles.worker.outputs import Ending, Terms
@@ -307,15 +308,19 @@ class ProgramRun:
         failed = bool(code or self._notes)
         ending = Ending(
             Status.CANCELLED if self._cancelled else Status.FAILED if failed else Status.OK,
-            self._tails[0].text(),
-            self._tails[1].text(),
-            code if code >= 0 else SIGNAL_BASE - code,
-            max(-code, 0),
-            run_ms,
-            int(usage.ru_utime * 1000),
-            int(usage.ru_stime * 1000),
-            self._peak_bytes(usage.ru_maxrss),
+            exit_code=code if code >= 0 else SIGNAL_BASE - code,
+            signal=max(-code, 0),
+            run_ms=run_ms,
+            user_ms=int(usage.ru_utime * 1000),
+            system_ms=int(usage.ru_stime * 1000),
+            peak_bytes=self._peak_bytes(usage.ru_maxrss),
         )
+        for name, tail in zip(STREAMS, self._tails, strict=True):
+            if tail.total:
+                end = tail.end()
+                set_stream(ending, name, end, tail.total)
+                if len(end) < tail.total and not self._as_blobs:
+                    ending.notes.append(f"{name}: the last {len(end)} of {tail.total} bytes")
         ending.notes.extend(self._notes)
         if self._prepared is not None:
             ending.fetched_bytes = self._prepared.fetched_bytes

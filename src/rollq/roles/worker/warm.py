@@ -22,9 +22,11 @@ from rollq.base.jobs import Status
 from rollq.base.limits import FRAME_BYTES_MAX
 from rollq.base.outcomes import SIGNAL_BASE
 from rollq.roles.worker import warm_main
+from rollq.roles.worker.capture import SpooledTail
 from rollq.roles.worker.exits import watch_exit
 from rollq.roles.worker.family import Family
-from rollq.roles.worker.outputs import Ending
+from rollq.roles.worker.fitting import END_BYTES, set_stream
+from rollq.roles.worker.outputs import Apart, Ending
 from rollq.roles.worker.warm_main import LENGTH_BYTES, Call, Reply
 from rollq.roles.worker.watch import Watch
 
@@ -63,13 +65,17 @@ class WarmCall:
 
 
 class WarmPool:
-    """As many processes as the worker has slots, started at once and kept."""
+    """As many processes as the worker has slots, started at once and kept. Large values that they
+    return are written to files without a name in `folder`."""
 
-    def __init__(self, watch: Watch, family: Family, modules: tuple[str, ...], size: int) -> None:
+    def __init__(
+        self, watch: Watch, family: Family, modules: tuple[str, ...], size: int, *, folder: str
+    ) -> None:
         self.loop = watch.loop
         self.watch = watch
         self.family = family
         self.modules = modules
+        self.folder = folder
         self._size = size
         self._processes: dict[WarmProcess, None] = {}
         self._idle: list[WarmProcess] = []
@@ -159,6 +165,8 @@ class WarmProcess(asyncio.Protocol):
         self._pool = pool
         self._transport: asyncio.BaseTransport | None = None
         self._buffer = bytearray()
+        self._reply: Reply | None = None  # whose value is on its way
+        self._value: SpooledTail | None = None
 
     def run(self, call: WarmCall) -> None:
         """Hand it a call; it must be idle."""
@@ -181,6 +189,9 @@ class WarmProcess(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Part of a reply, or all of it."""
+        if self._value is not None:
+            self._take_value(data)
+            return
         buffer = self._buffer
         buffer += data
         if len(buffer) < LENGTH_BYTES:
@@ -191,9 +202,23 @@ class WarmProcess(asyncio.Protocol):
         elif len(buffer) >= LENGTH_BYTES + length:
             reply = _decode_reply(memoryview(buffer)[LENGTH_BYTES : LENGTH_BYTES + length])
             self._buffer = bytearray()
-            self._replied(reply)
+            if reply.large:
+                self._reply, self._value = reply, SpooledTail(self._pool.folder)
+                self._take_value(bytes(buffer[LENGTH_BYTES + length :]))
+            else:
+                self._replied(reply)
 
-    def _replied(self, reply: Reply) -> None:
+    def _take_value(self, data: bytes) -> None:
+        value, reply = self._value, self._reply
+        assert value is not None, "a value is on its way"
+        assert reply is not None, "it came first"
+        if data:
+            value.feed(data)
+        if value.total >= reply.large_bytes:
+            self._reply = self._value = None
+            self._replied(reply, value)
+
+    def _replied(self, reply: Reply, value: SpooledTail | None = None) -> None:
         self.was_ready = True
         call, self.call = self.call, None
         self._pool.ready(self)
@@ -206,15 +231,23 @@ class WarmProcess(asyncio.Protocol):
                 user_ms=reply.user_ms,
                 system_ms=reply.system_ms,
                 data=UNSET if reply.data is None else reply.data,
+                is_value=reply.is_value,
             )
             ending.notes.extend(call.notes)
+            if value is not None:
+                _add_value(ending, reply.large, value)
             call.on_end(ending)
+        elif value is not None:
+            value.close()
 
     def exited(self) -> None:
         """The process is gone: whatever it ran has failed."""
         status, _ = self._pool.family.reap(self.pid)
         if self._transport is not None:
             self._transport.close()
+        if self._value is not None:
+            self._value.close()
+            self._value = None
         call, self.call = self.call, None
         self._pool.died(self)
         if call is not None:
@@ -226,3 +259,16 @@ class WarmProcess(asyncio.Protocol):
             )
             ending.notes.extend(call.notes or ["the process that ran the function is gone"])
             call.on_end(ending)
+
+
+def _add_value(ending: Ending, name: str, value: SpooledTail) -> None:
+    """A large value goes apart; one that could not be kept as a whole fails the job."""
+    if value.problem or value.whole is None:
+        value.close()
+        ending.status = Status.FAILED
+        ending.exit_code = ending.exit_code or 1
+        ending.notes.append(f"the returned {value.total} bytes are lost: {value.problem}")
+        return
+    ending.apart = (Apart(name, value.whole),)
+    if name == "stdout":
+        set_stream(ending, name, value.end()[-END_BYTES:], value.total)

@@ -1,7 +1,8 @@
 """A warm process: imports the application once, then runs one function call after another.
 
 Talks to the worker over the socket it has as stdin: frames of a 4-byte little-endian length and
-msgpack. A `Call` comes in, a `Reply` goes out; the first reply says that the imports are done. On
+msgpack. A `Call` comes in, a `Reply` goes out, and behind it the value as it is, if that is large;
+the first reply says that the imports are done. On
 SIGTERM the function that runs sees `TimeoutError`, and may clean up.
 """
 
@@ -17,7 +18,7 @@ from types import FrameType
 import msgspec
 from msgspec import UNSET
 
-from rollq.base.limits import FRAME_BYTES_MAX
+from rollq.base.limits import INLINE_BYTES_MAX
 from rollq.roles.worker.app import load_apps, raised, returned
 from rollq.roles.worker.outputs import Ending
 from rollq.tasks import Task
@@ -41,6 +42,9 @@ class Reply(msgspec.Struct, array_like=True, gc=False):
     data: bytes | None = None
     user_ms: int = 0
     system_ms: int = 0
+    is_value: bool = False
+    large: str = ""  # the field whose bytes follow the frame, if it is large
+    large_bytes: int = 0  # how many
 
 
 LENGTH_BYTES = 4
@@ -69,12 +73,11 @@ def main(modules: list[str]) -> None:
             call = _decode_call(incoming.read(int.from_bytes(head, "little")))
             ending = _run(tasks, call, limit)
             after = os.times()
-            link.sendall(
-                _reply(
-                    ending,
-                    int((after.user - before.user) * 1000),
-                    int((after.system - before.system) * 1000),
-                )
+            _send(
+                link,
+                ending,
+                int((after.user - before.user) * 1000),
+                int((after.system - before.system) * 1000),
             )
             before = after  # waiting for the next call costs nothing
 
@@ -118,23 +121,21 @@ def _run(tasks: dict[str, Task], call: Call, limit: Limit) -> Ending:
         return raised(error)
 
 
-def _reply(ending: Ending, user_ms: int, system_ms: int) -> bytes:
+def _send(link: socket.socket, ending: Ending, user_ms: int, system_ms: int) -> None:
     data = None if ending.data is UNSET else ending.data
-    packed = pack(
-        Reply(
-            ending.status,
-            ending.stdout,
-            ending.stderr,
-            ending.exit_code,
-            data,
-            user_ms,
-            system_ms,
-        )
+    text = ending.stdout
+    name, large = "", b""
+    if data is not None and len(data) > INLINE_BYTES_MAX:
+        name, large, data = "data", data, None
+    elif len(text) > INLINE_BYTES_MAX:
+        name, large, text = "stdout", text.encode(), ""
+    reply = Reply(
+        *(ending.status, text, ending.stderr, ending.exit_code, data),
+        *(user_ms, system_ms, ending.is_value, name, len(large)),
     )
-    if len(packed) <= FRAME_BYTES_MAX:
-        return packed
-    error = ValueError(f"a result of {len(packed)} bytes is over {FRAME_BYTES_MAX}")
-    return _reply(raised(error), user_ms, system_ms)
+    link.sendall(pack(reply))
+    if large:
+        link.sendall(large)
 
 
 if __name__ == "__main__":

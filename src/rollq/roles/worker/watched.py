@@ -2,6 +2,7 @@
 
 Laws kept here:
 - nothing is copied or kept for a job that nobody watches;
+- a watcher that wants the whole is sent what is on disk too, and misses nothing while it is there;
 - a watcher is sent no more than its window beyond what it has taken, and all of them together no
   more than the share that `share` is called with: what is not kept until its turn is left out, and
   the offset of the next chunk tells so;
@@ -39,13 +40,14 @@ BOTH: Final = range(len(STREAMS))
 class Watch:
     """One watcher of one attempt: how far each stream was sent, and how far it may be."""
 
-    __slots__ = ("next", "ref", "tails", "told", "until", "watch_id")
+    __slots__ = ("next", "ref", "tails", "told", "until", "watch_id", "whole")
 
     def __init__(self, message: TellOutput) -> None:
         self.watch_id = message.watch_id
         self.ref = _ref_of(message)
         self.next = list(message.offsets)
         self.until = [0, 0]
+        self.whole = message.whole
         self.tails: Tails | None = None
         self.told = False  # that the watch has begun
         self.move(message)
@@ -147,7 +149,7 @@ class Watched:
         size = min(OUTPUT_CHUNK_BYTES_MAX, watch.until[stream] - at, bytes_max)
         if watch.tails is None or at == UNWANTED or size <= 0 or watch.tails[stream].total <= at:
             return None
-        offset, data = watch.tails[stream].read(at, size)
+        offset, data = watch.tails[stream].read(at, size, whole=watch.whole)
         watch.next[stream] = offset + len(data)
         watch.until[stream] += offset - at  # what is left out takes no room
         return OutputChunk(

@@ -1,0 +1,85 @@
+"""Waiting for one job: its output as it comes, and its end as an exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+from typing import Final
+
+from rollq.base.errors import DeadlineError, ErrorCode
+from rollq.cli.joblogs import Shown
+from rollq.cli.output import remark
+from rollq.roles.client.handles import Job
+from rollq.roles.client.results import Result
+
+EXIT_FAILED: Final = 1  # it failed, and its program has no other code for that
+EXIT_WAITED: Final = 124  # --wait-timeout is over, and the job goes on
+EXIT_DEAD: Final = 125
+EXIT_CANCELLED: Final = 143  # as a shell tells of a program that SIGTERM ended
+SIGNAL_BASE: Final = 128
+
+
+class WaitOver(DeadlineError):
+    """--wait-timeout is over. What was waited for goes on."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(ErrorCode.TIMED_OUT, message, hint)
+
+
+def exit_code_of_job(result: Result) -> int:
+    """The exit code of a command that ran this job as if it had run its program."""
+    if result.ok:
+        return 0
+    if result.status == "DEAD":
+        return EXIT_DEAD
+    if result.status == "CANCELLED":
+        return EXIT_CANCELLED
+    if result.signal:
+        return SIGNAL_BASE + result.signal
+    return (result.exit_code & 0xFF) or EXIT_FAILED
+
+
+async def follow(job: Job, wait_s: float | None, *, is_quiet: bool) -> Result:
+    """What a job writes, byte by byte, where it writes it; returns its result.
+
+    Args:
+        job: The job.
+        wait_s: How long to wait; None: for ever.
+        is_quiet: Whether to write nothing, and fetch instead what the result has of it.
+
+    Raises:
+        WaitOver: The job goes on.
+    """
+    try:
+        async with asyncio.timeout(wait_s):
+            if is_quiet:
+                return await (await job.result()).aload()
+            shown = Shown(as_json=False)
+            async for part in job.output():
+                shown.show(part)
+            result = await job.result()
+    except DeadlineError:
+        raise
+    except TimeoutError:
+        raise WaitOver(
+            f"no result of job {job.id} within {wait_s} s",
+            f"it goes on: `rollq explain {job.id}` says why it waits, `rollq cancel` ends it",
+        ) from None
+    if result.data_size:
+        with await result.whole_data.aopen() as data:
+            shutil.copyfileobj(data, sys.stdout.buffer)
+    sys.stdout.flush()
+    if not result.ok:
+        remark(f"rollq: {trouble(result)}")
+    elif result.note:
+        remark(f"rollq: {result.note}")
+    return result
+
+
+def trouble(result: Result) -> str:
+    """How a job ended that did not end well, on one line."""
+    how = f"signal {result.signal}" if result.signal else f"exit code {result.exit_code}"
+    why = " / ".join(text for text in (result.cause, result.detail, result.note) if text)
+    ending = how if result.status == "FAILED" else f"{result.attempts} attempts"
+    return f"{result.exec_name} {result.id}: {result.status}, {ending} {why}".rstrip()
