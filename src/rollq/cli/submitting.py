@@ -19,7 +19,7 @@ from rollq.cli.failures import EXIT_FOUND, EXIT_OK, report
 from rollq.cli.grid import connected
 from rollq.cli.output import remark, write_answer, write_json, write_line
 from rollq.cli.progress import Advance, progress_bar
-from rollq.cli.waiting import EXIT_WAITED, WaitOver, exit_code_of_job, follow, trouble
+from rollq.cli.waiting import EXIT_WAITED, WaitOverError, exit_code_of_job, follow, trouble
 from rollq.roles.client.client import Client
 from rollq.roles.client.handles import Counts
 from rollq.roles.client.results import Result
@@ -42,7 +42,7 @@ async def carry_out(order: Order) -> int:
                 return await _one(client, order)
             run = _array if order.source is None else _file
             return EXIT_OK if await run(client, order) else EXIT_FOUND
-        except WaitOver as error:
+        except WaitOverError as error:
             if order.exit_code == SIMPLE:
                 raise
             report(error, as_json=order.as_json)
@@ -181,7 +181,7 @@ async def _each(batch: Many, order: Order, places: Places, advance: Advance) -> 
     except DeadlineError:
         raise
     except TimeoutError:
-        raise WaitOver(
+        raise WaitOverError(
             f"{batch.counts.ended} of {len(batch)} jobs ended within {order.wait_s} s",
             "they go on: look with `rollq jobs`, or end them with `rollq cancel`",
         ) from None

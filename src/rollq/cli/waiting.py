@@ -20,7 +20,7 @@ EXIT_CANCELLED: Final = 143  # as a shell tells of a program that SIGTERM ended
 SIGNAL_BASE: Final = 128
 
 
-class WaitOver(DeadlineError):
+class WaitOverError(DeadlineError):
     """--wait-timeout is over. What was waited for goes on."""
 
     def __init__(self, message: str, hint: str) -> None:
@@ -49,7 +49,7 @@ async def follow(job: Job, wait_s: float | None, *, is_quiet: bool) -> Result:
         is_quiet: Whether to write nothing, and fetch instead what the result has of it.
 
     Raises:
-        WaitOver: The job goes on.
+        WaitOverError: The job goes on.
     """
     try:
         async with asyncio.timeout(wait_s):
@@ -62,7 +62,7 @@ async def follow(job: Job, wait_s: float | None, *, is_quiet: bool) -> Result:
     except DeadlineError:
         raise
     except TimeoutError:
-        raise WaitOver(
+        raise WaitOverError(
             f"no result of job {job.id} within {wait_s} s",
             f"it goes on: `rollq explain {job.id}` says why it waits, `rollq cancel` ends it",
         ) from None
