@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+from msgspec import UNSET
 
 from rollq.base.digests import digest_to_text
 from rollq.base.errors import DiskError, ErrorCode, LocalError, RemoteError, StateError
@@ -142,3 +143,44 @@ def test_names_that_lead_elsewhere_are_refused(tmp_path: Path) -> None:
         assert sorted(os.listdir(tmp_path / "in")) == ["small.txt", "sub"]
 
     run(story())
+
+
+def test_a_result_that_stands_for_a_larger_one_is_opened() -> None:
+    whole = encode_model(JobResult("j", "c", "calc", "OK", "all of it", "err"))
+    named = StreamBlob(digest_to_text(digest_of(whole)), len(whole))
+    stand_in = encode_model(JobResult("j", "c", "calc", "OK", "of it", "", whole_blob=named))
+
+    async def story() -> None:
+        result = Result(wire.Result(JOB, "done", 0, stand_in), FakeFetcher(whole))
+        assert result.is_large
+        assert result.stdout_tail == "of it"
+        with pytest.raises(LocalError, match="block the event loop"):
+            result.stdout  # noqa: B018 - raises
+        await result.aload()
+        assert (result.value, result.stderr, result.is_large) == ("all of it", "err", False)
+
+    run(story())
+
+
+def test_a_stream_that_was_not_kept_is_an_error_and_no_half() -> None:
+    named = StreamBlob(digest_to_text(digest_of(LARGE)), len(LARGE))
+    for blob, lost in ((named, 10), (UNSET, len(LARGE) + 7)):
+        report = JobResult(
+            "j", "c", "calc", "OK", "end", stdout_blob=blob, stdout_size=len(LARGE) + 10
+        )
+        result = Result(wire.Result(JOB, "done", 0, encode_model(report)), FakeFetcher(LARGE))
+        assert (result.stdout_tail, result.stdout_lost) == ("end", lost)
+        for read in (lambda r=result: r.stdout, lambda r=result: r.value, result.json):
+            with pytest.raises(StateError) as caught:
+                read()
+            assert caught.value.code is ErrorCode.BLOB_MISSING
+
+
+def test_the_end_of_a_stream_of_an_older_worker_has_a_remark() -> None:
+    named = StreamBlob(digest_to_text(digest_of(LARGE)), 12)
+    text = "[9 bytes left out]\nend"
+    report = JobResult("j", "c", "calc", "OK", text, stdout_blob=named)
+    result = Result(wire.Result(JOB, "done", 0, encode_model(report)))
+    assert result.end_of("stdout") == (9, b"end", 12)
+    printed = JobResult("j", "c", "calc", "OK", text)
+    assert Result(wire.Result(JOB, "done", 0, encode_model(printed))).stdout == text

@@ -315,14 +315,18 @@ class Result:
         Raises:
             RollqError: why it cannot be fetched.
         """
-        report = self._report
-        if report is not None and report.whole_blob is not UNSET:
-            self._open(await self._kept(WHOLE, report.whole_blob).aread())
+        await self.aload_report()
         for name in (*STREAMS, DATA):
             blob = self._blob(name)
             if blob is not None and name not in self._loaded:
                 self._loaded[name] = await self._kept(name, blob).aread()
         return self
+
+    async def aload_report(self) -> None:
+        """Fetch the report alone, if the grid sent a stand-in for a large one."""
+        report = self._report
+        if report is not None and report.whole_blob is not UNSET:
+            self._open(await self._kept(WHOLE, report.whole_blob).aread())
 
     def loaded(self, name: str) -> bytes | None:
         """All of `stdout`, `stderr` or `data`, if it is here; None if it is not, or if there is no

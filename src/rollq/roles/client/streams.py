@@ -317,6 +317,7 @@ class OutputReader:
     async def _rest(self, result: Result | None) -> AsyncGenerator[StreamPart, None]:
         """What a result tells beyond what was read: the whole stream, if the grid keeps it."""
         if result is not None:
+            await result.aload_report()
             self._reading.turn_to(result.attempts)
             for stream, whole in enumerate((result.whole_stdout, result.whole_stderr)):
                 if self._reading.wanted[stream] and not whole.is_here:

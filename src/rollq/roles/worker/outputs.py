@@ -266,11 +266,11 @@ def _result(job: AssignJob, ending: Ending) -> JobResult:
         tuple(ending.outputs) or UNSET,
         ending.stdout_blob,
         ending.stderr_blob,
-        ending.stdout_bytes,
-        ending.stderr_bytes,
-        ending.stdout_size,
-        ending.stderr_size,
-        ending.data_blob,
+        stdout_bytes=ending.stdout_bytes,
+        stderr_bytes=ending.stderr_bytes,
+        stdout_size=ending.stdout_size,
+        stderr_size=ending.stderr_size,
+        data_blob=ending.data_blob,
     )
 
 
