@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import datetime
+import enum
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -68,3 +71,57 @@ def test_a_payload_becomes_what_the_function_says_it_takes() -> None:
     assert args(len, b'"abc"') == ("abc",)
     with pytest.raises(msgspec.DecodeError):
         args(typed, b'{"x":"one","y":2}')
+
+
+def test_a_decorator_without_brackets_registers_too() -> None:
+    @task
+    def bare(value: int) -> int:
+        return value
+
+    @task(name="named")
+    def other() -> None: ...
+
+    assert bare(3) == 3
+    assert set(TASKS) == {"bare", "named"}
+    TASKS.clear()
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+def test_arguments_become_what_the_parameters_say() -> None:
+    def args(function: Any, *texts: str) -> tuple[Any, ...]:
+        task("it")(function)
+        return TASKS.pop("it").call_args(texts)
+
+    def numbers(a: int, b: float, c: bool, d: bool) -> None: ...
+    def things(a: bytes, b: Path, c: str, d: Colour, e: datetime.date) -> None: ...
+    def structured(a: Point, b: list[int], c: int | None) -> None: ...
+    def mixed(a, b: int = 2, *rest: float, key: int = 1) -> None: ...  # type: ignore[no-untyped-def]
+    def plain(a, b: Any) -> None: ...  # type: ignore[no-untyped-def]
+    def unknown(x: "Nowhere") -> None: ...  # type: ignore[name-defined]  # noqa: F821, UP037
+
+    assert args(numbers, "7", "1.5", "true", "0") == (7, 1.5, True, False)
+    day = datetime.date(2026, 1, 31)
+    assert args(things, "é", "a/b", "5", "red", "2026-01-31") == (
+        *("é".encode(), Path("a/b"), "5", Colour.RED),
+        day,
+    )
+    assert args(structured, '{"x":1,"y":2}', "[1,2]", "null") == (Point(1, 2), [1, 2], None)
+    assert args(mixed, "1", "2", "3", "4.5") == ("1", 2, 3.0, 4.5)
+    assert args(mixed, "1") == ("1",)
+    assert args(plain, "1", "2") == ("1", "2")
+    assert args(unknown, "1") == ("1",)
+    assert args(numbers, "1", "2", "1", "1", "more") == (1, 2.0, True, True, "more")
+    for texts, why in (
+        (("x", "1", "1", "1"), "argument 'a' must be int, and 'x' is not"),
+        (("1", "x", "1", "1"), "argument 'b' must be float, and 'x' is not"),
+        (("1", "1", "1", "maybe"), "argument 'd' must be bool, and 'maybe' is not"),
+    ):
+        with pytest.raises(TypeError, match=why):
+            args(numbers, *texts)
+        TASKS.clear()
+    with pytest.raises(TypeError, match=r"argument 'b' must be list\[int\]"):
+        args(structured, '{"x":1,"y":2}', '["a"]', "1")
+    TASKS.clear()

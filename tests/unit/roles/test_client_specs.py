@@ -169,3 +169,13 @@ def test_a_deadline_is_a_timeout_for_those_who_catch_that() -> None:
     assert isinstance(error, TimeoutError)
     assert str(error) == "timed_out (602): late; wait"
     assert error.retryable
+
+
+def test_a_payload_is_bytes_or_text_and_nothing_else() -> None:
+    for payload in (bytearray(b"ab"), memoryview(b"ab"), "ab"):
+        assert body_of(JobSpec("calc", payload=payload), ID, "me") == b"ab"
+    for bad in (5, [1, 2, 3], {"a": 1}, 1.5):
+        with pytest.raises(TypeError, match=f"the payload is {type(bad).__name__}") as caught:
+            body_of(JobSpec("calc", payload=bad), ID, "me")  # type: ignore[arg-type]
+        assert isinstance(caught.value, LocalError)
+        assert "json.dumps" in caught.value.hint

@@ -13,7 +13,7 @@ from rollq.roles.client.keyed import Ended, KeyedRun
 from rollq.roles.client.loop_thread import LoopThread
 from rollq.roles.client.many import ManySubmitter
 from rollq.roles.client.results import Result
-from rollq.roles.client.specs import Input, JobSpec, Options
+from rollq.roles.client.specs import Input, JobSpec, Options, Payload
 from rollq.roles.client.streams import StreamPart
 from rollq.roles.client.supply import BytesMoved
 
@@ -171,7 +171,7 @@ class BlockingSubmitter:
         *,
         files: Mapping[str, Input] | None = None,
         outputs: Sequence[str] = (),
-        payload: bytes | None = None,
+        payload: Payload | None = None,
         job_id: JobId | str | None = None,
         key: str = "",
         timeout: float | None = None,
@@ -222,7 +222,7 @@ class BlockingSubmitter:
         *,
         files: Mapping[str, Input] | None = None,
         outputs: Sequence[str] = (),
-        payload: bytes | None = None,
+        payload: Payload | None = None,
         running_max: int = 0,
         keep_results: bool = True,
         timeout: float | None = None,

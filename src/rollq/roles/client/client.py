@@ -22,6 +22,7 @@ from rollq.base.ids import JobId, MessageId, guid_to_text
 from rollq.base.jobs import BlobRef
 from rollq.base.limits import CLIENT_DELIVERED_MAX, UNCLAIMED_BYTES_MAX, UNCLAIMED_RESULT_BYTES
 from rollq.roles.client.caching import Caching
+from rollq.roles.client.forks import Home
 from rollq.roles.client.handles import Job
 from rollq.roles.client.keyed import KeyedRun, OnMade
 from rollq.roles.client.many import ManySubmitter
@@ -86,13 +87,19 @@ class Client(Caching, Staging, ManySubmitter):
 
     async def start(self) -> None:
         """Begin to look for the leader. Calls wait until there is one, or for their timeout."""
+        if self._loop is None:
+            self._home = Home()
+        self._home.check()
         self._loop = asyncio.get_running_loop()
         self._session.start()
         self._supplier.start()
         await asyncio.sleep(0)
 
     async def stop(self) -> None:
-        """Hang up. Jobs go on; their results wait for whoever comes back under this client id."""
+        """Hang up. Jobs go on; their results wait for whoever comes back under this client id. In a
+        forked child the connection is the parent's, and stays."""
+        if self._home.is_elsewhere:
+            return
         await self._supplier.stop()
         await self._session.stop()
         self._fail_all()

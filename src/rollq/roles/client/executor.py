@@ -80,6 +80,7 @@ class Executor(BaseExecutor):
             raise LocalError(
                 ErrorCode.BAD_OPTIONS, "a job has no keyword arguments", "pass one JSON object"
             )
+        self._thread.loop  # noqa: B018 - raises in a forked child, before a lock is waited for
         future = _JobFuture(self, self._spec(fn, args))
         self._room.acquire()
         with self._lock:

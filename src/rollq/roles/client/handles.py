@@ -94,6 +94,7 @@ class Job:
             RollqError: DISCONNECTED, if the client was stopped. The job goes on.
         """
         if self._result is None and self._error is None:
+            self._client.loop  # noqa: B018 - raises in a forked child: nobody would tell it there
             told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters[told] = None
             try:
@@ -319,6 +320,7 @@ class Batch:
         """Until something has changed."""
         if self._error is not None:
             raise self._error
+        self._asker.loop  # noqa: B018 - raises in a forked child: nobody would wake it there
         self._wake.clear()
         if not self.array_id:
             await self._wake.wait()

@@ -10,6 +10,7 @@ from concurrent.futures import CancelledError
 from typing import Any, Final, TypeVar
 
 from rollq.base.errors import DialError, ErrorCode, LocalError, RollqError
+from rollq.roles.client.forks import Home
 
 Value = TypeVar("Value")
 
@@ -19,12 +20,14 @@ class LoopThread:
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._home = Home()  # where it was started
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The running loop."""
+        """The running loop. Raises LocalError BAD_SETUP in a forked child."""
+        self._home.check()
         if self._loop is None:
             raise LocalError(
                 ErrorCode.BAD_SETUP, "the client is not started", "use `with`, or start it"
@@ -34,12 +37,15 @@ class LoopThread:
     def start(self) -> None:
         """Start the thread."""
         if self._thread is None:
+            self._home = Home()
             self._loop = _new_loop()
             self._thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
             self._thread.start()
 
     def stop(self) -> None:
-        """End the loop and wait for the thread."""
+        """End the loop and wait for the thread; in a forked child there is nothing to end."""
+        if self._home.is_elsewhere:
+            return
         thread, self._thread = self._thread, None
         loop, self._loop = self._loop, None
         if thread is not None and loop is not None:

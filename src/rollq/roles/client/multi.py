@@ -16,6 +16,7 @@ from rollq.base.limits import CLIENT_FETCH_TRIES, LOOK_MS, REDIAL_GROUP_MAX_MS
 from rollq.grid.views import ArrayView
 from rollq.roles.client import multi_machine as machine
 from rollq.roles.client.chunk import SplitBulk
+from rollq.roles.client.forks import Home
 from rollq.roles.client.handles import PREFIX_BYTES, Batch
 from rollq.roles.client.machine import id_of
 from rollq.roles.client.many import ManySubmitter
@@ -101,6 +102,7 @@ class MultiClient(ManySubmitter):
     async def start(self) -> None:
         """Begin to look for the leaders."""
         if self._ticker is None:
+            self._home = Home()
             self._loop = asyncio.get_running_loop()
             self._feed(machine.Started(self._now_ms()))
             for supplier, session in zip(self._suppliers, self._sessions, strict=True):
@@ -110,8 +112,8 @@ class MultiClient(ManySubmitter):
         await asyncio.sleep(0)
 
     async def stop(self) -> None:
-        """Hang up everywhere. Jobs go on."""
-        if self._ticker is None:
+        """Hang up everywhere. Jobs go on. In a forked child the connections are the parent's."""
+        if self._ticker is None or self._home.is_elsewhere:
             return
         self._ticker.cancel()
         self._ticker = None
@@ -161,6 +163,7 @@ class MultiClient(ManySubmitter):
 
     def ask(self, request: Request, on_answer: OnAnswer, supply: Supply = NOTHING) -> None:
         """Give a job to a group; the callback is told when one has accepted it."""
+        self._home.check()
         if self._ticker is None:
             raise LocalError(
                 ErrorCode.BAD_SETUP, "the client is not started", "use `async with`, or start it"

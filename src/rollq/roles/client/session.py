@@ -27,6 +27,7 @@ from rollq.base.limits import (
 from rollq.net.dialer import dial, split_address, takes_connections
 from rollq.net.link import Link
 from rollq.roles.client import signals
+from rollq.roles.client.forks import Home
 from rollq.roles.client.machine import ClientMachine, ClientSetup, id_of
 from rollq.roles.client.machine import Link as Standing
 from rollq.roles.client.specs import request_bytes
@@ -92,6 +93,7 @@ class Session:
         self._ticker: asyncio.TimerHandle | None = None
         self._was_open = False
         self._running = False
+        self._home = Home()  # where it was started
         self._on_answer: dict[MessageId, tuple[OnAnswer, int]] = {}
         self._on_output: dict[MessageId, OnOutput] = {}
         self._sent_bytes = 0
@@ -114,6 +116,7 @@ class Session:
         """Look for the leader."""
         if self._running:
             return
+        self._home = Home()
         self._loop = asyncio.get_running_loop()
         self._running = True
         self._feed(signals.Started())
@@ -197,6 +200,7 @@ class Session:
         self._feed(signals.Watched(WatchOutput(request_id, job_id, on=False)))
 
     def _must_run(self) -> None:
+        self._home.check()
         if not self._running:
             raise LocalError(
                 ErrorCode.BAD_SETUP, "the client is not started", "use `async with`, or start it"

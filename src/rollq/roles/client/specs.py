@@ -55,6 +55,8 @@ class CacheFile(msgspec.Struct, frozen=True):
     cache_id: str
 
 
+Payload: TypeAlias = bytes | bytearray | memoryview | str
+
 # Bytes, the path of a file or of a folder with all that is in it, or what the grid has already.
 Input: TypeAlias = bytes | PathLike[str] | BlobRef | CacheFile
 
@@ -66,11 +68,15 @@ class JobSpec(msgspec.Struct, frozen=True):
     exec_name: str
     args: Sequence[str] = ()
     files: Mapping[str, Input] = msgspec.field(default_factory=dict)
-    payload: bytes | None = None
+    payload: Payload | None = None  # text goes as UTF-8
     job_id: JobId | str | None = None
     options: Options = msgspec.field(default_factory=Options)
     outputs: Sequence[str] = ()  # patterns of the files to bring back; all if there are none
     key: str = ""  # what you call it: the same key of the same client is the same job
+
+
+class PayloadTypeError(LocalError, TypeError):
+    """A payload is neither bytes nor text."""
 
 
 def body_of(
@@ -96,7 +102,7 @@ def body_of(
                 "a job has either a payload, or arguments and files",
                 "put the payload into a file of the job",
             )
-        body = bytes(spec.payload)
+        body = _payload_bytes(spec.payload)
     else:
         args = _texts(spec.args)
         files = _input_files(spec.files) if spec.files else ()
@@ -116,6 +122,22 @@ def body_of(
             "put them into a file of the job",
         )
     return body
+
+
+def _payload_bytes(payload: object) -> bytes:
+    """Not `bytes(payload)`: that makes five NULs of 5, and strange bytes of a list of numbers."""
+    if isinstance(payload, BYTES):
+        return bytes(payload)
+    if isinstance(payload, str):
+        try:
+            return payload.encode()
+        except UnicodeEncodeError as error:
+            raise LocalError(ErrorCode.BAD_OPTIONS, f"cannot be sent: {error}") from None
+    raise PayloadTypeError(
+        ErrorCode.BAD_OPTIONS,
+        f"the payload is {type(payload).__name__}; it must be bytes or text",
+        "send a value as JSON: payload=json.dumps(value)",
+    )
 
 
 def _input_files(files: Mapping[str, Any]) -> tuple[InputFile, ...]:

@@ -18,6 +18,7 @@ from rollq.base.jobs import BlobRef
 from rollq.base.limits import CONFIRM_JOBS_MAX, MAP_WINDOW
 from rollq.roles.client.answers import error_of
 from rollq.roles.client.deadlines import Deadlines
+from rollq.roles.client.forks import Home
 from rollq.roles.client.handles import PREFIX_BYTES, Job, Progress, Sink
 from rollq.roles.client.inputs import Inputs
 from rollq.roles.client.machine import id_of
@@ -29,6 +30,7 @@ from rollq.roles.client.specs import (
     Input,
     JobSpec,
     Options,
+    Payload,
     as_id,
     as_specs,
     body_of,
@@ -67,6 +69,7 @@ class Submitter(ABC):
         self._deadlines = Deadlines()
         self._inputs = Inputs()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._home = Home()  # where it was started
         self._routes: dict[bytes, Sink] = {}  # by job id, or by what the ids of a batch share
 
     async def submit(
@@ -76,7 +79,7 @@ class Submitter(ABC):
         *,
         files: Mapping[str, Input] | None = None,
         outputs: Sequence[str] = (),
-        payload: bytes | None = None,
+        payload: Payload | None = None,
         job_id: JobId | str | None = None,
         key: str = "",
         timeout: float | None = None,
@@ -248,7 +251,8 @@ class Submitter(ABC):
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The loop that this client lives in."""
+        """The loop that this client lives in. Raises LocalError BAD_SETUP in a forked child."""
+        self._home.check()
         if self._loop is None:
             raise LocalError(
                 ErrorCode.BAD_SETUP, "the client is not started", "use `async with`, or start it"

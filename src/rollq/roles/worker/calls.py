@@ -134,8 +134,10 @@ class LoopCall:
         function, args = self._function, self._args
         try:
             if args is None:
-                args = function.payload_args(self.job.body)
-            coroutine = function.function(*args)  # runs nothing of it yet
+                values = function.payload_args(self.job.body)
+            else:
+                values = function.call_args(args)
+            coroutine = function.function(*values)  # runs nothing of it yet
             in_context = contextvars.copy_context().run
             self._waits_for = in_context(coroutine.send, None)
         except StopIteration as stop:

@@ -113,7 +113,8 @@ def _run(tasks: dict[str, Task], call: Call, limit: Limit) -> Ending:
         try:
             limit.watch()
             task = tasks[call.name]
-            args = task.payload_args(call.body) if call.args is None else call.args
+            given = call.args
+            args = task.payload_args(call.body) if given is None else task.call_args(given)
             return returned(task.function(*args))
         finally:
             limit.holds = False

@@ -1,0 +1,31 @@
+"""A client does not work in a forked child: its thread and its loop stayed in the parent, and its
+connection is the parent's. Whoever would wait there would wait for ever, so it is told at once."""
+
+from __future__ import annotations
+
+import os
+
+from rollq.base.errors import ErrorCode, LocalError
+
+
+class Home:
+    """The process in which a client was made."""
+
+    __slots__ = ("_pid",)
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether this process is a fork of it."""
+        return os.getpid() != self._pid
+
+    def check(self) -> None:
+        """Raises LocalError BAD_SETUP in a forked child."""
+        if os.getpid() != self._pid:
+            raise LocalError(
+                ErrorCode.BAD_SETUP,
+                f"this client belongs to process {self._pid}, of which {os.getpid()} is a fork",
+                "make a client of its own in the child, after the fork",
+            )
