@@ -301,9 +301,9 @@ def test_a_paused_queue_explains_itself(grid: Grid) -> None:
 
 
 def test_dead_jobs_are_listed_redriven_and_purged(grid: Grid) -> None:
-    grid.run("submit", "missing", "--max-attempts", "1", "--wait", code=125)
+    grid.run("submit", "missing", "--expire", "0.2", "--wait", code=125)
     (dead,) = grid.lines("dlq", "list")
-    assert dead["end"]["cause"] == "nacked"
+    assert dead["end"]["cause"] == "expired"
     assert "missing" in grid.run("dlq", "show", dead["id"])
     assert "dead" in grid.run("doctor", code=1)
     assert grid.json("dlq", "redrive", dead["id"]) == {"redrive": 1}

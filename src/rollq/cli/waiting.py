@@ -37,7 +37,7 @@ def exit_code_of_job(result: Result) -> int:
         return EXIT_CANCELLED
     if result.signal:
         return SIGNAL_BASE + result.signal
-    return (result.exit_code & 0xFF) or EXIT_FAILED
+    return ((result.exit_code or 0) & 0xFF) or EXIT_FAILED
 
 
 async def follow(job: Job, wait_s: float | None, *, is_quiet: bool) -> Result:
@@ -79,7 +79,4 @@ async def follow(job: Job, wait_s: float | None, *, is_quiet: bool) -> Result:
 
 def trouble(result: Result) -> str:
     """How a job ended that did not end well, on one line."""
-    how = f"signal {result.signal}" if result.signal else f"exit code {result.exit_code}"
-    why = " / ".join(text for text in (result.cause, result.detail, result.note) if text)
-    ending = how if result.status == "FAILED" else f"{result.attempts} attempts"
-    return f"{result.exec_name} {result.id}: {result.status}, {ending} {why}".rstrip()
+    return f"{result.exec_name} {result.id}: {result.ending}"
