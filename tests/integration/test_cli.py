@@ -120,7 +120,7 @@ def test_a_job_is_submitted_awaited_and_looked_at(grid: Grid, tmp_path: Path) ->
 
 
 def test_what_failed_is_told_from_what_went_well(grid: Grid) -> None:
-    failed = grid.json("submit", "crash", "--wait", code=1)
+    failed = grid.json("submit", "crash", "--wait", code=139)
     told = [failed["state"], failed["exit_code"], failed["signal_name"]]
     assert told == ["failed", 139, "SIGSEGV (11)"]
     assert grid.json("job", failed["id"])["state"] == "failed"

@@ -61,7 +61,13 @@ def test_whatever_the_clients_hand_out_can_be_named() -> None:
                 with contextlib.suppress(TypeError):
                     handed_out |= named(get_type_hints(function).get("return"))
     assert {"Batch", "Result", "Job"} <= handed_out
-    inner = {"Fetcher", "MapRun", "StageRun", "Supply"}  # of what the client itself calls
+    inner = {
+        "Fetcher",
+        "MapRun",
+        "StageRun",
+        "StreamEnd",
+        "Supply",
+    }  # of what the client itself calls
     assert handed_out - set(rollq.__all__) - inner == set()
 
 

@@ -2,48 +2,32 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, NamedTuple
 
-import msgspec
 from msgspec import UNSET
 
 from rollq.base.digests import digest_from_text
-from rollq.base.errors import ErrorCode, Fault, RemoteError, RollqError, StateError
+from rollq.base.errors import ErrorCode, Fault, RollqError, StateError
 from rollq.base.ids import JobId, guid_to_text
 from rollq.base.jobs import BlobRef, Status
 from rollq.base.limits import OUTPUT_BYTES_MAX
 from rollq.base.names import checked_tree
 from rollq.base.outcomes import exit_code_of, state_word
 from rollq.grid.views import JobView
-from rollq.roles.client.outputs import PLAIN, Fetcher, Output, asave_outputs, save_outputs
+from rollq.roles.client.contents import WHOLE, Contents
+from rollq.roles.client.outputs import PLAIN, Output, asave_outputs, save_outputs
 from rollq.roles.client.supply import BytesMoved
 from rollq.roles.client.views import cause_text, cause_word, signal_text
 from rollq.store.archive import unpack
 from rollq.wire import messages as wire
-from rollq.wire.models import STATUS_FAILED, STATUS_OK, JobResult, StreamBlob, decode_if_marked
-from rollq.wire.output_messages import STREAMS
+from rollq.wire.models import STATUS_FAILED, STATUS_OK
 
 DONE = "done"
-DATA = "data"  # beside the streams: what a function returned as bytes
 OK = int(Status.OK)
 CANCELLED = "cancelled"
-WHOLE = "result"
-
-
-LEFT_OUT: Final = re.compile(rb"\[(\d+) bytes left out\]\n")
-
-
-class StreamEnd(NamedTuple):
-    """The last bytes of a stream, where they begin in it, and how many it has."""
-
-    offset: int
-    data: bytes
-    total: int
 
 
 class JobError(RollqError):
@@ -56,18 +40,13 @@ class JobError(RollqError):
         self.result = result
 
 
-class Result:
+class Result(Contents):
     """How a job ended.
 
     `ok` means that it ran to its end and the program was content: exit code 0, or a function that
     returned. `status` is OK, FAILED (it ran and failed), DEAD (no attempt came to an end) or
     CANCELLED.
     """
-
-    def __init__(self, message: wire.Result, fetcher: Fetcher | None = None) -> None:
-        self._message = message
-        self._fetcher = fetcher
-        self._loaded: dict[str, bytes] = {}  # what was large and has been fetched
 
     @property
     def job_id(self) -> JobId:
@@ -165,65 +144,6 @@ class Result:
         return self._message.detail
 
     @property
-    def raw(self) -> bytes:
-        """What the worker sent, as it came."""
-        return self._message.result
-
-    @property
-    def stdout(self) -> str:
-        """What the program wrote, or what a function returned as text or JSON: all of it, as text.
-        Bytes that are not UTF-8 are replaced by U+FFFD; `stdout_bytes` has them.
-
-        What is large is fetched when it is asked for. In the client's own event loop that would
-        block, so `await result.aload()` comes first there.
-
-        Raises:
-            LocalError: BAD_SETUP in the client's own event loop, before `aload`.
-            StateError: BLOB_MISSING, if not all of it was kept: `stdout_lost`.
-            RollqError: why it cannot be fetched.
-        """
-        report = self._opened()
-        if report is not None and report.stdout_blob is UNSET and report.stdout_size is UNSET:
-            return report.stdout or ""
-        return self.stdout_bytes.decode(errors="replace")
-
-    @property
-    def stderr(self) -> str:
-        """What the program wrote there, or the traceback of a function. As `stdout`."""
-        return self.stderr_bytes.decode(errors="replace")
-
-    @property
-    def stdout_bytes(self) -> bytes:
-        """What the program wrote, byte by byte; as `stdout`."""
-        return self._whole("stdout")
-
-    @property
-    def stderr_bytes(self) -> bytes:
-        """The same for `stderr`."""
-        return self._whole("stderr")
-
-    @property
-    def stdout_tail(self) -> str:
-        """The end of `stdout` that came with the result; nothing is fetched. It is all of it, if
-        `whole_stdout` has no more bytes."""
-        return self.end_of("stdout").data.decode(errors="replace")
-
-    @property
-    def stderr_tail(self) -> str:
-        """The same for `stderr`."""
-        return self.end_of("stderr").data.decode(errors="replace")
-
-    @property
-    def stdout_lost(self) -> int:
-        """How many bytes of `stdout` were not kept: it was too long, or the worker's disk full."""
-        return self._lost("stdout")
-
-    @property
-    def stderr_lost(self) -> int:
-        """The same for `stderr`."""
-        return self._lost("stderr")
-
-    @property
     def note(self) -> str:
         """The worker's remark: a limit that was reached, outputs left out."""
         report = self._report
@@ -264,134 +184,6 @@ class Result:
         checked_tree(found)
         return found
 
-    @property
-    def whole_stdout(self) -> Output:
-        """All that the grid keeps of `stdout`, to be saved or read like a file."""
-        return self._stream("stdout")
-
-    @property
-    def whole_stderr(self) -> Output:
-        """The same for `stderr`."""
-        return self._stream("stderr")
-
-    @property
-    def whole_data(self) -> Output:
-        """What a function returned as bytes, to be saved or read like a file."""
-        blob = self._blob(DATA)
-        if blob is not None:
-            return self._kept(DATA, blob)
-        return Output(DATA, self.loaded(DATA) or b"")
-
-    def end_of(self, stream: str) -> StreamEnd:
-        """The end of a stream, as it came with the result."""
-        report = self._report
-        if report is None:
-            return StreamEnd(0, b"", 0)
-        exact: bytes | msgspec.UnsetType = getattr(report, f"{stream}_bytes")
-        text: str | None = getattr(report, stream)
-        data = (text or "").encode("utf-8", "surrogateescape") if exact is UNSET else exact
-        size: int | msgspec.UnsetType = getattr(report, f"{stream}_size")
-        if size is not UNSET:
-            return StreamEnd(max(size - len(data), 0), data, size)
-        if getattr(report, f"{stream}_blob") is not UNSET:
-            remark = LEFT_OUT.match(data)  # as workers up to 0.1 began the end of a long stream
-            if remark is not None:
-                data = data[remark.end() :]
-                return StreamEnd(int(remark[1]), data, int(remark[1]) + len(data))
-        return StreamEnd(0, data, len(data))
-
-    @property
-    def is_large(self) -> bool:
-        """Whether `aload` has something to fetch."""
-        report = self._report
-        if report is not None and report.whole_blob is not UNSET:
-            return True
-        return any(self._blob(name) is not None for name in (*STREAMS, DATA))
-
-    async def aload(self) -> Result:
-        """Fetch what is large of the value, `stdout` and `stderr`, so that they can be read in the
-        client's event loop; returns this result.
-
-        Raises:
-            RollqError: why it cannot be fetched.
-        """
-        await self.aload_report()
-        for name in (*STREAMS, DATA):
-            blob = self._blob(name)
-            if blob is not None and name not in self._loaded:
-                self._loaded[name] = await self._kept(name, blob).aread()
-        return self
-
-    async def aload_report(self) -> None:
-        """Fetch the report alone, if the grid sent a stand-in for a large one."""
-        report = self._report
-        if report is not None and report.whole_blob is not UNSET:
-            self._open(await self._kept(WHOLE, report.whole_blob).aread())
-
-    def loaded(self, name: str) -> bytes | None:
-        """All of `stdout`, `stderr` or `data`, if it is here; None if it is not, or if there is no
-        data."""
-        if name in self._loaded:
-            return self._loaded[name]
-        if self._blob(name) is not None:
-            return None
-        if name == DATA:
-            report = self._report
-            return None if report is None or report.data is UNSET else report.data
-        return None if self._lost(name) else self.end_of(name).data
-
-    @property
-    def data_size(self) -> int:
-        """How many bytes a function returned, if it returned bytes."""
-        blob, data = self._blob(DATA), self.loaded(DATA)
-        return blob.size if blob is not None else len(data or b"")
-
-    def _opened(self) -> JobResult | None:
-        """The worker's report, where the grid may have sent a stand-in for a large one."""
-        report = self._report
-        if report is not None and report.whole_blob is not UNSET:
-            self._open(self._kept(WHOLE, report.whole_blob).read())
-        return self._report
-
-    def _open(self, whole: bytes) -> None:
-        self._message = msgspec.structs.replace(self._message, result=whole)
-        for made in ("_report", "files", "outputs"):
-            self.__dict__.pop(made, None)
-
-    def _stream(self, name: str) -> Output:
-        blob = self._blob(name)
-        return Output(name, self.end_of(name).data) if blob is None else self._kept(name, blob)
-
-    def _blob(self, name: str) -> StreamBlob | None:
-        report = self._report
-        blob = UNSET if report is None else getattr(report, f"{name}_blob")
-        return None if blob is UNSET else blob
-
-    def _kept(self, name: str, blob: StreamBlob) -> Output:
-        ref = BlobRef(digest_from_text(blob.digest), blob.size)
-        return Output(name, ref, fetcher=self._fetcher, loads="await result.aload() first")
-
-    def _lost(self, name: str) -> int:
-        blob = self._blob(name)
-        end = self.end_of(name)
-        return max(end.total - (len(end.data) if blob is None else blob.size), 0)
-
-    def _whole(self, name: str) -> bytes:
-        self._opened()
-        blob = self._blob(name)
-        if lost := self._lost(name):
-            raise StateError(
-                ErrorCode.BLOB_MISSING,
-                f"{lost} bytes of {name} of job {self.id} were not kept",
-                f"{name}_tail has its end, and whole_{name} what the grid keeps",
-            )
-        return self.end_of(name).data if blob is None else self._load(name, blob)
-
-    def _load(self, name: str, blob: StreamBlob) -> bytes:
-        if name not in self._loaded:
-            self._loaded[name] = self._kept(name, blob).read()
-        return self._loaded[name]
-
     def save_files(self, folder: str | PathLike[str]) -> list[str]:
         """Write all outputs below a folder, instead of what has their names; returns the names.
 
@@ -425,39 +217,6 @@ class Result:
             )
         return await asave_outputs([outputs[name] for name in wanted], Path(folder), progress)
 
-    @property
-    def value(self) -> bytes | str:
-        """What a function returned, whole: bytes as they are, anything else as text (see `json`).
-        For a program its stdout, as text if it is UTF-8, else as bytes; for a worker that sends no
-        report, what it sent. Large ones are fetched, as `stdout` is, and may raise the same."""
-        report = self._opened()
-        if report is None:
-            return self.raw
-        if report.data is not UNSET:
-            return report.data
-        if report.data_blob is not UNSET:
-            return self._load(DATA, report.data_blob)
-        whole = self._whole("stdout")
-        try:
-            return whole.decode()
-        except UnicodeDecodeError:
-            return whole
-
-    def json(self) -> Any:
-        """The value of a function that returned something other than text or bytes.
-
-        Raises:
-            RemoteError: BAD_PAYLOAD, if it is not JSON.
-            RollqError: as for `value`.
-        """
-        value = self.value
-        if not value:
-            return None
-        try:
-            return msgspec.json.decode(value)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise RemoteError(ErrorCode.BAD_PAYLOAD, f"the value is not JSON: {error}") from None
-
     def raise_for_status(self) -> Result:
         """This result if it is ok.
 
@@ -479,14 +238,6 @@ class Result:
         why = f"{what} is {self.ending}"
         hint = last_words or "look at the dead jobs, and redrive it when the cause is gone"
         raise JobError(ErrorCode.JOB_DEAD, why, hint, self)
-
-    @cached_property
-    def _report(self) -> JobResult | None:
-        """The worker's report, if what it sent is one."""
-        try:
-            return decode_if_marked(self._message.result, JobResult, "Status")
-        except RemoteError:
-            return None
 
     def __repr__(self) -> str:
         return f"<Result {self.id} {self.state} exit_code={self.exit_code}>"
