@@ -325,7 +325,7 @@ def test_a_job_that_is_not_dead_is_named_by_whoever_wants_dead_ones(grid: Grid) 
         assert "not dead" in grid.stderr
         assert "rollq dlq list" in grid.stderr
     grid.run("dlq", "show", job_id, code=4)
-    assert "it is done" in grid.stderr
+    assert "it is ok" in grid.stderr
 
 
 def test_hints_are_shown_switched_off_and_forgotten(grid: Grid) -> None:

@@ -168,7 +168,9 @@ SESSIONS: Final[dict[type[msgspec.Struct], Row]] = {
         limit=Int(1, most.QUERY_ROWS_MAX),
     ),
     m.Admin: row(request_id=ID, action=Text(most.ACTION_BYTES_MAX), arguments=PAYLOAD),
-    o.WatchOutput: row(request_id=ID, job_id=NAME, attempt=COUNT, offsets=OFFSETS, on=FREE),
+    o.WatchOutput: row(
+        request_id=ID, job_id=NAME, attempt=COUNT, offsets=OFFSETS, on=FREE, whole=FREE
+    ),
     s.StageJobs: row(
         request_id=ID,
         batch_key=Text(most.BATCH_KEY_BYTES_MAX),
@@ -271,7 +273,7 @@ SESSIONS: Final[dict[type[msgspec.Struct], Row]] = {
     m.StopJob: row(job_id=NAME, attempt=COUNT, fence=NUMBER),
     m.AckTaken: row(job_id=ID, attempt=COUNT, stale=FREE),
     o.TellOutput: row(
-        watch_id=ID, job_id=NAME, attempt=COUNT, fence=NUMBER, offsets=OFFSETS, on=FREE
+        watch_id=ID, job_id=NAME, attempt=COUNT, fence=NUMBER, offsets=OFFSETS, on=FREE, whole=FREE
     ),
     # both ways
     m.CachePut: row(request_id=ID, payload=PAYLOAD),
