@@ -11,6 +11,7 @@ from rollq.base.errors import ErrorCode, LocalError
 from rollq.cli.amounts import AGES_S, SIZES, amount
 from rollq.cli.leader import Level, LogLevel
 from rollq.cli.options import Json
+from rollq.cli.places import find_places
 
 if TYPE_CHECKING:
     from rollq.roles.worker.setup import NodeSetup
@@ -29,13 +30,16 @@ ExecDir = Annotated[
         envvar="ROLLQ_EXEC_DIR",
         metavar="DIR",
         help="Programs that jobs may name.",
-        show_default="./exec if it is there",
+        show_default="that of the seeds, else ./exec, where it is there",
     ),
 ]
 JobsDir = Annotated[
-    Path,
+    Path | None,
     typer.Option(
-        envvar="ROLLQ_JOBS_DIR", metavar="DIR", help="Every job has its own directory here."
+        envvar="ROLLQ_JOBS_DIR",
+        metavar="DIR",
+        help="Every job has its own directory here.",
+        show_default="./jobs",
     ),
 ]
 Apps = Annotated[
@@ -128,7 +132,7 @@ def worker(
         str, typer.Argument(help="Queues to serve; several with commas.", metavar="PATTERN")
     ] = "job.assign.>",
     exec_dir: ExecDir = None,
-    jobs_dir: JobsDir = Path("jobs"),
+    jobs_dir: JobsDir = None,
     app: Apps = None,
     name: Name = "",
     slots: Slots = 4,
@@ -151,8 +155,7 @@ def worker(
     from rollq.cli.service import run
     from rollq.roles.worker.setup import NodeSetup
 
-    if exec_dir is None and Path("exec").is_dir():
-        exec_dir = Path("exec")
+    exec_dir, jobs_dir, own_execs = find_places(exec_dir, jobs_dir)
     if exec_dir is None and not app and not allow_shipped_execs:
         raise LocalError(
             ErrorCode.BAD_SETUP,
@@ -176,6 +179,7 @@ def worker(
         allow_shipped_execs=allow_shipped_execs,
         blob_bytes_max=amount(blob_bytes_max, SIZES, "--blob-bytes-max"),
         blob_age_ms=amount(blob_age, AGES_S, "--blob-age") * 1_000,
+        own_execs=own_execs,
     )
     setup.check()
     set_up_logs(log_level.value, as_json=as_json)

@@ -17,6 +17,8 @@ from rollq.roles.worker.inputs import PAYLOAD, Stamps, place_input
 from rollq.roles.worker.outputs import Ending
 from rollq.roles.worker.watch import Watch
 
+JOB = bytes(range(16))
+
 
 class AtOnce(Executor):
     """A thread that is never late."""
@@ -43,7 +45,7 @@ class Loop:
 def taken(parent: Path) -> tuple[Directories, Directory]:
     """A directory as a job without inputs gets it."""
     directories = Directories(AtOnce(), str(parent))
-    directory = directories.take()
+    directory = directories.take(JOB)
     directory.remember_empty()
     return directories, directory
 
@@ -58,7 +60,7 @@ def test_one_that_nobody_touched_comes_back_unseen(tmp_path: Path) -> None:
     directories, directory = taken(tmp_path)
     ending = given_back(directories, directory)
     assert (ending.archive, ending.notes) == (None, [])
-    assert directories.take() is directory
+    assert directories.take(JOB) is directory
 
 
 @pytest.mark.parametrize("sets_time_back", [False, True])
@@ -70,7 +72,7 @@ def test_a_file_is_found_however_fast_it_was_written(tmp_path: Path, sets_time_b
         if sets_time_back and os.stat(directory.path).st_ctime_ns != then.st_ctime_ns:
             os.utime(directory.path, ns=(then.st_atime_ns, then.st_mtime_ns))
         assert given_back(directories, directory).archive is not None, number
-        assert directories.take() is directory
+        assert directories.take(JOB) is directory
         assert os.listdir(directory.path) == []
         directory.remember_empty()
 
@@ -82,7 +84,7 @@ def test_inputs_of_an_earlier_job_are_no_outputs_of_the_next(tmp_path: Path) -> 
     place_input(directory.files, PAYLOAD, b"i", stamps)
     directories.give(directory, stamps, ending)
     assert ending.archive is None
-    assert directories.take() is directory
+    assert directories.take(JOB) is directory
     directory.remember_empty()
     assert given_back(directories, directory).archive is None
 
@@ -100,7 +102,7 @@ def test_one_that_is_not_as_it_was_is_not_used_again(tmp_path: Path, what: str) 
     ending = given_back(directories, directory)
     assert bool(ending.notes) is (what == "replaced")
     assert os.path.exists(directory.path) is (what == "replaced")
-    assert directories.take() is not directory
+    assert directories.take(JOB) is not directory
 
 
 def test_a_descriptor_with_the_number_of_a_closed_one_is_not_taken_for_it() -> None:

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Final
 
 from rollq.base.errors import ErrorCode, LocalError
+from rollq.base.ids import JobId, guid_to_text
 from rollq.roles.worker.inputs import Stamps
 from rollq.roles.worker.outputs import TERMS, Ending, Left, Terms, collect_outputs
 from rollq.store.beneath import Beneath
@@ -94,19 +95,26 @@ class Directories:
     what is made, read and removed lies in this one.
     """
 
-    def __init__(self, thread: Executor, parent: str) -> None:
+    def __init__(self, thread: Executor, parent: str, *, by_job: bool = False) -> None:
         self._thread = thread  # for what may take long, one after the other
+        self._by_job = by_job  # named by jobs, and never used again
         self.path = parent
         self._parent = Beneath(parent)
         self._made_count = 0
         self._clean: list[Directory] = []  # bounded by the slots
 
-    def take(self) -> Directory:
+    def take(self, job_id: JobId) -> Directory:
         """An empty directory."""
         if self._clean:
             return self._clean.pop()
         self._made_count += 1
-        return Directory(self._parent, self.path, str(self._made_count))
+        name = str(self._made_count)
+        if self._by_job:
+            try:
+                return Directory(self._parent, self.path, guid_to_text(job_id))
+            except FileExistsError:  # that of an earlier attempt is not removed yet
+                name = f"{guid_to_text(job_id)}-{name}"
+        return Directory(self._parent, self.path, name)
 
     def give(
         self, directory: Directory, inputs: Stamps, ending: Ending, terms: Terms = TERMS
@@ -117,7 +125,7 @@ class Directories:
         left = Left(None, [])
         try:
             now = directory.look()
-            if not inputs and directory.is_untouched(now):
+            if not inputs and not self._by_job and directory.is_untouched(now):
                 self._clean.append(directory)
                 return None
             directory.forget_empty()
@@ -162,7 +170,7 @@ class Directories:
 
     def _clear(self, directory: Directory, files: list[str] | None) -> None:
         """Empty it, if only these files are in it; None: who knows what is there."""
-        if files is not None:
+        if files is not None and not self._by_job:
             try:
                 for file in files:
                     directory.files.unlink(file)

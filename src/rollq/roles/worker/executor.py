@@ -120,10 +120,11 @@ class Executor:
         self._loop_calls = LoopCalls(loop, self._next_call)
         self._watch = Watch(loop)
         execs = ExecDir(self._setup.exec_dir)
-        directories = Directories(self._thread, jobs_dir)
+        directories = Directories(self._thread, jobs_dir, by_job=self._setup.own_execs)
         self._programs = Programs(
             *(loop, self._watch, self._family, execs, directories),
             allow_shipped_execs=self._setup.allow_shipped_execs,
+            own_execs=self._setup.own_execs,
         )
         self._preparing.open(directories)
         self._handing.open(directories)

@@ -165,7 +165,7 @@ class Preparations:
     async def _place(
         self, job: AssignJob, request: JobRequest, inputs: list[Input], program: bytes | None
     ) -> Prepared:
-        directory = self._directories.take()
+        directory = self._directories.take(job.job_id)
         directory.forget_empty()
         stamps: Stamps = {}
         placing = asyncio.ensure_future(

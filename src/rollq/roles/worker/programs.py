@@ -60,6 +60,7 @@ class Programs:
         directories: Directories,
         *,
         allow_shipped_execs: bool = False,
+        own_execs: bool = False,
     ) -> None:
         self.loop = loop
         self.watch = watch
@@ -67,6 +68,7 @@ class Programs:
         self.execs = execs
         self.directories = directories
         self.allow_shipped_execs = allow_shipped_execs
+        self.own_execs = own_execs
         self.null_fd = os.open(os.devnull, os.O_RDONLY)
         self.own_rss = 0  # the most memory this process ever used, in the kernel's unit
 
@@ -137,8 +139,10 @@ class ProgramRun:
         try:
             argv = [self._program(), *self._arguments()]
             inputs = self._checked_inputs()
-            self._directory = directory = directory or directories.take()
+            self._directory = directory = directory or directories.take(self._job.job_id)
             stdin = self._place(inputs)
+            if self._programs.own_execs and os.path.isabs(argv[0]):
+                argv[0] = self._own_copy(argv[0])
             try:
                 self._spawn(argv, stdin)
             finally:
@@ -216,6 +220,14 @@ class ProgramRun:
             mode = 0o755 if one.is_program else 0o644
             place_input(files, one.parts, one.content, self._inputs, mode)
         return self._programs.null_fd
+
+    def _own_copy(self, program: bytes) -> bytes:
+        """Put the program beside the inputs, as the seeds do; it is no output of the job."""
+        name = os.path.basename(os.fsdecode(program))
+        with open(program, "rb") as file:
+            content = file.read()
+        place_input(self._directory.files, (name,), content, self._inputs, 0o755)
+        return os.fsencode(f"./{name}")
 
     def _spawn(self, argv: list[bytes], stdin: int) -> None:
         job = self._job
