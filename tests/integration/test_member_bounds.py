@@ -13,7 +13,6 @@ import msgspec
 import pytest
 
 from rollq.base.errors import ErrorCode
-from rollq.raft.types import RaftMessage
 from rollq.wire import messages as wire
 from rollq.wire.blob_messages import HelloBlobs
 from rollq.wire.compact import TYPE_OF, Message
@@ -99,7 +98,7 @@ CASES = [
     (state, sample)
     for state in (State.CLIENT, State.WORKER, State.MEMBER, State.BLOBS, State.READER)
     for sample in SAMPLES
-    if TYPE_OF[type(sample)] in TABLE[state][Side.DIALER] and not isinstance(sample, RaftMessage)
+    if TYPE_OF[type(sample)] in TABLE[state][Side.DIALER]
 ]
 
 

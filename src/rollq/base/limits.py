@@ -79,6 +79,10 @@ SPELLINGS_MAX: Final = 4_096  # names of queues whose upper and lower case a lea
 
 # Raft.
 APPEND_BYTES_MAX: Final = 1024 * 1024
+# A term grows by one an election. A message that is this far ahead is not believed: at four
+# elections a second without a break it would take three days to get there.
+TERM_LEAP_MAX: Final = 2**20
+TERM_MAX: Final = 2**62  # beyond it there is no room to count on
 INFLIGHT_APPENDS_MAX: Final = 64
 INFLIGHT_BYTES_MAX: Final = 16 * 1024 * 1024
 UNCOMMITTED_BYTES_MAX: Final = 64 * 1024 * 1024

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json as pa_json
 
 from rollq.history.columns import Column
-from rollq.history.tables import OUTPUTS
+from rollq.history.tables import OUTPUTS, int32, int64
 
 BLOCK_BYTES: Final = 1 << 20
 _OUTPUT: Final = pa.struct([("name", pa.string()), ("digest", pa.string()), ("size", pa.int64())])
@@ -28,13 +29,35 @@ def from_lines(lines: Any, columns: Sequence[Column], group: str) -> pa.Table:
     """
     if not len(lines):
         return arrow_schema(columns).empty_table()
-    parsed = pa_json.read_json(
+    try:
+        parsed = _parsed(lines, columns)
+    except pa.ArrowInvalid:  # a number that no column holds, from before numbers had bounds
+        parsed = _parsed(_within_columns(lines, columns), columns)
+    arrays = [_column(parsed, column, group) for column in columns]
+    return pa.Table.from_arrays(arrays, schema=arrow_schema(columns))
+
+
+def _parsed(lines: Any, columns: Sequence[Column]) -> pa.Table:
+    return pa_json.read_json(
         pa.BufferReader(lines),
         read_options=pa_json.ReadOptions(use_threads=False, block_size=BLOCK_BYTES),
         parse_options=_parsing(tuple(columns)),
     )
-    arrays = [_column(parsed, column, group) for column in columns]
-    return pa.Table.from_arrays(arrays, schema=arrow_schema(columns))
+
+
+def _within_columns(lines: Any, columns: Sequence[Column]) -> bytes:
+    """The same lines, with every number as its column can hold it."""
+    fit = {
+        column.field: int32 if column.type == "int" else int64
+        for column in columns
+        if column.type in _NUMBERS
+    }
+    mended = []
+    for line in bytes(lines).splitlines():
+        row = msgspec.json.decode(line, type=dict[str, Any])
+        row.update({name: fit[name](row[name]) for name in fit.keys() & row.keys()})
+        mended.append(msgspec.json.encode(row))
+    return b"\n".join(mended) + b"\n"
 
 
 def from_stream(data: Any, columns: Sequence[Column]) -> pa.Table:

@@ -6,8 +6,10 @@ What a message does beyond that is in `election`, `replication`, `snapshots` and
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
+from rollq.base.errors import ErrorCode, RemoteError
+from rollq.base.limits import TERM_LEAP_MAX, TERM_MAX
 from rollq.raft import election, reads, replication, roles, snapshots
 from rollq.raft.state import RaftState
 from rollq.raft.types import (
@@ -27,12 +29,19 @@ from rollq.raft.types import (
     VoteResponse,
 )
 
+TERM_STEP: Final = TERM_LEAP_MAX // 2
 # Only the leader of a term sends these, so they name it.
 _FROM_LEADER: Final = (AppendEntries, Heartbeat, InstallSnapshot)
 
 
 def take(state: RaftState, message: RaftMessage) -> None:
-    """Settle terms, then hand the message to its handler."""
+    """Settle terms, then hand the message to its handler.
+
+    Raises:
+        RemoteError: BAD_PAYLOAD, if its term leaps implausibly, or if no correct member sent it.
+    """
+    if message.term > state.term + TERM_LEAP_MAX:
+        _refuse_leap(state, message)
     if message.term != state.term and not _settle_term(state, message):
         return
     if isinstance(message, _FROM_LEADER):
@@ -45,17 +54,38 @@ def _settle_term(state: RaftState, message: RaftMessage) -> bool:
     if message.term < state.term:
         _refuse_old_term(state, message)
         return False
-    if isinstance(message, RequestVote):
-        if not message.transfer and _in_lease(state):
-            state.asked = message if message.pre else None
-            return False
-        if message.pre:
-            return True  # a question only: it moves no term
-    elif isinstance(message, VoteResponse) and message.pre and message.granted:
-        return True  # it carries the term that we asked about
+    if isinstance(message, RequestVote) and not message.transfer and _in_lease(state):
+        state.asked = message if message.pre else None
+        return False
+    if _is_question(message):
+        return True
     leader_id = message.sender if isinstance(message, _FROM_LEADER) else NO_MEMBER
     roles.become_follower(state, message.term, leader_id)
     return True
+
+
+def _is_question(message: RaftMessage) -> bool:
+    """Whether a term is only asked about: by a pre-vote, or by the answer that grants it."""
+    if isinstance(message, RequestVote):
+        return message.pre
+    return isinstance(message, VoteResponse) and message.pre and message.granted
+
+
+def _refuse_leap(state: RaftState, message: RaftMessage) -> NoReturn:
+    """A term far ahead of ours is a forgery, or we were away for years. While a leader is heard the
+    message changes nothing. Else our term moves a bounded step towards it, which is always safe: a
+    member that really is so far behind catches up message by message, and a forger would need 2**43
+    of them to use all terms up. The step is less than a leap, so that one forgery does not set us
+    apart from the others."""
+    term = state.term
+    if state.leader_id == NO_MEMBER and not _is_question(message):
+        roles.become_follower(state, min(term + TERM_STEP, TERM_MAX), NO_MEMBER)
+    raise RemoteError(
+        ErrorCode.BAD_PAYLOAD,
+        f"{type(message).__name__} of member {message.sender} has term {message.term}, ours is "
+        f"{term}: terms do not leap by more than {TERM_LEAP_MAX}",
+        "find out who sends it; a member that was away for long catches up by itself",
+    )
 
 
 def _in_lease(state: RaftState) -> bool:

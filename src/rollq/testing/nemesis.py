@@ -125,6 +125,7 @@ STRIKES: dict[str, Callable[[Nemesis], bool]] = {
     "cut_sessions": network.cut_sessions,
     "shut_out": network.shut_out,
     "swallow": network.swallow,
+    "forge": network.forge,
     "crash_power": processes.crash_power,
     "crash_kill": processes.crash_kill,
     "crash_point": processes.crash_point,

@@ -24,6 +24,7 @@ NET_FAULTS: Final = (
     "cut_sessions",
     "shut_out",
     "swallow",
+    "forge",
 )
 PROCESS_FAULTS: Final = (
     "crash_power",

@@ -38,3 +38,18 @@ def test_rows_become_columns_with_absent_text_as_null_and_absent_numbers_as_zero
     assert (first["_group"], first["_index"]) == ("g", 7)
     assert first["_ts"].isoformat() == "2023-11-14T22:13:20.123000+00:00"
     assert from_lines(b"", EVENTS, "g").num_rows == 0
+
+
+def test_numbers_of_old_that_no_column_holds_are_cut_to_what_it_holds() -> None:
+    events = [
+        Event("ack", b"\x01" * 16, exit_code=2**63, signal=-(2**40), run_ms=2**64 - 1),
+        Event("ack", b"\x02" * 16, exit_code=0xC0000005, run_ms=5, attempt=2**40),
+        Event("ack", b"\x03" * 16, exit_code=3),
+    ]
+    lines = b"".join(line + b"\n" for line in to_lines(7, 1_700_000_000_123, events))
+    rows = from_lines(lines, EVENTS, "g").to_pylist()
+    assert [row["exit_code"] for row in rows] == [2**31 - 1, 0xC0000005 - 2**32, 3]
+    assert [row["run_ms"] for row in rows] == [2**63 - 1, 5, 0]
+    assert [row["signal"] for row in rows] == [-(2**31), 0, 0]
+    assert [row["attempt"] for row in rows] == [0, 2**31 - 1, 0]
+    assert [row["job_id"][:2] for row in rows] == ["01", "02", "03"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from rollq.base.errors import ErrorCode, RemoteError
+from rollq.base.limits import TERM_LEAP_MAX
 from rollq.raft.types import (
     AppendEntries,
     AppendResponse,
@@ -43,6 +45,58 @@ def test_a_newer_term_makes_anybody_a_follower(message: RaftMessage, role: Role)
     assert node.role is role
     node.step(message)
     assert (node.role, node.term, node.vote) == (Role.FOLLOWER, 5, 0)
+
+
+LEAPS: list[RaftMessage] = [
+    RequestVote(1, 2, 2**63 - 1, 9, 9),
+    RequestVote(1, 2, 2**63 - 1, 9, 9, transfer=True),
+    AppendEntries(1, 2, TERM_LEAP_MAX + 6, 0, 0, 0),
+    Heartbeat(1, 2, 2**40, 0),
+    VoteResponse(1, 2, 2**62, granted=False),
+    AppendResponse(1, 2, 2**63 - 1, 0),
+]
+
+
+@pytest.mark.parametrize("message", LEAPS)
+def test_a_leap_of_terms_changes_nothing_while_a_leader_is_heard(message: RaftMessage) -> None:
+    follower, leader = make_node(), make_node()
+    follower.step(Heartbeat(1, 3, 5, 0))
+    make_leader(leader)
+    for node in (follower, leader):
+        before = node.role, node.term, node.leader_id
+        with pytest.raises(RemoteError) as caught:
+            node.step(message)
+        assert caught.value.code is ErrorCode.BAD_PAYLOAD
+        assert (node.role, node.term, node.leader_id) == before
+
+
+def test_the_largest_step_is_no_leap() -> None:
+    node = make_node(term=5)
+    node.step(Heartbeat(1, 3, 5 + TERM_LEAP_MAX, 0))
+    assert (node.term, node.leader_id) == (5 + TERM_LEAP_MAX, 3)
+
+
+def test_a_member_that_is_far_behind_catches_up_by_bounded_steps() -> None:
+    node = make_node(term=5)
+    term = 5 + 2 * TERM_LEAP_MAX + 7
+    behind: list[RaftMessage] = [
+        Heartbeat(1, 3, term, 0),
+        VoteResponse(1, 3, term, granted=False, pre=True),
+        RequestVote(1, 3, term, 9, 9),
+    ]
+    for count, message in enumerate(behind, 1):
+        with pytest.raises(RemoteError):
+            node.step(message)
+        assert (node.term, node.vote) == (5 + count * (TERM_LEAP_MAX // 2), 0)
+    node.step(Heartbeat(1, 3, term, 0))
+    assert (node.term, node.leader_id) == (term, 3)
+
+
+def test_a_question_before_a_vote_moves_no_term_however_far_it_leaps() -> None:
+    node = make_node(term=5)
+    with pytest.raises(RemoteError):
+        node.step(RequestVote(1, 2, 2**62, 9, 9, pre=True))
+    assert node.term == 5
 
 
 def test_only_messages_of_a_leader_name_it() -> None:

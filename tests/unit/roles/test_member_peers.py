@@ -14,9 +14,11 @@ from rollq.history.segments import Segments
 from rollq.raft.types import AppendResponse, Heartbeat, InstallSnapshot, Member, SnapshotMeta
 from rollq.roles.member.driver import Driver
 from rollq.roles.member.outputs import ClosePeer
+from rollq.roles.member.rollcall import Phase
 from rollq.store.identity import NONCE_BITS, life_of
 from rollq.store.snapshots import Snapshots
 from rollq.testing.disk import VirtualDisk
+from rollq.wire import messages as wire
 from rollq.wire.messages import HistoryFetch, HistoryRows, LeaderHello, RollAnswer
 from tests.unit.roles.members import TICK_MS, Group, job, submit
 
@@ -130,13 +132,33 @@ def test_messages_of_an_earlier_life_are_dropped() -> None:
     assert group.cut == []
 
 
+def later_life(driver: Driver) -> LeaderHello:
+    """What a copy of a member's disk says that was started after it; or somebody who lies."""
+    later = life_of((driver.roll.boot >> NONCE_BITS) + 1, 9)
+    return msgspec.structs.replace(driver.hello(), boot=later, lives=(driver.roll.boot, later))
+
+
+def test_no_hello_in_its_name_stops_a_member_that_takes_part() -> None:
+    group = three()
+    for address in ("a", "b", "c"):
+        forged = later_life(group.members[address])
+        for other in ("a", "b", "c"):
+            if other != address:
+                group.members[other].peer_message(address, forged)
+        group.run(40)
+    assert group.say(CLIENT, submit(9)) == [wire.Accepted(job(9))]
+    assert {driver.roll.phase for driver in group.members.values()} == {Phase.PRESENT}
+
+
 def test_a_member_whose_disk_was_copied_and_started_elsewhere_stops() -> None:
+    """It was silent while the copy was started, so the others have noted the copy."""
     group = three()
     address = group.follower()
-    driver, leader = group.members[address], group.leader
-    later = life_of((driver.roll.boot >> NONCE_BITS) + 1, 9)
-    copy = msgspec.structs.replace(driver.hello(), boot=later, lives=(driver.roll.boot, later))
-    leader.peer_message(address, copy)
+    driver = group.members[address]
+    for other in [one for one in ("a", "b", "c") if one != address]:
+        group.members[other].peer_lost(address)
+        group.members[other].peer_message(address, later_life(driver))
+        group.settle()
     with pytest.raises(DiskError) as caught:
         group.run(40)
     assert caught.value.code is ErrorCode.WRONG_IDENTITY

@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 from rollq.base.errors import DiskError, ErrorCode
+from rollq.base.limits import TERM_MAX
+from rollq.raft.types import HardState
+from rollq.roles.member.recovery import plausible
 from rollq.roles.member.rollcall import Phase
+from rollq.store.wal import Wal
 from rollq.testing.disk import VirtualDisk
 from rollq.wire import messages as wire
 from tests.unit.roles.members import Group, job, submit
@@ -177,3 +181,25 @@ def test_a_member_that_lost_its_disk_joins_anew_and_catches_up() -> None:
     group.run(4)
     assert old_id not in [voter.id for voter in group.leader.raft.config.voters]
     assert back.state.log_hash == group.leader.state.log_hash
+
+
+def test_a_group_whose_term_was_forged_to_the_end_starts_again() -> None:
+    group = with_jobs("a", "b", "c", count=3)
+    for address in ("a", "b", "c"):
+        disk = group.disks[address]
+        group.kill(address)
+        wal, found = Wal.open(disk, None)
+        wal.append(HardState(2**64 - 1, 0, found.hard_state.commit), [])
+        wal.sync()
+        wal.close()
+        group.start(address)
+    group.elect()
+    assert group.leader.raft.term < TERM_MAX
+    assert len(group.leader.state.jobs) == 3
+
+
+def test_a_log_whose_own_terms_are_used_up_says_what_to_do() -> None:
+    assert plausible(HardState(TERM_MAX, 7, 3), 5) == HardState(TERM_MAX, 7, 3)
+    with pytest.raises(DiskError) as caught:
+        plausible(HardState(2**64 - 1, 0, 3), TERM_MAX)
+    assert "empty state directories" in caught.value.hint

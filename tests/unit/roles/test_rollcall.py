@@ -107,6 +107,20 @@ def test_an_older_copy_of_a_disk_learns_of_its_later_life() -> None:
     assert roll.phase is Phase.REGISTERING
 
 
+def test_one_word_does_not_stop_a_member_that_takes_part_but_a_quorum_does() -> None:
+    roll = known(boot=3)
+    roll.settle(CONFIG, 1)
+    roll.take(notes(B, roll), PEERS)
+    assert is_present(roll)
+    later = known(boot=4, nonce=1).boot
+    for _ in range(3):
+        roll.take(notes(B, roll, boot_known=later), PEERS)
+        roll.take(notes(Member(9, "i"), roll, boot_known=later), PEERS)  # no voter
+    assert not roll.superseded
+    roll.take(notes(C, roll, boot_known=later), PEERS)
+    assert roll.superseded
+
+
 def test_a_start_that_the_disk_does_not_remember_makes_it_a_copy() -> None:
     lives = (life_of(2, 7), life_of(3, 7), life_of(4, 7))
     assert is_forgotten(lives, life_of(5, 1))

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from rollq.base.errors import DiskError, RemoteError, RollqError, StateError
+from rollq.base.errors import DiskError, ErrorCode, RemoteError, RollqError, StateError
 from rollq.base.jobs import BlobRef
 from rollq.base.limits import LEAP_MS_MIN, PEER_SILENT_MS, REPORT_TICKS
 from rollq.base.stamp import Clock, Jitter
@@ -204,7 +204,9 @@ class Driver:
         try:
             self._peers.heard(address)
             if isinstance(message, PeerMessage):
-                self._peers.message(address, message, self.raft, self.replica, self.leading)
+                self._peers.message(
+                    address, message, self.raft, self.replica, leads=self.leading, boot=boot
+                )
             elif self.roll.phase is Phase.PRESENT and message.to == self.raft.member_id:
                 self._consensus_message(address, message, boot)
         except RemoteError as error:  # what no correct member says
@@ -219,6 +221,15 @@ class Driver:
 
     def _consensus_message(self, address: str, message: RaftMessage, boot: int) -> None:
         sender = message.sender
+        voters = self.raft.config.voters
+        if [voter.id for voter in voters] == [self.raft.member_id] and not membership.find(
+            self.raft.config, sender
+        ):
+            raise RemoteError(
+                ErrorCode.BAD_PAYLOAD,
+                f"{type(message).__name__} of {sender}, who is no member of this group",
+                "check the addresses of the members",
+            )
         if boot and self._peers.is_outdated(address, sender, boot, self.raft, self.replica):
             return
         self._peers.speaks_from(sender, address)
@@ -230,6 +241,7 @@ class Driver:
             return
         for member in self.raft.config.voters + self.raft.config.learners:
             if member.address == address:
+                self._peers.lost(member.id)
                 self.raft.report_unreachable(member.id)
                 self.raft.leader_lost(member.id)
 

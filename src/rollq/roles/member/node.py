@@ -155,6 +155,9 @@ class MemberNode:
                 if isinstance(message, LeaderHello):
                     hello = self._members[link] = message
                 assert hello is not None
+                if isinstance(message, RaftMessage) and not self._is_of(hello, message):
+                    link.close("only members of the same cluster take part, each for itself")
+                    break
                 if isinstance(message, PeerMessage | RaftMessage):
                     reason = driver.peer_message(hello.address, message, hello.boot)
                     if reason:
@@ -167,6 +170,11 @@ class MemberNode:
             self._pause_sessions()
         self._wake()
 
+    def _is_of(self, hello: LeaderHello, message: RaftMessage) -> bool:
+        """Whether a message of consensus is what its link may carry."""
+        is_same = hello.cluster_id == self.driver.roll.cluster_id
+        return is_same and message.sender == hello.member_id
+
     def _link_closed(self, link: Link, reason: str) -> None:
         driver, blobs = self._driver, self._blobs
         if driver is None or blobs is None:
@@ -176,7 +184,9 @@ class MemberNode:
         number = self._numbers.pop(link, None)
         if hello is not None:
             log.info("member at %s is gone: %s", hello.address, reason)
-            driver.peer_lost(hello.address)
+            # Somebody else may have said its name: it is gone when the last such link is.
+            if all(other.address != hello.address for other in self._members.values()):
+                driver.peer_lost(hello.address)
         elif number is not None:
             del self._sessions[number]
             driver.session_closed(number)

@@ -73,6 +73,8 @@ class Peers:
         self._initial = initial
         self._boots_known = boots_known  # as written down
         self._boots_heard: dict[MemberId, int] = {}  # in this life, to notice restarts once
+        self._spoke: dict[MemberId, int] = {}  # when the life that we know of spoke last
+        self._doubted: dict[MemberId, int] = {}  # since when another life was claimed, and asked
         self._addresses: dict[MemberId, str] = {}
         self._features: dict[MemberId, tuple[str, ...]] = {}  # as each told them last
         self._jitter = jitter
@@ -103,7 +105,14 @@ class Peers:
         self._closings.pop(address, None)
 
     def message(
-        self, address: str, message: PeerMessage, raft: RaftNode, replica: Replica, leads: bool
+        self,
+        address: str,
+        message: PeerMessage,
+        raft: RaftNode,
+        replica: Replica,
+        *,
+        leads: bool,
+        boot: int,
     ) -> None:
         """Take one message that is not consensus'."""
         if isinstance(message, LeaderHello | RollAnswer):
@@ -111,6 +120,7 @@ class Peers:
         if isinstance(message, LeaderHello):
             self._called(address, message, raft, replica, leads)
         elif isinstance(message, RollAnswer):
+            self._note_spoke(message.member_id, boot)
             self.cluster_found |= self.roll.take(message, self._initial)
             self._hear_boots(message)
         elif isinstance(message, HistoryFetch):
@@ -135,11 +145,37 @@ class Peers:
         """Whether a message comes from an earlier life of its sender. It may live on beside a copy
         of its disk that was started later, so it is told: two must not speak for one disk."""
         heard = self._boots_heard.get(sender, 0)
+        self._note_spoke(sender, boot)
         if boot >= heard:
             return False
         hello = LeaderHello(sender, address, self.roll.cluster_id, boot, 0)
         self._answer(BootNote(address, hello), {sender: heard}, raft, replica)
         return True
+
+    def lost(self, member_id: MemberId) -> None:
+        """The link of a member broke: it may start again at once."""
+        self._spoke.pop(member_id, None)
+        self._doubted.pop(member_id, None)
+
+    def _note_spoke(self, member_id: MemberId, boot: int) -> None:
+        if boot and boot == self._boots_heard.get(member_id):
+            self._spoke[member_id] = self._ticks
+            self._doubted.pop(member_id, None)
+
+    def _speaks_still(self, member_id: MemberId, address: str, raft: RaftNode) -> bool:
+        """Whether the life of a member that we know of is there. If it has not spoken for a moment
+        it is asked, at its own address, and has as long as that to answer."""
+        spoke = self._spoke.get(member_id)
+        if spoke is None:
+            return False
+        if self._ticks - spoke < self._silent_ticks:
+            return True
+        if member_id not in self._doubted:
+            self._doubted[member_id] = self._ticks
+            member = membership.find(raft.config, member_id)
+            hello = self.roll.hello(raft.config, raft.last_index)
+            self._say(member.address if member is not None else address, hello)
+        return self._ticks - self._doubted[member_id] < self._silent_ticks
 
     def speaks_from(self, sender: MemberId, address: str) -> None:
         """Remember where a member can be answered, also one that no configuration names."""
@@ -195,7 +231,12 @@ class Peers:
             self._answer(note, self._boots_known, raft, replica)
             return
         if self._boots_heard.get(hello.member_id, 0) < hello.boot:
+            if self._speaks_still(hello.member_id, hello.address, raft):
+                # A forgery, or a copy of its disk that somebody started beside it: one of both is
+                # enough, and the one that is here takes part. The other calls again.
+                return
             self._boots_heard[hello.member_id] = hello.boot
+            self._spoke[hello.member_id] = self._ticks
             raft.member_restarted(hello.member_id, hello.last_index)
         if hello.boot > known:
             self.boot_notes.append(note)  # answered when it is written down
@@ -206,6 +247,8 @@ class Peers:
         if answer.cluster_id != self.roll.cluster_id:
             return
         for member_id, boot in answer.boots:
+            if member_id in self._spoke:
+                continue  # we know it ourselves
             if member_id != self.roll.me.id and boot > self._boots_known.get(member_id, 0):
                 self.boots_told[member_id] = boot
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from rollq.base.errors import DiskError, ErrorCode
 from rollq.base.ids import NIL_ID, MemberId
+from rollq.base.limits import TERM_LEAP_MAX, TERM_MAX
 from rollq.base.stamp import Jitter
 from rollq.history.segments import Segments
 from rollq.raft.node import RaftNode, RaftStart
-from rollq.raft.types import Config, HardState, Member, SnapshotMeta
+from rollq.raft.types import NO_MEMBER, Config, HardState, Member, SnapshotMeta
 from rollq.roles.member.history_log import HistoryLog
 from rollq.roles.member.replica import Replica
 from rollq.roles.member.rollcall import RollCall
@@ -57,8 +58,9 @@ def recover(setup: MemberSetup, disk: Disk, jitter: Jitter) -> Recovery:
         setup.placement,
         found.entries[-1].index if found.entries else 0,
     )
+    last_term = max(found.entries[-1].term if found.entries else 0, newest.term if newest else 0)
     start = RaftStart(
-        found.hard_state,
+        plausible(found.hard_state, last_term),
         newest or SnapshotMeta(config=Config(voters=identity.roster)),
         found.entries,
         found.suspect,
@@ -73,6 +75,27 @@ def recover(setup: MemberSetup, disk: Disk, jitter: Jitter) -> Recovery:
     return Recovery(
         Store(wal, snapshots, segments, states), replica, raft, roll, dict(found.peer_boots)
     )
+
+
+def plausible(hard_state: HardState, last_term: int) -> HardState:
+    """The hard state; or one whose term leaves room to count on, if a forged message took that
+    away before terms had bounds. Nobody led in such a term, since no entry has it, and this member
+    was never in the term that it gets instead: it has no vote there to forget.
+
+    Raises:
+        DiskError: DISK_CORRUPT, if the log itself has such a term.
+    """
+    if hard_state.term <= TERM_MAX:
+        return hard_state
+    term = last_term + TERM_LEAP_MAX
+    if term > TERM_MAX:
+        raise DiskError(
+            ErrorCode.DISK_CORRUPT,
+            f"the log is of term {last_term}, after which no leader can be elected",
+            "start the group anew with empty state directories; the history of the old one can be "
+            "read with rollq history tail --state",
+        )
+    return HardState(term, NO_MEMBER, hard_state.commit)
 
 
 def start_of_cluster(

@@ -59,6 +59,7 @@ class RollCall:
         self.admitted = admitted  # an applied configuration named us once
         self.phase = Phase.NEWCOMER if cluster_id == NIL_ID else Phase.REGISTERING
         self.superseded = False  # somebody knows a later life of this disk
+        self._claims: dict[MemberId, None] = {}  # who said so while we took part
         self._answered: dict[MemberId, str] = {}  # who noted our boot, and from where
         self._newcomers: dict[str, Member] = {}
         # The newest configuration that anybody told: ours may be of a time before we were away.
@@ -131,7 +132,8 @@ class RollCall:
             return False
         told = (answer.boot_known, dict(answer.boots).get(self.me.id, 0))
         if any(is_forgotten(self._lives, life) for life in told):
-            self.superseded = True
+            if self.phase is not Phase.PRESENT or self._is_claimed_by_quorum(answer):
+                self.superseded = True
             return False
         if self.phase is Phase.NEWCOMER:
             return self._find_cluster(answer, peers)
@@ -141,13 +143,22 @@ class RollCall:
         self.settle(answer.config, answer.config_index)
         return False
 
+    def _is_claimed_by_quorum(self, answer: RollAnswer) -> bool:
+        """Whether most of the other voters know a later life of this disk. A member that takes part
+        was noted by a majority in this life, so one word against it is not enough."""
+        if answer.cluster_id == self.cluster_id and answer.member_id not in self._claims:
+            self._claims[answer.member_id] = None
+            self._answered.clear()  # all are called again, to hear what the others know
+        others = [voter.id for voter in self._config.voters if voter.id != self.me.id]
+        return sum(1 for one in others if one in self._claims) > len(others) // 2
+
     def settle(self, config: Config, config_index: int) -> None:
         """Become PRESENT once a majority of the voters, us included, knows our boot. Voters are
         those of the newest configuration that we know of."""
-        if self.phase is not Phase.REGISTERING:
-            return
         if config_index >= self._config_index and config.voters:
             self._config, self._config_index = config, config_index
+        if self.phase is not Phase.REGISTERING:
+            return
         voters = self._config.voters
         known = sum(1 for v in voters if v.id == self.me.id or v.id in self._answered)
         if known > len(voters) // 2:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
+from rollq.raft.types import AppendEntries, RequestVote, VoteResponse
+from rollq.store.identity import NONCE_BITS
 from rollq.testing.clock import MS
 from rollq.testing.sim_member import SimMember
 
@@ -111,6 +115,36 @@ def shut_out(nemesis: Nemesis) -> bool:
         network.shut.pop(address, None)
 
     nemesis.later(300, 3_000, let_in)
+    return True
+
+
+def forge(nemesis: Nemesis) -> bool:
+    """Somebody who knows the cluster speaks in the name of a member: terms that leap to the end,
+    and starts that never were."""
+    up = [member for member in nemesis.cluster.members if member.driver is not None]
+    if len(up) < 2:
+        return False
+    chance = nemesis.chance
+    victim = chance.pick(up)
+    named = chance.pick([member for member in up if member is not victim])
+    if victim.driver is None or named.driver is None:
+        return False
+    to, sender = victim.driver.raft.member_id, named.driver.raft.member_id
+    term = chance.pick((2**63 - 1, 2**62, 2**32))
+    boot = named.driver.roll.boot
+    hello = named.driver.hello()
+    later = hello.boot + (1 << NONCE_BITS)
+    words: list[Any] = [
+        RequestVote(to, sender, term, 2**62, 2**62, transfer=True),
+        RequestVote(to, sender, term, 2**62, 2**62, pre=True),
+        AppendEntries(to, sender, term, 0, 0, 2**62),
+        VoteResponse(to, sender, term, granted=False, commit=2**62, commit_term=2**62),
+    ]
+    # Who has not been heard for a while may have been started anew, for all that others know.
+    if sender in victim.driver._peers._spoke:
+        words += [replace(hello, boot=later, lives=(*hello.lives[1:], later))] * 3
+    forged = chance.pick(words)
+    victim.receive_peer(named.address, forged, boot)
     return True
 
 
