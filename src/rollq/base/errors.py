@@ -62,6 +62,7 @@ class ErrorCode(enum.IntEnum):
     EXPORT_GONE = 223  # tables that were written down, and removed since
     UNKNOWN_READER = 224  # no reader has this name
     DISMISSED = 225  # to a worker: somebody wants it to end now
+    BATCH_FULL = 226  # as many jobs are staged for the batch as one commit may accept
     # 3xx: consensus and membership
     PROPOSAL_DROPPED = 300
     CONFIG_CHANGE_PENDING = 301

@@ -288,6 +288,7 @@ class StageJobs(Stored, frozen=True, tag=24):
     part: str
     number: int  # 0, 1, 2, … within the part
     groups: tuple[StagedGroup, ...]
+    jobs_max: int = 0  # what all parts of the batch may hold; 0: an older leader set no bound
 
 
 class CommitBatch(Stored, frozen=True, tag=25):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from rollq.base.errors import ErrorCode
+from rollq.base.limits import STAGED_BATCHES_MAX, STAGED_BYTES_MAX, STAGED_JOBS_MAX
 from rollq.grid.effects import Done, Known, Refused
 
 DONE_ONE: Final = Done()
@@ -30,7 +31,11 @@ CLIENTS_FULL: Final = Refused(ErrorCode.GRID_FULL, "too many clients with jobs")
 CACHES_FULL: Final = Refused(ErrorCode.GRID_FULL, "too many caches")
 WORKERS_FULL: Final = Refused(ErrorCode.GRID_FULL, "too many workers")
 READERS_FULL: Final = Refused(ErrorCode.GRID_FULL, "too many named readers")
-BATCHES_FULL: Final = Refused(ErrorCode.GRID_FULL, "too much is staged")
+BATCHES_FULL: Final = Refused(
+    ErrorCode.GRID_FULL,
+    f"{STAGED_BYTES_MAX >> 20} MiB, {STAGED_JOBS_MAX} jobs or {STAGED_BATCHES_MAX} batches are "
+    "staged and not committed (STAGED_BYTES_MAX)",
+)
 BEING_UNPACKED: Final = Refused(
     ErrorCode.OVERLOADED, "the job was accepted with a batch, and is on its way into its queue"
 )

@@ -91,7 +91,8 @@ def put_back(state: GridState, head: Head, adopt: Adopt, offset: int) -> int:
             for part, chunks in staged.parts
         }
         name = (staged.client_id, staged.batch_key)
-        state.staged[name] = StagedBatch(*name, staged.stamp_ms, parts)
+        count = sum(chunk.count for chunks in parts.values() for chunk in chunks.values())
+        state.staged[name] = StagedBatch(*name, staged.stamp_ms, parts, count)
     for row in head.committed:
         client = state.clients[row.client_id]
         client.record_count += 1

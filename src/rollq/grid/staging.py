@@ -24,7 +24,7 @@ from rollq.base.limits import (
     STAGED_JOBS_MAX,
     STAGED_PARTS_MAX,
 )
-from rollq.base.staged import StagedPart, chunk_crc, ids_of, part_crc
+from rollq.base.staged import StagedPart, chunk_crc, ids_of, keys_of, part_crc
 from rollq.grid.admission import (
     admit_client,
     is_long,
@@ -32,7 +32,7 @@ from rollq.grid.admission import (
     refuse_task_id,
     refused_bounds,
 )
-from rollq.grid.chunks import drop_chunk, keep_chunk, other_job, refuse_groups
+from rollq.grid.chunks import drop_chunk, groups_of, keep_chunk, other_job, refuse_groups
 from rollq.grid.commands import CommitBatch, DropBatches, StageJobs
 from rollq.grid.effects import Applied, Done, Known, Outcome, Refused
 from rollq.grid.events import BATCH_COMMITTED, BATCH_DROPPED, Event
@@ -71,14 +71,17 @@ def stage_jobs(state: GridState, command: StageJobs, out: Applied) -> Outcome:
             f"part {command.part!r} of the batch holds other jobs",
         )
     count = sum(len(group.sizes) for group in command.groups)
+    if command.jobs_max and count + (0 if batch is None else batch.count) > command.jobs_max:
+        return Refused(ErrorCode.BATCH_FULL, f"more than {command.jobs_max} jobs in a batch")
     if state.staged_count + count > STAGED_JOBS_MAX or state.staged_bytes > STAGED_BYTES_MAX:
         return BATCHES_FULL
     if batch is None:
         if len(state.staged) + len(state.committed) >= STAGED_BATCHES_MAX:
             return BATCHES_FULL
-        batch = state.staged[name] = StagedBatch(*name, 0, {})
+        batch = state.staged[name] = StagedBatch(*name, 0, {}, 0)
     chunks = batch.parts.setdefault(command.part, chunks)
     chunks[command.number] = keep_chunk(state, command.groups, crc)
+    batch.count += count
     batch.stamp_ms = out.stamp_ms
     state.staged.move_to_end(name)
     return Done(count)
@@ -131,7 +134,7 @@ def commit_batch(state: GridState, command: CommitBatch, out: Applied) -> Outcom
     chunks = chunks_named({} if batch is None else batch.parts, command.parts)
     if isinstance(chunks, Refused):
         return chunks
-    checked = check_jobs(state, command.client_id, chunks)
+    checked = check_jobs(state, command, chunks)
     if isinstance(checked, Refused):
         return checked
     accepted, known = checked
@@ -185,7 +188,7 @@ def incomplete(part: StagedPart, what: str) -> Refused:
 
 
 def check_jobs(
-    state: GridState, client_id: ClientId, chunks: list[StagedChunk]
+    state: GridState, command: CommitBatch, chunks: list[StagedChunk]
 ) -> tuple[dict[JobId, None], dict[JobId, None]] | Refused:
     """The jobs to accept and those that are known already, or why none may be accepted."""
     count = sum(chunk.count for chunk in chunks)
@@ -194,16 +197,16 @@ def check_jobs(
     new = dict.fromkeys(all_ids(chunk for chunk in chunks if not chunk.redrives))
     again = dict.fromkeys(all_ids(chunk for chunk in chunks if chunk.redrives))
     if len(new) + len(again) != count or not again.keys().isdisjoint(new.keys()):
-        return refused_job("the batch names this job twice", twice(chunks))
+        return named_twice(state, command.parts, chunks)
     reserved = state.reserved.keys()
     if not reserved.isdisjoint(new.keys()) or not reserved.isdisjoint(again.keys()):
         return BEING_UNPACKED
     known: dict[JobId, None] = {}
     if not state.jobs.keys().isdisjoint(new.keys()):
         known = {job_id: None for job_id in new if job_id in state.jobs}
-        other = another_job(state, client_id, chunks, known)
+        other = another_job(state, command.client_id, chunks, known)
         if other is not None:
-            return refused_job("the id names another job", other)
+            return refused_job(f"the id names another job{key_in(state, chunks, other)}", other)
         for job_id in known:
             del new[job_id]
     if len(state.jobs) + len(state.reserved) + len(new) > JOBS_MAX:
@@ -239,14 +242,38 @@ def refuse_redrives(state: GridState, again: dict[JobId, None]) -> Refused | Non
     return None
 
 
-def twice(chunks: list[StagedChunk]) -> JobId:
-    """An id that comes more than once."""
-    seen: dict[JobId, None] = {}
-    for job_id in all_ids(chunks):
-        if job_id in seen:
-            return job_id
-        seen[job_id] = None
-    return b""
+def named_twice(
+    state: GridState, parts: tuple[StagedPart, ...], chunks: list[StagedChunk]
+) -> Refused:
+    """The answer to a batch that names a job more than once: which, and where."""
+    seen: dict[JobId, int] = {}
+    for number, job_id in enumerate(all_ids(chunks)):
+        first = seen.setdefault(job_id, number)
+        if first != number:
+            where = " and ".join(place_in(parts, one) for one in (first, number))
+            key = key_in(state, chunks, job_id)
+            return refused_job(f"the batch names this job twice{key}: {where}", job_id)
+    raise AssertionError("no job is named twice")
+
+
+def place_in(parts: tuple[StagedPart, ...], number: int) -> str:
+    """Where the job of this number is in the parts of a batch, for people."""
+    for part in parts:
+        if number < part.count:
+            return f"job {number + 1} of part {part.part[:64]!r}"
+        number -= part.count
+    return ""
+
+
+def key_in(state: GridState, chunks: list[StagedChunk], job_id: JobId) -> str:
+    """What its owner calls a job of these messages, for people; empty if it has no key."""
+    for chunk in chunks:
+        if job_id in ids_of(chunk.job_ids):
+            for group in groups_of(state, chunk):
+                ids = list(ids_of(group.job_ids))
+                if job_id in ids and group.keys:
+                    return f" (job_key {keys_of(group)[ids.index(job_id)]!r})"
+    return ""
 
 
 def another_job(

@@ -244,6 +244,7 @@ class StagedBatch(msgspec.Struct, eq=False):
     batch_key: str
     stamp_ms: int  # of the last message
     parts: dict[str, dict[int, StagedChunk]]  # by the numbers of their messages
+    count: int  # derived: jobs of all parts
 
 
 class CommittedBatch(msgspec.Struct, eq=False):

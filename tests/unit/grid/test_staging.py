@@ -9,7 +9,7 @@ from rollq.base.jobs import BlobRef, BulkItem, CacheEntry, JobOptions
 from rollq.base.staged import StagedGroup, StagedPart, join_keys, keys_of
 from rollq.grid import commands as c
 from rollq.grid import staging
-from rollq.grid.effects import Done, Known
+from rollq.grid.effects import Done, Known, Refused
 from rollq.grid.state import DELAYED
 from tests.unit.grid.kit import job_id, refusal, submit
 from tests.unit.grid.staged import BLOB, Staged, accepted, again, group, part
@@ -311,3 +311,32 @@ def test_keys_stand_in_a_column() -> None:
     assert keys_of(group("a", "b")) == ["", ""]
     assert keys_of(group("a", "b", keys=join_keys(["x", ""]))) == ["x", ""]
     assert join_keys(["", ""]) == ""
+
+
+def test_a_batch_that_is_full_says_so_when_more_is_staged() -> None:
+    grid = Staged()
+    assert grid.ask(c.StageJobs("ann", "b", "p", 0, (group("j1", "j2"),), 3)) == Done(2)
+    grid.reload()
+    for key, names in (("b", ("j3", "j4")), ("other", ("j1", "j2", "j3", "j4"))):
+        told = grid.ask(c.StageJobs("ann", key, "q", 0, (group(*names),), 3))
+        assert told == Refused(ErrorCode.BATCH_FULL, "more than 3 jobs in a batch")
+    assert grid.ask(c.StageJobs("ann", "b", "q", 0, (group("j3"),), 3)) == Done(1)
+    # As an older leader says it, whose commit would be refused.
+    assert grid.ask(c.StageJobs("ann", "b", "r", 0, (group("j4"),))) == Done(1)
+
+
+def test_a_job_that_is_named_twice_is_told_by_its_key_and_both_places() -> None:
+    grid = Staged()
+    one = (group("j1", "j2", keys="k1\0k2"),)
+    two = (group("j3", keys="k3"),)
+    other = (group("j4", "j2", keys="k4\0k2"),)
+    grid.stage("first", *one)
+    grid.stage("first", *two, number=1)
+    grid.stage("second", *other)
+    told = grid.commit(part("first", one, two), part("second", other))
+    assert isinstance(told, Refused)
+    assert told.code is ErrorCode.JOB_CONFLICT
+    assert told.message.endswith(
+        "the batch names this job twice (job_key 'k2'): "
+        "job 2 of part 'first' and job 2 of part 'second'"
+    )

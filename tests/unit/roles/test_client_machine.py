@@ -28,6 +28,7 @@ from rollq.roles.client.signals import (
     Tick,
 )
 from rollq.wire import messages as wire
+from rollq.wire.staging_messages import StageJobs
 from tests.unit.roles.chance import MiddleJitter
 
 HELLO = wire.HelloClient("c", 3, ("compact",))
@@ -354,3 +355,11 @@ def test_a_submit_that_was_answered_is_in_doubt_no_more() -> None:
     client.handle(Asked(bulk(3, 4)))  # the same again, in the same session
     assert client.handle(Received(result(4))) == [Deliver([result(4)])]
     assert client.pending_count == 1
+
+
+def test_where_nothing_more_can_be_staged_whoever_stages_is_told() -> None:
+    client = welcomed()
+    client.handle(Asked(StageJobs(job(1), "batch", "part", 0, ())))
+    full = wire.Error(job(1), int(ErrorCode.GRID_FULL), "full", retryable=True)
+    assert client.handle(Received(full)) == [Tell(job(1), full)]
+    assert client.handle(Tick(10 * RETRY_MS)) == []

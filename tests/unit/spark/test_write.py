@@ -34,8 +34,8 @@ def nothing() -> Iterator[Any]:
 
 def test_by_the_query_and_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
     task(monkeypatch, **{"sql.streaming.queryId": "q", "streaming.sql.batchId": "0"})
-    assert stream().write(nothing()) == Sent("q-0", None)
-    assert stream(batchKey="load").write(nothing()) == Sent("load-q-0", None)
+    assert stream().write(nothing()) == Sent("q-0", [])
+    assert stream(batchKey="load").write(nothing()) == Sent("load-q-0", [])
 
 
 def test_one_that_spark_does_not_number_is_not_taken_for_another(

@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 from rollq.base.hints import ExecHint
 from rollq.base.ids import JobId, MemberId, WorkerId
+from rollq.base.jobs import BlobRef
 from rollq.base.staged import StagedPart
 from rollq.roles.client.blocking_many import BlockingJob, BlockingKeyedRun, BlockingSubmitter
 from rollq.roles.client.bulk import PAGE_JOBS
@@ -22,6 +25,7 @@ from rollq.roles.client.results import Result
 from rollq.roles.client.specs import JobSpec
 from rollq.roles.client.staging import CommitOutcome
 from rollq.roles.client.streams import StreamPart
+from rollq.roles.client.supply import Piece
 from rollq.roles.client.views import (
     ArrayView,
     CacheView,
@@ -123,6 +127,26 @@ class BlockingClient(BlockingSubmitter):
                 put(builder.messages(page))
             put(builder.rest())
         return builder.staged
+
+    def stage_messages(
+        self, messages: Iterable[Message], *, waits: bool = True, timeout: float | None = None
+    ) -> None:
+        """Send what a `PartBuilder` made.
+
+        Args:
+            messages: Of any parts.
+            waits: Where there is no room for what is staged, whether to wait for it.
+            timeout: How many seconds nothing may be accepted.
+
+        Raises:
+            RollqError: GRID_FULL if there is no room, BAD_OPTIONS if the batch is full.
+        """
+        with self._staging(timeout, waits=waits) as put:
+            put(messages)
+
+    def settle(self, jobs: Sequence[JobSpec]) -> Sequence[JobSpec]:
+        """Read the files of jobs, as far as they are not in them."""
+        return self._thread.run(self._client.settle_all(jobs))
 
     def stage_redrives(
         self,
@@ -275,6 +299,22 @@ class BlockingClient(BlockingSubmitter):
             self._client.cache_put(cache_id, files, target=target, need=need, timeout=timeout)
         )
 
+    def upload(self, content: bytes) -> BlobRef:
+        """Keep bytes in the group, by their digest; see `Client.upload`."""
+        return self._thread.run(self._client.upload(content))
+
+    def supply(self, pieces: Sequence[Piece]) -> None:
+        """As `upload`, of files that were read before."""
+        if pieces:
+            self._thread.run(self._client.supply(pieces))
+
+    def download(self, ref: BlobRef) -> bytes:
+        """Bytes that the group keeps, verified."""
+        with TemporaryDirectory() as folder:
+            path = Path(folder, "content")
+            self._thread.run(self._client.fetch(ref, path))
+            return path.read_bytes()
+
     def cache_remove(self, cache_id: str) -> None:
         """Let workers forget a cache, as soon as no job needs it."""
         self._thread.run(self._client.cache_remove(cache_id))
@@ -292,11 +332,13 @@ class BlockingClient(BlockingSubmitter):
         return self._thread.run(self._client.cache_holders(cache_id))
 
     @contextmanager
-    def _staging(self, timeout: float | None) -> Iterator[Callable[[Iterable[Message]], None]]:
+    def _staging(
+        self, timeout: float | None, *, waits: bool = True
+    ) -> Iterator[Callable[[Iterable[Message]], None]]:
         """Messages of a part on their way; all are accepted when this is left. They are made in
         this thread, and one is sent while the next is made."""
         run = self._thread.run
-        stage = run(call_there(partial(self._client.stage_run, timeout)))
+        stage = run(call_there(partial(self._client.stage_run, timeout, waits=waits)))
 
         def put(messages: Iterable[Message]) -> None:
             for message in messages:

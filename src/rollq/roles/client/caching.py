@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from rollq.base.errors import DeadlineError, ErrorCode, LocalError, RollqError, StateError
+from rollq.base.jobs import BlobRef
 from rollq.base.limits import CLIENT_AGAIN_MS, CLIENT_UPLOAD_TRIES
 from rollq.grid import views
 from rollq.roles.client.operator import PAGE, Operator, decode_as, decode_known
@@ -119,6 +120,17 @@ class Caching(Operator):
                     raise
             await asyncio.sleep((tries + 1) * CLIENT_AGAIN_MS / 1000)
         return await self._spread(cache_id, pattern, count, timeout, on_spread)
+
+    async def upload(self, content: bytes) -> BlobRef:
+        """Keep bytes in the group, by their digest. Nothing refers to them yet: they are kept for
+        an hour at least, and longer if a job or a cache names them by then."""
+        entries, pieces = await self._inputs.entries({"content": content})
+        await self.supply(pieces)
+        return entries[0].blob
+
+    async def supply(self, pieces: Sequence[Piece]) -> None:
+        """As `upload`, of files that were read before."""
+        await self._supplier.give(pieces, None, again=False)
 
     async def cache_remove(self, cache_id: str) -> None:
         """Let workers forget a cache, as soon as no job needs it.

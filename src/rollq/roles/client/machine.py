@@ -59,6 +59,7 @@ from rollq.roles.silence import Silence, Verdict
 from rollq.wire import messages as wire
 from rollq.wire.handshake import ALIVE, OWN, TASKS
 from rollq.wire.output_messages import JOB_ENDED, OutputChunk, WatchOutput
+from rollq.wire.staging_messages import StageJobs
 
 RETRY_MS: Final = REDIAL_MIN_MS
 GREETINGS: Final = (wire.Welcome, wire.NotLeader)  # said to a hello: not yet a sign of progress
@@ -332,8 +333,13 @@ class ClientMachine:
             self._out.append(Show(message.request_id, message))
         if message.request_id not in self._pending:
             return
-        # What a leader lacks must be brought before the same is sent again.
-        if message.retryable and message.code != ErrorCode.BLOB_MISSING:
+        # What a leader lacks must be brought before the same is sent again; where there is no room
+        # for what is staged, whoever stages it knows what to do.
+        is_staging = type(self._pending[message.request_id]) is StageJobs
+        is_told = message.code == ErrorCode.BLOB_MISSING or (
+            is_staging and message.code == ErrorCode.GRID_FULL
+        )
+        if message.retryable and not is_told:
             if not self._put_off:
                 self._retry_at_ms = self._now_ms + RETRY_MS
             self._put_off[message.request_id] = None

@@ -10,20 +10,28 @@ committed once for its client and key, and whoever comes later is told that it i
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from itertools import islice
+from typing import Final
 
 import msgspec
 
+from rollq.base.errors import ErrorCode
+from rollq.base.ids import MessageId
 from rollq.base.staged import StagedPart
 from rollq.roles.client.bulk import PAGE_JOBS
 from rollq.roles.client.draws import draw_id
 from rollq.roles.client.flight import Door, Flight
 from rollq.roles.client.parts import Message, PartBuilder, Redrive
+from rollq.roles.client.session import Answer
 from rollq.roles.client.specs import JobSpec
 from rollq.roles.client.submitter import Submitter
+from rollq.wire import messages as wire
 from rollq.wire.staging_messages import CommitBatch, DropBatch
+
+STAGE_AGAIN_S: Final = 0.2  # before what found no room is sent again
 
 
 class CommitOutcome(msgspec.Struct, frozen=True):
@@ -119,19 +127,56 @@ class Staging(Submitter):
         answer = await self._call(DropBatch(draw_id(), batch_key, client_id), timeout)
         return bool(answer.count)
 
-    def stage_run(self, timeout: float | None = None) -> StageRun:
+    def stage_run(self, timeout: float | None = None, *, waits: bool = True) -> StageRun:
         """The messages of one part on their way, for those who make them elsewhere."""
-        return StageRun(self, self._timeout_s if timeout is None else timeout)
+        return StageRun(self, self._timeout_s if timeout is None else timeout, waits=waits)
 
 
-class StageRun(Flight[None]):
-    """Messages of one part on their way."""
+class StageRun(Flight[Message]):
+    """Messages of one part on their way.
 
-    def __init__(self, door: Door, patience_s: float) -> None:
+    Args:
+        door: The client that sends them.
+        patience_s: How long nothing may be accepted.
+        waits: Where there is no room for what is staged, whether to try again until there is, or
+            to raise GRID_FULL at once.
+    """
+
+    def __init__(self, door: Door, patience_s: float, *, waits: bool) -> None:
         super().__init__(door, "a part", patience_s, lambda _content, _is_accepted: None)
+        self._waits = waits
+        self._full_s: float | None = None  # since when there is no room, by the loop's clock
+        self._again: dict[MessageId, asyncio.TimerHandle] = {}
 
     async def put(self, messages: Iterable[Message]) -> None:
         """Send more, each as soon as there is room on the way."""
         for message in messages:
             await self.room()
-            await self.send(*message, None)
+            await self.send(*message, message)
+
+    def close(self) -> None:
+        """What is not answered by now is not sent again."""
+        for timer in self._again.values():
+            timer.cancel()
+        super().close()
+
+    def _on_answer(self, answer: Answer) -> None:
+        loop = asyncio.get_running_loop()
+        is_full = isinstance(answer, wire.Error) and answer.code == ErrorCode.GRID_FULL
+        if not is_full:
+            self._full_s = None
+        elif self._full_s is None:
+            self._full_s = loop.time()
+        waited_s = 0.0 if self._full_s is None else loop.time() - self._full_s
+        if is_full and self._waits and waited_s < self._patience_s:
+            self._again[answer.request_id] = loop.call_later(
+                STAGE_AGAIN_S, self._send_again, answer.request_id
+            )
+            self._wake.set()  # an answer it is
+        else:
+            super()._on_answer(answer)
+
+    def _send_again(self, request_id: MessageId) -> None:
+        del self._again[request_id]
+        request, supply = self._on_the_way[request_id]
+        self._door.ask(request, self._on_answer, supply)

@@ -14,7 +14,12 @@ from msgspec.structs import replace
 
 from rollq.base.ids import ClientId
 from rollq.base.jobs import JobOptions
-from rollq.base.limits import CLIENT_ID_BYTES_MAX, STAGED_MS_MAX, UNPACKS_AHEAD
+from rollq.base.limits import (
+    BATCH_JOBS_MAX,
+    CLIENT_ID_BYTES_MAX,
+    STAGED_MS_MAX,
+    UNPACKS_AHEAD,
+)
 from rollq.base.staged import StagedGroup
 from rollq.grid import commands
 from rollq.grid.state import CommittedBatch, GridState
@@ -41,7 +46,8 @@ def staging_command(
         name = commands.BatchName(client_id, message.batch_key)
         return commands.DropBatches((name,), client_id)
     groups = tuple(_addressed(group, address) for group in message.groups)
-    return commands.StageJobs(client_id, message.batch_key, message.part, message.number, groups)
+    names = (client_id, message.batch_key, message.part, message.number)
+    return commands.StageJobs(*names, groups, BATCH_JOBS_MAX)
 
 
 def _addressed(group: StagedGroup, address: Address) -> StagedGroup:

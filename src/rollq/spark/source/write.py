@@ -1,9 +1,10 @@
 """Writes: every row is a job, a new one or a dead one that is to run again. Tasks send theirs ahead
-unseen, the driver accepts all by one word.
+unseen, the driver accepts all: by one entry of the log, or by several in order if one cannot hold
+them.
 
 What a task sends has a name of its own, so a task that runs twice does no harm: only what Spark
-took as its result is named by the driver. The batch has a key; one that was accepted before is not
-accepted again, whoever says so and however often.
+took as its result is named by the driver. The write has a key; one that was accepted before is not
+accepted again, whoever says so and however often, and one that was accepted in part goes on.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from pyspark.sql.types import StructType
 
 from rollq.base.errors import ErrorCode, LocalError, StateError
 from rollq.base.limits import BATCH_KEY_BYTES_MAX
-from rollq.base.staged import StagedPart
+from rollq.spark.source.commits import Commits
 from rollq.spark.source.jobs import Rows, check_columns
 from rollq.spark.source.options import check_length
 from rollq.spark.source.redrives import Redrives, check_redrive_columns
+from rollq.spark.source.segments import Segment, Segments
 from rollq.spark.source.versions import StreamWriter, streamed_batches
 from rollq.spark.source.write_options import REDRIVE, WriteOptions
 
@@ -38,7 +40,7 @@ class Sent(WriterCommitMessage):
     """What a task tells the driver: what it sent ahead, if it had any rows."""
 
     batch_key: str
-    part: StagedPart | None
+    segments: list[Segment]
 
 
 class JobsWriter(DataSourceArrowWriter):
@@ -48,10 +50,11 @@ class JobsWriter(DataSourceArrowWriter):
         _check(schema, options, overwrite)
         self._options = options
         self._batch_key = options.batch_key or f"spark-{secrets.token_hex(16)}"
+        self._names = schema.fieldNames()
 
     def write(self, iterator: Iterator[Any]) -> Sent:
         """Send the rows of a task ahead."""
-        return send(self._options, self._batch_key, iterator)
+        return send(self._options, self._batch_key, iterator, self._names)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Accept them all."""
@@ -84,7 +87,8 @@ class JobsStream(StreamWriter):
             )
         prefix = f"{self._options.batch_key}-" if self._options.batch_key else ""
         batches = streamed_batches(iterator, self._schema)
-        return send(self._options, f"{prefix}{query}-{number}", batches)
+        names = self._schema.fieldNames()
+        return send(self._options, f"{prefix}{query}-{number}", batches, names)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Accept the batch."""
@@ -98,33 +102,32 @@ class JobsStream(StreamWriter):
             forget(self._options, key)
 
 
-def send(options: WriteOptions, batch_key: str, batches: Iterator[Any]) -> Sent:
+def send(options: WriteOptions, batch_key: str, batches: Iterator[Any], names: list[str]) -> Sent:
     """Send the rows of a task ahead."""
     partition = _context().partitionId()
-    part = f"{partition}-{secrets.token_hex(8)}"
-    is_redrive = options.op == REDRIVE
     rows: Iterator[Any] = (
         Redrives(partition).jobs(batches)
-        if is_redrive
+        if options.op == REDRIVE
         else Rows(options.defaults, partition).specs(batches)
     )
     first = list(islice(rows, 1))
     if not first:
-        return Sent(batch_key, None)
+        return Sent(batch_key, [])
+    has_ids = not {"job_key", "job_id"}.isdisjoint(names)
     with _client(options) as client:
-        stage = client.stage_redrives if is_redrive else client.stage
-        staged = stage(batch_key, part, chain(first, rows), client_id=options.client_id)
-    return Sent(batch_key, staged)
+        segments = Segments(client, options.client_id, batch_key, partition, has_ids)
+        return Sent(batch_key, segments.send(chain(first, rows)))
 
 
 def accept(
     options: WriteOptions, batch_key: str, messages: list[WriterCommitMessage | None]
 ) -> None:
-    """Accept what the tasks sent, in one entry of the log."""
-    parts = [each.part for each in messages if isinstance(each, Sent) and each.part is not None]
-    if parts:
+    """Accept what the tasks sent: in one entry of the log, or in several if one cannot hold it."""
+    sent = [each for each in messages if isinstance(each, Sent) and each.segments]
+    if sent:
         with _client(options) as client:
-            client.commit(batch_key, parts, client_id=options.client_id)
+            segments = [segment for each in sent for segment in each.segments]
+            Commits(client, options.client_id, batch_key).accept(segments)
 
 
 def forget(options: WriteOptions, batch_key: str) -> None:

@@ -1,0 +1,199 @@
+"""The driver's part of a write: everything that the tasks sent is accepted.
+
+What fits one batch is accepted by one entry of the log. What does not is accepted by several, in
+order, exactly once as a whole: before the first of them, a plan that names all segments is kept in
+the group, under the key of the write. Who repeats the write, whatever rows it has then, finds the
+plan and goes on with it. The plan goes when all of it is accepted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from rollq.base.errors import ErrorCode, RollqError, StateError
+from rollq.base.ids import guid_to_text
+from rollq.base.limits import BATCH_KEY_BYTES_MAX, CACHE_ENTRIES_MAX
+from rollq.base.staged import StagedPart, chunk_crc, ids_of, keys_of, part_crc
+from rollq.roles.client.draws import draw_id
+from rollq.roles.client.supply import NOTHING
+from rollq.spark.source.segments import Kept, Segment, unpacked
+from rollq.wire.staging_messages import StageJobs
+
+if TYPE_CHECKING:
+    from rollq.base.jobs import BlobRef
+    from rollq.roles.client.blocking import BlockingClient
+
+NOBODY: Final = "job.assign"  # a target that no queue has: workers do not fetch a plan
+PLAN: Final = "plan"
+PART: Final = "rows"
+# The first batch was refused, and nothing of the write is accepted.
+REFUSED: Final = (ErrorCode.BAD_OPTIONS, ErrorCode.JOB_CONFLICT, ErrorCode.BATCH_CONFLICT)
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What a write that needs several batches consists of, in order.
+
+    Attributes:
+        parts: Of the first batch, whose key is that of the write.
+        kept: Each is another batch.
+        holds: How many caches hold the blobs of these.
+    """
+
+    parts: tuple[StagedPart, ...]
+    kept: tuple[Kept, ...]
+    holds: int = 0
+
+
+class Commits:
+    """Accepts one write.
+
+    Args:
+        client: A client.
+        client_id: Whose jobs they are.
+        batch_key: The key of the write.
+    """
+
+    def __init__(self, client: BlockingClient, client_id: str, batch_key: str) -> None:
+        self._client = client
+        self._client_id = client_id
+        self._key = batch_key
+        digest = hashlib.sha256(f"{client_id}\0{batch_key}".encode()).hexdigest()
+        self._cache_id = f"spark-write/{digest}"
+
+    def accept(self, segments: Sequence[Segment]) -> None:
+        """Accept segments, or what an earlier try of this write had.
+
+        Raises:
+            StateError: JOB_CONFLICT, if two rows are the same job, or one is another job that the
+                grid has; it names the rows.
+        """
+        plan = self._known_plan()
+        if plan is not None and self._begin(plan):
+            self._finish(plan)
+            return
+        parts = tuple(each.part for each in segments if each.part is not None)
+        kept = tuple(each.kept for each in segments if each.kept is not None)
+        if not kept:
+            if parts:
+                self._client.commit(self._key, parts, client_id=self._client_id)
+            return
+        self._check_twice(segments)
+        plan = self._keep_plan(Plan(parts, kept))
+        try:
+            self._begin(plan)
+        except RollqError as error:
+            if error.code in REFUSED:
+                self._forget(plan)
+            raise
+        self._finish(plan)
+
+    # --- the plan
+
+    def _known_plan(self) -> Plan | None:
+        view = self._client.cache(self._cache_id)
+        if view is None or view.removed:
+            return None
+        entry = next(one for one in view.entries if one.name == PLAN)
+        return msgspec.json.decode(self._client.download(entry.blob), type=Plan)
+
+    def _keep_plan(self, plan: Plan) -> Plan:
+        """From here on the write goes on by this plan, whoever repeats it. What it names is held
+        first."""
+        blobs: dict[BlobRef, None] = {}
+        for each in plan.kept:
+            blobs |= dict.fromkeys((each.blob, *each.files))
+        named = list(blobs)
+        pages = [
+            named[at : at + CACHE_ENTRIES_MAX] for at in range(0, len(named), CACHE_ENTRIES_MAX)
+        ]
+        for number, page in enumerate(pages):
+            files = {str(place): ref for place, ref in enumerate(page)}
+            self._hold(f"{self._cache_id}/{number}", files)
+        plan = msgspec.structs.replace(plan, holds=len(pages))
+        self._hold(self._cache_id, {PLAN: msgspec.json.encode(plan)})
+        return plan
+
+    def _hold(self, cache_id: str, files: dict[str, BlobRef] | dict[str, bytes]) -> None:
+        try:
+            self._client.cache_put(cache_id, files, target=NOBODY, need=0)
+        except StateError as error:
+            if error.code is not ErrorCode.CACHE_CONFLICT:
+                raise
+            self._client.cache_remove(cache_id)  # of a try that did not come to its plan
+            self._client.cache_put(cache_id, files, target=NOBODY, need=0)
+
+    def _forget(self, plan: Plan) -> None:
+        for cache_id in (self._cache_id, *(f"{self._cache_id}/{n}" for n in range(plan.holds))):
+            try:
+                self._client.cache_remove(cache_id)
+            except StateError as error:
+                if error.code is not ErrorCode.UNKNOWN_CACHE:
+                    raise
+
+    # --- its batches
+
+    def _begin(self, plan: Plan) -> bool:
+        """The first batch; false if the plan is one of which nothing was accepted, and whose parts
+        are gone."""
+        try:
+            self._client.commit(self._key, plan.parts, client_id=self._client_id)
+        except StateError as error:
+            if error.code is not ErrorCode.BATCH_INCOMPLETE:
+                raise
+            self._forget(plan)
+            return False
+        return True
+
+    def _finish(self, plan: Plan) -> None:
+        for number, kept in enumerate(plan.kept, 1):
+            key = self._key_of(number)
+            groups = unpacked(self._client.download(kept.blob))
+            self._client.stage_messages(
+                (StageJobs(draw_id(), key, PART, place, one, self._client_id), NOTHING)
+                for place, one in enumerate(groups)
+            )
+            part = StagedPart(PART, kept.count, part_crc(map(chunk_crc, groups)))
+            self._client.commit(key, (part,), client_id=self._client_id)
+        self._forget(plan)
+
+    def _key_of(self, number: int) -> str:
+        key = f"{self._key}/{number}"
+        if len(key.encode()) <= BATCH_KEY_BYTES_MAX:
+            return key
+        return f"{hashlib.sha256(self._key.encode()).hexdigest()}/{number}"
+
+    # --- rows that are the same job
+
+    def _check_twice(self, segments: Sequence[Segment]) -> None:
+        """Of a write in one batch the grid says that; of one in several, we must before the
+        first."""
+        seen: dict[bytes, tuple[Segment, int]] = {}
+        for segment in segments:
+            for row, job_id in enumerate(ids_of(segment.ids)):
+                first = seen.setdefault(job_id, (segment, row))
+                if first != (segment, row):
+                    raise self._twice(job_id, first, (segment, row))
+
+    def _twice(self, job_id: bytes, *places: tuple[Segment, int]) -> StateError:
+        key = next((key for segment, _ in places if (key := self._key_in(segment, job_id))), "")
+        where = " and ".join(f"job {row + 1} of {segment.place!r}" for segment, row in places)
+        named = f" (job_key {key!r})" if key else ""
+        return StateError(
+            ErrorCode.JOB_CONFLICT,
+            f"{guid_to_text(job_id)}: the write names this job twice{named}: {where}",
+            "nothing was submitted; dropDuplicates(['job_key']) leaves one of each",
+        )
+
+    def _key_in(self, segment: Segment, job_id: bytes) -> str:
+        if segment.kept is None:
+            return ""
+        for groups in unpacked(self._client.download(segment.kept.blob)):
+            for group in groups:
+                ids = list(ids_of(group.job_ids))
+                if job_id in ids:
+                    return keys_of(group)[ids.index(job_id)]
+        return ""

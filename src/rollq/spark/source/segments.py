@@ -1,0 +1,135 @@
+"""The rows of a task on their way: cut into segments, each staged as a part of the batch, or kept
+as a blob where there is no room for more that is staged.
+
+A segment is made in memory before any of it is sent, so that one that finds no room can go the
+other way. What was kept is staged later by the driver, one segment after the other.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from rollq.base.errors import ErrorCode, RollqError
+from rollq.base.jobs import BlobRef
+from rollq.base.staged import StagedGroup, StagedPart
+from rollq.roles.client.parts import Message, PartBuilder, Redrive
+from rollq.roles.client.supply import refs_of
+
+if TYPE_CHECKING:
+    from rollq.roles.client.blocking import BlockingClient
+
+SEGMENT_BYTES: Final = 8 << 20
+SEGMENT_JOBS: Final = 50_000
+PAGE_ROWS: Final = 1_000
+# The grid has no room for more that is staged, or this batch is as large as one may be.
+NO_ROOM: Final = (ErrorCode.GRID_FULL, ErrorCode.BATCH_FULL)
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """A segment that was kept as a blob: what is in it, and which files its jobs need."""
+
+    blob: BlobRef
+    count: int
+    files: tuple[BlobRef, ...] = ()
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """What became of some rows of a task, in order.
+
+    Attributes:
+        place: Which rows they are, for people.
+        ids: Of their jobs, one behind another, if rows give ids or keys: two may be the same.
+    """
+
+    place: str
+    part: StagedPart | None = None
+    kept: Kept | None = None
+    ids: bytes = b""
+
+
+@dataclass(slots=True)
+class Segments:
+    """Sends the rows of one task."""
+
+    client: BlockingClient
+    client_id: str
+    batch_key: str
+    partition: int
+    has_ids: bool  # rows give ids or keys
+    sent: list[Segment] = field(default_factory=list)
+    _token: str = field(default_factory=lambda: secrets.token_hex(8))
+    _rows: int = 0  # of segments before this one
+    _has_room: bool = True
+
+    def send(self, rows: Iterator[Any]) -> list[Segment]:
+        """Send rows as they come.
+
+        Args:
+            rows: of `JobSpec` or `Redrive`.
+
+        Raises:
+            RollqError: they were refused, or nothing was accepted for too long.
+        """
+        builder = self._builder()
+        messages: list[Message] = []
+        size = count = 0
+        while page := list(islice(rows, PAGE_ROWS)):
+            for message in self._made(builder, page):
+                messages.append(message)
+                size += sum(len(group.bodies) for group in message[0].groups)
+            count += len(page)
+            if size >= SEGMENT_BYTES or count >= SEGMENT_JOBS:
+                messages += builder.rest()
+                self._flush(builder, messages)
+                builder, messages, size, count = self._builder(), [], 0, 0
+        messages += builder.rest()
+        if messages:
+            self._flush(builder, messages)
+        return self.sent
+
+    def _builder(self) -> PartBuilder:
+        name = f"partition {self.partition}, rows from {self._rows + 1} ({self._token})"
+        return PartBuilder(self.client_id, self.batch_key, name)
+
+    def _made(self, builder: PartBuilder, page: list[Any]) -> Iterator[Message]:
+        if isinstance(page[0], Redrive):
+            return builder.redrives(page)
+        if any(spec.files for spec in page):
+            return builder.messages(self.client.settle(page))
+        return builder.messages(page)
+
+    def _flush(self, builder: PartBuilder, messages: Sequence[Message]) -> None:
+        staged = builder.staged
+        groups = [group for message, _ in messages for group in message.groups]
+        ids = b"".join(group.job_ids for group in groups) if self.has_ids else b""
+        if self._has_room:
+            try:
+                self.client.stage_messages(messages, waits=False)
+                self.sent.append(Segment(staged.part, part=staged, ids=ids))
+                self._rows += staged.count
+                return
+            except RollqError as error:
+                if error.code not in NO_ROOM:
+                    raise
+                self._has_room = False  # nor for what follows
+        self.client.supply([one for _, supply in messages for one in supply.pieces.values()])
+        files = tuple({ref: None for message, _ in messages for ref in refs_of(message)})
+        blob = self.client.upload(packed(message.groups for message, _ in messages))
+        self.sent.append(Segment(staged.part, kept=Kept(blob, staged.count, files), ids=ids))
+        self._rows += staged.count
+
+
+def packed(messages: Iterable[tuple[StagedGroup, ...]]) -> bytes:
+    """What messages hold, as a blob."""
+    return msgspec.msgpack.encode(list(messages))
+
+
+def unpacked(data: bytes) -> list[tuple[StagedGroup, ...]]:
+    """The same again."""
+    return msgspec.msgpack.decode(data, type=list[tuple[StagedGroup, ...]])
