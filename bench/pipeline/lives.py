@@ -1,8 +1,9 @@
 """Histories of a busy grid, made by the real state machine without disk or network.
 
 Everything that can happen to a job happens to some: delays, retries, lost workers, dead letters,
-redrives, cancels, arrays, ids that come again after they were forgotten, clocks that step back. The
-same seed gives the same history.
+redrives, cancels, arrays, ids that come again after they were forgotten, clocks that step back.
+Workers fetch ahead, and run no more at once than they have slots. The same seed gives the same
+history.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from rollq.grid import events as kinds
 from rollq.grid.apply import HANDLERS
 from rollq.grid.effects import Applied
 from rollq.grid.events import Event
-from rollq.grid.state import GridState
+from rollq.grid.state import GridState, JobRecord
 from rollq.history.schema import to_lines
 from rollq.history.segments import Segments
 from rollq.store.real_disk import RealDisk
@@ -30,6 +31,7 @@ QUEUES = [f"queue{n}" for n in range(5)]
 CLIENTS = [f"client{n}" for n in range(8)]
 WORKERS_MAX = 12
 LOST_DELAYS = (0, 0, 700)
+AHEAD = 3  # times its slots: so much a worker may have
 
 
 class Pool:
@@ -71,6 +73,7 @@ class Lives:
         self._queued, self._delayed, self._running = Pool(), Pool(), Pool()
         self._dead, self._ended, self._arrays, self._workers = Pool(), Pool(), Pool(), Pool()
         self._ended_arrays = Pool()
+        self._free_ms: dict[bytes, list[int]] = {}  # of workers: since when each slot is free
         self._forgotten: list[bytes] = []
         self._forgotten_arrays: list[bytes] = []
         self._next: list[Any] = []  # commands that must follow the last one
@@ -130,6 +133,7 @@ class Lives:
                 self._forgotten_arrays.append(event.array_id)
             elif event.kind == kinds.WORKER_OPENED:
                 self._workers.add(event.worker_id)
+                self._free_ms[event.worker_id] = [self._now_ms] * event.count
             elif event.kind == kinds.WORKER_CLOSED:
                 self._workers.drop(event.worker_id)
 
@@ -190,7 +194,11 @@ class Lives:
         if not self._workers:
             return None
         worker = self._state.workers[WorkerId(self._workers.draw(self._chance))]
-        return (worker.worker_id, worker.incarnation) if len(worker.held) < worker.slots else None
+        return (
+            (worker.worker_id, worker.incarnation)
+            if len(worker.held) < AHEAD * worker.slots
+            else None
+        )
 
     def _assign(self) -> Any:
         worker = self._worker()
@@ -217,12 +225,21 @@ class Lives:
             *(record.job_id, record.attempt, record.fence, int(status), b"out"),
             exit_code=chance.choice((1, 75)) if status else 0,
             signal=chance.choice((0, 0, 9)) if status else 0,
-            run_ms=int(chance.lognormvariate(5, 1.5)),
+            run_ms=self._run_ms(record),
             peak_bytes=chance.randrange(1 << 28),
             retry_delay_ms=chance.choice(LOST_DELAYS),
             fetched_bytes=chance.choice((0, chance.randrange(1 << 20))),
             held_bytes=chance.choice((0, chance.randrange(1 << 20))),
         )
+
+    def _run_ms(self, record: JobRecord) -> int:
+        """How long an attempt ran that ends now: no longer than it could have had a slot."""
+        worker = self._state.workers[record.worker_id]
+        free = self._free_ms[worker.worker_id]
+        slot = min(range(len(free)), key=free.__getitem__)
+        room_ms = max(self._now_ms - max(free[slot], record.stamp_ms), 0)
+        free[slot] = max(free[slot], self._now_ms)
+        return min(int(self._chance.lognormvariate(8, 2)), room_ms)
 
     def _nack(self) -> Any:
         if not self._running:

@@ -19,7 +19,7 @@ REQUEUES = {
     "nack_requeue": "nacked",
     "retry_requeue": "retried",
 }
-DEAD_OUTCOMES = {1: "lease_lost", 2: "worker_down", 3: "nacked", 4: "failed", 6: "worker_down"}
+DEAD_OUTCOMES = {1: "lease_lost", 2: "worker_down", 3: "nacked", 4: "dead", 6: "worker_down"}
 STATUS = {"dead": 1, "purged": 1, "cancelled": 2}
 Row = dict[str, Any]
 
@@ -34,6 +34,13 @@ def read(*folders: Path) -> list[Row]:
 
 def between(start: int | None, end: int | None) -> int | None:
     return None if start is None or end is None else max(end - start, 0)
+
+
+def ran(row: Row) -> bool:
+    """Whether an event tells of a program that ran."""
+    kind = row.get("type")
+    by_exit_code = kind in ("ack", "retry_requeue") or (kind == "dlq" and row["cause"] == 4)
+    return by_exit_code or row.get("runMs", 0) > 0
 
 
 def text(row: Row, name: str) -> str | None:
@@ -69,6 +76,7 @@ class Replay:
         self.attempts: list[Row] = []
         self.running: dict[str, Row] = {}
         self.levels: dict[tuple[str, int], list[int]] = defaultdict(lambda: [0, 0])
+        self.changes: list[tuple[int, int, int]] = []  # moment, and how many more wait and run
         self.sessions: list[Row] = []
         self._alive: dict[str, Job] = {}
         self._arrays: dict[str, Row] = {}
@@ -88,6 +96,7 @@ class Replay:
 
     def _step(self, row: Row, waits: int, runs: int) -> None:
         if waits or runs:
+            self.changes.append((row["ts"], waits, runs))
             level = self.levels[row["queue"], row["ts"] // MINUTE * MINUTE]
             level[0] += waits
             level[1] += runs
@@ -130,7 +139,7 @@ class Replay:
                 array = self._arrays[row["arrayId"]]
                 job.submitted, job.ready = array["row"]["ts"], array["ready"]
                 job.body, job.blob = array["row"]["bodyBytes"], array["row"]["blobBytes"]
-                job.state = "queued"
+                job.state = "waiting"
             else:
                 job.submitted, job.body, job.blob = ts, row["bodyBytes"], row["blobBytes"]
         state = self._state_after(row)
@@ -138,15 +147,15 @@ class Replay:
             return
         job = self._alive[job_id]
         self._count(row, job.state, state)
-        if job.state == "assigned":
+        if job.state == "running":
             self._end_attempt(row)
-        if state == "assigned":
+        if state == "running":
             self._assign(job, row)
         else:
             job.wait = None
-        if state == "queued":
+        if state == "waiting":
             job.ready = ts
-        if state in ("done", "dead", "cancelled"):
+        if state in ("ok", "failed", "dead", "cancelled"):
             job.ended, job.end = ts, row
         elif state != "purged":
             job.ended, job.end = None, {}
@@ -156,13 +165,14 @@ class Replay:
     def _state_after(row: Row) -> str:
         kind = row["type"]
         if kind in REQUEUES:
-            return "delayed" if row["delayMs"] else "queued"
+            return "delayed" if row["delayMs"] else "waiting"
         if kind in WAITS:
-            return "queued"
+            return "waiting"
+        if kind == "ack":
+            return "failed" if row["status"] else "ok"
         return {
             "delay": "delayed",
-            "assign": "assigned",
-            "ack": "done",
+            "assign": "running",
             "dlq": "dead",
             "expire": "dead",
             "cancel": "cancelled",
@@ -170,8 +180,8 @@ class Replay:
         }.get(kind, "")
 
     def _count(self, row: Row, before: str, after: str) -> None:
-        waits = (after == "queued") - (before == "queued")
-        runs = (after == "assigned") - (before == "assigned")
+        waits = (after == "waiting") - (before == "waiting")
+        runs = (after == "running") - (before == "running")
         self._step(row, waits, runs)
 
     def _assign(self, job: Job, row: Row) -> None:
@@ -214,12 +224,12 @@ class Replay:
             "first_assigned_at": job.first_assigned,
             "ended_at": job.ended,
             "status": end["status"] if acked else STATUS.get(job.state),
-            "exit_code": end["exitCode"] if end else None,
-            "signal": end["signal"] if end else None,
+            "exit_code": end["exitCode"] if end and ran(end) else None,
+            "signal": end["signal"] if end and ran(end) else None,
             "cause": told["cause"],
             "attempts": last["attempt"],
             "wait_ms": job.first_wait,
-            "run_ms": end["runMs"] if acked else None,
+            "run_ms": end["runMs"] if end and ran(end) else None,
             "total_ms": between(job.submitted, job.ended),
             "body_bytes": job.body,
             "blob_bytes": job.blob,
@@ -236,6 +246,7 @@ class Replay:
 
     def _attempt_row(self, begun: Row, end: Row | None) -> Row:
         start, row = begun["row"], end["row"] if end else None
+        run_ms = row["runMs"] if row and ran(row) else None
         return {
             "group": self.group,
             "job_id": start["jobId"],
@@ -248,13 +259,16 @@ class Replay:
             "assigned_at": start["ts"],
             "ended_at": row["ts"] if row else None,
             "outcome": end["outcome"] if end else "running",
-            "exit_code": row["exitCode"] if row else None,
-            "signal": row["signal"] if row else None,
-            "run_ms": row["runMs"] if row and row["type"] == "ack" else None,
+            "exit_code": row["exitCode"] if row and ran(row) else None,
+            "signal": row["signal"] if row and ran(row) else None,
+            "run_ms": run_ms,
             "held_ms": between(start["ts"], row["ts"]) if row else None,
             "wait_ms": begun["wait"],
             "peak_bytes": row["peakBytes"] if row else None,
             "blob_bytes": row["blobBytes"] if row else None,
             "fetched_bytes": row["fetchedBytes"] if row else None,
             "held_bytes": row["heldBytes"] if row else None,
+            "started_at": None
+            if row is None or run_ms is None
+            else min(row["ts"], max(start["ts"], row["ts"] - run_ms)),
         }

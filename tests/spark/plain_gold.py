@@ -56,12 +56,10 @@ class Plain(Replay):
             }
             add(names, attempt["assigned_at"], {"started": 1}, wait=attempt["wait_ms"])
             if attempt["ended_at"] is not None:
-                ran = attempt["run_ms"] is not None
                 counts = {
                     "succeeded": attempt["outcome"] == "ok",
-                    "failed": attempt["outcome"] == "failed" and ran,
+                    "failed": attempt["outcome"] == "failed",
                     "run_ms_sum": attempt["run_ms"] or 0,
-                    "busy_ms": attempt["held_ms"],
                     "bytes_moved": attempt["blob_bytes"] + attempt["fetched_bytes"],
                     "cache_hit_bytes": attempt["held_bytes"],
                     "cache_miss_bytes": attempt["fetched_bytes"],
@@ -73,6 +71,9 @@ class Plain(Replay):
                     run=attempt["run_ms"],
                     peak=attempt["peak_bytes"],
                 )
+            if attempt["started_at"] is not None:
+                for hour, ms in _hours_of_run(attempt):
+                    add(names, hour, {"busy_ms": ms})
         return [
             {"group": self.group, "dimension": dimension, "name": name, "hour": hour}
             | {key: int(cell[key]) for key in (*COUNTS, *SUMS)}
@@ -110,12 +111,13 @@ class Plain(Replay):
         cells: dict[tuple[str, int], Row] = defaultdict(lambda: defaultdict(int))
         hours = set()
         for attempt in self.silver_attempts():
-            end = self.horizon if attempt["ended_at"] is None else attempt["ended_at"]
-            for hour, ms in _hours(attempt["assigned_at"], end):
+            if attempt["ended_at"] is None:
+                ran = _hours(attempt["assigned_at"], self.horizon, has_all=True)
+            else:
+                ran = _hours_of_run(attempt)
+            for hour, ms in ran:
                 hours.add(hour)
-                ended_here = attempt["run_ms"] is not None and end < hour + HOUR
-                busy = min(ms, attempt["run_ms"]) if ended_here else ms
-                cells[attempt["worker_id"], hour]["busy"] += busy
+                cells[attempt["worker_id"], hour]["busy"] += ms
         for session in self.sessions:
             end = self.horizon if session["down"] is None else session["down"]
             for hour, ms in _hours(session["up"], end):
@@ -150,7 +152,7 @@ class Plain(Replay):
             cell = cells[attempt["exec"]]
             if attempt["run_ms"] is not None:
                 cell.setdefault("run", []).append(attempt["run_ms"])
-                cell["failed"] += attempt["outcome"] == "failed"
+            cell["failed"] += attempt["outcome"] == "failed"
             if attempt["wait_ms"] is not None:
                 cell.setdefault("wait", []).append(attempt["wait_ms"])
         return [
@@ -166,14 +168,23 @@ def _percentiles(metric: str, values: list[int]) -> Row:
     return {f"{metric}_ms_p{percent}": percentile(values, percent) for percent in (50, 95, 99)}
 
 
-def _hours(start: int, end: int) -> list[tuple[int, int]]:
-    """What of a span of time lies in which hour."""
+def _hours(start: int, end: int, *, has_all: bool = False) -> list[tuple[int, int]]:
+    """What of a span of time lies in which hour; with `has_all`, also of those that it touches."""
     first = start // HOUR * HOUR
     return [
-        (hour, min(end, hour + HOUR) - max(start, hour))
-        for hour in range(first, end + 1, HOUR)
-        if min(end, hour + HOUR) > max(start, hour)
+        (hour, max(min(end, hour + HOUR) - max(start, hour), 0))
+        for hour in range(first, max(start, end) + 1, HOUR)
+        if has_all or min(end, hour + HOUR) > max(start, hour)
     ]
+
+
+def _hours_of_run(attempt: Row) -> list[tuple[int, int]]:
+    """In which hours an attempt that ended ran for how long; nothing if it is not known to."""
+    if attempt["started_at"] is None:
+        return []
+    if attempt["started_at"] == attempt["ended_at"]:
+        return [(attempt["ended_at"] // HOUR * HOUR, 0)]
+    return _hours(attempt["started_at"], attempt["ended_at"])
 
 
 def percentile(values: list[int], percent: int) -> int | None:

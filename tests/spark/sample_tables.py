@@ -63,17 +63,19 @@ class Story:
             self.event("worker_down_requeue", start + 200, job_id=name, cause=2)
             self.attempt(name, 2, start + 200, start + 640, "ok")
             self.event("ack", start + 640, job_id=name, run_ms=400)
-            return self.job(name, "done", start, start + 640, attempts=2)
+            return self.job(name, "ok", start, start + 640, attempts=2)
         failed = number % 10 == 9
         self.attempt(name, 1, start, start + 440, "failed" if failed else "ok")
         self.event("ack", start + 440, job_id=name, status=int(failed), run_ms=400)
-        return self.job(name, "done", start, start + 440, exit_code=int(failed))
+        state = "failed" if failed else "ok"
+        return self.job(name, state, start, start + 440, exit_code=int(failed))
 
     def event(self, kind: str, ms: int, **fields: Any) -> None:
         self.last_ms = max(self.last_ms, ms)
-        numbers = ("attempt", "status", "cause", "exit_code", "run_ms", "count")
+        numbers = ["attempt", "status", "cause", "exit_code", "run_ms", "count", "priority"]
+        numbers += ["fence", "delay_ms", "body_bytes", "blob_bytes"]
         row: dict[str, Any] = {name: fields.get(name, 0) for name in numbers}
-        for name in ("job_id", "queue", "exec", "client_id", "worker_id", "detail"):
+        for name in ("job_id", "array_id", "queue", "exec", "client_id", "worker_id", "detail"):
             row[name] = fields.get(name)
         if "job_id" in fields:
             row |= {"queue": "default", "exec": "calc", "client_id": "cx"}
@@ -97,6 +99,8 @@ class Story:
                 "run_ms": ended - assigned,
                 "held_ms": ended - assigned,
                 "wait_ms": assigned - ready,
+                "started_at": at(assigned),
+                **dict.fromkeys(("blob_bytes", "fetched_bytes", "held_bytes"), 0),
             }
         )
 

@@ -12,6 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
@@ -25,6 +26,7 @@ from rollq.spark.pipeline.feed import Feed
 from rollq.spark.pipeline.manifest import Book, Manifest
 from rollq.spark.pipeline.run import Pipeline
 from rollq.spark.pipeline.tables import Store
+from tests.spark.bounds import impossible
 from tests.spark.comparing import differences
 from tests.spark.plain import read
 from tests.spark.plain_gold import Plain
@@ -58,6 +60,7 @@ def test_two_groups_in_pieces(
     assert manifest.events == len(read(one)) + len(read(two))
     tables = [Plain("one", read(one)), Plain("two", read(two))]
     assert differences(out, tables) == []
+    assert impossible(out) == []
 
     # Nothing new: nothing is made. The same events once more: nothing is taken.
     assert Pipeline(spark, feed, out, has_moved=True).run().number == manifest.number
@@ -71,6 +74,47 @@ def test_two_groups_in_pieces(
     assert len(after.files("bronze_events")) < len(before.files("bronze_events"))
     assert compact(spark, out) == (after, after)
     assert differences(out, tables) == []
+
+
+@pytest.mark.any_spark
+def test_what_ends_jobs_and_attempts_is_found_once_for_all_tables(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A persisted table below a WITH is not found by Spark, and would be made again."""
+    folder, out = tmp_path / "state", tmp_path / "out"
+    seal_lives(folder, Lives(9, turn_ms=TURN_MS), 200)
+    read_by: list[set[str]] = []
+    asked = spark.sql
+
+    def noted(self: SparkSession, query: str, *args: Any) -> Any:
+        frame = asked(query, *args)
+        if "FROM moves" in query:
+            leaves = frame._jdf.queryExecution().withCachedData().collectLeaves()
+            read_by.append({leaves.apply(n).nodeName() for n in range(leaves.size())})
+        return frame
+
+    monkeypatch.setattr(type(spark), "sql", noted)
+    Pipeline(spark, Feed(path=str(folder)), out).run()
+    assert len(read_by) == 3  # by attempts, jobs and steps
+    assert all("InMemoryRelation" in names for names in read_by)
+
+
+@pytest.mark.any_spark
+def test_tables_of_an_older_version_are_made_anew(spark: SparkSession, tmp_path: Path) -> None:
+    folder, out = tmp_path / "state", tmp_path / "out"
+    lives = Lives(8, turn_ms=TURN_MS)
+    seal_lives(folder, lives, 300)
+    Pipeline(spark, Feed(path=str(folder)), out).run()
+    book = Book(out)
+    newest = book.expect()
+    older = {"bronze_events": newest.files("bronze_events")}
+    with book.writing():  # the others were different then
+        book.commit(msgspec.structs.replace(newest, number=2, schema_version=1, tables=older))
+    seal_lives(folder, lives, 50)
+    manifest = Pipeline(spark, Feed(path=str(folder)), out).run()
+    assert (manifest.number, manifest.schema_version) == (4, SCHEMA_VERSION)
+    assert manifest.events == len(read(folder))
+    assert differences(out, [Plain("default", read(folder))]) == []
 
 
 @pytest.mark.any_spark

@@ -6,9 +6,21 @@ import pytest
 from pyspark.sql.types import LongType, StructType
 
 from rollq.base.errors import DialError, ErrorCode
-from rollq.spark.source import stream
+from rollq.spark.source import holding, stream
+from rollq.spark.source.holding import Holding
 from rollq.spark.source.options import read_options
 from rollq.spark.source.places import Extent
+
+
+class Group:
+    """A group whose history can be read."""
+
+    def __init__(self, name: str, end: int) -> None:
+        self.name = name
+        self.end = end
+
+    def extent(self) -> Extent:
+        return Extent(self.name, 1, self.end)
 
 
 class Leaderless:
@@ -30,7 +42,8 @@ def test_a_query_begins_only_if_its_history_is_held_and_goes_on_if_nobody_hears_
 ) -> None:
     place = Leaderless()
     monkeypatch.setattr(stream, "place_of", lambda *_: place)
-    monkeypatch.setattr(stream, "HOLD_S", 0.0)
+    monkeypatch.setattr(holding, "PAUSE_S", 0.0)
+    monkeypatch.setattr(holding, "INDEXES", 0)
     options = read_options(
         {"servers": "127.0.0.1:1", "readerName": "etl", "startingOffsets": "earliest"},
         is_stream=True,
@@ -40,3 +53,42 @@ def test_a_query_begins_only_if_its_history_is_held_and_goes_on_if_nobody_hears_
         read.initialOffset()
     read.commit({"default": 5})
     assert place.asked == 2
+
+
+def reader(places: list[Group], monkeypatch: pytest.MonkeyPatch) -> stream.EventStream:
+    monkeypatch.setattr(stream, "place_of", lambda _, number: places[number])
+    servers = ";".join(f"127.0.0.1:{number + 1}" for number in range(len(places)))
+    given = {"servers": servers, "startingOffsets": "earliest", "failOnDataLoss": "false"}
+    options = read_options(given, is_stream=True)
+    return stream.EventStream(StructType().add("_index", LongType()), options)
+
+
+def test_a_group_that_was_left_out_and_comes_back_is_read_from_where_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one, two = Group("one", 11), Group("two", 21)
+    start = {"one": 11, "two": 21}
+    one.end = 13
+    left = reader([one], monkeypatch).latestOffset(start, None)
+    assert left == {"one": 13, "two": 21}
+    two.end = 30
+    back = reader([one, two], monkeypatch)
+    assert back.latestOffset(left, None) == {"one": 13, "two": 30}
+
+
+def test_a_reader_of_an_idle_group_tells_nothing() -> None:
+    """Each word is an entry of the log: that alone must not make another."""
+    told = Holding()
+    assert told.is_due({"one": 1}, 0.0)
+    told.tried({"one": 1}, 0.0)
+    day_s = 86_400
+    for second in range(0, day_s, 60):
+        assert not told.is_due({"one": 2 + second // 600}, float(second))
+    assert told.is_due({"one": 2}, float(day_s))  # before members forget the reader
+
+
+def test_a_reader_that_has_read_much_tells_it_from_time_to_time() -> None:
+    told = Holding()
+    told.tried({"one": 1, "two": 1}, 0.0)
+    assert not told.is_due({"one": 1, "two": 5_000}, 29.0)
+    assert told.is_due({"one": 1, "two": 5_000}, 30.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
@@ -150,6 +150,18 @@ class PartBuilder:
         self._bytes = 0
         names = (draw_id(), self._batch_key, self._part)
         return StageJobs(*names, number, (group,), self._client_id), NOTHING
+
+
+def part_again(
+    client_id: ClientId, batch_key: str, part: str, chunks: Sequence[tuple[StagedGroup, ...]]
+) -> tuple[list[Message], StagedPart]:
+    """The messages of a part from what messages of another held, whose files the group has."""
+    messages: list[Message] = [
+        (StageJobs(draw_id(), batch_key, part, number, groups, client_id), NOTHING)
+        for number, groups in enumerate(chunks)
+    ]
+    count = sum(len(group.sizes) for groups in chunks for group in groups)
+    return messages, StagedPart(part, count, part_crc(map(chunk_crc, chunks)))
 
 
 class Columns:

@@ -61,15 +61,15 @@ class Busy(Asked):
             yield worker_id, start, used, max(told, room.get((worker_id, start), 0.0))
 
     def _fine_busy(self) -> Iterator[tuple[str, int, float, float]]:
-        """From attempts, cut at the edges of slots. An attempt runs at the end of the time that
-        its worker holds it. A worker that did nothing in a slot was idle, not away."""
+        """From attempts, cut at the edges of slots, as gold counts them: those that ended from when
+        they began to run, those that have not from when they were assigned. A worker that did
+        nothing in a slot was idle, not away."""
         step, last = self.period.slot_ms, self.period.last_ms
         first = self.period.starts(step).start
         rows = self.rows(f"""
             WITH runs AS (
                 SELECT worker_id, coalesce(unix_millis(ended_at), {last}) AS ended,
-                       CASE WHEN ended_at IS NULL THEN unix_millis(assigned_at)
-                            ELSE unix_millis(ended_at) - coalesce(run_ms, held_ms, 0) END AS began
+                       unix_millis(if(ended_at IS NULL, assigned_at, started_at)) AS began
                 FROM attempts WHERE worker_id IS NOT NULL),
             pieces AS (
                 SELECT *, explode(sequence({self.slot_of(f"greatest(began, {first})")},

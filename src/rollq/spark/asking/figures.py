@@ -12,9 +12,22 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
+from rollq.grid.events import (
+    ARRAY_ENQUEUED,
+    JOB_ACKED,
+    JOB_CANCELLED,
+    JOB_DEAD,
+    JOB_DELAYED,
+    JOB_ENQUEUED,
+    JOB_EXPIRED,
+    JOB_REDRIVEN,
+)
 from rollq.spark.asking.busy import Busy
 from rollq.spark.asking.periods import Asked, Period
 from rollq.spark.asking.tales import stories
+from rollq.spark.pipeline import crowds
+from rollq.spark.pipeline.dialect import SPARK
+from rollq.spark.pipeline.silver import CAUSES, MARKS, OUTCOMES, REQUEUES, after_of, quoted
 from rollq.spark.report.model import (
     CauseRow,
     Depth,
@@ -38,7 +51,10 @@ _ASIDE: Final = (
     *("worker_up", "worker_down", "client_open", "confirm", "forget", "settings"),
     *("queue_pause", "queue_resume", "cache_put", "cache_remove", "adopt", "purge"),
 )
-_AGAIN: Final = ("lease_lost", "worker_down", "nacked", "retried")
+# What an event is of several tasks of an array, or of one job.
+_NUMBER: Final = "if(job_id IS NULL, `count`, 1)"
+_BEGINS: Final = (JOB_ENQUEUED, JOB_DELAYED, ARRAY_ENQUEUED)
+_ENDS: Final = (JOB_ACKED, JOB_DEAD, JOB_EXPIRED, JOB_CANCELLED)
 
 
 def gather(
@@ -69,6 +85,7 @@ def gather(
         times, moved = pool.submit(asked.percentiles), pool.submit(asked.bytes_moved)
         retries, dead = pool.submit(asked.retries), pool.submit(asked.dead)
         slots, heat = pool.submit(asked.slots), pool.submit(busy.heat)
+        carried = pool.submit(asked.carried)
     return Report(
         made_ms=made_ms,
         source=source,
@@ -90,6 +107,8 @@ def gather(
         bytes_moved=moved.result()[0],
         cache_hit_bytes=moved.result()[1],
         cache_miss_bytes=moved.result()[2],
+        open_before=carried.result()[0],
+        redriven=carried.result()[1],
     )
 
 
@@ -106,7 +125,7 @@ def _spans(spark: SparkSession, last_ms: int) -> tuple[list[Span], Period | None
     if not known:
         return spans, None
     first, last = min(one for one, _ in known), max(one for _, one in known)
-    return spans, Period(max(first, last - last_ms) if last_ms else first, last)
+    return spans, Period.of(max(first, last - last_ms) if last_ms else first, last)
 
 
 class _Figures(Asked):
@@ -131,38 +150,62 @@ class _Figures(Asked):
         return {row[0]: _slot(row[:7], _three(row[7:10]), _three(row[10:13])) for row in rows}
 
     def _fine_counts(self) -> dict[int, Slot]:
-        # Tasks of an array that were never assigned are told by one fact for many.
-        number = "if(job_id IS NULL, `count`, 1)"
+        dead = quoted((JOB_DEAD, JOB_EXPIRED))
         facts = self.rows(f"""
             SELECT {self.slot("_ts")},
-                   sum(if(type IN ('enqueue', 'delay', 'array_enqueue'), {number}, 0)),
-                   count_if(type = 'ack' AND status = 0), count_if(type = 'ack' AND status <> 0),
-                   sum(if(type IN ('dlq', 'expire'), {number}, 0)),
-                   sum(if(type = 'cancel', {number}, 0)), count_if(type LIKE '%requeue')
+                   sum(if(type IN ({quoted(_BEGINS)}), {_NUMBER}, 0)),
+                   count_if(type = '{JOB_ACKED}' AND status = 0),
+                   count_if(type = '{JOB_ACKED}' AND status <> 0),
+                   sum(if(type IN ({dead}), {_NUMBER}, 0)),
+                   sum(if(type = '{JOB_CANCELLED}', {_NUMBER}, 0)),
+                   count_if(type IN ({quoted(REQUEUES)}))
             FROM events WHERE {self.within("_ts")} GROUP BY 1
         """)
-        waits = self._times("assigned_at", "wait_ms", "true")
-        runs = self._times("ended_at", "run_ms", "outcome IN ('ok', 'failed')")
+        waits, runs = self._times("assigned_at", "wait_ms"), self._times("ended_at", "run_ms")
         return {row[0]: _slot(row, waits.get(row[0]), runs.get(row[0])) for row in facts}
 
-    def _times(self, moment: str, value: str, condition: str) -> dict[int, Percentiles | None]:
+    def _times(self, moment: str, value: str) -> dict[int, Percentiles | None]:
+        """By slot, exact as gold's."""
+        three = ", ".join(SPARK.percentile("every", percent) for percent in (50, 95, 99))
         rows = self.rows(f"""
-            SELECT {self.slot(moment)}, percentile({value}, array(0.5D, 0.95D, 0.99D))
-            FROM attempts
-            WHERE {self.within(moment)} AND {value} IS NOT NULL AND {condition} GROUP BY 1
+            SELECT slot, {three}
+            FROM (SELECT {self.slot(moment)} AS slot, sort_array(collect_list({value})) AS every
+                  FROM attempts
+                  WHERE {self.within(moment)} AND {value} IS NOT NULL GROUP BY 1)
         """)
-        return {row[0]: _three(row[1]) for row in rows}
+        return {row[0]: _three(row[1:]) for row in rows}
 
     def percentiles(self) -> tuple[Percentiles | None, Percentiles | None]:
-        """Of the whole period: time in the queue, and time of running."""
-        ((wait, run),) = self.rows(f"""
-            SELECT approx_percentile(wait_ms, array(0.5D, 0.95D, 0.99D), 10000)
-                       FILTER (WHERE {self.within("assigned_at")}),
-                   approx_percentile(run_ms, array(0.5D, 0.95D, 0.99D), 10000)
-                       FILTER (WHERE {self.within("ended_at")} AND outcome IN ('ok', 'failed'))
-            FROM attempts
+        """Of the whole period: time in the queue, and time of running, exact as gold's. All
+        attempts that ran to an end that their workers told count."""
+        three = ", ".join(
+            f"min(if(upto * 100 >= total * {percent}, value, NULL))" for percent in (50, 95, 99)
+        )
+        rows = self.rows(f"""
+            SELECT metric, {three}
+            FROM (SELECT metric, value, sum(n) OVER (PARTITION BY metric ORDER BY value) AS upto,
+                         sum(n) OVER (PARTITION BY metric) AS total
+                  FROM (SELECT 'wait' AS metric, wait_ms AS value, count(*) AS n FROM attempts
+                        WHERE {self.within("assigned_at")} AND wait_ms IS NOT NULL GROUP BY 2
+                        UNION ALL
+                        SELECT 'run', run_ms, count(*) FROM attempts
+                        WHERE {self.within("ended_at")} AND run_ms IS NOT NULL GROUP BY 2))
+            GROUP BY metric
         """)
-        return _three(wait), _three(run)
+        known = {row[0]: _three(row[1:]) for row in rows}
+        return known.get("wait"), known.get("run")
+
+    def carried(self) -> tuple[int, int]:
+        """How many jobs were open when the period began, and how many were redriven in it. With
+        those that were submitted they are as many as ended or are open at its end."""
+        begins, ends = quoted((*_BEGINS, JOB_REDRIVEN)), quoted(_ENDS)
+        first = f"timestamp_millis({self.period.first_ms})"
+        ((before, redriven),) = self.rows(f"""
+            SELECT sum(if(_ts < {first}, if(type IN ({begins}), 1, -1) * {_NUMBER}, 0)),
+                   sum(if(type = '{JOB_REDRIVEN}' AND {self.within("_ts")}, {_NUMBER}, 0))
+            FROM events WHERE type IN ({begins}, {ends})
+        """)
+        return int(before or 0), int(redriven or 0)
 
     def depth(self) -> tuple[int, list[Depth]]:
         """How many waited and ran: the last of a piece, or the most of its minutes."""
@@ -206,48 +249,75 @@ class _Figures(Asked):
             yield Depth(start, *most)
 
     def _fine_depth(self) -> Iterator[Depth]:
-        """From the moments at which somebody came or went, added up."""
-        rows = self.rows(f"""
-            WITH moves AS (
-                SELECT unix_millis(assigned_at) - coalesce(wait_ms, 0) AS at, 1 AS waits, 0 AS runs
-                FROM attempts
-                UNION ALL SELECT unix_millis(assigned_at), -1, 1 FROM attempts
-                UNION ALL SELECT unix_millis(ended_at), 0, -1 FROM attempts
-                    WHERE ended_at IS NOT NULL
-                UNION ALL SELECT unix_millis(submitted_at), 1, 0 FROM jobs
-                    WHERE first_assigned_at IS NULL
-                UNION ALL SELECT unix_millis(ended_at), -1, 0 FROM jobs
-                    WHERE first_assigned_at IS NULL AND ended_at IS NOT NULL)
-            SELECT {self.slot_of("at")}, sum(waits), sum(runs) FROM moves
-            WHERE at <= {self.period.last_ms} GROUP BY 1
+        """From the level that gold has before the minute in which the period begins, and the
+        moments at which somebody came or went since."""
+        since = self.period.first_ms // MINUTE * MINUTE
+        ((waiting, running),) = self.rows(f"""
+            SELECT coalesce(sum(waiting), 0), coalesce(sum(running), 0)
+            FROM (SELECT max_by(waiting, minute) AS waiting, max_by(running, minute) AS running
+                  FROM depth WHERE minute < timestamp_millis({since}) GROUP BY `group`, queue)
         """)
-        moves = {row[0]: (row[1], row[2]) for row in rows}
+        steps = {row[0]: (row[1], row[2]) for row in self.rows(self._steps_since(since))}
         starts = self.period.starts(self.period.slot_ms)
-        waiting = sum(one for at, (one, _) in moves.items() if at < starts.start)
-        running = sum(one for at, (_, one) in moves.items() if at < starts.start)
+        waiting += sum(one for at, (one, _) in steps.items() if at < starts.start)
+        running += sum(one for at, (_, one) in steps.items() if at < starts.start)
         for start in starts:
-            came, began = moves.get(start, (0, 0))
+            came, began = steps.get(start, (0, 0))
             waiting, running = waiting + came, running + began
-            yield Depth(start, max(waiting, 0), max(running, 0))
+            yield Depth(start, waiting, running)
+
+    def _steps_since(self, since_ms: int) -> str:
+        """By slot, how many more wait and run: as the pipeline counts them, by smaller pieces."""
+        recent = f"_ts >= timestamp_millis({since_ms})"
+        ends = quoted((JOB_CANCELLED, JOB_EXPIRED))
+        # What was withdrawn since, with all that is known of the same jobs: did it wait before?
+        withdrawn = f"""
+            (SELECT * FROM (
+                SELECT _group AS grp, queue, _ts, _ts AS ts, type,
+                       lag({after_of("type", "delay_ms", "status")})
+                           OVER (PARTITION BY job_id, _group ORDER BY _index, _ordinal) AS p_after
+                FROM events LEFT SEMI JOIN (
+                    SELECT job_id AS one, _group AS its FROM events
+                    WHERE {recent} AND type IN ({ends}) AND job_id IS NOT NULL)
+                  ON job_id = one AND _group = its
+                WHERE type IN ({quoted(MARKS)}))
+             WHERE {recent})"""
+        of_arrays = "(SELECT * FROM events WHERE job_id IS NULL AND array_id IS NOT NULL)"
+        marks = crowds.array_marks(SPARK, news=of_arrays, has_open=False)
+        ms = "unix_millis({})"
+        single = " UNION ALL ".join(
+            (
+                crowds.job_steps(f"(SELECT * FROM events WHERE {recent})", ms),
+                crowds.withdrawn(withdrawn, ms),
+                crowds.array_steps(
+                    f"(SELECT * FROM ({marks}) WHERE ts >= timestamp_millis({since_ms}))", ms
+                ),
+            )
+        )
+        return f"SELECT {self.slot_of('at')}, sum(waits), sum(runs) FROM ({single}) GROUP BY 1"
 
     def retries(self) -> list[CauseRow]:
         """Attempts that came to nothing and were followed by another."""
-        outcomes = ", ".join(f"'{one}'" for one in _AGAIN)
-        return _causes(
-            self.rows(f"""
-                SELECT outcome, exec, count(*) FROM attempts
-                WHERE outcome IN ({outcomes}) AND {self.within("ended_at")} GROUP BY 1, 2
-            """)
-        )
+        rows = self.rows(f"""
+            SELECT type, exec, count(*) FROM events
+            WHERE type IN ({quoted(REQUEUES)}) AND {self.within("_ts")} GROUP BY 1, 2
+        """)
+        return _causes((OUTCOMES[kind], exec_name, number) for kind, exec_name, number in rows)
 
     def dead(self) -> list[CauseRow]:
         """Jobs that died, by cause."""
-        return _causes(
-            self.rows(f"""
-                SELECT cause, exec, sum(jobs) FROM dead
-                WHERE {self.within("hour", HOUR)} GROUP BY 1, 2
-            """)
-        )
+        if not self.period.is_fine:
+            return _causes(
+                self.rows(f"""
+                    SELECT cause, exec, sum(jobs) FROM dead
+                    WHERE {self.within("hour", HOUR)} GROUP BY 1, 2
+                """)
+            )
+        rows = self.rows(f"""
+            SELECT cause, exec, sum({_NUMBER}) FROM events
+            WHERE type IN ({quoted((JOB_DEAD, JOB_EXPIRED))}) AND {self.within("_ts")} GROUP BY 1, 2
+        """)
+        return _causes((CAUSES.get(cause, "other"), name, number) for cause, name, number in rows)
 
     def execs(self) -> tuple[list[ExecRow], int]:
         """The slowest programs, and how many there are."""
@@ -264,10 +334,16 @@ class _Figures(Asked):
 
     def bytes_moved(self) -> tuple[int, int, int]:
         """Of files: moved, taken from caches, fetched."""
-        ((moved, hits, misses),) = self.rows(f"""
-            SELECT sum(bytes_moved), sum(cache_hit_bytes), sum(cache_miss_bytes) FROM hourly
-            WHERE dimension = 'all' AND {self.within("hour", HOUR)}
-        """)
+        if self.period.is_fine:
+            ((moved, hits, misses),) = self.rows(f"""
+                SELECT sum(blob_bytes + fetched_bytes), sum(held_bytes), sum(fetched_bytes)
+                FROM attempts WHERE {self.within("ended_at")}
+            """)
+        else:
+            ((moved, hits, misses),) = self.rows(f"""
+                SELECT sum(bytes_moved), sum(cache_hit_bytes), sum(cache_miss_bytes) FROM hourly
+                WHERE dimension = 'all' AND {self.within("hour", HOUR)}
+            """)
         return int(moved or 0), int(hits or 0), int(misses or 0)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rollq.spark.report.scales import FINE_MS_MAX, slot_ms_for
+from rollq.spark.report.scales import FINE_MS_MAX, HOUR, slot_ms_for
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,6 +27,13 @@ class Period:
     def is_fine(self) -> bool:
         """Whether gold's hours are too coarse."""
         return self.last_ms - self.first_ms <= FINE_MS_MAX
+
+    @classmethod
+    def of(cls, first_ms: int, last_ms: int) -> Period:
+        """A period; one that gold's hours tell of begins with one of them, so that all of its
+        figures are of the same time."""
+        asked = cls(first_ms, last_ms)
+        return asked if asked.is_fine else cls(first_ms // HOUR * HOUR, last_ms)
 
     def starts(self, step_ms: int) -> range:
         """Where the slots begin."""

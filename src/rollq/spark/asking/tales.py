@@ -69,7 +69,7 @@ def _standing_out(spark: SparkSession, first_ms: int, last_ms: int) -> dict[str,
     (row,) = spark.sql(f"""
         SELECT max_by(job_id, struct(attempts, job_id)) FILTER (WHERE attempts > 1),
                max_by(job_id, struct(ended_at, job_id)) FILTER (WHERE state = 'dead'),
-               max_by(job_id, struct(total_ms, job_id)) FILTER (WHERE state = 'done')
+               max_by(job_id, struct(total_ms, job_id)) FILTER (WHERE state IN ('ok', 'failed'))
         FROM jobs
         WHERE submitted_at BETWEEN timestamp_millis({first_ms}) AND timestamp_millis({last_ms})
     """).collect()

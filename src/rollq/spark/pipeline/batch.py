@@ -13,11 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 from rollq.spark.pipeline import bronze, crowds, gold, levels, silver
-from rollq.spark.pipeline.bronze import Reading
+from rollq.spark.pipeline.bronze import Reading, Written
 from rollq.spark.pipeline.catalog import (
     ARRAYS,
     ATTEMPTS,
     BRONZE,
+    BUSY,
     COUNTS,
     DEAD,
     DEPTH,
@@ -60,11 +61,11 @@ class Batch:
         self._stamp = stamp
         self._told = told
         self._tables = dict(before.tables)
-        self._new_bronze: list[File] = []
-        self._profile = Profile({}, [], {})
+        self._profile = Profile({}, [], {}, {})
         self._is_small = False
         self._kept_jobs: list[File] = []
         self._new_steps: list[File] = []
+        self._new_busy: list[File] = []
 
     def make(self, reading: Reading) -> Manifest | None:
         """The manifest after these events; None if all of them are in the tables already."""
@@ -74,9 +75,17 @@ class Batch:
         written = bronze.write(
             *(self._spark, reading, self._store.out, self._stamp, known), is_small=is_small
         )
-        if not written.files:
-            return None
-        self._new_bronze = written.files
+        return self._make_of(written) if written.files else None
+
+    def remake(self) -> Manifest:
+        """The manifest after all events that are in the tables, of which an older version of this
+        program has made the rest."""
+        files = self._before.files(BRONZE.name)
+        nothing = Manifest(self._before.number, SCHEMA_VERSION, self._before.source, 0, 0, {}, {})
+        self._before, self._tables = nothing, {}
+        return self._make_of(Written(files, bronze.hours_of(self._store.read(BRONZE, files))))
+
+    def _make_of(self, written: Written) -> Manifest:
         self._tables[BRONZE.name] = [*self._before.files(BRONZE.name), *written.files]
         self._profile = profile_of(written.hours, self._before.marks)
         count = sum(file.rows for file in written.files)
@@ -167,7 +176,14 @@ class Batch:
             self._view("running_before", ATTEMPTS, before)
             query += f" UNION ALL {silver.running_attempts(SPARK)}"
         new = self._add(ATTEMPTS, f"{query} SORT BY ended_at", "ended_at IS NULL")
-        self._view("ended", ATTEMPTS, [file for file in new if file.kind != OPEN])
+        ended = [file for file in new if file.kind != OPEN]
+        if ended:  # while these ran, their hours counted them otherwise, or not at all
+            self._profile.reach_back(min(file.first_ms for file in ended))
+        self._view("ended", ATTEMPTS, ended)
+        self._new_busy = self._store.write(
+            self._single(self._spark.sql(gold.busy(SPARK))), BUSY, self._stamp
+        )
+        self._tables[BUSY.name] = [*self._before.files(BUSY.name), *self._new_busy]
 
     def _make_jobs(self) -> None:
         # In the order in which they came: old ones end together, so that few files change.
@@ -190,23 +206,35 @@ class Batch:
 
     def _make_gold(self) -> None:
         self._query("touched", self._profile.touched_sql())
-        self._query("passed", self._profile.passed_sql())
+        self._query("passed", self._profile.ran_sql())
         hours = [ms for _, ms in self._profile.hours]
-        # The hours of the events lie within those that passed since the batch before.
-        self._view("attempts", ATTEMPTS, *self._attempts_since(self._profile.first_ms))
+        self._view("attempts", ATTEMPTS, *self._attempts_since(min(hours)))
+        self._view("open_attempts", ATTEMPTS, self._open_now(ATTEMPTS))
+        first_day = day_of(self._profile.ran_first_ms)
+        self._view("busy", BUSY, [f for f in self._tables[BUSY.name] if f.day >= first_day])
         self._view("events", BRONZE, *self._events_within(min(hours), max(hours) + HOUR_MS))
         self._view("sessions", WORKERS, self._tables.get(WORKERS.name, []))
         touched = {day_of(ms) for ms in hours}, self._profile.touched_if()
-        passed = {day_of(ms) for ms in self._profile.passed_days()}, self._profile.passed_if()
+        ran = {day_of(ms) for ms in self._profile.ran_days()}, self._profile.ran_if()
         self._together(
             [
-                lambda: self._renew(HOURLY, gold.hourly(SPARK), *touched),
+                lambda: self._make_hourly(*touched),
                 self._make_execs,
-                lambda: self._renew(UTILISATION, gold.utilisation(SPARK), *passed),
+                lambda: self._renew(UTILISATION, gold.utilisation(SPARK), *ran),
                 self._make_depth,
                 lambda: self._renew(DEAD, gold.dead(SPARK), *touched),
             ]
         )
+
+    def _make_hourly(self, days: set[str], is_anew: str) -> None:
+        """The hours of events anew; what ran on from earlier hours is added to these."""
+        if not self._profile.is_within(self._new_busy):
+            self._view("new_busy", BUSY, self._new_busy)
+            late = self._spark.sql(gold.late_hourly(SPARK))
+            days = days | {file.day for file in self._new_busy}
+        else:
+            late = None
+        self._renew(HOURLY, gold.hourly(SPARK), days, is_anew, late)
 
     def _rows_of_hours(self) -> float:
         """About how many rows are read again for the hours that were touched: new ones may be few,
@@ -258,12 +286,26 @@ class Batch:
             f"_ts >= {first} AND _ts < {end}"
         )
 
-    def _renew(self, table: Table, query: str, days: set[str], is_anew: str) -> None:
-        """Replace some hours of a table; the other hours of their days are written again."""
+    def _renew(
+        self,
+        table: Table,
+        query: str,
+        days: set[str],
+        is_anew: str,
+        late: DataFrame | None = None,
+    ) -> None:
+        """Replace some hours of a table; the other hours of their days are written again, with
+        what came late added to them."""
         rows = self._spark.sql(query).select(*table.names)
         before = self._before.files(table.name)
+        rest = None if late is None else late.limit(0)
         if same_days := [file for file in before if file.day in days]:
             rest = self._store.read(table, same_days).where(f"NOT ({is_anew})")
+        if rest is not None and late is not None:
+            parts = rest.select(*table.names).unionByName(late.select(*table.names))
+            parts.createOrReplaceTempView("hours_in_parts")
+            rest = self._spark.sql(gold.added_hourly(SPARK))
+        if rest is not None:
             rows = rows.unionByName(rest.select(*table.names))
         new = self._store.write(self._single(rows), table, self._stamp)
         self._tables[table.name] = [*(file for file in before if file.day not in days), *new]
@@ -294,6 +336,9 @@ class Batch:
 
     def _open(self, table: Table) -> list[File]:
         return [file for file in self._before.files(table.name) if file.kind == OPEN]
+
+    def _open_now(self, table: Table) -> list[File]:
+        return [file for file in self._tables[table.name] if file.kind == OPEN]
 
     def _final(self, table: Table) -> list[File]:
         return [file for file in self._before.files(table.name) if file.kind != OPEN]

@@ -36,7 +36,7 @@ from rollq.spark.source.places import Slice
 from rollq.spark.source.planning import rows
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 GROUP_ROWS: Final = 131_072  # of a row group: readers skip whole ones
 PAGE_BYTES: Final = 256 << 10
@@ -213,6 +213,28 @@ class _Writer:
         file = self._open.pop(day)
         file.writer.close()
         self._done.append(file.path)
+
+
+def hours_of(events: DataFrame) -> list[Hour]:
+    """What is known of the hours of events that were written before."""
+    from pyspark.sql.functions import expr
+
+    ms = "unix_millis(_ts)"
+    rows = (
+        events.selectExpr(
+            *("_group", f"{ms} - {ms} % {HOUR_MS} AS hour_ms", "_index", f"{ms} AS ms"),
+            "array_id IS NOT NULL AS of_array",
+            f"type IN ('{WORKER_OPENED}', '{WORKER_CLOSED}') AS of_worker",
+        )
+        .groupBy("_group", "hour_ms")
+        .agg(
+            *map(
+                expr,
+                ("max(_index)", "min(ms)", "max(ms)", "bool_or(of_array)", "bool_or(of_worker)"),
+            )
+        )
+    )
+    return [Hour(*row) for row in rows.collect()]
 
 
 def _hours(table: pa.Table, ms: Any, group: str) -> list[Hour]:

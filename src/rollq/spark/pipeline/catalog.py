@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from rollq.base.errors import ErrorCode, LocalError
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 
 
 class Column(NamedTuple):
@@ -82,7 +82,8 @@ ATTEMPTS: Final = Table(
         "group string, job_id string, attempt int, fence bigint, exec string, client_id string,"
         "queue string, worker_id string, assigned_at timestamp, ended_at timestamp, outcome string,"
         "exit_code int, signal int, run_ms bigint, held_ms bigint, wait_ms bigint,"
-        "peak_bytes bigint, blob_bytes bigint, fetched_bytes bigint, held_bytes bigint"
+        "peak_bytes bigint, blob_bytes bigint, fetched_bytes bigint, held_bytes bigint,"
+        "started_at timestamp"
     ),
     by="ended_at",
     since="assigned_at",
@@ -148,6 +149,16 @@ STEPS: Final = Table(
     by="minute",
     is_internal=True,
 )
+# In which hours attempts ran for how long; of each batch those that ended in it.
+BUSY: Final = Table(
+    "state_busy",
+    _columns(
+        "group string, hour timestamp, exec string, client_id string, queue string,"
+        "worker_id string, busy_ms bigint"
+    ),
+    by="hour",
+    is_internal=True,
+)
 # How many wait and run in each queue after all that is known; rows of the depth without a minute.
 LEVELS: Final = Table("state_levels", DEPTH.columns, is_internal=True)
 # How often each exec took how long: percentiles of all time without reading all attempts.
@@ -161,7 +172,7 @@ TABLES: Final = {
     table.name: table
     for table in (
         *(BRONZE, JOBS, ATTEMPTS, ARRAYS, WORKERS, HOURLY, DEAD, DEPTH, UTILISATION, EXECS),
-        *(STEPS, LEVELS, COUNTS),
+        *(STEPS, LEVELS, COUNTS, BUSY),
     )
 }
 

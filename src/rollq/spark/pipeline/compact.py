@@ -1,6 +1,6 @@
 """Small files become large ones: the rows are the same, only fewer files hold them.
 
-By table and day, when there are many. Counts of execs are added up on the way.
+By table and day, when there are many. What is a sum of batches is added up on the way.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from rollq.spark.pipeline.catalog import COUNTS, TABLES, Table
+from rollq.spark.pipeline.catalog import BUSY, COUNTS, TABLES, Table
 from rollq.spark.pipeline.dialect import SPARK
+from rollq.spark.pipeline.gold import added_busy
 from rollq.spark.pipeline.levels import added_counts
 from rollq.spark.pipeline.manifest import Book, File, Manifest
 from rollq.spark.pipeline.settings import SMALL_ROWS, small_work, suited
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 MANY: Final = 24  # files of a day that hold less than they could: time to do something
 FEW: Final = 2  # the same, if somebody asks for it
 FULL_ROWS: Final = FILE_ROWS_MAX // 2
+# Tables whose rows are added up: under which name, by which query.
+_ADDED_UP: Final = {COUNTS: ("counts", added_counts(SPARK)), BUSY: ("busy", added_busy(SPARK))}
 
 
 def compact(spark: SparkSession, out: str | Path) -> tuple[Manifest, Manifest]:
@@ -83,9 +86,10 @@ def small_files(files: list[File], many: int) -> list[File]:
 
 def _rewritten(store: Store, table: Table, files: list[File], stamp: str) -> list[File]:
     rows: DataFrame = store.read(table, files)
-    if table is COUNTS:
-        rows.createOrReplaceTempView("counts")
-        rows = rows.sparkSession.sql(added_counts(SPARK))
+    if table in _ADDED_UP:
+        name, query = _ADDED_UP[table]
+        rows.createOrReplaceTempView(name)
+        rows = rows.sparkSession.sql(query)
     count = -(-sum(file.rows for file in files) // FILE_ROWS_MAX)
     if table.by:
         # In the order of their moments: a day is in few files, and who asks for an hour skips the

@@ -22,7 +22,7 @@ from rollq.grid.events import (
     WORKER_OPENED,
 )
 from rollq.spark.pipeline.dialect import Dialect
-from rollq.spark.pipeline.silver import CARRY, REQUEUES, quoted
+from rollq.spark.pipeline.silver import CARRY, REQUEUES, WAITING, quoted
 
 _ARRAY_MARKS: Final = (
     *(ARRAY_ENQUEUED, JOB_RELEASED, JOB_CANCELLED, JOB_EXPIRED, JOB_DEAD, ARRAY_ENDED),
@@ -31,32 +31,33 @@ _ARRAY_WINDOW: Final = "PARTITION BY grp, array_id ORDER BY i, o"
 _WORKER_WINDOW: Final = "PARTITION BY grp, worker_id ORDER BY i, o"
 
 
-def array_marks(d: Dialect) -> str:
-    """What happened to arrays as a whole, with what was known of them then. Reads `news` and
-    `open_arrays`."""
+def array_marks(d: Dialect, *, news: str = "news", has_open: bool = True) -> str:
+    """What happened to arrays as a whole, with what was known of them then. Reads new events and,
+    if there are any from before, `open_arrays`."""
     ready = f"""CASE
         WHEN type = '{CARRY}' THEN {d.pack(at="c_ready_at")}
         WHEN type = '{ARRAY_ENQUEUED}' THEN
             {d.pack(at="CASE WHEN delay_ms = 0 THEN ts END")}
         WHEN type = '{JOB_RELEASED}' THEN {d.pack(at="ts")} END"""
+    carried = f"""
+        UNION ALL
+        SELECT {d.group}, array_id, last_index, last_ordinal, submitted_at, '{CARRY}', 0, tasks,
+            client_id, queue, exec, priority, body_bytes, blob_bytes, true, first_index,
+            submitted_at, tasks, ready_at
+        FROM open_arrays"""
     return f"""
-        WITH marks AS (
-            SELECT _group AS grp, array_id, _index AS i, _ordinal AS o, _ts AS ts, type, delay_ms,
-                {d.count} AS n, client_id, queue, exec, priority, body_bytes, blob_bytes,
-                type = '{ARRAY_ENQUEUED}' AS starts, _index AS s_index, _ts AS s_at,
-                {d.count} AS s_tasks, CAST(NULL AS timestamp) AS c_ready_at
-            FROM news WHERE job_id IS NULL AND array_id IS NOT NULL
-                AND type IN ({quoted(_ARRAY_MARKS)})
-            UNION ALL
-            SELECT {d.group}, array_id, last_index, last_ordinal, submitted_at, '{CARRY}', 0, tasks,
-                client_id, queue, exec, priority, body_bytes, blob_bytes, true, first_index,
-                submitted_at, tasks, ready_at
-            FROM open_arrays)
         SELECT *, {d.latest(ready, _ARRAY_WINDOW)} AS ready,
             {d.latest_before(ready, _ARRAY_WINDOW)} AS ready_before,
             sum(CASE WHEN starts THEN 1 ELSE 0 END) OVER ({_ARRAY_WINDOW}) AS life,
             lead(starts) OVER ({_ARRAY_WINDOW}) AS n_starts
-        FROM marks
+        FROM (
+            SELECT _group AS grp, array_id, _index AS i, _ordinal AS o, _ts AS ts, type, delay_ms,
+                {d.count} AS n, client_id, queue, exec, priority, body_bytes, blob_bytes,
+                type = '{ARRAY_ENQUEUED}' AS starts, _index AS s_index, _ts AS s_at,
+                {d.count} AS s_tasks, CAST(NULL AS timestamp) AS c_ready_at
+            FROM {news} WHERE job_id IS NULL AND array_id IS NOT NULL
+                AND type IN ({quoted(_ARRAY_MARKS)})
+            {carried if has_open else ""})
     """
 
 
@@ -113,38 +114,56 @@ def sessions(d: Dialect) -> str:
 
 def steps(d: Dialect, *, has_arrays: bool) -> str:
     """By queue and minute, how many more wait and run than before. Reads `news`, `moves` and
-    `array_marks`.
+    `array_marks`."""
+    minute = "date_trunc('minute', {})"
+    single = f"{job_steps('news', minute)} UNION ALL {withdrawn('moves', minute)}"
+    if has_arrays:
+        single += f" UNION ALL {array_steps('array_marks', minute)}"
+    return f"""
+        SELECT grp AS {d.group}, queue, at AS minute, CAST(sum(waits) AS bigint) AS waits,
+            CAST(sum(runs) AS bigint) AS runs
+        FROM ({single})
+        WHERE waits <> 0 OR runs <> 0 GROUP BY grp, queue, at
+    """
 
-    Whether what was cancelled or expired had been waiting, or was delayed, only its last state
-    tells; all other events tell it themselves.
+
+def job_steps(events: str, moment: str) -> str:
+    """What events of single jobs add to those that wait and that run.
+
+    Args:
+        events: the table.
+        moment: what a time is rounded to, as SQL with a place for the time.
     """
     in_queue = quoted((JOB_ENQUEUED, JOB_RELEASED, JOB_REDRIVEN))
-    array_steps = f"""
-        UNION ALL
-        SELECT grp, queue, date_trunc('minute', ts),
+    return f"""
+        SELECT _group AS grp, queue, {moment.format("_ts")} AS at,
+            CASE WHEN type IN ({in_queue}) THEN 1
+                WHEN type = '{JOB_ASSIGNED}' THEN -1
+                WHEN type IN ({quoted(REQUEUES)}) AND delay_ms = 0 THEN 1
+                ELSE 0 END AS waits,
+            CASE WHEN type = '{JOB_ASSIGNED}' THEN 1
+                WHEN type IN ({quoted((JOB_ACKED, JOB_DEAD, *REQUEUES))}) THEN -1
+                WHEN type = '{JOB_CANCELLED}' AND fence > 0 THEN -1
+                ELSE 0 END AS runs
+        FROM {events} WHERE job_id IS NOT NULL"""
+
+
+def withdrawn(moves: str, moment: str) -> str:
+    """Jobs that were cancelled or expired while they waited. Whether they did, or were delayed,
+    only the state before tells; all other events tell it themselves."""
+    return f"""
+        SELECT grp, queue, {moment.format("ts")} AS at, -1 AS waits, 0 AS runs
+        FROM {moves}
+        WHERE p_after = '{WAITING}' AND type IN ('{JOB_CANCELLED}', '{JOB_EXPIRED}')"""
+
+
+def array_steps(marks: str, moment: str) -> str:
+    """What events of arrays add: of tasks that were never assigned."""
+    return f"""
+        SELECT grp, queue, {moment.format("ts")} AS at,
             CASE WHEN type = '{ARRAY_ENQUEUED}' THEN CASE WHEN delay_ms = 0 THEN n ELSE 0 END
                 WHEN type = '{JOB_RELEASED}' THEN n
                 WHEN ready_before.at IS NOT NULL
                     AND type IN ({quoted((JOB_CANCELLED, JOB_EXPIRED, JOB_DEAD))}) THEN -n
-                ELSE 0 END, 0
-        FROM array_marks WHERE type <> '{CARRY}'"""
-    return f"""
-        WITH single AS (
-            SELECT _group AS grp, queue, date_trunc('minute', _ts) AS minute,
-                CASE WHEN type IN ({in_queue}) THEN 1
-                    WHEN type = '{JOB_ASSIGNED}' THEN -1
-                    WHEN type IN ({quoted(REQUEUES)}) AND delay_ms = 0 THEN 1
-                    ELSE 0 END AS waits,
-                CASE WHEN type = '{JOB_ASSIGNED}' THEN 1
-                    WHEN type IN ({quoted((JOB_ACKED, JOB_DEAD, *REQUEUES))}) THEN -1
-                    WHEN type = '{JOB_CANCELLED}' AND fence > 0 THEN -1
-                    ELSE 0 END AS runs
-            FROM news WHERE job_id IS NOT NULL
-            UNION ALL
-            SELECT grp, queue, date_trunc('minute', ts), -1, 0
-            FROM moves WHERE p_after = 'queued' AND type IN ('{JOB_CANCELLED}', '{JOB_EXPIRED}')
-            {array_steps if has_arrays else ""})
-        SELECT grp AS {d.group}, queue, minute, CAST(sum(waits) AS bigint) AS waits,
-            CAST(sum(runs) AS bigint) AS runs
-        FROM single WHERE waits <> 0 OR runs <> 0 GROUP BY grp, queue, minute
-    """
+                ELSE 0 END AS waits, 0 AS runs
+        FROM {marks} WHERE type <> '{CARRY}'"""

@@ -38,10 +38,13 @@ _NO_MS: Final = "CAST(NULL AS bigint)"
 
 
 def hourly(d: Dialect) -> str:
-    """Counts, sums and percentiles by dimension and hour. Reads `events`, `attempts`, `touched`.
+    """Counts, sums and percentiles by dimension and hour. Reads `events`, `attempts`, `busy` and
+    `touched`.
 
-    An attempt counts where it started (`started`, wait) and where it ended (all else); the retry of
-    an attempt counts where that ended.
+    An attempt counts where it was assigned (`started`, wait) and where it ended (all else), but for
+    the time that it ran: that counts in the hours in which it ran. The retry of an attempt counts
+    where that ended. Run times are those of all attempts that ran to an end that their workers
+    told, whatever became of their jobs.
     """
     columns = ", ".join(_DIMENSIONS.values())
     dimensions = ", ".join(f"(grp, hour, {column})" for column in _DIMENSIONS.values())
@@ -90,10 +93,9 @@ def _facts(d: Dialect) -> str:
     return f"""
         SELECT a.{d.group} AS grp, t.hour, {columns}, 0 AS submitted, 0 AS started,
             CASE WHEN outcome = 'ok' THEN 1 ELSE 0 END AS succeeded,
-            CASE WHEN outcome = 'failed' AND run_ms IS NOT NULL THEN 1 ELSE 0 END AS failed,
-            0 AS dead, 0 AS cancelled,
-            0 AS retried,
-            coalesce(run_ms, 0) AS run_ms_sum, coalesce(held_ms, 0) AS busy_ms,
+            CASE WHEN outcome = 'failed' THEN 1 ELSE 0 END AS failed,
+            0 AS dead, 0 AS cancelled, 0 AS retried,
+            coalesce(run_ms, 0) AS run_ms_sum, 0 AS busy_ms,
             blob_bytes + fetched_bytes AS bytes_moved, held_bytes AS cache_hit_bytes,
             fetched_bytes AS cache_miss_bytes, peak_bytes, {_NO_MS} AS wait_ms, run_ms
         FROM attempts a JOIN touched t
@@ -112,6 +114,84 @@ def _facts(d: Dialect) -> str:
             0, 0, 0, 0, 0, 0, {_NO_MS}, {_NO_MS}
         FROM events e JOIN touched t ON e._group = t.grp AND date_trunc('hour', e._ts) = t.hour
         WHERE type IN ({quoted(_FACTS)})
+        UNION ALL
+        SELECT b.{d.group}, t.hour, {columns}, 0, 0, 0, 0, 0, 0, 0, 0, busy_ms, 0, 0, 0, 0,
+            {_NO_MS}, {_NO_MS}
+        FROM busy b JOIN touched t ON b.{d.group} = t.grp AND b.hour = t.hour
+    """
+
+
+def late_hourly(d: Dialect) -> str:
+    """What attempts add to hours in which they ran and of which there are no events: as rows of
+    `hourly`. Reads `new_busy` and `touched`."""
+    columns = ", ".join(_DIMENSIONS.values())
+    dimensions = ", ".join(f"(grp, hour, {column})" for column in _DIMENSIONS.values())
+    zeros = ", ".join(f"CAST(0 AS bigint) AS {name}" for name in _COUNTS)
+    percentiles = ", ".join(
+        f"{_NO_MS} AS {metric}_ms_p{percent}" for metric in ("wait", "run") for percent in _PERCENTS
+    )
+    sums = ", ".join(
+        "busy_ms" if name == "busy_ms" else f"CAST(0 AS bigint) AS {name}" for name in _SUMS
+    )
+    return f"""
+        SELECT grp AS {d.group}, dimension, coalesce({columns}, '') AS name, hour,
+            {zeros}, {percentiles}, {sums}, CAST(0 AS bigint) AS peak_bytes_max
+        FROM (
+            SELECT grp, hour, {columns}, {_dimension()} AS dimension,
+                CAST(sum(busy_ms) AS bigint) AS busy_ms
+            FROM (
+                SELECT b.{d.group} AS grp, b.hour, {columns}, busy_ms
+                FROM new_busy b LEFT ANTI JOIN touched t ON b.{d.group} = t.grp AND b.hour = t.hour)
+            GROUP BY GROUPING SETS ((grp, hour), {dimensions}))
+        WHERE dimension = 'all' OR coalesce({columns}) IS NOT NULL
+    """
+
+
+def added_hourly(d: Dialect) -> str:
+    """Rows of the same hour as one. Reads `hours_in_parts`."""
+    sums = ", ".join(f"CAST(sum({name}) AS bigint) AS {name}" for name in (*_COUNTS, *_SUMS))
+    most = ", ".join(
+        f"max({metric}_ms_p{percent}) AS {metric}_ms_p{percent}"
+        for metric in ("wait", "run")
+        for percent in _PERCENTS
+    )
+    return f"""
+        SELECT {d.group}, dimension, name, hour, {sums}, {most},
+            max(peak_bytes_max) AS peak_bytes_max
+        FROM hours_in_parts GROUP BY {d.group}, dimension, name, hour
+    """
+
+
+def busy(d: Dialect) -> str:
+    """By hour, for how long attempts ran that ended in this batch. Reads `ended`.
+
+    One that ran for no time is there with 0: its hour is one in which a worker had a job.
+    """
+    within = f"least(until_ms, hour_ms + {_HOUR_MS}) - greatest(start_ms, hour_ms)"
+    first = f"start_ms - start_ms % {_HOUR_MS}"
+    last = f"until_ms - until_ms % {_HOUR_MS}"
+    return f"""
+        SELECT {d.group}, {d.moment("hour_ms")} AS hour, exec, client_id, queue, worker_id,
+            CAST(sum(busy_ms) AS bigint) AS busy_ms
+        FROM (
+            SELECT *, {within} AS busy_ms
+            FROM (
+                SELECT *, {d.series(first, last, _HOUR_MS)} AS hour_ms
+                FROM (
+                    SELECT {d.group}, exec, client_id, queue, worker_id,
+                        {d.ms("started_at")} AS start_ms, {d.ms("ended_at")} AS until_ms
+                    FROM ended WHERE started_at IS NOT NULL)))
+        WHERE busy_ms > 0 OR start_ms = until_ms
+        GROUP BY {d.group}, hour_ms, exec, client_id, queue, worker_id
+    """
+
+
+def added_busy(d: Dialect) -> str:
+    """Several batches as one. Reads `busy`."""
+    return f"""
+        SELECT {d.group}, hour, exec, client_id, queue, worker_id,
+            CAST(sum(busy_ms) AS bigint) AS busy_ms
+        FROM busy GROUP BY {d.group}, hour, exec, client_id, queue, worker_id
     """
 
 
@@ -130,24 +210,23 @@ def dead(d: Dialect) -> str:
 
 def utilisation(d: Dialect) -> str:
     """How much of the time of their slots workers were busy, in hours in which some worker had a
-    job. Reads `attempts`, `sessions` and `passed`: by group the first and the last hour to be made,
-    and the last moment that is known, until which what is open lasts.
+    job. Reads `busy`, `open_attempts`, `sessions` and `passed`: by group the first and the last
+    hour to be made, and the last moment that is known, until which what is open lasts.
 
-    A worker has a job from its assignment on, and may fetch it ahead. In the hour in which a job
-    ends it counts for no longer than it ran, and nobody is busy with more than there are slots.
-    So what an hour says is not changed by an end that comes in a later one.
+    A worker is busy while attempts run that have ended. When one began that has not ended, or was
+    lost, nobody knows: workers fetch ahead. One that has not ended counts from its assignment on,
+    as far as slots are free; one that was lost does not count.
     """
     held_ms = f"greatest(least(until_ms, hour_ms + {_HOUR_MS}) - greatest(start_ms, hour_ms), 0)"
-    is_end = f"until_ms < hour_ms + {_HOUR_MS}"
     return f"""
-        WITH held AS (
-            SELECT grp, worker_id, hour_ms, run_ms, {is_end} AS is_end, {held_ms} AS held_ms
-            FROM ({_by_hour(d)}) WHERE hour_ms >= first_ms AND hour_ms <= last_ms),
-        busy AS (
-            SELECT grp, worker_id, hour_ms, sum(held_ms) AS held_ms,
-                sum(CASE WHEN is_end AND run_ms < held_ms THEN run_ms ELSE held_ms END) AS busy_ms
-            FROM held GROUP BY grp, worker_id, hour_ms),
-        hours AS (SELECT DISTINCT grp, hour_ms FROM busy WHERE held_ms > 0),
+        WITH ran AS (
+            SELECT p.grp, b.worker_id, {d.ms("b.hour")} AS hour_ms, b.busy_ms AS busy_ms
+            FROM busy b JOIN passed p ON b.{d.group} = p.grp
+            WHERE {d.ms("b.hour")} >= p.first_ms AND {d.ms("b.hour")} <= p.last_ms
+            UNION ALL
+            SELECT grp, worker_id, hour_ms, {held_ms}
+            FROM ({_open_by_hour(d)}) WHERE hour_ms >= first_ms AND hour_ms <= last_ms),
+        hours AS (SELECT DISTINCT grp, hour_ms FROM ran),
         there AS ({_there(d)}),
         added AS (
             SELECT grp, worker_id, hour_ms, max(name) AS name, CAST(max(slots) AS bigint) AS slots,
@@ -155,7 +234,7 @@ def utilisation(d: Dialect) -> str:
                 CAST(sum(capacity_ms) AS bigint) AS capacity_ms
             FROM (
                 SELECT grp, worker_id, hour_ms, CAST(NULL AS string) AS name, 0 AS slots, busy_ms,
-                    0 AS capacity_ms FROM busy
+                    0 AS capacity_ms FROM ran
                 UNION ALL
                 SELECT grp, worker_id, hour_ms, name, slots, 0, capacity_ms FROM there)
             GROUP BY grp, worker_id, hour_ms),
@@ -171,17 +250,16 @@ def utilisation(d: Dialect) -> str:
     """
 
 
-def _by_hour(d: Dialect) -> str:
-    """Attempts once for every hour in which their workers had them."""
+def _open_by_hour(d: Dialect) -> str:
+    """Attempts that have not ended, once for every hour in which their workers had them."""
     first = f"start_ms - start_ms % {_HOUR_MS}"
     last = f"greatest(until_ms, start_ms) - greatest(until_ms, start_ms) % {_HOUR_MS}"
     return f"""
         SELECT *, {d.series(first, last, _HOUR_MS)} AS hour_ms
         FROM (
-            SELECT p.grp, p.first_ms, p.last_ms, a.worker_id, a.run_ms,
-                {d.ms("a.assigned_at")} AS start_ms,
-                coalesce({d.ms("a.ended_at")}, p.until_ms) AS until_ms
-            FROM attempts a JOIN passed p ON a.{d.group} = p.grp)"""
+            SELECT p.grp, p.first_ms, p.last_ms, a.worker_id,
+                {d.ms("a.assigned_at")} AS start_ms, p.until_ms
+            FROM open_attempts a JOIN passed p ON a.{d.group} = p.grp)"""
 
 
 def _there(d: Dialect) -> str:

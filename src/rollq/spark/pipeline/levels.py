@@ -48,7 +48,8 @@ def depth(d: Dialect) -> str:
 
 def counts(d: Dialect) -> str:
     """How often each exec had which value, in this batch. Reads `ended` (attempts that ended) and
-    `news`."""
+    `news`. A run is an attempt that ran to an end that its worker told, whatever came of its job:
+    one that was retried or the last of a dead job took its time as well."""
     n = f"CASE WHEN job_id IS NULL THEN {d.count} ELSE 1 END"
     submitted = quoted((JOB_ENQUEUED, JOB_DELAYED, ARRAY_ENQUEUED))
     return f"""
@@ -59,8 +60,7 @@ def counts(d: Dialect) -> str:
             UNION ALL
             SELECT {d.group}, exec, 'wait', wait_ms, 1 FROM ended WHERE wait_ms IS NOT NULL
             UNION ALL
-            SELECT {d.group}, exec, 'failed', 0, 1
-            FROM ended WHERE outcome = 'failed' AND run_ms IS NOT NULL
+            SELECT {d.group}, exec, 'failed', 0, 1 FROM ended WHERE outcome = 'failed'
             UNION ALL
             SELECT _group, exec,
                 CASE WHEN type IN ({submitted}) THEN 'jobs'

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from rollq.spark.pipeline.bronze import Hour
-from rollq.spark.pipeline.manifest import Mark
+from rollq.spark.pipeline.manifest import File, Mark
 from rollq.spark.pipeline.tables import DAY_MS, HOUR_MS
 
 
@@ -16,7 +16,10 @@ class Profile:
 
     marks: dict[str, Mark]
     hours: list[tuple[str, int]]  # group and start of the hour in milliseconds
-    passed: Mapping[str, tuple[int, int]]  # by group the first and the last hour to be made anew
+    passed: Mapping[str, tuple[int, int]]  # by group the first and the last hour since the last
+    # The same, reaching back to where what ended in this batch had begun: what workers did in these
+    # hours is known better now.
+    ran: Mapping[str, tuple[int, int]]
     has_arrays: bool = False
     has_workers: bool = False
 
@@ -26,23 +29,47 @@ class Profile:
         event of the batch before."""
         return min(first for first, _ in self.passed.values())
 
+    def reach_back(self, ms: int) -> None:
+        """Something that has ended in this batch had begun at that moment."""
+        self.ran = {
+            group: (min(first, _hour(ms)), last) for group, (first, last) in self.ran.items()
+        }
+
+    def is_within(self, files: Iterable[File]) -> bool:
+        """Whether all rows of files that are by hour are of hours of events."""
+        hours = {ms for _, ms in self.hours}
+        return (
+            all(
+                ms in hours
+                for file in files
+                for ms in range(_hour(file.first_ms), file.last_ms + 1, HOUR_MS)
+            )
+            and len({group for group, _ in self.hours}) == 1
+        )
+
     def touched_sql(self) -> str:
         """The hours of events."""
         return _rows(self.hours)
 
-    def passed_sql(self) -> str:
-        """By group the hours since the batch before, and the last moment that is known."""
+    @property
+    def ran_first_ms(self) -> int:
+        """The oldest moment from which on workers are known to have done something else."""
+        return min(first for first, _ in self.ran.values())
+
+    def ran_sql(self) -> str:
+        """By group the hours in which workers may have done something else than was known before,
+        and the last moment that is known."""
         rows = ", ".join(
             f"({_text(group)}, {first}L, {last}L, {self.marks[group].last_ms}L)"
-            for group, (first, last) in self.passed.items()
+            for group, (first, last) in self.ran.items()
         )
         return f"SELECT * FROM VALUES {rows} AS t(grp, first_ms, last_ms, until_ms)"
 
-    def passed_days(self) -> list[int]:
-        """Moments of all days since the batch before."""
+    def ran_days(self) -> list[int]:
+        """Moments of all days that these hours are of."""
         return [
             ms
-            for first, last in self.passed.values()
+            for first, last in self.ran.values()
             for ms in (*range(first, last + 1, DAY_MS), last)
         ]
 
@@ -50,9 +77,9 @@ class Profile:
         """Whether a row with a group and an hour is of an hour of events."""
         return _within((group, ms, ms) for group, ms in self.hours)
 
-    def passed_if(self) -> str:
-        """Whether it is of one since the batch before."""
-        return _within((group, *hours) for group, hours in self.passed.items())
+    def ran_if(self) -> str:
+        """Whether it is of one of these."""
+        return _within((group, *hours) for group, hours in self.ran.items())
 
 
 def profile_of(hours: Iterable[Hour], before: Mapping[str, Mark]) -> Profile:
@@ -77,7 +104,7 @@ def profile_of(hours: Iterable[Hour], before: Mapping[str, Mark]) -> Profile:
     for group, first_ms in firsts.items():
         since = min(first_ms, before[group].last_ms) if group in before else first_ms
         passed[group] = (_hour(since), _hour(marks[group].last_ms))
-    return Profile(marks, sorted(found), passed, has_arrays, has_workers)
+    return Profile(marks, sorted(found), passed, passed, has_arrays, has_workers)
 
 
 def _hour(ms: int) -> int:

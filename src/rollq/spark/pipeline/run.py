@@ -18,7 +18,6 @@ import msgspec
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.spark.pipeline.batch import Batch
-from rollq.spark.pipeline.bronze import Reading
 from rollq.spark.pipeline.catalog import SCHEMA_VERSION
 from rollq.spark.pipeline.compact import compacted
 from rollq.spark.pipeline.failures import is_passing, told_by_spark
@@ -26,6 +25,7 @@ from rollq.spark.pipeline.feed import Feed
 from rollq.spark.pipeline.manifest import Book, Manifest
 from rollq.spark.pipeline.settings import suited
 from rollq.spark.pipeline.tables import Store
+from rollq.spark.source.holding import Holding
 from rollq.spark.source.offsets import share
 from rollq.spark.source.places import Extent
 
@@ -82,6 +82,7 @@ class Pipeline:
         self._ends: dict[str, int] = {}
         self._newest = _nothing(feed)
         self._starts: dict[str, int] = {}  # by group the index that is read next
+        self._holding = Holding()
         self._stop = Event()
 
     def run(self, every_s: float = 0.0) -> Manifest:
@@ -98,14 +99,15 @@ class Pipeline:
             self._newest = self._book.newest() or self._newest
             self._check_source()
             self._book.sweep()
-            self._starts = {
-                extent.group: self._newest.marks[extent.group].index + 1
-                for extent in extents
-                if extent.group in self._newest.marks
-            }
+            if self._newest.tables and self._newest.schema_version < SCHEMA_VERSION:
+                self._again(lambda: self._commit(lambda batch: batch.remake()))
+            self._starts = {group: mark.index + 1 for group, mark in self._newest.marks.items()}
+            first = self._newest.number
             while True:
                 self._take_all(extents)
                 if not every_s or self._stop.wait(every_s):
+                    if self._newest.number > first:
+                        self._hold()
                     return self._newest
                 extents = self._feed.extents()
 
@@ -126,36 +128,55 @@ class Pipeline:
 
     def _take_all(self, extents: Sequence[Extent]) -> None:
         """Batch after batch, to the end of the history as it was found."""
-        self._starts = {
-            extent.group: self._starts.get(extent.group, extent.first) for extent in extents
+        for each in extents:
+            self._starts.setdefault(each.group, each.first)
+        # A member that is behind may say less than another has said before, and a group that is
+        # left out stays where it was.
+        self._ends = self._starts | {
+            each.group: max(each.end, self._starts[each.group]) for each in extents
         }
-        # A member that is behind may say less than another has said before.
-        self._ends = {each.group: max(each.end, self._starts[each.group]) for each in extents}
-        self._feed.hold(self._starts)
+        self._hold_if_due()
         while self._starts != self._ends and not self._stop.is_set():
             ends = share(self._starts, self._ends, self._most)
-            self._try(ends)
+            here = {each.group for each in extents}
+            self._try({group: end for group, end in ends.items() if group in here})
             self._starts = ends
-            self._feed.hold(ends)
+            self._hold_if_due()
+
+    def _hold_if_due(self) -> None:
+        if self._holding.is_due(self._starts, time.monotonic()):
+            self._hold()
+
+    def _hold(self) -> None:
+        """Tell members what they need not keep for us any more."""
+        self._holding.tried(self._starts, time.monotonic())
+        self._feed.hold(self._starts)
 
     def _try(self, ends: dict[str, int]) -> None:
-        """One batch; again, if Spark trips over a machine that is busy."""
+        """One batch."""
+        starts = {group: self._starts[group] for group in ends}
+        self._again(
+            lambda: self._commit(lambda batch: batch.make(self._feed.reading(starts, ends)))
+        )
+
+    def _again(self, work: Callable[[], None]) -> None:
+        """Do it; once more, if Spark trips over a machine that is busy."""
         from pyspark.errors import PySparkException
 
         for left in reversed(range(TRIES_MAX)):
             try:
-                self._take(self._feed.reading(self._starts, ends))
+                work()
                 return
             except PySparkException as error:
                 if not (left and is_passing(error)):
                     raise told_by_spark(error) from error
 
-    def _take(self, reading: Reading) -> None:
+    def _commit(self, making: Callable[[Batch], Manifest | None]) -> None:
         started = time.monotonic()
         stamp = f"{self._newest.number + 1:010d}-{secrets.token_hex(4)}"
         store = Store(self._spark, self._book.out)
         try:
-            manifest = Batch(self._spark, store, self._newest, stamp, self._tell).make(reading)
+            manifest = making(Batch(self._spark, store, self._newest, stamp, self._tell))
             if manifest is None:
                 return
             manifest = compacted(store, manifest, f"{stamp}-c")

@@ -3,7 +3,10 @@
 Each event of a job that changes its state is a *mark*: what the state was until then says the mark
 before it. A job that was open after the last batch comes as one more mark, `carry`, in front of its
 new ones, so that only open jobs are ever read again. One pass over the marks of a job, in order,
-gives its attempts (a mark that follows `assigned` ends one) and its row (the last mark of a life).
+gives its attempts (a mark that follows `running` ends one) and its row (the last mark of a life).
+
+None of these queries has a WITH: Spark does not find a persisted table below one, and would make
+`moves` anew for each that asks for it.
 
 A life begins when a job is accepted; an id that was forgotten and is accepted again begins another
 and is another job, with a row of its own. Tasks of arrays have no mark of acceptance: their first
@@ -38,10 +41,14 @@ MARKS: Final = (
     *(JOB_DEAD, JOB_EXPIRED, JOB_CANCELLED, JOB_REDRIVEN, JOB_PURGED),
 )
 CARRY: Final = "carry"
-FINAL_STATES: Final = ("done", "cancelled", "purged")  # a dead job may be redriven
+# As people are told them, here and everywhere.
+WAITING: Final = "waiting"
+DELAYED: Final = "delayed"
+RUNNING: Final = "running"
+FINAL_STATES: Final = ("ok", "failed", "cancelled", "purged")  # a dead job may be redriven
 # Ids first: Spark sorts by the first bytes of the first column, and those of groups are the same.
 _WINDOW: Final = "PARTITION BY job_id, grp ORDER BY i, o"
-_OUTCOMES: Final = {
+OUTCOMES: Final = {  # of attempts, by the event that ended them
     JOB_CANCELLED: "cancelled",
     JOB_TIMED_OUT: "lease_lost",
     JOB_WORKER_LOST: "worker_down",
@@ -58,8 +65,10 @@ CAUSES: Final = {  # of the numbers in the history
     6: "worker_restarted",
     7: "id_taken",
 }
-# An attempt after which its job was dead came to an end like any other.
-_DEAD_OUTCOMES: Final = {1: "lease_lost", 2: "worker_down", 3: "nacked", 4: "failed"}
+# An attempt after which its job was dead came to an end like any other; `dead` is one that ran, and
+# had an exit code for which its job would have been tried again.
+_DEAD_OUTCOMES: Final = {1: "lease_lost", 2: "worker_down", 3: "nacked", 4: "dead"}
+_EXIT_CODE: Final = 4  # the cause
 
 
 def quoted(words: tuple[str, ...]) -> str:
@@ -76,45 +85,45 @@ def moves(d: Dialect, *, has_arrays: bool, has_open: bool) -> str:
     marks = _event_marks(d, has_arrays)
     if has_open:
         marks += f" UNION ALL {_carry_marks(d)}"
+    behind = f"""
+        SELECT *,
+            lag(after) OVER ({_WINDOW}) AS p_after,
+            lag(ts) OVER ({_WINDOW}) AS p_ts,
+            lag(cause) OVER ({_WINDOW}) AS p_cause,
+            lag(detail) OVER ({_WINDOW}) AS p_detail,
+            lag(exit_code) OVER ({_WINDOW}) AS p_exit_code,
+            lag(signal) OVER ({_WINDOW}) AS p_signal,
+            lag(run_ms) OVER ({_WINDOW}) AS p_run_ms,
+            lead(starts) OVER ({_WINDOW}) AS n_starts
+        FROM ({marks})"""
+    waited = f"""
+        SELECT *,
+            CASE WHEN type = '{CARRY}' THEN c_wait_ms
+                WHEN type = '{JOB_ASSIGNED}' AND ready_at IS NOT NULL
+                    THEN {d.between_ms("ready_at", "ts")}
+                WHEN type = '{JOB_ASSIGNED}' AND p_after = '{WAITING}'
+                    THEN {d.between_ms("p_ts", "ts")}
+            END AS own_wait_ms
+        FROM ({behind})"""
+    known = f"""
+        SELECT *,
+            lag(own_wait_ms) OVER ({_WINDOW}) AS p_wait_ms,
+            {d.latest(_begun(d), _WINDOW)} AS begun,
+            {d.latest(_started(d), _WINDOW)} AS started
+        FROM ({waited})"""
     return f"""
-        WITH marks AS ({marks}),
-        behind AS (
-            SELECT *,
-                lag(after) OVER ({_WINDOW}) AS p_after,
-                lag(ts) OVER ({_WINDOW}) AS p_ts,
-                lag(cause) OVER ({_WINDOW}) AS p_cause,
-                lag(detail) OVER ({_WINDOW}) AS p_detail,
-                lag(exit_code) OVER ({_WINDOW}) AS p_exit_code,
-                lag(signal) OVER ({_WINDOW}) AS p_signal,
-                lead(starts) OVER ({_WINDOW}) AS n_starts
-            FROM marks),
-        waited AS (
-            SELECT *,
-                CASE WHEN type = '{CARRY}' THEN c_wait_ms
-                    WHEN type = '{JOB_ASSIGNED}' AND ready_at IS NOT NULL
-                        THEN {d.between_ms("ready_at", "ts")}
-                    WHEN type = '{JOB_ASSIGNED}' AND p_after = 'queued'
-                        THEN {d.between_ms("p_ts", "ts")}
-                END AS own_wait_ms
-            FROM behind),
-        known AS (
-            SELECT *,
-                lag(own_wait_ms) OVER ({_WINDOW}) AS p_wait_ms,
-                {d.latest(_begun(d), _WINDOW)} AS begun,
-                {d.latest(_started(d), _WINDOW)} AS started
-            FROM waited)
         SELECT grp, job_id, i, o, ts, type, after, attempt, fence, priority, client_id, queue, exec,
             array_id, job_key, worker_id, status, exit_code, signal, run_ms, peak_bytes, blob_bytes,
             fetched_bytes, held_bytes, cause, detail, c_ended_at, p_after, p_ts, p_cause, p_detail,
-            p_exit_code, p_signal, p_wait_ms, own_wait_ms, begun.at AS begun_at,
+            p_exit_code, p_signal, p_run_ms, p_wait_ms, own_wait_ms, begun.at AS begun_at,
             begun.body_bytes AS begun_body_bytes, begun.blob_bytes AS begun_blob_bytes,
             started.at AS started_at,
             started.wait_ms AS started_wait_ms,
-            p_after = 'assigned' AND type <> '{CARRY}' AS ends_attempt,
+            p_after = '{RUNNING}' AND type <> '{CARRY}' AS ends_attempt,
             coalesce(n_starts, true) AS is_last,
             coalesce(n_starts, false) AS is_superseded
-        FROM known
-        WHERE (p_after = 'assigned' AND type <> '{CARRY}') OR coalesce(n_starts, true)
+        FROM ({known})
+        WHERE (p_after = '{RUNNING}' AND type <> '{CARRY}') OR coalesce(n_starts, true)
             OR type IN ('{JOB_CANCELLED}', '{JOB_EXPIRED}')
     """
 
@@ -132,11 +141,11 @@ def _event_marks(d: Dialect, has_arrays: bool) -> str:
     accepted = f"e.type IN ('{JOB_ENQUEUED}', '{JOB_DELAYED}')"
     return f"""
         SELECT e._group AS grp, e.job_id, e._index AS i, e._ordinal AS o, e._ts AS ts, e.type,
-            {_after("e.type", "e.delay_ms")} AS after,
+            {after_of("e.type", "e.delay_ms", "e.status")} AS after,
             ({accepted} OR {first_of_task}) AS starts,
             e.attempt, e.fence, e.priority, e.client_id, e.queue, e.exec, e.array_id, e.job_key,
-            e.worker_id, e.status, e.exit_code, e.signal, e.run_ms, e.peak_bytes, e.blob_bytes,
-            e.fetched_bytes, e.held_bytes, e.cause, e.detail,
+            e.worker_id, e.status, {_of_run("exit_code")}, {_of_run("signal")}, {_of_run("run_ms")},
+            e.peak_bytes, e.blob_bytes, e.fetched_bytes, e.held_bytes, e.cause, e.detail,
             CASE WHEN {accepted} THEN e._ts WHEN {first_of_task} THEN {of_array[0]} END AS s_at,
             CASE WHEN {accepted} THEN e.body_bytes WHEN {first_of_task} THEN {of_array[1]} END
                 AS s_body_bytes,
@@ -150,15 +159,22 @@ def _event_marks(d: Dialect, has_arrays: bool) -> str:
     """
 
 
-def _after(kind: str, delay_ms: str) -> str:
+def _of_run(column: str) -> str:
+    """What an event says of a program that ran; NULL if it is not known to have run."""
+    return f"""CASE WHEN e.type IN ({quoted((JOB_ACKED, JOB_RETRIED))})
+            OR (e.type = '{JOB_DEAD}' AND e.cause = {_EXIT_CODE}) OR e.run_ms > 0
+            THEN e.{column} END AS {column}"""
+
+
+def after_of(kind: str, delay_ms: str, status: str) -> str:
     """The state that an event leads to."""
     return f"""CASE
-        WHEN {kind} IN ({quoted((JOB_ENQUEUED, JOB_RELEASED, JOB_REDRIVEN))}) THEN 'queued'
-        WHEN {kind} = '{JOB_ASSIGNED}' THEN 'assigned'
-        WHEN {kind} = '{JOB_ACKED}' THEN 'done'
-        WHEN {kind} = '{JOB_DELAYED}' THEN 'delayed'
+        WHEN {kind} IN ({quoted((JOB_ENQUEUED, JOB_RELEASED, JOB_REDRIVEN))}) THEN '{WAITING}'
+        WHEN {kind} = '{JOB_ASSIGNED}' THEN '{RUNNING}'
+        WHEN {kind} = '{JOB_ACKED}' THEN CASE WHEN {status} = 0 THEN 'ok' ELSE 'failed' END
+        WHEN {kind} = '{JOB_DELAYED}' THEN '{DELAYED}'
         WHEN {kind} IN ({quoted(REQUEUES)}) THEN
-            CASE WHEN {delay_ms} > 0 THEN 'delayed' ELSE 'queued' END
+            CASE WHEN {delay_ms} > 0 THEN '{DELAYED}' ELSE '{WAITING}' END
         WHEN {kind} IN ({quoted((JOB_DEAD, JOB_EXPIRED))}) THEN 'dead'
         WHEN {kind} = '{JOB_CANCELLED}' THEN 'cancelled'
         WHEN {kind} = '{JOB_PURGED}' THEN 'purged' END"""
@@ -194,7 +210,7 @@ def _started(d: Dialect) -> str:
 def ended_attempts(d: Dialect) -> str:
     """Attempts that came to their end, from `moves`."""
     dead = " ".join(f"WHEN {number} THEN '{word}'" for number, word in _DEAD_OUTCOMES.items())
-    others = " ".join(f"WHEN '{kind}' THEN '{word}'" for kind, word in _OUTCOMES.items())
+    others = " ".join(f"WHEN '{kind}' THEN '{word}'" for kind, word in OUTCOMES.items())
     return f"""
         SELECT grp AS {d.group}, job_id, attempt, fence, exec, client_id, queue, worker_id,
             p_ts AS assigned_at, ts AS ended_at,
@@ -203,11 +219,18 @@ def ended_attempts(d: Dialect) -> str:
                 WHEN '{JOB_DEAD}' THEN CASE cause {dead} ELSE 'worker_down' END
                 {others}
             END AS outcome,
-            exit_code, signal, CASE WHEN type = '{JOB_ACKED}' THEN run_ms END AS run_ms,
-            {d.between_ms("p_ts", "ts")} AS held_ms, p_wait_ms AS wait_ms,
-            peak_bytes, blob_bytes, fetched_bytes, held_bytes
+            exit_code, signal, run_ms, {d.between_ms("p_ts", "ts")} AS held_ms,
+            p_wait_ms AS wait_ms, peak_bytes, blob_bytes, fetched_bytes, held_bytes,
+            {_slot_taken_at(d)} AS started_at
         FROM moves WHERE ends_attempt
     """
+
+
+def _slot_taken_at(d: Dialect) -> str:
+    """When an attempt that ended began to run: so long before its end as it ran, whenever it was
+    assigned, because workers fetch ahead. NULL if it is not known to have run."""
+    ran_at = d.moment(f"{d.ms('ts')} - run_ms")
+    return f"CASE WHEN run_ms IS NOT NULL THEN least(ts, greatest(p_ts, {ran_at})) END"
 
 
 def begun_attempts(d: Dialect) -> str:
@@ -219,7 +242,7 @@ def begun_attempts(d: Dialect) -> str:
             CAST(NULL AS bigint) AS run_ms, CAST(NULL AS bigint) AS held_ms,
             own_wait_ms AS wait_ms, CAST(NULL AS bigint) AS peak_bytes,
             CAST(NULL AS bigint) AS blob_bytes, CAST(NULL AS bigint) AS fetched_bytes,
-            CAST(NULL AS bigint) AS held_bytes
+            CAST(NULL AS bigint) AS held_bytes, CAST(NULL AS timestamp) AS started_at
         FROM moves WHERE is_last AND NOT is_superseded AND type = '{JOB_ASSIGNED}'
     """
 
@@ -236,29 +259,28 @@ def running_attempts(d: Dialect) -> str:
 def jobs(d: Dialect) -> str:
     """Rows of jobs from `moves`; those that may still change are `is_open`."""
     # A purge follows the end that it takes from the list of the dead.
-    is_end = "after IN ('done', 'dead', 'cancelled', 'purged')"
+    is_end = "after IN ('ok', 'failed', 'dead', 'cancelled', 'purged')"
     ended_at = f"""CASE WHEN type = '{CARRY}' THEN c_ended_at WHEN after = 'purged' THEN p_ts
         WHEN {is_end} THEN ts END"""
-    status = f"""CASE WHEN type = '{CARRY}' OR after = 'done' THEN status
+    status = f"""CASE WHEN type = '{CARRY}' OR after IN ('ok', 'failed') THEN status
         WHEN after IN ('dead', 'purged') THEN 1 WHEN after = 'cancelled' THEN 2 END"""
     closed = f"(is_superseded OR after IN ({quoted(FINAL_STATES)}))"
-    has_code = f"(type = '{CARRY}' OR {is_end})"
+
+    def of_end(column: str) -> str:
+        return f"""CASE WHEN after = 'purged' THEN p_{column}
+            WHEN type = '{CARRY}' OR {is_end} THEN {column} END AS {column}"""
+
     return f"""
-        WITH ends AS (
-            SELECT *, {ended_at} AS ended_at, {status} AS end_status, NOT {closed} AS is_open
-            FROM moves WHERE is_last)
         SELECT grp AS {d.group}, job_id, job_key, client_id, queue, exec, array_id, priority,
             after AS state, begun_at AS submitted_at, started_at AS first_assigned_at, ended_at,
-            end_status AS status,
-            CASE WHEN after = 'purged' THEN p_exit_code WHEN {has_code} THEN exit_code END
-                AS exit_code,
-            CASE WHEN after = 'purged' THEN p_signal WHEN {has_code} THEN signal END AS signal,
+            end_status AS status, {of_end("exit_code")}, {of_end("signal")},
             CASE WHEN after = 'purged' THEN p_cause ELSE cause END AS cause,
-            attempt AS attempts, started_wait_ms AS wait_ms,
-            CASE WHEN type IN ('{CARRY}', '{JOB_ACKED}') THEN run_ms END AS run_ms,
+            attempt AS attempts, started_wait_ms AS wait_ms, {of_end("run_ms")},
             {d.between_ms("begun_at", "ended_at")} AS total_ms,
             begun_body_bytes AS body_bytes, begun_blob_bytes AS blob_bytes,
             CASE WHEN after = 'purged' THEN p_detail ELSE detail END AS detail,
             i AS last_index, o AS last_ordinal, ts AS since, own_wait_ms AS last_wait_ms, is_open
-        FROM ends
+        FROM (
+            SELECT *, {ended_at} AS ended_at, {status} AS end_status, NOT {closed} AS is_open
+            FROM moves WHERE is_last)
     """

@@ -162,6 +162,14 @@ class Report:
     bytes_moved: int = 0
     cache_hit_bytes: int = 0
     cache_miss_bytes: int = 0
+    open_before: int = 0  # jobs that were open when the period began
+    redriven: int = 0  # dead jobs that were sent back to their queues
+
+    @property
+    def open_after(self) -> int:
+        """Jobs that are open at the end; below 0 if the beginning of the history is missing."""
+        begun = self.open_before + self.total("submitted") + self.redriven
+        return begun - self.total("ended")
 
     def total(self, name: str) -> int:
         """The sum of one count over all slots."""

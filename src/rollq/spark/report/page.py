@@ -95,7 +95,20 @@ def _headline(report: Report) -> str:
         f"{scales.when(report.first_ms)} to {scales.when(report.last_ms)} UTC ({length}): "
         f"{scales.count(submitted)} jobs were submitted and {scales.count(ended)} ended"
         + (f", {how}." if ended else ".")
+        + _balance(report)
     )
+
+
+def _balance(report: Report) -> str:
+    """Why as many jobs ended as did: open before + submitted + redriven = ended + open after."""
+    parts = [
+        (report.open_before, "open when this period began"),
+        (report.redriven, "redriven"),
+        (report.open_after, "still open at its end"),
+        (-report.open_after, "submitted before the history that is left begins"),
+    ]
+    said = [f"{scales.count(number)} {what}" for number, what in parts if number > 0]
+    return f" Jobs beside these: {', '.join(said)}." if said else ""
 
 
 def _tiles(report: Report) -> Markup | str:

@@ -17,11 +17,9 @@ import msgspec
 from rollq.base.errors import ErrorCode, RollqError, StateError
 from rollq.base.ids import guid_to_text
 from rollq.base.limits import BATCH_KEY_BYTES_MAX, CACHE_ENTRIES_MAX
-from rollq.base.staged import StagedPart, chunk_crc, ids_of, keys_of, part_crc
-from rollq.roles.client.draws import draw_id
-from rollq.roles.client.supply import NOTHING
+from rollq.base.staged import StagedPart, ids_of, keys_of
+from rollq.roles.client.parts import part_again
 from rollq.spark.source.segments import Kept, Segment, unpacked
-from rollq.wire.staging_messages import StageJobs
 
 if TYPE_CHECKING:
     from rollq.base.jobs import BlobRef
@@ -152,11 +150,8 @@ class Commits:
         for number, kept in enumerate(plan.kept, 1):
             key = self._key_of(number)
             groups = unpacked(self._client.download(kept.blob))
-            self._client.stage_messages(
-                (StageJobs(draw_id(), key, PART, place, one, self._client_id), NOTHING)
-                for place, one in enumerate(groups)
-            )
-            part = StagedPart(PART, kept.count, part_crc(map(chunk_crc, groups)))
+            messages, part = part_again(self._client_id, key, PART, groups)
+            self._client.stage_messages(messages)
             self._client.commit(key, (part,), client_id=self._client_id)
         self._forget(plan)
 

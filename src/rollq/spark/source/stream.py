@@ -7,23 +7,21 @@ checkpoint, so one that was written by any version must be understood by the nex
 from __future__ import annotations
 
 import contextlib
-import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from rollq.base.errors import DeadlineError, DialError, ErrorCode, StateError
 from rollq.spark.schemas import columns_in
+from rollq.spark.source.holding import Holding
 from rollq.spark.source.offsets import resolve, share
 from rollq.spark.source.options import LATEST, ReadOptions
 from rollq.spark.source.places import Extent, Slice
 from rollq.spark.source.planning import place_of, plan, rows
 from rollq.spark.source.versions import FixesItsEnd, length_of, read_limit
-
-HOLD_S: Final = 30.0  # between two words on what a reader does not need any more
 
 
 class EventStream(DataSourceStreamReader, FixesItsEnd):
@@ -36,7 +34,7 @@ class EventStream(DataSourceStreamReader, FixesItsEnd):
         self._goal: dict[str, int] | None = None  # where AvailableNow ends
         self._reached: dict[str, int] | None = None  # where the next batch begins, if we know
         self._has_begun = False  # whether a batch was planned, or is the first of its query
-        self._held_s = -math.inf  # when what this reader needs was last told
+        self._holding = Holding()
 
     def initialOffset(self) -> dict[str, int]:
         """Where a query without a checkpoint begins."""
@@ -53,8 +51,11 @@ class EventStream(DataSourceStreamReader, FixesItsEnd):
         begin = self._reached if start is None else start
         ends = self._ends()
         if begin is not None:
-            # A member that is behind may say less than another has said before.
-            ends = {group: max(end, begin.get(group, 0)) for group, end in ends.items()}
+            # A member that is behind may say less than another has said before. A group that is
+            # left out stays where it was: when it comes back, it is read from there.
+            ends = dict(begin) | {
+                group: max(end, begin.get(group, 0)) for group, end in ends.items()
+            }
             if most := length_of(limit, self._options.offsets_max if self._has_begun else 0):
                 firsts = {each.group: each.first for each in self._extents()}
                 ends = share(firsts | dict(begin), ends, most)
@@ -99,13 +100,13 @@ class EventStream(DataSourceStreamReader, FixesItsEnd):
         """Everything before `end` was processed: what is held back for this reader may go. It is
         told from time to time only, because telling is an entry of the log, which is read again.
         If nobody hears it now, more is kept than need be until a later batch tells it."""
-        if time.monotonic() - self._held_s >= HOLD_S:
+        if self._options.reader_name and self._holding.is_due(end, time.monotonic()):
             with contextlib.suppress(DialError, DeadlineError):
                 self._hold(end)
 
     def _hold(self, offsets: Mapping[str, int]) -> None:
         if self._options.reader_name:
-            self._held_s = time.monotonic()
+            self._holding.tried(offsets, time.monotonic())
             for place, extent in zip(self._places, self._extents(), strict=True):
                 if extent.group in offsets:
                     place.hold(self._options.reader_name, offsets[extent.group])

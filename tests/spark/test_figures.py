@@ -1,0 +1,97 @@
+"""Every figure of a report against a plain recomputation, for periods of minutes and hours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from bench.pipeline.lives import Lives, seal_lives
+from rollq.spark.asking.figures import gather
+from rollq.spark.asking.queries import views
+from rollq.spark.pipeline.feed import Feed
+from rollq.spark.pipeline.run import Pipeline
+from rollq.spark.report.model import Percentiles, Report
+from rollq.spark.report.page import page_of
+from rollq.spark.report.scales import HOUR, MINUTE
+from tests.spark.bounds import impossible
+from tests.spark.comparing import differences
+from tests.spark.plain import read
+from tests.spark.plain_gold import Plain
+from tests.spark.plain_report import COUNTED, PlainReport
+
+pytestmark = pytest.mark.any_spark
+TURN_MS = 100_000  # the events take some ten hours
+
+
+@pytest.fixture(scope="module")
+def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Plain:
+    """What happened; its tables are known to SQL."""
+    folder = tmp_path_factory.mktemp("figures")
+    seal_lives(folder / "state", Lives(11, turn_ms=TURN_MS), 1200)
+    Pipeline(spark, Feed(path=str(folder / "state")), folder / "tables").run()
+    plain = Plain("default", read(folder / "state"))
+    assert differences(folder / "tables", [plain]) == []
+    assert impossible(folder / "tables") == []
+    views(spark, folder / "tables")
+    return plain
+
+
+@pytest.mark.parametrize("last_ms", [10 * MINUTE, 3 * HOUR, 0])
+def test_every_figure_is_what_events_add_up_to(
+    spark: SparkSession, told: Plain, last_ms: int
+) -> None:
+    report = gather(spark, source="tables", made_ms=0, last_ms=last_ms)
+    plain = PlainReport(told, report.first_ms, report.last_ms)
+    assert report.last_ms - report.first_ms >= (last_ms or 7 * HOUR)
+    check_slots(report, plain)
+    check_depth(report, plain)
+    check_busy(report, plain)
+    retries, dead = plain.causes()
+    assert {one.cause: one.count for one in report.retries} == retries
+    assert {one.cause: one.count for one in report.dead} == dead
+    assert (report.bytes_moved, report.cache_hit_bytes, report.cache_miss_bytes) == (
+        plain.bytes_moved()
+    )
+    assert (report.open_before, report.redriven) == plain.balance()
+    assert report.total("retried") == sum(retries.values())
+    assert report.total("dead") == sum(dead.values())
+    last = report.depth[-1]
+    assert report.open_after >= last.waiting + last.running  # and those that are delayed
+    assert ("open when this period began" in page_of(report)) == bool(last_ms)
+
+
+def check_slots(report: Report, plain: PlainReport) -> None:
+    slots = plain.slots(report.slot_ms)
+    for slot in report.slots:
+        expected = slots.pop(slot.start_ms, {})
+        assert {name: getattr(slot, name) for name in COUNTED} == {
+            name: expected.get(name, 0) for name in COUNTED
+        }
+        for name in ("wait", "run"):
+            assert getattr(slot, name) == three(expected.get(name))
+    assert slots == {}
+    assert report.wait == three(plain.percentiles("wait_ms", "assigned_at"))
+    assert report.run == three(plain.percentiles("run_ms", "ended_at"))
+
+
+def check_depth(report: Report, plain: PlainReport) -> None:
+    depth = plain.depth(report.depth_ms)
+    assert {one.start_ms: (one.waiting, one.running) for one in report.depth} == depth
+    assert min(one.waiting for one in report.depth) >= 0
+    assert min(one.running for one in report.depth) >= 0
+
+
+def check_busy(report: Report, plain: PlainReport) -> None:
+    names = {one["worker"]: one["name"] for one in plain.tables.sessions}
+    expected: dict[str, list[Any]] = {}
+    for (worker, _), share in sorted(plain.busy(report.heat.step_ms).items()):
+        expected.setdefault(names[worker], []).append(pytest.approx(share))
+    shown = {row.name: [cell for cell in row.cells if cell is not None] for row in report.heat.rows}
+    assert shown == expected
+    assert all(0 <= row.utilisation <= 1 for row in report.heat.rows)
+
+
+def three(values: Any) -> Percentiles | None:
+    return None if values is None or None in values else Percentiles(*values)
