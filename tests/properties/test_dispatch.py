@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
+import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -33,6 +34,7 @@ from rollq.grid.effects import Refused
 from rollq.grid.state import ASSIGNED, QUEUED, ClientRecord, GridState
 from rollq.policy.dispatch import Dispatcher
 from rollq.policy.placement import PLACEMENTS
+from rollq.policy.pools import ANYTHING, Programs
 from rollq.subjects.matcher import matches
 from tests.unit.grid.kit import Grid, job_id, submit, worker_id
 from tests.unit.policy.kit import EVERYTHING, Desk
@@ -46,6 +48,15 @@ PATTERNS = {
 }
 WORKERS = tuple(PATTERNS)
 NAMES = ("", "", "", "", "", "w1", "w2", "nobody")  # which worker a job asks for
+EXECS = ("exe", "exe", "rare", "odd")
+# What a worker says that it can run; None: nothing is said, so anything.
+PROGRAMS = (
+    ANYTHING,
+    Programs(frozenset({"exe"})),
+    Programs(frozenset({"exe", "rare"})),
+    Programs(frozenset({"odd"}), ships=True),
+    Programs(frozenset()),
+)
 
 
 class Office:
@@ -62,6 +73,7 @@ class Office:
         self.credit: dict[str, int] = {}  # of workers with a session
         self.granted: Counter[str] = Counter()  # in the present session
         self.given: Counter[str] = Counter()
+        self.programs: dict[str, Programs] = {}  # of workers, as they said last
         self.last = 0
         for number in range(len(WORKERS)):
             self.open_worker(number, 0, 0)
@@ -89,15 +101,15 @@ class Office:
     def submit_jobs(self, who: int, where: int, how: int) -> None:
         for _ in range(1 + how % 5):
             self.last += 1
-            self.apply(
-                submit(
-                    f"j{self.last}",
-                    client=CLIENTS[who % 2],
-                    queue=QUEUES[where % 2],
-                    priority=how % 2,
-                    worker_name=NAMES[where % len(NAMES)],
-                )
+            made = submit(
+                f"j{self.last}",
+                client=CLIENTS[who % 2],
+                queue=QUEUES[where % 2],
+                priority=how % 2,
+                worker_name=NAMES[where % len(NAMES)],
+                ships_exec=how % 7 == 0,
             )
+            self.apply(msgspec.structs.replace(made, exec_name=EXECS[who % 4]))
 
     def submit_array(self, who: int, where: int, how: int) -> None:
         self.last += 1
@@ -107,7 +119,7 @@ class Office:
                 array_id,
                 CLIENTS[who % 2],
                 QUEUES[where % 2],
-                "exe",
+                EXECS[how % 4],
                 b"",
                 1 + how % 4,
                 None,
@@ -134,14 +146,22 @@ class Office:
 
     # --- what workers do
 
-    def open_worker(self, who: int, incarnation: int, _: int) -> None:
+    def open_worker(self, who: int, incarnation: int, what: int) -> None:
         self.settle(0, 0, 0)  # as in a log: what was decided before comes before
         name = WORKERS[who % 3]
         number = 1 + incarnation % 2
         self.apply(OpenWorker(worker_id(name), number, name, PATTERNS[name], 4))
         held = len(self.state.workers[worker_id(name)].held)
-        self.leader.open_worker(worker_id(name), number, name, PATTERNS[name], held)
+        self.programs[name] = PROGRAMS[what % len(PROGRAMS)]
+        identity = worker_id(name), number, name
+        self.leader.open_worker(*identity, PATTERNS[name], held, programs=self.programs[name])
         self.credit[name] = self.granted[name] = self.given[name] = 0
+
+    def announce(self, who: int, what: int, _: int) -> None:
+        """Programs came to a worker, or went."""
+        name = WORKERS[who % 3]
+        self.programs[name] = PROGRAMS[what % len(PROGRAMS)]
+        self.leader.announce(worker_id(name), self.programs[name])
 
     def disconnect(self, who: int, _: int, __: int) -> None:
         self.credit.pop(WORKERS[who % 3], None)
@@ -219,17 +239,23 @@ class Office:
             assert command not in self.under_way
             assert job.options.worker_name in ("", name)
             queue, client = job.queue, job.client
+            assert self.can_run(name, job.exec_name, ships=job.options.ships_exec)
         else:
             array = self.state.array_of(command.array_id)
             assert array is not None
             assert array.tasks_waiting > self.tasks_under_way(command.array_id)
             queue, client = array.queue, array.client
+            assert self.can_run(name, array.exec_name, ships=False)
             if array.running_max:
                 assert array.running + self.starts_under_way(array.array_id) < array.running_max
         assert not self.state.queues[queue].paused
         assert any(matches(pattern, f"job.assign.{queue}") for pattern in worker.patterns)
         cap = self.state.cap_of(client)
         assert not cap or client.in_flight + self.client_under_way(client) < cap
+
+    def can_run(self, name: str, exec_name: str, *, ships: bool) -> bool:
+        names, allows = self.programs[name]
+        return names is None or exec_name in names or (ships and allows)
 
     def client_under_way(self, client: ClientRecord) -> int:
         owners = [
@@ -268,6 +294,7 @@ class Office:
             if name not in self.credit:
                 self.open_worker(number, 0, 0)
             self.grant(number, 4, 0)
+        self.announce(0, 0, 0)  # one who can run everything, for all queues, is enough
         progress = True
         while progress:
             self.settle(0, 0, 0)
@@ -281,7 +308,10 @@ class Office:
         for job in self.state.jobs.values():
             nobody_may = job.options.worker_name == "nobody"
             not_served = job.options.worker_name == "w2" and job.queue != "a"
-            assert job.state is not QUEUED or nobody_may or not_served
+            not_there = job.options.worker_name == "w2" and not self.can_run(
+                "w2", job.exec_name, ships=job.options.ships_exec
+            )
+            assert job.state is not QUEUED or nobody_may or not_served or not_there
         assert not any(array.tasks_waiting for array in self.state.arrays.values())
 
     def everything_runs_at_once_without_limits(self) -> None:
@@ -331,6 +361,7 @@ WEIGHTS = {
     Office.resume: 2,
     Office.cancel: 2,
     Office.open_worker: 1,
+    Office.announce: 3,
     Office.disconnect: 1,
     Office.close_worker: 1,
     Office.grant: 4,

@@ -41,6 +41,8 @@ INLINE_BYTES_MAX: Final = 64 * 1024
 QUEUE_NAME_BYTES_MAX: Final = 256
 CLIENT_ID_BYTES_MAX: Final = 256
 EXEC_NAME_BYTES_MAX: Final = 256
+# Programs and functions that a worker names; one with more may be given any job.
+PROGRAMS_MAX: Final = 1_024
 PRIORITY_MAX: Final = 9  # 0 (default) to 9 (first)
 ATTEMPTS_MAX: Final = 100
 ARRAY_TASKS_MAX: Final = 10_000_000

@@ -109,6 +109,16 @@ class CountsView(QueueView, frozen=True):
     expired: int = 0  # of the dead: tasks that expired unassigned, which no list of dead jobs shows
 
 
+class UnservedView(msgspec.Struct, frozen=True):
+    """Jobs that no connected worker can run, of one queue and program."""
+
+    queue: str
+    worker_name: str  # the one that they ask for; empty: any
+    program: str  # empty: several
+    waiting: int  # jobs and tasks that wait in the queue, whatever they need
+    workers: str  # who serves the queue and lacks the program; empty: nobody serves it
+
+
 class CacheView(msgspec.Struct, frozen=True):
     """One cache; in a list of them without its `entries`."""
 

@@ -5,6 +5,10 @@ something to give stands in the rings of the pools that serve it; a pool with cr
 stands in a line. Both leave when they are visited in vain, not when they run dry, so that a queue
 that flips between empty and not costs nothing but its jobs.
 
+What needs a program that some workers of its queue lack waits apart from the rest of the queue,
+in lanes that are served by the parts of the pools that have it (`pools`). It is put there when one
+who lacks it would have had it, and takes turns with the rest of the queue from then on.
+
 A job that names its worker waits in a mailbox: a queue of that worker alone, with a pool of its
 own, served before everything else. The worker must serve the job's queue all the same.
 """
@@ -12,13 +16,13 @@ own, served before everything else. The worker must serve the job's queue all th
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from rollq.grid.state import GridState
-from rollq.policy.lanes import Item, QueueLanes
-from rollq.policy.placement import RoundRobin
-from rollq.policy.pools import Pool, Pools, Session, only_queue
+from rollq.policy.lanes import MIXED, Item, QueueLanes
+from rollq.policy.placement import Placement, RoundRobin, make_placement
+from rollq.policy.pools import Pool, Pools, Programs, Session, need_of, only_queue
 
 IDLE_MIN: Final = 64  # empty queues that are not worth a sweep
 MAIL_PATTERN: Final = ""  # no subject has it
@@ -56,7 +60,8 @@ class Backlog:
         self.line: deque[Pool] = deque()  # pools to serve, in turns
         self.mail_line: deque[Pool] = deque()  # those of mailboxes, which come first
         for queue in self._queues.values():
-            queue.pools, queue.absent = [], []
+            for lanes in (queue, *queue.apart.values()):
+                lanes.pools, lanes.absent = [], []
         for boxes in self._mailboxes.values():
             for box in boxes.values():
                 self._open_door(box)
@@ -87,10 +92,23 @@ class Backlog:
 
     def queue_of(self, item: Item) -> QueueLanes | None:
         """Where an item waits, or would."""
+        queue = self.whole_queue_of(item)
+        if queue is None or not queue.apart:
+            return queue
+        return queue.apart.get(need_of(item), queue)
+
+    def whole_queue_of(self, item: Item) -> QueueLanes | None:
+        """The queue of an item, which is served by all who serve it, whatever they can run."""
         name = item.options.worker_name
         if name:
             return self._mailboxes.get(name, {}).get(item.queue)
         return self._queues.get(item.queue)
+
+    def queues(self) -> Iterator[QueueLanes]:
+        """Every queue, and every mailbox."""
+        yield from self._queues.values()
+        for boxes in self._mailboxes.values():
+            yield from boxes.values()
 
     def offer(self, queue: QueueLanes) -> None:
         """Put a queue that has something to give into the rings that it is missing from."""
@@ -104,21 +122,80 @@ class Backlog:
         """Assign nothing from a queue, or again."""
         queue = self._queues.get(name)
         boxes = [boxes[name] for boxes in self._mailboxes.values() if name in boxes]
-        for lanes in boxes if queue is None else [queue, *boxes]:
-            lanes.is_paused = is_paused
+        for whole in boxes if queue is None else [queue, *boxes]:
+            for lanes in (whole, *whole.apart.values()):
+                lanes.is_paused = is_paused
+                self.offer(lanes)
+
+    def put_apart(self, queue: QueueLanes) -> int:
+        """Let what `take` found unfit wait for those who can run it; how many that were."""
+        unfit, queue.unfit = queue.unfit, []
+        for item in unfit:
+            need = need_of(item)
+            lanes = queue.apart.get(need)
+            if lanes is None:
+                lanes = self._new_lanes(queue.name, queue.worker_name)
+                self._set_apart(queue, lanes, need)
+            lanes.push(item)
             self.offer(lanes)
+        return len(unfit)
+
+    def maybe_put_all_apart(self, queue: QueueLanes, pool: Pool) -> bool:
+        """As `put_apart` for all that waits in a queue, at once, if all of it needs the same and
+        somebody of the pool lacks that. The lanes stay what they are, and new ones become the
+        queue."""
+        need = queue.only_need
+        if queue.need or pool.suits(need) or need == MIXED or not queue.size or need in queue.apart:
+            return False
+        whole = self._new_lanes(queue.name, queue.worker_name)
+        whole.pools, whole.absent = queue.pools, list(queue.pools)
+        whole.apart, queue.apart = queue.apart, {}
+        if queue.worker_name:
+            self._mailboxes[queue.worker_name][queue.name] = whole
+        else:
+            self._queues[queue.name] = whole
+        queue.pools = []
+        self._set_apart(whole, queue, need)
+        self.offer(queue)
+        return True
+
+    def _set_apart(self, queue: QueueLanes, lanes: QueueLanes, need: str) -> None:
+        """Lanes serve one program of a queue from now on."""
+        if len(queue.apart) > IDLE_MIN:
+            for known in [known for known in queue.apart.values() if not known.size]:
+                self._let_go(queue, known)
+        lanes.need = need
+        queue.apart[need] = lanes
+        lanes.pools = [pool.part(need, self._crew_of(pool)) for pool in queue.pools]
+        lanes.absent = list(lanes.pools)
+
+    def _let_go(self, queue: QueueLanes, lanes: QueueLanes) -> None:
+        """Forget lanes that stand apart and are empty."""
+        del queue.apart[lanes.need]
+        for pool in queue.pools:
+            part = pool.parts.get(lanes.need)
+            if part is not None and part in lanes.pools:
+                pool.drop_part(part)
+
+    def _crew_of(self, pool: Pool) -> Placement:
+        return make_placement(self._placement) if pool.pattern else RoundRobin()
 
     def maybe_drop_mailbox(self, queue: QueueLanes) -> None:
         """Forget a mailbox that was emptied; ordinary queues are swept now and then."""
         if not queue.worker_name or queue.size:
             return
         boxes = self._mailboxes.get(queue.worker_name, {})
-        if boxes.get(queue.name) is queue:
+        box = boxes.get(queue.name)
+        if box is None or box.size or any(lanes.size for lanes in box.apart.values()):
+            return
+        if box is queue or box.apart.get(queue.need) is queue:
             del boxes[queue.name]
             if not boxes:
                 del self._mailboxes[queue.worker_name]
-            for session in list(queue.pools[0].sessions):
-                queue.pools[0].dismiss(session)
+            for lanes in list(box.apart.values()):
+                self._let_go(box, lanes)
+            for session in list(box.pools[0].sessions):
+                box.pools[0].dismiss(session)
 
     # --- who serves
 
@@ -143,6 +220,11 @@ class Backlog:
             named.pop(session, None)
             if not named:
                 del self._named[session.name]
+
+    def announce(self, session: Session, programs: Programs) -> None:
+        """A session can run other programs from now on."""
+        for pool in self._pools.announce(session, programs):
+            self._line_up(pool)
 
     def touch(self, session: Session) -> None:
         """The credit or the load of a session changed; `freshen` will look at it."""
@@ -169,18 +251,26 @@ class Backlog:
     def _lanes_for(self, item: Item) -> QueueLanes:
         name = item.options.worker_name
         queue = self._queues.get(item.queue) if not name else self._mailbox(item.queue, name)
-        return self._open_queue(item.queue) if queue is None else queue
+        if queue is None:
+            return self._open_queue(item.queue)
+        return queue.apart.get(need_of(item), queue) if queue.apart else queue
 
     def _open_queue(self, name: str) -> QueueLanes:
         if len(self._queues) > 2 * len(self._state.queues) + IDLE_MIN:
-            self._queues = {
-                known: queue
-                for known, queue in self._queues.items()
-                if queue.size or known in self._state.queues
-            }
+            self._sweep()
         queue = self._queues[name] = self._new_lanes(name, "")
         self._match(queue)
         return queue
+
+    def _sweep(self) -> None:
+        """Forget queues in which nothing waits."""
+        for name, queue in list(self._queues.items()):
+            lanes_apart = list(queue.apart.values())
+            if queue.size or name in self._state.queues or any(one.size for one in lanes_apart):
+                continue
+            del self._queues[name]
+            for lanes in lanes_apart:
+                self._let_go(queue, lanes)
 
     def _mailbox(self, name: str, worker_name: str) -> QueueLanes:
         boxes = self._mailboxes.setdefault(worker_name, {})
@@ -202,14 +292,15 @@ class Backlog:
         """Give a mailbox a pool of its own, still without sessions."""
         pool = Pool(MAIL_PATTERN, RoundRobin())
         pool.engage()
-        box.pools, box.absent = [pool], [pool]
+        self._serve_by(box, [pool])
 
     def _maybe_deliver(self, box: QueueLanes, session: Session) -> None:
         """Let a session take from a mailbox if it serves the queue."""
         serving = self._pools.serving(box.name)
         if any(pool in serving for pool in session.pools):
             box.pools[0].admit(session)
-            self.offer(box)
+            for lanes in (box, *box.apart.values()):
+                self.offer(lanes)
 
     def _match(self, queue: QueueLanes) -> None:
         """Find the pools that serve a queue; those that are new to it miss it in their rings."""
@@ -219,7 +310,28 @@ class Backlog:
         for pool in new:
             pool.engage()
         if new or len(serving) != len(known):
-            matched = dict.fromkeys(serving)
-            queue.absent = [pool for pool in queue.absent if pool in matched] + new
-            queue.pools = serving
-            self.offer(queue)
+            self._serve_by(queue, serving)
+
+    def _serve_by(self, queue: QueueLanes, serving: list[Pool]) -> None:
+        """A queue is served by these pools from now on, and what stands apart by their parts."""
+        before = queue.pools
+        self._change_pools(queue, serving)
+        for need, lanes in queue.apart.items():
+            for pool in before:
+                part = pool.parts.get(need)
+                if part is not None and part in lanes.pools and pool not in serving:
+                    pool.drop_part(part)
+            parts = [
+                pool.parts[need]
+                if pool in before and need in pool.parts
+                else pool.part(need, self._crew_of(pool))
+                for pool in serving
+            ]
+            self._change_pools(lanes, parts)
+
+    def _change_pools(self, lanes: QueueLanes, pools: list[Pool]) -> None:
+        known, kept = dict.fromkeys(lanes.pools), dict.fromkeys(pools)
+        new = [pool for pool in pools if pool not in known]
+        lanes.absent = [pool for pool in lanes.absent if pool in kept] + new
+        lanes.pools = pools
+        self.offer(lanes)

@@ -24,16 +24,20 @@ from rollq.grid import events
 from rollq.grid.commands import AssignJob, AssignTask
 from rollq.grid.events import Event
 from rollq.grid.state import QUEUED, ArrayRecord, GridState, JobRecord
+from rollq.grid.views import UnservedView
 from rollq.policy.backlog import Backlog
 from rollq.policy.hints import lease_ms_of
 from rollq.policy.holds import Holds
 from rollq.policy.lanes import Item
-from rollq.policy.pools import Pool, Session
-from rollq.policy.waiting import why_waiting
+from rollq.policy.pools import ANYTHING, Pool, Programs, Session
+from rollq.policy.waiting import unserved, why_waiting
 
 _seq = attrgetter("seq")
-_likeness = attrgetter("__class__", "queue", "client", "options")
+_likeness = attrgetter("__class__", "queue", "client", "exec_name", "options")
 
+
+# Jobs that one turn may put apart for workers that can run them: what is left has its turn later.
+APART_PER_TURN_MAX: Final = 4_096
 
 # Of those who hold these caches, one of whom the question is true; None if none of a few is.
 Nearest: TypeAlias = Callable[[tuple[str, ...], Callable[[WorkerId], bool]], WorkerId | None]
@@ -42,7 +46,7 @@ Nearest: TypeAlias = Callable[[tuple[str, ...], Callable[[WorkerId], bool]], Wor
 class Dispatcher:
     """Index of what can be assigned, and the leader's choice of what is."""
 
-    __slots__ = ("_backlog", "_holds", "_sessions", "_state", "nearest")
+    __slots__ = ("_apart_left", "_backlog", "_holds", "_sessions", "_state", "nearest")
 
     def __init__(self, state: GridState, placement: str = "least-load") -> None:
         """Index what waits in `state`, which may be at any point of its life.
@@ -54,6 +58,7 @@ class Dispatcher:
         self._holds = Holds(state)
         self._backlog = Backlog(state, placement)
         self._sessions: dict[WorkerId, Session] = {}
+        self._apart_left = 0  # jobs that may still be put apart in this turn
         # Which of the workers that hold caches suits, if the leader knows one.
         self.nearest: Nearest | None = None
         waiting: list[Item] = [job for job in state.jobs.values() if job.state is QUEUED]
@@ -85,6 +90,8 @@ class Dispatcher:
         name: str,
         patterns: Sequence[str],
         running: int = 0,
+        *,
+        programs: Programs = ANYTHING,
     ) -> None:
         """A worker may be given work from now on; it has no credit yet.
 
@@ -94,10 +101,18 @@ class Dispatcher:
             name: For jobs that ask for one worker.
             patterns: Canonical patterns over `job.assign.<queue>`.
             running: How many attempts the state counts as its own.
+            programs: What it can run.
         """
         self.close_worker(worker_id)
-        session = self._sessions[worker_id] = Session(worker_id, incarnation, name, running)
+        session = Session(worker_id, incarnation, name, running, programs)
+        self._sessions[worker_id] = session
         self._backlog.join(session, patterns)
+
+    def announce(self, worker_id: WorkerId, programs: Programs) -> None:
+        """A worker can run other programs from now on; no harm if it has no session."""
+        session = self._sessions.get(worker_id)
+        if session is not None and session.programs != programs:
+            self._backlog.announce(session, programs)
 
     def close_worker(self, worker_id: WorkerId) -> None:
         """Give a worker nothing more. Decisions under way are applied or refused as they are."""
@@ -155,6 +170,7 @@ class Dispatcher:
         commands: list[AssignJob | AssignTask] = []
         backlog = self._backlog
         backlog.freshen()
+        self._apart_left = APART_PER_TURN_MAX
         while True:
             self._serve(backlog.mail_line, commands, count_max)
             self._serve(backlog.line, commands, count_max)
@@ -193,6 +209,11 @@ class Dispatcher:
         self._backlog.freshen()
         return why_waiting(self._state, self._backlog, self._holds, job_id)
 
+    def unserved(self, count_max: int) -> list[UnservedView]:
+        """What waits and no connected worker can run."""
+        self._backlog.freshen()
+        return unserved(self._state, self._backlog, count_max)
+
     # --- helpers
 
     def _serve(
@@ -208,8 +229,19 @@ class Dispatcher:
                 pool.is_ready = False
                 continue
             queue = ring[0]
-            item = queue.take(holds)
+            if queue.need != pool.need:
+                ring.popleft()  # it stands apart since it came into this ring
+                continue
+            if self._backlog.maybe_put_all_apart(queue, pool):
+                continue
+            item = queue.take(holds, pool)
+            if queue.unfit:
+                self._apart_left -= self._backlog.put_apart(queue)
+                if item is None and self._apart_left <= 0:
+                    return
             if item is None:
+                if queue.is_runnable:
+                    continue  # more stands in it than is put apart at once
                 ring.popleft()
                 queue.absent.append(pool)
                 self._backlog.maybe_drop_mailbox(queue)

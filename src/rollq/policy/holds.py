@@ -91,6 +91,10 @@ class Holds:
             self.unlay(item)
         return verdict
 
+    def is_decided(self, item: Item) -> bool:
+        """Whether a job was given to a session by a command that is not applied yet."""
+        return isinstance(item, JobRecord) and item.job_id in self.jobs
+
     def lay(self, array: ArrayRecord) -> bool:
         """An array is about to stand in a lane; False if it does already, or rests."""
         if array.array_id in self._laid or self.is_resting(array):

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rollq.base.limits import PRIORITY_MAX
 from rollq.grid.state import QUEUED, ArrayRecord, ClientRecord, JobRecord
+from rollq.policy.pools import need_of
 
 if TYPE_CHECKING:
     from rollq.policy.holds import Holds
@@ -34,6 +35,8 @@ START: Final = 0  # it may start, and leaves the lane
 START_AND_STAY: Final = 1  # a task of it may start; the array stays first
 SKIP: Final = 2  # it waits no more
 REST: Final = 3  # it may not start now; `Holds` keeps it until it may
+MIXED: Final = "\0\0"  # no program is called that
+UNFIT_MAX: Final = 1_024  # jobs that one turn puts aside for workers that can run them
 GAP_MIN: Final = 32  # taken places at the head of a lane that are not worth closing
 
 _seq = attrgetter("seq")
@@ -94,18 +97,23 @@ class Level:
 
 
 class QueueLanes:
-    """Everything that waits in one queue (for one named worker, if `worker_name` is set)."""
+    """Everything that waits in one queue (for one named worker, if `worker_name` is set), but for
+    what needs a program that some of its workers lack: each such program has lanes of its own."""
 
     __slots__ = (
         "absent",
+        "apart",
         "empty_count",
         "is_paused",
         "levels",
         "mask",
         "name",
+        "need",
+        "only_need",
         "pools",
         "size",
         "stale_count",
+        "unfit",
         "worker_name",
     )
 
@@ -120,6 +128,10 @@ class QueueLanes:
         self.empty_count = 0  # lanes that were emptied since the last sweep, not by `take`
         self.pools: list[Pool] = []  # that serve this queue
         self.absent: list[Pool] = []  # of these, the ones whose rings it is not in
+        self.need = ""  # of lanes that stand apart: the one program; see `pools.need_of`
+        self.apart: dict[str, QueueLanes] = {}  # what stands apart, by need
+        self.only_need = ""  # what all that waits here needs, or MIXED
+        self.unfit: list[Item] = []  # taken out by `take`, to be put apart
 
     @property
     def is_runnable(self) -> bool:
@@ -128,6 +140,9 @@ class QueueLanes:
 
     def push(self, item: Item) -> None:
         """Something waits here from now on."""
+        need = need_of(item)
+        if need != self.only_need:
+            self.only_need = MIXED if self.size else need
         priority = item.options.priority
         client = item.client
         level = self.levels[priority]
@@ -150,7 +165,8 @@ class QueueLanes:
         self.size += 1
 
     def push_run(self, items: list[Item]) -> None:
-        """As `push` for each, of several given by seq that have one client and equal options."""
+        """As `push` for each, of several given by seq that have one client, one program and equal
+        options."""
         for item in items[:2]:
             self.push(item)
         rest = items[2:]
@@ -167,10 +183,11 @@ class QueueLanes:
             for item in rest:
                 self.push(item)
 
-    def take(self, holds: Holds) -> Item | None:
+    def take(self, holds: Holds, pool: Pool | None = None) -> Item | None:
         """The next job that may start, or array with a task that may; None if there is none now.
 
-        A client at its cap is parked with `holds`, which brings it back by `wake`.
+        A client at its cap is parked with `holds`, which brings it back by `wake`. What some of the
+        pool cannot run is left in `unfit`; when that is full there may be more.
         """
         if self.is_paused:
             return None
@@ -185,12 +202,12 @@ class QueueLanes:
                 if lane is not None and holds.is_full(client):
                     holds.park(client, self, priority)
                     continue
-                item, has_more = self._take_from(lane, holds)
+                item, has_more = self._take_from(lane, holds, pool)
                 if has_more:
                     ring.append(client)
                 else:
                     del lanes[client]
-                if item is not None:
+                if item is not None or len(self.unfit) >= UNFIT_MAX:
                     return item
             self.mask ^= 1 << priority
         return None
@@ -225,10 +242,17 @@ class QueueLanes:
         if useless > STALE_MIN and 2 * useless > self.size + self.empty_count:
             self._sweep()
 
-    def _take_from(self, lane: Item | Lane | None, holds: Holds) -> tuple[Item | None, bool]:
+    def _take_from(
+        self, lane: Item | Lane | None, holds: Holds, pool: Pool | None
+    ) -> tuple[Item | None, bool]:
         """The first job of a lane that may start, and whether anything stays in the lane."""
         if isinstance(lane, Lane):
             while (first := lane.first()) is not None:
+                if pool is not None and self._is_unfit(first, holds, pool):
+                    lane.drop_first()
+                    if len(self.unfit) >= UNFIT_MAX:
+                        return None, lane.head < len(lane)
+                    continue
                 verdict = holds.judge(first)
                 if verdict is START_AND_STAY:
                     return first, True
@@ -238,7 +262,7 @@ class QueueLanes:
                     return first, lane.head < len(lane)
                 if verdict is SKIP:
                     self.stale_count -= 1
-        elif lane is not None:
+        elif lane is not None and not (pool is not None and self._is_unfit(lane, holds, pool)):
             verdict = holds.judge(lane)
             if verdict is START_AND_STAY:
                 return lane, True
@@ -248,6 +272,14 @@ class QueueLanes:
             if verdict is SKIP:
                 self.stale_count -= 1
         return None, False
+
+    def _is_unfit(self, item: Item, holds: Holds, pool: Pool) -> bool:
+        """Whether somebody of the pool cannot run it; then it leaves these lanes."""
+        if pool.suits(need_of(item)) or not _waits(item) or holds.is_decided(item):
+            return False
+        self.unfit.append(item)
+        self.size -= 1
+        return True
 
     def _dropped_stale(self) -> None:
         self.size -= 1

@@ -64,6 +64,9 @@ class LeastLoad:
     def __len__(self) -> int:
         return self._count
 
+    def __contains__(self, session: Session) -> bool:
+        return session in self._buckets.get(session.load, ())
+
     def move(self, session: Session, old: int, new: int) -> None:
         if old:
             del self._buckets[old][session]
@@ -136,7 +139,8 @@ class Sticky:
     def pick(self, item: Item) -> Session:
         pair = (item.client.client_id, item.exec_name)
         home = self._homes.get(pair)
-        if home is None or not home.credit:  # a closed session has no credit
+        # A closed session has no credit; one that lacks the program now is in another pool.
+        if home is None or not home.credit or home not in self._others:
             home = self._homes[pair] = self._others.pick(item)
             if len(self._homes) > STICKY_PAIRS_MAX:
                 self._homes.popitem(last=False)

@@ -5,6 +5,11 @@ patterns match it: how many those are depends on the wildcards of its subject, n
 workers, even if every worker has a pattern of its own besides the shared ones. A session is in as
 many pools as it has patterns, with one credit for all of them.
 
+A session may have said which programs it can run. As long as all sessions of a pool can run what
+waits, nothing is different. For a program that some of them lack, the pool gets a part: a pool of
+those who have it, made when a job that needs it has its turn. So a session is in as many parts as
+it has such programs with jobs, and a decision looks at nobody who could not run the job.
+
 Sessions and credits exist on the leader only and die with its leadership.
 """
 
@@ -14,7 +19,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rollq.base.ids import WorkerId
 from rollq.grid.state import AttemptOutcome
@@ -24,10 +29,28 @@ from rollq.subjects.queues import ASSIGN_PREFIX, assign_subject
 from rollq.subjects.trie import Trie
 
 if TYPE_CHECKING:
-    from rollq.policy.lanes import QueueLanes
+    from rollq.policy.lanes import Item, QueueLanes
 
 UNTRIED_LOOKS_MAX: Final = 16  # sessions that are looked at for a job that was lost before
 DESERTED_MIN: Final = 64  # pools without sessions that are not worth a sweep
+VERDICTS_MAX: Final = 4_096  # programs of which a pool remembers whether everybody has them
+SHIPPED: Final = "\0"  # before the name of a program that comes with its job
+
+
+def need_of(item: Item) -> str:
+    """What a worker must be able to run for this: the name of a program, and whether it comes with
+    the job."""
+    return SHIPPED + item.exec_name if item.options.ships_exec else item.exec_name
+
+
+class Programs(NamedTuple):
+    """What a worker said it can run."""
+
+    names: frozenset[str] | None = None  # None: anything, as far as is known
+    ships: bool = False  # it runs programs that come with their jobs, too
+
+
+ANYTHING: Final = Programs()
 
 
 class Session:
@@ -39,13 +62,21 @@ class Session:
         "load",
         "name",
         "pools",
+        "programs",
         "reserved",
         "running",
         "serving",
         "worker_id",
     )
 
-    def __init__(self, worker_id: WorkerId, incarnation: int, name: str, running: int) -> None:
+    def __init__(
+        self,
+        worker_id: WorkerId,
+        incarnation: int,
+        name: str,
+        running: int,
+        programs: Programs = ANYTHING,
+    ) -> None:
         self.worker_id = worker_id
         self.incarnation = incarnation
         self.name = name
@@ -55,6 +86,16 @@ class Session:
         self.load = 0  # as its pools know it; see `weigh`
         self.pools: list[Pool] = []  # all of its pools
         self.serving: list[Pool] = []  # of these, the ones that have a queue at all
+        self.programs = programs
+
+    def can_run(self, need: str) -> bool:
+        """Whether it has what `need_of` a job says."""
+        names, ships = self.programs
+        if names is None:
+            return True
+        if need.startswith(SHIPPED):
+            return ships or need[1:] in names
+        return need in names
 
     def weigh(self) -> None:
         """Tell the pools that it serves in what credit and running have come to."""
@@ -72,11 +113,28 @@ class Pool:
     such as a worker's own address, costs nothing while jobs run.
     """
 
-    __slots__ = ("crew", "has_queue", "is_ready", "pattern", "ring", "sessions")
+    __slots__ = (
+        "_picky_count",
+        "_verdicts",
+        "crew",
+        "has_queue",
+        "is_ready",
+        "need",
+        "parts",
+        "pattern",
+        "ring",
+        "sessions",
+        "users",
+    )
 
-    def __init__(self, pattern: str, crew: Placement) -> None:
+    def __init__(self, pattern: str, crew: Placement, need: str = "") -> None:
         self.pattern = pattern
         self.crew = crew
+        self.need = need  # of a part: what its sessions can run; empty: a whole pool
+        self.parts: dict[str, Pool] = {}  # by need
+        self.users = 0  # of a part: queues that are served by it
+        self._picky_count = 0  # sessions that said what they can run
+        self._verdicts: dict[str, bool] = {}  # of needs: whether every session can run it
         self.ring: deque[QueueLanes] = deque()  # queues take turns; idle ones leave when visited
         self.is_ready = False  # stands in the line of pools that are served
         self.has_queue = False
@@ -85,18 +143,57 @@ class Pool:
     def admit(self, session: Session) -> None:
         """A session becomes one of this pool's."""
         self.sessions[session] = None
+        self._picky_count += session.programs.names is not None
+        self._verdicts.clear()
         session.pools.append(self)
         if self.has_queue:
             session.serving.append(self)
             self.crew.move(session, 0, session.load)
+        for need, part in self.parts.items():
+            if session.can_run(need):
+                part.admit(session)
 
     def dismiss(self, session: Session) -> None:
         """A session leaves this pool alone; see `Pools.leave` for leaving all."""
         del self.sessions[session]
+        self._picky_count -= session.programs.names is not None
+        self._verdicts.clear()
         session.pools.remove(self)
         if self.has_queue:
             session.serving.remove(self)
             self.crew.move(session, session.load, 0)
+
+    def suits(self, need: str) -> bool:
+        """Whether every session here can run it."""
+        if not self._picky_count or self.need:
+            return True
+        verdict = self._verdicts.get(need)
+        if verdict is None:
+            if len(self._verdicts) >= VERDICTS_MAX:
+                self._verdicts.clear()
+            verdict = all(session.can_run(need) for session in self.sessions)
+            self._verdicts[need] = verdict
+        return verdict
+
+    def part(self, need: str, crew: Placement) -> Pool:
+        """Those of this pool that can run it, for one more queue."""
+        part = self.parts.get(need)
+        if part is None:
+            part = self.parts[need] = Pool(self.pattern, crew, need)
+            part.engage()
+            for session in self.sessions:
+                if session.can_run(need):
+                    part.admit(session)
+        part.users += 1
+        return part
+
+    def drop_part(self, part: Pool) -> None:
+        """One queue less is served by a part."""
+        part.users -= 1
+        if not part.users and self.parts.get(part.need) is part:
+            del self.parts[part.need]
+            for session in list(part.sessions):
+                part.dismiss(session)
 
     def untried(self, picked: Session, attempts: Sequence[AttemptOutcome]) -> Session:
         """The one that was picked for a job, unless it has lost it before and another could take it
@@ -154,6 +251,16 @@ class Pools:
                 self._deserted_count += 1
         if self._deserted_count > DESERTED_MIN + len(self._by_pattern) // 2:
             self._sweep()
+
+    def announce(self, session: Session, programs: Programs) -> list[Pool]:
+        """A session can run other programs from now on; all pools that it is in."""
+        wholes = [pool for pool in session.pools if not pool.need]
+        for pool in list(session.pools):
+            pool.dismiss(session)
+        session.programs = programs
+        for pool in wholes:
+            pool.admit(session)
+        return session.pools
 
     def serving(self, queue: str) -> list[Pool]:
         """The pools whose pattern matches a queue."""

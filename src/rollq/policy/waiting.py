@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from rollq.base.ids import JobId, guid_to_text
 from rollq.base.outcomes import state_word
 from rollq.grid.commands import Cause
 from rollq.grid.state import ASSIGNED, DEAD, DELAYED, EndRecord, GridState, JobRecord
+from rollq.grid.views import UnservedView, queue_view
 from rollq.policy.backlog import Backlog
 from rollq.policy.holds import Holds
-from rollq.policy.lanes import Item
+from rollq.policy.lanes import MIXED, Item, QueueLanes
+from rollq.policy.pools import SHIPPED, Session, need_of
+
+NAMES_MAX: Final = 5  # of workers, in a sentence
 
 
 def why_waiting(state: GridState, backlog: Backlog, holds: Holds, job_id: JobId) -> str:
@@ -54,16 +60,60 @@ def _what_is_missing(state: GridState, backlog: Backlog, holds: Holds, item: Ite
         return f"client {item.client.client_id} is at its cap of {state.cap_of(item.client)}"
     if holds.is_resting(item):
         return "the array runs as many tasks as it may"
-    lanes = backlog.queue_of(item)
-    pools = lanes.pools if lanes is not None else []
-    sessions = {session for pool in pools for session in pool.sessions}
+    queue_lanes = backlog.whole_queue_of(item)
+    sessions = sessions_of(queue_lanes)
     name = item.options.worker_name
     if not sessions:
         wanted = f"no worker named {name}" if name else "no worker"
         return f"{wanted} serves queue {item.queue}"
-    if not any(pool.crew for pool in pools):
+    able = [session for session in sessions if session.can_run(need_of(item))]
+    if not able:
+        return f"{_lacks(item)}; workers serving the queue: {_names(sessions)}"
+    if not any(session.credit for session in able):
+        which = "" if len(able) == len(sessions) else f" that have {item.exec_name}"
         return (
-            f"no credit: all {len(sessions)} workers for queue {item.queue} are busy, "
+            f"no credit: all {len(able)} workers for queue {item.queue}{which} are busy, "
             "or their computers are"
         )
     return "others are before it"
+
+
+def unserved(state: GridState, backlog: Backlog, count_max: int) -> list[UnservedView]:
+    """Queues in which something waits that no connected worker can run, by program; up to
+    `count_max` of them. Looks at queues and programs, not at jobs."""
+    found: list[UnservedView] = []
+    for queue in backlog.queues():
+        view = queue_view(state, queue.name)
+        if view is None or not view.queued or view.paused:
+            continue
+        sessions = sessions_of(queue)
+        for lanes in (queue, *queue.apart.values()):
+            if not lanes.size or len(found) >= count_max:
+                continue
+            need = lanes.need or ("" if lanes.only_need == MIXED else lanes.only_need)
+            if not sessions or (need and not any(one.can_run(need) for one in sessions)):
+                program = need.removeprefix(SHIPPED)
+                where = queue.name, queue.worker_name
+                found.append(UnservedView(*where, program, view.queued, _names(sessions)))
+    return found
+
+
+def sessions_of(queue: QueueLanes | None) -> list[Session]:
+    """Everybody who serves a queue, whatever they can run."""
+    pools = queue.pools if queue is not None else []
+    return list({session: None for pool in pools for session in pool.sessions})
+
+
+def _lacks(item: Item) -> str:
+    if item.options.ships_exec:
+        return (
+            f"program {item.exec_name} comes with the job, and no connected worker allows that "
+            "(start one with --allow-shipped-execs)"
+        )
+    return f"no connected worker has program {item.exec_name}"
+
+
+def _names(sessions: list[Session]) -> str:
+    names = sorted(session.name or guid_to_text(session.worker_id) for session in sessions)
+    more = len(names) - NAMES_MAX
+    return ", ".join(names[:NAMES_MAX]) + (f" and {more} more" if more > 0 else "")

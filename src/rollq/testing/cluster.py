@@ -31,6 +31,7 @@ from rollq.testing.sim_member import SimMember, World
 from rollq.testing.sim_worker import SimWorker
 from rollq.testing.swarm import Swarm
 from rollq.testing.trace import Trace
+from rollq.testing.workload import TOOLS
 from rollq.wire.messages import Admin
 
 OPERATOR_EVERY_MS = 400
@@ -104,6 +105,7 @@ class Cluster:
                 addresses=addresses,
                 patterns=(">",) if number == 1 else (QUEUES[number % 2], "gamma.>"),
                 slots=swarm.slots,
+                programs=frozenset(TOOLS if number == 1 else TOOLS[: number % 3]),
                 on_start=self.runs.begins,
             )
             for number in range(1, swarm.workers + 1)

@@ -147,6 +147,7 @@ STRIKES: dict[str, Callable[[Nemesis], bool]] = {
     "worker_pause": people.worker_pause,
     "worker_drain": people.worker_drain,
     "worker_busy": people.worker_busy,
+    "worker_programs": people.worker_programs,
     "client_crash": people.client_crash,
     "transfer": people.transfer,
     "remove_member": people.remove_member,

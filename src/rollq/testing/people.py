@@ -16,7 +16,7 @@ from rollq.testing.sim_batch import SimBatch
 from rollq.testing.sim_client import SimClient
 from rollq.testing.sim_client_map import SimMap
 from rollq.testing.swarm import Swarm
-from rollq.testing.workload import JobPlan, blob, body_of, inputs_of
+from rollq.testing.workload import JobPlan, blob, body_of, inputs_of, tool_of
 from rollq.wire import messages as wire
 
 QUEUES = ("alpha", "beta", "gamma.deep")
@@ -90,11 +90,12 @@ class Application:
     def _submit(self) -> None:
         chance = self._chance
         body = self._body()
+        job_id = chance.draw_id()
         request = wire.SubmitJob(
-            chance.draw_id(),
+            job_id,
             self.client.client_id,
             f"job.submit.{chance.pick(QUEUES)}",
-            "tool",
+            tool_of(job_id),
             body,
             self._options(),
             inputs_of(body),
@@ -114,7 +115,7 @@ class Application:
                 key,
                 self.client.client_id,
                 chance.pick(QUEUES),
-                "tool",
+                tool_of(key),
                 items,
                 self._options(),
                 key.hex() if chance.chance(500) else "",
@@ -156,7 +157,7 @@ class Application:
                 array_id,
                 self.client.client_id,
                 chance.pick(QUEUES),
-                "tool",
+                tool_of(array_id[:12]),
                 body,
                 chance.draw(2, 9),
                 self._options(),

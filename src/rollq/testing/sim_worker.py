@@ -32,6 +32,7 @@ class SimWorker(SimSession):
         addresses: tuple[str, ...],
         patterns: tuple[str, ...],
         slots: int,
+        programs: frozenset[str],
         on_start: Callable[[AttemptRef, WorkerId, AssignJob], None],
     ) -> None:
         super().__init__()
@@ -45,6 +46,7 @@ class SimWorker(SimSession):
         self._addresses = addresses
         self._patterns = patterns
         self._slots = slots
+        self._programs = programs
         self._on_start = on_start
         self._running: dict[AttemptRef, tuple[int, AssignJob]] = {}  # the execution, as a ticket
         self._paused = False
@@ -70,6 +72,7 @@ class SimWorker(SimSession):
         chance = self.world.streams.named(f"{self.name}/{self.life}")
         self.machine = WorkerMachine(setup, chance, tuple(self.table.values()))
         self.world.trace.note(self.name, "start", self.life)
+        self._feed(signals.ProgramsFound(self._programs))
         self._feed(signals.Started())
         self.world.timeline.after(LOOK_MS * MS, self._tick, self.life)
 
@@ -108,6 +111,12 @@ class SimWorker(SimSession):
         """The load of its machine changed."""
         self._feed(signals.CpuBusy() if busy else signals.CpuOk())
 
+    def find(self, programs: frozenset[str]) -> None:
+        """Programs came to it, or went."""
+        self._programs = programs
+        self.world.trace.note(self.name, "has", *sorted(programs))
+        self._feed(signals.ProgramsFound(programs))
+
     def drain(self) -> None:
         """It is asked to finish what runs and leave."""
         self._feed(signals.DrainRequested())
@@ -142,6 +151,9 @@ class SimWorker(SimSession):
 
     def _run(self, job: AssignJob, ref: AttemptRef) -> None:
         plan = plan_of(job.body)
+        if job.exec_name not in self._programs:
+            self._later(1, signals.StartFailed(ref, "no such program", not_started=True))
+            return
         self.world.trace.note(self.name, "runs", ref.job_id, ref.attempt, ref.fence)
         self._on_start(ref, self.worker_id, job)
         if ref.attempt < plan.start_fails_below:

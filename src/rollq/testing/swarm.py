@@ -52,6 +52,7 @@ PEOPLE_FAULTS: Final = (
     "worker_pause",
     "worker_busy",
     "worker_drain",
+    "worker_programs",
     "client_crash",
     "transfer",
     "remove_member",

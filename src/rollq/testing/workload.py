@@ -22,6 +22,15 @@ class JobPlan(msgspec.Struct, array_like=True, frozen=True):
     outputs: tuple[int, ...] = ()  # and of those that it leaves
 
 
+# Programs of the simulated jobs. The first worker always has all of them.
+TOOLS = ("tool", "drill", "saw")
+
+
+def tool_of(job_id: JobId) -> str:
+    """The program of a job: of each kind of request some need each."""
+    return TOOLS[job_id[-1] % len(TOOLS)]
+
+
 def body_of(plan: JobPlan) -> bytes:
     """The body of a job with this plan."""
     return msgspec.msgpack.encode(plan)

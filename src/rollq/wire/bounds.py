@@ -220,6 +220,12 @@ SESSIONS: Final[dict[type[msgspec.Struct], Row]] = {
         not_started=FREE,
     ),
     m.Heartbeat: row(holding=HELD),
+    m.Announce: row(
+        added=Many(most.PROGRAMS_MAX, EXEC),
+        removed=Many(most.PROGRAMS_MAX, EXEC),
+        is_any=FREE,
+        ships=FREE,
+    ),
     m.Goodbye: row(reason=LINE),
     m.Ping: row(),
     o.OutputChunk: row(

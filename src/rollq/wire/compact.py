@@ -73,6 +73,7 @@ TYPE_OF: Final[dict[type[msgspec.Struct], MessageType]] = {
     m.Goodbye: MessageType.GOODBYE,
     m.Ping: MessageType.PING,
     m.Pong: MessageType.PONG,
+    m.Announce: MessageType.ANNOUNCE,
     raft.Heartbeat: MessageType.RAFT_HEARTBEAT,
     raft.HeartbeatResponse: MessageType.RAFT_HEARTBEAT_RESPONSE,
     raft.TimeoutNow: MessageType.TIMEOUT_NOW,

@@ -174,6 +174,7 @@ TABLE: Final[dict[State, dict[Side, Words]]] = {
             T.CACHE_ACK: State.WORKER,
             T.OUTPUT_CHUNK: State.WORKER,
             T.PING: State.WORKER,
+            T.ANNOUNCE: State.WORKER,
             T.GOODBYE: State.CLOSED,
         },
         Side.ACCEPTER: {
@@ -250,6 +251,7 @@ COVERED_BY: Final[dict[int, frozenset[str]]] = {
     T.COMMIT_BATCH: frozenset({COMPACT}),
     T.DROP_BATCH: frozenset({COMPACT}),
     T.PING: frozenset({COMPACT, ALIVE}),
+    T.ANNOUNCE: frozenset({COMPACT, PROGRAMS}),
     T.PONG: frozenset({COMPACT, ALIVE}),
 }
 

@@ -44,6 +44,7 @@ class MessageType(enum.IntEnum):
     BATCH = 45
     PING = 46
     PONG = 47
+    ANNOUNCE = 48
     # ours, between members
     RAFT_HEARTBEAT = 60
     RAFT_HEARTBEAT_RESPONSE = 61

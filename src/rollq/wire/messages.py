@@ -169,6 +169,16 @@ class Heartbeat(msgspec.Struct, array_like=True, frozen=True, tag=42):
     holding: tuple[AttemptRef, ...] = ()
 
 
+class Announce(msgspec.Struct, array_like=True, frozen=True, tag=48):
+    """What I can run: the first one of a session says all, later ones what changed. With `is_any`
+    I may be given anything: I have more programs than I list."""
+
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    is_any: bool = False
+    ships: bool = False  # I run programs that come with their jobs, too
+
+
 class Goodbye(msgspec.Struct, array_like=True, frozen=True, tag=44):
     """I leave for good; attempts that I still hold are lost."""
 
@@ -375,7 +385,16 @@ ClientMessage: TypeAlias = (
     | Ping
 )
 WorkerMessage: TypeAlias = (
-    HelloWorker | Credit | AckJob | Nack | Heartbeat | Goodbye | CacheAck | OutputChunk | Ping
+    HelloWorker
+    | Credit
+    | AckJob
+    | Nack
+    | Heartbeat
+    | Announce
+    | Goodbye
+    | CacheAck
+    | OutputChunk
+    | Ping
 )
 MemberMessage: TypeAlias = (
     Welcome

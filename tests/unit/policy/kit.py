@@ -5,8 +5,9 @@ from __future__ import annotations
 from rollq.base.ids import JobId
 from rollq.grid.commands import AssignJob, AssignTask, Command, ForgetJobs, OpenWorker
 from rollq.grid.effects import Applied, Refused
-from rollq.grid.views import queue_view
+from rollq.grid.views import UnservedView, queue_view
 from rollq.policy.dispatch import Dispatcher
+from rollq.policy.pools import ANYTHING, Programs
 from tests.unit.grid.kit import Grid, job_id, worker_id
 
 EVERYTHING = ("job.assign.>",)
@@ -33,11 +34,13 @@ class Desk(Grid):
         credit: int = 0,
         patterns: tuple[str, ...] = EVERYTHING,
         incarnation: int = 1,
+        programs: Programs = ANYTHING,
     ) -> None:
         """A worker opens a session and grants credit."""
         self.apply(OpenWorker(worker_id(name), incarnation, name, patterns, 4))
         held = len(self.state.workers[worker_id(name)].held)
-        self.dispatcher.open_worker(worker_id(name), incarnation, name, patterns, held)
+        who = worker_id(name), incarnation, name
+        self.dispatcher.open_worker(*who, patterns, held, programs=programs)
         self.grant(name, credit)
 
     def grant(self, name: str, credit: int) -> None:
@@ -66,6 +69,10 @@ class Desk(Grid):
     def run(self, count_max: int = 1_000) -> list[str]:
         """Decide and apply."""
         return self.settle(self.decide(count_max))
+
+    def unserved(self, count_max: int = 100) -> list[UnservedView]:
+        """What nobody who is connected can run."""
+        return self.dispatcher.unserved(count_max)
 
     def waiting_count(self, queue: str = "q") -> int:
         """How many jobs and tasks wait in a queue."""

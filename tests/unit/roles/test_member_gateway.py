@@ -451,6 +451,16 @@ def test_hints_are_set_and_told_to_workers(group: Group) -> None:
     assert (assigned.expect_ms, assigned.lease_ms) == (20, 90_000)
 
 
+def test_a_worker_is_given_only_what_it_announced(group: Group) -> None:
+    group.worker(WORKER, features=(*OURS, "programs"))
+    group.say(WORKER, wire.Announce(("other",)))
+    group.say(WORKER, wire.Credit(1))
+    group.say(CLIENT, submit(1))
+    assert not group.leader.state.jobs[job(1)].attempt
+    group.say(WORKER, wire.Announce(("calc",), ("other",)))
+    assert group.leader.state.jobs[job(1)].attempt == 1
+
+
 # --- handlers that fail
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rollq.base.jobs import BlobRef, Status
+from rollq.base.limits import PROGRAMS_MAX
 from rollq.roles.worker.attempts import Phase
 from rollq.roles.worker.machine import WorkerMachine
 from rollq.roles.worker.session import IDLE_HEARTBEAT_MS, Link, WorkerSetup
@@ -17,6 +18,7 @@ from rollq.roles.worker.signals import (
     Disconnected,
     Finished,
     KillJob,
+    ProgramsFound,
     Send,
     Started,
     StartFailed,
@@ -259,3 +261,38 @@ def test_what_may_wait_ahead_is_credit_but_no_slot() -> None:
     assert isinstance(hello.messages[0], wire.HelloWorker)
     assert hello.messages[0].slots == 1
     assert worker.handle(received(wire.Welcome("g", 1))) == [say(wire.Credit(3))]
+
+
+def test_a_worker_says_what_it_can_run_when_it_is_welcomed_and_when_that_changes() -> None:
+    worker = machine()
+    worker.handle(ProgramsFound(frozenset({"b", "a"}), ships=True))
+    worker.handle(Connected())
+    out = worker.handle(received(wire.Welcome("g", 1, ("programs",))))
+    assert out[0] == say(wire.Announce(("a", "b"), ships=True))
+    assert isinstance(out[1], Send)  # credit comes after it
+    assert worker.handle(ProgramsFound(frozenset({"b", "a"}), ships=True)) == []
+    change = worker.handle(ProgramsFound(frozenset({"b", "c"}), ships=True))
+    assert change == [say(wire.Announce(("c",), ("a",), ships=True))]
+    worker.handle(Disconnected())
+    assert worker.handle(ProgramsFound(frozenset({"c"}))) == []
+    worker.handle(Connected())
+    again = worker.handle(received(wire.Welcome("g", 2, ("programs",))))
+    assert again[0] == say(wire.Announce(("c",)))
+
+
+def test_a_worker_with_very_many_programs_may_be_given_anything() -> None:
+    worker = machine()
+    worker.handle(ProgramsFound(frozenset(map(str, range(PROGRAMS_MAX + 1)))))
+    worker.handle(Connected())
+    out = worker.handle(received(wire.Welcome("g", 1, ("programs",))))
+    assert out[0] == say(wire.Announce(is_any=True))
+    assert worker.handle(ProgramsFound(frozenset({"a"}))) == [say(wire.Announce(("a",)))]
+
+
+def test_an_older_leader_is_told_of_no_programs() -> None:
+    worker = machine()
+    worker.handle(ProgramsFound(frozenset({"a"})))
+    worker.handle(Connected())
+    out = worker.handle(received(wire.Welcome("g", 1)))
+    assert not any(isinstance(one.messages[0], wire.Announce) for one in of_type(out, Send))
+    assert worker.handle(ProgramsFound(frozenset({"b"}))) == []

@@ -139,16 +139,21 @@ def test_programs_are_found_by_name_then_exe_then_suffix(tmp_path: Path) -> None
     assert caught.value.hint == "chmod +x calc.py"
     (tmp_path / "calc.py").chmod(0o755)
     assert execs.find("calc") == str(tmp_path / "calc.py")
+    assert execs.names() == {"calc", "calc.py"}
     add("calc.sh")
+    assert execs.names() == {"calc.py", "calc.sh"}
     with pytest.raises(StateError, match="several"):
         execs.find("calc")
     add("calc.exe")
+    add("plain", 0o644)
+    assert execs.names() == {"calc", "calc.py", "calc.sh", "calc.exe"}
     assert execs.find("calc") == str(tmp_path / "calc.exe")
     add("calc")
     assert execs.find("calc") == str(tmp_path / "calc")
     (tmp_path / "folder").mkdir()
     with pytest.raises(StateError):
         execs.find("folder")
+    assert ExecDir(None).names() == ExecDir(tmp_path / "gone").names() == set()
     with pytest.raises(StateError, match="no exec directory"):
         ExecDir(None).find("calc")
     with pytest.raises(StateError, match="cannot be read"):

@@ -91,6 +91,9 @@ class Inputs:
                 one.name, digest=digest_to_text(ref.digest), size=ref.size, mode=mode
             )
         values = {name: getattr(spec, name) for name in JobSpec.__struct_fields__}
+        program = files.get(spec.exec_name)
+        if program is not None and (program.cache_id or program.mode is not msgspec.UNSET):
+            values["options"] = {**spec.options, "ships_exec": True}
         return SettledSpec(
             **(values | {"files": files}),
             blobs=tuple(blobs.values()),

@@ -107,7 +107,7 @@ class ManySubmitter(Submitter):
             exec_name,
             body_of(spec, array_id, self.client_id),
             count,
-            job_options(options),
+            job_options(spec.options),
             running_max,
             blobs_of(spec),
             caches_of(spec),

@@ -47,6 +47,7 @@ class Options(TypedDict, total=False):
     retry_base: float  # the first wait between attempts
     retry_exit_codes: Sequence[int]
     worker: str  # only the worker of this name may run it
+    ships_exec: bool  # the program is one of the job's files; found out if it is left out
 
 
 class CacheFile(msgspec.Struct, frozen=True):
@@ -323,4 +324,5 @@ FIELDS: Final[dict[str, tuple[str, Any]]] = {
     "retry_base": ("retry_base_ms", _ms),
     "retry_exit_codes": ("retry_exit_codes", lambda codes: tuple(_count(code) for code in codes)),
     "worker": ("worker_name", str),
+    "ships_exec": ("ships_exec", bool),
 }

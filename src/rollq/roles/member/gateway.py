@@ -369,6 +369,11 @@ class Gateway:
             session.quiet_looks = 0
         self._office.pong(number)
 
+    def _announce(self, number: int, message: messages.Announce) -> None:
+        session = self._worker(number)
+        session.announced(message)
+        self._office.dispatcher.announce(session.worker_id, session.programs)
+
     def _cache_ack(self, number: int, message: messages.CacheAck) -> None:
         session = self._worker(number)
         if not self._office.relay.ack(session, message):
@@ -464,6 +469,7 @@ HANDLERS: dict[type, Callable[[Gateway, int, Any], None]] = {
     messages.AckJob: Gateway._ack,
     messages.Nack: Gateway._nack,
     messages.Heartbeat: Gateway._heartbeat,
+    messages.Announce: Gateway._announce,
     messages.Goodbye: Gateway._goodbye,
     messages.Ping: Gateway._ping,
     messages.CachePut: Gateway._cache_put,

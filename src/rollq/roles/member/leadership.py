@@ -384,6 +384,7 @@ class Leadership:
             session.name,
             session.patterns,
             len(record.held),
+            programs=session.programs,
         )
         self.relay.opened(session)
         self.caches.opened(session)

@@ -201,6 +201,7 @@ VIEWS: dict[str, Callable[[Replica, RaftNode, Query], object]] = {
     ),
     "counts": lambda replica, _, __: views.grid_counts(replica.state),
     "explain": lambda replica, _, query: replica.dispatcher.explain(query.key),
+    "unserved": lambda replica, _, query: replica.dispatcher.unserved(query.limit),
     "readers": lambda replica, _, __: reader_views(replica.state),
     "settings": lambda replica, _, __: replica.state.settings,
     "hints": lambda replica, _, __: listed_hints(replica.state),

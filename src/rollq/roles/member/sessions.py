@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from rollq.base.errors import ErrorCode, StateError
 from rollq.base.ids import ClientId, JobId, MessageId, WorkerId
 from rollq.base.jobs import AttemptRef
-from rollq.base.limits import CLIENT_ASKED_MAX, SESSION_QUIET_LOOKS_MAX
+from rollq.base.limits import CLIENT_ASKED_MAX, PROGRAMS_MAX, SESSION_QUIET_LOOKS_MAX
+from rollq.policy.pools import ANYTHING, Programs
 from rollq.wire.handshake import ALIVE, COMPACT, LEASE
+from rollq.wire.messages import Announce
 
 
 @dataclass(slots=True)
@@ -43,6 +45,7 @@ class WorkerSession:
     blob_address: str = ""  # where other workers may fetch blobs from it
     opened: bool = False  # its OpenWorker is applied: it may be given work
     credit_early: int = 0  # granted before it was opened
+    programs: Programs = ANYTHING  # what it said it can run
     renews: bool = field(init=False)  # it holds leases by heartbeats
     names_attempts: bool = field(init=False)  # its acks say which attempt they mean
     pings: bool = field(init=False)  # it is never silent for long while it lives
@@ -57,6 +60,13 @@ class WorkerSession:
         self.renews = LEASE in self.features
         self.names_attempts = COMPACT in self.features
         self.pings = ALIVE in self.features
+
+    def announced(self, message: Announce) -> None:
+        """It can run other programs from now on."""
+        known = self.programs.names or frozenset()
+        names = known.difference(message.removed).union(message.added)
+        is_any = message.is_any or len(names) > PROGRAMS_MAX
+        self.programs = Programs(None if is_any else names, message.ships)
 
     def attempt_meant(self, job_id: JobId, attempt: int, fence: int) -> AttemptRef:
         """A worker written from the seeds acks the job alone: it means what it was sent last."""

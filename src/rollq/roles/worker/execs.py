@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -51,6 +53,17 @@ class ExecDir:
             raise _missing(name, "no executable file has this name in the exec directory")
         return path
 
+    def names(self) -> set[str]:
+        """Every name that `find` would find. Reads the directory; one that cannot be read is
+        empty."""
+        found: list[str] = []
+        with contextlib.suppress(OSError):
+            if self._directory is not None:
+                found = list(_executables(self._directory))
+        stems = Counter(name.rpartition(".")[0] for name in found)
+        fits = {stem for stem, count in stems.items() if count == 1 or f"{stem}.exe" in found}
+        return {name for name in fits.union(found) if is_exec_name(name)}
+
     def _stamp(self) -> int:
         try:
             return os.stat(self._directory or "").st_mtime_ns
@@ -58,12 +71,7 @@ class ExecDir:
             raise _missing("", f"the exec directory cannot be read: {error.strerror}") from None
 
     def _list(self, directory: str) -> None:
-        with os.scandir(directory) as entries:
-            self._found = {
-                entry.name: entry.path
-                for entry in entries
-                if entry.is_file() and os.access(entry.path, os.X_OK)
-            }
+        self._found = _executables(directory)
 
     def _without_permission(self, name: str) -> str:
         """The file that would be the program if its mode bits let it."""
@@ -83,6 +91,16 @@ class ExecDir:
         if len(fits) > 1:
             raise _missing(name, f"several programs fit: {', '.join(sorted(fits)[:5])}")
         return self._found[fits[0]] if fits else None
+
+
+def _executables(directory: str) -> dict[str, str]:
+    """The paths of a directory's programs, by name."""
+    with os.scandir(directory) as entries:
+        return {
+            entry.name: entry.path
+            for entry in entries
+            if entry.is_file() and os.access(entry.path, os.X_OK)
+        }
 
 
 def is_shipped(name: str, files: Iterable[InputFile]) -> bool:

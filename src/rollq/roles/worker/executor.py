@@ -32,7 +32,7 @@ from rollq.roles.worker.outputs import Ending, encode_result, refusal
 from rollq.roles.worker.preparations import Preparations
 from rollq.roles.worker.programs import ProgramRun, Programs
 from rollq.roles.worker.setup import NodeSetup
-from rollq.roles.worker.signals import StartFailed, StoredResult
+from rollq.roles.worker.signals import ProgramsFound, StartFailed, StoredResult
 from rollq.roles.worker.warm import WarmPool
 from rollq.roles.worker.warm_main import Call
 from rollq.roles.worker.watch import Watch
@@ -133,6 +133,13 @@ class Executor:
                 self._watch, self._family, self._setup.apps, self._setup.slots, folder=jobs_dir
             )
             await self._pool.start()
+
+    async def look_for_programs(self) -> ProgramsFound:
+        """What can be run here now. Reads the exec directory on a thread."""
+        assert self._programs is not None, "started"
+        loop = asyncio.get_running_loop()
+        names = await loop.run_in_executor(self._thread, self._programs.execs.names)
+        return ProgramsFound(frozenset(names.union(self._tasks)), self._setup.allow_shipped_execs)
 
     def take_untold(self) -> list[StoredResult]:
         """What ended and waits to be told with others; it is told to nobody else."""

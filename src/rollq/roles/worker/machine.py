@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from rollq.base.ids import JobId
 from rollq.base.jobs import AttemptRef, Status
-from rollq.base.limits import GREETING_MS_MAX, SILENCE_MS_MAX, UNTAKEN_RESULTS_MAX
+from rollq.base.limits import GREETING_MS_MAX, PROGRAMS_MAX, SILENCE_MS_MAX, UNTAKEN_RESULTS_MAX
 from rollq.base.stamp import Jitter
 from rollq.roles.redial import Redial
 from rollq.roles.silence import Silence, Verdict
@@ -52,6 +52,7 @@ from rollq.roles.worker.signals import (
     Finished,
     Instruction,
     KillJob,
+    ProgramsFound,
     Received,
     Started,
     StartFailed,
@@ -74,14 +75,15 @@ class WorkerMachine:
         "_beat_ms",
         "_cpu_ok",
         "_draining",
+        "_found",
         "_granted",
         "_held_max",
+        "_knows_programs",
         "_link",
         "_now_ms",
         "_orders",
         "_ping_ms",
         "_redial",
-        "_returns_are_free",
         "_setup",
         "_silence",
         "_unpaid",
@@ -105,8 +107,9 @@ class WorkerMachine:
         self._beat_ms = 0
         self._cpu_ok = True
         self._draining = False
-        # Whether the leader counts no attempt for what is given back: one of old does.
-        self._returns_are_free = False
+        self._found: ProgramsFound | None = None  # what can be run here, as far as it was said
+        # Whether the leader knows Announce, and counts no attempt for what is given back.
+        self._knows_programs = False
         self._orders = Orders()  # of the event that is handled now
         for record in stored:
             self._attempts.hold(Held(record.ref, OFFERED, record.lease_ms, record=record))
@@ -198,7 +201,8 @@ class WorkerMachine:
         self._link = Link.OPEN
         self._unpaid = message.owed
         self._ping_ms = message.ping_ms if ALIVE in message.features else 0
-        self._returns_are_free = PROGRAMS in message.features
+        self._knows_programs = PROGRAMS in message.features
+        self._announce(frozenset())
         self._redial.welcomed()
         self._beat_ms = self._now_ms
         for held in self._attempts:
@@ -371,9 +375,29 @@ class WorkerMachine:
     def _on_cpu_busy(self, event: CpuBusy) -> None:
         self._cpu_ok = False
 
+    def _on_programs(self, event: ProgramsFound) -> None:
+        before = self._found.names if self._found is not None else frozenset()
+        is_new = self._found != event
+        self._found = event
+        if is_new:
+            self._announce(before)
+
+    def _announce(self, before: frozenset[str]) -> None:
+        """Say what changed since `before`. Of too many nothing is said but that."""
+        found = self._found
+        if found is None or not self._knows_programs or self._link is not OPEN:
+            return
+        if len(found.names) > PROGRAMS_MAX:
+            self._orders.say(wire.Announce(is_any=True, ships=found.ships))
+            return
+        if len(before) > PROGRAMS_MAX:
+            before = frozenset()
+        added, removed = sorted(found.names - before), sorted(before - found.names)
+        self._orders.say(wire.Announce(tuple(added), tuple(removed), ships=found.ships))
+
     def _on_drain(self, event: DrainRequested) -> None:
         self._draining = True
-        if self._returns_are_free:
+        if self._knows_programs:
             for held in self._attempts.waiting():
                 self._give_back(held, "draining")
 
@@ -418,6 +442,7 @@ HANDLERS: dict[type, Callable[[WorkerMachine, Any], None]] = {
     CpuOk: WorkerMachine._on_cpu_ok,
     CpuBusy: WorkerMachine._on_cpu_busy,
     Tick: WorkerMachine._on_tick,
+    ProgramsFound: WorkerMachine._on_programs,
     DrainRequested: WorkerMachine._on_drain,
 }
 

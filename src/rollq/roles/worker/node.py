@@ -55,6 +55,7 @@ log = logging.getLogger("rollq.worker")
 
 # Our own records hold no cycles, so that looking for garbage this often is enough for functions.
 GC_THRESHOLDS: Final = (20_000, 50, 100)
+PROGRAMS_MS: Final = 2_000  # between two looks at the exec directory
 SILENT: Final = frozenset({wire.AssignJob, wire.AckTaken, wire.Pong})  # nothing to log
 FEATURES: Final = (COMPACT, ACCEPTED, LEASE, PATTERNS, BATCH, OUTPUT, CACHE, ALIVE, PROGRAMS)
 
@@ -87,6 +88,7 @@ class WorkerNode:
         self._link: Link | None = None
         self._dialing: asyncio.Task[None] | None = None
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._looking: asyncio.Task[None] | None = None  # for programs that come and go
         self._credit = 0
         self._flush_due = False
         self._has_acks = False  # in what leaves next
@@ -127,6 +129,7 @@ class WorkerNode:
         who = WorkerSetup(*ident, setup.slots, FEATURES, setup.ahead, self._blobs.address)
         self._machine = WorkerMachine(who, SystemChance(), stored)
         self._showing = Showing(executor.tails, self._machine.is_open)
+        self._feed(await executor.look_for_programs())
         log.info(
             "worker %s starts: %d slots, %d results not taken yet",
             setup.name or guid_to_text(worker_id),
@@ -136,6 +139,7 @@ class WorkerNode:
         self._tick()
         self._sample()
         self._feed(signals.Started())
+        self._looking = self._loop.create_task(self._look_for_programs())
 
     async def stop(self) -> None:
         """End everything now. Attempts under way are lost to this worker; the grid runs them
@@ -369,6 +373,13 @@ class WorkerNode:
             timer.cancel()
         self._timers[what] = self._loop.call_later(delay_ms / 1000, act, *args)
 
+    async def _look_for_programs(self) -> None:
+        """Tell the machine of programs that come and go, until it stops."""
+        assert self._executor is not None, "started"
+        while True:
+            await asyncio.sleep(PROGRAMS_MS / 1000)
+            self._feed(await self._executor.look_for_programs())
+
     # --- the end
 
     def _signalled(self) -> None:
@@ -388,8 +399,9 @@ class WorkerNode:
     async def _stop(self) -> None:
         for timer in self._timers.values():
             timer.cancel()
-        if self._dialing is not None:
-            self._dialing.cancel()
+        for task in (self._dialing, self._looking):
+            if task is not None:
+                task.cancel()
         self._showing.stop()
         link, self._link = self._link, None
         assert self._executor is not None, "started"

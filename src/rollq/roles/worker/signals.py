@@ -40,6 +40,7 @@ __all__ = [
     "ForgetResults",
     "Instruction",
     "KillJob",
+    "ProgramsFound",
     "Received",
     "Send",
     "StartFailed",
@@ -109,6 +110,13 @@ class CpuBusy(Record, frozen=True):
     """The CPU is at its cap: keep credit back."""
 
 
+class ProgramsFound(Record, frozen=True):
+    """What can be run here, at the start and whenever it changes."""
+
+    names: frozenset[str]
+    ships: bool = False  # programs that come with their jobs, too
+
+
 class DrainRequested(Record, frozen=True):
     """Finish what runs, take nothing new, then leave."""
 
@@ -124,6 +132,7 @@ Event: TypeAlias = (
     | CpuOk
     | CpuBusy
     | Tick
+    | ProgramsFound
     | DrainRequested
 )
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rollq.raft.types import Role
 from rollq.testing.clock import MS
+from rollq.testing.workload import TOOLS
 
 if TYPE_CHECKING:
     from rollq.testing.nemesis import Nemesis
@@ -33,6 +34,13 @@ def worker_drain(nemesis: Nemesis) -> bool:
     worker = nemesis.chance.pick(nemesis.cluster.workers)
     worker.drain()
     nemesis.later(1_000, 4_000, worker.start)
+    return True
+
+
+def worker_programs(nemesis: Nemesis) -> bool:
+    """Programs come to a worker or go. The first one keeps all, so that every job can run."""
+    worker = nemesis.chance.pick(nemesis.cluster.workers[1:])
+    worker.find(frozenset(tool for tool in TOOLS if nemesis.chance.chance(500)))
     return True
 
 
