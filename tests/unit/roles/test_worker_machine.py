@@ -294,5 +294,6 @@ def test_an_older_leader_is_told_of_no_programs() -> None:
     worker.handle(ProgramsFound(frozenset({"a"})))
     worker.handle(Connected())
     out = worker.handle(received(wire.Welcome("g", 1)))
-    assert not any(isinstance(one.messages[0], wire.Announce) for one in of_type(out, Send))
+    said = [message for one in out if isinstance(one, Send) for message in one.messages]
+    assert [type(message) for message in said] == [wire.Credit]
     assert worker.handle(ProgramsFound(frozenset({"b"}))) == []
