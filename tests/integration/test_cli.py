@@ -115,8 +115,28 @@ def test_a_job_is_submitted_awaited_and_looked_at(grid: Grid, tmp_path: Path) ->
     assert (document["state"], document["end"]["stdout"]) == ("ok", "got 7\n")
     assert "got 7" in grid.run("job", result["id"])
     assert result["id"] in [job["id"] for job in grid.lines("jobs", "--state", "ok")]
-    assert result["id"] in grid.run("jobs", "--limit", "1000")
+    (row, *_) = grid.run("jobs").splitlines()[1:]
+    assert row.split()[:3] == [result["id"][:8], "ok", "calcA"]
     assert grid.json("explain", result["id"])["why"] == "it has ended: ok"
+
+
+def test_the_first_digits_of_an_id_will_do(grid: Grid, tmp_path: Path) -> None:
+    job = grid.json("submit", "calcA", "7", "--wait")["id"]
+    for digits in (job[:8], job[:13], f"{job[:4]}..{job[-6:]}"):
+        assert grid.json("job", digits)["id"] == job
+    assert grid.json("explain", job[:8])["id"] == job
+    assert grid.run("logs", job[:8]) == "got 7\n"
+    assert grid.json("fetch", job[:8], "--save", str(tmp_path))["id"] == job
+    rows = tmp_path / "jobs.csv"
+    rows.write_text("1\n2\n")
+    one, two = (each["id"] for each in grid.lines("submit", "calcA", "--from-file", str(rows)))
+    grid.run("job", one[:8], code=4)
+    assert "give more digits" in grid.stderr
+    assert two in grid.stderr
+    assert grid.json("job", f"{two[:8]}..{two[-8:]}")["id"] == two
+    array = grid.json("submit", "calcA", "--array", "3")["id"]
+    grid.until(lambda: grid.json("job", array[:8])["array"]["ok"] == 3)
+    grid.run("job", "0000", code=4)
 
 
 def test_what_failed_is_told_from_what_went_well(grid: Grid) -> None:

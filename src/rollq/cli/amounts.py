@@ -10,6 +10,11 @@ SIZES: Final = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 AGES_S: Final = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
+def counted(count: int, noun: str) -> str:
+    """So many of something: 1 job, 2 jobs."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def amount(text: str, units: dict[str, int], option: str) -> int:
     """A whole number, with a unit or without. Raises LocalError that names the option."""
     unit = text.lstrip("0123456789")

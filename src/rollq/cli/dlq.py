@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rollq.base.errors import ErrorCode, LocalError, StateError
+from rollq.cli.amounts import counted
 from rollq.cli.failures import EXIT_FOUND
 from rollq.cli.options import (
     DEFAULT_SERVERS,
@@ -52,7 +53,8 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List dead jobs, oldest first, and why they died."""
-    from rollq.cli.documents import job_document
+    from rollq.cli.documents import ago, job_document
+    from rollq.cli.ids import short_ids
     from rollq.cli.output import write_json, write_table
     from rollq.cli.service import run
 
@@ -61,15 +63,17 @@ def list_(
         for document in found:
             write_json(document)
         return
+    short = short_ids(one["id"] for one in found)
     write_table(
-        ["id", "exec", "queue", "attempts", "cause", "detail", "since"],
+        ["id", "exec", "queue", "tries", "since", "cause", "detail"],
         [
             [
-                *(one["id"], one["exec"], one["queue"], one["attempt"]),
-                *(one["end"].get("cause", ""), one["end"].get("detail", ""), one["changed"]),
+                *(short[one["id"]], one["exec"], one["queue"], one["attempt"], ago(one)),
+                *(one["end"].get("cause", ""), one["end"].get("detail", "")),
             ]
             for one in found
         ],
+        fits=True,
     )
 
 
@@ -84,11 +88,11 @@ def show(
 
     Exit code 4 if it is not dead, or not known.
     """
-    from rollq.cli.grid import asked, job_ids
+    from rollq.cli.ids import asked_of
     from rollq.cli.job import show_job
 
-    (wanted,) = job_ids([job_id])
-    show_job(asked(servers, timeout, lambda client: _look_dead(client, wanted)), as_json=as_json)
+    document = asked_of(servers, timeout, [job_id], lambda client, ids: _look_dead(client, *ids))
+    show_job(document, as_json=as_json)
 
 
 async def _look_dead(client: Client, job_id: bytes) -> dict[str, Any]:
@@ -157,9 +161,8 @@ def _order(
     timeout_s: float,
     as_json: bool,
 ) -> None:
-    from rollq.cli.grid import job_ids
+    from rollq.cli.ids import asked_of
     from rollq.cli.output import write_answer
-    from rollq.cli.service import run
 
     if bool(ids) is every or (queue and not every):
         raise LocalError(
@@ -167,32 +170,29 @@ def _order(
             "it is not clear which jobs are meant",
             "name their ids, or use --all (with --queue, if only one queue is meant)",
         )
-    named = job_ids(ids or [])
-    count = run(_order_all(action, named, queue, servers, timeout_s))
-    done = "back in their queues" if action == "redrive" else "forgotten"
-    write_answer({action: count}, f"{count} jobs {done}", as_json=as_json)
+    named = ids or []
+    count = asked_of(
+        servers, timeout_s, named, lambda client, found: _order_all(client, action, found, queue)
+    )
+    done = "redriven" if action == "redrive" else "forgotten"
+    write_answer({action: count}, f"{counted(count, 'job')} {done}", as_json=as_json)
     if count < len(named):
         raise typer.Exit(EXIT_FOUND)
 
 
-async def _order_all(
-    action: str, named: list[bytes], queue: str, servers: str, timeout_s: float
-) -> int:
-    from rollq.cli.grid import connected
-
-    async with connected(servers, timeout_s) as client:
-        ids = named or [view.job_id async for view in _dead(client, queue)]
-        act = client.redrive if action == "redrive" else client.purge
-        count = 0
-        try:
-            for first in range(0, len(ids), ORDER_ROWS):
-                count += await act(*ids[first : first + ORDER_ROWS])
-        except StateError as error:
-            if named and error.code in (ErrorCode.WRONG_STATE, ErrorCode.UNKNOWN_JOB):
-                error.hint = "`rollq dlq list` shows what is dead; " + (
-                    f"{count} that were named before it are done" if count else "nothing was done"
-                )
-            raise
+async def _order_all(client: Client, action: str, named: list[bytes], queue: str) -> int:
+    ids = named or [view.job_id async for view in _dead(client, queue)]
+    act = client.redrive if action == "redrive" else client.purge
+    count = 0
+    try:
+        for first in range(0, len(ids), ORDER_ROWS):
+            count += await act(*ids[first : first + ORDER_ROWS])
+    except StateError as error:
+        if named and error.code in (ErrorCode.WRONG_STATE, ErrorCode.UNKNOWN_JOB):
+            error.hint = "`rollq dlq list` shows what is dead; " + (
+                f"{count} that were named before it are done" if count else "nothing was done"
+            )
+        raise
     return count
 
 

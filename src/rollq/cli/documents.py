@@ -195,6 +195,15 @@ def when(stamp_ms: int) -> str:
     return f"{clock}.{stamp_ms % 1000:03d}"
 
 
+def ago(document: dict[str, Any]) -> str:
+    """How long ago a job changed, in one unit: 12s, 5m, 3h, 2d."""
+    seconds = max(0, int(time.time() - document["changed_ms"] / 1000))
+    for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= length:
+            return f"{seconds // length}{unit}"
+    return f"{seconds}s"
+
+
 def hint_document(hint: ExecHint) -> dict[str, Any]:
     """How long the runs of a program took."""
     return dict(zip(HINT_COLUMNS, msgspec.structs.astuple(hint), strict=True))

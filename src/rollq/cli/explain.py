@@ -36,17 +36,18 @@ def explain(
     as_json: Json = False,
 ) -> None:
     """Say in words why a job or an array is not running."""
-    from rollq.cli.grid import asked, job_ids
+    from rollq.base.ids import guid_to_text
+    from rollq.cli.ids import asked_of
     from rollq.cli.output import write_answer
 
-    (wanted,) = job_ids([job_id])
-    why = asked(servers, timeout, lambda client: _why(client, wanted))
-    write_answer({"id": job_id, "why": why}, why, as_json=as_json)
+    found, why = asked_of(servers, timeout, [job_id], _why)
+    write_answer({"id": guid_to_text(found), "why": why}, why, as_json=as_json)
 
 
-async def _why(client: Client, job_id: bytes) -> str:
+async def _why(client: Client, ids: list[bytes]) -> tuple[bytes, str]:
     from rollq.cli.grid import unknown_job
 
+    (job_id,) = ids
     if await client.job_view(job_id) is None and await client.array(job_id) is None:
         raise unknown_job(job_id)
-    return str(await client.explain(job_id))
+    return job_id, str(await client.explain(job_id))

@@ -50,14 +50,14 @@ def fetch(
     What is fetched is verified. A fetch that was broken off goes on where it was when the same is
     fetched to the same folder again. Prints the path of every file.
     """
-    from rollq.cli.grid import asked, job_ids
+    from rollq.cli.ids import asked_of
     from rollq.cli.output import remark, write_json, write_line
 
-    (wanted,) = job_ids([job_id])
-    result = asked(
+    result = asked_of(
         servers,
         timeout,
-        lambda client: _fetch(client, wanted, names or None, save, is_quiet=as_json),
+        [job_id],
+        lambda client, ids: _fetch(client, ids[0], names or None, save, is_quiet=as_json),
     )
     files = [result.outputs[name] for name in names or result.outputs]
     if as_json:

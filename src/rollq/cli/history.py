@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -133,8 +135,7 @@ class _Shown:
     """Which rows are wanted, and how they are written."""
 
     def __init__(self, kind: str, job: str, *, as_json: bool) -> None:
-        from rollq.base.ids import guid_to_text
-        from rollq.cli.grid import job_ids
+        from rollq.cli.ids import digits_of
         from rollq.grid.events import EVENT_TYPES
 
         if kind and kind not in EVENT_TYPES:
@@ -144,20 +145,28 @@ class _Shown:
                 f"use one of: {' '.join(EVENT_TYPES)}",
             )
         self._kind = kind
-        self._job = guid_to_text(job_ids([job])[0]) if job else ""
+        self._job = digits_of(job) if job else ("", "")
         self._as_json = as_json
+        self._is_narrow = sys.stdout.isatty()  # for eyes: a row is a line; else it is whole
+        self._width = shutil.get_terminal_size().columns
 
     def wants(self, line: bytes) -> bool:
         """Whether a row is to be shown."""
         from rollq.history.schema import from_line
 
         row = from_line(line)
-        return self._kind in ("", row.type) and self._job in ("", row.jobId, row.arrayId)
+        return self._kind in ("", row.type) and (self._is_of(row.jobId) or self._is_of(row.arrayId))
+
+    def _is_of(self, text: str) -> bool:
+        first, last = self._job
+        digits = text.replace("-", "") if first else ""
+        return digits.startswith(first) and digits.endswith(last)
 
     def write(self, line: bytes) -> None:
         """Show a row."""
         from rollq.cli.documents import when
-        from rollq.cli.output import write_line
+        from rollq.cli.ids import SHORT_DIGITS
+        from rollq.cli.output import cut, write_line
 
         if self._as_json:
             write_line(line.decode())
@@ -167,8 +176,11 @@ class _Shown:
         row = msgspec.json.decode(line)
         rest = " ".join(f"{name}={row[name]}" for name in row if name not in LEFT_OUT)
         place = f"{row['index']}.{row['ordinal']}"
-        what = f"{row['type']:<15} {row.get('jobId', '')} {rest}"
-        write_line(f"{place:>10}  {when(row['ts'])}  {what}".rstrip())
+        clock = when(row["ts"]).partition(" ")[2] if self._is_narrow else when(row["ts"])
+        job = row.get("jobId", "")
+        job = job[:SHORT_DIGITS] if self._is_narrow else job
+        told = f"{place:>10}  {clock}  {row['type']:<15} {job} {rest}".rstrip()
+        write_line(cut(told, self._width) if self._is_narrow else told)
 
 
 def _tail_sealed(state: Path, first: int, rows: int, shown: _Shown) -> None:

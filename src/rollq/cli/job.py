@@ -42,10 +42,10 @@ def job(
     Exit code 4 if the grid does not know it. How the job itself ended does not change the exit
     code of this command.
     """
-    from rollq.cli.grid import asked, job_ids
+    from rollq.cli.ids import asked_of
 
-    (wanted,) = job_ids([job_id])
-    show_job(asked(servers, timeout, lambda client: _look(client, wanted)), as_json=as_json)
+    document = asked_of(servers, timeout, [job_id], lambda client, ids: _look(client, *ids))
+    show_job(document, as_json=as_json)
 
 
 async def _look(client: Client, job_id: bytes) -> dict[str, Any]:

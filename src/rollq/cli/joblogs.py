@@ -59,20 +59,19 @@ def logs(
     the result, whole if the grid keeps it whole. Exit code 4 if the grid does not know the job; how
     the job ended does not change the exit code.
     """
-    from rollq.cli.grid import asked, job_ids
+    from rollq.cli.ids import asked_of
     from rollq.cli.output import remark
 
-    (wanted,) = job_ids([job_id])
     stream = "" if stdout == stderr else "stdout" if stdout else "stderr"
     shown = Shown(as_json=as_json)
 
-    async def show(client: Client) -> None:
-        async for part in client.output(wanted, follow=follow, stream=stream, tail=tail):
+    async def show(client: Client, ids: list[bytes]) -> None:
+        async for part in client.output(ids[0], follow=follow, stream=stream, tail=tail):
             shown.show(part)
         if not shown.is_any and not as_json:
             remark("nothing was written" if follow else "nothing was written so far")
 
-    asked(servers, timeout, show)
+    asked_of(servers, timeout, [job_id], show)
 
 
 class Shown:

@@ -43,32 +43,37 @@ def jobs(
         str, typer.Option("--exec", metavar="NAME", help="Only jobs of this program.")
     ] = "",
     limit: Limit = 100,
+    oldest: Annotated[bool, typer.Option("--oldest", help="The oldest first.")] = False,
     servers: Servers = DEFAULT_SERVERS,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """List jobs, in the order in which they were accepted.
+    """List jobs, the one that was accepted last first.
 
-    Tasks of an array are listed once they have started. With --json: one JSON object a line. What
-    a program wrote is shown by `rollq job`.
+    Tasks of an array are listed once they have started. Ids are shortened where that is clear; any
+    command takes them so. With --json: one JSON object a line, ids in full. What a program wrote is
+    shown by `rollq job`.
     """
+    from rollq.cli.documents import ago
     from rollq.cli.grid import queue_name
+    from rollq.cli.ids import short_ids
     from rollq.cli.output import write_json, write_table
     from rollq.cli.service import run
     from rollq.grid.pages import JobFilter
 
-    matching = JobFilter(state.value if state else "", queue_name(queue), client, exec_name)
+    word = state.value if state else ""
+    matching = JobFilter(word, queue_name(queue), client, exec_name, newest=not oldest)
     found = run(_look(servers, timeout, matching, limit))
     if as_json:
         for document in found:
             write_json(document)
         return
+    short = short_ids(one["id"] for one in found)
+    names = ("state", "exec", "queue", "client", "attempt")
     write_table(
-        ["id", "state", "exec", "queue", "client", "attempt", "changed"],
-        [
-            [one[name] for name in ("id", "state", "exec", "queue", "client", "attempt", "changed")]
-            for one in found
-        ],
+        ["id", "state", "exec", "queue", "client", "tries", "since"],
+        [[short[one["id"]], *(one[name] for name in names), ago(one)] for one in found],
+        fits=True,
     )
 
 

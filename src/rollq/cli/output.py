@@ -3,11 +3,15 @@ progress and remarks to stderr."""
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
+
+GAP = 2  # blanks between columns
+CUT_MIN = 8  # a column is not cut shorter than this
 
 
 def write_json(value: Any) -> None:
@@ -35,11 +39,16 @@ def remark(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
-def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+def write_table(
+    columns: Sequence[str], rows: Iterable[Sequence[Any]], *, fits: bool = False
+) -> None:
     """A table, never folded, so that a line is a row also for `grep`. Columns whose cells are all
-    numbers are aligned to the right."""
+    numbers are aligned to the right. One that `fits` has columns cut, the widest first, so that it
+    is no wider than the terminal; away from a terminal it is whole."""
     cells = [list(row) for row in rows]
     texts = [list(columns), *([_cell(one) for one in row] for row in cells)]
+    if fits and sys.stdout.isatty():
+        texts = fitted(texts, shutil.get_terminal_size().columns)
     widths = [max(len(row[place]) for row in texts) for place in range(len(columns))]
     right = [
         bool(cells) and all(type(row[place]) in (int, float) for row in cells)
@@ -52,6 +61,21 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         )
         sys.stdout.write("  ".join(aligned).rstrip() + "\n")
     sys.stdout.flush()
+
+
+def fitted(texts: list[list[str]], width: int) -> list[list[str]]:
+    """Rows whose widest columns are cut until a row has this many characters, if that is enough for
+    a few of each."""
+    places = range(len(texts[0]))
+    widths = [max(len(row[place]) for row in texts) for place in places]
+    while sum(widths) + GAP * (len(widths) - 1) > width and max(widths) > CUT_MIN:
+        widths[widths.index(max(widths))] -= 1
+    return [[cut(row[place], widths[place]) for place in places] for row in texts]
+
+
+def cut(text: str, width: int) -> str:
+    """A text of at most so many characters."""
+    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def write_fields(fields: dict[str, Any]) -> None:

@@ -316,6 +316,8 @@ def derived_fields_follow(state: GridState) -> Iterator[str]:
         yield f"tasks that ended unassigned: {state.cut_counts}, not {fresh.cut_counts}"
     if state.reserved.keys() != fresh.reserved.keys():
         yield "what is reserved"
+    if list(state.job_index.after(0)) != list(fresh.job_index.after(0)):
+        yield "the index of jobs"
     for shelf in ("dead", "confirmed", "idle_clients"):
         if list(getattr(state, shelf).items()) != list(getattr(fresh, shelf).items()):
             yield f"shelf {shelf}"

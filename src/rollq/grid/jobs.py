@@ -180,7 +180,9 @@ def redrive_job(
         release_blobs(state, end.blobs)
     record.end = None
     record.fence = 0
+    state.job_index.remove(record.seq)
     record.seq = next_seq(state)
+    state.job_index.add(record.seq, record.job_id)
     if record.array is not None:
         reopen_task(record.array, record)
     move(state, record, QUEUED, out.stamp_ms)

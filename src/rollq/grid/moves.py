@@ -67,6 +67,7 @@ REQUEUE_KINDS: dict[int, str] = {
 def put_job(state: GridState, record: JobRecord) -> None:
     """Add a new record to the tables, in the state that it has."""
     state.jobs[record.job_id] = record
+    state.job_index.add(record.seq, record.job_id)
     state.queues[record.queue].counts[record.state] += 1
     own(state, record.client)
     if record.past is not None:
@@ -283,6 +284,7 @@ def drop_job(state: GridState, record: JobRecord, kind: str, out: Applied, by: s
     if record.state is not DEAD and end.confirmed_seq:
         state.confirmed.remove(end.confirmed_seq)
     del state.jobs[record.job_id]
+    state.job_index.remove(record.seq)
     queue = state.queues[record.queue]
     queue.counts[record.state] -= 1
     if record.state is DONE and end.status == FAILED:

@@ -2,25 +2,26 @@
 
 A page looks at a bounded number of records, however many there are. So a page of jobs may hold
 fewer than were asked for and still not be the last: `after` says where to go on, and is 0 at the
-end. Jobs that come and go between two pages may be missed or come twice: it is a look, no census.
+end. Jobs are read by sequence number: those that are there all the while come exactly once,
+whatever is accepted or forgotten between two pages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from heapq import nsmallest
-from itertools import islice
 from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
-from rollq.base.ids import WorkerId
+from rollq.base.ids import JobId, WorkerId, guid_to_text
 from rollq.base.outcomes import inner_state, state_word
 from rollq.grid.state import GridState, JobRecord
 from rollq.grid.views import ClientView, JobView, WorkerView, client_view, job_view, worker_view
 
 LOOKED_AT_MAX: Final = 20_000
+IDS_LOOKED_AT_MAX: Final = 100_000  # a test of an id is cheap
 
 
 class JobFilter(msgspec.Struct, frozen=True, array_like=True):
@@ -31,6 +32,23 @@ class JobFilter(msgspec.Struct, frozen=True, array_like=True):
     client_id: str = ""
     exec_name: str = ""
     after: int = 0
+    newest: bool = False  # the one that was accepted last first
+
+
+class IdFilter(msgspec.Struct, frozen=True, array_like=True):
+    """Ids by the first and the last digits of their text, in lower case and without dashes.
+    `before` is the place where the last page ended."""
+
+    first: str
+    last: str = ""
+    before: int = 0
+
+
+class IdPage(msgspec.Struct, frozen=True):
+    """Some ids, and where the next page begins (0: there is none)."""
+
+    ids: list[JobId]
+    before: int
 
 
 class JobPage(msgspec.Struct, frozen=True):
@@ -53,17 +71,53 @@ def client_page(state: GridState, after: str, limit: int) -> list[ClientView]:
 
 
 def job_page(state: GridState, wanted: JobFilter, limit: int) -> JobPage:
-    """Up to `limit` of the jobs that fit, in the order in which they were accepted; those that
-    run, if only they are asked for, by worker."""
+    """Up to `limit` of the jobs that fit, the one that was accepted last first or last."""
     jobs: list[JobView] = []
     place = wanted.after
-    for record in islice(_records(state, wanted), place, place + LOOKED_AT_MAX):
-        place += 1
+    for looked_at, (seq, job_id) in enumerate(_candidates(state, wanted)):
+        if looked_at == LOOKED_AT_MAX or len(jobs) == limit:
+            return JobPage(jobs, place)
+        place = seq
+        record = state.jobs[job_id]
         if _fits(record, wanted):
             jobs.append(_brief(state, record))
-            if len(jobs) == limit:
-                return JobPage(jobs, place)
-    return JobPage(jobs, place if place == wanted.after + LOOKED_AT_MAX else 0)
+    return JobPage(jobs, 0)
+
+
+def id_page(state: GridState, wanted: IdFilter, limit: int) -> IdPage:
+    """Up to `limit` ids of jobs and arrays whose text begins with these digits and ends with those,
+    arrays on the first page. Looks at so many jobs a page."""
+    fits = _fitting(wanted)
+    found: list[JobId] = []
+    if not wanted.before:
+        found = [one.array_id for one in state.arrays.values() if fits(one.array_id)]
+        found += filter(fits, state.reserved)
+    place = 0
+    jobs = state.job_index.before(wanted.before or state.last_seq + 1)
+    for looked_at, (seq, job_id) in enumerate(jobs):
+        if looked_at == IDS_LOOKED_AT_MAX or len(found) >= limit:
+            return IdPage(found[:limit], place)
+        place = seq
+        if fits(job_id):
+            found.append(job_id)
+    return IdPage(found[:limit], 0)
+
+
+def _fitting(wanted: IdFilter) -> Callable[[JobId], bool]:
+    """A test for ids. The first digits of the text are the fourth byte: most fail by that alone."""
+    first, last = wanted.first, wanted.last
+    try:
+        head = int(first[:2], 16) if len(first) >= 2 else -1
+    except ValueError:
+        return lambda _: False  # no id has such digits
+
+    def fits(job_id: JobId) -> bool:
+        if head >= 0 and job_id[3] != head:
+            return False
+        text = guid_to_text(job_id).replace("-", "")
+        return text.startswith(first) and text.endswith(last)
+
+    return fits
 
 
 def _brief(state: GridState, record: JobRecord) -> JobView:
@@ -74,13 +128,20 @@ def _brief(state: GridState, record: JobRecord) -> JobView:
     return replace(view, end=end, attempts=())
 
 
-def _records(state: GridState, wanted: JobFilter) -> Iterator[JobRecord]:
-    """Candidates; what runs is known from its workers, without a walk over all that waits."""
-    if inner_state(wanted.state) == "assigned":
-        for worker in state.workers.values():
-            yield from (state.jobs[job_id] for job_id in worker.held)
-    else:
-        yield from state.jobs.values()
+def _candidates(state: GridState, wanted: JobFilter) -> Iterator[tuple[int, JobId]]:
+    """Jobs from a place on; what runs is known from its workers, without a walk over what waits."""
+    last = wanted.after or state.last_seq + 1
+    if inner_state(wanted.state) != "assigned":
+        index = state.job_index
+        return index.before(last) if wanted.newest else index.after(wanted.after)
+    running = (
+        (state.jobs[job_id].seq, job_id)
+        for worker in state.workers.values()
+        for job_id in worker.held
+    )
+    if wanted.newest:
+        return iter(sorted((one for one in running if one[0] < last), reverse=True))
+    return iter(sorted(one for one in running if one[0] > wanted.after))
 
 
 def _fits(record: JobRecord, wanted: JobFilter) -> bool:

@@ -21,6 +21,7 @@ from rollq.base.ids import GUID_BYTES, ClientId, JobId, WorkerId, task_id, task_
 from rollq.base.jobs import BlobRef, CacheEntry, JobOptions
 from rollq.grid.bodies import Bodies, MemoryBodies, Token
 from rollq.grid.commands import NOBODY, Settings
+from rollq.grid.job_index import JobIndex
 from rollq.grid.shelf import Shelf
 
 
@@ -309,6 +310,7 @@ class GridState:
         "dead",
         "hints",
         "idle_clients",
+        "job_index",
         "jobs",
         "last_fence",
         "last_seq",
@@ -349,6 +351,7 @@ class GridState:
         self.readers: OrderedDict[str, ReaderRecord] = OrderedDict()
         self.hints: dict[str, ExecHint] = {}  # by exec_name
         # derived
+        self.job_index = JobIndex()  # `jobs` by seq
         # By queue: tasks that ended unassigned, of arrays that are still known, by their end. Apart
         # from `queues`, because they do not keep a queue alive.
         self.cut_counts: dict[str, list[int]] = {}

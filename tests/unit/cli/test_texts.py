@@ -13,9 +13,10 @@ import pytest
 from rollq.base.errors import LocalError, RemoteError
 from rollq.base.jobs import JobOptions
 from rollq.cli.documents import job_document, listed_document, queue_document, result_document
+from rollq.cli.ids import digits_of, short_ids
 from rollq.cli.joblist import check_jobs, read_jobs
 from rollq.cli.logs import JsonLines, Lines
-from rollq.cli.output import write_fields, write_table
+from rollq.cli.output import fitted, write_fields, write_table
 from rollq.cli.progress import progress_bar
 from rollq.cli.submitting import save_files
 from rollq.grid import events
@@ -181,6 +182,30 @@ def test_every_bad_row_of_a_file_is_told_before_anything_is_sent(tmp_path: Path)
     assert len(told) == 22
     path.write_text('["1"]\n["2"]\n')
     assert check_jobs(path, "calc", Options(), header=False).count == 2
+
+
+def test_tables_fit_a_terminal_by_cutting_their_widest_columns() -> None:
+    rows = [["id", "exec", "detail"], ["6f9619ff", "calcA", "x" * 200], ["6f9619f0", "b", "short"]]
+    cut = fitted(rows, 80)
+    assert max(len("  ".join(row)) for row in cut) == 80
+    assert [row[:2] for row in cut] == [row[:2] for row in rows]
+    assert cut[1][2].endswith("…")
+    assert fitted(rows, 500) == rows
+
+
+def test_ids_of_a_list_are_short_where_that_is_clear() -> None:
+    alone = "6f9619ff-8b86-d011-b42d-00c04fc964ff"
+    twins = [f"aaaaaaaa-8b86-d011-b42d-00c00000000{number}" for number in range(2)]
+    short = short_ids([alone, *twins])
+    assert short == {
+        alone: "6f9619ff",
+        twins[0]: "aaaaaaaa..00000000",
+        twins[1]: "aaaaaaaa..00000001",
+    }
+    for text, shown in short.items():
+        first, last = digits_of(shown)
+        assert text.replace("-", "").startswith(first)
+        assert text.endswith(last)
 
 
 def test_json_lines_are_objects_or_lists(tmp_path: Path) -> None:

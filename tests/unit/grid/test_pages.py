@@ -2,10 +2,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from rollq.base.ids import guid_to_text
 from rollq.base.jobs import Status
 from rollq.grid import pages
-from rollq.grid.commands import OpenClient
-from rollq.grid.pages import JobFilter, client_page, job_page, worker_page
+from rollq.grid.commands import ForgetJobs, OpenClient
+from rollq.grid.pages import IdFilter, JobFilter, client_page, id_page, job_page, worker_page
 from tests.unit.grid.kit import Grid, job_id, worker_id
 
 
@@ -67,6 +68,72 @@ def test_pages_go_on_where_the_last_one_ended(monkeypatch: pytest.MonkeyPatch) -
         found = list(walk(limit))
         assert [each for page in found for each in page] == wanted
         assert max(map(len, found)) <= min(limit, 4)
+
+
+def listed(grid: Grid, limit: int, *, newest: bool) -> Iterator[list[bytes]]:
+    after = 0
+    while True:
+        page = job_page(grid.state, JobFilter(after=after, newest=newest), limit)
+        yield [job.job_id for job in page.jobs]
+        after = page.after
+        if not after:
+            return
+
+
+def test_no_job_is_missed_when_older_ones_are_forgotten_between_two_pages() -> None:
+    for newest in (False, True):
+        grid = Grid()
+        names = [f"j{number}" for number in range(9)]
+        grid.start(*names)
+        for name in names[:3]:
+            grid.ack(name)
+        pages_read = listed(grid, 3, newest=newest)
+        found = next(pages_read)
+        grid.apply(ForgetJobs(tuple(job_id(name) for name in names[:2])))
+        grid.submit("late")
+        for page in pages_read:
+            found += page
+        kept = [job_id(name) for name in names[2:]]
+        assert len(set(found)) == len(found)
+        assert set(kept) <= set(found)
+        order = [one for one in found if one in kept]
+        assert order == (kept[::-1] if newest else kept)
+
+
+def test_running_jobs_come_in_the_same_order() -> None:
+    grid = Grid()
+    grid.start("a", "b", "c")
+    running = [job_id(name) for name in "abc"]
+    assert ids(grid, JobFilter(state="running")) == running
+    assert ids(grid, JobFilter(state="running", newest=True)) == running[::-1]
+    last = job_page(grid.state, JobFilter(state="running", newest=True), 2)
+    rest = JobFilter(state="running", newest=True, after=last.after)
+    assert ids(grid, rest) == running[:1]
+
+
+def test_ids_are_found_by_their_digits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "IDS_LOOKED_AT_MAX", 4)
+    grid = Grid()
+    names = [f"j{number}" for number in range(10)]
+    grid.submit(*names)
+    for name in names:
+        digits = guid_to_text(job_id(name)).replace("-", "")
+        found: list[bytes] = []
+        before = 0
+        while True:
+            page = id_page(grid.state, IdFilter(digits[:9], digits[-3:], before), 10)
+            found += page.ids
+            before = page.before
+            if not before:
+                break
+        same = [
+            job_id(one)
+            for one in names
+            if guid_to_text(job_id(one)).replace("-", "").startswith(digits[:9])
+            and guid_to_text(job_id(one)).endswith(digits[-3:])
+        ]
+        assert sorted(found) == sorted(same)
+    assert id_page(grid.state, IdFilter("ffffffffffff"), 10).ids == []
 
 
 def test_workers_and_clients_are_listed_by_id() -> None:

@@ -26,11 +26,12 @@ from rollq.roles.member.reports import Reports
 from rollq.roles.member.status import cluster_view
 from rollq.subjects.grammar import fold
 from rollq.wire.messages import Answer, Error, Query
-from rollq.wire.rules import Int, Text, compile_row, row
+from rollq.wire.rules import Free, Int, Text, compile_row, row
 
 PENDING_READS_MAX = 4_096
 PLACE_BYTES_MAX = 8  # of a key that is a number, big-endian
 PLACE_MAX = 2**62  # far beyond any log; with room to count on from there
+DIGITS_MAX = 32  # of an id
 PLACE_KEYS = ("dead", "history")
 # What no state says, only the leader that is in touch with workers and members.
 HOLDERS = "holders"  # of a cache
@@ -120,6 +121,8 @@ def _check_key(query: Query) -> None:
             )
         elif query.what == "jobs" and query.key:
             _check_filter(_decode_filter(query.key))
+        elif query.what == "ids":
+            _check_ids(_decode_ids(query.key))
     except (UnicodeDecodeError, msgspec.MsgspecError) as error:
         raise RemoteError(
             ErrorCode.BAD_PAYLOAD,
@@ -152,6 +155,10 @@ def _jobs(replica: Replica, query: Query) -> pages.JobPage:
     return pages.job_page(replica.state, wanted, query.limit)
 
 
+def _ids(replica: Replica, query: Query) -> pages.IdPage:
+    return pages.id_page(replica.state, _decode_ids(query.key), query.limit)
+
+
 def _history(replica: Replica, query: Query) -> tuple[int, int, tuple[bytes, ...]]:
     """(first index, last index, lines): whole indexes from the key on, as many as fit. What this
     member lacks is passed over; `last` is before `first` if there is nothing from there on."""
@@ -165,7 +172,13 @@ def _history(replica: Replica, query: Query) -> tuple[int, int, tuple[bytes, ...
 
 
 _encode = msgspec.msgpack.Encoder().encode
+_decode_ids = msgspec.msgpack.Decoder(pages.IdFilter).decode
 _decode_filter = msgspec.msgpack.Decoder(pages.JobFilter).decode
+_check_ids = compile_row(
+    pages.IdFilter,
+    row(first=Text(DIGITS_MAX), last=Text(DIGITS_MAX), before=Int(0, PLACE_MAX)),
+    {},
+)
 _check_filter = compile_row(
     pages.JobFilter,
     row(
@@ -174,6 +187,7 @@ _check_filter = compile_row(
         client_id=Text(CLIENT_ID_BYTES_MAX),
         exec_name=Text(EXEC_NAME_BYTES_MAX),
         after=Int(0, PLACE_MAX),
+        newest=Free(),
     ),
     {},
 )
@@ -182,6 +196,7 @@ _check_filter = compile_row(
 # on from (queues, workers, clients, caches: the last one seen; dead, history: a number).
 VIEWS: dict[str, Callable[[Replica, RaftNode, Query], object]] = {
     "job": lambda replica, _, query: views.job_view(replica.state, query.key),
+    "ids": lambda replica, _, query: _ids(replica, query),
     "jobs": lambda replica, _, query: _jobs(replica, query),
     "array": lambda replica, _, query: views.array_view(replica.state, query.key),
     "queue": lambda replica, _, query: views.queue_view(replica.state, fold(query.key.decode())),

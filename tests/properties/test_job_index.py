@@ -1,0 +1,36 @@
+"""The index of jobs against a sorted list."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollq.grid import job_index
+from rollq.grid.job_index import JobIndex
+
+STEPS = st.lists(st.tuples(st.sampled_from(("add", "drop")), st.integers(1, 99)))
+
+
+@given(STEPS, st.integers(0, 300))
+def test_it_is_a_sorted_list_that_can_be_read_from_any_place(
+    steps: list[tuple[str, int]], place: int
+) -> None:
+    with patch.object(job_index, "CHUNK_JOBS", 4):
+        index = JobIndex()
+        model: dict[int, bytes] = {}
+        last = 0
+        for what, number in steps:
+            if what == "add":
+                last += number
+                model[last] = last.to_bytes(16, "big")
+                index.add(last, model[last])
+            elif model:
+                seq = sorted(model)[number % len(model)]
+                del model[seq]
+                index.remove(seq)
+        rows = sorted(model.items())
+        assert len(index) == len(model)
+        assert list(index.after(place)) == [row for row in rows if row[0] > place]
+        assert list(index.before(place)) == [row for row in reversed(rows) if row[0] < place]
