@@ -70,6 +70,7 @@ class ErrorCode(enum.IntEnum):
     NOT_READY = 303
     OUTCOME_UNKNOWN = 304  # it was sent, the answer was lost, and sending again might do it twice
     CLOCK_SKEW = 305  # an alarm: the clock of a member is too far from those of the others
+    STATE_DIVERGED = 306  # an alarm: a member made something else of the same log
     # 4xx: disk
     DISK_CORRUPT = 400
     DISK_FAILED = 401

@@ -370,6 +370,8 @@ CLOCK_SKEW_MS_MAX: Final = 5_000  # a clock further from the middle of the membe
 REPORT_TICKS: Final = 20  # of a member that follows, to its leader
 REPORT_MS_MAX: Final = 30_000  # an older report says nothing
 STATE_HASH_BYTES_MAX: Final = 64
+HASH_EVERY: Final = 64  # entries: where all members note the hash of their state
+HASHES_KEPT_MAX: Final = 1_024
 
 # Staged batches. They live in memory and in snapshots until they are committed or dropped.
 JOB_KEY_BYTES_MAX: Final = 256  # what its owner calls a job

@@ -168,6 +168,7 @@ def cluster_document(view: ClusterView) -> dict[str, Any]:
         "applied": view.applied,
         "last_index": view.last_index,
         "log_hash": view.log_hash.hex(),
+        "state_hash": view.state_hash.hex(),
         "members": [
             {
                 "id": str(member.member_id),

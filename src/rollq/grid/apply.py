@@ -71,7 +71,9 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.SetHints: set_hints,
     commands.AdvanceTime: advance_time,
 }
-MONOTONIC_VERSION: Final = 5  # of command batches: from here on time does not go back
+# Of command batches: from here on time does not go back, and states are hashed. Older entries keep
+# the stamps that they have, and count for neither: a member may know them by a snapshot only.
+MONOTONIC_VERSION: Final = 5
 
 
 def apply_entry(state: GridState, index: int, data: bytes) -> Applied:
@@ -86,9 +88,9 @@ def apply_entry(state: GridState, index: int, data: bytes) -> Applied:
     out = Applied(index, 0, [], [], [])
     if data:
         batch = decode_batch(data)
-        state.time_ms = max(state.time_ms, batch.stamp_ms)
-        # Older leaders stamped with their wall clocks: their entries keep what they said.
-        out.stamp_ms = state.time_ms if data[0] >= MONOTONIC_VERSION else batch.stamp_ms
+        out.stamp_ms = batch.stamp_ms
+        if data[0] >= MONOTONIC_VERSION:
+            state.time_ms = out.stamp_ms = max(state.time_ms, batch.stamp_ms)
         outcomes, handlers = out.outcomes, HANDLERS
         for command in batch.commands:
             outcomes.append(handlers[type(command)](state, command, out))

@@ -112,6 +112,7 @@ def snapshot_pieces(state: GridState) -> tuple[int, Iterator[bytes]]:
         listed_hints(state),
         state.time_ms,
         state.leaps,
+        state.state_hash,
     )
     data = _encoder.encode(head)
     tokens = [record.body for crowd in crowds for record in crowd]
@@ -196,7 +197,7 @@ def _jobs(head: Head, state: GridState, adopt: Adopt, offset: int) -> int:
         offset += sum(map(sealed_bytes, sizes))
     derive(state, others)
     _count_failed(head, others)
-    state.time_ms = head.time_ms or _newest_ms(state)
+    state.time_ms = head.time_ms
     state.leaps = head.leaps
     return put_back(state, head, adopt, offset)
 
@@ -210,19 +211,10 @@ def _count_failed(head: Head, records: list[JobRecord]) -> None:
             array.failed += end is not None and end.status == Status.FAILED
 
 
-def _newest_ms(state: GridState) -> int:
-    """The group's time as far as an older snapshot tells it."""
-    stamps = chain(
-        (record.stamp_ms for record in state.jobs.values()),
-        (array.stamp_ms for array in state.arrays.values()),
-        (reader.stamp_ms for reader in state.readers.values()),
-    )
-    return max(stamps, default=0)
-
-
 def _tables(head: Head, state: GridState) -> GridState:
     state.applied_index = head.applied_index
     state.log_hash = head.log_hash
+    state.state_hash = head.state_hash
     state.last_seq = head.last_seq
     state.last_fence = head.last_fence
     state.settings = head.settings

@@ -14,6 +14,7 @@ from rollq.base.ids import ClientId, JobId, WorkerId
 from rollq.base.jobs import DEFAULT_OPTIONS, BlobRef, CacheEntry, JobOptions
 from rollq.grid.commands import Settings
 from rollq.grid.state import (
+    HASH_BYTES,
     ArrayRecord,
     BatchRecord,
     EndRecord,
@@ -186,6 +187,7 @@ class Head(msgspec.Struct, array_like=True):
     hints: list[ExecHint] = msgspec.field(default_factory=list)  # version 5; by exec_name
     time_ms: int = 0  # version 6
     leaps: list[Leap] = msgspec.field(default_factory=list)  # version 6; oldest first
+    state_hash: bytes = bytes(HASH_BYTES)  # version 6
 
 
 def job_row(record: JobRecord, body_bytes: int) -> JobRow:

@@ -324,6 +324,7 @@ class GridState:
         "staged",
         "staged_bytes",
         "staged_count",
+        "state_hash",
         "time_ms",
         "workers",
     )
@@ -332,6 +333,8 @@ class GridState:
         self.bodies: Bodies = MemoryBodies() if bodies is None else bodies
         self.applied_index: int = 0
         self.log_hash: bytes = bytes(HASH_BYTES)  # of every entry applied so far
+        # Of what every entry since version 5 changed; the same on members that applied as much.
+        self.state_hash: bytes = bytes(HASH_BYTES)
         self.time_ms: int = 0  # of the group, at the last entry; never goes back
         self.leaps: list[Leap] = []  # of `time_ms`, oldest first; LEAPS_KEPT_MAX of them
         self.last_seq: int = 0

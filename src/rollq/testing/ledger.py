@@ -73,6 +73,7 @@ class Line:
     kind: int
     crc: int
     log_hash: bytes
+    state_hash: bytes
     applied: Applied
     # That of the member that applied it first. It was committed in this term or before, which may
     # be later than its own: a leader commits what it inherited with the first entry of its own.
@@ -118,7 +119,15 @@ class Ledger(Checker):
         index, crc = entry.index, crc32(entry.data)
         if index == len(self.lines) + 1:
             self.lines.append(
-                Line(entry.term, entry.kind, crc, state.log_hash, applied, member.term)
+                Line(
+                    entry.term,
+                    entry.kind,
+                    crc,
+                    state.log_hash,
+                    state.state_hash,
+                    applied,
+                    member.term,
+                )
             )
             if entry.kind == EntryKind.NORMAL and entry.data:
                 self._check_acks(entry, applied)
@@ -135,6 +144,8 @@ class Ledger(Checker):
             )
         if line.log_hash != state.log_hash:
             self.fail(f"{member.name} has another running hash at {index}")
+        if line.state_hash != state.state_hash:
+            self.fail(f"{member.name} has another hash of its state at {index}")
         if line.applied.events != applied.events:
             self.fail(f"{member.name} made other events of entry {index}")
 

@@ -117,7 +117,7 @@ def test_a_clock_that_is_far_off_is_an_alarm_until_it_is_right() -> None:
         group.members[wrong].raft.member_id,
     )
     assert "6 s behind" in alarm.text
-    assert group.warned == [f"{alarm.text}; {alarm.todo}"]
+    assert group.warned == [f"clock_skew (305): {alarm.text}; {alarm.todo}"]
     group.clocks[wrong].wall_ahead_ms = 0
     group.run(2 * REPORT_TICKS)
     assert cluster(group).alarms == []

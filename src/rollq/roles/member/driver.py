@@ -179,7 +179,9 @@ class Driver:
             if self.leading:
                 self._mind_reports()
             elif raft.leader_id and raft.role is not Role.LEADER:
-                report = MemberReport(raft.member_id, self._clock.wall_ms())
+                is_idle = self._ticks - self._applied_tick > REPORT_TICKS
+                known = self.replica.known_hash(is_idle=is_idle)
+                report = MemberReport(raft.member_id, self._clock.wall_ms(), *known)
                 self._peers.report(raft, report)
 
     def _mind_reports(self) -> None:
@@ -191,7 +193,8 @@ class Driver:
         if to_ms is not None:
             self.office.proposals.add(AdvanceTime(to_ms))
         for alarm in self.reports.news(self.raft.member_id, self.raft.config):
-            self._outputs.append(Warn(f"{alarm.text}; {alarm.todo}"))
+            name = ErrorCode(alarm.code).name.lower()
+            self._outputs.append(Warn(f"{name} ({alarm.code}): {alarm.text}; {alarm.todo}"))
         self.time.slow_down(wall_ms is not None and time_ms - wall_ms >= LEAP_MS_MIN)
 
     def peer_message(self, address: str, message: RaftMessage | PeerMessage, boot: int = 0) -> str:

@@ -130,7 +130,7 @@ class Peers:
                 self._outputs.append(ToPeer(address, rows))
         elif isinstance(message, MemberReport):
             if leads:
-                self.reports.take(message)
+                self.reports.take(message, replica.hash_at(message.index))
         elif not self.rows and replica.history.accepts(message, replica.state.applied_index):
             self.rows.append(message)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from rollq.grid.apply import apply_entry
+from rollq.base.limits import HASH_EVERY, HASHES_KEPT_MAX
+from rollq.grid.apply import MONOTONIC_VERSION, apply_entry
 from rollq.grid.effects import Applied
 from rollq.grid.state import GridState
+from rollq.grid.state_hash import hash_state
 from rollq.policy.dispatch import Dispatcher
 from rollq.raft.types import Entry, EntryKind
 from rollq.roles.member.history_log import HistoryLog
@@ -37,6 +39,8 @@ class Replica:
         self.pace = pace
         self._placement = placement
         self._replay_to = replay_to
+        # By log index: the hash of the state at every HASH_EVERY entries, the last few of them.
+        self._hashes: dict[int, bytes] = {}
         self._dispatcher: Dispatcher | None = None
         if state.applied_index >= replay_to:
             self._dispatcher = Dispatcher(state, placement)
@@ -56,6 +60,10 @@ class Replica:
         """Apply one committed entry. A configuration entry means nothing to the grid."""
         data = entry.data if entry.kind == EntryKind.NORMAL else b""
         applied = apply_entry(self.state, entry.index, data)
+        if data and data[0] >= MONOTONIC_VERSION:
+            hash_state(self.state, applied)
+        if entry.index % HASH_EVERY == 0:
+            self._note_hash()
         self.pace.applied(len(data) + self.history.add(applied))
         if self._dispatcher is not None:
             self._dispatcher.observe(applied.events)
@@ -63,8 +71,27 @@ class Replica:
             self._dispatcher = Dispatcher(self.state, self._placement)
         return applied
 
+    def _note_hash(self) -> None:
+        self._hashes[self.state.applied_index] = self.state.state_hash
+        if len(self._hashes) > HASHES_KEPT_MAX:
+            del self._hashes[next(iter(self._hashes))]
+
+    def known_hash(self, *, is_idle: bool) -> tuple[int, bytes]:
+        """A log index and the hash of the state there: of the last that all members note, or of
+        the last one of all if nothing happens."""
+        if is_idle or not self._hashes:
+            return self.state.applied_index, self.state.state_hash
+        return next(reversed(self._hashes.items()))
+
+    def hash_at(self, index: int) -> bytes | None:
+        """The hash of the state at a log index, if it is still known."""
+        if index == self.state.applied_index:
+            return self.state.state_hash
+        return self._hashes.get(index)
+
     def replace(self, state: GridState) -> None:
         """Go on from another state; its rows, if we lack them, are asked of the peers."""
         self.state = state
+        self._hashes.clear()
         self._dispatcher = Dispatcher(state, self._placement)
         self.history.sealed(state.applied_index)

@@ -1,5 +1,6 @@
 """What the leader hears of the other members from themselves: what their wall clocks say, to move
-the group's time only where a majority agrees, and to find a clock that is wrong."""
+the group's time only where a majority agrees and to find a clock that is wrong; and the hash of
+their state, to find a member that made something else of the same log."""
 
 from __future__ import annotations
 
@@ -38,15 +39,24 @@ class Reports:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._heard: dict[MemberId, Reported] = {}
+        # Members whose state is not ours, and at which log index that was first seen.
+        self._diverged: dict[MemberId, int] = {}
         self._told: dict[tuple[int, MemberId], None] = {}  # alarms that `news` gave last
 
     def clear(self) -> None:
         """Leadership is lost or gained: what was heard is of another time."""
         self._heard.clear()
+        self._diverged.clear()
         self._told.clear()
 
-    def take(self, report: MemberReport) -> None:
-        """A member says how it is."""
+    def take(self, report: MemberReport, own_hash: bytes | None) -> None:
+        """A member says how it is; `own_hash` is that of our state at the same log index, if it is
+        known."""
+        if own_hash is not None and report.state_hash:
+            if own_hash == report.state_hash:
+                self._diverged.pop(report.member_id, None)
+            else:
+                self._diverged.setdefault(report.member_id, report.index)
         clock = self._clock
         ahead_ms = report.wall_ms - clock.wall_ms()
         self._heard[report.member_id] = Reported(ahead_ms, clock.now_ms())
@@ -86,7 +96,7 @@ class Reports:
     def alarms(self, own: MemberId, config: Config) -> list[Alarm]:
         """What somebody must look after."""
         addresses = {one.id: one.address for one in (*config.voters, *config.learners)}
-        alarms = []
+        alarms = self._state_alarms(own, config, addresses)
         for member_id, skew_ms in self.skews_ms(own, config).items():
             if abs(skew_ms) > CLOCK_SKEW_MS_MAX and member_id in addresses:
                 where = "ahead of" if skew_ms > 0 else "behind"
@@ -100,6 +110,26 @@ class Reports:
                     )
                 )
         return alarms
+
+    def _state_alarms(
+        self, own: MemberId, config: Config, addresses: dict[MemberId, str]
+    ) -> list[Alarm]:
+        """Who made something else of the log; if that is most of them, it was the leader."""
+        wrong = {one: at for one, at in self._diverged.items() if one in addresses}
+        if 2 * len([one for one in config.voters if one.id in wrong]) > len(config.voters):
+            wrong = {own: min(wrong.values())}
+        return [
+            Alarm(
+                ErrorCode.STATE_DIVERGED,
+                member_id,
+                f"the state of {addresses[member_id]} is not that of the other members at log "
+                f"index {index}",
+                "stop that member, remove its state directory and start it again: it fetches the "
+                "state of the others",
+            )
+            for member_id, index in wrong.items()
+            if member_id in addresses
+        ]
 
     def news(self, own: MemberId, config: Config) -> list[Alarm]:
         """Alarms that were not there when this was asked last."""

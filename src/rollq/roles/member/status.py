@@ -24,7 +24,7 @@ class MemberView(msgspec.Struct, frozen=True):
 
 
 class ClusterView(msgspec.Struct, frozen=True):
-    """The group. `log_hash` is the same on every member that has applied as much."""
+    """The group. `log_hash` is of the log alone, `state_hash` of what was made of it."""
 
     leader_id: MemberId
     leader: str
@@ -35,6 +35,7 @@ class ClusterView(msgspec.Struct, frozen=True):
     log_hash: bytes
     members: list[MemberView]
     alarms: list[Alarm] = []  # what somebody must look after
+    state_hash: bytes = b""  # the same on every member that has applied as much
 
 
 def cluster_view(state: GridState, raft: RaftNode, reports: Reports) -> ClusterView:
@@ -69,4 +70,5 @@ def cluster_view(state: GridState, raft: RaftNode, reports: Reports) -> ClusterV
         state.log_hash,
         members,
         reports.alarms(raft.member_id, config),
+        state.state_hash,
     )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from zlib import crc32
 
+from rollq.base.errors import ErrorCode
 from rollq.grid.effects import Applied
 from rollq.grid.invariants import check
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
 from rollq.grid.state import GridState
 from rollq.history.schema import to_lines
 from rollq.raft.types import Entry
+from rollq.roles.member.driver import Driver
 from rollq.testing.checkers.base import Checker
 from rollq.testing.ledger import Ledger
 from rollq.testing.sim_member import SimMember
@@ -28,6 +30,12 @@ class EqualState(Checker):
     def applied(self, member: SimMember, entry: Entry, applied: Applied, state: GridState) -> None:
         if entry.index % SAMPLE_EVERY == 0:
             self._compare(member, entry.index, state)
+
+    def turned(self, member: SimMember, driver: Driver) -> None:
+        if driver.leading:
+            for alarm in driver.reports.alarms(driver.raft.member_id, driver.raft.config):
+                if alarm.code == ErrorCode.STATE_DIVERGED:
+                    self.fail(f"{member.name} raised the alarm: {alarm.text}")
 
     def finished(self, members: list[SimMember]) -> None:
         for member in members:
