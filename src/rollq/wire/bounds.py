@@ -124,7 +124,7 @@ PARTS: Final[dict[type[msgspec.Struct], Row]] = {
 
 SESSIONS: Final[dict[type[msgspec.Struct], Row]] = {
     # a client speaks
-    m.HelloClient: row(client_id=CLIENT, desired_parallelism=INT32, features=FEATURES),
+    m.HelloClient: row(client_id=CLIENT, desired_parallelism=INT32, features=FEATURES, plain=FREE),
     m.SubmitJob: row(
         job_id=NAME,
         client_id=CLIENT,
@@ -196,6 +196,7 @@ SESSIONS: Final[dict[type[msgspec.Struct], Row]] = {
         holding=HELD,
         features=FEATURES,
         blob_address=ADDRESS,
+        plain=FREE,
     ),
     m.Credit: row(count=COUNT),  # limited to CREDIT_MAX where it is kept
     m.AckJob: row(

@@ -36,6 +36,7 @@ class HelloClient(msgspec.Struct, array_like=True, frozen=True, tag=9):
     client_id: ClientId
     desired_parallelism: int = 0
     features: tuple[str, ...] = ()
+    plain: bool = False  # I speak more, but you did not answer my offer; one that would, hangs up
 
 
 class SubmitJob(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):
@@ -128,6 +129,7 @@ class HelloWorker(msgspec.Struct, array_like=True, frozen=True, tag=10):
     holding: tuple[AttemptRef, ...] = ()
     features: tuple[str, ...] = ()
     blob_address: str = ""  # where other workers may fetch blobs from it, host:port
+    plain: bool = False  # as in HelloClient
 
 
 class Credit(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=4):

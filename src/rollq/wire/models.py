@@ -153,6 +153,7 @@ class ClientConfig(msgspec.Struct, frozen=True, rename="pascal"):
     client_id: str | None = None
     desired_parallelism: Int64 = 0
     features: tuple[str, ...] | UnsetType = UNSET
+    plain: bool | UnsetType = UNSET  # true: it took the member for a leader of the seeds
 
 
 class HeldAttempt(msgspec.Struct, frozen=True, rename="pascal"):
@@ -173,6 +174,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, rename="pascal"):
     holding: tuple[HeldAttempt, ...] = ()
     features: tuple[str, ...] = ()
     blob_address: str | UnsetType = UNSET
+    plain: bool | UnsetType = UNSET  # as in ClientConfig
 
 
 class CacheEntry(msgspec.Struct, frozen=True, rename="pascal"):

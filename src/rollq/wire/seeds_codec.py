@@ -70,14 +70,16 @@ def decode_seeds(frame: Frame) -> Message:
 
 def _encode_hello_client(message: m.HelloClient) -> Frame:
     features = message.features or UNSET
-    config = ClientConfig(message.client_id, message.desired_parallelism, features)
+    plain = message.plain or UNSET
+    config = ClientConfig(message.client_id, message.desired_parallelism, features, plain)
     return Frame(MessageType.HELLO_CLIENT, subject=message.client_id, payload=encode_model(config))
 
 
 def _decode_hello_client(frame: Frame) -> m.HelloClient:
     config = decode_model(frame.payload, ClientConfig) if frame.payload else ClientConfig()
     features = () if config.features is UNSET else config.features
-    return m.HelloClient(config.client_id or frame.subject, config.desired_parallelism, features)
+    name, cap = config.client_id or frame.subject, config.desired_parallelism
+    return m.HelloClient(name, cap, features, config.plain is True)
 
 
 def _encode_hello_worker(message: m.HelloWorker) -> Frame:
@@ -89,6 +91,7 @@ def _encode_hello_worker(message: m.HelloWorker) -> Frame:
         held_attempts(message.holding),
         message.features,
         message.blob_address or UNSET,
+        message.plain or UNSET,
     )
     # A peer of the seeds reads one pattern, and reads it from the subject.
     first = message.patterns[0] if message.patterns else ""
@@ -110,6 +113,7 @@ def _decode_hello_worker(frame: Frame) -> m.HelloWorker:
         attempt_refs(config.holding),
         config.features,
         "" if config.blob_address is UNSET else config.blob_address,
+        config.plain is True,
     )
 
 

@@ -32,6 +32,7 @@ from rollq.base.limits import (
     SILENCE_BYTES_PER_MS,
 )
 from rollq.base.stamp import Jitter
+from rollq.roles.client.chunk import singles_of
 from rollq.roles.client.signals import (
     Asked,
     Connect,
@@ -54,6 +55,7 @@ from rollq.roles.client.signals import (
     Tick,
     Watched,
 )
+from rollq.roles.offers import Offers
 from rollq.roles.redial import Redial
 from rollq.roles.silence import Silence, Verdict
 from rollq.wire import messages as wire
@@ -93,11 +95,14 @@ class ClientMachine:
     """
 
     __slots__ = (
+        "_answers",
         "_delivered",
         "_delivered_before",
         "_doubtful",
         "_features",
+        "_is_plain",
         "_now_ms",
+        "_offers",
         "_out",
         "_pending",
         "_ping_ms",
@@ -106,7 +111,9 @@ class ClientMachine:
         "_retry_at_ms",
         "_setup",
         "_silence",
+        "_unended",
         "_untaken",
+        "_was_heard",
         "_was_welcomed",
         "_watches",
         "link",
@@ -117,6 +124,12 @@ class ClientMachine:
         self._redial = Redial(setup.addresses, jitter, setup.redial_ms_max)
         self._silence = Silence()
         self._ping_ms = 0  # of the session: 0 if its member does not answer pings
+        self._offers = Offers()
+        self._is_plain = False  # the session is one with a leader of the seeds
+        self._was_heard = False  # in this session
+        self._unended: dict[JobId, wire.SubmitJob] = {}  # sent to one: it does not say accepted
+        # What we say in its place, at the next look: nobody awaits an answer while still asking.
+        self._answers: list[wire.Accepted | wire.Error] = []
         self.link = Link.DOWN
         self._was_welcomed = False
         self._features: tuple[str, ...] = ()  # of the session, as the leader welcomed us
@@ -197,6 +210,9 @@ class ClientMachine:
 
     def _on_tick(self, event: Tick) -> None:
         self._now_ms = event.now_ms
+        answers, self._answers = self._answers, []
+        for answer in answers:
+            self._out.append(Tell(answer.request_id, answer))
         if self.link is Link.DOWN:
             return
         self._maybe_leave(event)
@@ -209,7 +225,7 @@ class ClientMachine:
 
     def _maybe_leave(self, event: Tick) -> None:
         """Ping a member that says nothing, or leave it for the next."""
-        is_asked = len(self._pending) > len(self._put_off)
+        is_asked = len(self._pending) > len(self._put_off) and not self._is_plain
         verdict = self._silence.judge(
             event.now_ms,
             is_greeting=self.link is Link.GREETING,
@@ -220,6 +236,8 @@ class ClientMachine:
         if verdict is Verdict.PING:
             self._out.append(Send(wire.Ping()))
         elif verdict is Verdict.HANG_UP:
+            if self.link is Link.GREETING:
+                self._offers.unanswered(self._redial.address)
             self._lose_session()
             self._out.append(Disconnect(stuck=True))
             self._out.append(Connect(*self._redial.silent()))
@@ -234,13 +252,33 @@ class ClientMachine:
         self.link = Link.GREETING
         self._ping_ms = 0
         self._silence.opened(self._now_ms, self._redial.address)
+        self._is_plain = self._offers.is_plain(self._redial.address)
+        self._was_heard = False
+        if self._is_plain:
+            self._open_plainly()
+            return
         features = setup.features
         if self._was_welcomed:  # this leader does not know what we asked another for
             features = tuple(feature for feature in features if feature != OWN)
         hello = wire.HelloClient(setup.client_id, setup.desired_parallelism, features)
         self._out.append(Send(hello))
 
+    def _open_plainly(self) -> None:
+        """A leader of the seeds answers no hello. What it has not ended is sent again: it may have
+        lost it."""
+        setup = self._setup
+        hello = wire.HelloClient(setup.client_id, setup.desired_parallelism, plain=True)
+        self._out.append(Send(hello))
+        self.link = Link.OPEN
+        self._features = ()
+        for job in self._unended.values():
+            self._out.append(Send(job))
+        for request in list(self._pending.values()):
+            self._send(request)
+
     def _on_disconnected(self, event: Disconnected) -> None:
+        if self._is_plain and self.link is Link.OPEN and not self._was_heard:
+            self._offers.hung_up(self._redial.address)
         self._lose_session()
         self._out.append(Connect(*self._redial.failed()))
 
@@ -273,6 +311,7 @@ class ClientMachine:
         self._was_welcomed = True
         self._ping_ms = message.ping_ms if ALIVE in message.features else 0
         self._redial.welcomed()
+        self._offers.welcomed()
         self._features = message.features
         for request in list(self._pending.values()):
             self._send(request)
@@ -281,6 +320,9 @@ class ClientMachine:
 
     def _send(self, request: Request) -> None:
         """Send a pending request, unless the leader would take it for something else."""
+        if self._is_plain:
+            self._send_plainly(request)
+            return
         if type(request) is wire.SubmitArray and request.first_task and TASKS not in self._features:
             self._settle(request.array_id)
             self._tell_error(
@@ -293,6 +335,26 @@ class ClientMachine:
             return
         self._out.append(Send(request))
 
+    def _send_plainly(self, request: Request) -> None:
+        """A leader of the seeds knows single jobs without blobs, and does not say accepted."""
+        request_id = id_of(request)
+        self._settle(request_id)
+        jobs: list[wire.SubmitJob] = []
+        if type(request) is wire.SubmitJob:
+            jobs = [request]
+        elif type(request) is wire.SubmitBulk:
+            jobs = singles_of(request)
+        if not jobs or any(job.blobs or job.caches for job in jobs):
+            text = "the leader is one of the first system: it takes single jobs with small files"
+            self._answers.append(wire.Error(request_id, int(ErrorCode.UNSUPPORTED_VERSION), text))
+            return
+        for job in jobs:
+            self._unended[job.job_id] = job
+            self._out.append(Send(job))
+        while len(self._unended) > CLIENT_PENDING_MAX:
+            del self._unended[next(iter(self._unended))]
+        self._answers.append(wire.Accepted(request_id, len(jobs)))
+
     def _on_received(self, event: Received) -> None:
         self._hear((event.message,))
 
@@ -303,6 +365,7 @@ class ClientMachine:
         """Answers one by one, then all results at once: a job is accepted before it ends."""
         is_answer = type(messages[-1]) not in GREETINGS
         self._silence.heard(self._now_ms, is_answer=is_answer)
+        self._was_heard = True
         results: list[wire.Result] = []
         for message in messages:
             if type(message) is wire.Result:
@@ -362,6 +425,9 @@ class ClientMachine:
     def _on_results(self, results: list[wire.Result]) -> None:
         if self._doubtful:
             self._believe(results)
+        if self._unended:
+            for result in results:
+                self._unended.pop(result.job_id, None)
         untaken = self._untaken
         known, known_before = self._delivered.get, self._delivered_before.get
         new: list[wire.Result] = []

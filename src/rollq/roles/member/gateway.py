@@ -89,6 +89,7 @@ class Gateway:
 
     def _hello_client(self, number: int, hello: messages.HelloClient) -> None:
         self._must_be_new(number)
+        self._must_offer(hello)
         office = self._office
         # One without a name (the first form of the seeds) is a client of its own.
         name = hello.client_id or f"{NAMELESS}{office.jitter.draw_id().hex()}"
@@ -112,6 +113,7 @@ class Gateway:
 
     def _hello_worker(self, number: int, hello: messages.HelloWorker) -> None:
         self._must_be_new(number)
+        self._must_offer(hello)
         if not 0 < len(hello.patterns) <= PATTERNS_PER_WORKER_MAX:
             raise RemoteError(
                 ErrorCode.BAD_HANDSHAKE, f"a worker serves 1 to {PATTERNS_PER_WORKER_MAX} patterns"
@@ -409,6 +411,12 @@ class Gateway:
         """All results of a worker that hung up are on their way into the log."""
         if self._office.sessions.worker(session.worker_id) is None:
             self._office.close_worker(session.worker_id, session.incarnation)
+
+    def _must_offer(self, hello: messages.HelloClient | messages.HelloWorker) -> None:
+        if hello.plain:
+            raise RemoteError(
+                ErrorCode.BAD_HANDSHAKE, "this member answers offers", "offer features, and wait"
+            )
 
     def _must_be_new(self, number: int) -> None:
         if self._office.sessions.get(number) is not None:

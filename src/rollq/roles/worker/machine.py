@@ -20,10 +20,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from rollq.base.ids import JobId
+from rollq.base.ids import JobId, guid_to_text
 from rollq.base.jobs import AttemptRef, Status
 from rollq.base.limits import GREETING_MS_MAX, PROGRAMS_MAX, SILENCE_MS_MAX, UNTAKEN_RESULTS_MAX
 from rollq.base.stamp import Jitter
+from rollq.roles.offers import Offers
 from rollq.roles.redial import Redial
 from rollq.roles.silence import Silence, Verdict
 from rollq.roles.worker.attempts import (
@@ -62,6 +63,7 @@ from rollq.roles.worker.signals import (
 )
 from rollq.wire import messages as wire
 from rollq.wire.handshake import ALIVE, PROGRAMS
+from rollq.wire.models import STATUS_FAILED, JobResult, encode_model
 
 DOWN: Final = Link.DOWN
 OPEN: Final = Link.OPEN
@@ -78,15 +80,18 @@ class WorkerMachine:
         "_found",
         "_granted",
         "_held_max",
+        "_is_plain",
         "_knows_programs",
         "_link",
         "_now_ms",
+        "_offers",
         "_orders",
         "_ping_ms",
         "_redial",
         "_setup",
         "_silence",
         "_unpaid",
+        "_was_heard",
     )
 
     def __init__(
@@ -97,6 +102,9 @@ class WorkerMachine:
         self._redial = Redial(setup.addresses, jitter)
         # A worker's hello is answered once it went through the log.
         self._silence = Silence(GREETING_MS_MAX, SILENCE_MS_MAX)
+        self._offers = Offers()
+        self._is_plain = False  # the session is one with a leader of the seeds
+        self._was_heard = False  # in this session
         self._ping_ms = 0  # of the session: 0 if its member does not answer pings
         self._attempts = Attempts(setup.slots + setup.ahead)
         self._held_max = UNTAKEN_RESULTS_MAX + setup.slots + setup.ahead
@@ -140,6 +148,11 @@ class WorkerMachine:
         return self._granted
 
     @property
+    def is_plain(self) -> bool:
+        """Whether the session is one with a leader of the seeds."""
+        return self._is_plain
+
+    @property
     def link(self) -> Link:
         """Where the session stands."""
         return self._link
@@ -164,6 +177,11 @@ class WorkerMachine:
         self._link = Link.GREETING
         self._ping_ms = 0
         self._silence.opened(self._now_ms, self._redial.address)
+        self._is_plain = self._offers.is_plain(self._redial.address)
+        self._was_heard = False
+        if self._is_plain:
+            self._open_plainly()
+            return
         self._orders.say(
             wire.HelloWorker(
                 setup.worker_id,
@@ -177,7 +195,18 @@ class WorkerMachine:
             )
         )
 
+    def _open_plainly(self) -> None:
+        """A leader of the seeds answers no hello, and reads the first pattern alone."""
+        setup = self._setup
+        self._orders.say(wire.HelloWorker(setup.worker_id, setup.patterns[:1], plain=True))
+        self._link = Link.OPEN
+        self._knows_programs = False
+        for held in [one for one in self._attempts if not one.ref.fence]:
+            self._report(held)
+
     def _on_disconnected(self, event: Disconnected) -> None:
+        if self._is_plain and self._link is OPEN and not self._was_heard:
+            self._offers.hung_up(self._redial.address)
         self._lose_session()
         self._orders.give(Connect(*self._redial.failed()))
 
@@ -188,6 +217,7 @@ class WorkerMachine:
         self._unpaid = 0
 
     def _on_received(self, event: Received) -> None:
+        self._was_heard = True
         is_answer = self._link is OPEN
         self._silence.heard(self._now_ms, is_answer=is_answer)
         for message in event.messages:
@@ -204,6 +234,7 @@ class WorkerMachine:
         self._knows_programs = PROGRAMS in message.features
         self._announce(frozenset())
         self._redial.welcomed()
+        self._offers.welcomed()
         self._beat_ms = self._now_ms
         for held in self._attempts:
             self._report(held)
@@ -217,7 +248,7 @@ class WorkerMachine:
         self._now_ms = event.now_ms
         if self._link is not DOWN:
             self._maybe_leave_member()
-        if self._link is not OPEN:
+        if self._link is not OPEN or self._is_plain:
             return
         lease_ms = min((held.lease_ms for held in self._attempts), default=3 * IDLE_HEARTBEAT_MS)
         if event.now_ms - self._beat_ms >= lease_ms // 3:
@@ -231,6 +262,8 @@ class WorkerMachine:
         if verdict is Verdict.PING:
             self._orders.say(wire.Ping())
         elif verdict is Verdict.HANG_UP:
+            if is_greeting:
+                self._offers.unanswered(self._redial.address)
             self._lose_session()
             self._orders.give(Disconnect(stuck=True))
             self._orders.give(Connect(*self._redial.silent()))
@@ -246,8 +279,8 @@ class WorkerMachine:
         if older is not None and older.ref == ref:
             self._report(older)
             return
-        if attempts.is_over(ref):
-            return
+        if ref.fence and attempts.is_over(ref):
+            return  # of a leader of the seeds every attempt has the same name
         self._granted -= paid and self._granted > 0
         if older is not None:
             self._supersede(older)
@@ -346,7 +379,9 @@ class WorkerMachine:
         if self._link is not OPEN:
             return
         ref, record = held.ref, held.record
-        if held.phase is REFUSED:
+        if self._is_plain:
+            self._report_plainly(held)
+        elif held.phase is REFUSED:
             why = held.detail, held.not_started
             self._orders.say(wire.Nack(ref.job_id, ref.attempt, ref.fence, *why))
         elif held.phase is OFFERED and record is not None:
@@ -354,6 +389,19 @@ class WorkerMachine:
             files = record.blobs, record.fetched_bytes, record.held_bytes
             known = ref.job_id, ref.attempt, ref.fence, record.status, record.result
             self._orders.say(wire.AckJob(*known, *end, *files))
+
+    def _report_plainly(self, held: Held) -> None:
+        """A leader of the seeds knows results alone, and does not say that it has taken one."""
+        ref, record = held.ref, held.record
+        if held.phase is REFUSED:
+            report = JobResult(guid_to_text(ref.job_id), None, None, STATUS_FAILED, "", held.detail)
+            result = encode_model(report)
+            self._orders.say(wire.AckJob(ref.job_id, status=Status.FAILED, result=result))
+        elif held.phase is OFFERED and record is not None:
+            self._orders.say(wire.AckJob(ref.job_id, status=record.status, result=record.result))
+        else:
+            return
+        self._forget(held)
 
     def _on_taken(self, message: wire.AckTaken) -> None:
         held = self._attempts.get(message.job_id)

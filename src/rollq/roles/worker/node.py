@@ -266,6 +266,8 @@ class WorkerNode:
         self._link = link
         self._credit = 0
         self._feed(signals.Connected())
+        if self.machine.is_plain:
+            log.info("%s answers no offer: it is served as a leader of the seeds", link.address)
 
     def _messages(self, link: Link, messages: list[Message]) -> None:
         if link is not self._link:
