@@ -10,7 +10,15 @@ CORE = ("base", "wire", "subjects", "raft", "grid", "policy")
 SHELL = (*CORE, "net", "store", "history", "observe")
 # What lies beside the roles is for all of them; a role never imports another role.
 ANY_ROLE = (
-    *(*SHELL, "roles.service", "roles.persist", "roles.redial", "roles.silence", "roles.dialogue"),
+    *(
+        *SHELL,
+        "roles.service",
+        "roles.persist",
+        "roles.redial",
+        "roles.silence",
+        "roles.offers",
+        "roles.dialogue",
+    ),
     "roles.blobs",
 )
 

@@ -12,6 +12,7 @@ from rollq.base.ids import ClientId, JobId, MessageId
 from rollq.base.jobs import BulkItem
 from rollq.base.limits import BULK_CHUNK_BYTES, BULK_CHUNK_JOBS
 from rollq.roles.client.draws import draw_id
+from rollq.roles.client.plain import singles_of
 from rollq.roles.client.specs import JobSpec, job_options, subject_of
 from rollq.roles.client.supply import NOTHING, Piece, SettledSpec, Supply, caches_of
 from rollq.wire import messages as wire
@@ -76,24 +77,6 @@ class Chunk:
             job_options(first.options),
             caches=caches_of(first),
         )
-
-
-def singles_of(bulk: wire.SubmitBulk) -> list[wire.SubmitJob]:
-    """The same jobs, each in a message of its own."""
-    return [
-        wire.SubmitJob(
-            item.job_id,
-            bulk.client_id,
-            bulk.subject,
-            bulk.exec_name,
-            item.body,
-            bulk.options,
-            item.blobs,
-            bulk.caches,
-            item.key,
-        )
-        for item in bulk.items
-    ]
 
 
 class SplitBulk:

@@ -32,7 +32,7 @@ from rollq.base.limits import (
     SILENCE_BYTES_PER_MS,
 )
 from rollq.base.stamp import Jitter
-from rollq.roles.client.chunk import singles_of
+from rollq.roles.client.plain import PlainJobs
 from rollq.roles.client.signals import (
     Asked,
     Connect,
@@ -95,7 +95,6 @@ class ClientMachine:
     """
 
     __slots__ = (
-        "_answers",
         "_delivered",
         "_delivered_before",
         "_doubtful",
@@ -106,12 +105,12 @@ class ClientMachine:
         "_out",
         "_pending",
         "_ping_ms",
+        "_plain_jobs",
         "_put_off",
         "_redial",
         "_retry_at_ms",
         "_setup",
         "_silence",
-        "_unended",
         "_untaken",
         "_was_heard",
         "_was_welcomed",
@@ -127,9 +126,7 @@ class ClientMachine:
         self._offers = Offers()
         self._is_plain = False  # the session is one with a leader of the seeds
         self._was_heard = False  # in this session
-        self._unended: dict[JobId, wire.SubmitJob] = {}  # sent to one: it does not say accepted
-        # What we say in its place, at the next look: nobody awaits an answer while still asking.
-        self._answers: list[wire.Accepted | wire.Error] = []
+        self._plain_jobs = PlainJobs()
         self.link = Link.DOWN
         self._was_welcomed = False
         self._features: tuple[str, ...] = ()  # of the session, as the leader welcomed us
@@ -210,8 +207,7 @@ class ClientMachine:
 
     def _on_tick(self, event: Tick) -> None:
         self._now_ms = event.now_ms
-        answers, self._answers = self._answers, []
-        for answer in answers:
+        for answer in self._plain_jobs.take_answers():
             self._out.append(Tell(answer.request_id, answer))
         if self.link is Link.DOWN:
             return
@@ -264,15 +260,13 @@ class ClientMachine:
         self._out.append(Send(hello))
 
     def _open_plainly(self) -> None:
-        """A leader of the seeds answers no hello. What it has not ended is sent again: it may have
-        lost it."""
+        """A leader of the seeds answers no hello."""
         setup = self._setup
         hello = wire.HelloClient(setup.client_id, setup.desired_parallelism, plain=True)
         self._out.append(Send(hello))
         self.link = Link.OPEN
         self._features = ()
-        for job in self._unended.values():
-            self._out.append(Send(job))
+        self._out += map(Send, self._plain_jobs.unended())
         for request in list(self._pending.values()):
             self._send(request)
 
@@ -321,7 +315,9 @@ class ClientMachine:
     def _send(self, request: Request) -> None:
         """Send a pending request, unless the leader would take it for something else."""
         if self._is_plain:
-            self._send_plainly(request)
+            request_id = id_of(request)
+            self._settle(request_id)
+            self._out += map(Send, self._plain_jobs.send(request, request_id))
             return
         if type(request) is wire.SubmitArray and request.first_task and TASKS not in self._features:
             self._settle(request.array_id)
@@ -334,26 +330,6 @@ class ClientMachine:
             )
             return
         self._out.append(Send(request))
-
-    def _send_plainly(self, request: Request) -> None:
-        """A leader of the seeds knows single jobs without blobs, and does not say accepted."""
-        request_id = id_of(request)
-        self._settle(request_id)
-        jobs: list[wire.SubmitJob] = []
-        if type(request) is wire.SubmitJob:
-            jobs = [request]
-        elif type(request) is wire.SubmitBulk:
-            jobs = singles_of(request)
-        if not jobs or any(job.blobs or job.caches for job in jobs):
-            text = "the leader is one of the first system: it takes single jobs with small files"
-            self._answers.append(wire.Error(request_id, int(ErrorCode.UNSUPPORTED_VERSION), text))
-            return
-        for job in jobs:
-            self._unended[job.job_id] = job
-            self._out.append(Send(job))
-        while len(self._unended) > CLIENT_PENDING_MAX:
-            del self._unended[next(iter(self._unended))]
-        self._answers.append(wire.Accepted(request_id, len(jobs)))
 
     def _on_received(self, event: Received) -> None:
         self._hear((event.message,))
@@ -425,9 +401,7 @@ class ClientMachine:
     def _on_results(self, results: list[wire.Result]) -> None:
         if self._doubtful:
             self._believe(results)
-        if self._unended:
-            for result in results:
-                self._unended.pop(result.job_id, None)
+        self._plain_jobs.ended(results)
         untaken = self._untaken
         known, known_before = self._delivered.get, self._delivered_before.get
         new: list[wire.Result] = []

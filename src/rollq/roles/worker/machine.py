@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from rollq.base.ids import JobId, guid_to_text
+from rollq.base.ids import JobId
 from rollq.base.jobs import AttemptRef, Status
 from rollq.base.limits import GREETING_MS_MAX, PROGRAMS_MAX, SILENCE_MS_MAX, UNTAKEN_RESULTS_MAX
 from rollq.base.stamp import Jitter
@@ -39,6 +39,7 @@ from rollq.roles.worker.attempts import (
     Phase,
 )
 from rollq.roles.worker.orders import Orders
+from rollq.roles.worker.plain import plain_ack
 from rollq.roles.worker.session import IDLE_HEARTBEAT_MS, Link, WorkerSetup
 from rollq.roles.worker.signals import (
     Connect,
@@ -63,7 +64,6 @@ from rollq.roles.worker.signals import (
 )
 from rollq.wire import messages as wire
 from rollq.wire.handshake import ALIVE, PROGRAMS
-from rollq.wire.models import STATUS_FAILED, JobResult, encode_model
 
 DOWN: Final = Link.DOWN
 OPEN: Final = Link.OPEN
@@ -380,7 +380,10 @@ class WorkerMachine:
             return
         ref, record = held.ref, held.record
         if self._is_plain:
-            self._report_plainly(held)
+            result = plain_ack(held)
+            if result is not None:  # such a leader does not say that it has taken one
+                self._orders.say(result)
+                self._forget(held)
         elif held.phase is REFUSED:
             why = held.detail, held.not_started
             self._orders.say(wire.Nack(ref.job_id, ref.attempt, ref.fence, *why))
@@ -389,19 +392,6 @@ class WorkerMachine:
             files = record.blobs, record.fetched_bytes, record.held_bytes
             known = ref.job_id, ref.attempt, ref.fence, record.status, record.result
             self._orders.say(wire.AckJob(*known, *end, *files))
-
-    def _report_plainly(self, held: Held) -> None:
-        """A leader of the seeds knows results alone, and does not say that it has taken one."""
-        ref, record = held.ref, held.record
-        if held.phase is REFUSED:
-            report = JobResult(guid_to_text(ref.job_id), None, None, STATUS_FAILED, "", held.detail)
-            result = encode_model(report)
-            self._orders.say(wire.AckJob(ref.job_id, status=Status.FAILED, result=result))
-        elif held.phase is OFFERED and record is not None:
-            self._orders.say(wire.AckJob(ref.job_id, status=record.status, result=record.result))
-        else:
-            return
-        self._forget(held)
 
     def _on_taken(self, message: wire.AckTaken) -> None:
         held = self._attempts.get(message.job_id)

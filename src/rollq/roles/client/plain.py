@@ -1,0 +1,75 @@
+"""What a client has at a leader of the seeds, which takes single jobs, says nothing of having
+accepted them, and may lose them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from rollq.base.errors import ErrorCode
+from rollq.base.ids import JobId, MessageId
+from rollq.base.limits import CLIENT_PENDING_MAX
+from rollq.roles.client.signals import Request
+from rollq.wire import messages as wire
+
+REFUSAL: Final = "the leader is one of the first system: it takes single jobs with small files"
+
+
+class PlainJobs:
+    """Jobs that were sent and have not ended, and what is said in the leader's place."""
+
+    __slots__ = ("_answers", "_unended")
+
+    def __init__(self) -> None:
+        self._unended: dict[JobId, wire.SubmitJob] = {}
+        self._answers: list[wire.Accepted | wire.Error] = []
+
+    def send(self, request: Request, request_id: MessageId) -> list[wire.SubmitJob]:
+        """The jobs to send for a request: none if such a leader would not know what it asks."""
+        jobs: list[wire.SubmitJob] = []
+        if type(request) is wire.SubmitJob:
+            jobs = [request]
+        elif type(request) is wire.SubmitBulk:
+            jobs = singles_of(request)
+        if not jobs or any(job.blobs or job.caches for job in jobs):
+            code = int(ErrorCode.UNSUPPORTED_VERSION)
+            self._answers.append(wire.Error(request_id, code, REFUSAL))
+            return []
+        for job in jobs:
+            self._unended[job.job_id] = job
+        while len(self._unended) > CLIENT_PENDING_MAX:
+            del self._unended[next(iter(self._unended))]
+        self._answers.append(wire.Accepted(request_id, len(jobs)))
+        return jobs
+
+    def ended(self, results: Iterable[wire.Result]) -> None:
+        """Jobs that need not be sent again."""
+        for result in results if self._unended else ():
+            self._unended.pop(result.job_id, None)
+
+    def unended(self) -> list[wire.SubmitJob]:
+        """What is sent again after a cut: the leader may have lost it."""
+        return list(self._unended.values())
+
+    def take_answers(self) -> list[wire.Accepted | wire.Error]:
+        """What to answer by now; later than the asking, when whoever asked awaits it."""
+        answers, self._answers = self._answers, []
+        return answers
+
+
+def singles_of(bulk: wire.SubmitBulk) -> list[wire.SubmitJob]:
+    """The same jobs, each in a message of its own."""
+    return [
+        wire.SubmitJob(
+            item.job_id,
+            bulk.client_id,
+            bulk.subject,
+            bulk.exec_name,
+            item.body,
+            bulk.options,
+            item.blobs,
+            bulk.caches,
+            item.key,
+        )
+        for item in bulk.items
+    ]
