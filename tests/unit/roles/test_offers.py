@@ -159,6 +159,7 @@ def test_what_a_leader_of_the_seeds_does_not_know_is_refused() -> None:
     story = plainly("client")
     assert story.feed(c.Asked(wire.SubmitArray(job(1), "ann", "q", "calc", b"", 3))) == []
     (answer,) = [one.answer for one in story.tick() if isinstance(one, c.Tell)]
+    assert isinstance(answer, wire.Error)
     assert answer.code == ErrorCode.UNSUPPORTED_VERSION
 
 

@@ -17,12 +17,13 @@ from msgspec import structs
 from rollq.base.errors import ErrorCode, RollqError
 from rollq.base.ids import TASK_INDEX_BYTES, ClientId, JobId, MessageId
 from rollq.roles.client.answers import error_of
-from rollq.roles.client.chunk import Chunk, singles_of
+from rollq.roles.client.chunk import Chunk
 from rollq.roles.client.draws import draw_id
 from rollq.roles.client.handles import PREFIX_BYTES, Progress, Sink
 from rollq.roles.client.inputs import must_settle
 from rollq.roles.client.outputs import Fetcher
 from rollq.roles.client.patience import Patience
+from rollq.roles.client.plain import singles_of
 from rollq.roles.client.results import Result
 from rollq.roles.client.session import Answer, OnAnswer
 from rollq.roles.client.signals import Request
