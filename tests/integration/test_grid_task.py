@@ -67,7 +67,7 @@ def test_a_task_that_is_left_ends_its_jobs_and_they_run_when_it_comes_again(
             first, *others = batches(1_500)
             yield first
             until(lambda: client.counts().ok > 0)
-            client.pause("default")
+            client.pause("add")
             yield from others
 
         left = task(then_nothing_runs())
@@ -78,7 +78,7 @@ def test_a_task_that_is_left_ends_its_jobs_and_they_run_when_it_comes_again(
         counts = client.counts()
         assert counts.cancelled >= 1_000
         assert counts.cancelled + counts.ok == 1_500
-        client.resume("default")
+        client.resume("add")
         rows = rows_of(task, 1_500)
         assert sorted(row["id"] for row in rows) == list(range(1_500))
         assert {row["status"] for row in rows} == {"OK"}
@@ -87,7 +87,7 @@ def test_a_task_that_is_left_ends_its_jobs_and_they_run_when_it_comes_again(
 
 def test_a_guard_ends_what_is_open_when_its_task_is_gone(grid: SmallGrid) -> None:
     with BlockingClient(grid.address, client_id="task") as client:
-        client.pause("default")
+        client.pause("add")
         one, other, third = (client.submit("add", [str(n), "1"]) for n in range(3))
         guard = Guard(grid.address, "task")
         guard.opened([one.job_id, other.job_id])
@@ -99,7 +99,7 @@ def test_a_guard_ends_what_is_open_when_its_task_is_gone(grid: SmallGrid) -> Non
         polite = Guard(grid.address, "task")
         polite.opened([third.job_id])
         polite.close()
-        client.resume("default")
+        client.resume("add")
         assert [job.result(30).json() for job in (other, third)] == [2, 3]
 
 
@@ -114,7 +114,7 @@ def test_a_guard_that_was_killed_does_not_stop_its_task(grid: SmallGrid) -> None
 def test_what_two_threads_tell_a_guard_is_not_mixed(grid: SmallGrid) -> None:
     """More than a pipe holds, while nobody reads it."""
     with BlockingClient(grid.address, client_id="task") as client:
-        client.pause("default")
+        client.pause("add")
         jobs = [client.submit("add", [str(n), "1"]) for n in range(2)]
         guard = Guard(grid.address, "task")
         guard._process.send_signal(signal.SIGSTOP)

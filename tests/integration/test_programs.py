@@ -18,3 +18,21 @@ def test_a_job_waits_for_its_program_and_runs_when_a_worker_gets_it(tmp_path: Pa
         write_program(tmp_path, "late", "echo late\n")
         result = late.result()
         assert (result.stdout, result.attempts) == ("late\n", 1)
+
+
+def test_a_worker_that_serves_one_program_gets_the_jobs_of_callers_that_name_no_queue(
+    tmp_path: Path,
+) -> None:
+    write_program(tmp_path, "calcA", "echo $1\n")
+    with (
+        SmallGrid(tmp_path, patterns=("job.assign.calcA",)) as grid,
+        BlockingClient(grid.address) as client,
+    ):
+        assert client.submit("calcA", ["one"]).result().stdout == "one\n"
+        assert [result.stdout for result in client.map("calcA", [["2"], ["3"]])] == ["2\n", "3\n"]
+        tasks = client.submit_array("calcA", 2, ["task"])
+        assert [result.stdout for result in tasks.results()] == ["task\n", "task\n"]
+        kept = client.submit("calcA", queue="default")
+        assert client.explain(kept.job_id) == "no worker serves queue default"
+        queues = [queue.name for queue in client.queues()]
+        assert queues == ["calca", "default"]

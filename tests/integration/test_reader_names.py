@@ -42,10 +42,10 @@ def test_a_name_is_known_to_the_next_leader_until_it_is_freed(tmp_path: Path) ->
 def test_somebody_who_calls_itself_a_reader_is_in_nobodys_way(tmp_path: Path) -> None:
     with SmallGrid(tmp_path, "tests.integration.sample_app") as grid:
         with BlockingClient(grid.address, client_id="reader") as client:
-            client.pause("default")
+            client.pause("noop")
             client.submit("noop")
         with BlockingClient(grid.address) as other:
-            other.resume("default")
+            other.resume("noop")
             until(lambda: (view := other.client("reader")) is not None and view.owed)
         with Reader(grid.address) as reader:
             reader.hold("nightly", 3)

@@ -111,7 +111,7 @@ FromFile = Annotated[Path | None, typer.Option(metavar="FILE", help="Many jobs: 
 BatchKey = Annotated[
     str, typer.Option(metavar="KEY", help="With --from-file: accepted once for a --client-id.")
 ]
-Queue = Annotated[str, typer.Option(metavar="NAME", help="Queue.", show_default="default")]
+Queue = Annotated[str, typer.Option(metavar="NAME", help="Queue.", show_default="the program's")]
 Priority = Annotated[int, typer.Option(min=0, max=9, metavar="N", help="9 goes first.")]
 Delay = Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Not to start before.")]
 MaxAttempts = Annotated[

@@ -10,10 +10,14 @@ is how one worker is addressed: the queue `a.worker-1` has the subject `job.assi
 | `job.assign.X`     | `x`       |   | `X`, `job.submit.X`| `job.assign.x`   |
 | `X`                | `x`       |   | `job.assign.X.*`   | `job.assign.x.*` |
 | nothing            | `default` |   | `>`, `job.>`       | as it is         |
+
+rollq's own clients say something always: who names no queue means that of the program
+(`subject_for`), so that there is a queue a program and a worker may ask for one of them.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from rollq.base.errors import ErrorCode, LocalError, RemoteError
@@ -28,6 +32,7 @@ EVERY_QUEUE: Final = "job.assign.>"
 SOME_QUEUE: Final = "job.assign.*.>"  # the subject of any one queue: it has a name
 # Room for the prefix and for the name of one worker behind the queue's.
 QUEUE_TOKENS_MAX: Final = SUBJECT_TOKENS_MAX - 3
+_NO_TOKEN: Final = re.compile(r"[^\w-]")
 
 
 def queue_of(subject: str) -> str:
@@ -45,6 +50,13 @@ def queue_of(subject: str) -> str:
             f"at most {QUEUE_TOKENS_MAX} tokens and {QUEUE_NAME_BYTES_MAX} bytes",
         )
     return name or DEFAULT_QUEUE
+
+
+def subject_for(exec_name: str) -> str:
+    """The submit subject of a job that names no queue: a queue of one token for each program. What
+    no token may have, and the dot, which would make two of one, is `_`: `render.py` and `render_py`
+    share a queue."""
+    return f"job.submit.{_NO_TOKEN.sub('_', exec_name)}"
 
 
 def assign_subject(queue: str) -> str:

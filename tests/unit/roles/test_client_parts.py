@@ -34,9 +34,9 @@ def test_jobs_that_ask_for_the_same_share_a_group() -> None:
     )
     found = [(group.queue, group.exec_name, len(group.sizes)) for group in message.groups]
     assert found == [
-        ("", "calc", 2),
+        ("job.submit.calc", "calc", 2),
         ("job.submit.fast", "calc", 2),
-        ("", "other", 1),
+        ("job.submit.other", "other", 1),
     ]
     assert (message.batch_key, message.part, message.number) == ("b", "0.1", 0)
     assert message.client_id == "ann"

@@ -90,8 +90,6 @@ def test_options_are_counted_in_milliseconds() -> None:
 def test_no_options_are_none() -> None:
     assert job_options({}) is None
     assert job_options({"queue": "q", "delay": 0}) is None
-    assert subject_of({}) == ""
-    assert subject_of({"queue": "a.b"}) == "job.submit.a.b"
 
 
 @pytest.mark.parametrize(
@@ -179,3 +177,9 @@ def test_a_payload_is_bytes_or_text_and_nothing_else() -> None:
             body_of(JobSpec("calc", payload=bad), ID, "me")  # type: ignore[arg-type]
         assert isinstance(caught.value, LocalError)
         assert "json.dumps" in caught.value.hint
+
+
+def test_a_job_that_names_no_queue_goes_to_that_of_its_program() -> None:
+    assert subject_of("calcA", {}) == "job.submit.calcA"
+    assert subject_of("calc.py", {"priority": 3}) == "job.submit.calc_py"
+    assert subject_of("calcA", {"queue": "default"}) == "job.submit.default"

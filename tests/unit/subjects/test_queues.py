@@ -8,7 +8,13 @@ from rollq.base.errors import ErrorCode, RemoteError
 from rollq.base.limits import QUEUE_NAME_BYTES_MAX
 from rollq.subjects.grammar import parse_pattern
 from rollq.subjects.matcher import matches
-from rollq.subjects.queues import QUEUE_TOKENS_MAX, assign_subject, queue_of, worker_pattern
+from rollq.subjects.queues import (
+    QUEUE_TOKENS_MAX,
+    assign_subject,
+    queue_of,
+    subject_for,
+    worker_pattern,
+)
 
 
 @pytest.mark.parametrize(
@@ -118,3 +124,18 @@ def test_worker_pattern_refuses_broken_text() -> None:
 def test_who_gets_the_job(worker_says: str, client_says: str, gets_it: bool) -> None:
     subject = assign_subject(queue_of(client_says))
     assert matches(worker_pattern(worker_says), subject) is gets_it
+
+
+@pytest.mark.parametrize(
+    ("exec_name", "queue"),
+    [
+        ("calcA", "calca"),
+        ("render.py", "render_py"),
+        ("a b*c>d", "a_b_c_d"),
+        ("job", "job"),
+        ("日本", "日本"),
+        ("", "default"),
+    ],
+)
+def test_a_program_has_a_queue_of_one_token(exec_name: str, queue: str) -> None:
+    assert queue_of(subject_for(exec_name)) == queue

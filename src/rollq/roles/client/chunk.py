@@ -71,7 +71,7 @@ class Chunk:
         return wire.SubmitBulk(
             draw_id(),
             client_id,
-            subject_of(first.options),
+            subject_of(first.exec_name, first.options),
             first.exec_name,
             tuple(self.items),
             job_options(first.options),

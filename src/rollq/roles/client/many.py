@@ -103,7 +103,7 @@ class ManySubmitter(Submitter):
         request = wire.SubmitArray(
             array_id,
             self.client_id,
-            subject_of(options),
+            subject_of(exec_name, options),
             exec_name,
             body_of(spec, array_id, self.client_id),
             count,

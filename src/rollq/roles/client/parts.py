@@ -65,7 +65,9 @@ class PartBuilder:
         self._jobs = 0  # in the message that is being made
         self._bytes = 0
         self._pieces: dict[Digest, Piece] = {}
-        self._last: Options | None = None  # and what it means, because neighbours are often alike
+        # The last job's, and what they mean, because neighbours are often alike.
+        self._last: Options | None = None
+        self._last_exec = ""
         self._meaning: tuple[str, JobOptions | None] = ("", None)
 
     @property
@@ -108,9 +110,10 @@ class PartBuilder:
     def _add(self, spec: JobSpec) -> None:
         job_id, key = id_for(spec, self._client_id), spec.key
         body = body_of(spec, job_id, self._client_id, INLINE_BYTES_MAX)
-        if spec.options is not self._last:
-            self._last = spec.options
-            self._meaning = (subject_of(spec.options), job_options(spec.options))
+        if spec.options is not self._last or spec.exec_name != self._last_exec:
+            self._last, self._last_exec = spec.options, spec.exec_name
+            subject = subject_of(spec.exec_name, spec.options)
+            self._meaning = (subject, job_options(spec.options))
         likeness = (spec.exec_name, *self._meaning, caches_of(spec))
         columns = self._groups.get(likeness)
         if columns is None:

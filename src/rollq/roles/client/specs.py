@@ -27,6 +27,7 @@ from rollq.base.limits import (
 from rollq.base.names import EXEC_NAME_CHARS_MAX, checked_tree, is_exec_name
 from rollq.base.staged import KEY_END
 from rollq.roles.client.draws import draw_id
+from rollq.subjects.queues import subject_for
 from rollq.wire.messages import SubmitJob
 from rollq.wire.models import InputFile, encode_model, job_request
 from rollq.wire.staging_messages import StageJobs
@@ -35,7 +36,7 @@ from rollq.wire.staging_messages import StageJobs
 class Options(TypedDict, total=False):
     """What a job may ask for; durations in seconds. What is left out is the cluster's setting."""
 
-    queue: str  # "default" if none is named
+    queue: str  # that of the program if none is named
     priority: int  # 0 to 9, higher first
     delay: float  # not before this long after acceptance
     max_attempts: int
@@ -171,10 +172,10 @@ def check_names(names: Iterable[str]) -> None:
         raise LocalError(ErrorCode.BAD_OPTIONS, error.message, error.hint) from None
 
 
-def subject_of(options: Options) -> str:
-    """The subject that names the queue."""
+def subject_of(exec_name: str, options: Options) -> str:
+    """The subject that names the queue: the one that was asked for, or else that of the program."""
     queue = options.get("queue", "")
-    return f"job.submit.{queue}" if queue else ""
+    return f"job.submit.{queue}" if queue else subject_for(exec_name)
 
 
 def job_options(options: Options) -> JobOptions | None:

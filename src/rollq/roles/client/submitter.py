@@ -316,7 +316,7 @@ class Submitter(ABC):
         return wire.SubmitJob(
             job_id,
             self.client_id,
-            subject_of(spec.options),
+            subject_of(spec.exec_name, spec.options),
             spec.exec_name,
             body_of(spec, job_id, self.client_id),
             job_options(spec.options),
