@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +17,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import DataType
 
+STREAMS: Final = ("stdout", "stderr")
 REFUSED: Final = "REFUSED"  # no job came of it
+STREAM_LIMIT: Final = 64 << 20
+BATCH_BYTES: Final = 128 << 20  # of streams in one batch, or one row's
 
 
 @dataclass(slots=True)
@@ -24,12 +28,14 @@ class Row:
     """One row of the input: its place there, and how its job ended.
 
     Attributes:
+        stream_limit: The most bytes of stdout, and of stderr, that the row gets whole.
         error: Why there was no job at all; empty if there was.
     """
 
     batch: pa.RecordBatch
     index: int
     put_at: float
+    stream_limit: int = STREAM_LIMIT
     ended: Ended | None = None
     ended_at: float = 0.0
     error: str = ""
@@ -43,6 +49,42 @@ class Row:
     def is_resumed(self) -> bool:
         """Whether an earlier run had begun its job."""
         return self.ended is not None and self.ended.is_known
+
+    def stream(self, name: str) -> tuple[str | None, bool]:
+        """What its program wrote to stdout or stderr, and whether that is only the end of it:
+        there was more than the limit, or more than the grid has kept."""
+        result = self.result
+        if result is None:
+            return None, False
+        if not (self._is_long(result, name) or getattr(result, f"{name}_lost")):
+            with contextlib.suppress(RollqError):  # it cannot be fetched
+                return getattr(result, name), False
+        return getattr(result, f"{name}_tail"), True
+
+    @property
+    def stream_bytes(self) -> int:
+        """How much both of them are, as the row gets them."""
+        result = self.result
+        if result is None:
+            return 0
+        return sum(
+            0 if self._is_long(result, name) else getattr(result, f"whole_{name}").size
+            for name in STREAMS
+        )
+
+    def _is_long(self, result: Result, name: str) -> bool:
+        return bool(getattr(result, f"whole_{name}").size > self.stream_limit)
+
+
+def pieces(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+    """Rows in parts that are not too large for one batch."""
+    first = size = 0
+    for number, row in enumerate(rows):
+        size += row.stream_bytes
+        if size > BATCH_BYTES and number > first:
+            yield rows[first:number]
+            first, size = number, row.stream_bytes
+    yield rows[first:]
 
 
 def batch_of(rows: Sequence[Row], column_count: int, prefix: str) -> pa.RecordBatch:
@@ -79,14 +121,24 @@ def _of_result(read: Callable[[Result], Any]) -> Callable[[Row], Any]:
     return value
 
 
-def _text_value(result: Result) -> str | None:
-    value = result.value
+def _text_value(row: Row) -> str | None:
+    """What a function returned as text or JSON is its stdout, too."""
+    value = _value(row)
     return value if isinstance(value, str) and value else None
 
 
-def _data(result: Result) -> bytes | None:
-    value = result.value
+def _data(row: Row) -> bytes | None:
+    value = _value(row)
     return value if isinstance(value, bytes) and value else None
+
+
+def _value(row: Row) -> Any:
+    result = row.result
+    if result is None or (row.stream("stdout")[1] and not result.data_size):
+        return None
+    with contextlib.suppress(RollqError):  # it cannot be fetched
+        return result.value
+    return None
 
 
 def _outputs(result: Result) -> list[tuple[str, dict[str, Any]]] | None:
@@ -142,10 +194,10 @@ COLUMNS: Final[tuple[tuple[str, str, Callable[[Row], Any]], ...]] = (
     ("status", TEXT, _status),
     ("exit_code", INT, _of_result(lambda result: result.exit_code)),
     ("signal", INT, _of_result(lambda result: result.signal)),
-    ("stdout", TEXT, _of_result(lambda result: result.stdout)),
-    ("stderr", TEXT, _of_result(lambda result: result.stderr)),
-    ("value", TEXT, _of_result(_text_value)),
-    ("data", BYTES, _of_result(_data)),
+    ("stdout", TEXT, lambda row: row.stream("stdout")[0]),
+    ("stderr", TEXT, lambda row: row.stream("stderr")[0]),
+    ("value", TEXT, _text_value),
+    ("data", BYTES, _data),
     ("outputs", FILES, _of_result(_outputs)),
     ("attempts", INT, _of_result(lambda result: result.attempts)),
     ("worker", TEXT, _of_result(lambda result: result.worker or None)),
@@ -155,6 +207,8 @@ COLUMNS: Final[tuple[tuple[str, str, Callable[[Row], Any]], ...]] = (
     ("ended_at", MOMENT, lambda row: round(row.ended_at * 1e6)),
     ("resumed", FLAG, lambda row: row.is_resumed),
     ("error", TEXT, _error),
+    ("stdout_truncated", FLAG, lambda row: row.stream("stdout")[1]),
+    ("stderr_truncated", FLAG, lambda row: row.stream("stderr")[1]),
 )
 
 

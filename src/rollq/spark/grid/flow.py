@@ -14,7 +14,7 @@ from rollq.base.ids import GUID_BYTES, JobId, job_id_of_key
 from rollq.base.limits import JOB_KEY_BYTES_MAX
 from rollq.roles.client.keyed import Ended
 from rollq.roles.client.specs import Input, JobSpec, Options
-from rollq.spark.grid.columns import Row, batch_of
+from rollq.spark.grid.columns import STREAM_LIMIT, Row, batch_of, pieces
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,6 +58,7 @@ class Plan:
     prefix: str
     window: int
     timeout_s: float
+    stream_limit: int = STREAM_LIMIT  # bytes of stdout, and of stderr, that a row gets whole
 
 
 @dataclass(slots=True)
@@ -88,7 +89,7 @@ class Flow:
             files = dict(zip(layout.file_names, (one[index] for one in contents), strict=True))
             key = None if keys is None else keys[index]
             error = self._fault(args, key, payload, files)
-            row = Row(batch, first + index, now)
+            row = Row(batch, first + index, now, plan.stream_limit)
             if error:
                 self._end(row, error=error)
                 continue
@@ -140,7 +141,8 @@ class Flow:
             for row in ended:
                 by_batch.setdefault(id(row.batch), []).append(row)
             for rows in by_batch.values():
-                yield batch_of(rows, self.plan.layout.column_count, self.plan.prefix)
+                for piece in pieces(rows):
+                    yield batch_of(piece, self.plan.layout.column_count, self.plan.prefix)
 
     # --- helpers
 

@@ -13,7 +13,7 @@ from rollq.base.limits import CLIENT_ID_BYTES_MAX
 from rollq.base.names import is_exec_name
 from rollq.roles.client.session import as_addresses
 from rollq.roles.client.specs import Input, Options, check_names, job_options
-from rollq.spark.grid.columns import COLUMNS, spark_type
+from rollq.spark.grid.columns import COLUMNS, STREAM_LIMIT, spark_type
 from rollq.spark.grid.flow import Layout, Plan
 from rollq.spark.grid.task import GridTask
 
@@ -42,6 +42,7 @@ def grid_map(
     prefix: str = "",
     window: int = WINDOW,
     timeout: float = TIMEOUT_S,
+    stream_limit: int = STREAM_LIMIT,
     **options: Unpack[Options],
 ) -> DataFrame:
     """Run a program or function on the grid for every row; the rows with what came of them.
@@ -66,6 +67,8 @@ def grid_map(
         prefix: In front of the names of the new columns.
         window: Jobs of a partition that are on the way at once.
         timeout: For how many seconds members may be silent before a task fails.
+        stream_limit: How many bytes of stdout, and of stderr, a row gets whole; of more it gets
+            the end, and `stdout_truncated` or `stderr_truncated` says so.
         options: As of `Client.submit`: `queue`, `priority`, `run_limit`, `expire`, …
 
     Raises:
@@ -87,6 +90,7 @@ def grid_map(
         prefix,
         window,
         timeout,
+        stream_limit,
     )
     _check(plan, df)
     return _mapped(df.select("*", *columns), df, plan)
@@ -112,7 +116,8 @@ def _check(plan: Plan, df: DataFrame) -> None:
         raise _bad(f"exec={plan.exec_name!r}", "use up to 64 letters, digits and _ . -")
     as_addresses(plan.servers)
     job_options(plan.options)
-    for what, number in (("window", plan.window), ("timeout", plan.timeout_s)):
+    numbers = {"window": plan.window, "timeout": plan.timeout_s, "stream_limit": plan.stream_limit}
+    for what, number in numbers.items():
         if not number > 0:
             raise _bad(f"{what}={number}", "it is above 0")
     if len(plan.client_id.encode()) > CLIENT_ID_BYTES_MAX:
