@@ -144,7 +144,7 @@ def test_rows_that_cannot_run_are_rows(spark: SparkSession, grid: SmallGrid) -> 
     )
     (row,) = nobody.collect()
     assert row["status"] == "DEAD"
-    assert "expired" in row["error"]
+    assert "it waited longer than it may" in row["error"]
 
 
 def test_a_cancelled_query_ends_its_jobs_and_they_run_when_it_is_asked_again(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -90,23 +91,27 @@ def run(
     Only what is new is read. It may be stopped or killed at any time: tables show whole batches
     only, and the next run goes on behind the last. With --json: one object a batch.
     """
+    from rollq.cli.progress import spinner
     from rollq.cli.service import interrupted_by_signals
-    from rollq.cli.spark import quiet_spark
-    from rollq.spark.pipeline.feed import Feed
-    from rollq.spark.pipeline.manifest import Book
-    from rollq.spark.pipeline.run import Pipeline
+    from rollq.cli.spark import quiet_spark, suited_to
 
     every_s = _pause_s(every, once=once, hints=hints)
-    feed = Feed(
-        servers="" if path else servers, path=path, group=group, fail_on_data_loss=not skip_lost
-    )
-    feed.extents()  # before Spark is started: nobody may answer
-    with Book(tables).writing():
-        pass  # nor may we be able to write
+    with spinner(f"looking at the history of {path or servers}"):
+        from rollq.spark.pipeline.feed import Feed
+        from rollq.spark.pipeline.manifest import Book
+        from rollq.spark.pipeline.run import Pipeline
+
+        feed = Feed(
+            servers="" if path else servers, path=path, group=group, fail_on_data_loss=not skip_lost
+        )
+        extents = feed.extents()  # before Spark is started: nobody may answer
+        with Book(tables).writing():
+            newest = Book(tables).newest()  # nor may we be able to write
+        ends = {extent.group: extent.end for extent in extents}
     with (
         _shown(as_json=as_json, goes_on=bool(every)) as shown,
         interrupted_by_signals(),
-        quiet_spark(master) as spark,
+        quiet_spark(master, **({} if every else suited_to(newest, ends))) as spark,
     ):
         made = Pipeline(spark, feed, tables, most=batch, told=shown.tell, has_moved=moved)
         shown.end(made.run(every_s))
@@ -324,6 +329,7 @@ class _Shown:
         self._advance = advance
         self._as_json = as_json
         self._goes_on = goes_on
+        self._tells_stages = not (as_json or goes_on or sys.stderr.isatty())
         self._before: int | None = None
 
     def tell(self, step: Step) -> None:
@@ -337,6 +343,9 @@ class _Shown:
             done = sum(mark.index for mark in manifest.marks.values())
             total = max(sum(end - 1 for end in step.ends.values()), done)
             self._advance(done, total)
+            if self._tells_stages:
+                sys.stderr.write(f"batch {manifest.number + 1}: {step.stage}\n")
+                sys.stderr.flush()
             return
         new, self._before = manifest.events - before, manifest.events
         if self._as_json:

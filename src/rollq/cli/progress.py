@@ -81,8 +81,10 @@ class _Lines:
 @contextlib.contextmanager
 def spinner(title: str) -> Iterator[None]:
     """Something is under way and nobody knows how long: shown on a terminal, and gone when it is
-    done."""
+    done; elsewhere a line when it begins."""
     if not sys.stderr.isatty():
+        sys.stderr.write(f"{title}\n")
+        sys.stderr.flush()
         yield
         return
     from rich.console import Console

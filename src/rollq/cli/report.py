@@ -51,13 +51,13 @@ def report(
     from rollq.cli.amounts import AGES_S, amount
     from rollq.cli.grid import job_ids
     from rollq.cli.output import write_answer
-    from rollq.cli.spark import quiet_spark
+    from rollq.cli.spark import quiet_spark, suited_to
     from rollq.spark.pipeline.manifest import Book
 
     last_ms = 1000 * amount(last, AGES_S, "--last")
     job_id = guid_to_text(job_ids([job])[0]) if job else ""
-    Book(tables).expect()
-    with quiet_spark(master) as spark:
+    manifest = Book(tables).expect()
+    with quiet_spark(master, **suited_to(manifest)) as spark:
         made = write_report(spark, tables, out, last_ms=last_ms, job_id=job_id)
     document = {
         "report": str(out),

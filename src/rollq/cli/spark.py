@@ -8,7 +8,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import IO, TYPE_CHECKING, Final
 
 from rollq.base.errors import ErrorCode, LocalError, RollqError
@@ -16,7 +16,11 @@ from rollq.base.errors import ErrorCode, LocalError, RollqError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from rollq.spark.pipeline.manifest import Manifest
+
 SAID_LINES: Final = 5
+QUICK_ROWS: Final = 500_000  # up to here a quick start is worth more than good code
+ROWS_PER_INDEX: Final = 100  # before anything is known
 
 
 @contextlib.contextmanager
@@ -41,6 +45,29 @@ def quiet_spark(master: str, **conf: object) -> Iterator[SparkSession]:
         if not was_there:
             with contextlib.suppress(Exception):
                 spark.stop()
+
+
+def suited_to(
+    manifest: Manifest | None, ends: Mapping[str, int] | None = None
+) -> Mapping[str, str]:
+    """Settings of Spark for a command that reads all tables, or more of the history: if it is few
+    rows, a quick start.
+
+    Args:
+        manifest: the tables; None if there are none yet.
+        ends: by group the index after the last; None: nothing of the history is read.
+    """
+    from rollq.spark.session import QUICK
+
+    if ends is None:
+        files = manifest.tables.values() if manifest else ()
+        rows = float(sum(file.rows for each in files for file in each))
+    else:
+        marks = {group: mark.index for group, mark in manifest.marks.items()} if manifest else {}
+        known = sum(marks.values())
+        each_index = manifest.events / known if manifest and known else ROWS_PER_INDEX
+        rows = sum(end - marks.get(group, 0) for group, end in ends.items()) * each_index
+    return QUICK if rows <= QUICK_ROWS else {}
 
 
 def _is_running() -> bool:

@@ -44,7 +44,8 @@ def sql(
     DESCRIBE jobs tell more. Times are UTC. The tables are as the last `rollq pipeline run` left
     them. With --json: one JSON object a row and line.
     """
-    from rollq.cli.spark import quiet_spark
+    from rollq.cli.progress import spinner
+    from rollq.cli.spark import quiet_spark, suited_to
     from rollq.spark.asking.queries import add_views, ask, check_reads, loader
     from rollq.spark.pipeline.manifest import Book
 
@@ -52,8 +53,8 @@ def sql(
         raise LocalError(ErrorCode.BAD_OPTIONS, "--csv and --json", "choose one of them")
     text = sys.stdin.read() if query == "-" else query
     check_reads(text)
-    Book(tables).expect()
-    with quiet_spark(master) as spark:
+    manifest = Book(tables).expect()
+    with quiet_spark(master, **suited_to(manifest)) as spark, spinner("asking the tables"):
         add_views(spark, loader(spark, tables), text)
         answer = ask(spark, text, limit)
     write_rows(answer, as_csv=as_csv, as_json=as_json)

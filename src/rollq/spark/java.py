@@ -25,6 +25,17 @@ JAVA_MIN: Final = 17  # what Spark 4 asks for
 NICENESS: Final = 10
 ANSWER_S_MAX: Final = 30.0
 _MISSING_MODULE: Final = "--add-modules=jdk.incubator.vector"
+_LOG: Final = """\
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = console
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
+"""
 _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 
 
@@ -72,6 +83,15 @@ def make_home(java: Java, folder: Path | None = None) -> Path:
         if folder is not None:
             raise
         return _write_home(Path(tempfile.mkdtemp(prefix="rollq-java-")), java, script)
+
+
+def quiet_log(home: Path) -> Path:
+    """A file beside a home of Java that keeps Spark from talking about its start: only errors are
+    written. Without one Spark says which of its own it takes, and more."""
+    path = home / "log4j2.properties"
+    if not path.is_file() or path.read_text() != _LOG:
+        _write(path, _LOG, 0o644)
+    return path
 
 
 def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
@@ -126,8 +146,13 @@ def _write_home(folder: Path, java: Java, script: str) -> Path:
     if program.is_file() and program.read_text() == script:
         return home
     program.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=program.parent, delete=False) as new:
-        new.write(script)
-    Path(new.name).chmod(0o755)
-    Path(new.name).replace(program)
+    _write(program, script, 0o755)
     return home
+
+
+def _write(path: Path, text: str, mode: int) -> None:
+    """Whole or not at all: others may be reading it."""
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as new:
+        new.write(text)
+    Path(new.name).chmod(mode)
+    Path(new.name).replace(path)
