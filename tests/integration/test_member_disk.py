@@ -19,6 +19,8 @@ from rollq.base.errors import RollqError
 from rollq.net.ports import free_ports
 from rollq.roles.member.node import MemberNode
 from rollq.roles.member.setup import MemberSetup
+from rollq.store.record import find_headers
+from tests.integration import procs
 from tests.integration.patience import DEADLINE_S
 
 ROOT = Path(__file__).parents[2]
@@ -186,3 +188,56 @@ def test_a_full_disk_stops_the_member_and_nothing_accepted_is_lost(
                 assert await client.status(job_id) is not None
 
     run(story())
+
+
+@pytest.mark.parametrize("stopped", [True, False], ids=["stopped", "killed while idle"])
+def test_a_rotten_last_page_of_the_log_keeps_a_lonely_member_from_starting(
+    members: Members, tmp_path: Path, stopped: bool
+) -> None:
+    """Twenty accepted jobs, one page of rot at the end of the log: it says so, and loses nothing
+    in silence."""
+    [port] = free_ports(1)
+    state = tmp_path / "state"
+    first = members.start(state, port)
+
+    async def submit() -> None:
+        async with Client(f"127.0.0.1:{port}") as client:
+            for number in range(20):
+                await client.submit("calc", [str(number)])
+
+    asyncio.run(asyncio.wait_for(submit(), DEADLINE_S))
+    mark = state / "mark" / "synced"
+    log = max((state / "wal").glob("*.log"))
+    if stopped:
+        first.terminate()
+        assert first.wait(DEADLINE_S) == 0
+    else:
+        until_vouched(mark, log)
+        first.kill()
+        first.wait(DEADLINE_S)
+    assert mark.exists()
+    data = bytearray(log.read_bytes())
+    end = len(data.rstrip(b"\0"))
+    for place in range(max(0, end - 4_096), end):
+        data[place] ^= 0x55
+    log.write_bytes(data)
+    again = members.start(state, port)
+    said, _ = again.communicate(timeout=DEADLINE_S)
+    assert again.returncode not in (0, None)
+    assert "[disk_corrupt]" in said
+    assert "backup" in said
+
+
+def until_vouched(mark: Path, log: Path) -> None:
+    """The member is idle, and has noted how far its log is synced."""
+
+    def is_vouched() -> bool:
+        if not mark.exists():
+            return False
+        data = mark.read_bytes()
+        slots = [data[place + 8 : place + 16] for place in (0, 4_096)]
+        vouched = max(int.from_bytes(slot, "little") for slot in slots)
+        headers = find_headers(log.read_bytes(), 0, int(log.stem))
+        return vouched >= max(header.seq for _, header in headers)
+
+    procs.until(is_vouched)

@@ -14,6 +14,7 @@ from rollq.history.segments import Segments
 from rollq.raft.types import Config, Entry, EntryKind, HardState, Member, Position, SnapshotMeta
 from rollq.store.identity import Identity
 from rollq.store.snapshots import Snapshots
+from rollq.store.synced import Vouched, read_vouched, write_vouched
 from rollq.store.wal import Wal
 from rollq.testing.disk import DiskImage, VirtualDisk
 
@@ -110,3 +111,13 @@ def test_history_is_still_written_as_v1() -> None:
     disk = VirtualDisk()
     Segments(disk).seal(1, 4, LINES)
     assert disk.read(HISTORY_NAME, 0, 9999) == (GOLDEN / "history-v1.jsonl").read_bytes()
+
+
+def test_mark_v1_is_read_and_written() -> None:
+    data = (GOLDEN / "mark-v1.bin").read_bytes()
+    disk = _disk("mark/synced", "mark-v1.bin")
+    assert read_vouched(disk) == Vouched(9, 3, 7, Position(2, 12))
+    fresh = VirtualDisk()
+    write_vouched(fresh, Vouched(8, 2, 9, Position(2, 11)))
+    write_vouched(fresh, Vouched(9, 3, 7, Position(2, 12)))
+    assert fresh.read("mark/synced", 0, 10_000) == data

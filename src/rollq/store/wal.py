@@ -44,6 +44,7 @@ from rollq.store.repair import (
     split,
     write_zeros,
 )
+from rollq.store.synced import Vouched, write_vouched
 from rollq.store.walk import Segment, Walk, read_log
 
 __all__ = ["Recovered", "Wal"]
@@ -65,6 +66,7 @@ class Wal:
         self._head_end = 0  # of the segment that is written to, if it was begun here
         self._seq = self._synced_seq = self._content_seq = walk.seq
         self._marked_seq = 0  # the marker in the newest record
+        self._vouched_seq = 0  # what the mark beside the log says
         self._crc = walk.crc
         self._hard_state = walk.hard_state
         self._written_state = walk.hard_state  # that of the newest record
@@ -167,6 +169,16 @@ class Wal:
             self._content_seq = content_seq
             self.sync()
 
+    def vouch(self) -> None:
+        """When idle, after `mark`: note away from the log how far it is synced, so that rot of its
+        last page can be told from a torn write. No-op if that is noted."""
+        self.mark()
+        if self._vouched_seq != self._seq and self._head is not None:
+            state = self._hard_state
+            with self._final():
+                write_vouched(self._disk, Vouched(self._seq, state.term, state.vote, self._last))
+            self._vouched_seq = self._seq
+
     def install(self, snapshot: SnapshotMeta) -> None:
         """A snapshot of a leader is in place: void the log, which goes on behind it. Durable when
         it returns. To be called after the snapshot is durable and before anything is appended."""
@@ -255,7 +267,7 @@ class Wal:
     def close(self) -> None:
         """Leave the log in the state that reads back best. Nothing may follow."""
         if not self._failed and self._head is not None:
-            self.mark()
+            self.vouch()
         self._failed = True
 
     def _write_entries(self, entries: Sequence[Entry], hard_state: HardState | None = None) -> None:

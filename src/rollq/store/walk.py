@@ -6,7 +6,8 @@ record where batch k should stand:
 - the next segment opens with batch k: this segment simply ended;
 - the record certainly held nothing that is needed (the other copy of a head is sound, an empty
   batch, entries that the snapshot covers): go on behind it;
-- a later sound header says that batch k was synced: ROT. It may have been acknowledged;
+- a later sound header, or the mark beside the log (`synced`), says that batch k was synced: ROT. It
+  may have been acknowledged;
 - else it was never acknowledged: a TORN tail, or, if nothing was written, the clean end.
 """
 
@@ -31,6 +32,7 @@ from rollq.store.record import (
     decode_header,
     find_headers,
 )
+from rollq.store.synced import Vouched, read_vouched
 
 
 def segment_numbers(disk: Disk) -> list[int]:
@@ -122,9 +124,10 @@ class Found:
 
 def read_log(disk: Disk, snapshot_index: int) -> Walk:
     """Walk all segments. Raises DiskError DISK_VERSION, or what reading raises."""
+    vouched = read_vouched(disk)  # before the log: a member may be writing while we look
     numbers = segment_numbers(disk)
     first = next((n for n in reversed(numbers) if _opens_base(disk, n)), 0)
-    walker = _Walker(disk, [n for n in numbers if n >= first], snapshot_index)
+    walker = _Walker(disk, [n for n in numbers if n >= first], snapshot_index, vouched)
     walker.walk.void = [n for n in numbers if n < first]
     walker.run()
     return walker.walk
@@ -147,8 +150,11 @@ def _load(disk: Disk, number: int) -> bytes:
 class _Walker:
     """The state of one walk."""
 
-    def __init__(self, disk: Disk, numbers: list[int], snapshot_index: int) -> None:
+    def __init__(
+        self, disk: Disk, numbers: list[int], snapshot_index: int, vouched: Vouched
+    ) -> None:
         self.disk = disk
+        self.vouched = vouched
         self.numbers = numbers
         self.snapshot_index = snapshot_index
         self.walk = Walk()
@@ -171,7 +177,9 @@ class _Walker:
                 continue
             later = list(self._later(place, offset, data))
             if not later:
-                self.walk.torn = data[offset : offset + HEADER_BYTES].strip(b"\0") != b""
+                self.walk.rot = self.vouched.seq > self.walk.seq
+                written = data[offset : offset + HEADER_BYTES].strip(b"\0") != b""
+                self.walk.torn = written and not self.walk.rot
                 self._end(place)
                 return
             resume = self._resume(place, offset, data, later)
@@ -267,7 +275,7 @@ class _Walker:
         """Where to go on behind an unsound record; None: here the log ends, torn or rotten."""
         found = later[0]
         seq = self.walk.seq + 1 if self.walk.seq else found.header.seq - 1
-        proven = any(each.header.synced_seq >= seq for each in later)
+        proven = any(each.header.synced_seq >= seq for each in later) or self.vouched.seq >= seq
         header = self._sound_header(data, self.numbers[place], offset)
         at_hand = found.place == place and found.offset - offset == HEADER_BYTES
         if found.header.seq == seq + 1 and self._needless(header, found, at_hand, proven):
@@ -318,9 +326,19 @@ class _Walker:
                 body = decode_body(header, found.data, found.offset)
                 self.walk.head = (decode_head(body) if body is not None else None) or self.walk.head
 
+    def _believe_mark(self) -> None:
+        """Rot: what was promised and written by the time of the mark, if nothing later tells."""
+        walk, vouched = self.walk, self.vouched
+        walk.highest = max(walk.highest, vouched.last)
+        if vouched.seq > walk.seq:
+            walk.seq = vouched.seq
+            commit = walk.hard_state.commit
+            walk.hard_state = HardState(vouched.term, vouched.vote, commit)
+
     def _end(self, place: int) -> None:
         walk = self.walk
         if walk.rot:
+            self._believe_mark()
             return
         walk.unborn = self.numbers[place + 1 :]
         if walk.offset == 0 and walk.seq:  # not even its head was written: the one before goes on

@@ -141,6 +141,7 @@ STRIKES: dict[str, Callable[[Nemesis], bool]] = {
     "disk_full": disks.disk_full,
     "disk_slow": disks.disk_slow,
     "rot": disks.rot,
+    "rot_tail": disks.rot_tail,
     "empty_disk": disks.empty_disk,
     "old_disk": disks.old_disk,
     "worker_crash": people.worker_crash,

@@ -44,6 +44,7 @@ DISK_FAULTS: Final = (
     "disk_full",
     "disk_slow",
     "rot",
+    "rot_tail",
     "empty_disk",
     "old_disk",
 )

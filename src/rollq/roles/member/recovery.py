@@ -19,7 +19,7 @@ from rollq.roles.member.snapshot_order import SnapshotPace
 from rollq.roles.member.states import States
 from rollq.roles.member.work import Store
 from rollq.store.disk import Disk
-from rollq.store.identity import NONCE_BITS, Identity
+from rollq.store.identity import NONCE_BITS, Identity, identity_lost
 from rollq.store.snapshots import Snapshots
 from rollq.store.wal import Wal
 
@@ -70,6 +70,8 @@ def recover(setup: MemberSetup, disk: Disk, jitter: Jitter) -> Recovery:
     alone = [voter.id for voter in raft.config.voters] == [identity.member_id]
     if found.suspect is not None and alone:
         raise _rotten_alone()
+    if found.suspect is not None and not raft.config.voters:
+        raise identity_lost("the record that names its cluster was lost to rot")
     me = Member(identity.member_id, setup.address)
     roll = RollCall(me, identity.cluster_id, identity.roster, wal.lives, wal.admitted)
     return Recovery(

@@ -110,7 +110,7 @@ class Work:
         for rows in self.rows:
             self.store.segments.seal(rows.first, rows.last, rows.lines)
         if self.mark:
-            self.store.wal.mark()
+            self.store.wal.vouch()
         if self.scrub:
             self.store.segments.scrub_next()
         if self.doubted is not None:

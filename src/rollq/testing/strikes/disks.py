@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rollq.store.record import find_headers
+from rollq.store.synced import read_vouched
 from rollq.testing.sim_member import SimMember
 
 if TYPE_CHECKING:
     from rollq.testing.nemesis import Nemesis
 
 FULL_MARGIN_BYTES = 2_000
+ROTTEN_BYTES_MAX = 4_096  # a page
 ROT_FOLDERS = ("wal", "wal", "snapshots", "history")
 
 
@@ -70,7 +72,7 @@ def rot(nemesis: Nemesis) -> bool:
     name = f"{folder}/{chance.pick(names)}"
     data = disk.read(name, 0, disk.size(name))
     if folder == "wal":
-        data = data[: marked_bytes(data, int(name[4:].partition(".")[0]))]
+        data = data[: marked_bytes(data, number_of(name), read_vouched(disk).seq)]
     places = [place for place, byte in enumerate(data) if byte]
     if not places:
         return False
@@ -85,15 +87,42 @@ def rot(nemesis: Nemesis) -> bool:
     return True
 
 
-def marked_bytes(data: bytes, segment: int) -> int:
-    """How much of a segment some record calls synced.
+def rot_tail(nemesis: Nemesis) -> bool:
+    """The page of the log that was synced last, and that the mark beside the log vouches for."""
+    member = nemesis.may_damage()
+    if member is None:
+        return False
+    disk, chance = member.disk, nemesis.cluster.streams.disk
+    name = f"wal/{[one for one in disk.names('wal') if one.endswith('.log')][-1]}"
+    data = disk.read(name, 0, disk.size(name))
+    end = marked_bytes(data, number_of(name), read_vouched(disk).seq)
+    if end == 0 or data[end:].strip(b"\0"):
+        return False  # what is newer than the mark is judged by the log alone
+    member.damaged = True
+    member.rotten_life = member.life
+    for place in range(max(0, end - chance.draw(1, ROTTEN_BYTES_MAX)), end):
+        disk.rot(name, place, chance.draw(0, 8))
+    nemesis.cluster.trace.note(member.name, "rot of the tail", name)
+    if chance.chance(700) and member.driver is not None:
+        member.crash("rotten", power=True)
+    return True
 
-    Rot in a batch that nothing follows yet cannot be told from a torn write: the log cuts it, and
+
+def number_of(name: str) -> int:
+    """The number of a segment of the log."""
+    return int(name.removeprefix("wal/").partition(".")[0])
+
+
+def marked_bytes(data: bytes, segment: int, vouched_seq: int) -> int:
+    """How much of a segment some record, or the mark beside the log, calls synced.
+
+    Rot in a batch that neither vouches for cannot be told from a torn write: the log cuts it, and
     what it had acknowledged is gone like with an emptied disk that does not know it. A limit of the
     format, so the nemesis keeps away from there.
     """
     headers = list(find_headers(data, 0, segment))
     marked = max((header.synced_seq for _, header in headers), default=0)
+    marked = max(marked, vouched_seq)
     return max(
         (offset + header.record_bytes for offset, header in headers if header.seq <= marked),
         default=0,
