@@ -143,3 +143,8 @@ async def big_in_loop(count: str) -> list[int]:
 @task("bytes_in_loop")
 async def bytes_in_loop(count: str) -> bytes:
     return bytes(range(256)) * (int(count) // 256)
+
+
+@task("environ")
+def environ() -> dict[str, str]:
+    return dict(os.environ)

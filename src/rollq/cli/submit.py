@@ -138,6 +138,14 @@ Expire = Annotated[
     float, typer.Option(min=0, metavar="SECONDS", help="Dead if it still waits then; 0: never.")
 ]
 Worker = Annotated[str, typer.Option(metavar="NAME", help="Only the worker of this name.")]
+Env = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--env",
+        metavar="NAME[=VALUE]",
+        help="Environment variable of the job; without a value, that of here. May be repeated.",
+    ),
+]
 OwnId = Annotated[str, typer.Option("--id", metavar="ID", help="Id of your own: runs once.")]
 Key = Annotated[
     str,
@@ -191,6 +199,7 @@ def submit(
     result_ttl: ResultTtl = 0,
     expire: Expire = 0,
     worker: Worker = "",
+    env: Env = None,
     job_id: OwnId = "",
     key: Key = "",
     client_id: ClientId = "",
@@ -309,8 +318,24 @@ def _options(ctx: typer.Context) -> Options:
         "queue": queue_name(ctx.params["queue"]),
         "run_limit_soft": ctx.params["soft_limit"],
         "retry_exit_codes": tuple(ctx.params["retry_exit_code"] or ()),
+        "env": _environment(ctx.params["env"] or []),
     }
     return cast("Options", {name: value for name, value in wanted.items() if value})
+
+
+def _environment(given: list[str]) -> dict[str, str]:
+    """Variables by name, and those that are named without a value as they are here."""
+    env: dict[str, str] = {}
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not equals and name not in os.environ:
+            raise LocalError(
+                ErrorCode.BAD_OPTIONS,
+                f"the environment variable {name[:64]!r} is not set here",
+                "give it a value: --env NAME=VALUE",
+            )
+        env[name] = value if equals else os.environ[name]
+    return env
 
 
 def _find(named: list[str], option: str) -> dict[str, Input]:

@@ -81,6 +81,15 @@ ShippedExecs = Annotated[
         help="Also run programs that come with their jobs: whoever may submit may run anything.",
     ),
 ]
+PassEnv = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--pass-env",
+        envvar="ROLLQ_PASS_ENV",
+        metavar="NAME,…",
+        help="Environment variables of the worker that jobs see too; PREFIX_*: all that begin so.",
+    ),
+]
 BlobBytesMax = Annotated[
     str,
     typer.Option(
@@ -140,6 +149,7 @@ def worker(
     ahead: Ahead = 256,
     drain_s: Drain = 30.0,
     allow_shipped_execs: ShippedExecs = False,
+    pass_env: PassEnv = None,
     blob_bytes_max: BlobBytesMax = "16G",
     blob_age: BlobAge = "7d",
     servers: MoreServers = "",
@@ -177,6 +187,7 @@ def worker(
         ahead=ahead,
         drain_ms=int(drain_s * 1000),
         allow_shipped_execs=allow_shipped_execs,
+        pass_env=tuple(one for part in pass_env or () for one in part.split(",") if one),
         blob_bytes_max=amount(blob_bytes_max, SIZES, "--blob-bytes-max"),
         blob_age_ms=amount(blob_age, AGES_S, "--blob-age") * 1_000,
         own_execs=own_execs,

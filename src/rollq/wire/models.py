@@ -54,6 +54,7 @@ class JobRequest(msgspec.Struct, frozen=True, rename="pascal"):
     files: tuple[InputFile, ...] | None = ()
     outputs: tuple[str, ...] | UnsetType = UNSET  # patterns of the files to bring back; all if none
     exec_digest: str | UnsetType = UNSET  # in hex: the program itself, if it comes with the job
+    env: dict[str, str] | UnsetType | None = UNSET  # environment variables of its own
     priority: OptionalInt = UNSET
     delay_ms: OptionalInt = UNSET
     max_attempts: OptionalInt = UNSET
@@ -276,10 +277,11 @@ def job_request(
     outputs: tuple[str, ...] = (),
     exec_digest: str = "",
     options: JobOptions | None = None,
+    env: dict[str, str] | None = None,
 ) -> JobRequest:
     """A JobRequest that carries its options in extension fields."""
     ident = guid_to_text(job_id)
-    more = outputs or UNSET, exec_digest or UNSET
+    more = outputs or UNSET, exec_digest or UNSET, env or UNSET
     request = JobRequest(ident, client_id, exec_name, args, files, *more)
     changed = {} if options is None else _changed(options)
     return msgspec.structs.replace(request, **changed) if changed else request

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias, TypedDict
 
 import msgspec
 
+from rollq.base.environ import check_env
 from rollq.base.errors import ErrorCode, LocalError, RemoteError
 from rollq.base.ids import GUID_BYTES, NIL_ID, ClientId, JobId, guid_from_text, job_id_of_key
 from rollq.base.jobs import BlobRef, JobOptions
@@ -49,6 +50,7 @@ class Options(TypedDict, total=False):
     retry_exit_codes: Sequence[int]
     worker: str  # only the worker of this name may run it
     ships_exec: bool  # the program is one of the job's files; found out if it is left out
+    env: Mapping[str, str]  # environment variables of its own
 
 
 class CacheFile(msgspec.Struct, frozen=True):
@@ -104,6 +106,12 @@ def body_of(
                 "a job has either a payload, or arguments and files",
                 "put the payload into a file of the job",
             )
+        if spec.options.get("env"):
+            raise LocalError(
+                ErrorCode.BAD_OPTIONS,
+                "a job that is a bare payload has no environment of its own",
+                "give it arguments, and put the payload into a file of the job",
+            )
         body = _payload_bytes(spec.payload)
     else:
         args = _texts(spec.args)
@@ -111,7 +119,11 @@ def body_of(
         outputs = _texts(spec.outputs) if spec.outputs else ()
         try:
             request = job_request(
-                job_id, client_id, spec.exec_name, args=args, files=files, outputs=outputs
+                *(job_id, client_id, spec.exec_name),
+                args=args,
+                files=files,
+                outputs=outputs,
+                env=_checked_env(spec.options),
             )
             body = encode_model(request)
         except (TypeError, UnicodeEncodeError) as error:
@@ -153,11 +165,28 @@ def _input_files(files: Mapping[str, Any]) -> tuple[InputFile, ...]:
 def inline_bytes(spec: JobSpec, names: Iterable[str]) -> int:
     """What a body takes without the content of its files, or more."""
     listed = list(names)
+    env = _checked_env(spec.options)
     try:
-        said = msgspec.json.encode((spec.exec_name, _texts(spec.args), tuple(spec.outputs), listed))
+        said = msgspec.json.encode(
+            (spec.exec_name, _texts(spec.args), tuple(spec.outputs), listed, env)
+        )
     except UnicodeEncodeError:  # which `body_of` will tell
         return INLINE_BYTES_MAX
     return len(said) + FILE_BYTES * len(listed) + FRAME_BYTES
+
+
+def _checked_env(options: Options) -> dict[str, str] | None:
+    """The environment that a job asks for, as every worker will take it."""
+    env = options.get("env")
+    if not env:
+        return None
+    if not isinstance(env, Mapping) or not all(isinstance(one, str) for one in env.values()):
+        raise _bad_option("env", env, "give names and values, both text: {'MODE': 'fast'}")
+    try:
+        check_env(env)
+    except RemoteError as error:
+        raise LocalError(ErrorCode.BAD_OPTIONS, error.message, error.hint) from None
+    return dict(env)
 
 
 def check_names(names: Iterable[str]) -> None:
@@ -326,4 +355,5 @@ FIELDS: Final[dict[str, tuple[str, Any]]] = {
     "retry_exit_codes": ("retry_exit_codes", lambda codes: tuple(_count(code) for code in codes)),
     "worker": ("worker_name", str),
     "ships_exec": ("ships_exec", bool),
+    "env": ("", dict),
 }

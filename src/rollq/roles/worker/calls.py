@@ -259,19 +259,31 @@ class PooledCall:
         self._on_end(ending)
 
 
-def args_of(job: AssignJob) -> tuple[str, ...] | None:
-    """What a function is called with; None: the job is a bare payload.
+def request_of(job: AssignJob) -> JobRequest | None:
+    """What a function is asked for; None: the job is a bare payload.
 
     Raises:
         RemoteError: the job is not one for a function.
     """
     request = decode_if_marked(job.body, JobRequest, "JobId")
-    if request is None:
-        return None
-    if request.files:
+    if request is not None and request.files:
         raise RemoteError(
             ErrorCode.BAD_PAYLOAD,
             f"{job.exec_name[:64]!a} is a function, which takes no files",
             "pass what it needs as arguments or as the payload",
         )
-    return request.args or ()
+    return request
+
+
+def args_of(request: JobRequest | None) -> tuple[str, ...] | None:
+    """What a function is called with; None: the job is a bare payload."""
+    return None if request is None else request.args or ()
+
+
+def no_env_in_loop(job: AssignJob) -> RemoteError:
+    """Coroutine functions share the worker's own process, and its environment."""
+    return RemoteError(
+        ErrorCode.BAD_PAYLOAD,
+        f"{job.exec_name[:64]!a} is a coroutine function, which has no environment of its own",
+        "pass what it needs as arguments, or make it a plain function",
+    )

@@ -7,6 +7,7 @@ looked into.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import stat
@@ -28,7 +29,10 @@ LONG_AGO_NS: Final = 1_000_000_000 * 1_000_000_000  # in 2001: whatever is added
 class Directory:
     """One directory, held open, and how to know it again."""
 
-    __slots__ = ("_entry", "_identity", "_parent", "_untouched", "files", "path")
+    __slots__ = (
+        *("_entry", "_identity", "_parent", "_tmp", "_tmp_untouched", "_untouched"),
+        *("files", "path", "tmp_env"),
+    )
 
     def __init__(self, parent: Beneath, above: str, entry: str) -> None:
         self._parent = parent
@@ -36,6 +40,11 @@ class Directory:
         self.path = f"{above}/{entry}"  # to tell people
         os.mkdir(entry, 0o700, dir_fd=parent.fd)
         self.files = Beneath(entry, parent)
+        # Beside it, not in it: what is left there is no output.
+        self._tmp = f"{entry}.tmp"
+        self.tmp_env = os.fsencode(f"TMPDIR={above}/{self._tmp}")
+        os.mkdir(self._tmp, 0o700, dir_fd=parent.fd)
+        self._tmp_untouched = self._look_at_tmp()
         status = os.fstat(self.files.fd)
         self._identity = (status.st_dev, status.st_ino, status.st_mode)
         self._untouched: os.stat_result | None = None
@@ -70,6 +79,28 @@ class Directory:
             and self.has_same_mode(now)
         )
 
+    def is_tmp_empty(self) -> bool:
+        """Whether nothing is left in the directory for temporary files; raises OSError."""
+        now = self._look_at_tmp()
+        if now == self._tmp_untouched:
+            return True
+        if now[:2] != self._tmp_untouched[:2]:
+            return False  # something else has its name
+        fd = os.open(
+            self._tmp, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=self._parent.fd
+        )
+        try:
+            is_empty = not os.listdir(fd)
+        finally:
+            os.close(fd)
+        if is_empty:
+            self._tmp_untouched = now
+        return is_empty
+
+    def _look_at_tmp(self) -> tuple[int, int, int, int]:
+        status = os.stat(self._tmp, dir_fd=self._parent.fd, follow_symlinks=False)
+        return status.st_ino, status.st_mode, status.st_mtime_ns, status.st_ctime_ns
+
     def is_same(self, now: os.stat_result) -> bool:
         """Whether this is the directory that was made."""
         return (now.st_dev, now.st_ino) == self._identity[:2] and stat.S_ISDIR(now.st_mode)
@@ -85,6 +116,7 @@ class Directory:
     def remove(self) -> None:
         """Remove what has its name now, with all that is in it; raises OSError."""
         self.files.close()
+        self._parent.remove(self._tmp)
         self._parent.remove(self._entry)
 
 
@@ -125,7 +157,8 @@ class Directories:
         left = Left(None, [])
         try:
             now = directory.look()
-            if not inputs and not self._by_job and directory.is_untouched(now):
+            is_untouched = not inputs and not self._by_job and directory.is_untouched(now)
+            if is_untouched and directory.is_tmp_empty():
                 self._clean.append(directory)
                 return None
             directory.forget_empty()
@@ -172,6 +205,8 @@ class Directories:
         """Empty it, if only these files are in it; None: who knows what is there."""
         if files is not None and not self._by_job:
             try:
+                if not directory.is_tmp_empty():
+                    raise OSError(errno.ENOTEMPTY, "temporary files are left")
                 for file in files:
                     directory.files.unlink(file)
                 self._clean.append(directory)

@@ -7,6 +7,7 @@ its slots (jobs fetched ahead) waits here, oldest first.
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -20,9 +21,17 @@ from rollq.base.limits import DETAIL_BYTES_MAX, INLINE_BYTES_MAX
 from rollq.roles.worker.ahead import AHEAD_MS, GIVE_BACK_MS, Lookahead, may_run_again
 from rollq.roles.worker.app import load_apps
 from rollq.roles.worker.blobs import WorkerBlobs
-from rollq.roles.worker.calls import LoopCall, LoopCalls, PooledCall, args_of
+from rollq.roles.worker.calls import (
+    LoopCall,
+    LoopCalls,
+    PooledCall,
+    args_of,
+    no_env_in_loop,
+    request_of,
+)
 from rollq.roles.worker.capture import Tail
 from rollq.roles.worker.directories import Directories, make_empty
+from rollq.roles.worker.environment import clean_environ, env_of
 from rollq.roles.worker.execs import ExecDir, NoProgramError
 from rollq.roles.worker.exits import leave_exits_to_others
 from rollq.roles.worker.family import Family
@@ -85,7 +94,7 @@ class Executor:
         self.lookahead = Lookahead(setup.slots, setup.ahead)
         # Whether a job that is given back unstarted keeps its attempt: older members count it.
         self.returns_are_free = False
-        self._family = Family()
+        self._family = Family(clean_environ(os.environ, setup.pass_env))
         self._tasks: dict[str, Task] = {}
         self._running: dict[AttemptRef, Run | None] = {}
         self._begun_s: dict[AttemptRef, float] = {}  # of those that run
@@ -278,7 +287,10 @@ class Executor:
                 continue
             self._waiting.popleft()
             try:
-                args = args_of(job)
+                request = request_of(job)
+                if request is not None and request.env:
+                    raise no_env_in_loop(job)
+                args = args_of(request)
             except RemoteError as error:
                 self._note_end(job, ref, refusal(str(error)))
                 self._tell_soon()
@@ -319,7 +331,9 @@ class Executor:
         try:
             if task is not None:
                 assert self._pool is not None, "started"
-                call = Call(task.name, args_of(job), job.body)
+                request = request_of(job)
+                env = env_of(request, may_load=self._setup.allow_shipped_execs)
+                call = Call(task.name, args_of(request), job.body, env or None)
                 run = PooledCall(self._pool, call, job.options or DEFAULT_OPTIONS, on_end)
             else:
                 assert self._programs is not None, "started"

@@ -15,7 +15,7 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,11 +30,15 @@ RUN: Final = b"ROLLQ_RUN="
 
 
 class Family:
-    """Starts, lists and ends processes. `open` before the first start, `close` after the last."""
+    """Starts, lists and ends processes. `open` before the first start, `close` after the last.
 
-    def __init__(self) -> None:
+    Args:
+        environ: What all of them see, as NAME=value; ours if it is left out.
+    """
+
+    def __init__(self, environ: Sequence[bytes] | None = None) -> None:
         self._mark = f"ROLLQ_WORKER={secrets.token_hex(8)}".encode()
-        self._spawner = Spawner([*environ_bytes(), self._mark])
+        self._spawner = Spawner([*(environ_bytes() if environ is None else environ), self._mark])
         self._pids: dict[int, bytes] = {}  # with the mark of the run
         self._run_count = 0
         self._emptied: asyncio.Future[None] | None = None
@@ -75,12 +79,17 @@ class Family:
             os.waitpid(self._guard_pid, 0)
 
     def spawn(
-        self, argv: Sequence[bytes], env: Sequence[bytes], cwd: Cwd, stdio: tuple[int, int, int]
+        self,
+        argv: Sequence[bytes],
+        env: Sequence[bytes],
+        cwd: Cwd,
+        stdio: tuple[int, int, int],
+        own: Mapping[str, str] | None = None,
     ) -> int:
-        """Start a program; raises OSError."""
+        """Start a program; raises OSError. `own` are the variables that its job asked for."""
         self._run_count += 1
         run = RUN + b"%d" % self._run_count
-        pid = self._spawner.spawn(argv, (run, *env), cwd, stdio)
+        pid = self._spawner.spawn(argv, (run, *env), cwd, stdio, own)
         self._pids[pid] = run
         return pid
 

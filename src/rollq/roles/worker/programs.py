@@ -16,7 +16,7 @@ import os
 import resource
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -29,6 +29,7 @@ from rollq.base.limits import JOB_ARGS_MAX
 from rollq.base.outcomes import SIGNAL_BASE
 from rollq.roles.worker.capture import SpooledTail, Tail
 from rollq.roles.worker.directories import Directories
+from rollq.roles.worker.environment import env_of
 from rollq.roles.worker.execs import ExecDir, is_shipped, not_allowed
 from rollq.roles.worker.exits import watch_exit
 from rollq.roles.worker.family import Family
@@ -138,13 +139,14 @@ class ProgramRun:
         directory = None if self._prepared is None else self._prepared.directory
         try:
             argv = [self._program(), *self._arguments()]
+            own = env_of(self._request, may_load=self._programs.allow_shipped_execs)
             inputs = self._checked_inputs()
             self._directory = directory = directory or directories.take(self._job.job_id)
             stdin = self._place(inputs)
             if self._programs.own_execs and os.path.isabs(argv[0]):
                 argv[0] = self._own_copy(argv[0])
             try:
-                self._spawn(argv, stdin)
+                self._spawn(argv, stdin, own)
             finally:
                 if stdin != self._programs.null_fd:
                     os.close(stdin)
@@ -229,7 +231,7 @@ class ProgramRun:
         place_input(self._directory.files, (name,), content, self._inputs, 0o755)
         return os.fsencode(f"./{name}")
 
-    def _spawn(self, argv: list[bytes], stdin: int) -> None:
+    def _spawn(self, argv: list[bytes], stdin: int, own: Mapping[str, str]) -> None:
         job = self._job
         out, out_end = os.pipe()
         self._pipes[0] = out
@@ -238,13 +240,14 @@ class ProgramRun:
         env = [
             b"ROLLQ_JOB_ID=%b" % guid_to_text(job.job_id).encode(),
             b"ROLLQ_ATTEMPT=%d" % job.attempt,
+            self._directory.tmp_env,
         ]
         if job.task_number >= 0:
             env.append(b"ROLLQ_TASK=%d" % job.task_number)
         self._started_s = time.perf_counter()
         try:
             self._pid = self._programs.family.spawn(
-                argv, env, self._directory.files.fd, (stdin, out_end, err_end)
+                argv, env, self._directory.files.fd, (stdin, out_end, err_end), own
             )
         except OSError as error:
             raise _cannot_start(job.exec_name, error) from None

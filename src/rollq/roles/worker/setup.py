@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from rollq.base.environ import is_pattern
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.limits import (
     AHEAD_MAX,
@@ -37,6 +38,7 @@ class NodeSetup:
     ahead: int = 256  # most jobs fetched beyond the slots while runs are short; 0: none
     drain_ms: int = 30_000  # how long a drain waits for what runs
     allow_shipped_execs: bool = False  # whether a program may come with its job
+    pass_env: tuple[str, ...] = ()  # names of ours that jobs see too; PREFIX_*: all that begin so
     blob_bytes_max: int = 16 * 1024**3  # kept of files that no job uses just now
     blob_age_ms: int = 7 * 24 * 3_600_000  # and for how long
     # As in the seeds: a directory is named by its job, and has a copy of the program, which runs
@@ -75,5 +77,12 @@ class NodeSetup:
         ):
             if is_bad:
                 raise LocalError(ErrorCode.BAD_SETUP, what, hint)
+        for name in self.pass_env:
+            if not is_pattern(name):
+                raise LocalError(
+                    ErrorCode.BAD_OPTIONS,
+                    f"no environment variable can be named {name[:64]!r}",
+                    "pass on NAME, or PREFIX_* for all that begin so",
+                )
         for pattern in self.patterns:
             check_typed(pattern)

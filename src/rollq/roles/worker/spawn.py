@@ -14,7 +14,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 SETPGROUP: Final = 0x02  # group 0: one of its own
@@ -41,7 +41,8 @@ Cwd: TypeAlias = bytes | int
 
 
 class Spawner:
-    """Starts programs with one environment, to which each adds its own few variables."""
+    """Starts programs with one environment, to which each adds its own few variables. One that has
+    an environment of its own, too, pays for making it."""
 
     def __init__(self, environ: Sequence[bytes]) -> None:
         self._environ = tuple(environ)
@@ -59,22 +60,29 @@ class Spawner:
         extra_env: Sequence[bytes],
         cwd: Cwd,
         stdio: tuple[int, int, int],
+        own: Mapping[str, str] | None = None,
     ) -> int:
         """Start `argv[0]` in a process group of its own; returns its pid.
 
-        At most EXTRA_ENV_MAX variables may be added.
+        At most EXTRA_ENV_MAX variables may be added. Those of its `own` win against all others, and
+        may be many.
 
         Raises:
             OSError: why it could not be started.
         """
+        merged = _merged((*self._environ, *extra_env), own) if own else None
         if self._libc is None:
-            return _spawn_by_subprocess(argv, (*self._environ, *extra_env), cwd, stdio)
-        envp = self._envp
-        place = len(self._environ)
-        for entry in extra_env:
-            envp[place] = entry
-            place += 1
-        envp[place] = None
+            environ = merged or (*self._environ, *extra_env)
+            return _spawn_by_subprocess(argv, environ, cwd, stdio)
+        if merged is None:
+            envp = self._envp
+            place = len(self._environ)
+            for entry in extra_env:
+                envp[place] = entry
+                place += 1
+            envp[place] = None
+        else:
+            envp = (ctypes.c_char_p * (len(merged) + 1))(*merged, None)
         actions = self._actions.get((cwd, stdio)) or self._make_actions(cwd, stdio)
         code = self._libc.posix_spawn(
             self._pid_place,
@@ -108,6 +116,13 @@ class Spawner:
 def environ_bytes() -> list[bytes]:
     """Our own environment as NAME=value."""
     return [b"%b=%b" % pair for pair in os.environb.items()]
+
+
+def _merged(environ: Sequence[bytes], own: Mapping[str, str]) -> list[bytes]:
+    """Each name once: which of two counts is for every program to say."""
+    names = {os.fsencode(name) for name in own}
+    kept = [entry for entry in environ if entry.partition(b"=")[0] not in names]
+    return [*kept, *(f"{name}={value}".encode() for name, value in own.items())]
 
 
 def _load_libc() -> Any:

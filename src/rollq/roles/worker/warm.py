@@ -18,11 +18,13 @@ from typing import Final
 import msgspec
 from msgspec import UNSET
 
+from rollq.base.environ import fits
 from rollq.base.jobs import Status
 from rollq.base.limits import FRAME_BYTES_MAX
 from rollq.base.outcomes import SIGNAL_BASE
 from rollq.roles.worker import warm_main
 from rollq.roles.worker.capture import SpooledTail
+from rollq.roles.worker.environment import INTERPRETER
 from rollq.roles.worker.exits import watch_exit
 from rollq.roles.worker.family import Family
 from rollq.roles.worker.fitting import END_BYTES, set_stream
@@ -76,6 +78,9 @@ class WarmPool:
         self.family = family
         self.modules = modules
         self.folder = folder
+        self._environ = {
+            name: value for name, value in os.environ.items() if fits(name, INTERPRETER)
+        }
         self._size = size
         self._processes: dict[WarmProcess, None] = {}
         self._idle: list[WarmProcess] = []
@@ -148,6 +153,7 @@ class WarmPool:
                 [],
                 os.fsencode(os.getcwd()),
                 (theirs.fileno(), 2, 2),
+                self._environ,
             )
         self._processes[process] = None
         watch_exit(self.watch, process.pid, process.exited)

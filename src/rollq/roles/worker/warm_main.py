@@ -8,11 +8,13 @@ SIGTERM the function that runs sees `TimeoutError`, and may clean up.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
 import sys
 from _signal import getsignal  # type: ignore[import-not-found]
+from collections.abc import Iterator
 from types import FrameType
 
 import msgspec
@@ -30,6 +32,7 @@ class Call(msgspec.Struct, array_like=True, gc=False):
     name: str
     args: tuple[str, ...] | None
     body: bytes
+    env: dict[str, str] | None = None  # to be set around the call
 
 
 class Reply(msgspec.Struct, array_like=True, gc=False):
@@ -115,11 +118,29 @@ def _run(tasks: dict[str, Task], call: Call, limit: Limit) -> Ending:
             task = tasks[call.name]
             given = call.args
             args = task.payload_args(call.body) if given is None else task.call_args(given)
-            return returned(task.function(*args))
+            if call.env is None:
+                return returned(task.function(*args))
+            with _environment(call.env):
+                return returned(task.function(*args))
         finally:
             limit.holds = False
     except Exception as error:
         return raised(error)
+
+
+@contextlib.contextmanager
+def _environment(env: dict[str, str]) -> Iterator[None]:
+    """What was there before is there again afterwards, whatever the function did to these."""
+    before = {name: os.environ.get(name) for name in env}
+    os.environ.update(env)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 def _send(link: socket.socket, ending: Ending, user_ms: int, system_ms: int) -> None:
