@@ -38,13 +38,17 @@ class Directory:
         self._parent = parent
         self._entry = entry
         self.path = f"{above}/{entry}"  # to tell people
-        os.mkdir(entry, 0o700, dir_fd=parent.fd)
-        self.files = Beneath(entry, parent)
-        # Beside it, not in it: what is left there is no output.
+        # For temporary files: beside it, not in it, because what is left there is no output.
         self._tmp = f"{entry}.tmp"
         self.tmp_env = os.fsencode(f"TMPDIR={above}/{self._tmp}")
-        os.mkdir(self._tmp, 0o700, dir_fd=parent.fd)
-        self._tmp_untouched = self._look_at_tmp()
+        os.mkdir(entry, 0o700, dir_fd=parent.fd)
+        try:
+            os.mkdir(self._tmp, 0o700, dir_fd=parent.fd)
+        except OSError:
+            os.rmdir(entry, dir_fd=parent.fd)
+            raise
+        self._tmp_untouched = self._remember_tmp_empty()
+        self.files = Beneath(entry, parent)
         status = os.fstat(self.files.fd)
         self._identity = (status.st_dev, status.st_ino, status.st_mode)
         self._untouched: os.stat_result | None = None
@@ -94,8 +98,13 @@ class Directory:
         finally:
             os.close(fd)
         if is_empty:
-            self._tmp_untouched = now
+            self._tmp_untouched = self._remember_tmp_empty()
         return is_empty
+
+    def _remember_tmp_empty(self) -> tuple[int, int, int, int]:
+        times = (LONG_AGO_NS, LONG_AGO_NS)  # for the same reason as in `remember_empty`
+        os.utime(self._tmp, ns=times, dir_fd=self._parent.fd, follow_symlinks=False)
+        return self._look_at_tmp()
 
     def _look_at_tmp(self) -> tuple[int, int, int, int]:
         status = os.stat(self._tmp, dir_fd=self._parent.fd, follow_symlinks=False)
