@@ -50,6 +50,7 @@ class Times(LogChecker):
         self._since_us: dict[bytes, int] = {}  # last change of a job, or of an array as a whole
         self._names_us: dict[tuple[str, ...], int] = {}  # of staged batches and readers
         self._dead: dict[bytes, None] = {}
+        self._sharing: dict[bytes, None] = {}  # arrays whose task 0 has their id
         self._ttl_ms = Settings().result_ttl_ms
         self._dead_ttl_ms = Settings().dead_ttl_ms
         self._asked: dict[bytes, None] = {}  # to be forgotten by the entry that is looked at
@@ -71,6 +72,8 @@ class Times(LogChecker):
             self._dead_ttl_ms = min(self._dead_ttl_ms, command.settings.dead_ttl_ms)
         elif isinstance(command, commands.ForgetJobs):
             self._asked.update(dict.fromkeys(command.job_ids))
+        elif isinstance(command, commands.SubmitArray) and not command.first_task:
+            self._sharing[command.array_id] = None
         elif isinstance(command, commands.StageJobs):
             self._names_us[command.client_id, command.batch_key] = self._entry_us
         elif isinstance(command, commands.DropBatches) and command.by == EXPIRED:
@@ -85,8 +88,8 @@ class Times(LogChecker):
 
     def followed(self, member: SimMember, applied: Applied, state: GridState) -> None:
         for event in applied.events:
-            if event.job_id == event.array_id:
-                continue  # of no job, or of task 0 where it shares the id of its array
+            if event.job_id == event.array_id or (not event.job_id and self._shares(event)):
+                continue  # of no job, or of an array and its task 0 that go together
             key = event.job_id or ARRAY + event.array_id
             if event.kind == facts.JOB_FORGOTTEN:
                 self._forgotten(event, key)
@@ -98,6 +101,11 @@ class Times(LogChecker):
                 self._dead.pop(key, None)
             if event.kind in (facts.JOB_DEAD, facts.JOB_EXPIRED) and event.job_id:
                 self._dead[key] = None
+
+    def _shares(self, event: Event) -> bool:
+        """Whether task 0 of an array has the array's id, as older clients number: who forgets the
+        one forgets the other."""
+        return event.array_id in self._sharing
 
     def _forgotten(self, event: Event, key: bytes) -> None:
         # What nobody asked for gave way to others, or went with the last task of its array.
