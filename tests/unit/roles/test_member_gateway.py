@@ -22,6 +22,7 @@ from rollq.history.schema import from_line
 from rollq.raft.node import RaftNode
 from rollq.raft.types import HeartbeatResponse
 from rollq.roles.member import gateway, proposals
+from rollq.roles.member.spellings import Spellings
 from rollq.wire import messages as wire
 from tests.unit.roles.members import OURS, TICK_MS, Group, job, submit, worker
 
@@ -207,8 +208,11 @@ def test_a_subject_reaches_the_worker_in_the_case_in_which_it_came(group: Group)
     group.say(CLIENT, submit(3, subject=".Job..Assign.Deep.Name."))
     told = group.worker(WORKER, credit=3)
     subjects = [one.subject for one in told if isinstance(one, wire.AssignJob)]
-    wanted = ["job.assign.Deep.Name", "job.assign.GroupA", "job.assign.calcB"]
+    wanted = ["job.assign.Deep.Name", "job.assign.GroupA", "job.assign.calcb"]
     assert sorted(subjects) == wanted
+    # A leader that has not seen a submit takes the case of the program's name, if it fits.
+    assert Spellings().of("calcb", "calcB") == "calcB"
+    assert Spellings().of("groupa", "calcB") == "groupa"
 
 
 # --- workers

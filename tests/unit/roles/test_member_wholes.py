@@ -6,6 +6,8 @@ import hashlib
 import json
 from typing import Any
 
+from msgspec import UNSET
+
 from rollq.base.ids import guid_to_text
 from rollq.base.jobs import BlobRef
 from rollq.base.limits import FRAME_BYTES_MAX
@@ -47,7 +49,7 @@ def result_of(blobs: Blobs, files: dict[str, bytes], **fields: Any) -> Result:
     """What a worker of ours says of a job that left these files as blobs."""
     refs = {name: blobs.add(content) for name, content in files.items()}
     outputs = tuple(OutputFile(name, ref.digest.hex(), ref.size) for name, ref in refs.items())
-    for name in ("stdout_blob", "stderr_blob"):
+    for name in ("stdout_blob", "stderr_blob", "data_blob"):
         if name in fields:
             ref = blobs.add(fields[name])
             refs[name] = ref
@@ -153,3 +155,13 @@ def test_a_stand_in_of_a_stranger_is_not_believed() -> None:
     body = b'{"BodyBlob":{"Digest":"00","Size":7}}'
     message = AssignJob(job(1), 1, 1, 0, "calc", "calc", body, blobs=(ref,))
     assert completed(message, lambda _: b"?", knows_blobs=True) == message
+
+
+def test_a_large_value_of_a_function_is_in_the_result_or_named() -> None:
+    blobs = Blobs()
+    value = noise(1_000_000)
+    report = for_seeds(result_of(blobs, {}, data_blob=value), blobs)
+    assert (report.data, report.data_blob) == (value, UNSET)
+    report = for_seeds(result_of(blobs, {}, data_blob=noise(4_000_000)), blobs)
+    assert report.data is UNSET
+    assert "4000000 bytes" in str(report.stderr)

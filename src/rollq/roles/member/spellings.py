@@ -12,23 +12,26 @@ from rollq.subjects.grammar import SEPARATOR, fold
 
 
 class Spellings:
-    """Queue names as they came last; the oldest gives way."""
+    """Queue names as they were written last in a new way; the oldest give way."""
 
-    __slots__ = ("_known",)
+    __slots__ = ("_known", "_seen")
 
     def __init__(self) -> None:
-        self._known: dict[str, str] = {}
+        self._known: dict[str, str] = {}  # by queue
+        self._seen: dict[str, None] = {}  # subjects that were looked at: jobs share a few
 
     def note(self, queue: str, subject: str) -> None:
         """A submit named this queue by that subject."""
-        if queue == subject or self._known.get(queue) == subject:
+        if subject in self._seen:
             return
+        if len(self._seen) >= SPELLINGS_MAX:
+            self._seen.clear()
+        self._seen[subject] = None
         name = SEPARATOR.join([token for token in subject.split(SEPARATOR) if token])
+        spelled = name[len(name) - len(queue) :]  # the prefix of the subject is not part of it
+        if fold(spelled) != queue:
+            return  # one without a name, or one that names a worker
         known = self._known
-        # The prefix of the subject is not part of the name.
-        spelled = name[len(name) - len(queue) :]
-        if fold(spelled) != queue or known.get(queue) == spelled:
-            return
         if len(known) >= SPELLINGS_MAX and queue not in known:
             del known[next(iter(known))]
         known[queue] = spelled

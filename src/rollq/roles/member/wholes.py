@@ -78,7 +78,15 @@ def _with_files(message: Result, read: Read) -> Result:
             remarks.append(f"{name} has {stream.size} bytes, this is its end")
         else:
             room -= len(encode_model(text)) - len(encode_model(getattr(report, name) or ""))
-            report = replace(report, **{name: text, f"{name}_blob": UNSET})
+            gone = {f"{name}_{part}": UNSET for part in ("blob", "bytes", "size")}
+            report = replace(report, **gone, **{name: text})
+    if report.data_blob is not UNSET:
+        value = report.data_blob
+        if 4 * (value.size // 3 + 1) > room:
+            remarks.append(f"the value that was returned has {value.size} bytes")
+        else:
+            data = read(BlobRef(digest_from_text(value.digest), value.size))
+            report = replace(report, data=data, data_blob=UNSET)
     message = replace(message, result=encode_model(report), blobs=())
     return _with_remark(message, "; ".join(remarks)) if remarks else message
 
