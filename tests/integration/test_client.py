@@ -184,6 +184,7 @@ def test_nobody_there_is_an_error_with_code_reason_and_hint() -> None:
             assert caught.value.code is ErrorCode.TIMED_OUT
             assert address in caught.value.message
             assert "majority" in caught.value.hint
+            assert "accepted" not in caught.value.hint  # nothing was ever sent
             with pytest.raises(TimeoutError):
                 await client.submit_many("calc", ["a"])
             with pytest.raises(TimeoutError):

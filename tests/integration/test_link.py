@@ -83,3 +83,30 @@ def test_whatever_fails_ends_one_connection_with_an_error(
     assert len(failed) == 1
     errors = [message for message in heard if isinstance(message, wire.Error)]
     assert [error.code for error in errors] == ([ErrorCode.BUG] if end_of == "handler" else [])
+
+
+def test_what_is_no_member_is_named_as_such(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "rollq.net")
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        await reader.read()
+        writer.close()
+
+    async def story() -> tuple[str, str]:
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        reasons: asyncio.Queue[str] = asyncio.Queue()
+        for _ in range(3):
+            link = await dial(address, "", lambda *_: None, lambda _, why: reasons.put_nowait(why))
+            link.send(wire.HelloClient("c", 0, ("compact",)))
+            reason = await asyncio.wait_for(reasons.get(), DEADLINE_S)
+        server.close()
+        await server.wait_closed()
+        return address, reason
+
+    address, reason = asyncio.run(story())
+    assert reason.startswith(f"no rollq member at {address}: it answered 'HTTP/1.1 400 Bad")
+    lines = [one for one in caplog.records if "no rollq member" in one.getMessage()]
+    assert len(lines) == 1  # and then it is counted

@@ -103,7 +103,6 @@ def test_bytes_that_mean_nothing_end_their_connection(
 def test_a_hello_that_does_not_come_or_does_not_end_is_not_waited_for(
     member: MemberProcess, data: bytes
 ) -> None:
-    member.lines.clear()
     one = raw(member)
     one.sendall(data)
     assert is_cut_off(one)
@@ -111,7 +110,6 @@ def test_a_hello_that_does_not_come_or_does_not_end_is_not_waited_for(
 
 
 def test_one_byte_at_a_time_gains_no_time(member: MemberProcess, witness: Talker) -> None:
-    member.lines.clear()
     one = raw(member)
     hello = struct.pack("<IB16s16sHI", 10_039, 9, b"", b"", 0, 10_000) + bytes(10_000)
 

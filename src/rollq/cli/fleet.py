@@ -106,7 +106,7 @@ class Fleet:
             *("worker", host, port, "--name", name, "--servers", self.servers),
             *("--state", str(self.root / name), "--jobs-dir", str(self.root / "jobs"), *options),
         )
-        self.await_line(name, "works for")
+        self.await_line(name, "looking for a member")
 
     def kill(self, name: str) -> None:
         """kill -9."""

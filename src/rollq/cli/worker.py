@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from socket import gethostname
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -214,8 +215,7 @@ async def _serve(setup: NodeSetup, *, as_json: bool) -> None:
             }
         )
     else:
-        write_line(
-            f"rollq worker {setup.name or '(no name)'} works for {','.join(setup.addresses)}, "
-            f"{setup.slots} slots"
-        )
+        name = setup.name or gethostname()
+        where = ", ".join(setup.addresses)
+        write_line(f"rollq worker {name}: {setup.slots} slots, looking for a member at {where}")
     await node.run()

@@ -14,7 +14,7 @@ import os
 import socket
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import cast
+from typing import Final, cast
 
 from rollq.base.errors import ErrorCode, LocalError, RollqError
 from rollq.base.limits import (
@@ -26,12 +26,15 @@ from rollq.base.limits import (
     LINK_UNTAKEN_MS_MAX,
     LINKS_MAX,
 )
+from rollq.base.repeats import Repeats
 from rollq.net.halves import Halves
 from rollq.wire.compact import Message
 from rollq.wire.connection import Connection
 from rollq.wire.handshake import Side, State
 
 log = logging.getLogger("rollq.net")
+
+CUT_OFF: Final = Repeats()  # of all links of this process
 
 
 @dataclass(slots=True, frozen=True)
@@ -81,6 +84,8 @@ class Link(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._hello_timer: asyncio.TimerHandle | None = None
         self._reason = ""
+        self._was_heard = False  # it said something that we understood
+        self._first_bytes = b""  # what came first, to tell strangers by
 
     @property
     def is_open(self) -> bool:
@@ -144,7 +149,7 @@ class Link(asyncio.Protocol):
         """Hang up at once, or as soon as there is a socket."""
         if not self._reason:
             self._reason = reason
-            log.warning("%s is cut off: %s", self.address or "a connection", reason)
+            self._warn(reason)
         if self._transport is not None:
             self._transport.abort()
 
@@ -198,12 +203,15 @@ class Link(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Bytes came."""
         connection = self.connection
+        if not self._was_heard and not self._first_bytes:
+            self._first_bytes = data[:64]
         messages = connection.receive_data(data)
         refusals = connection.take_refusals()
         if refusals:
             log.info("%s: refused: %s", self.address, refusals[0])
             self.send_all(refusals)
         if messages:
+            self._was_heard = True
             if self._hello_timer is not None:
                 self._hello_timer.cancel()
                 self._hello_timer = None
@@ -246,9 +254,28 @@ class Link(asyncio.Protocol):
         if transport is not None and not transport.is_closing():
             self.flush()
             transport.write(self.connection.farewell())
-            self._reason = str(error)
-            log.warning("%s is cut off: %s", self.address, error)
+            self._reason = self._stranger() or str(error)
+            self._warn(self._reason)
             transport.close()
+
+    def _stranger(self) -> str:
+        """If we dialed and what answers does not speak our protocol: what it is to be told apart
+        by. Empty if it does."""
+        connection = self.connection
+        if connection.side is Side.ACCEPTER or self._was_heard or not self._first_bytes:
+            return ""
+        text = self._first_bytes[:40].decode("latin-1")
+        return f"no rollq member at {self.address}: it answered {text!a}"
+
+    def _warn(self, reason: str) -> None:
+        """A peer that comes again and again is logged once, and then counted. One that dialed has
+        another port each time."""
+        address = self.address or "a connection"
+        is_dialer = self.connection.side is Side.ACCEPTER
+        kind = f"{address.rpartition(':')[0] if is_dialer else address} {reason}"
+        line = CUT_OFF.line(kind, f"{address} is cut off: {reason}", int(self._loop.time() * 1000))
+        if line:  # where we dialed, whoever wanted the connection says what it means
+            log.log(logging.WARNING if is_dialer else logging.INFO, "%s", line)
 
     def _hello_overdue(self) -> None:
         if self.connection.state is State.NEW:

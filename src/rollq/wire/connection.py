@@ -210,10 +210,11 @@ class Connection:
             )
         area = AREA_OF.get(frame.type)
         if area is not None and frame.subject != f"cluster.{self.group}.{area}":
+            self._understood = frozenset({COMPACT})  # it is a member: it can be told why
             raise RemoteError(
                 ErrorCode.BAD_SUBJECT,
                 f"{frame.subject[:64]!a} is not for the group {self.group!a}",
-                "check the addresses of the members",
+                "give all members of a group the same --group; check --peers",
             )
         message = decode_message(self._unwrap(frame) if self._has_header else frame, self._dialect)
         self._enter(self._where_to(after, message), message)
@@ -287,6 +288,7 @@ class Connection:
             self._understood = frozenset(message.features)
         elif isinstance(message, m.LeaderHello):
             self._dialect = Dialect.COMPACT
+            self._understood = frozenset({COMPACT})
         elif isinstance(message, HelloBlobs | HelloReader):
             self._dialect = Dialect.COMPACT
             self._understood = frozenset((*message.features, COMPACT))

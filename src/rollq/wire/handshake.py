@@ -188,7 +188,10 @@ TABLE: Final[dict[State, dict[Side, Words]]] = {
             T.NOT_LEADER: State.CLOSED,
         },
     },
-    State.MEMBER: {Side.DIALER: MEMBER_WORDS, Side.ACCEPTER: MEMBER_WORDS},
+    State.MEMBER: {
+        Side.DIALER: MEMBER_WORDS,
+        Side.ACCEPTER: MEMBER_WORDS | {T.ERROR: State.CLOSED},
+    },
     State.BLOBS: {
         Side.DIALER: {
             T.BLOB_ASK: State.BLOBS,

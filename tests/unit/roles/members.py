@@ -97,6 +97,7 @@ class Group:
         self.mishaps: list[Mishap] = []
         self.points: list[str] = []  # crash points that were passed
         self.warned: list[str] = []  # to the log of a process
+        self.news: list[str] = []  # written to the log, and nothing to worry about
         self.asides: list[tuple[str, KeepBlobs | Complete]] = []  # with who asked for it
         self.holds_asides = False  # nothing is done of these for now
         self.keep_error: RollqError | None = None  # why nothing can be kept
@@ -227,7 +228,7 @@ class Group:
             elif isinstance(output, Mishap):
                 self.mishaps.append(output)
             elif isinstance(output, Warn):
-                self.warned.append(output.text)
+                (self.news if output.is_news else self.warned).append(output.text)
             else:
                 self.asides.append((address, output))
 

@@ -13,8 +13,6 @@ from rollq.base.jobs import AttemptRef, BulkItem, JobOptions, Status
 from rollq.base.limits import (
     PATTERNS_PER_WORKER_MAX,
     PAYLOAD_BYTES_MAX,
-    PING_MS,
-    SESSION_QUIET_LOOKS_MAX,
 )
 from rollq.grid.state import ASSIGNED, DELAYED, QUEUED
 from rollq.history.schema import from_line
@@ -22,7 +20,7 @@ from rollq.raft.node import RaftNode
 from rollq.raft.types import HeartbeatResponse
 from rollq.roles.member import gateway, proposals
 from rollq.wire import messages as wire
-from tests.unit.roles.members import OURS, TICK_MS, Group, job, submit, worker
+from tests.unit.roles.members import OURS, Group, job, submit, worker
 
 CLIENT, WORKER, REQUEST = 1, 2, b"r" * 16
 
@@ -246,43 +244,6 @@ def test_heartbeats_keep_a_lease_and_silence_loses_it(group: Group) -> None:
         group.say(WORKER, wire.Heartbeat((ref, AttemptRef(job(2), 1, 1))))
     assert group.leader.state.jobs[job(1)].state is ASSIGNED
     group.run(60)
-    assert group.leader.state.jobs[job(1)].state is not ASSIGNED
-
-
-def test_a_ping_is_answered_by_the_leader(group: Group) -> None:
-    group.worker(WORKER)
-    assert group.say(WORKER, wire.Ping()) == [wire.Pong()]
-    assert group.say(CLIENT, wire.Ping()) == [wire.Pong()]
-
-
-def test_only_those_who_know_pings_are_told_when_to_ping(group: Group) -> None:
-    (told,) = group.say(7, wire.HelloClient("bob", 0, ("compact", "alive")))
-    assert told.ping_ms == PING_MS
-    (told,) = group.say(8, wire.HelloClient("eve", 0, ("compact",)))
-    assert told.ping_ms == 0
-
-
-def test_a_worker_that_pings_and_falls_silent_gets_no_more_work_and_keeps_what_it_runs(
-    group: Group,
-) -> None:
-    group.say(CLIENT, submit(1))
-    hello = wire.HelloWorker(worker(WORKER), ("",), slots=2, features=(*OURS, "alive"))
-    group.say(WORKER, hello)
-    group.say(WORKER, wire.Credit(2))
-    ticks = PING_MS // TICK_MS
-    for _ in range(2 * SESSION_QUIET_LOOKS_MAX):
-        group.run(ticks)
-        group.say(WORKER, wire.Ping())
-    assert WORKER not in group.closed
-    group.run((SESSION_QUIET_LOOKS_MAX + 2) * ticks)
-    assert group.closed == {WORKER: "the worker says nothing"}
-    group.say(CLIENT, submit(2))
-    jobs = group.leader.state.jobs
-    assert (jobs[job(1)].state, jobs[job(2)].state) == (ASSIGNED, QUEUED)
-    settings = group.leader.state.settings
-    group.run(settings.worker_grace_ms // TICK_MS + ticks)  # longer than a closed link is given
-    assert jobs[job(1)].state is ASSIGNED
-    group.run(settings.lease_ms // TICK_MS)
     assert group.leader.state.jobs[job(1)].state is not ASSIGNED
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from rollq.raft.types import NO_MEMBER, Config, Member
@@ -42,3 +44,18 @@ def test_every_change_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     assert told(config=Config((A, B), (C,))) == []
     assert told(leader_id=9) == ["member 9 leads in term 2"]
     assert told(config=Config((B,))) == ["this member was taken out of the group: stop it"]
+
+
+def test_a_member_says_whom_it_waits_for_when_that_changes(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", "rollq.member")
+    news = News()
+    missing = [("b:1", "c:1"), ("b:1", "c:1"), ("c:1",), ()]
+    for addresses in missing:
+        roll = SimpleNamespace(me=A, missing=lambda peers, found=addresses: found)
+        news.tell_roll(roll, ("b:1", "c:1"))  # type: ignore[arg-type]
+    assert [record.getMessage() for record in caplog.records] == [
+        "waiting for b:1, c:1 (1 of 3 met)",
+        "waiting for c:1 (2 of 3 met)",
+    ]

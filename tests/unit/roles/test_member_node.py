@@ -18,6 +18,8 @@ from rollq.roles.member.setup import MemberSetup
 class BusyDriver:
     """Always has something to do that needs no disk; each turn takes some time."""
 
+    roll = None
+
     def __init__(self, turn_ms: int) -> None:
         self.now_ms = 0
         self.turns = 0
@@ -48,7 +50,7 @@ def test_a_member_with_much_to_do_listens_between_its_turns(
     member._driver = driver
     member._loop = SimpleNamespace(call_soon=later.append)
     member._snapshots = SimpleNamespace(maybe_begin=lambda: None)
-    member._news = SimpleNamespace(tell=lambda raft: None)
+    member._news = SimpleNamespace(tell=lambda raft: None, tell_roll=lambda *_: None)
     member._turn()
     assert driver.turns == 2
     (again,) = later

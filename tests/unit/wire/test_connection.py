@@ -363,3 +363,15 @@ def frames_of(data: bytes) -> list[Frame]:
     decoder = FrameDecoder()
     decoder.feed(data)
     return decoder.frames()
+
+
+def test_a_member_of_another_group_is_told_why_it_is_not_taken() -> None:
+    dialer, accepter = Connection(Side.DIALER, "g1"), Connection(Side.ACCEPTER, "g2")
+    hello = m.LeaderHello(1, "a:1", bytes(16), 1, 0)
+    assert accepter.receive_data(dialer.send(hello)) == []
+    assert accepter.error is not None
+    (told,) = dialer.receive_data(accepter.farewell())
+    assert isinstance(told, m.Error)
+    assert told.message == "'cluster.g1.roll' is not for the group 'g2'"
+    assert "--group" in told.hint
+    assert dialer.error is None

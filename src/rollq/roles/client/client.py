@@ -228,6 +228,9 @@ class Client(Caching, Staging, ManySubmitter):
     def _trouble(self) -> str:
         return "" if self._session.is_open else self._session.last_trouble
 
+    def _was_sent(self) -> bool:
+        return self._session.was_open
+
     def _on_standing(self, is_open: bool) -> None:
         if is_open:
             for run in self._keyed_runs:

@@ -92,6 +92,7 @@ class ClientMachine:
 
     Attributes:
         link: Where the session stands.
+        was_welcomed: A leader has taken our hello, now or earlier.
     """
 
     __slots__ = (
@@ -113,9 +114,9 @@ class ClientMachine:
         "_silence",
         "_untaken",
         "_was_heard",
-        "_was_welcomed",
         "_watches",
         "link",
+        "was_welcomed",
     )
 
     def __init__(self, setup: ClientSetup, jitter: Jitter) -> None:
@@ -128,7 +129,7 @@ class ClientMachine:
         self._was_heard = False  # in this session
         self._plain_jobs = PlainJobs()
         self.link = Link.DOWN
-        self._was_welcomed = False
+        self.was_welcomed = False
         self._features: tuple[str, ...] = ()  # of the session, as the leader welcomed us
         self._pending: dict[MessageId, Request] = {}  # in the order they were asked
         self._put_off: dict[MessageId, None] = {}  # refused for now; asked again soon
@@ -254,7 +255,7 @@ class ClientMachine:
             self._open_plainly()
             return
         features = setup.features
-        if self._was_welcomed:  # this leader does not know what we asked another for
+        if self.was_welcomed:  # this leader does not know what we asked another for
             features = tuple(feature for feature in features if feature != OWN)
         hello = wire.HelloClient(setup.client_id, setup.desired_parallelism, features)
         self._out.append(Send(hello))
@@ -265,6 +266,7 @@ class ClientMachine:
         hello = wire.HelloClient(setup.client_id, setup.desired_parallelism, plain=True)
         self._out.append(Send(hello))
         self.link = Link.OPEN
+        self.was_welcomed = True
         self._features = ()
         self._out += map(Send, self._plain_jobs.unended())
         for request in list(self._pending.values()):
@@ -302,7 +304,7 @@ class ClientMachine:
 
     def _on_welcome(self, message: wire.Welcome) -> None:
         self.link = Link.OPEN
-        self._was_welcomed = True
+        self.was_welcomed = True
         self._ping_ms = message.ping_ms if ALIVE in message.features else 0
         self._redial.welcomed()
         self._offers.welcomed()

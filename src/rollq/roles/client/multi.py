@@ -258,6 +258,9 @@ class MultiClient(ManySubmitter):
         troubles = [one.last_trouble for one in self._sessions if not one.is_open]
         return "; ".join(text for text in troubles if text)
 
+    def _was_sent(self) -> bool:
+        return any(session.was_open for session in self._sessions)
+
     # --- what the groups say
 
     def _on_standing(self, number: int, is_open: bool) -> None:

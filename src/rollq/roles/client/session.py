@@ -24,6 +24,7 @@ from rollq.base.limits import (
     PROBE_MS,
     REDIAL_MAX_MS,
 )
+from rollq.base.repeats import Repeats
 from rollq.net.dialer import dial, split_address, takes_connections
 from rollq.net.link import Link
 from rollq.roles.client import signals
@@ -80,6 +81,7 @@ class Session:
             client_id, as_addresses(addresses), desired_parallelism, features, redial_ms_max
         )
         self.last_trouble = ""  # why there is no leader, for people
+        self._told = Repeats()
         self._dialed = ""
         self._complaint = ""  # what a member found wrong with us
         self._group = group
@@ -106,6 +108,11 @@ class Session:
     def is_open(self) -> bool:
         """Whether a leader has welcomed us."""
         return self._machine.link is Standing.OPEN
+
+    @property
+    def was_open(self) -> bool:
+        """Whether a leader has ever welcomed us, so that it may have taken what was asked."""
+        return self._machine.was_welcomed
 
     @property
     def leader(self) -> str:
@@ -236,8 +243,13 @@ class Session:
     def _messages(self, link: Link, messages: list[Message]) -> None:
         if link is not self._link:
             return
-        if wire.Error in map(type, messages):
+        kinds = list(map(type, messages))
+        if wire.Error in kinds:
             self._note_complaint(link, messages)
+        elif wire.NotLeader in kinds:
+            leader = next(one.leader for one in messages if isinstance(one, wire.NotLeader))
+            where = f"{leader} leads" if leader else "there is no leader yet"
+            self.last_trouble = f"{self._dialed} answers, but {where}"
         self._feed(signals.Heard(messages))  # type: ignore[arg-type]
         self._fill_window()
         self._flush_confirms()
@@ -250,8 +262,11 @@ class Session:
     def _closed(self, link: Link, reason: str) -> None:
         if link is self._link:
             self._link = None
-            self.last_trouble = self._complaint or f"{self._dialed} hung up: {reason}"
-            log.info("%s", self.last_trouble)
+            is_stranger = reason.startswith("no rollq member")
+            self.last_trouble = self._complaint or (
+                reason if is_stranger else f"{self._dialed} hung up: {reason}"
+            )
+            self._tell(self.last_trouble)
             self._feed(signals.Disconnected())
 
     async def _dial(self, address: str, delay_ms: int) -> None:
@@ -266,7 +281,7 @@ class Session:
             link = await dial(address, self._group, self._messages, self._closed)
         except RollqError as error:
             self.last_trouble = error.message
-            log.info("%s", error.message)
+            self._tell(error.message)
             self._feed(signals.Disconnected())
             return
         self._link = link
@@ -276,6 +291,12 @@ class Session:
             self._feed(signals.Connected())
         else:
             self._closed(link, "at once")
+
+    def _tell(self, text: str) -> None:
+        """Once, and then counted: members are dialed again and again."""
+        line = self._told.line(text, text, self._now_ms())
+        if line:
+            log.info("%s", line)
 
     async def _probe(self, delay_ms: int) -> str:
         """Wait, but only until a member of the group takes connections; returns which, if any."""

@@ -249,6 +249,10 @@ class Submitter(ABC):
     def _trouble(self) -> str:
         """Why nobody answers, if that is known."""
 
+    @abstractmethod
+    def _was_sent(self) -> bool:
+        """Whether anything was ever sent, so that it may have been accepted."""
+
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
         """The loop that this client lives in. Raises LocalError BAD_SETUP in a forked child."""
@@ -306,7 +310,7 @@ class Submitter(ABC):
             f"no answer within {self._timeout_s if wait_s is None else wait_s:g} s: {what}"
             + (f" ({trouble})" if trouble else ""),
             "check that a majority of the members runs"
-            + ("" if what == wire.Query.__name__ else ACCEPTED_PERHAPS),
+            + (ACCEPTED_PERHAPS if what != wire.Query.__name__ and self._was_sent() else ""),
         )
 
     # --- helpers

@@ -104,6 +104,7 @@ class Gateway:
             hears_errors=ACCEPTED in features or COMPACT in features,
         )
         office.sessions.add_client(session)
+        office.log.joined(session)
         office.welcome(number, hello.features)
         known = office.state.clients.get(client_id)
         cap = max(0, hello.desired_parallelism)

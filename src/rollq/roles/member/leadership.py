@@ -17,8 +17,6 @@ from rollq.base.limits import (
     CREDIT_MAX,
     OWED_BYTES_PER_TURN_MAX,
     OWED_RESULTS_PER_TURN_MAX,
-    PING_MS,
-    PINGS_PER_S_MAX,
     TURN_COMMANDS_MAX,
 )
 from rollq.base.stamp import Clock, Jitter
@@ -46,6 +44,7 @@ from rollq.roles.member.caches import CacheDesk
 from rollq.roles.member.group_clock import GroupClock
 from rollq.roles.member.keeping import Deliveries, Delivery, Keeping
 from rollq.roles.member.knowledge import AllHeld, BlobKnowledge
+from rollq.roles.member.leader_log import LeaderLog
 from rollq.roles.member.letters import assignment, needs_blobs, outcome_of, refusal_of
 from rollq.roles.member.outputs import Mishap, Outputs, Warn
 from rollq.roles.member.proposals import ACK, REQUEST, Origin, Proposals
@@ -96,6 +95,7 @@ class Leadership:
         self.watches = Watches(self, outputs)
         self.staging = StagingDesk()
         self._look_at_ms = 0
+        self.log = LeaderLog(lambda: self.state, clock, outputs)
         self._quiet_at_ms = 0  # when to look next for workers that fell silent
         self.keeping = Keeping(outputs, clock)
         self.spellings = Spellings()
@@ -143,7 +143,10 @@ class Leadership:
     def propose_own(self) -> None:
         """Timers that are due, results that are owed, and jobs for free credits."""
         now_ms = self.clock.now_ms()
-        self.proposals.add_own(self.expiry.due(self.state, now_ms, self.jitter, TURN_COMMANDS_MAX))
+        due = self.expiry.due(self.state, now_ms, self.jitter, TURN_COMMANDS_MAX)
+        if due:
+            self.log.lost(due)
+            self.proposals.add_own(due)
         if self.sessions.owing:
             self._send_pages()
         if self.keeping:
@@ -167,19 +170,15 @@ class Leadership:
         are counted and not the time: while this process stood still nobody could be heard, nor
         while it reads nothing because too much waits. What such a worker runs is taken from it no
         sooner than its lease ends, as nothing says that it is dead."""
-        period_ms = self._ping_ms()
-        self._quiet_at_ms = now_ms + period_ms
+        self._quiet_at_ms = now_ms + self.sessions.ping_ms
         if self.proposals.is_busy():
             return
         for session in self.sessions.look():
             self.sessions.remove(session.number)
             self.dispatcher.close_worker(session.worker_id)
             self.expiry.worker_silent(session.worker_id, session.incarnation, now_ms)
+            self.log.silent(session)
             self._outputs.close(session.number, "the worker says nothing")
-
-    def _ping_ms(self) -> int:
-        """How much silence a session of a group of this size is to bear before it pings."""
-        return max(PING_MS, len(self.sessions) * 1_000 // PINGS_PER_S_MAX)
 
     # --- after every applied entry
 
@@ -220,7 +219,7 @@ class Leadership:
     def welcome(self, number: int, offered: tuple[str, ...], owed: int = 0) -> None:
         """Answer a hello with the features that both sides speak."""
         features = agree(offered)
-        ping_ms = self._ping_ms() if ALIVE in features else 0
+        ping_ms = self.sessions.ping_ms if ALIVE in features else 0
         self._send(number, messages.Welcome(self._group, self._member_id, features, owed, ping_ms))
 
     def pong(self, number: int) -> None:
@@ -386,6 +385,7 @@ class Leadership:
             len(record.held),
             programs=session.programs,
         )
+        self.log.joined(session)
         self.relay.opened(session)
         self.caches.opened(session)
         self.watches.worker_opened(session.worker_id)
@@ -470,6 +470,7 @@ class Leadership:
         return sum(len(result.result) for result in results)
 
     def _gone(self, session: ClientSession | WorkerSession) -> None:
+        self.log.left(session)
         self.watches.left(session)
         self.deliveries.gone(session.number)
         if isinstance(session, WorkerSession):

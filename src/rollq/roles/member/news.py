@@ -10,6 +10,7 @@ import logging
 from rollq.raft.membership import address_of
 from rollq.raft.node import RaftNode
 from rollq.raft.types import NO_MEMBER, Config
+from rollq.roles.member.rollcall import RollCall
 
 log = logging.getLogger("rollq.member")
 
@@ -17,12 +18,24 @@ log = logging.getLogger("rollq.member")
 class News:
     """Compares consensus with what was told last; cheap while nothing changes."""
 
-    __slots__ = ("_config", "_leader", "_term")
+    __slots__ = ("_config", "_leader", "_term", "_waited_for")
 
     def __init__(self) -> None:
         self._config = Config()
         self._leader = NO_MEMBER
         self._term = 0
+        self._waited_for: tuple[str, ...] = ()
+
+    def tell_roll(self, roll: RollCall, peers: tuple[str, ...]) -> None:
+        """Log whom this member waits for before it takes part, when that changes."""
+        missing = roll.missing(peers)
+        if missing == self._waited_for:
+            return
+        self._waited_for = missing
+        if missing:
+            count = len({*peers, roll.me.address})
+            met = count - len(missing)
+            log.info("waiting for %s (%d of %d met)", ", ".join(missing), met, count)
 
     def tell(self, raft: RaftNode) -> None:
         """Log what is new since the last call."""

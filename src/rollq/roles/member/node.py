@@ -18,6 +18,7 @@ from pathlib import Path
 
 from rollq.base.errors import DiskError, ErrorCode, LocalError, RollqError
 from rollq.base.limits import OWED_AHEAD_BYTES_MAX, STOP_MS_MAX, TURNS_MS_MAX
+from rollq.base.repeats import Repeats
 from rollq.net.link import DEFAULT_LIMITS, Link, LinkLimits
 from rollq.net.listener import Listener
 from rollq.raft.types import RaftMessage, Role
@@ -76,6 +77,7 @@ class MemberNode:
         self._members: dict[Link, LeaderHello] = {}
         self._last_number = 0
         self._news = News()
+        self._told = Repeats()
         self._turn_due = False
         self._working = False
         self._paused = False
@@ -161,7 +163,7 @@ class MemberNode:
                 if isinstance(message, PeerMessage | RaftMessage):
                     reason = driver.peer_message(hello.address, message, hello.boot)
                     if reason:
-                        log.warning("%s (member at %s): %s", link.address, hello.address, reason)
+                        self._tell(f"member at {hello.address} is refused: {reason}")
                         link.close(reason)
                         break
             else:
@@ -183,7 +185,7 @@ class MemberNode:
         hello = self._members.pop(link, None)
         number = self._numbers.pop(link, None)
         if hello is not None:
-            log.info("member at %s is gone: %s", hello.address, reason)
+            self._tell(f"member at {hello.address} is gone: {reason}")
             # Somebody else may have said its name: it is gone when the last such link is.
             if all(other.address != hello.address for other in self._members.values()):
                 driver.peer_lost(hello.address)
@@ -191,6 +193,12 @@ class MemberNode:
             del self._sessions[number]
             driver.session_closed(number)
         self._wake()
+
+    def _tell(self, text: str) -> None:
+        """Once, and then counted: links are dialed ten times a second."""
+        line = self._told.line(text, text, int(self._loop.time() * 1000))
+        if line:
+            log.warning("%s", line)
 
     def _tick(self) -> None:
         if self._stopping:
@@ -241,6 +249,7 @@ class MemberNode:
             self._fail(error)
             return
         self._news.tell(driver.raft)
+        self._news.tell_roll(driver.roll, self.setup.peers)
         if driver.raft.role is not Role.LEADER:
             self._deposed.set()
         if self._paused and not driver.office.is_busy(2):
@@ -292,7 +301,7 @@ class MemberNode:
             elif isinstance(output, KeepBlobs | Complete):
                 self._aside.begin(output)
             elif isinstance(output, Warn):
-                log.warning("%s", output.text)
+                log.log(logging.INFO if output.is_news else logging.WARNING, "%s", output.text)
             elif isinstance(output, ClosePeer):
                 self._peers.cut(output.address, output.reason)
             elif isinstance(output, Mishap):

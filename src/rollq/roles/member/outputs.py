@@ -57,6 +57,7 @@ class Warn(msgspec.Struct, frozen=True, gc=False):
     """Write this to the log of the process."""
 
     text: str
+    is_news: bool = False  # nothing to worry about: somebody came or went
 
 
 class Mishap(msgspec.Struct, frozen=True):

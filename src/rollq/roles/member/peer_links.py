@@ -12,11 +12,12 @@ from collections.abc import Callable
 
 from rollq.base.errors import RollqError
 from rollq.base.limits import PEER_REDIAL_MS, PEER_UNTAKEN_MS_MAX
+from rollq.base.repeats import Repeats
 from rollq.net.dialer import dial
 from rollq.net.link import Link, LinkLimits
 from rollq.roles.service import end_tasks
 from rollq.wire.compact import Message
-from rollq.wire.messages import LeaderHello
+from rollq.wire.messages import Error, LeaderHello
 
 LIMITS = LinkLimits(untaken_ms_max=PEER_UNTAKEN_MS_MAX)
 
@@ -33,6 +34,7 @@ class PeerLinks:
         self._dialling: dict[str, asyncio.Task[None]] = {}
         self._stopped = False
         self._posted: dict[Link, None] = {}
+        self._told = Repeats()
 
     def send(self, address: str, message: Message) -> None:
         """Send with the next `flush`, or start to dial and let this message go."""
@@ -66,7 +68,7 @@ class PeerLinks:
 
     async def _dial(self, address: str) -> None:
         try:
-            link = await dial(address, self._group, _ignore, self._closed, LIMITS)
+            link = await dial(address, self._group, self._heard, self._closed, LIMITS)
             link.send(self._hello())
             self._links[address] = link
         except RollqError as error:
@@ -75,12 +77,21 @@ class PeerLinks:
         finally:
             del self._dialling[address]
 
+    def _heard(self, link: Link, messages: list[Message]) -> None:
+        """Members answer on their own links; on this one they say why they hang up."""
+        for message in messages:
+            if isinstance(message, Error):
+                hint = f" ({message.hint})" if message.hint else ""
+                self._tell(f"{link.address} does not take us: {message.message}{hint}")
+
     def _closed(self, link: Link, reason: str) -> None:
         for address, known in list(self._links.items()):
             if known is link:
                 del self._links[address]
-                log.info("link to %s closed: %s", address, reason)
+                self._tell(f"link to {address} closed: {reason}")
 
-
-def _ignore(link: Link, messages: list[Message]) -> None:
-    """Members answer on their own links."""
+    def _tell(self, text: str) -> None:
+        """Once, and then counted: links are dialed ten times a second."""
+        line = self._told.line(text, text, int(asyncio.get_running_loop().time() * 1000))
+        if line:
+            log.warning("%s", line)

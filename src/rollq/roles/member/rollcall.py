@@ -96,6 +96,14 @@ class RollCall:
             FEATURES,
         )
 
+    def missing(self, peers: tuple[str, ...]) -> tuple[str, ...]:
+        """Those who have not answered our call, as long as we need them."""
+        if self.phase is Phase.PRESENT:
+            return ()
+        met = {*self._newcomers, *self._answered.values(), self.me.address}
+        known = tuple(member.address for member in self._config.voters) or peers
+        return tuple(sorted(set(known) - met))
+
     def note_config(self, config: Config) -> bool:
         """A configuration is applied. True: it names us for the first time; write that down."""
         if self.admitted or not self._is_in(config):

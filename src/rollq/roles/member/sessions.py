@@ -12,7 +12,13 @@ from dataclasses import dataclass, field
 from rollq.base.errors import ErrorCode, StateError
 from rollq.base.ids import ClientId, JobId, MessageId, WorkerId
 from rollq.base.jobs import AttemptRef
-from rollq.base.limits import CLIENT_ASKED_MAX, PROGRAMS_MAX, SESSION_QUIET_LOOKS_MAX
+from rollq.base.limits import (
+    CLIENT_ASKED_MAX,
+    PING_MS,
+    PINGS_PER_S_MAX,
+    PROGRAMS_MAX,
+    SESSION_QUIET_LOOKS_MAX,
+)
 from rollq.policy.pools import ANYTHING, Programs
 from rollq.wire.handshake import ALIVE, COMPACT, LEASE
 from rollq.wire.messages import Announce
@@ -138,6 +144,11 @@ class Sessions:
 
     def __len__(self) -> int:
         return len(self._by_number)
+
+    @property
+    def ping_ms(self) -> int:
+        """How much silence a session bears before it pings: more where there are many."""
+        return max(PING_MS, len(self._by_number) * 1_000 // PINGS_PER_S_MAX)
 
     def look(self) -> list[WorkerSession]:
         """Count a look at every worker that pings; those that said nothing for too many."""

@@ -8,8 +8,10 @@ to the table in one sync (on a thread; what ends meanwhile goes with the next).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
+import os
 import signal
 import time
 from collections import deque
@@ -18,8 +20,9 @@ from typing import Any, Final
 
 from rollq.base.errors import ErrorCode, RollqError
 from rollq.base.ids import guid_to_text
-from rollq.base.jobs import AttemptRef
+from rollq.base.jobs import AttemptRef, Status
 from rollq.base.limits import LOOK_MS
+from rollq.base.repeats import Repeats
 from rollq.net.dialer import dial
 from rollq.net.link import Link
 from rollq.roles.worker import signals
@@ -54,6 +57,8 @@ from rollq.wire.output_messages import TellOutput
 log = logging.getLogger("rollq.worker")
 
 # Our own records hold no cycles, so that looking for garbage this often is enough for functions.
+NAMES_MAX: Final = 20  # of programs, in the log
+LINES_MAX: Final = 3  # of a kind in the log, before they are counted
 GC_THRESHOLDS: Final = (20_000, 50, 100)
 PROGRAMS_MS: Final = 2_000  # between two looks at the exec directory
 SILENT: Final = frozenset({wire.AssignJob, wire.AckTaken, wire.Pong})  # nothing to log
@@ -92,6 +97,7 @@ class WorkerNode:
         self._credit = 0
         self._flush_due = False
         self._has_acks = False  # in what leaves next
+        self._told = Repeats(LINES_MAX)
         self._draining = False
         self._stopping: asyncio.Task[None] | None = None
         self._stopped = asyncio.Event()
@@ -136,6 +142,7 @@ class WorkerNode:
             setup.slots,
             len(stored),
         )
+        log.info("%s", found_in(setup))
         self._tick()
         self._sample()
         self._feed(signals.Started())
@@ -154,7 +161,11 @@ class WorkerNode:
         """Take nothing new, finish what runs (up to `drain_ms`), then stop."""
         if not self._draining and self._machine is not None:
             self._draining = True
-            log.info("draining: %d attempts under way", self._machine.running_count)
+            log.info(
+                "draining: %d attempts run, up to %g s; a second signal ends them",
+                self._machine.running_count,
+                self.setup.drain_ms / 1000,
+            )
             self._later("drain", self.setup.drain_ms, self._drain_overdue)
             self._feed(signals.DrainRequested())
             if self._executor is not None and self._executor.returns_are_free:
@@ -212,6 +223,10 @@ class WorkerNode:
         self._send(messages)
 
     def _send(self, messages: Sequence[Message]) -> None:
+        for message in messages:
+            if type(message) is wire.Nack:
+                job = guid_to_text(message.job_id)
+                self._tell(f"job {job} is given back: {message.detail}", message.detail)
         if self._link is not None:
             self._link.send_all(messages)
 
@@ -257,7 +272,7 @@ class WorkerNode:
         try:
             link = await dial(address, "", self._messages, self._closed)
         except RollqError as error:
-            log.warning("%s", error)
+            self._tell(error.message)
             self._feed(signals.Disconnected())
             return
         if not link.is_open:
@@ -275,7 +290,8 @@ class WorkerNode:
         if not SILENT.issuperset(map(type, messages)):
             for message in messages:
                 if type(message) is wire.Welcome:
-                    log.info("member %s took us in", link.address)
+                    log.info("connected to leader %s", link.address)
+                    self._told = Repeats(LINES_MAX)
                     self._loop.call_soon(self._caches.greet)
                     self._executor.returns_are_free = PROGRAMS in message.features  # type: ignore[union-attr]
                 elif type(message) is wire.CachePut:
@@ -292,7 +308,7 @@ class WorkerNode:
 
     def _closed(self, link: Link, reason: str) -> None:
         if link is self._link:
-            log.warning("connection to %s lost: %s", link.address, reason)
+            self._tell(f"connection to {link.address} lost: {reason}")
             self._link = None
             self._credit = 0
             self._feed(signals.Disconnected())
@@ -339,12 +355,23 @@ class WorkerNode:
             self._credit -= count
 
     def _ended(self, results: list[signals.StoredResult]) -> None:
+        for record in results:
+            if record.status == Status.FAILED:
+                end = f"exit code {record.exit_code}"
+                end = f"signal {record.signal}" if record.signal else end
+                self._tell(f"job {guid_to_text(record.ref.job_id)} failed: {end}", "failed")
         self._feed(signals.Finished(results))
 
     def _stored(self, refs: list[AttemptRef]) -> None:
         self._has_acks = True
         self._flush_soon()  # credit that waited for the acks goes with them
         self._feed(signals.Stored(refs))
+
+    def _tell(self, text: str, kind: str = "") -> None:
+        """Log it, unless much of its kind was logged just now: then it is counted."""
+        line = self._told.line(kind or text, text, time.monotonic_ns() // 1_000_000)
+        if line:
+            log.warning("%s", line)
 
     def _fail(self, error: RollqError) -> None:
         log.error("the worker stops: %s", error)
@@ -422,6 +449,21 @@ class WorkerNode:
         await self._writer.close()
         log.info("stopped")
         self._stopped.set()
+
+
+def found_in(setup: NodeSetup) -> str:
+    """What this worker can run, for whoever reads its log."""
+    names: list[str] = []
+    if setup.exec_dir is not None:
+        with contextlib.suppress(OSError):
+            names = sorted(
+                entry.name
+                for entry in os.scandir(setup.exec_dir)
+                if entry.is_file() and os.access(entry.path, os.X_OK)
+            )
+    shown = ", ".join(names[:NAMES_MAX]) or "none"
+    more = f" and {len(names) - NAMES_MAX} more" if len(names) > NAMES_MAX else ""
+    return f"programs: {shown}{more}; modules of functions: {', '.join(setup.apps) or 'none'}"
 
 
 DO: dict[type, Callable[[WorkerNode, Any], None]] = {

@@ -45,7 +45,7 @@ class ColumnsKeeper:
         if self._task is not None or self._niceness is None:
             return
         if importlib.util.find_spec("pyarrow") is None:
-            log.info("readers get lines, not columns: pyarrow is not installed")
+            log.debug("readers get lines, not columns: pyarrow is not installed")
             return
         self._task = asyncio.get_running_loop().create_task(self._look_after())
 

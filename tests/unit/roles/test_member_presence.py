@@ -1,0 +1,78 @@
+"""Who is there: pings, workers that fall silent, and what the leader's log says of all that."""
+
+from __future__ import annotations
+
+import pytest
+
+from rollq.base.limits import PING_MS, SESSION_QUIET_LOOKS_MAX
+from rollq.grid.state import ASSIGNED, QUEUED
+from rollq.roles.member.leader_log import LINES_MAX
+from rollq.wire import messages as wire
+from tests.unit.roles.members import OURS, TICK_MS, Group, job, submit, worker
+
+CLIENT, WORKER = 1, 2
+
+
+@pytest.fixture
+def group() -> Group:
+    """One member that leads, with a client."""
+    made = Group()
+    made.elect()
+    made.client(CLIENT)
+    return made
+
+
+def test_a_ping_is_answered_by_the_leader(group: Group) -> None:
+    group.worker(WORKER)
+    assert group.say(WORKER, wire.Ping()) == [wire.Pong()]
+    assert group.say(CLIENT, wire.Ping()) == [wire.Pong()]
+
+
+def test_only_those_who_know_pings_are_told_when_to_ping(group: Group) -> None:
+    (told,) = group.say(7, wire.HelloClient("bob", 0, ("compact", "alive")))
+    assert told.ping_ms == PING_MS
+    (told,) = group.say(8, wire.HelloClient("eve", 0, ("compact",)))
+    assert told.ping_ms == 0
+
+
+def test_a_worker_that_pings_and_falls_silent_gets_no_more_work_and_keeps_what_it_runs(
+    group: Group,
+) -> None:
+    group.say(CLIENT, submit(1))
+    hello = wire.HelloWorker(worker(WORKER), ("",), slots=2, features=(*OURS, "alive"))
+    group.say(WORKER, hello)
+    group.say(WORKER, wire.Credit(2))
+    ticks = PING_MS // TICK_MS
+    for _ in range(2 * SESSION_QUIET_LOOKS_MAX):
+        group.run(ticks)
+        group.say(WORKER, wire.Ping())
+    assert WORKER not in group.closed
+    group.run((SESSION_QUIET_LOOKS_MAX + 2) * ticks)
+    assert group.closed == {WORKER: "the worker says nothing"}
+    group.say(CLIENT, submit(2))
+    jobs = group.leader.state.jobs
+    assert (jobs[job(1)].state, jobs[job(2)].state) == (ASSIGNED, QUEUED)
+    settings = group.leader.state.settings
+    group.run(settings.worker_grace_ms // TICK_MS + ticks)  # longer than a closed link is given
+    assert jobs[job(1)].state is ASSIGNED
+    group.run(settings.lease_ms // TICK_MS)
+    assert group.leader.state.jobs[job(1)].state is not ASSIGNED
+
+
+def test_who_comes_and_goes_and_what_is_lost_is_in_the_log(group: Group) -> None:
+    group.say(CLIENT, submit(1))
+    group.worker(WORKER, credit=1, name="box")
+    group.hang_up(WORKER)
+    group.run(group.leader.state.settings.worker_grace_ms // TICK_MS + 4)
+    assert group.news == [
+        "client ann joined",
+        "worker box joined, serves job.assign.>",
+        "worker box left",
+    ]
+    assert group.warned == ["worker box did not come back; attempts lost: 1"]
+
+
+def test_a_crowd_of_clients_does_not_flood_the_log(group: Group) -> None:
+    for number in range(10, 200):
+        group.say(number, wire.HelloClient(f"c{number}", 0, OURS))
+    assert len(group.news) == LINES_MAX
