@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     )
     from rollq.base.hints import ExecHint
     from rollq.base.jobs import BlobRef, JobOptions
+    from rollq.base.requests import Request, RequestFile
     from rollq.base.staged import StagedPart
     from rollq.roles.client.blocking import BlockingClient
     from rollq.roles.client.blocking_many import BlockingBatch, BlockingJob, BlockingKeyedRun
@@ -95,6 +96,8 @@ __all__ = [
     "QueueView",
     "Redrive",
     "RemoteError",
+    "Request",
+    "RequestFile",
     "Result",
     "RollqError",
     "Settings",
@@ -145,6 +148,8 @@ _HOMES = {
     "QueueView": "rollq.roles.client.views",
     "Redrive": "rollq.roles.client.parts",
     "RemoteError": "rollq.base.errors",
+    "Request": "rollq.base.requests",
+    "RequestFile": "rollq.base.requests",
     "Result": "rollq.roles.client.results",
     "RollqError": "rollq.base.errors",
     "Settings": "rollq.roles.client.views",

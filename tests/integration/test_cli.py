@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from rollq.base.hints import ExecHint
 from rollq.cli.fleet import Fleet, write_program
 from rollq.cli.main import app
+from rollq.cli.waiting import EXIT_DEAD
 from rollq.net.ports import free_ports
 from rollq.roles.client.blocking import BlockingClient
 from tests.integration.patience import DEADLINE_S
@@ -118,6 +119,24 @@ def test_a_job_is_submitted_awaited_and_looked_at(grid: Grid, tmp_path: Path) ->
     (row, *_) = grid.run("jobs").splitlines()[1:]
     assert row.split()[:3] == [result["id"][:8], "ok", "calcA"]
     assert grid.json("explain", result["id"])["why"] == "it has ended: ok"
+
+
+def test_what_a_job_was_asked_to_run_can_be_asked_after_its_end(grid: Grid, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("12345")
+    files = ("--file", str(tmp_path / "in.txt"))
+    ended = grid.json("submit", "calcA", "1", "two words", *files, "--wait")["id"]
+    wanted = {"args": ["1", "two words"], "files": [{"name": "in.txt", "bytes": 5}]}
+    assert grid.json("job", ended)["request"] == wanted
+    (listed, *_) = grid.lines("jobs", "--exec", "calcA", "--limit", "1")
+    assert (listed["id"], listed["request"]) == (ended, wanted)
+    shown = grid.run("job", ended).splitlines()
+    assert "1 'two words'" in next(line for line in shown if line.startswith("args"))
+    rows = grid.run("history", "tail", "--from", "1", "--job", ended)
+    assert "enqueue" in rows
+    assert "calcA 1 'two words'" in grid.stderr
+    paused = grid.json("submit", "calcA", "x", "--queue", "asked", "--delay", "99")
+    grid.run("cancel", paused["id"])
+    assert grid.json("job", paused["id"])["request"] == {"args": ["x"]}
 
 
 def test_the_first_digits_of_an_id_will_do(grid: Grid, tmp_path: Path) -> None:
@@ -229,9 +248,10 @@ def test_arrays_and_files_of_jobs(grid: Grid, tmp_path: Path) -> None:
 
 def test_options_of_a_job_are_on_the_command_line(grid: Grid, tmp_path: Path) -> None:
     again = ("--retry-exit-code", "1", "--retry-exit-code", "75", "--max-attempts", "2")
-    dead = grid.json("submit", "calcA", "bad", *again, "--wait", code=1)
+    dead = grid.json("submit", "calcA", "bad", *again, "--wait", code=EXIT_DEAD)
     assert (dead["state"], dead["cause"], dead["attempts"]) == ("dead", "exit_code", 2)
-    ended = grid.json("submit", "forever", "--soft-limit", "0.05", "--wait", code=1)
+    grid.run("dlq", "purge", dead["id"])
+    ended = grid.json("submit", "forever", "--soft-limit", "0.05", "--wait", code=143)
     assert (ended["state"], ended["signal_name"]) == ("failed", "SIGTERM (15)")
     (tmp_path / "held.txt").write_text("held\n")
     grid.run("cache", "put", "cli-cache", str(tmp_path / "held.txt"))

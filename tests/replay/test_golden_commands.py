@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from msgspec import structs
 
 from rollq.grid import commands
 from rollq.grid.command_codec import decode_batch
 from rollq.grid.invariants import check
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
-from rollq.grid.views import job_view
+from rollq.grid.state import GridState
+from rollq.grid.views import JobView, job_view
 from tests.replay.commands_log import LOGS, make_golden, read_log, replay
 
 ROOT = Path(__file__).parents[2]
@@ -38,13 +40,20 @@ def test_the_newest_snapshot_is_the_state_that_the_log_gives() -> None:
     assert LOGS[-1].with_suffix(".snapshot").read_bytes() == encode_snapshot(state)
 
 
+def seen(state: GridState, job_id: bytes) -> JobView:
+    """A job, but for what it was asked to run if it has ended: older snapshots do not have that."""
+    view = job_view(state, job_id)
+    assert view is not None
+    return view if view.end is None else structs.replace(view, request=None, body_bytes=0)
+
+
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
 def test_a_golden_snapshot_is_read(path: Path) -> None:
     """Older ones do not know all that is owed by now: the same jobs, in the same states."""
     state, _ = replay(read_log(path))
     copy = decode_snapshot(path.with_suffix(".snapshot").read_bytes())
     assert check(copy) == []
-    assert [job_view(copy, one) for one in copy.jobs] == [job_view(state, one) for one in copy.jobs]
+    assert [seen(copy, one) for one in copy.jobs] == [seen(state, one) for one in copy.jobs]
     assert sorted(copy.jobs) == sorted(state.jobs)
 
 

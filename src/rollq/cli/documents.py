@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import base64
+import shlex
 import time
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from rollq.base.hints import ExecHint
 from rollq.base.ids import guid_to_text
 from rollq.base.jobs import DEFAULT_OPTIONS, JobOptions
 from rollq.base.outcomes import STATES
+from rollq.base.requests import Request
 from rollq.grid import views
 from rollq.grid.commands import NOBODY
 from rollq.grid.views import EndView, JobView, WorkerView
@@ -39,6 +41,8 @@ def job_document(view: JobView) -> dict[str, Any]:
         "body_bytes": view.body_bytes,
         "options": _options(view.options),
     }
+    if view.request is not None:
+        document["request"] = request_document(view.request)
     if view.key:
         document["key"] = view.key
     if view.worker_id and view.worker_id != NOBODY:
@@ -59,6 +63,35 @@ def job_document(view: JobView) -> dict[str, Any]:
             for one in view.attempts
         ]
     return document
+
+
+def request_document(request: Request) -> dict[str, Any]:
+    """What a job was asked to run. Of the environment only names: values may be secrets."""
+    if request.is_payload:
+        return {"payload_bytes": request.body_bytes}
+    document: dict[str, Any] = {"args": list(request.args)}
+    if request.files:
+        document["files"] = [
+            {"name": one.name}
+            | ({"bytes": one.size} if one.size >= 0 else {})
+            | ({"digest": one.digest} if one.digest else {})
+            | ({"cache": one.cache_id} if one.cache_id else {})
+            for one in request.files
+        ]
+    if request.env:
+        document["env"] = list(request.env)
+    return document | ({"cut": True} if request.is_cut else {})
+
+
+def request_line(view: JobView) -> str:
+    """What a job was asked to run, on one line."""
+    request = view.request
+    if request is None or request.is_payload:
+        return f"{view.exec_name} with a payload of {view.body_bytes} bytes"
+    files = ", ".join(one.name for one in request.files)
+    line = shlex.join((view.exec_name, *request.args)) + (" …" if request.is_cut else "")
+    env = " ".join(request.env)
+    return line + (f", files: {files}" if files else "") + (f", env: {env}" if env else "")
 
 
 def listed_document(view: JobView) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rollq.base.errors import ErrorCode, LocalError
+from rollq.base.errors import ErrorCode, LocalError, StateError
 from rollq.cli.options import (
     DEFAULT_SERVERS,
     DEFAULT_TIMEOUT_S,
@@ -145,10 +145,26 @@ class _Shown:
                 f"use one of: {' '.join(EVENT_TYPES)}",
             )
         self._kind = kind
+        self._text = job
         self._job = digits_of(job) if job else ("", "")
         self._as_json = as_json
         self._is_narrow = sys.stdout.isatty()  # for eyes: a row is a line; else it is whole
         self._width = shutil.get_terminal_size().columns
+
+    async def introduce(self, client: Client) -> None:
+        """Say what the job was asked to run: rows of the history do not."""
+        from rollq.cli.documents import request_line
+        from rollq.cli.ids import found, parse_id
+        from rollq.cli.output import remark
+
+        if self._as_json or not self._text:
+            return
+        try:
+            view = await client.job_view(await found(client, parse_id(self._text)))
+        except StateError:
+            return  # it is forgotten; its history is not
+        if view is not None and view.request is not None:
+            remark(f"asked to run: {request_line(view)}")
 
     def wants(self, line: bytes) -> bool:
         """Whether a row is to be shown."""
@@ -204,6 +220,7 @@ async def _tail(
     from rollq.cli.grid import connected
 
     async with connected(servers, timeout_s) as client:
+        await shown.introduce(client)
         place, lines = await _last(client, first, rows, shown)
         for line in lines:
             shown.write(line)

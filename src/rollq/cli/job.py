@@ -74,6 +74,23 @@ async def whole_document(client: Client, view: JobView) -> dict[str, Any]:
     return document
 
 
+def _request_fields(asked: dict[str, Any]) -> dict[str, str]:
+    """What a job was asked to run, as fields for people."""
+    from shlex import join
+
+    if "payload_bytes" in asked:
+        return {"payload": f"{asked['payload_bytes']} bytes"}
+    files = [
+        one["name"]
+        + (f" ({one['bytes']} bytes)" if "bytes" in one else "")
+        + (f" (cache {one['cache']})" if "cache" in one else "")
+        for one in asked.get("files", [])
+    ]
+    fields = {"args": join(asked["args"]), "files": ", ".join(files)}
+    fields["env"] = " ".join(asked.get("env", []))
+    return fields | ({"cut": "there was more than is shown"} if asked.get("cut") else {})
+
+
 def show_job(document: dict[str, Any], *, as_json: bool) -> None:
     """A job; for people: fields, past attempts, then what the program wrote."""
     from rollq.cli.output import write_fields, write_json, write_line
@@ -91,6 +108,9 @@ def show_job(document: dict[str, Any], *, as_json: bool) -> None:
     attempts = document.pop("attempts", [])
     document.pop("changed_ms", None)
     streams = {name: end.pop(name, "") for name in ("stdout", "stderr")}
+    asked = document.pop("request", None)
+    if asked is not None:
+        document |= _request_fields(asked)
     options = " ".join(f"{name}={value}" for name, value in document.pop("options", {}).items())
     write_fields(document | {"options": options} | end)
     for one in attempts:

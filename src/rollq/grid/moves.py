@@ -14,6 +14,7 @@ from zlib import crc32
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.jobs import Status
 from rollq.base.limits import ATTEMPTS_MAX, DETAIL_BYTES_MAX
+from rollq.base.requests import kept_of
 from rollq.grid.commands import NOBODY, AckJob, Cause
 from rollq.grid.effects import Applied
 from rollq.grid.events import (
@@ -244,10 +245,16 @@ def finish(state: GridState, record: JobRecord, end: EndRecord, out: Applied) ->
 
 
 def drop_body(state: GridState, record: JobRecord, end: EndRecord) -> None:
-    """Nobody will run this again: keep only what tells a repeated submit from another job."""
+    """Nobody will run this again: keep only what tells a repeated submit from another job, and what
+    people may ask about it. Tasks have what their array has."""
     if record.array is None:
-        end.body_crc = submitted_crc(state, record)
-    replace_body(state, record, b"")
+        body = state.bodies.load(record.body)
+        end.body_crc = submitted_crc(state, record, body)
+        kept = kept_of(body)
+        if kept is not body:
+            replace_body(state, record, kept)
+    else:
+        replace_body(state, record, b"")
     if record.past is not None:
         give_up_files(state, record.past)
 
@@ -259,14 +266,14 @@ def replace_body(state: GridState, record: JobRecord, body: bytes) -> None:
     record.body = state.bodies.keep(body)
 
 
-def submitted_crc(state: GridState, record: JobRecord) -> int:
+def submitted_crc(state: GridState, record: JobRecord, body: bytes | None = None) -> int:
     """Check sum of the body as it was submitted, which a redrive may have replaced since, and of
     the names of the files that came with it."""
     if record.end is not None and record.end.body_crc >= 0:
         return record.end.body_crc
     if record.past is not None and record.past.body_crc >= 0:
         return record.past.body_crc
-    crc = crc32(state.bodies.load(record.body))
+    crc = crc32(state.bodies.load(record.body) if body is None else body)
     return crc if record.past is None else files_crc(crc, record.past.blobs, record.past.caches)
 
 

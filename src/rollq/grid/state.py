@@ -198,7 +198,7 @@ class JobRecord(msgspec.Struct, gc=False, eq=False):
     client: ClientRecord
     queue: str
     exec_name: str
-    body: Token  # dropped at DONE and CANCELLED; DEAD keeps it for a redrive
+    body: Token  # at DONE and CANCELLED what `kept_of` leaves; DEAD keeps it for a redrive
     options: JobOptions
     state: JobState
     seq: int  # order among waiting jobs; kept when a job comes back, new at a redrive

@@ -9,6 +9,7 @@ import msgspec
 
 from rollq.base.ids import ClientId, JobId, WorkerId, guid_to_text
 from rollq.base.jobs import DEFAULT_OPTIONS, BlobRef, CacheEntry, JobOptions
+from rollq.base.requests import Request, request_in
 from rollq.grid.chunks import find_staged
 from rollq.grid.commands import NOBODY
 from rollq.grid.facts import cut_result_of
@@ -66,6 +67,7 @@ class JobView(msgspec.Struct, frozen=True):
     blobs: tuple[BlobRef, ...] = ()  # what it needs, until it can never run again
     caches: tuple[str, ...] = ()
     key: str = ""  # what its owner calls it
+    request: Request | None = None  # what it was asked to run
 
 
 class ArrayView(msgspec.Struct, frozen=True):
@@ -186,6 +188,10 @@ def job_view(state: GridState, job_id: JobId) -> JobView | None:
 
 
 def _job_view(state: GridState, record: JobRecord) -> JobView:
+    body = state.bodies.load(record.body)
+    if not body and record.array is not None:
+        body = record.array.body
+    request = request_in(body)
     owner = record.past if record.array is None else record.array
     return JobView(
         record.job_id,
@@ -195,7 +201,7 @@ def _job_view(state: GridState, record: JobRecord) -> JobView:
         record.state.name.lower(),
         record.attempt,
         record.options,
-        state.bodies.size(record.body),
+        request.body_bytes,
         record.stamp_ms,
         record.delay_ms,
         record.worker_id,
@@ -208,6 +214,7 @@ def _job_view(state: GridState, record: JobRecord) -> JobView:
         () if owner is None else owner.blobs,
         () if owner is None else owner.caches,
         record.key,
+        request,
     )
 
 
@@ -233,6 +240,7 @@ def _reserved_view(state: GridState, job_id: JobId) -> JobView | None:
         blobs=item.blobs,
         caches=group.caches,
         key=item.key,
+        request=request_in(item.body),
     )
 
 
@@ -267,6 +275,7 @@ def _task_view(array: ArrayRecord, number: int) -> JobView:
         array.stamp_ms,
         array_id=array.array_id,
         end=_cut_view(array) if number >= array.cut_at else None,
+        request=request_in(array.body),
     )
 
 

@@ -68,6 +68,10 @@ class JobRow(OfJob, frozen=True):
     cause: Int | None = None
     detail: str | None = None
     confirmed: bool | None = None  # its client has the result
+    # What it was asked to run, as far as fits; nothing of a payload.
+    args: tuple[str, ...] | None = None
+    files: tuple[str, ...] = ()  # names
+    env: tuple[str, ...] = ()  # names
 
 
 class AttemptRow(OfJob, frozen=True):

@@ -75,7 +75,7 @@ def test_a_repeated_submit_of_an_ended_job_gets_the_result_again() -> None:
     assert applied.outcomes == [Known(ended=True)]
     assert isinstance(first, SendResult)
     assert applied.effects == [first]
-    assert grid.job("a").body == b""
+    assert grid.job("a").body == b"a"  # a short one stays, for people to ask about
 
 
 @pytest.mark.parametrize("ended", [False, True])

@@ -14,6 +14,7 @@ import msgspec
 from rollq.base.ids import guid_to_text
 from rollq.base.jobs import BlobRef, JobOptions
 from rollq.base.outcomes import exit_code_of, state_word
+from rollq.base.requests import Request, RequestFile
 from rollq.grid import views
 from rollq.grid.commands import NOBODY, Cause, Settings
 from rollq.grid.state import AttemptOutcome
@@ -28,6 +29,8 @@ __all__ = [
     "HolderView",
     "JobView",
     "QueueView",
+    "Request",
+    "RequestFile",
     "Settings",
     "WorkerView",
     "cause_text",
@@ -112,6 +115,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     blobs: tuple[BlobRef, ...]
     caches: tuple[str, ...]
     key: str
+    request: Request | None  # what it was asked to run; None: the member does not say
 
     @classmethod
     def of(cls, view: views.JobView) -> Self:
@@ -138,6 +142,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
             blobs=view.blobs,
             caches=view.caches,
             key=view.key,
+            request=view.request,
         )
 
 

@@ -12,9 +12,12 @@ from functools import lru_cache
 from itertools import repeat
 from typing import Final
 
+from msgspec.structs import replace
+
 from rollq.base.ids import guid_to_text
 from rollq.base.jobs import DEFAULT_OPTIONS
 from rollq.base.outcomes import exit_code_of, state_word
+from rollq.base.requests import request_in
 from rollq.base.staged import StagedGroup, ids_of, keys_of
 from rollq.grid.chunks import groups_of
 from rollq.grid.commands import Cause
@@ -127,7 +130,16 @@ def _record_rows(state: GridState) -> Iterator[JobRow]:
             0 if owner is None or not owner.blobs or is_over else blob_bytes(owner.blobs),
         )
         end = record.end
-        yield JobRow(*fixed) if end is None else JobRow(*fixed, *_end_columns(record, end))
+        row = JobRow(*fixed) if end is None else JobRow(*fixed, *_end_columns(record, end))
+        body = state.bodies.load(record.body)
+        if not body and record.array is not None:
+            body = record.array.body
+        asked = request_in(body)
+        if asked.is_payload:
+            yield row
+        else:
+            files = tuple(one.name for one in asked.files)
+            yield replace(row, args=asked.args, files=files, env=asked.env)
 
 
 def _word(record: JobRecord) -> str:
