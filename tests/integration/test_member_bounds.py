@@ -13,6 +13,8 @@ import msgspec
 import pytest
 
 from rollq.base.errors import ErrorCode
+from rollq.base.limits import RUN_MS_MAX
+from rollq.history.columns import EVENTS
 from rollq.wire import messages as wire
 from rollq.wire.blob_messages import HelloBlobs
 from rollq.wire.compact import TYPE_OF, Message
@@ -205,3 +207,33 @@ def test_no_argument_of_an_action_stops_a_member(
     witness.say(wire.Admin(job(9), action, msgspec.msgpack.encode(arguments)))
     error = witness.hear(wire.Error)
     assert (error.request_id, error.retryable) == (job(9), False)
+
+
+@pytest.mark.usefixtures("witness")
+def test_a_result_with_absurd_numbers_is_taken_and_the_history_stays_readable(
+    member: MemberProcess,
+) -> None:
+    arrow = pytest.importorskip("rollq.history.arrow")
+    number = next(NUMBERS)
+    asker = client(member.address, "absurd")
+    submit = wire.SubmitJob(job(number), "absurd", "job.submit.absurd", "calc", b"{}")
+    asker.say(submit)
+    asker.hear(wire.Accepted)
+    one = Talker(member.address)
+    features = ("compact", "accepted", "lease", "batch")
+    one.say(wire.HelloWorker(b"\xaa" * 16, ("absurd",), "", 1, 1, (), features))
+    one.hear(wire.Welcome)
+    one.say(wire.Credit(1))
+    assign = one.hear(wire.AssignJob)
+    most = 2**64 - 1
+    ack = (assign.job_id, assign.attempt, assign.fence, 0, b"{}", most, most, most, most)
+    payload = msgspec.msgpack.encode(ack)
+    one.socket.sendall(encode_frame(Frame(MessageType.ACK_JOB, payload=payload)))
+    assert not one.hear(wire.AckTaken).stale
+    result = asker.hear(wire.Result)
+    assert (result.exit_code, result.signal) == (2**32 - 1, 127)
+    asker.say(wire.Query(job(9), "history"))
+    answer = asker.hear(wire.Answer)
+    _, _, lines = msgspec.msgpack.decode(answer.value)
+    table = arrow.from_lines(b"\n".join(lines) + b"\n", EVENTS, "default")
+    assert max(table.column("run_ms").to_pylist()) == RUN_MS_MAX
