@@ -208,8 +208,10 @@ class ClientMachine:
 
     def _on_tick(self, event: Tick) -> None:
         self._now_ms = event.now_ms
-        for answer in self._plain_jobs.take_answers():
-            self._out.append(Tell(answer.request_id, answer))
+        # A result proves that it is a leader of the seeds: a silent member of ours sends none here.
+        for answer in self._plain_jobs.take_answers() if self._was_heard and self._is_plain else ():
+            if self._settle(answer.request_id):
+                self._out.append(Tell(answer.request_id, answer))
         if self.link is Link.DOWN:
             return
         self._maybe_leave(event)
@@ -289,6 +291,8 @@ class ClientMachine:
 
     def _lose_session(self) -> None:
         """Changes that were sent and not answered may or may not have happened."""
+        if not self._was_heard:
+            self._plain_jobs.clear()  # what was asked is pending still, for whoever answers
         was_open = self.link is Link.OPEN
         self.link = Link.DOWN
         self._put_off.clear()
@@ -317,9 +321,7 @@ class ClientMachine:
     def _send(self, request: Request) -> None:
         """Send a pending request, unless the leader would take it for something else."""
         if self._is_plain:
-            request_id = id_of(request)
-            self._settle(request_id)
-            self._out += map(Send, self._plain_jobs.send(request, request_id))
+            self._out += map(Send, self._plain_jobs.send(request, id_of(request)))
             return
         if type(request) is wire.SubmitArray and request.first_task and TASKS not in self._features:
             self._settle(request.array_id)
@@ -343,7 +345,7 @@ class ClientMachine:
         """Answers one by one, then all results at once: a job is accepted before it ends."""
         is_answer = type(messages[-1]) not in GREETINGS
         self._silence.heard(self._now_ms, is_answer=is_answer)
-        self._was_heard = True
+        self._was_heard |= any(type(message) is wire.Result for message in messages)
         results: list[wire.Result] = []
         for message in messages:
             if type(message) is wire.Result:

@@ -51,8 +51,13 @@ class PlainJobs:
         """What is sent again after a cut: the leader may have lost it."""
         return list(self._unended.values())
 
+    def clear(self) -> None:
+        """It was no such leader, or it is not known whether."""
+        self._unended.clear()
+        self._answers.clear()
+
     def take_answers(self) -> list[wire.Accepted | wire.Error]:
-        """What to answer by now; later than the asking, when whoever asked awaits it."""
+        """What to answer, once it is certain that the leader is one of the seeds."""
         answers, self._answers = self._answers, []
         return answers
 

@@ -380,7 +380,7 @@ class WorkerMachine:
             return
         ref, record = held.ref, held.record
         if self._is_plain:
-            result = plain_ack(held)
+            result = None if ref.fence else plain_ack(held)
             if result is not None:  # such a leader does not say that it has taken one
                 self._orders.say(result)
                 self._forget(held)
