@@ -31,7 +31,7 @@ def exit_code_of_job(result: Result) -> int:
     """The exit code of a command that ran this job as if it had run its program."""
     if result.ok:
         return 0
-    if result.status == "DEAD" and result.cause != "exit_code":
+    if result.status == "DEAD":
         return EXIT_DEAD
     if result.status == "CANCELLED":
         return EXIT_CANCELLED
