@@ -135,7 +135,7 @@ def test_what_a_job_was_asked_to_run_can_be_asked_after_its_end(grid: Grid, tmp_
     assert "enqueue" in rows
     assert "calcA 1 'two words'" in grid.stderr
     paused = grid.json("submit", "calcA", "x", "--queue", "asked", "--delay", "99")
-    grid.run("cancel", paused["id"])
+    assert grid.run("cancel", paused["id"][:8]) == "cancelling 1 job\n"
     assert grid.json("job", paused["id"])["request"] == {"args": ["x"]}
 
 

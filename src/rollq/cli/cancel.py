@@ -35,13 +35,14 @@ def cancel(
     What waits ends at once. What runs is asked to stop, and ends when its worker has stopped it.
     Exit code 1 if there was nothing to end.
     """
+    from rollq.cli.amounts import counted
     from rollq.cli.failures import EXIT_FOUND
-    from rollq.cli.grid import asked, job_ids
+    from rollq.cli.ids import asked_of
     from rollq.cli.output import write_answer
 
-    ids = job_ids(job_id)
-    count = asked(servers, timeout, lambda client: client.cancel(*ids))
-    told = f"{count} to end" if count else "nothing to end: unknown, or ended before"
+    count = asked_of(servers, timeout, job_id, lambda client, ids: client.cancel(*ids))
+    told = f"cancelling {counted(count, 'job')}"
+    told = told if count else "nothing to cancel: unknown, or ended before"
     write_answer({"cancelled": count}, told, as_json=as_json)
     if not count:
         raise typer.Exit(EXIT_FOUND)
