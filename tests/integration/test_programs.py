@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
+from rollq.cli.health import group_findings
 from rollq.roles.client.blocking import BlockingClient
 from tests.integration.small_grid import SmallGrid
 from tests.integration.workers import write_program
@@ -36,3 +38,19 @@ def test_a_worker_that_serves_one_program_gets_the_jobs_of_callers_that_name_no_
         assert client.explain(kept.job_id) == "no worker serves queue default"
         queues = [queue.name for queue in client.queues()]
         assert queues == ["calca", "default"]
+
+
+def test_doctor_names_queues_that_nobody_serves_and_programs_that_nobody_has(
+    tmp_path: Path,
+) -> None:
+    with (
+        SmallGrid(tmp_path, patterns=("served",)) as grid,
+        BlockingClient(grid.address) as client,
+    ):
+        client.submit("tool", queue="served")
+        client.submit("tool", queue="lost")
+        _, findings = asyncio.run(group_findings(grid.address, 60))
+        problems = [one.what for one in findings if one.severity == "problem"]
+        assert len(problems) == 2
+        assert "1 jobs wait in queue lost, and no connected worker serves it" in problems
+        assert any("no connected worker has program tool" in one for one in problems)

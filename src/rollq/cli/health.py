@@ -11,7 +11,7 @@ from rollq.base.errors import RollqError
 from rollq.base.limits import COLUMNS_BYTES_MIN
 from rollq.cli.failures import EXIT_UNREACHABLE, exit_code_of
 from rollq.cli.grid import ask, connected
-from rollq.grid.views import CountsView, QueueView, WorkerView
+from rollq.grid.views import CountsView, QueueView, UnservedView, WorkerView
 from rollq.history.segments import Segments
 from rollq.history.twins import twins_there
 from rollq.net.dialer import dial
@@ -88,6 +88,7 @@ async def group_findings(servers: str, timeout_s: float) -> tuple[bool, list[Fin
             counts = await ask(client, CountsView, "counts")
             queues = await ask(client, list[QueueView], "queues", b"", ROWS_MAX)
             workers = await ask(client, list[WorkerView], "workers", b"", ROWS_MAX)
+            unserved = await ask(client, list[UnservedView], "unserved", b"", ROWS_MAX)
     except RollqError as error:
         if exit_code_of(error) != EXIT_UNREACHABLE:
             raise
@@ -101,6 +102,7 @@ async def group_findings(servers: str, timeout_s: float) -> tuple[bool, list[Fin
     ]
     findings += await _members(cluster)
     findings += _jobs(counts, queues, workers)
+    findings += unserved_findings(unserved) if workers else []
     return True, findings
 
 
@@ -196,6 +198,25 @@ def _jobs(counts: CountsView, queues: list[QueueView], workers: list[WorkerView]
                 "see why with `rollq dlq list`; then redrive or purge them",
             )
         )
+    return findings
+
+
+def unserved_findings(unserved: list[UnservedView]) -> list[Finding]:
+    """Jobs that wait for a worker that nobody has started, or for a program that nobody has."""
+    findings = []
+    for one in unserved:
+        worker = f" named {one.worker_name}" if one.worker_name else ""
+        waiting = f"{one.waiting} jobs wait in queue {one.queue}"
+        if one.workers:
+            lacks = (
+                f"no connected worker{worker} has program {one.program}; "
+                f"workers serving the queue: {one.workers}"
+            )
+            todo = f"put {one.program} into the exec directory of a worker that serves the queue"
+        else:
+            lacks = f"no connected worker{worker} serves it"
+            todo = f"start one: rollq worker HOST PORT {one.queue}; without a pattern it serves all"
+        findings.append(Finding(PROBLEM, f"{waiting}, and {lacks}", todo))
     return findings
 
 

@@ -17,6 +17,7 @@ from rollq.base.ids import JobId, guid_to_text, task_number
 from rollq.cli.documents import result_document
 from rollq.cli.failures import EXIT_FOUND, EXIT_OK, report
 from rollq.cli.grid import connected
+from rollq.cli.hinting import explaining
 from rollq.cli.output import remark, write_answer, write_json, write_line
 from rollq.cli.progress import Advance, progress_bar
 from rollq.cli.waiting import EXIT_WAITED, WaitOverError, exit_code_of_job, follow, trouble
@@ -67,7 +68,8 @@ async def _one(client: Client, order: Order) -> int:
         write_answer(document, job.id, as_json=order.as_json)
         return EXIT_OK
     with _told_if_interrupted(f"job {job.id} goes on: rollq job {job.id}"):
-        result = await follow(job, order.wait_s, is_quiet=order.as_json)
+        async with explaining(client, job.id):
+            result = await follow(job, order.wait_s, is_quiet=order.as_json)
     with progress_bar("download", is_quiet=order.as_json, in_bytes=True) as downloaded:
         await save_files(order.save, result, apart=False, progress=downloaded)
     if order.as_json:
@@ -93,7 +95,9 @@ async def _array(client: Client, order: Order) -> bool:
         )
     if order.wait:
         places = Places("task", partial(task_number, batch.first_id))
-        return await _await_all(batch, order, places, f"array {batch.id} was accepted and goes on")
+        left = f"array {batch.id} was accepted and goes on"
+        async with explaining(client, batch.id, lambda: not batch.counts.ended):
+            return await _await_all(batch, order, places, left)
     document = {"accepted": len(batch), "id": batch.id, "client": client.client_id}
     write_answer(document, batch.id, as_json=order.as_json)
     if not order.as_json:
