@@ -43,10 +43,12 @@ def test_a_worker_that_serves_one_program_gets_the_jobs_of_callers_that_name_no_
 def test_doctor_names_queues_that_nobody_serves_and_programs_that_nobody_has(
     tmp_path: Path,
 ) -> None:
+    write_program(tmp_path, "here", "echo here\n")
     with (
         SmallGrid(tmp_path, patterns=("served",)) as grid,
         BlockingClient(grid.address) as client,
     ):
+        assert client.submit("here", queue="served").result().ok  # so the worker is connected
         client.submit("tool", queue="served")
         client.submit("tool", queue="lost")
         _, findings = asyncio.run(group_findings(grid.address, 60))
