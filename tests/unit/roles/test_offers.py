@@ -109,6 +109,16 @@ def test_a_member_that_hangs_up_on_a_plain_hello_is_offered_features_again(story
     assert story.connect().features
 
 
+def test_an_error_to_a_plain_hello_is_said_by_a_member_of_ours(story: Story) -> None:
+    for _ in range(2):
+        story.connect()
+        story.until_left()
+    assert story.connect().plain
+    story.hear(wire.Error(b"", ErrorCode.BAD_HANDSHAKE, "this member answers offers"))
+    story.feed(story.signals.Disconnected())
+    assert story.connect().features
+
+
 def plainly(kind: str) -> Story:
     story = Story(kind)
     for _ in range(2):
@@ -154,6 +164,19 @@ def test_jobs_are_accepted_when_the_leader_has_shown_what_it_is_and_sent_until_t
     story.feed(story.signals.Disconnected())
     story.connect()
     assert [one.job_id for one in story.said[1:]] == [job(1), job(3)]
+
+
+def test_accepted_jobs_outlive_sessions_that_bring_no_result() -> None:
+    story = plainly("client")
+    first = wire.SubmitJob(job(1), "ann", "q", "calc", b"1")
+    story.feed(c.Asked(first))
+    story.hear(wire.Result(job(2), "done"))
+    assert any(isinstance(one, c.Tell) for one in story.tick())
+    story.feed(story.signals.Disconnected())
+    assert story.connect().plain
+    story.feed(story.signals.Disconnected())  # before any result
+    assert story.connect().features
+    assert first in story.hear(wire.Welcome("g", 1, ("compact",)))
 
 
 def test_what_a_leader_of_the_seeds_does_not_know_is_refused() -> None:

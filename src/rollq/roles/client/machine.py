@@ -208,8 +208,7 @@ class ClientMachine:
 
     def _on_tick(self, event: Tick) -> None:
         self._now_ms = event.now_ms
-        # A result proves that it is a leader of the seeds: a silent member of ours sends none here.
-        for answer in self._plain_jobs.take_answers() if self._was_heard and self._is_plain else ():
+        for answer in self._plain_jobs.take_answers() if self._is_plain else ():
             if self._settle(answer.request_id):
                 self._out.append(Tell(answer.request_id, answer))
         if self.link is Link.DOWN:
@@ -291,8 +290,7 @@ class ClientMachine:
 
     def _lose_session(self) -> None:
         """Changes that were sent and not answered may or may not have happened."""
-        if not self._was_heard:
-            self._plain_jobs.clear()  # what was asked is pending still, for whoever answers
+        self._plain_jobs.cut()
         was_open = self.link is Link.OPEN
         self.link = Link.DOWN
         self._put_off.clear()
@@ -313,6 +311,7 @@ class ClientMachine:
         self._redial.welcomed()
         self._offers.welcomed()
         self._features = message.features
+        self._out += map(Send, self._plain_jobs.unended())  # a group that was replaced by ours
         for request in list(self._pending.values()):
             self._send(request)
         for watch in self._watches.values():
@@ -345,7 +344,10 @@ class ClientMachine:
         """Answers one by one, then all results at once: a job is accepted before it ends."""
         is_answer = type(messages[-1]) not in GREETINGS
         self._silence.heard(self._now_ms, is_answer=is_answer)
-        self._was_heard |= any(type(message) is wire.Result for message in messages)
+        # A result proves that it is a leader of the seeds: a silent member of ours sends none here.
+        if self._is_plain and any(type(message) is wire.Result for message in messages):
+            self._was_heard = True
+            self._plain_jobs.prove()
         results: list[wire.Result] = []
         for message in messages:
             if type(message) is wire.Result:

@@ -18,9 +18,11 @@ REFUSAL: Final = "the leader is one of the first system: it takes single jobs wi
 class PlainJobs:
     """Jobs that were sent and have not ended, and what is said in the leader's place."""
 
-    __slots__ = ("_answers", "_unended")
+    __slots__ = ("_answers", "_is_proven", "_unended")
 
     def __init__(self) -> None:
+        # Whether some session brought a result, so that jobs count as accepted. For good.
+        self._is_proven = False
         self._unended: dict[JobId, wire.SubmitJob] = {}
         self._answers: list[wire.Accepted | wire.Error] = []
 
@@ -51,13 +53,21 @@ class PlainJobs:
         """What is sent again after a cut: the leader may have lost it."""
         return list(self._unended.values())
 
-    def clear(self) -> None:
-        """It was no such leader, or it is not known whether."""
-        self._unended.clear()
-        self._answers.clear()
+    def prove(self) -> None:
+        """It is a leader of the seeds: it sent a result."""
+        self._is_proven = True
+
+    def cut(self) -> None:
+        """The session is over. What was asked of a leader that may be none of the seeds is pending
+        still, for whoever answers; what was accepted is sent again."""
+        if not self._is_proven:
+            self._unended.clear()
+            self._answers.clear()
 
     def take_answers(self) -> list[wire.Accepted | wire.Error]:
         """What to answer, once it is certain that the leader is one of the seeds."""
+        if not self._is_proven:
+            return []
         answers, self._answers = self._answers, []
         return answers
 

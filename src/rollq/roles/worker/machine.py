@@ -217,7 +217,8 @@ class WorkerMachine:
         self._unpaid = 0
 
     def _on_received(self, event: Received) -> None:
-        self._was_heard = True
+        # An error is what a member of ours says to a plain hello; a leader of the seeds has none.
+        self._was_heard |= any(type(message) is not wire.Error for message in event.messages)
         is_answer = self._link is OPEN
         self._silence.heard(self._now_ms, is_answer=is_answer)
         for message in event.messages:
