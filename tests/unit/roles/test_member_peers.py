@@ -150,6 +150,20 @@ def test_no_hello_in_its_name_stops_a_member_that_takes_part() -> None:
     assert {driver.roll.phase for driver in group.members.values()} == {Phase.PRESENT}
 
 
+def test_a_member_that_called_again_after_its_link_broke_is_known_to_be_there() -> None:
+    group = three()
+    for address in ("a", "b", "c"):
+        driver = group.members[address]
+        for other in ("a", "b", "c"):
+            if other != address:
+                group.members[other].peer_lost(address)
+                group.members[other].peer_message(address, driver.hello())
+                group.members[other].peer_message(address, later_life(driver))
+        group.run(40)
+    group.elect()  # nobody has stopped: that would have raised
+    assert {driver.roll.phase for driver in group.members.values()} == {Phase.PRESENT}
+
+
 def test_a_member_whose_disk_was_copied_and_started_elsewhere_stops() -> None:
     """It was silent while the copy was started, so the others have noted the copy."""
     group = three()

@@ -230,6 +230,7 @@ class Peers:
             # An older copy of that disk: told so, and what we know of the original stays.
             self._answer(note, self._boots_known, raft, replica)
             return
+        self._note_spoke(hello.member_id, hello.boot)  # the same life, on a new link
         if self._boots_heard.get(hello.member_id, 0) < hello.boot:
             if self._speaks_still(hello.member_id, hello.address, raft):
                 # A forgery, or a copy of its disk that somebody started beside it: one of both is
