@@ -35,6 +35,7 @@ from rollq.cli import (
     sql,
     status,
     submit,
+    wait,
     wal,
     worker,
 )
@@ -106,7 +107,7 @@ def rollq(
 
 
 for module in (
-    *(leader, worker, submit, fetch, status, job, jobs, joblogs, cancel, explain),
+    *(leader, worker, submit, wait, fetch, status, job, jobs, joblogs, cancel, explain),
     *(client, clientx, demo3, demo, doctor, sql, report),
 ):
     module.register(app)

@@ -1,0 +1,123 @@
+"""Watching jobs and arrays of any client until they end, by asking for their status. Results stay
+owed to the clients that submitted them: nothing is taken or confirmed here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rollq.base.errors import RollqError
+from rollq.base.ids import JobId, guid_to_text
+from rollq.base.outcomes import CANCELLED, DEAD, ENDED, FAILED, OK
+from rollq.cli.documents import SHOWN_APART, array_document, result_document
+from rollq.cli.failures import EXIT_UNREACHABLE, exit_code_of
+from rollq.cli.grid import unknown_job
+from rollq.cli.output import remark
+from rollq.grid.views import JobView
+from rollq.roles.client.client import Client
+from rollq.roles.client.results import Result, result_message
+from rollq.roles.client.views import ArrayView, state_of
+
+PAUSE_FIRST_S: Final = 0.05
+PAUSE_MAX_S: Final = 2.0
+PAUSE_GROWTH: Final = 1.5
+PAUSE_EACH_S: Final = 0.005  # for each that is watched: the rate of questions has a bound
+UNKNOWN: Final = "unknown"  # it ended, and the grid does not keep how
+
+
+@dataclass(slots=True, frozen=True)
+class End:
+    """How one job or array ended."""
+
+    document: dict[str, Any]
+    told: str  # the same for people, without the id
+
+    @property
+    def is_ok(self) -> bool:
+        """Whether it, or every task of it, ended well."""
+        return bool(self.document["state"] == OK)
+
+    @property
+    def line(self) -> str:
+        """The same for people."""
+        return f"{self.document['id']} {self.told}"
+
+
+async def ends_of(client: Client, ids: Iterable[JobId]) -> AsyncGenerator[End, None]:
+    """Every job or array once, as it ends. The pauses between two looks grow. A leader that is lost
+    after the first look is looked for again at the next.
+
+    Raises:
+        StateError: UNKNOWN_JOB, before any end is told, if the grid does not know one of them.
+    """
+    views = {job_id: await _find(client, job_id) for job_id in dict.fromkeys(ids)}
+    pause_s = PAUSE_FIRST_S
+    while True:
+        for job_id, view in list(views.items()):
+            end = end_of(job_id, view)
+            if end is not None:
+                del views[job_id]
+                yield end
+        if not views:
+            return
+        await asyncio.sleep(max(pause_s, PAUSE_EACH_S * len(views)))
+        pause_s = min(PAUSE_MAX_S, pause_s * PAUSE_GROWTH)
+        try:
+            for job_id, view in views.items():
+                if isinstance(view, ArrayView):
+                    views[job_id] = await client.array(job_id)
+                else:
+                    views[job_id] = await client.job_view(job_id)
+        except RollqError as error:
+            if exit_code_of(error) != EXIT_UNREACHABLE:
+                raise
+            remark(f"rollq: {error.message}; asking again")
+
+
+async def _find(client: Client, job_id: JobId) -> ArrayView | JobView | None:
+    view = await client.array(job_id) or await client.job_view(job_id)
+    if view is None:
+        raise unknown_job(job_id)
+    return view
+
+
+def end_of(job_id: JobId, view: ArrayView | JobView | None) -> End | None:
+    """How what was known a moment ago has ended; None if it has not. A view that is gone has ended,
+    and so has a task whose result is not kept: then nobody can say whether it ended well."""
+    if isinstance(view, ArrayView):
+        return _array_end(view)
+    if view is not None and view.end is not None:
+        result = Result(result_message(view))
+        document = result_document(result)
+        for name in SHOWN_APART:
+            document.pop(name, None)
+        told = " ".join(result.ending.split())
+        if result.exit_code is not None and "exit code" not in told:
+            told += f" (exit code {result.exit_code})"
+        return End(document, told)
+    if view is not None and (word := state_of(view)) not in ENDED:
+        return None
+    if view is None or word == OK:
+        return _without_result(job_id, UNKNOWN, "unknown: it has ended, and no result is kept")
+    return _without_result(job_id, word, f"{word}: no result is kept")
+
+
+def _without_result(job_id: JobId, state: str, told: str) -> End:
+    return End({"id": guid_to_text(job_id), "state": state, "exit_code": None}, told)
+
+
+def _array_end(view: ArrayView) -> End | None:
+    if view.waiting or view.open:
+        return None
+    counts = {FAILED: view.failed, DEAD: view.dead, CANCELLED: view.cancelled}
+    bad = {word: count for word, count in counts.items() if count}
+    # Tasks whose ids older jobs had never run, and are in none of the counts.
+    state = OK if view.ok == view.task_count else next(iter(bad), CANCELLED)
+    told = ", ".join(f"{count} {word}" for word, count in bad.items())
+    of_all = f"{view.ok} of {view.task_count} tasks ok"
+    return End(
+        array_document(view) | {"state": state},
+        f"{state}: {of_all}" + (f", {told}" if told else ""),
+    )
