@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -70,3 +72,71 @@ def test_waiting_ends_with_the_first_or_when_its_time_is_over(grid: Grid, tmp_pa
     grid.run("wait", "0000", code=4)
     grid.run("cancel", held)
     assert grid.run("wait", held, code=1).startswith(f"{held} cancelled")
+
+
+def test_jobs_are_cancelled_by_what_they_have_in_common(grid: Grid, tmp_path: Path) -> None:
+    grid.run("queue", "pause", "bulk")
+    rows = tmp_path / "jobs.csv"
+    rows.write_text("".join(f"{number}\n" for number in range(600)))  # more than a page
+    ann = ("--queue", "bulk", "--client-id", "ann")
+    grid.run("submit", "calcA", "--from-file", str(rows), *ann)
+    array = grid.run("submit", "calcA", "--array", "50", *ann).strip()
+    late = grid.run("submit", "calcA", "--delay", "3600", *ann).strip()
+    bob = grid.run("submit", "calcA", "--queue", "bulk", "--client-id", "bob").strip()
+    other = grid.run("submit", "calcA", "--delay", "3600", "--client-id", "ann").strip()
+
+    def waiting() -> int:
+        return sum(one["waiting"] for one in grid.lines("queue", "list") if one["name"] == "bulk")
+
+    grid.until(lambda: len(grid.lines("jobs", "--client", "ann", "--limit", "700")) == 602)
+    grid.run("cancel", "--queue", "bulk", "--client", "ann", code=2)
+    assert "651 jobs would be cancelled" in grid.stderr
+    assert waiting() == 651
+    waits = ("cancel", "--queue", "bulk", "--client", "ann", "--state", "waiting", "--yes")
+    assert grid.json(*waits) == {"cancelled": 650}
+    assert grid.json("job", array)["array"]["cancelled"] == 50
+    assert grid.run(*waits, code=1) == "nothing to cancel: no job matches\n"
+    assert waiting() == 1
+    assert grid.json("job", late)["state"] == "delayed"
+    assert grid.json("cancel", "--queue", "bulk", "--yes") == {"cancelled": 2}
+    assert [grid.json("job", one)["state"] for one in (late, bob)] == ["cancelled"] * 2
+    assert grid.json("job", other)["state"] == "delayed"
+    assert grid.run("cancel", other) == "cancelling 1 job\n"
+    grid.run("cancel", code=2)
+    grid.run("cancel", other, "--queue", "bulk", "--yes", code=2)
+
+
+def test_tasks_that_run_are_not_cancelled_with_those_that_wait(grid: Grid, tmp_path: Path) -> None:
+    held = ("submit", "held", str(tmp_path / "go"), "--client-id", "cat")
+    array = grid.run(*held, "--array", "3", "--running-max", "1").strip()
+    grid.until(lambda: grid.json("job", array)["array"]["running"] == 1)
+    grid.run("cancel", "--client", "cat", "--state", "waiting", "--yes", code=1)
+    assert f"left out: 2 tasks of array {array}" in grid.stderr
+    assert grid.json("job", array)["array"]["running"] == 1
+    assert grid.json("cancel", "--client", "cat", "--yes") == {"cancelled": 3}
+    grid.run("wait", array, code=1)
+    assert grid.json("job", array)["array"]["cancelled"] == 3
+
+
+@pytest.mark.parametrize(("answer", "code", "state"), [("n", 1, "delayed"), ("y", 0, "cancelled")])
+def test_on_a_terminal_it_is_asked_first(grid: Grid, answer: str, code: int, state: str) -> None:
+    who = f"asked-{answer}"
+    job = grid.run("submit", "calcA", "--delay", "3600", "--client-id", who).strip()
+    command = ("cancel", "--client", who, "-s", grid.fleet.servers)
+    master, terminal = pty.openpty()
+    try:
+        os.write(master, f"{answer}\n".encode())
+        done = subprocess.run(
+            [sys.executable, "-m", "rollq", *command],
+            stdin=terminal,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=DEADLINE_S,
+        )
+    finally:
+        os.close(master)
+        os.close(terminal)
+    assert "Cancel 1 job?" in done.stderr + done.stdout
+    assert done.returncode == code
+    assert grid.json("job", job)["state"] == state

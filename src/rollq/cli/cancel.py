@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import enum
+import sys
+from typing import TYPE_CHECKING, Annotated
+
 import typer
 
-from rollq.cli.options import (
-    DEFAULT_SERVERS,
-    DEFAULT_TIMEOUT_S,
-    JobIdsArgument,
-    Json,
-    Servers,
-    Timeout,
-)
+from rollq.base.errors import ErrorCode, LocalError
+from rollq.cli.options import DEFAULT_SERVERS, DEFAULT_TIMEOUT_S, Json, Servers, Timeout
+
+if TYPE_CHECKING:
+    from rollq.cli.choosing import Chosen
 
 EPILOG = """\b
-Example:
+Examples:
   rollq cancel 6f9619ff-8b86-d011-b42d-00c04fc964ff
+  rollq cancel --queue render --state waiting
+  rollq cancel --client nightly --yes
 """
+
+
+class State(enum.StrEnum):
+    """Where a job stands that has not ended."""
+
+    WAITING = "waiting"
+    DELAYED = "delayed"
+    RUNNING = "running"
 
 
 def register(app: typer.Typer) -> None:
@@ -25,24 +36,77 @@ def register(app: typer.Typer) -> None:
 
 
 def cancel(
-    job_id: JobIdsArgument,
+    job_id: Annotated[
+        list[str] | None, typer.Argument(metavar="ID", help="Ids of jobs or arrays.")
+    ] = None,
+    queue: Annotated[str, typer.Option(metavar="NAME", help="All jobs of this queue.")] = "",
+    client: Annotated[str, typer.Option(metavar="NAME", help="All jobs of this client.")] = "",
+    state: Annotated[
+        State | None, typer.Option(help="All jobs in this state.", show_default=False)
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Without ids: do not ask.")] = False,
     servers: Servers = DEFAULT_SERVERS,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """End jobs or whole arrays.
+    """End jobs or whole arrays: those named, or all that match --queue, --client and --state.
 
     What waits ends at once. What runs is asked to stop, and ends when its worker has stopped it.
-    Exit code 1 if there was nothing to end.
+    Without ids it tells how many match and asks before it ends them; where nobody can be asked (no
+    terminal, --json) it wants --yes. Exit code 1 if there was nothing to end.
     """
     from rollq.cli.amounts import counted
     from rollq.cli.failures import EXIT_FOUND
     from rollq.cli.ids import asked_of
     from rollq.cli.output import write_answer
 
-    count = asked_of(servers, timeout, job_id, lambda client, ids: client.cancel(*ids))
-    told = f"cancelling {counted(count, 'job')}"
-    told = told if count else "nothing to cancel: unknown, or ended before"
+    if bool(job_id) is bool(queue or client or state):
+        raise LocalError(
+            ErrorCode.BAD_OPTIONS,
+            "it is not clear which jobs are meant",
+            "name their ids, or use --queue, --client or --state, alone or together",
+        )
+    if job_id:
+        count = asked_of(servers, timeout, job_id, lambda client, ids: client.cancel(*ids))
+        told = "nothing to cancel: unknown, or ended before"
+    else:
+        chosen = _choose(queue, client, state, servers=servers, timeout_s=timeout)
+        count = _cancel(chosen, servers, timeout, asks=not yes, as_json=as_json)
+        told = "nothing to cancel: no job matches"
+    told = f"cancelling {counted(count, 'job')}" if count else told
     write_answer({"cancelled": count}, told, as_json=as_json)
     if not count:
         raise typer.Exit(EXIT_FOUND)
+
+
+def _choose(
+    queue: str, client_id: str, state: State | None, *, servers: str, timeout_s: float
+) -> Chosen:
+    from rollq.cli.choosing import choose
+    from rollq.cli.grid import asked, queue_name
+    from rollq.grid.pages import JobFilter
+
+    wanted = JobFilter("" if state is None else state.value, queue_name(queue), client_id)
+    return asked(servers, timeout_s, lambda client: choose(client, wanted))
+
+
+def _cancel(chosen: Chosen, servers: str, timeout_s: float, *, asks: bool, as_json: bool) -> int:
+    """End what was chosen, if that is confirmed; how many jobs that were."""
+    from rollq.cli.amounts import counted
+    from rollq.cli.grid import asked
+    from rollq.cli.output import remark
+
+    for line in chosen.left:
+        remark(f"rollq: {line}")
+    if not chosen.ids:
+        return 0
+    if asks:
+        what = counted(chosen.count, "job")
+        if as_json or not sys.stdin.isatty():
+            raise LocalError(
+                ErrorCode.BAD_OPTIONS,
+                f"{what} would be cancelled, and nobody can be asked",
+                "add --yes",
+            )
+        typer.confirm(f"Cancel {what}?", abort=True, err=True)
+    return asked(servers, timeout_s, lambda client: client.cancel(*chosen.ids))

@@ -1,4 +1,4 @@
-"""Lists for people: workers, clients and jobs, a page at a time. Read only.
+"""Lists for people: workers, clients, arrays and jobs, a page at a time. Read only.
 
 A page looks at a bounded number of records, however many there are. So a page of jobs may hold
 fewer than were asked for and still not be the last: `after` says where to go on, and is 0 at the
@@ -18,7 +18,16 @@ from msgspec.structs import replace
 from rollq.base.ids import JobId, WorkerId, guid_to_text
 from rollq.base.outcomes import inner_state, state_word
 from rollq.grid.state import GridState, JobRecord
-from rollq.grid.views import ClientView, JobView, WorkerView, client_view, job_view, worker_view
+from rollq.grid.views import (
+    ArrayView,
+    ClientView,
+    JobView,
+    WorkerView,
+    array_view,
+    client_view,
+    job_view,
+    worker_view,
+)
 
 LOOKED_AT_MAX: Final = 20_000
 IDS_LOOKED_AT_MAX: Final = 100_000  # a test of an id is cheap
@@ -68,6 +77,13 @@ def client_page(state: GridState, after: str, limit: int) -> list[ClientView]:
     """Up to `limit` clients whose ids come after this one, by id."""
     ids = nsmallest(limit, (each for each in state.clients if each > after))
     return [view for each in ids if (view := client_view(state, each)) is not None]
+
+
+def array_page(state: GridState, after: JobId, limit: int) -> list[ArrayView]:
+    """Up to `limit` arrays whose ids come after this one, by id; also those that have ended."""
+    arrays = (each.array_id for each in state.arrays.values())
+    ids = nsmallest(limit, (each for each in arrays if each > after))
+    return [view for each in ids if (view := array_view(state, each)) is not None]
 
 
 def job_page(state: GridState, wanted: JobFilter, limit: int) -> JobPage:

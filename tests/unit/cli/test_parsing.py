@@ -64,7 +64,7 @@ def test_help_shows_arguments_as_people_write_them(path: list[str]) -> None:
         ("leader", "PORT"),
         ("worker", "HOST PORT [PATTERN]"),
         ("submit", "[EXEC] [ARGS]…"),
-        ("cancel", "ID…"),
+        ("cancel", "[ID]…"),
         ("dlq redrive", "[ID]…"),
         ("cluster transfer", "[MEMBER]"),
         ("settings set", "NAME=VALUE…"),

@@ -5,8 +5,16 @@ import pytest
 from rollq.base.ids import guid_to_text
 from rollq.base.jobs import Status
 from rollq.grid import pages
-from rollq.grid.commands import ForgetJobs, OpenClient
-from rollq.grid.pages import IdFilter, JobFilter, client_page, id_page, job_page, worker_page
+from rollq.grid.commands import ForgetJobs, OpenClient, SubmitArray
+from rollq.grid.pages import (
+    IdFilter,
+    JobFilter,
+    array_page,
+    client_page,
+    id_page,
+    job_page,
+    worker_page,
+)
 from tests.unit.grid.kit import Grid, job_id, worker_id
 
 
@@ -149,3 +157,14 @@ def test_workers_and_clients_are_listed_by_id() -> None:
     assert [client.client_id for client in client_page(grid.state, "bob", 1)] == [
         names[names.index("bob") + 1]
     ]
+
+
+def test_arrays_are_listed_by_id_also_before_a_task_has_started() -> None:
+    grid = Grid()
+    for name in ("one", "two", "three"):
+        grid.apply(SubmitArray(job_id(name), "ann", "q", "exe", b"body", 5))
+    known = sorted(map(job_id, ("one", "two", "three")))
+    first = array_page(grid.state, b"", 2)
+    assert [(one.array_id, one.waiting) for one in first] == [(each, 5) for each in known[:2]]
+    assert [one.array_id for one in array_page(grid.state, known[1], 2)] == known[2:]
+    assert array_page(grid.state, known[2], 2) == []

@@ -193,12 +193,13 @@ _check_filter = compile_row(
 )
 
 # What may be asked, and how it is read. `key` is an id, a name, a filter (jobs), or a place to go
-# on from (queues, workers, clients, caches: the last one seen; dead, history: a number).
+# on from (arrays, queues, workers, clients, caches: the last one seen; dead, history: a number).
 VIEWS: dict[str, Callable[[Replica, RaftNode, Query], object]] = {
     "job": lambda replica, _, query: views.job_view(replica.state, query.key),
     "ids": lambda replica, _, query: _ids(replica, query),
     "jobs": lambda replica, _, query: _jobs(replica, query),
     "array": lambda replica, _, query: views.array_view(replica.state, query.key),
+    "arrays": lambda replica, _, query: pages.array_page(replica.state, query.key, query.limit),
     "queue": lambda replica, _, query: views.queue_view(replica.state, fold(query.key.decode())),
     "queues": lambda replica, _, query: views.queue_page(
         replica.state, query.key.decode(), query.limit
