@@ -140,3 +140,17 @@ def test_on_a_terminal_it_is_asked_first(grid: Grid, answer: str, code: int, sta
     assert "Cancel 1 job?" in done.stderr + done.stdout
     assert done.returncode == code
     assert grid.json("job", job)["state"] == state
+
+
+def test_files_of_many_jobs_are_saved_by_line_or_task(grid: Grid, tmp_path: Path) -> None:
+    rows = tmp_path / "jobs.csv"
+    rows.write_text("name\n1,2\n\nbad,3\n")
+    lines = tmp_path / "lines"
+    ask = ("submit", "calcA", "--from-file", str(rows), "--header", "--wait")
+    grid.run(*ask, "--save", str(lines), code=1)
+    made = {one.relative_to(lines).as_posix(): one.read_text() for one in lines.rglob("*.txt")}
+    assert made == {"line-2/made.txt": "1 2\n", "line-4/made.txt": "bad 3\n"}
+    tasks = tmp_path / "tasks"
+    grid.run("submit", "calcA", "x", "--array", "3", "--wait", "--save", str(tasks))
+    assert sorted(one.name for one in tasks.iterdir()) == ["task-0", "task-1", "task-2"]
+    assert (tasks / "task-2" / "made.txt").read_text() == "x\n"

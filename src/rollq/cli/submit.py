@@ -160,7 +160,12 @@ WaitTimeout = Annotated[
 ]
 Save = Annotated[
     Path | None,
-    typer.Option("--save", "--out", metavar="DIR", help="With --wait: put output files here."),
+    typer.Option(
+        "--save",
+        "--out",
+        metavar="DIR",
+        help="With --wait: put output files here; of many jobs into DIR/task-0, DIR/line-1, ….",
+    ),
 ]
 
 

@@ -71,7 +71,7 @@ async def _one(client: Client, order: Order) -> int:
         async with explaining(client, job.id):
             result = await follow(job, order.wait_s, is_quiet=order.as_json)
     with progress_bar("download", is_quiet=order.as_json, in_bytes=True) as downloaded:
-        await save_files(order.save, result, apart=False, progress=downloaded)
+        await save_files(order.save, result, progress=downloaded)
     if order.as_json:
         write_json(result_document(result))
     if order.exit_code == SIMPLE:
@@ -151,6 +151,10 @@ class Places:
         """Where a result belongs, as a field of its document."""
         return {self.name: self.number_of(result.job_id)}
 
+    def folder_of(self, result: Result) -> str:
+        """Where its output files are saved: line-3, task-0."""
+        return f"{self.name}-{self.number_of(result.job_id)}"
+
 
 async def _await_all(batch: Many, order: Order, places: Places, left: str) -> bool:
     with (
@@ -173,7 +177,7 @@ async def _each(batch: Many, order: Order, places: Places, advance: Advance) -> 
     try:
         async with asyncio.timeout(order.wait_s):
             async for result in batch.results():
-                await save_files(order.save, result, apart=True)
+                await save_files(order.save, result, places.folder_of(result))
                 advance(batch.counts.ended, len(batch))
                 if order.as_json:
                     write_json(places.of(result) | result_document(await result.aload()))
@@ -202,12 +206,13 @@ def _told_if_interrupted(what: str) -> Iterator[None]:
 
 
 async def save_files(
-    folder: Path | None, result: Result, *, apart: bool, progress: BytesMoved | None = None
+    folder: Path | None, result: Result, apart: str = "", *, progress: BytesMoved | None = None
 ) -> None:
-    """Put the files that a program left below a folder; `apart`: one folder a job."""
+    """Put the files that a program left below a folder. `apart`: the name of the job's own folder
+    in it, if it is one of many."""
     if folder is None:
         return
-    place = folder / result.id if apart else folder
+    place = folder / apart
     try:
         await result.asave_files(place, progress=progress)
     except RemoteError as error:

@@ -78,7 +78,7 @@ def test_output_that_cannot_be_written_is_told_in_words(tmp_path: Path) -> None:
     result.__dict__["files"] = {"a.txt": b"1"}
     (tmp_path / "a.txt").mkdir()
     with pytest.raises(LocalError, match="cannot be written"):
-        asyncio.run(save_files(tmp_path, result, apart=False))
+        asyncio.run(save_files(tmp_path, result))
 
 
 def test_a_list_does_not_say_that_a_program_wrote_nothing() -> None:
@@ -258,15 +258,15 @@ def test_output_files_stay_in_their_folder(
 ) -> None:
     result = Result(wire.Result(JOB, "done"))
     result.__dict__["files"] = {"a/b.txt": b"1"}
-    asyncio.run(save_files(tmp_path / "out", result, apart=True))
-    assert (tmp_path / "out" / TEXT / "a" / "b.txt").read_bytes() == b"1"
-    asyncio.run(save_files(None, result, apart=True))
+    asyncio.run(save_files(tmp_path / "out", result, "line-3"))
+    assert (tmp_path / "out" / "line-3" / "a" / "b.txt").read_bytes() == b"1"
+    asyncio.run(save_files(None, result, "line-3"))
     result = Result(wire.Result(JOB, "done"))
     result.__dict__["files"] = {"c.txt": b"1", "../evil": b"2"}
-    asyncio.run(save_files(tmp_path / "out", result, apart=True))
+    asyncio.run(save_files(tmp_path / "out", result, "line-3"))
     assert "evil" in capsys.readouterr().err
     with pytest.raises(RemoteError, match="evil"):
-        asyncio.run(save_files(tmp_path / "out", result, apart=False))
+        asyncio.run(save_files(tmp_path / "out", result))
     assert not [*tmp_path.rglob("evil"), *tmp_path.rglob("c.txt")]
 
 
