@@ -80,7 +80,7 @@ class Executor(BaseExecutor):
             raise LocalError(
                 ErrorCode.BAD_OPTIONS, "a job has no keyword arguments", "pass one JSON object"
             )
-        self._thread.loop  # noqa: B018 - raises in a forked child, before a lock is waited for
+        self._thread.check_process()  # before a lock is waited for that a fork may have left taken
         future = _JobFuture(self, self._spec(fn, args))
         self._room.acquire()
         with self._lock:

@@ -27,12 +27,16 @@ class LoopThread:
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
         """The running loop. Raises LocalError BAD_SETUP in a forked child."""
-        self._home.check()
+        self.check_process()
         if self._loop is None:
             raise LocalError(
                 ErrorCode.BAD_SETUP, "the client is not started", "use `with`, or start it"
             )
         return self._loop
+
+    def check_process(self) -> None:
+        """Raises LocalError BAD_SETUP in a forked child."""
+        self._home.check()
 
     def start(self) -> None:
         """Start the thread."""
