@@ -51,7 +51,7 @@ def test_each_runs_once_whoever_puts_it_and_one_bad_job_stops_nobody(tmp_path: P
             assert len(made) == 2
         with BlockingClient(grid.address, client_id="work") as client:
             other = JobSpec("add", ("0", "0"), job_id=job(50))  # not what it was
-            long = JobSpec("add", ("x" * 100_000,), job_id=job(60))
+            long = JobSpec("add", ("x" * 5_000_000,), job_id=job(60))
             missing = JobSpec("add", files={"a": tmp_path / "none"}, job_id=job(61))
             jobs = [other, *specs(51, 52), long, missing]
             second = collect(client, jobs)

@@ -156,6 +156,9 @@ def test_who_asks_for_less_of_the_same_index_is_given_what_there_is(tmp_path: Pa
     member.kill()
 
 
+REQUEST_ID = b"r" * 16  # what is asked under the nil id cannot be refused under it
+
+
 def test_what_cannot_be_read_is_said(members: Members, client: BlockingClient) -> None:
     client.submit("noop").result(DEADLINE_S)
     with Reader(members.addresses) as reader:
@@ -169,11 +172,11 @@ def test_what_cannot_be_read_is_said(members: Members, client: BlockingClient) -
         assert caught.value.code is ErrorCode.EXPORT_GONE
     with Channel(handle.address, HelloReader(), 5.0) as channel:
         for ask in (
-            PartAsk(bytes(16), handle.export_id, 7),
-            PartAsk(bytes(16), handle.export_id, -1),
-            PartAsk(bytes(16), handle.export_id, -7),
-            PartAsk(bytes(16), handle.export_id, 0, 1 << 40),
-            ResultsAsk(bytes(16), ()),
+            PartAsk(REQUEST_ID, handle.export_id, 7),
+            PartAsk(REQUEST_ID, handle.export_id, -1),
+            PartAsk(REQUEST_ID, handle.export_id, -7),
+            PartAsk(REQUEST_ID, handle.export_id, 0, 1 << 40),
+            ResultsAsk(REQUEST_ID, ()),
         ):
             channel.say(ask)
             assert channel.hear(Error).code == ErrorCode.BAD_PAYLOAD

@@ -52,7 +52,7 @@ def test_what_spark_says_is_not_heard(
         assert made.stops == 0
     assert made.stops == 1
     os.write(2, b"heard again\n")
-    assert capfd.readouterr().err == "heard again\n"
+    assert capfd.readouterr().err == "starting Spark\nheard again\n"
 
 
 def test_a_session_that_was_there_stays(monkeypatch: pytest.MonkeyPatch) -> None:
