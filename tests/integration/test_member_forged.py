@@ -51,9 +51,9 @@ def overhear(address: str) -> wire.LeaderHello:
 def say_as(member: wire.LeaderHello, to: str, *messages: Message) -> None:
     talker = Talker(to)
     talker.say(member)
-    for message in messages:
-        talker.say(message)
     with contextlib.suppress(OSError):  # cut off already
+        for message in messages:
+            talker.say(message)
         talker.socket.shutdown(socket.SHUT_WR)
         talker.is_over()
 
