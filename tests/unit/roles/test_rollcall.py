@@ -121,6 +121,19 @@ def test_one_word_does_not_stop_a_member_that_takes_part_but_a_quorum_does() -> 
     assert roll.superseded
 
 
+def test_what_is_known_of_somebody_who_called_under_our_address_is_not_of_us() -> None:
+    roll = known(boot=3)
+    later = known(boot=9).boot
+    for other in (B, C):
+        roll.take(notes(other, roll), PEERS)
+    assert is_present(roll)
+    for other in (B, C):
+        boots = ((12_345, later), (A.id, roll.boot))
+        answer = RollAnswer(other.id, other.address, CLUSTER, later, roll.boot, boots=boots)
+        roll.take(answer, PEERS)
+    assert not roll.superseded
+
+
 def test_a_start_that_the_disk_does_not_remember_makes_it_a_copy() -> None:
     lives = (life_of(2, 7), life_of(3, 7), life_of(4, 7))
     assert is_forgotten(lives, life_of(5, 1))

@@ -138,8 +138,10 @@ class RollCall:
         """Take an answer. True: the cluster was just found or born, and must be written down."""
         if answer.to_boot != self.boot:
             return False
-        told = (answer.boot_known, dict(answer.boots).get(self.me.id, 0))
-        if any(is_forgotten(self._lives, life) for life in told):
+        # `boot_known` is of whoever called, perhaps under our address and another id than ours.
+        boots = dict(answer.boots)
+        told = boots.get(self.me.id, 0) if boots else answer.boot_known
+        if is_forgotten(self._lives, told):
             if self.phase is not Phase.PRESENT or self._is_claimed_by_quorum(answer):
                 self.superseded = True
             return False
