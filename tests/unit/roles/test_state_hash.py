@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -102,3 +105,13 @@ def test_a_member_that_fetched_the_state_of_the_others_is_no_alarm_any_more() ->
     group.start(address)  # its log is right, and so is what it makes of it now
     group.run(6 * REPORT_TICKS)
     assert alarms(group) == []
+
+
+def test_nothing_is_reported_to_a_leader_that_the_group_no_longer_names() -> None:
+    group = working()
+    group.run(REPORT_TICKS + 1)  # all know of each other what they understand
+    driver = group.members[group.follower()]
+    driver.take_outputs()
+    removed: Any = SimpleNamespace(leader_id=group.leader.raft.member_id, leader_address="")
+    driver._peers.report(removed, wire.MemberReport(1, 0))
+    assert driver.take_outputs() == []

@@ -135,9 +135,11 @@ class Peers:
             self.rows.append(message)
 
     def report(self, raft: RaftNode, report: MemberReport) -> None:
-        """Tell the leader how this member is, if it understands that."""
-        if REPORTS in self._features.get(raft.leader_id, ()):
-            self._outputs.append(ToPeer(raft.leader_address, report))
+        """Tell the leader how this member is, if it understands that and has an address: one that
+        was taken out of the group leads on until that is committed."""
+        address = raft.leader_address
+        if address and REPORTS in self._features.get(raft.leader_id, ()):
+            self._outputs.append(ToPeer(address, report))
 
     def is_outdated(
         self, address: str, sender: MemberId, boot: int, raft: RaftNode, replica: Replica
