@@ -6,7 +6,8 @@ the road of production: every message is encoded and decoded by `wire.message_co
 
 A way may also swallow: what is sent on it is lost and nobody is told. A connection that lost bytes
 stays stuck in that direction after the way is good again, as TCP tries less and less often: only
-who closes it and dials anew gets through.
+who closes it and dials anew gets through. An endpoint whose bytes are not taken for too long is
+told that its connection broke, as the kernel tells it in production (TCP_USER_TIMEOUT).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from rollq.base.limits import DIAL_MS_MAX, PEER_UNTAKEN_MS_MAX
+from rollq.base.limits import DIAL_MS_MAX, LINK_UNTAKEN_MS_MAX, PEER_UNTAKEN_MS_MAX
 from rollq.testing.clock import MS, Timeline
 from rollq.testing.jitter import SeededJitter
 from rollq.testing.trace import Trace
@@ -91,6 +92,7 @@ class SessionLink:
         "down_stuck",
         "down_us",
         "endpoint",
+        "is_timing_out",
         "life",
         "member",
         "number",
@@ -109,6 +111,7 @@ class SessionLink:
         self.down_us = 0
         self.up_stuck = False  # bytes to the member were swallowed: nothing comes through any more
         self.down_stuck = False
+        self.is_timing_out = False  # the endpoint sent what is not taken
 
 
 class Network:
@@ -281,6 +284,9 @@ class Network:
     def _is_up_stuck(self, link: SessionLink) -> bool:
         if not link.up_stuck and (link.endpoint.name, link.member.address) in self.swallowing:
             link.up_stuck = True
+        if link.up_stuck and link.open and not link.is_timing_out:
+            link.is_timing_out = True
+            self._timeline.after(LINK_UNTAKEN_MS_MAX * MS, self._closed, link)
         self.counts["swallowed"] += link.up_stuck
         return link.up_stuck
 

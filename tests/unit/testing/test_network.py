@@ -180,3 +180,16 @@ def test_an_endpoint_that_hangs_up_is_missed() -> None:
     world.settle()
     assert world.a.gone == [link.number]
     assert world.endpoint.losses == 0
+
+
+def test_an_endpoint_whose_bytes_are_swallowed_loses_its_connection_at_last() -> None:
+    world = World()
+    link = world.dial()
+    world.network.swallowing["w1", "a"] = None
+    world.network.to_member(link, Credit(1))
+    world.network.heal()
+    world.network.to_member(link, Credit(2))  # the stream is stuck: nothing overtakes
+    world.settle()
+    assert (world.a.heard, world.endpoint.losses) == ([], 0)
+    world.settle()
+    assert (world.a.heard, world.endpoint.losses) == ([], 1)
