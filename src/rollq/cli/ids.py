@@ -14,6 +14,7 @@ import msgspec
 
 from rollq.base.errors import ErrorCode, LocalError, RemoteError, StateError
 from rollq.base.ids import JobId, guid_from_text, guid_to_text
+from rollq.base.limits import ARRAY_TASKS_MAX
 from rollq.cli.grid import ask, asked
 from rollq.grid.pages import IdFilter, IdPage
 from rollq.grid.state import PREFIX_BYTES
@@ -110,7 +111,8 @@ async def found(client: Client, wanted: Wanted) -> JobId:
 
 
 def short_ids(texts: Iterable[str]) -> dict[str, str]:
-    """Ids of a list as short as they are clear in it."""
+    """Ids of a list as short as they are clear, in it and beyond: jobs that were submitted together
+    begin alike, and the others of them need not be in the list. Their last digits are a number."""
     ids = list(dict.fromkeys(texts))
     heads: dict[str, int] = {}
     for text in ids:
@@ -118,5 +120,9 @@ def short_ids(texts: Iterable[str]) -> dict[str, str]:
     both = {text: f"{text[:SHORT_DIGITS]}..{text[-SHORT_DIGITS:]}" for text in ids}
     if len(set(both.values())) < len(ids):
         return {text: text for text in ids}
-    is_alone = {text: heads[text[:SHORT_DIGITS]] == 1 for text in ids}
-    return {text: text[:SHORT_DIGITS] if is_alone[text] else both[text] for text in ids}
+    return {
+        text: both[text]
+        if heads[text[:SHORT_DIGITS]] > 1 or int(text[-SHORT_DIGITS:], 16) <= ARRAY_TASKS_MAX
+        else text[:SHORT_DIGITS]
+        for text in ids
+    }

@@ -193,6 +193,11 @@ def test_tables_fit_a_terminal_by_cutting_their_widest_columns() -> None:
     assert fitted(rows, 500) == rows
 
 
+def test_a_task_that_is_listed_without_its_array_is_not_shortened_to_it() -> None:
+    task = "01400740-10e5-eef7-fb09-921c00000001"
+    assert short_ids([task]) == {task: "01400740..00000001"}
+
+
 def test_ids_of_a_list_are_short_where_that_is_clear() -> None:
     alone = "6f9619ff-8b86-d011-b42d-00c04fc964ff"
     twins = [f"aaaaaaaa-8b86-d011-b42d-00c00000000{number}" for number in range(2)]
