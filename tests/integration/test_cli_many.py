@@ -32,6 +32,15 @@ def grid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Grid]:
         yield Grid(fleet)
 
 
+def test_an_array_is_explained_and_has_no_output_of_its_own(grid: Grid) -> None:
+    array = grid.run("submit", "calcA", "--array", "2").strip()
+    grid.run("wait", array)
+    assert grid.run("explain", array) == "it has ended: no task is left\n"
+    assert grid.run("logs", array, code=4) == ""
+    assert f"{array} is an array of 2 tasks" in grid.stderr
+    assert "name a task" in grid.stderr
+
+
 def test_jobs_and_arrays_are_waited_for_until_all_have_ended(grid: Grid, tmp_path: Path) -> None:
     good = grid.run("submit", "calcA", "1", "--client-id", "owner").strip()
     bad = grid.run("submit", "calcA", "bad").strip()

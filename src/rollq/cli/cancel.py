@@ -51,7 +51,7 @@ def cancel(
 ) -> None:
     """End jobs or whole arrays: those named, or all that match --queue, --client and --state.
 
-    What waits ends at once. What runs is asked to stop, and ends when its worker has stopped it.
+    What waits ends at once. What runs is killed by its worker, and ends when that is confirmed.
     Without ids it tells how many match and asks before it ends them; where nobody can be asked (no
     terminal, --json) it wants --yes. Exit code 1 if there was nothing to end.
     """

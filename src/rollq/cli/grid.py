@@ -106,3 +106,13 @@ def unknown_job(job_id: JobId) -> StateError:
         "it was never accepted here, or it ended so long ago that it is forgotten: "
         "look into `rollq history tail`",
     )
+
+
+async def must_be_a_job(client: Client, job_id: JobId) -> None:
+    """Raises StateError WRONG_STATE for an array: only its tasks write anything."""
+    if await client.job_view(job_id) is None and (array := await client.array(job_id)) is not None:
+        raise StateError(
+            ErrorCode.WRONG_STATE,
+            f"{guid_to_text(job_id)} is an array of {array.task_count} tasks",
+            f"name a task: `rollq jobs --exec {array.exec_name}` lists them",
+        )

@@ -66,6 +66,9 @@ def logs(
     shown = Shown(as_json=as_json)
 
     async def show(client: Client, ids: list[bytes]) -> None:
+        from rollq.cli.grid import must_be_a_job
+
+        await must_be_a_job(client, ids[0])
         async for part in client.output(ids[0], follow=follow, stream=stream, tail=tail):
             shown.show(part)
         if not shown.is_any and not as_json:

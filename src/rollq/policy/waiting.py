@@ -7,7 +7,15 @@ from typing import Final
 from rollq.base.ids import JobId, guid_to_text
 from rollq.base.outcomes import state_word
 from rollq.grid.commands import Cause
-from rollq.grid.state import ASSIGNED, DEAD, DELAYED, EndRecord, GridState, JobRecord
+from rollq.grid.state import (
+    ASSIGNED,
+    DEAD,
+    DELAYED,
+    ArrayRecord,
+    EndRecord,
+    GridState,
+    JobRecord,
+)
 from rollq.grid.views import UnservedView, queue_view
 from rollq.policy.backlog import Backlog
 from rollq.policy.holds import Holds
@@ -24,6 +32,8 @@ def why_waiting(state: GridState, backlog: Backlog, holds: Holds, job_id: JobId)
     item: Item | None = record
     if array is not None and array.tasks_waiting:
         item = array
+    if item is None and array is not None:
+        return _where_tasks_are(array)
     if item is None:
         is_accepted = job_id in state.reserved
         return "accepted with a batch, on its way into its queue" if is_accepted else "no such job"
@@ -39,6 +49,14 @@ def why_waiting(state: GridState, backlog: Backlog, holds: Holds, job_id: JobId)
     elif item.delayed:
         return f"delayed for {item.options.delay_ms} ms"
     return _what_is_missing(state, backlog, holds, item)
+
+
+def _where_tasks_are(array: ArrayRecord) -> str:
+    """For an array all of whose tasks have started or ended."""
+    if not array.open_tasks:
+        return "it has ended: no task is left"
+    retrying = len(array.open_tasks) - array.running
+    return f"all its tasks have started: {array.running} running, {retrying} to be tried again"
 
 
 def _how_ended(record: JobRecord, end: EndRecord) -> str:

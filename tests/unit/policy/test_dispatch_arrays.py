@@ -14,6 +14,7 @@ from rollq.grid.commands import (
     PauseQueue,
     ReleaseJobs,
     ResumeQueue,
+    SubmitArray,
 )
 from tests.unit.grid.kit import job_id, worker_id
 from tests.unit.policy.kit import Desk
@@ -39,6 +40,18 @@ def test_an_array_gives_its_tasks_and_no_more() -> None:
     assert desk.run() == ["arr@w", "arr@w"]
     desk.submit("later")
     assert desk.dispatcher.explain(job_id("later")) == "others are before it"
+
+
+def test_an_array_without_waiting_tasks_is_explained_too() -> None:
+    desk = Desk()
+    desk.apply(SubmitArray(job_id("arr"), "ann", "q", "exe", b"body", 1, first_task=1))
+    desk.worker("w", 9)
+    desk.run()
+    explain = desk.dispatcher.explain
+    assert explain(job_id("arr")) == "all its tasks have started: 1 running, 0 to be tried again"
+    (task,) = desk.state.jobs.values()
+    desk.apply(AckJob(task.job_id, task.attempt, task.fence, 0))
+    assert explain(job_id("arr")) == "it has ended: no task is left"
 
 
 def test_an_array_takes_turns_with_jobs_of_others() -> None:
