@@ -77,7 +77,7 @@ class FakeMember:
         fence: int | None = None,
     ) -> bytes:
         """Assign a job; `body` instead of arguments and files makes it an opaque one, and a `fence`
-        of 0 one of the seeds."""
+        of 0 a legacy one."""
         one = job_id(number)
         inputs = tuple(InputFile(name, None, data) for name, data in (files or {}).items())
         request = job_request(one, "tester", exec_name, args=args, files=inputs)

@@ -19,14 +19,14 @@ from rollq.base.limits import CACHE_DIRECT_BYTES
 from rollq.cli.fleet import Fleet, write_program
 from rollq.cli.main import app
 from rollq.net.ports import free_ports
-from tests.integration.procs import until
-from tests.integration.seed_peer import (
+from tests.integration.legacy_peer import (
     CACHE_ACK,
     CACHE_PUT,
     RESULT,
     SUBMIT_JOB,
     as_client,
 )
+from tests.integration.procs import until
 
 LARGE = CACHE_DIRECT_BYTES + 1
 
@@ -104,12 +104,12 @@ def test_one_that_comes_later_gets_them_too(grid: Grid) -> None:
     until(lambda: grid.statuses("late") == {"w9": "OK"})
 
 
-def test_a_peer_of_the_seeds_puts_files_and_names_them_in_a_job(grid: Grid) -> None:
-    peer = as_client(int(grid.client.leader.rpartition(":")[2]), "seeds")
-    entries = [{"Name": "data/a.txt", "Content": base64.b64encode(b"seeds").decode()}]
-    for content, wanted in ((b"seeds", "OK"), (b"seeds", "SKIPPED"), (b"other", "FAILED")):
+def test_a_legacy_peer_puts_files_and_names_them_in_a_job(grid: Grid) -> None:
+    peer = as_client(int(grid.client.leader.rpartition(":")[2]), "legacy")
+    entries = [{"Name": "data/a.txt", "Content": base64.b64encode(b"legacy").decode()}]
+    for content, wanted in ((b"legacy", "OK"), (b"legacy", "SKIPPED"), (b"other", "FAILED")):
         entries[0]["Content"] = base64.b64encode(content).decode()
-        put = {"CacheId": "by-seeds", "Entries": entries, "TargetPattern": "job.assign.calc"}
+        put = {"CacheId": "by-legacy", "Entries": entries, "TargetPattern": "job.assign.calc"}
         request_id = uuid.uuid4()
         peer.write(CACHE_PUT, request_id, subject="cache.put", payload=json.dumps(put).encode())
         for _ in range(2):  # workers
@@ -117,13 +117,13 @@ def test_a_peer_of_the_seeds_puts_files_and_names_them_in_a_job(grid: Grid) -> N
             assert (kind, corr_id) == (CACHE_ACK, request_id)
             assert json.loads(payload)["Status"] == wanted
     job_id = uuid.uuid4()
-    files = [{"Name": "data/a.txt", "CacheId": "by-seeds", "Content": None}]
-    job = {"JobId": str(job_id), "ClientId": "seeds", "ExecName": "read", "Args": []}
+    files = [{"Name": "data/a.txt", "CacheId": "by-legacy", "Content": None}]
+    job = {"JobId": str(job_id), "ClientId": "legacy", "ExecName": "read", "Args": []}
     body = json.dumps(job | {"Files": files}).encode()
     peer.write(SUBMIT_JOB, job_id, subject="job.submit.calc", payload=body)
     kind, _, corr_id, _, payload = peer.read()
     assert (kind, corr_id) == (RESULT, job_id)
-    assert json.loads(payload)["Stdout"] == "seeds"
+    assert json.loads(payload)["Stdout"] == "legacy"
     peer.socket.close()
 
 

@@ -1,4 +1,4 @@
-"""A client and a worker in C#, as the owner of the seeds would write them.
+"""A client and a worker in C#, as the author of a legacy peer would write them.
 
 Their source is `csharp/Peer.cs`. Where a compiler of Mono is installed (Debian: `mono-mcs` and
 `mono-runtime`) they run against three members; what they send in a fixed conversation is in
@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from tests.integration import talk
+from tests.integration.legacy_peer import Peer, hang_up
 from tests.integration.patience import DEADLINE_S
 from tests.integration.procs import MemberProcess, Members
-from tests.integration.seed_peer import Peer, hang_up
 
 HERE = Path(__file__).parent / "csharp"
 GOLDEN = HERE / "golden"

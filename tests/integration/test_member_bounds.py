@@ -134,7 +134,7 @@ def test_no_field_of_a_message_stops_a_member(
         (False, MessageType.CACHE_ACK, "cache.ack", wild.CACHED),
     ],
 )
-def test_no_field_of_the_seeds_dialect_stops_a_member(
+def test_no_field_of_the_legacy_dialect_stops_a_member(
     member: MemberProcess, hello: bool, kind: MessageType, subject: str, model: dict[str, object]
 ) -> None:
     greetings = {
@@ -144,12 +144,12 @@ def test_no_field_of_the_seeds_dialect_stops_a_member(
         MessageType.CACHE_ACK: Frame(MessageType.HELLO_WORKER, job(201), subject="job.assign.calc"),
     }
     first = [greetings[kind]] if kind in greetings else []
-    for frame in wild.seeds_frames(kind, subject, model):
+    for frame in wild.legacy_frames(kind, subject, model):
         throw(Talker(member.address), [*first, frame])
 
 
 @pytest.mark.usefixtures("witness")
-def test_no_credit_of_the_seeds_stops_a_member(member: MemberProcess) -> None:
+def test_no_legacy_credit_stops_a_member(member: MemberProcess) -> None:
     hello = Frame(MessageType.HELLO_WORKER, job(202), subject="job.assign.nothing")
     for count in (-(2**31), -1, 0, 10_000, 10_001, 2**31 - 1):
         credit = Frame(MessageType.CREDIT, payload=struct.pack("<i", count))

@@ -28,7 +28,7 @@ def _hang_up() -> Iterator[None]:
 
 
 def hello(number: int) -> bytes:
-    """A client of the seeds: its id as the subject, nothing else."""
+    """A legacy client: its id as the subject, nothing else."""
     name = f"idle-{number}".encode()
     head = struct.pack("<IB16s16sH", 39 + len(name), 9, b"", b"", len(name))
     return head + name + struct.pack("<I", 0)

@@ -95,8 +95,8 @@ def _wild_json(model: dict[str, Any]) -> Iterator[bytes]:
                     yield json.dumps(model | {name: [value[0] | {inner: wild}]}).encode()
 
 
-def seeds_frames(kind: MessageType, subject: str, model: dict[str, Any]) -> Iterator[Frame]:
-    """A message of the seeds with one field of its model after the other out of the ordinary."""
+def legacy_frames(kind: MessageType, subject: str, model: dict[str, Any]) -> Iterator[Frame]:
+    """A legacy message with one field of its model after the other out of the ordinary."""
     for payload in _wild_json(model):
         if len(payload) < 4_000_000:
             yield Frame(kind, JOB, JOB, subject, payload)

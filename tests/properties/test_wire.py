@@ -108,7 +108,7 @@ def test_every_message_comes_back_in_the_compact_dialect(message: Message) -> No
 
 @st.composite
 def said_in_json(draw: st.DrawFn) -> Message:
-    """Messages that the seeds' dialect can say in full."""
+    """Messages that the legacy dialect can say in full."""
     job_id, client_id, exec_name = draw(IDS), draw(TEXT), draw(st.text(min_size=1, max_size=9))
     options = draw(_drawn(JobOptions).filter(lambda drawn: drawn != JobOptions()) | st.none())
     body = encode_model(job_request(job_id, client_id, exec_name, options=options))
@@ -157,11 +157,11 @@ def said_in_json(draw: st.DrawFn) -> Message:
 
 @settings(max_examples=300)
 @given(said_in_json())
-def test_every_message_of_the_seeds_comes_back_in_their_dialect(message: Message) -> None:
-    frame = encode_message(message, Dialect.SEEDS)
+def test_every_legacy_message_comes_back_in_their_dialect(message: Message) -> None:
+    frame = encode_message(message, Dialect.LEGACY)
     decoder = FrameDecoder()
     decoder.feed(encode_frame(frame))
-    assert decode_message(decoder.frames()[0], Dialect.SEEDS) == message
+    assert decode_message(decoder.frames()[0], Dialect.LEGACY) == message
 
 
 @settings(max_examples=300)
@@ -196,12 +196,12 @@ KEYS = st.sampled_from(
 def test_json_of_other_types_is_refused_or_read(kind: int, fields: dict[str, Any]) -> None:
     frame = Frame(kind, b"m" * 16, payload=msgspec.json.encode(fields))
     try:
-        message = decode_message(frame, Dialect.SEEDS)
+        message = decode_message(frame, Dialect.LEGACY)
     except RemoteError:
         return
     # Whatever is let in can be passed on.
     encode_message(message, Dialect.COMPACT)
-    encode_message(message, Dialect.SEEDS)
+    encode_message(message, Dialect.LEGACY)
 
 
 @settings(max_examples=200)

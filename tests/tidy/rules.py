@@ -112,13 +112,13 @@ def leftovers(path: str, text: str) -> Iterator[str]:
             yield f"{path}:{number}: {found[0]} left behind"
 
 
-# Defaults that the seeds wrote down, as their owner's machines have them; used only where they are.
-SEEDS_PLACES = ("src/rollq/cli/places.py", "docs/worker.md")
+# Legacy defaults, as machines of the first system have them; used only where they are.
+LEGACY_PLACES = ("src/rollq/cli/places.py", "docs/worker.md")
 
 
 def machine_paths(path: str, text: str) -> Iterator[str]:
     """Nothing depends on the machine it was written on."""
-    if path in SEEDS_PLACES:
+    if path in LEGACY_PLACES:
         return
     for number, line in enumerate(text.splitlines(), 1):
         if found := MACHINE_PATHS.search(line):

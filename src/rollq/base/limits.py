@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-# Wire. The seeds refuse frames over 4 MiB; `len` counts what follows it.
+# Wire. The legacy protocol refuses frames over 4 MiB; `len` counts what follows it.
 FRAME_BYTES_MAX: Final = 4 * 1024 * 1024
 # Of one body or result in a frame; the rest is for what a member adds: subject, options, blobs.
 PAYLOAD_BYTES_MAX: Final = FRAME_BYTES_MAX - 64 * 1024
@@ -17,7 +17,7 @@ HELLO_BYTES_MAX: Final = 1024 * 1024
 COMPRESS_BYTES_MIN: Final = 1024
 # A payload may not inflate to more than a frame could have held uncompressed.
 INFLATED_BYTES_MAX: Final = FRAME_BYTES_MAX
-# The seeds bound what one worker may grant, against a peer that grants 2^31.
+# The legacy protocol bounds what one worker may grant, against a peer that grants 2^31.
 CREDIT_MAX: Final = 10_000
 PATTERNS_PER_WORKER_MAX: Final = 64
 # What a field of a message may hold (`wire.bounds`), where nothing narrower says it.
@@ -207,7 +207,7 @@ PINGS_PER_S_MAX: Final = 1_250
 SESSION_QUIET_LOOKS_MAX: Final = 10
 
 # Workers and clients look for the leader at this pace, ± 20 %: a wait must not outlive the fault.
-# A client of several groups knows others meanwhile: it waits as the seeds say, up to the third.
+# A client of several groups knows others meanwhile: it waits like a legacy client, up to the third.
 REDIAL_MIN_MS: Final = 500
 REDIAL_MAX_MS: Final = 1_000
 REDIAL_GROUP_MAX_MS: Final = 30_000

@@ -1,4 +1,4 @@
-"""`rollq client`: the seeds' sample client of one group."""
+"""`rollq client`: the legacy sample client of one group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rollq clientx`: the seeds' sample client of several groups."""
+"""`rollq clientx`: the legacy sample client of several groups."""
 
 from __future__ import annotations
 

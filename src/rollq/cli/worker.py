@@ -31,7 +31,7 @@ ExecDir = Annotated[
         envvar="ROLLQ_EXEC_DIR",
         metavar="DIR",
         help="Programs that jobs may name.",
-        show_default="that of the seeds, else ./exec, where it is there",
+        show_default="the legacy one, else ./exec, where it is there",
     ),
 ]
 JobsDir = Annotated[

@@ -2,7 +2,7 @@
 
 One flat row a fact, because the same rows feed the page, the metrics, `watch`, the audit and
 Spark. A row's place is (group, log index, ordinal); those are added by whoever writes it down.
-Names are past in code (`JOB_ENQUEUED`) and the seeds' words in the history (`enqueue`).
+Names are past in code (`JOB_ENQUEUED`) and the legacy words in the history (`enqueue`).
 A fact about an array as a whole, or about tasks of it that were never assigned, has no `job_id`
 (of older arrays it is that of task 0), only `array_id` and the `count` of tasks; one about a task
 has both.

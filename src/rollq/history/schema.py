@@ -24,8 +24,8 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     index: int
     ordinal: int
     ts: int  # the leader's wall clock in milliseconds when it proposed the entry
-    type: str  # the seeds' name of the event
-    jobId: str = ""  # noqa: N815 - the seeds' column names
+    type: str  # the legacy name of the event
+    jobId: str = ""  # noqa: N815 - the legacy column names
     clientId: str = ""  # noqa: N815
     queue: str = ""
     execName: str = ""  # noqa: N815

@@ -1,7 +1,7 @@
-"""Whether a leader is one of the seeds: shared by the machines of workers and clients. Pure.
+"""Whether a leader is a legacy one: shared by the machines of workers and clients. Pure.
 
 A leader of the first system does not answer an offer of features. So one that takes connections
-and leaves two offers in a row without a word is spoken to as the seeds do, offering nothing.
+and leaves two offers in a row without a word is spoken to in the legacy protocol, offering nothing.
 Whoever was welcomed once has a group of ours, and never does that: its members are only silent.
 
 The hello says that it is such a one (`plain`), so that a member of ours, which was silent for

@@ -62,7 +62,7 @@ def parse_pattern(text: str) -> Tokens:
 
 
 def fold(text: str) -> str:
-    """The text without regard to case, as the seeds compare: one character at a time.
+    """The text without regard to case, as the legacy protocol compares: one character at a time.
 
     `str.lower` will not do: it turns one character into two, looks at the neighbours of a sigma,
     and maps the Kelvin sign to a plain k. Ordinal comparison in .NET does none of these.

@@ -1,4 +1,4 @@
-"""The reference matcher: the seeds' `SubjectMatcher.Match`, line for line.
+"""The reference matcher: the legacy `SubjectMatcher.Match`, line for line.
 
 This is the definition of matching. It is slow and obvious on purpose; the trie and the overlap
 test are checked against it. It takes any text and validates nothing: that is the grammar's duty.

@@ -82,8 +82,8 @@ def check_typed(text: str) -> None:
 def worker_pattern(text: str) -> str:
     """The canonical pattern that a worker means by what it says in its Hello.
 
-    A pattern that can match the subject of a queue as it stands is taken at its word, as the
-    seeds do; anything else is the name of a group, wildcards allowed.
+    A pattern that can match the subject of a queue as it stands is taken at its word, as in
+    the legacy protocol; anything else is the name of a group, wildcards allowed.
 
     Raises:
         RemoteError: BAD_SUBJECT, if the pattern is not valid.

@@ -188,7 +188,7 @@ SESSIONS: Final[dict[type[msgspec.Struct], Row]] = {
     s.DropBatch: row(request_id=ID, batch_key=Text(most.BATCH_KEY_BYTES_MAX), client_id=CLIENT),
     # a worker speaks
     m.HelloWorker: row(
-        worker_id=ID,  # nil: one of the first form of the seeds
+        worker_id=ID,  # nil: one of the first legacy form
         patterns=Many(most.PATTERNS_PER_WORKER_MAX, Text(most.PATTERN_BYTES_MAX)),
         name=Text(most.WORKER_NAME_BYTES_MAX),
         incarnation=NUMBER,

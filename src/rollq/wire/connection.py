@@ -53,7 +53,7 @@ class Connection:
         side: Which end we are.
         group: The raft group that messages between members must name.
         state: How far the handshake has come.
-        features: What both sides agreed on; empty with a peer of the seeds.
+        features: What both sides agreed on; empty with a legacy peer.
         error: What the peer did wrong, once it did; or (`break_off`) what we did.
         skipped_count: Frames of a type that no message has. They are ignored.
         headers: Of the messages that the last `receive_data` returned, in their order; empty
@@ -91,7 +91,7 @@ class Connection:
         self._peer = side.other
         # Until Welcome a peer understands what it offered, afterwards what is agreed.
         self._understood: frozenset[str] = frozenset()
-        self._dialect = Dialect.SEEDS
+        self._dialect = Dialect.LEGACY
         self._has_header = False
         self._has_batch = False
         self._compression = ""
@@ -121,7 +121,7 @@ class Connection:
                     if frame.type == MessageType.BATCH and self._has_batch:
                         self._receive_batch(frame, received)
                     elif frame.type not in KNOWN_TYPES and self.state is not State.NEW:
-                        self.skipped_count += 1  # of a newer peer, or one of the seeds' drafts
+                        self.skipped_count += 1  # of a newer peer, or one of the legacy drafts
                     else:
                         self._receive_one(frame, received)
         except RemoteError as error:
@@ -193,7 +193,7 @@ class Connection:
         if is_covered(MessageType.ERROR, self._understood):
             refusal = m.Error(request_id, code, error.message, error.hint, error.retryable)
             self._refusals.append(refusal)
-        elif error.is_job:  # a client of the seeds reads no errors, only results
+        elif error.is_job:  # a legacy client reads no errors, only results
             text = str(error)
             self._refusals.append(m.Result(request_id, "dead", Status.FAILED, detail=text))
         else:
@@ -296,7 +296,7 @@ class Connection:
             self.features = frozenset(message.features)
         elif isinstance(message, m.Welcome):
             self.features = self._understood = frozenset(message.features)
-            self._dialect = Dialect.COMPACT if COMPACT in self.features else Dialect.SEEDS
+            self._dialect = Dialect.COMPACT if COMPACT in self.features else Dialect.LEGACY
             self._has_header = HEADER in self.features
             self._has_batch = BATCH in self.features and self._dialect is Dialect.COMPACT
             if self._has_header:

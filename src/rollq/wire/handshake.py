@@ -6,12 +6,12 @@ Laws:
 - The table does not know which side we are: what one side may send is what the other may receive.
 - A peer that offers features waits for Welcome before it says more, because from Welcome on both
   sides speak as agreed. A peer that offers none goes on at once, and is never sent a Welcome.
-- A type of ours is legal only under a feature that covers it. Those of the seeds always are, and
+- A type of ours is legal only under a feature that covers it. Legacy types always are, and
   so are those of members, of blobs and of readers, which have links of their own.
 - A link for blobs or of a reader waits for its Welcome whatever it offers, and speaks the compact
   dialect.
 
-A new message type needs a place in `TABLE`, and in `COVERED_BY` if it is not the seeds'.
+A new message type needs a place in `TABLE`, and in `COVERED_BY` if it is not a legacy one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rollq.wire.compact import AREA_OF, TYPE_OF
 from rollq.wire.compression import METHODS
 from rollq.wire.kinds import MessageType as T
 
-COMPACT: Final = "compact"  # the seeds' types too have msgpack payloads
+COMPACT: Final = "compact"  # the legacy types too have msgpack payloads
 ACCEPTED: Final = "accepted"  # Accepted and Error are sent
 LEASE: Final = "lease"  # the worker renews leases and is told of stops and taken acks
 PATTERNS: Final = "patterns"  # several patterns in a worker's hello

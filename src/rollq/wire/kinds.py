@@ -6,7 +6,7 @@ import enum
 
 
 class MessageType(enum.IntEnum):
-    """The type byte of a frame. 1 to 27 are the seeds'; a number is never reused."""
+    """The type byte of a frame. 1 to 27 are the legacy protocol's; a number is never reused."""
 
     SUBMIT_JOB = 1
     ASSIGN_JOB = 2

@@ -1,6 +1,6 @@
 """Messages to frames and back, in either dialect.
 
-Only the choice of dialect lives here; what each looks like is in its own file (`seeds_codec`,
+Only the choice of dialect lives here; what each looks like is in its own file (`legacy_codec`,
 `compact`), and what a message must keep to in both is in `checks`.
 """
 
@@ -11,13 +11,13 @@ import enum
 from rollq.wire.checks import check_message
 from rollq.wire.compact import Message, decode_compact, encode_compact
 from rollq.wire.frame import Frame
-from rollq.wire.seeds_codec import decode_seeds, encode_seeds
+from rollq.wire.legacy_codec import decode_legacy, encode_legacy
 
 
 class Dialect(enum.Enum):
-    """How the payloads of the seeds' message types are written; ours are msgpack in both."""
+    """How the payloads of the legacy message types are written; ours are msgpack in both."""
 
-    SEEDS = "seeds"  # JSON, as a peer written from the seeds expects it
+    LEGACY = "legacy"  # JSON, as a legacy peer expects it
     COMPACT = "compact"  # msgpack arrays, between peers that both offered it
 
 
@@ -25,7 +25,7 @@ def encode_message(message: Message, dialect: Dialect, group: str = "") -> Frame
     """The frame that says `message`; `group` is for messages between members."""
     if dialect is Dialect.COMPACT:
         return encode_compact(message, group)
-    return encode_seeds(message, group)
+    return encode_legacy(message, group)
 
 
 def decode_message(frame: Frame, dialect: Dialect) -> Message:
@@ -35,5 +35,5 @@ def decode_message(frame: Frame, dialect: Dialect) -> Message:
         RemoteError: UNKNOWN_MESSAGE, BAD_PAYLOAD or BAD_ID; OutOfBoundsError, as `check_message`.
     """
     return check_message(
-        decode_compact(frame) if dialect is Dialect.COMPACT else decode_seeds(frame)
+        decode_compact(frame) if dialect is Dialect.COMPACT else decode_legacy(frame)
     )

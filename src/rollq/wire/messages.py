@@ -1,6 +1,6 @@
 """What peers say to each other, as values.
 
-A message is one struct whatever dialect its bytes were in: the seeds' JSON, or our compact
+A message is one struct whatever dialect its bytes were in: the legacy JSON, or our compact
 msgpack form used between peers that both offered it. `message_codec` maps the two. Nothing here
 is a command: the gateway decides what a message asks the group to agree on.
 
@@ -139,7 +139,7 @@ class Credit(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=4):
 
 
 class AckJob(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=3):
-    """An attempt ended. A worker of the seeds names the job alone (attempt and fence 0)."""
+    """An attempt ended. A legacy worker names the job alone (attempt and fence 0)."""
 
     job_id: JobId
     attempt: int = 0
@@ -353,7 +353,7 @@ class MemberReport(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=6
     state_hash: bytes = b""  # of my state there; empty: not known
 
 
-# --- the seeds' cache messages (relayed; the file plane gives them meaning)
+# --- the legacy cache messages (relayed; the file plane gives them meaning)
 
 
 class CachePut(msgspec.Struct, array_like=True, frozen=True, tag=6):

@@ -1,6 +1,6 @@
-"""The seeds' JSON models, as C# peers write and read them.
+"""The legacy JSON models, as C# peers write and read them.
 
-Names are PascalCase, ids are Guid texts, byte arrays are base64. The fields of the seeds are
+Names are PascalCase, ids are Guid texts, byte arrays are base64. The legacy fields are
 always written; ours only if they say something, and fields that we do not know are skipped. More
 fields may be added, none removed.
 
@@ -107,7 +107,7 @@ class StreamBlob(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class JobResult(msgspec.Struct, frozen=True, rename="pascal"):
-    """How a run ended: the seeds' fields, then ours."""
+    """How a run ended: the legacy fields, then ours."""
 
     job_id: str
     client_id: str | None
@@ -154,7 +154,7 @@ class ClientConfig(msgspec.Struct, frozen=True, rename="pascal"):
     client_id: str | None = None
     desired_parallelism: Int64 = 0
     features: tuple[str, ...] | UnsetType = UNSET
-    plain: bool | UnsetType = UNSET  # true: it took the member for a leader of the seeds
+    plain: bool | UnsetType = UNSET  # true: it took the member for a legacy leader
 
 
 class HeldAttempt(msgspec.Struct, frozen=True, rename="pascal"):
@@ -219,7 +219,7 @@ class CachePutResult(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class LeaderAddress(msgspec.Struct, frozen=True):
-    """The payload of NotLeader; in lower case, as the seeds have it. `members` is ours."""
+    """The payload of NotLeader; in lower case, as in the legacy protocol. `members` is ours."""
 
     leader: str | None = None
     members: tuple[str, ...] | UnsetType = UNSET
@@ -308,7 +308,7 @@ def attempt_refs(held: tuple[HeldAttempt, ...]) -> tuple[AttemptRef, ...]:
 
 
 def _misfit(model: type, error: Exception) -> RemoteError:
-    # Peers know the model by its name in the seeds; the text of msgspec names the field.
+    # Peers know the model by its legacy name; the text of msgspec names the field.
     return RemoteError(ErrorCode.BAD_PAYLOAD, f"{model.__name__.removesuffix('Head')}: {error}")
 
 

@@ -1,4 +1,4 @@
-// A client and a worker of the first system, written from the seeds alone: their frame, their
+// A client and a worker of the first system, written from the legacy documents alone: their frame, their
 // Guid.ToByteArray, their models as JSON. Nothing of rollq's own extensions.
 //
 //   peer.exe client ADDRESSES QUEUE COUNT BYTES   submits COUNT jobs, checks their results

@@ -249,7 +249,7 @@ def test_a_wrong_file_is_named(tmp_path: Path, text: str) -> None:
     assert missing.exit_code == 2
 
 
-def test_the_seeds_variables_reach_a_worker(
+def test_the_legacy_variables_reach_a_worker(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     seen: list[NodeSetup] = []

@@ -11,32 +11,32 @@ from rollq.cli.places import Places, find_places
 
 
 @pytest.fixture
-def seeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the directories of the seeds would be; the working directory is empty."""
-    monkeypatch.setattr(places, "SEEDS_EXEC_DIR", tmp_path / "opt/grid/exe")
-    monkeypatch.setattr(places, "SEEDS_JOBS_DIR", tmp_path / "tmp/jobs")
+def legacy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the legacy directories would be; the working directory is empty."""
+    monkeypatch.setattr(places, "LEGACY_EXEC_DIR", tmp_path / "opt/grid/exe")
+    monkeypatch.setattr(places, "LEGACY_JOBS_DIR", tmp_path / "tmp/jobs")
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     return tmp_path
 
 
-def test_without_anything_there_is_nothing_to_run(seeds: Path) -> None:
+def test_without_anything_there_is_nothing_to_run(legacy: Path) -> None:
     assert find_places(None, None) == Places(None, Path("jobs"), own_execs=False)
 
 
-def test_directories_of_the_seeds_are_used_where_they_are(seeds: Path) -> None:
+def test_legacy_directories_are_used_where_they_are(legacy: Path) -> None:
     Path("exec").mkdir()
     assert find_places(None, None) == Places(Path("exec"), Path("jobs"), own_execs=False)
-    (seeds / "opt/grid/exe").mkdir(parents=True)
+    (legacy / "opt/grid/exe").mkdir(parents=True)
     found = find_places(None, None)
-    assert found == Places(seeds / "opt/grid/exe", Path("jobs"), own_execs=True)
-    (seeds / "tmp/jobs").mkdir(parents=True)
-    assert find_places(None, None).jobs_dir == seeds / "tmp/jobs"
+    assert found == Places(legacy / "opt/grid/exe", Path("jobs"), own_execs=True)
+    (legacy / "tmp/jobs").mkdir(parents=True)
+    assert find_places(None, None).jobs_dir == legacy / "tmp/jobs"
 
 
-def test_what_is_given_counts(seeds: Path) -> None:
-    (seeds / "opt/grid/exe").mkdir(parents=True)
-    (seeds / "tmp/jobs").mkdir(parents=True)
+def test_what_is_given_counts(legacy: Path) -> None:
+    (legacy / "opt/grid/exe").mkdir(parents=True)
+    (legacy / "tmp/jobs").mkdir(parents=True)
     found = find_places(Path("bin"), None)
     assert found == Places(Path("bin"), Path("jobs"), own_execs=False)
     assert find_places(None, Path("work")).jobs_dir == Path("work")

@@ -16,7 +16,7 @@ ANN, BOB, REQUEST = 1, 2, b"r" * 16
 
 @pytest.fixture
 def group() -> Group:
-    """A leader with two clients written from the seeds."""
+    """A leader with two legacy clients."""
     made = Group()
     made.elect()
     made.client(ANN, "ann", features=())

@@ -1,4 +1,4 @@
-"""Peers of the first form of the seeds at a leader: without names and ids, in any case."""
+"""Peers of the first legacy form at a leader: without names and ids, in any case."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ LARGE = b"x" * (INLINE_BYTES_MAX + 1)
 
 @pytest.fixture
 def group() -> Group:
-    """One member that leads, with a client of ours and a worker of the seeds."""
+    """One member that leads, with a client of ours and a legacy worker."""
     made = Group()
     made.elect()
     made.client(CLIENT)
@@ -28,7 +28,7 @@ def group() -> Group:
 
 
 def report(number: int, stdout: str = "", archive: str | None = None) -> bytes:
-    """A JobResult as a worker of the seeds sends it."""
+    """A JobResult as a legacy worker sends it."""
     told: dict[str, Any] = {
         "JobId": guid_to_text(job(number)),
         "ClientId": "ann",
@@ -134,7 +134,7 @@ def test_a_body_that_cannot_be_kept_now_is_tried_again_and_then_refused(group: G
 
 
 def run_one(group: Group, ack: bytes, features: tuple[str, ...] = ()) -> list[Any]:
-    """A job that a worker of the seeds ends with this; what a client of the seeds is told."""
+    """A job that a legacy worker ends with this; what a legacy client is told."""
     group.client(OTHER, "bob", features=features)
     group.worker(WORKER, features=(), credit=1)
     group.say(OTHER, submit(1))
@@ -143,7 +143,7 @@ def run_one(group: Group, ack: bytes, features: tuple[str, ...] = ()) -> list[An
     return group.heard(OTHER, wire.Result)
 
 
-def test_a_large_result_reaches_a_client_of_the_seeds_as_it_came(group: Group) -> None:
+def test_a_large_result_reaches_a_legacy_client_as_it_came(group: Group) -> None:
     ack = report(1, archive="A" * 100_000)
     (result,) = run_one(group, ack)
     assert (result.result, result.blobs) == (ack, ())

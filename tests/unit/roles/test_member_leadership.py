@@ -1,4 +1,4 @@
-"""The leader's office: credits, adoption, owed results, peers of the seeds, and its end."""
+"""The leader's office: credits, adoption, owed results, legacy peers, and its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results that are owed: pages for clients that come back, and the ways of the seeds' peers."""
+"""Results that are owed: pages for clients that come back, and the ways of legacy peers."""
 
 from __future__ import annotations
 
@@ -218,10 +218,10 @@ def test_a_client_that_declares_another_cap_changes_it() -> None:
     assert group.leader.state.applied_index == index
 
 
-# --- peers that were written from the seeds
+# --- legacy peers
 
 
-def test_a_client_of_the_seeds_confirms_by_being_sent_its_result() -> None:
+def test_a_legacy_client_confirms_by_being_sent_its_result() -> None:
     group = one_member()
     group.hang_up(CLIENT)
     group.client(CLIENT, features=())
@@ -234,7 +234,7 @@ def test_a_client_of_the_seeds_confirms_by_being_sent_its_result() -> None:
     assert [type(one) for one in told] == [wire.Welcome]
 
 
-def test_a_worker_of_the_seeds_acks_the_job_alone() -> None:
+def test_a_legacy_worker_acks_the_job_alone() -> None:
     group = one_member()
     group.say(CLIENT, submit(1))
     group.worker(WORKER, credit=1, features=())
@@ -242,7 +242,7 @@ def test_a_worker_of_the_seeds_acks_the_job_alone() -> None:
     assert [one.result for one in group.heard(CLIENT, wire.Result)] == [b"out"]
 
 
-def test_a_worker_of_the_seeds_may_not_ack_what_it_was_not_sent() -> None:
+def test_a_legacy_worker_may_not_ack_what_it_was_not_sent() -> None:
     group = one_member()
     group.say(CLIENT, submit(1))
     group.worker(WORKER, credit=1, features=())
@@ -262,7 +262,7 @@ def test_a_second_ack_of_the_same_job_is_refused_by_name() -> None:
     assert error.code == ErrorCode.UNKNOWN_JOB
 
 
-def test_the_attempts_of_a_worker_of_the_seeds_are_lost_with_its_connection() -> None:
+def test_the_attempts_of_a_legacy_worker_are_lost_with_its_connection() -> None:
     group = one_member()
     group.say(CLIENT, submit(1))
     group.worker(WORKER, credit=1, features=())

@@ -15,9 +15,9 @@ from rollq.roles.member.wholes import completed
 from rollq.store.archive import pack, unpack
 from rollq.wire.frame import encode_frame
 from rollq.wire.kept import result_kept, stand_in_for_result
+from rollq.wire.legacy_codec import encode_legacy
 from rollq.wire.messages import AssignJob, Result
 from rollq.wire.models import JobResult, OutputFile, StreamBlob, decode_model, encode_model
-from rollq.wire.seeds_codec import encode_seeds
 from tests.unit.roles.members import job
 
 MIB = 1024 * 1024
@@ -59,11 +59,11 @@ def result_of(blobs: Blobs, files: dict[str, bytes], **fields: Any) -> Result:
     return Result(job(1), "done", 0, encode_model(report), "calc", blobs=tuple(refs.values()))
 
 
-def for_seeds(message: Result, blobs: Blobs) -> JobResult:
-    """The report that a client of the seeds gets, in a frame that it takes."""
+def for_legacy(message: Result, blobs: Blobs) -> JobResult:
+    """The report that a legacy client gets, in a frame that it takes."""
     whole = completed(message, blobs.read, knows_blobs=False)
     assert isinstance(whole, Result)
-    frame = encode_seeds(whole)
+    frame = encode_legacy(whole)
     assert len(encode_frame(frame)) <= FRAME_BYTES_MAX + 4
     return decode_model(frame.payload, JobResult)
 
@@ -72,7 +72,7 @@ def test_files_of_a_worker_of_ours_are_in_the_archive() -> None:
     blobs = Blobs()
     files = {"a.bin": noise(2 * MIB), "d/b.bin": noise(100_000, 1)}
     small = pack([("c.txt", b"small", 0o755)])
-    report = for_seeds(result_of(blobs, files, output_archive=small), blobs)
+    report = for_legacy(result_of(blobs, files, output_archive=small), blobs)
     assert report.output_archive is not None
     assert unpack(report.output_archive, 64 * MIB) == files | {"c.txt": b"small"}
     assert not report.note
@@ -82,7 +82,7 @@ def test_files_of_a_worker_of_ours_are_in_the_archive() -> None:
 def test_what_does_not_fit_a_frame_is_named_with_the_way_to_get_it() -> None:
     blobs = Blobs()
     files = {"large.bin": noise(4 * MIB), "small.bin": noise(1_000, 1)}
-    report = for_seeds(result_of(blobs, files), blobs)
+    report = for_legacy(result_of(blobs, files), blobs)
     assert report.output_archive is not None
     assert unpack(report.output_archive, 64 * MIB) == {"small.bin": files["small.bin"]}
     for text in (report.note, report.stderr):
@@ -105,7 +105,7 @@ def test_files_beyond_all_measure_are_not_even_read() -> None:
         "calc",
         blobs=(BlobRef(bytes.fromhex(digest), 1024**4),),
     )
-    assert "huge.bin" in str(for_seeds(message, blobs).note)
+    assert "huge.bin" in str(for_legacy(message, blobs).note)
     assert blobs.read_bytes == 0
 
 
@@ -113,7 +113,7 @@ def test_whole_streams_take_the_place_of_their_ends() -> None:
     blobs = Blobs()
     whole = ("line\n" * 200_000).encode()
     message = result_of(blobs, {}, stdout="line\n", stdout_blob=whole, stderr_blob=noise(5 * MIB))
-    report = for_seeds(message, blobs)
+    report = for_legacy(message, blobs)
     assert report.stdout == whole.decode()
     assert "stderr has 5242880 bytes" in str(report.stderr)
 
@@ -123,7 +123,7 @@ def test_a_large_result_that_grows_too_large_as_text_is_explained() -> None:
     raw = noise(4_000_000)
     ref = blobs.add(raw)
     message = Result(job(1), "done", 0, stand_in_for_result(ref, job(1), raw), blobs=(ref,))
-    report = for_seeds(message, blobs)
+    report = for_legacy(message, blobs)
     assert report.output_archive is None
     assert "4000000 bytes" in str(report.stderr)
     ours = completed(message, blobs.read, knows_blobs=True)
@@ -160,8 +160,8 @@ def test_a_stand_in_of_a_stranger_is_not_believed() -> None:
 def test_a_large_value_of_a_function_is_in_the_result_or_named() -> None:
     blobs = Blobs()
     value = noise(1_000_000)
-    report = for_seeds(result_of(blobs, {}, data_blob=value), blobs)
+    report = for_legacy(result_of(blobs, {}, data_blob=value), blobs)
     assert (report.data, report.data_blob) == (value, UNSET)
-    report = for_seeds(result_of(blobs, {}, data_blob=noise(4_000_000)), blobs)
+    report = for_legacy(result_of(blobs, {}, data_blob=noise(4_000_000)), blobs)
     assert report.data is UNSET
     assert "4000000 bytes" in str(report.stderr)

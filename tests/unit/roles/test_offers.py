@@ -1,4 +1,4 @@
-"""Leaders of the seeds do not answer offers: how workers and clients find out, and go on."""
+"""Legacy leaders do not answer offers: how workers and clients find out, and go on."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_accepted_jobs_outlive_sessions_that_bring_no_result() -> None:
     assert first in story.hear(wire.Welcome("g", 1, ("compact",)))
 
 
-def test_what_a_leader_of_the_seeds_does_not_know_is_refused() -> None:
+def test_what_a_legacy_leader_does_not_know_is_refused() -> None:
     story = plainly("client")
     assert story.feed(c.Asked(wire.SubmitArray(job(1), "ann", "q", "calc", b"", 3))) == []
     story.hear(wire.Result(job(2), "done"))

@@ -33,7 +33,7 @@ def test_subject_has_one_canonical_form(text: str, tokens: tuple[str, ...]) -> N
     [
         (">", (">",)),
         ("job.assign.A.*", ("job", "assign", "a", "*")),
-        ("a.>.b.*", ("a", ">")),  # the seeds' matcher never looks behind the first `>`
+        ("a.>.b.*", ("a", ">")),  # the legacy matcher never looks behind the first `>`
         (".>.", (">",)),
         ("a..*", ("a", "*")),
         ("a*.b>", ("a*", "b>")),

@@ -1,4 +1,4 @@
-"""Known cases, typed in by hand: the seeds' own examples, and how we stand to NATS."""
+"""Known cases, typed in by hand: the legacy documents' own examples, and how we stand to NATS."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import pytest
 from rollq.subjects.matcher import matches
 from rollq.subjects.trie import Trie
 
-# (pattern, subject, matches): seeds/000, the examples under SubjectMatcher and in the prose.
-SEEDS = [
+# (pattern, subject, matches): the legacy documents' examples under SubjectMatcher and in the prose.
+LEGACY_EXAMPLES = [
     ("job.assign.A.*", "job.assign.A.1", True),
     ("job.assign.A.>", "job.assign.A.1.task", True),
     ("job.assign.A.B", "job.assign.A.B", True),
@@ -44,7 +44,7 @@ NATS = [
     ("foo*", "foobar", False, False),  # a wildcard counts only as a whole token
     ("foo*", "foo*", True, True),
     ("foo>", "foo.bar", False, False),
-    # Where we follow the seeds and not NATS.
+    # Where we follow the legacy protocol and not NATS.
     ("foo.>", "foo", True, False),  # `>` also stands for nothing
     ("foo.*.>", "foo.bar", True, False),
     ("*.>", "foo", True, False),
@@ -61,8 +61,8 @@ NATS = [
 ]
 
 
-@pytest.mark.parametrize(("pattern", "subject", "expected"), SEEDS)
-def test_examples_of_the_seeds(pattern: str, subject: str, expected: bool) -> None:
+@pytest.mark.parametrize(("pattern", "subject", "expected"), LEGACY_EXAMPLES)
+def test_legacy_examples(pattern: str, subject: str, expected: bool) -> None:
     assert matches(pattern, subject) is expected
     assert in_trie(pattern, subject) is expected
 

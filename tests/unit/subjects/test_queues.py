@@ -85,7 +85,7 @@ def test_the_longest_queue_still_has_a_subject_and_a_named_worker() -> None:
         ("Job.Assign.A", "job.assign.a"),
         ("job.assign", "job.assign"),
         ("job.assign.>.x", "job.assign.>"),
-        # The seeds match these with job.assign.<queue> as they stand.
+        # Legacy peers match these with job.assign.<queue> as they stand.
         (">", ">"),
         ("job.>", "job.>"),
         ("job.*.A", "job.*.a"),

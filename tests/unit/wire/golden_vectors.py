@@ -45,7 +45,7 @@ class Vector(msgspec.Struct, frozen=True):
     name: str
     data: bytes
     message: Message
-    dialect: Dialect = Dialect.SEEDS
+    dialect: Dialect = Dialect.LEGACY
     ours: bool = True
 
 
@@ -85,7 +85,7 @@ VECTORS = [
         m.Credit(10),
     ),
     Vector(
-        "4 Credit with a msgId, as the seeds send it",
+        "4 Credit with a msgId, as legacy workers send it",
         from_parts("2b000000 04", GUID, NIL, "0000", "04000000", "01000000"),
         m.Credit(1),
         ours=False,

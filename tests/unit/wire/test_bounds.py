@@ -153,7 +153,7 @@ def test_a_request_out_of_bounds_is_refused_under_its_id(features: tuple[str, ..
         assert len(member.headers) == 1
 
 
-def test_a_client_of_the_seeds_is_told_by_a_failed_result() -> None:
+def test_a_legacy_client_is_told_by_a_failed_result() -> None:
     peer, member = Connection(Side.DIALER), Connection(Side.ACCEPTER)
     member.receive_data(peer.send(m.HelloClient("ann")))
     body = encode_model(job_request(JOB, "ann", "calc", options=JobOptions(priority=10)))

@@ -118,7 +118,7 @@ def test_member_of_another_group_is_refused() -> None:
     assert ours.error.code == ErrorCode.BAD_SUBJECT
 
 
-def test_peer_of_the_seeds_is_heard_and_sent_only_what_it_knows() -> None:
+def test_legacy_peer_is_heard_and_sent_only_what_it_knows() -> None:
     pair = Pair().open(m.HelloClient("clientA", 4))
     assert pair.accepter.features == frozenset()
     for sample in SAMPLES:
@@ -130,7 +130,7 @@ def test_peer_of_the_seeds_is_heard_and_sent_only_what_it_knows() -> None:
     assert pair.accepter.state is State.CLIENT
 
 
-def test_bytes_of_the_seeds_run_a_whole_session() -> None:
+def test_legacy_bytes_run_a_whole_session() -> None:
     vectors = {vector.name: vector for vector in VECTORS}
     client = Connection(Side.ACCEPTER)
     told = [vectors["9 HelloClient by its subject"], vectors["1 SubmitJob, opaque"]]
@@ -152,7 +152,7 @@ def test_a_peer_that_offers_waits_for_its_welcome() -> None:
     with pytest.raises(LocalError) as caught:
         pair.dialer.send(SUBMIT)
     assert caught.value.code == ErrorCode.BAD_HANDSHAKE
-    early = encode_frame(encode_message(SUBMIT, Dialect.SEEDS))
+    early = encode_frame(encode_message(SUBMIT, Dialect.LEGACY))
     assert pair.accepter.receive_data(early) == []
     assert pair.accepter.error is not None
     assert pair.accepter.error.code == ErrorCode.BAD_HANDSHAKE
@@ -182,7 +182,7 @@ def test_welcome_has_only_what_was_offered() -> None:
     pair.say(Side.DIALER, m.HelloClient("clientA", 0, ("accepted",)))
     with pytest.raises(LocalError):
         pair.accepter.send(m.Welcome("g1", 1, ("compact",)))
-    welcome = encode_frame(encode_message(m.Welcome("g1", 1, ("compact",)), Dialect.SEEDS))
+    welcome = encode_frame(encode_message(m.Welcome("g1", 1, ("compact",)), Dialect.LEGACY))
     assert pair.dialer.receive_data(welcome) == []
     assert pair.dialer.error is not None
     assert pair.dialer.error.code == ErrorCode.BAD_HANDSHAKE
@@ -195,7 +195,7 @@ def test_extensions_without_compact_keep_json() -> None:
     assert pair.accepter.send(m.Answer(JOB, 1)) == b""
     [frame] = _frames(pair.accepter.send(m.Result(JOB, "done")))
     assert frame.payload.startswith(b"{")
-    cancel = encode_frame(encode_message(m.Cancel(JOB, (JOB,)), Dialect.SEEDS))
+    cancel = encode_frame(encode_message(m.Cancel(JOB, (JOB,)), Dialect.LEGACY))
     assert pair.accepter.receive_data(cancel) == []
     assert pair.accepter.error is not None
     assert "cancel was not agreed on" in pair.accepter.error.message
@@ -260,7 +260,7 @@ def test_after_an_error_nothing_is_taken_and_nothing_said() -> None:
     assert ours.error.code == ErrorCode.FRAME_TOO_LARGE
     assert ours.state is State.CLOSED
     assert ours.farewell() == b""  # whoever this was, it offered nothing
-    hello = encode_frame(encode_message(m.HelloClient("clientA"), Dialect.SEEDS))
+    hello = encode_frame(encode_message(m.HelloClient("clientA"), Dialect.LEGACY))
     assert ours.receive_data(hello) == []
     with pytest.raises(LocalError):
         ours.send(m.NotLeader())

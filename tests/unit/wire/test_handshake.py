@@ -16,7 +16,7 @@ from rollq.wire.handshake import (
 )
 from rollq.wire.kinds import MessageType as T
 
-OF_THE_SEEDS = {kind for kind in T if kind <= T.INSTALL_SNAPSHOT_RESPONSE}
+LEGACY_TYPES = {kind for kind in T if kind <= T.INSTALL_SNAPSHOT_RESPONSE}
 BETWEEN_MEMBERS = set(TABLE[State.MEMBER][Side.DIALER])
 OF_BLOBS = {kind for kind in T if T.HELLO_BLOBS <= kind <= T.BLOB_DROP}
 OF_READERS = {kind for kind in T if T.HELLO_READER <= kind <= 95}
@@ -28,7 +28,7 @@ def test_every_type_may_be_said_somewhere() -> None:
 
 
 def test_every_type_of_ours_in_a_session_has_its_features() -> None:
-    others = OF_THE_SEEDS | BETWEEN_MEMBERS | OF_BLOBS | OF_READERS | {T.BATCH}
+    others = LEGACY_TYPES | BETWEEN_MEMBERS | OF_BLOBS | OF_READERS | {T.BATCH}
     assert set(COVERED_BY) == set(T) - others
     assert all(features <= set(FEATURES) for features in COVERED_BY.values())
 

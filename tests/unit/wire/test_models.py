@@ -36,7 +36,7 @@ def test_options_are_the_tail_of_both_request_models() -> None:
     assert JobRequestHead.__struct_fields__[FIRST_OPTION:] == options
 
 
-def test_seeds_fields_are_written_even_if_empty_and_ours_only_if_set() -> None:
+def test_legacy_fields_are_written_even_if_empty_and_ours_only_if_set() -> None:
     assert json.loads(encode_model(job_request(JOB, "c", "calcA"))) == {
         "JobId": GUID_TEXT,
         "ClientId": "c",
@@ -99,7 +99,7 @@ def test_blobs_are_named_in_extension_fields() -> None:
     assert decode_model(encode_model(result), JobResult) == result
 
 
-def test_models_of_the_seeds_are_read() -> None:
+def test_legacy_models_are_read() -> None:
     assert decode_model(REQUEST, JobRequest) == JobRequest(
         GUID_TEXT, "clientA", "calcA", ("-x",), (InputFile("a", None, b"\x01\x02"),)
     )

@@ -125,7 +125,7 @@ class ClientMachine:
         self._silence = Silence()
         self._ping_ms = 0  # of the session: 0 if its member does not answer pings
         self._offers = Offers()
-        self._is_plain = False  # the session is one with a leader of the seeds
+        self._is_plain = False  # the session is one with a legacy leader
         self._was_heard = False  # in this session
         self._plain_jobs = PlainJobs()
         self.link = Link.DOWN
@@ -262,7 +262,7 @@ class ClientMachine:
         self._out.append(Send(hello))
 
     def _open_plainly(self) -> None:
-        """A leader of the seeds answers no hello."""
+        """A legacy leader answers no hello."""
         setup = self._setup
         hello = wire.HelloClient(setup.client_id, setup.desired_parallelism, plain=True)
         self._out.append(Send(hello))
@@ -344,7 +344,7 @@ class ClientMachine:
         """Answers one by one, then all results at once: a job is accepted before it ends."""
         is_answer = type(messages[-1]) not in GREETINGS
         self._silence.heard(self._now_ms, is_answer=is_answer)
-        # A result proves that it is a leader of the seeds: a silent member of ours sends none here.
+        # A result proves that it is a legacy leader: a silent member of ours sends none here.
         if self._is_plain and any(type(message) is wire.Result for message in messages):
             self._was_heard = True
             self._plain_jobs.prove()

@@ -1,4 +1,4 @@
-"""What a client has at a leader of the seeds, which takes single jobs, says nothing of having
+"""What a client has at a legacy leader, which takes single jobs, says nothing of having
 accepted them, and may lose them. Pure."""
 
 from __future__ import annotations
@@ -54,18 +54,18 @@ class PlainJobs:
         return list(self._unended.values())
 
     def prove(self) -> None:
-        """It is a leader of the seeds: it sent a result."""
+        """It is a legacy leader: it sent a result."""
         self._is_proven = True
 
     def cut(self) -> None:
-        """The session is over. What was asked of a leader that may be none of the seeds is pending
+        """The session is over. What was asked of a leader that may not be a legacy one is pending
         still, for whoever answers; what was accepted is sent again."""
         if not self._is_proven:
             self._unended.clear()
             self._answers.clear()
 
     def take_answers(self) -> list[wire.Accepted | wire.Error]:
-        """What to answer, once it is certain that the leader is one of the seeds."""
+        """What to answer, once it is certain that the leader is a legacy one."""
         if not self._is_proven:
             return []
         answers, self._answers = self._answers, []

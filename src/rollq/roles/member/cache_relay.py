@@ -1,4 +1,4 @@
-"""Puts of caches that carry their files, as peers written from the seeds send them.
+"""Puts of caches that carry their files, as legacy peers send them.
 
 The leader passes such a put on to every worker whose patterns overlap its target, and what each
 worker answers back to whoever asked, to nobody else. Nothing of it is kept: a worker that was away

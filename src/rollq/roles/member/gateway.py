@@ -91,7 +91,7 @@ class Gateway:
         self._must_be_new(number)
         self._must_offer(hello)
         office = self._office
-        # One without a name (the first form of the seeds) is a client of its own.
+        # One without a name (the first legacy form) is a client of its own.
         name = hello.client_id or f"{NAMELESS}{office.jitter.draw_id().hex()}"
         client_id = bounded("client id", name, CLIENT_ID_BYTES_MAX)
         features = hello.features
@@ -123,7 +123,7 @@ class Gateway:
         for pattern in patterns:
             parse_pattern(pattern)
         office = self._office
-        if hello.worker_id == NIL_ID:  # the first form of the seeds: it cannot come back as itself
+        if hello.worker_id == NIL_ID:  # the first legacy form: it cannot come back as itself
             hello = msgspec.structs.replace(hello, worker_id=office.jitter.draw_id())
         name = bounded("worker name", fold(hello.name), CLIENT_ID_BYTES_MAX, may_be_empty=True)
         session = WorkerSession(

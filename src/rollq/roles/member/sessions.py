@@ -30,11 +30,11 @@ class ClientSession:
 
     number: int
     client_id: ClientId
-    confirms: bool  # it answers results; one written from the seeds does not
+    confirms: bool  # it answers results; a legacy one does not
     owed_after: int = 0  # results that were owed when it came are sent up to this place
     is_alone: bool = False  # results of what it asks for are for no other session of its id
     asked: dict[bytes, None] = field(default_factory=dict)  # if so: what it asked for, and waits
-    knows_blobs: bool = True  # it fetches files of results; one written from the seeds does not
+    knows_blobs: bool = True  # it fetches files of results; a legacy one does not
     hears_errors: bool = True  # the same
 
 
@@ -62,7 +62,7 @@ class WorkerSession:
     sent: dict[JobId, AttemptRef] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """A worker written from the seeds does neither."""
+        """A legacy worker does neither."""
         self.renews = LEASE in self.features
         self.names_attempts = COMPACT in self.features
         self.pings = ALIVE in self.features
@@ -75,7 +75,7 @@ class WorkerSession:
         self.programs = Programs(None if is_any else names, message.ships)
 
     def attempt_meant(self, job_id: JobId, attempt: int, fence: int) -> AttemptRef:
-        """A worker written from the seeds acks the job alone: it means what it was sent last."""
+        """A legacy worker acks the job alone: it means what it was sent last."""
         if attempt or fence:
             return AttemptRef(job_id, attempt, fence)
         ref = self.sent.get(job_id)

@@ -21,9 +21,9 @@ from rollq.base.limits import FRAME_BYTES_MAX, NOTE_BYTES_MAX, WHOLE_RAW_BYTES_M
 from rollq.store.archive import pack
 from rollq.wire.frame import LEN_MIN
 from rollq.wire.kept import body_kept, result_kept, without
+from rollq.wire.legacy_codec import encode_legacy
 from rollq.wire.messages import AssignJob, Result
 from rollq.wire.models import JobResult, OutputFile, StreamBlob, decode_if_marked, encode_model
-from rollq.wire.seeds_codec import encode_seeds
 
 Read: TypeAlias = Callable[[BlobRef], bytes]  # the bytes of a blob; raises RollqError
 
@@ -141,4 +141,4 @@ def _mode(one: OutputFile) -> int:
 
 
 def _frame_bytes(message: Result) -> int:
-    return LEN_MIN + len(encode_seeds(message).payload)
+    return LEN_MIN + len(encode_legacy(message).payload)

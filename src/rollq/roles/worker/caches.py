@@ -49,7 +49,7 @@ log = logging.getLogger("rollq.worker")
 Send = Callable[[Sequence[CacheAck]], None]
 Jobs = list[tuple[AssignJob, AttemptRef]]
 TOLD_S: Final = 0.2  # how often a worker says how far it is
-MARK: Final = re.compile(rb'"CacheId"\s*:\s*"')  # a file in a cache, if it is a job of the seeds
+MARK: Final = re.compile(rb'"CacheId"\s*:\s*"')  # a file in a cache, if it is a legacy job
 DEFAULT_MODE: Final = 0o644
 
 
@@ -239,7 +239,7 @@ class WorkerCaches:
         return STATUS_OK, f"added={len(blobs)}"
 
     async def _store(self, request: CachePutRequest) -> tuple[str, str]:
-        """Put files that came with the message. As in the seeds, more may be added to a cache."""
+        """Put files that came with the message. More may be added to a cache later."""
         cache_id = request.cache_id
         known = self._caches.get(cache_id)
         before = {} if known is None else {entry.name: entry for entry in known.entries}

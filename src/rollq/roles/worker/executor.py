@@ -390,7 +390,7 @@ class Executor:
         """
         encoded = encode_result(job, ending)
         if len(encoded) > INLINE_BYTES_MAX or ending.apart:
-            # A grid of the seeds takes inline results alone; its attempts have no fence.
+            # A legacy grid takes inline results alone; its attempts have no fence.
             encoded = fit(job, ending, as_blobs=job.fence > 0)
         if ending.apart:
             self._handing.begin(job, ref, ending)

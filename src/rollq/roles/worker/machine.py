@@ -103,7 +103,7 @@ class WorkerMachine:
         # A worker's hello is answered once it went through the log.
         self._silence = Silence(GREETING_MS_MAX, SILENCE_MS_MAX)
         self._offers = Offers()
-        self._is_plain = False  # the session is one with a leader of the seeds
+        self._is_plain = False  # the session is one with a legacy leader
         self._was_heard = False  # in this session
         self._ping_ms = 0  # of the session: 0 if its member does not answer pings
         self._attempts = Attempts(setup.slots + setup.ahead)
@@ -149,7 +149,7 @@ class WorkerMachine:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the session is one with a leader of the seeds."""
+        """Whether the session is one with a legacy leader."""
         return self._is_plain
 
     @property
@@ -196,7 +196,7 @@ class WorkerMachine:
         )
 
     def _open_plainly(self) -> None:
-        """A leader of the seeds answers no hello, and reads the first pattern alone."""
+        """A legacy leader answers no hello, and reads the first pattern alone."""
         setup = self._setup
         self._orders.say(wire.HelloWorker(setup.worker_id, setup.patterns[:1], plain=True))
         self._link = Link.OPEN
@@ -217,7 +217,7 @@ class WorkerMachine:
         self._unpaid = 0
 
     def _on_received(self, event: Received) -> None:
-        # An error is what a member of ours says to a plain hello; a leader of the seeds has none.
+        # An error is what a member of ours says to a plain hello; a legacy leader has none.
         self._was_heard |= any(type(message) is not wire.Error for message in event.messages)
         is_answer = self._link is OPEN
         self._silence.heard(self._now_ms, is_answer=is_answer)
@@ -281,7 +281,7 @@ class WorkerMachine:
             self._report(older)
             return
         if ref.fence and attempts.is_over(ref):
-            return  # of a leader of the seeds every attempt has the same name
+            return  # of a legacy leader every attempt has the same name
         self._granted -= paid and self._granted > 0
         if older is not None:
             self._supersede(older)

@@ -282,7 +282,7 @@ class WorkerNode:
         self._credit = 0
         self._feed(signals.Connected())
         if self.machine.is_plain:
-            log.info("%s answers no offer: it is served as a leader of the seeds", link.address)
+            log.info("%s answers no offer: it is served as a legacy leader", link.address)
 
     def _messages(self, link: Link, messages: list[Message]) -> None:
         if link is not self._link:

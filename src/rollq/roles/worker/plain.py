@@ -1,4 +1,4 @@
-"""What a worker says of an attempt to a leader of the seeds, which knows results alone. Pure."""
+"""What a worker says of an attempt to a legacy leader, which knows results alone. Pure."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ class ProgramRun:
         self._on_left = on_left
         self._prepared = prepared  # its directory with the inputs, if it refers to blobs
         self._inputs: Stamps = {} if prepared is None else prepared.stamps
-        # A grid of the seeds takes inline results alone; its attempts have no fence.
+        # A legacy grid takes inline results alone; its attempts have no fence.
         self._as_blobs = job.fence > 0
         self._tails = (programs.tail(), programs.tail()) if self._as_blobs else (Tail(), Tail())
         self._pipes = [-1, -1]
@@ -224,7 +224,7 @@ class ProgramRun:
         return self._programs.null_fd
 
     def _own_copy(self, program: bytes) -> bytes:
-        """Put the program beside the inputs, as the seeds do; it is no output of the job."""
+        """Put the program beside the inputs, like a legacy worker; it is no output of the job."""
         name = os.path.basename(os.fsdecode(program))
         with open(program, "rb") as file:
             content = file.read()

@@ -1,4 +1,4 @@
-"""Peers written only from the seeds' layout: their own bytes, none of our code.
+"""Peers written only from the legacy layout: their own bytes, none of our code.
 
 [len:4 LE][type:1][msgId:16][corrId:16][subjectLen:2 LE][subject][payloadLen:4 LE][payload]
 """
@@ -27,7 +27,7 @@ def hang_up() -> None:
 
 
 class Peer:
-    """A C# program of the seeds, as it would look from the wire."""
+    """A C# legacy program, as it would look from the wire."""
 
     def __init__(self, port: int) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), DEADLINE_S)

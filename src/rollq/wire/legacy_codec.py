@@ -1,11 +1,11 @@
-"""The seeds' dialect: JSON models in the seeds' message types, ids and subjects in the frame.
+"""The legacy dialect: JSON models in the legacy message types, ids and subjects in the frame.
 
 A body or result is never rewritten: bytes that came from one peer reach the other as they were.
-Bytes that are not the model the seeds have there are opaque, which the first form of the seeds
-allows. The encoder sends a SubmitJob's body as it is; options ride in it as extension fields of
-JobRequest (`models.job_request`), so an opaque job of this dialect has none.
+Bytes that are not the legacy model are opaque, which the first legacy form allows. The encoder
+sends a SubmitJob's body as it is; options ride in it as extension fields of JobRequest
+(`models.job_request`), so an opaque job of this dialect has none.
 
-Types that the seeds do not have are the same in both dialects (`compact`).
+Types that the legacy protocol lacks are the same in both dialects (`compact`).
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ QUEUE_PREFIXES: Final = (["job", "submit"], ["job", "assign"])
 DEFAULT_EXEC: Final = "default"
 
 
-def encode_seeds(message: Message, group: str = "") -> Frame:
-    """The frame of a message in the seeds' dialect; `group` is for messages between members."""
+def encode_legacy(message: Message, group: str = "") -> Frame:
+    """The frame of a message in the legacy dialect; `group` is for messages between members."""
     encode = ENCODERS.get(type(message))
     return encode_compact(message, group) if encode is None else encode(message)
 
 
-def decode_seeds(frame: Frame) -> Message:
-    """The message that a frame in the seeds' dialect holds.
+def decode_legacy(frame: Frame) -> Message:
+    """The message that a frame in the legacy dialect holds.
 
     Raises:
         RemoteError: UNKNOWN_MESSAGE, BAD_PAYLOAD, BAD_ID or BAD_CREDIT.
@@ -93,7 +93,7 @@ def _encode_hello_worker(message: m.HelloWorker) -> Frame:
         message.blob_address or UNSET,
         message.plain or UNSET,
     )
-    # A peer of the seeds reads one pattern, and reads it from the subject.
+    # A legacy peer reads one pattern, and reads it from the subject.
     first = message.patterns[0] if message.patterns else ""
     plain = config == WorkerConfig((first,)) or config == WorkerConfig()
     payload = b"" if plain else encode_model(config)
@@ -245,7 +245,7 @@ def _decode_result(frame: Frame) -> m.Result:
     )
 
 
-# --- caches: who asked is kept in corrId all the way, as the seeds do
+# --- caches: who asked is kept in corrId all the way, as in the legacy protocol
 
 
 def _encode_cache_put(message: m.CachePut) -> Frame:

@@ -1,4 +1,4 @@
-"""A worker that keeps its programs and directories as the seeds do."""
+"""A worker that keeps its programs and directories as the legacy worker does."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A leader of the first system, as the seeds describe it, on a real socket: none of our code in it.
+"""A leader of the first system, as its documents describe it, on a real socket: none of our code.
 
 It reads the first frame for the role and the subject, skips what it does not know, answers no
-hello, and knows the types of the seeds alone."""
+hello, and knows the legacy types alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HELLO_CLIENT, HELLO_WORKER = 9, 10
 NIL = bytes(16)
 
 
-class SeedsLeader:
+class LegacyLeader:
     """Hands jobs to whoever has credit, and results to whoever is connected as a client."""
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class SeedsLeader:
         """Where it listens."""
         return f"127.0.0.1:{self.port}"
 
-    async def __aenter__(self) -> SeedsLeader:
+    async def __aenter__(self) -> LegacyLeader:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
         self.port = self._server.sockets[0].getsockname()[1]
         return self

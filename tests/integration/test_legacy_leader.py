@@ -10,17 +10,17 @@ from rollq import Client, ErrorCode, RollqError
 from rollq.roles.worker.node import WorkerNode
 from rollq.roles.worker.setup import NodeSetup
 from tests.integration.fake_leader import play
-from tests.integration.seeds_leader import HELLO_CLIENT, HELLO_WORKER, SeedsLeader
+from tests.integration.legacy_leader import HELLO_CLIENT, HELLO_WORKER, LegacyLeader
 
 
-def test_a_client_and_a_worker_of_ours_work_at_a_leader_of_the_seeds(tmp_path: Path) -> None:
+def test_a_client_and_a_worker_of_ours_work_at_a_legacy_leader(tmp_path: Path) -> None:
     program = tmp_path / "exec" / "calcA"
     program.parent.mkdir()
     program.write_text("#!/bin/sh\necho got $1\nexit $2\n")
     program.chmod(0o755)
 
     async def story() -> None:
-        async with SeedsLeader() as leader:
+        async with LegacyLeader() as leader:
             worker = WorkerNode(
                 NodeSetup(
                     (leader.address,),

@@ -1,4 +1,4 @@
-"""Peers of the seeds may send four megabytes in a frame: in both directions, through restarts."""
+"""Legacy peers may send four megabytes in a frame: in both directions, through restarts."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ import pytest
 import rollq
 from rollq.wire import messages as wire
 from tests.integration import talk
-from tests.integration.procs import MemberProcess, Members
-from tests.integration.seed_peer import (
+from tests.integration.legacy_peer import (
     ACK_JOB,
     ASSIGN_JOB,
     RESULT,
@@ -27,6 +26,7 @@ from tests.integration.seed_peer import (
     as_worker,
     hang_up,
 )
+from tests.integration.procs import MemberProcess, Members
 from tests.integration.small_grid import SmallGrid
 
 BYTES = 2_200_000  # three megabytes in base64
@@ -136,7 +136,7 @@ def go_on(address: str, client: talk.Talker, first: uuid.UUID, second: uuid.UUID
     assert (result.job_id, result.result == large_result(second)) == (second.bytes_le, True)
 
 
-def test_outputs_of_a_worker_of_ours_reach_a_client_of_the_seeds(tmp_path: Path) -> None:
+def test_outputs_of_a_worker_of_ours_reach_a_legacy_client(tmp_path: Path) -> None:
     with SmallGrid(tmp_path) as grid:
         program = tmp_path / "exec" / "make"
         program.write_text(

@@ -18,11 +18,11 @@ from tests.unit.wire.samples import HELD, JOB, OPTIONS, OTHER, SAMPLES
 
 
 def _encode(message: Message) -> Frame:
-    return encode_message(message, Dialect.SEEDS)
+    return encode_message(message, Dialect.LEGACY)
 
 
 def _decode(frame: Frame) -> Message:
-    return decode_message(frame, Dialect.SEEDS)
+    return decode_message(frame, Dialect.LEGACY)
 
 
 def _refusal(frame: Frame) -> RemoteError:
@@ -35,7 +35,7 @@ def test_types_of_ours_are_the_same_in_both_dialects() -> None:
     for sample in SAMPLES:
         frame = encode_message(sample, Dialect.COMPACT, "g1")
         if frame.type > T.NOT_LEADER:
-            assert encode_message(sample, Dialect.SEEDS, "g1") == frame
+            assert encode_message(sample, Dialect.LEGACY, "g1") == frame
             assert _decode(frame) == sample
 
 
@@ -55,7 +55,7 @@ def test_client_names_itself_in_the_subject_or_in_the_payload() -> None:
     assert _refusal(broken).code == ErrorCode.BAD_PAYLOAD
 
 
-def test_plain_worker_hello_is_that_of_the_seeds() -> None:
+def test_plain_worker_hello_is_the_legacy_one() -> None:
     frame = _encode(m.HelloWorker(JOB, ("job.assign.>",)))
     assert frame == Frame(T.HELLO_WORKER, JOB, subject="job.assign.>")
     assert _decode(Frame(T.HELLO_WORKER, subject="a")) == m.HelloWorker(NIL_ID, ("a",))
@@ -125,7 +125,7 @@ def test_assign_gives_the_body_unchanged() -> None:
     assign = m.AssignJob(JOB, 3, 9, 1_000, "calcA", "calcA", body, OPTIONS, "clientA")
     frame = _encode(assign)
     assert frame == Frame(T.ASSIGN_JOB, JOB, JOB, "job.assign.calcA", body)
-    # A peer of the seeds has no attempts, fences and leases.
+    # A legacy peer has no attempts, fences and leases.
     assert _decode(frame) == m.AssignJob(
         JOB, 0, 0, 0, "job.assign.calcA", "calcA", body, OPTIONS, "clientA"
     )
