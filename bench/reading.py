@@ -36,7 +36,7 @@ from rollq.roles.reader.channel import Channel
 from rollq.roles.reader.models import ARROW, LINES
 from rollq.roles.reader.reader import Reader
 from rollq.wire import messages as m
-from rollq.wire.handshake import ACCEPTED, COMPACT, LEASE
+from rollq.wire.features import ACCEPTED, COMPACT, LEASE
 
 GROUP = "default"
 READER_NICENESS = 10

@@ -16,7 +16,7 @@ from bench.files.grid import Grid, running
 from bench.peers.rollq_wire import FEATURES, RawClient
 from bench.procs import NotReadyError, Process, python
 from rollq.wire import messages as m
-from rollq.wire.handshake import LEASE, PATTERNS
+from rollq.wire.features import LEASE, PATTERNS
 
 PAYLOAD: Final = bytes(200)
 PAUSE_S: Final = 0.002  # between jobs

@@ -10,7 +10,7 @@ from typing import Final
 from bench.peers.rollq_wire import FEATURES, RawClient
 from bench.procs import NotReadyError
 from rollq.wire import messages as m
-from rollq.wire.handshake import LEASE, PATTERNS
+from rollq.wire.features import LEASE, PATTERNS
 
 ASSIGN_S_MAX: Final = 120.0
 STALL_WINDOW: Final = 64

@@ -13,7 +13,10 @@ from typing import Final
 from rollq.wire import messages as m
 from rollq.wire.compact import Message
 from rollq.wire.connection import Connection
-from rollq.wire.handshake import ACCEPTED, COMPACT, Side
+from rollq.wire.features import ACCEPTED, COMPACT
+from rollq.wire.handshake import (
+    Side,
+)
 
 RECV_BYTES: Final = 1 << 18
 SOCKET_S_MAX: Final = 20.0

@@ -11,7 +11,7 @@ from rollq.net.link import Link
 from rollq.net.listener import Listener
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
-from rollq.wire.handshake import FEATURES, agree
+from rollq.wire.features import FEATURES, agree
 from rollq.wire.models import InputFile, JobResult, decode_model, encode_model, job_request
 from tests.integration.patience import DEADLINE_S
 

@@ -13,7 +13,7 @@ from rollq.net.link import Link
 from rollq.net.listener import Listener
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
-from rollq.wire.handshake import agree
+from rollq.wire.features import agree
 from tests.integration.patience import DEADLINE_S
 
 SUBMIT = wire.SubmitJob(bytes(range(16)), "c", "", "exec", b"")

@@ -17,11 +17,11 @@ from rollq.base.limits import RUN_MS_MAX
 from rollq.history.columns import EVENTS
 from rollq.wire import messages as wire
 from rollq.wire.blob_messages import HelloBlobs
-from rollq.wire.compact import TYPE_OF, Message
+from rollq.wire.compact import Message
 from rollq.wire.frame import Frame, encode_frame
 from rollq.wire.handshake import TABLE, Side, State
-from rollq.wire.kinds import MessageType
 from rollq.wire.reader_messages import HelloReader
+from rollq.wire.registry import NUMBER_OF
 from tests.integration import wild_messages as wild
 from tests.integration.procs import MemberProcess
 from tests.integration.talk import (
@@ -100,7 +100,7 @@ CASES = [
     (state, sample)
     for state in (State.CLIENT, State.WORKER, State.MEMBER, State.BLOBS, State.READER)
     for sample in SAMPLES
-    if TYPE_OF[type(sample)] in TABLE[state][Side.DIALER]
+    if NUMBER_OF[type(sample)] in TABLE[state][Side.DIALER]
 ]
 
 
@@ -126,22 +126,24 @@ def test_no_field_of_a_message_stops_a_member(
 @pytest.mark.parametrize(
     ("hello", "kind", "subject", "model"),
     [
-        (False, MessageType.HELLO_CLIENT, "wild", wild.CLIENT),
-        (False, MessageType.HELLO_WORKER, "job.assign.calc", wild.WORKER),
-        (True, MessageType.SUBMIT_JOB, "job.submit.calc", wild.REQUEST),
-        (True, MessageType.CACHE_PUT, "cache.put", wild.CACHE),
-        (False, MessageType.ACK_JOB, "", wild.RESULT),
-        (False, MessageType.CACHE_ACK, "cache.ack", wild.CACHED),
+        (False, NUMBER_OF[wire.HelloClient], "wild", wild.CLIENT),
+        (False, NUMBER_OF[wire.HelloWorker], "job.assign.calc", wild.WORKER),
+        (True, NUMBER_OF[wire.SubmitJob], "job.submit.calc", wild.REQUEST),
+        (True, NUMBER_OF[wire.CachePut], "cache.put", wild.CACHE),
+        (False, NUMBER_OF[wire.AckJob], "", wild.RESULT),
+        (False, NUMBER_OF[wire.CacheAck], "cache.ack", wild.CACHED),
     ],
 )
 def test_no_field_of_the_legacy_dialect_stops_a_member(
-    member: MemberProcess, hello: bool, kind: MessageType, subject: str, model: dict[str, object]
+    member: MemberProcess, hello: bool, kind: int, subject: str, model: dict[str, object]
 ) -> None:
+    client = Frame(NUMBER_OF[wire.HelloClient], subject="wild")
+    worker = Frame(NUMBER_OF[wire.HelloWorker], job(201), subject="job.assign.calc")
     greetings = {
-        MessageType.SUBMIT_JOB: Frame(MessageType.HELLO_CLIENT, subject="wild"),
-        MessageType.CACHE_PUT: Frame(MessageType.HELLO_CLIENT, subject="wild"),
-        MessageType.ACK_JOB: Frame(MessageType.HELLO_WORKER, job(201), subject="job.assign.calc"),
-        MessageType.CACHE_ACK: Frame(MessageType.HELLO_WORKER, job(201), subject="job.assign.calc"),
+        NUMBER_OF[wire.SubmitJob]: client,
+        NUMBER_OF[wire.CachePut]: client,
+        NUMBER_OF[wire.AckJob]: worker,
+        NUMBER_OF[wire.CacheAck]: worker,
     }
     first = [greetings[kind]] if kind in greetings else []
     for frame in wild.legacy_frames(kind, subject, model):
@@ -150,9 +152,9 @@ def test_no_field_of_the_legacy_dialect_stops_a_member(
 
 @pytest.mark.usefixtures("witness")
 def test_no_legacy_credit_stops_a_member(member: MemberProcess) -> None:
-    hello = Frame(MessageType.HELLO_WORKER, job(202), subject="job.assign.nothing")
+    hello = Frame(NUMBER_OF[wire.HelloWorker], job(202), subject="job.assign.nothing")
     for count in (-(2**31), -1, 0, 10_000, 10_001, 2**31 - 1):
-        credit = Frame(MessageType.CREDIT, payload=struct.pack("<i", count))
+        credit = Frame(NUMBER_OF[wire.Credit], payload=struct.pack("<i", count))
         throw(Talker(member.address), [hello, credit])
 
 
@@ -228,7 +230,7 @@ def test_a_result_with_absurd_numbers_is_taken_and_the_history_stays_readable(
     most = 2**64 - 1
     ack = (assign.job_id, assign.attempt, assign.fence, 0, b"{}", most, most, most, most)
     payload = msgspec.msgpack.encode(ack)
-    one.socket.sendall(encode_frame(Frame(MessageType.ACK_JOB, payload=payload)))
+    one.socket.sendall(encode_frame(Frame(NUMBER_OF[wire.AckJob], payload=payload)))
     assert not one.hear(wire.AckTaken).stale
     result = asker.hear(wire.Result)
     assert (result.exit_code, result.signal) == (2**32 - 1, 127)

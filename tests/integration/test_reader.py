@@ -31,9 +31,9 @@ from rollq.roles.reader.reader import Reader
 from rollq.store.real_disk import RealDisk
 from rollq.wire.compact import Message
 from rollq.wire.frame import Frame, encode_frame
-from rollq.wire.kinds import MessageType
 from rollq.wire.messages import Error
 from rollq.wire.reader_messages import HelloReader, PieceChunk, PiecesAsk, SpanAsk, SpanTold
+from rollq.wire.registry import NUMBER_OF
 from tests.integration.fake_reading import FakeReading
 from tests.integration.procs import MemberProcess, Members, until
 from tests.integration.talk import accepted, find_leader, hang_up_all
@@ -307,7 +307,7 @@ def test_one_that_breaks_the_rules_is_told_and_cut_off(tmp_path: Path) -> None:
             with pytest.raises(StateError) as caught:
                 channel.hear(PieceChunk)
             assert caught.value.code is ErrorCode.NOT_READY
-            junk = encode_frame(Frame(MessageType.PIECE_CHUNK, payload=b"junk"))
+            junk = encode_frame(Frame(NUMBER_OF[PieceChunk], payload=b"junk"))
             channel._socket.sendall(junk)
             with pytest.raises(StateError) as caught:
                 channel.hear(PieceChunk)

@@ -10,9 +10,9 @@ import msgspec
 
 from rollq.base.ids import guid_to_text
 from rollq.wire.bounds import BOUNDS
-from rollq.wire.compact import AREA_OF, ENCODE, TYPE_OF, Message
+from rollq.wire.compact import ENCODE, Message
 from rollq.wire.frame import Frame
-from rollq.wire.kinds import MessageType
+from rollq.wire.registry import AREA_OF, NUMBER_OF
 from rollq.wire.rules import Bytes, Int, Many, Measured, Rule, Struct, Text
 
 NUMBERS = (-(2**63), -1, 0, 1, 2**31, 2**63 - 1, 2**63, 2**64 - 1, 2**64)
@@ -23,7 +23,7 @@ JOB = bytes(range(16))
 
 def compact_frames(sample: Message, group: str = "default") -> Iterator[Frame]:
     """A message with one field after the other out of the ordinary."""
-    kind = TYPE_OF[type(sample)]
+    kind = NUMBER_OF[type(sample)]
     area = AREA_OF.get(kind)
     subject = f"cluster.{group}.{area}" if area else ""
     for wild in _wild_structs(sample):
@@ -95,7 +95,7 @@ def _wild_json(model: dict[str, Any]) -> Iterator[bytes]:
                     yield json.dumps(model | {name: [value[0] | {inner: wild}]}).encode()
 
 
-def legacy_frames(kind: MessageType, subject: str, model: dict[str, Any]) -> Iterator[Frame]:
+def legacy_frames(kind: int, subject: str, model: dict[str, Any]) -> Iterator[Frame]:
     """A legacy message with one field of its model after the other out of the ordinary."""
     for payload in _wild_json(model):
         if len(payload) < 4_000_000:

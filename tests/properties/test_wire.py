@@ -15,14 +15,18 @@ from rollq.base.jobs import JobOptions, Status
 from rollq.base.limits import FRAME_BYTES_MAX
 from rollq.wire import messages as m
 from rollq.wire.bounds import BOUNDS
-from rollq.wire.compact import TYPE_OF, Message
+from rollq.wire.compact import Message
 from rollq.wire.compression import METHODS, inflate, shrink
 from rollq.wire.connection import Connection
+from rollq.wire.features import FEATURES, agree
 from rollq.wire.frame import Frame, FrameDecoder, encode_frame
-from rollq.wire.handshake import FEATURES, Side, agree
+from rollq.wire.handshake import (
+    Side,
+)
 from rollq.wire.header import Header, decode_header, encode_header
 from rollq.wire.message_codec import Dialect, decode_message, encode_message
 from rollq.wire.models import JobResult, encode_model, job_request
+from rollq.wire.registry import NUMBER_OF
 from rollq.wire.rules import Bytes, Int, Many, Measured, Rule, Struct, Text
 
 TEXT = st.text(max_size=20)
@@ -58,7 +62,7 @@ def _drawn(struct: type[Any]) -> st.SearchStrategy[Any]:
     return st.builds(struct, **fields)
 
 
-MESSAGES: st.SearchStrategy[Any] = st.one_of([_drawn(struct) for struct in TYPE_OF])
+MESSAGES: st.SearchStrategy[Any] = st.one_of([_drawn(struct) for struct in NUMBER_OF])
 FRAMES = st.builds(Frame, st.integers(0, 255), IDS, IDS, st.text(max_size=40), BYTES)
 
 
@@ -166,7 +170,7 @@ def test_every_legacy_message_comes_back_in_their_dialect(message: Message) -> N
 
 @settings(max_examples=300)
 @given(
-    st.sampled_from(sorted(TYPE_OF.values())),
+    st.sampled_from(sorted(NUMBER_OF.values())),
     st.binary(max_size=200),
     st.sampled_from(list(Dialect)),
 )
@@ -175,7 +179,7 @@ def test_garbage_payloads_are_refused_or_read(kind: int, payload: bytes, dialect
         message = decode_message(Frame(kind, payload=payload), dialect)
     except RemoteError:
         return
-    assert TYPE_OF[type(message)] == kind
+    assert NUMBER_OF[type(message)] == kind
 
 
 JSON = st.recursive(
@@ -190,7 +194,7 @@ KEYS = st.sampled_from(
 
 @settings(max_examples=300)
 @given(
-    st.sampled_from(sorted(TYPE_OF.values())),
+    st.sampled_from(sorted(NUMBER_OF.values())),
     st.dictionaries(KEYS, JSON | st.just("00112233-4455-6677-8899-aabbccddeeff"), max_size=5),
 )
 def test_json_of_other_types_is_refused_or_read(kind: int, fields: dict[str, Any]) -> None:

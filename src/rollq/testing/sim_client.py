@@ -13,7 +13,7 @@ from rollq.roles.client.machine import ClientMachine, ClientSetup, id_of
 from rollq.testing.clock import MS
 from rollq.testing.sim_member import World
 from rollq.testing.sim_session import SimSession
-from rollq.wire.handshake import ACCEPTED, ALIVE, COMPACT, TASKS
+from rollq.wire.features import ACCEPTED, ALIVE, COMPACT, TASKS
 from rollq.wire.messages import Result, SubmitArray, SubmitBulk, SubmitJob
 from rollq.wire.staging_messages import CommitBatch, DropBatch, StageJobs
 

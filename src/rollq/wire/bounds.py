@@ -439,28 +439,4 @@ CODES: Final[dict[type[msgspec.Struct], ErrorCode]] = {
     m.Credit: ErrorCode.BAD_CREDIT,
 }
 
-# What is asked under an id is refused under it, and the session goes on; any other message out of
-# its bounds ends the connection.
-REQUEST_ID_OF: Final[dict[type[msgspec.Struct], str]] = {
-    m.SubmitJob: "job_id",
-    m.SubmitBulk: "request_id",
-    m.SubmitArray: "array_id",
-    m.Cancel: "request_id",
-    m.Query: "request_id",
-    m.Admin: "request_id",
-    m.CachePut: "request_id",
-    m.CacheAck: "request_id",
-    o.WatchOutput: "request_id",
-    s.StageJobs: "request_id",
-    s.CommitBatch: "request_id",
-    s.DropBatch: "request_id",
-    m.AckJob: "job_id",
-    m.Nack: "job_id",
-    r.SpanAsk: "request_id",
-    r.PiecesAsk: "request_id",
-    t.TableAsk: "request_id",
-    t.PartAsk: "request_id",
-    t.ResultsAsk: "request_id",
-}
-
 CHECKS: Final[dict[type[msgspec.Struct], Check]] = compile_table(BOUNDS, CODES)

@@ -13,8 +13,9 @@ import msgspec
 from rollq.base.errors import ErrorCode
 from rollq.base.ids import NIL_ID
 from rollq.wire import output_messages as o
-from rollq.wire.bounds import CHECKS, REQUEST_ID_OF
+from rollq.wire.bounds import CHECKS
 from rollq.wire.messages import MessageId, SubmitJob
+from rollq.wire.registry import REQUEST_ID_OF
 from rollq.wire.rules import OutOfBoundsError
 
 M = TypeVar("M", bound=msgspec.Struct)

@@ -20,14 +20,11 @@ from rollq.base.limits import FRAME_BYTES_MAX, HELLO_BYTES_MAX
 from rollq.wire import messages as m
 from rollq.wire.blob_messages import HelloBlobs
 from rollq.wire.checks import check_message
-from rollq.wire.compact import AREA_OF, TYPE_OF, Message, decode_batch, encode_batch
+from rollq.wire.compact import Message, decode_batch, encode_batch
 from rollq.wire.compression import METHODS, inflate, shrink
+from rollq.wire.features import BATCH, COMPACT, FEATURES, HEADER
 from rollq.wire.frame import Frame, FrameDecoder, encode_frame
 from rollq.wire.handshake import (
-    BATCH,
-    COMPACT,
-    FEATURES,
-    HEADER,
     WAITS,
     Side,
     State,
@@ -36,14 +33,12 @@ from rollq.wire.handshake import (
     steady_types,
 )
 from rollq.wire.header import EMPTY_HEADER, Header, decode_header, encode_header
-from rollq.wire.kinds import MessageType
 from rollq.wire.message_codec import Dialect, decode_message, encode_message
 from rollq.wire.reader_messages import HelloReader
+from rollq.wire.registry import AREA_OF, BATCH_NUMBER, NUMBER_OF, ROW_NUMBERED, is_known
 from rollq.wire.rules import OutOfBoundsError
 
 ANSWERING = (State.CLIENT, State.WORKER, State.READER)  # where an Error does not end the session
-
-KNOWN_TYPES = frozenset(map(int, MessageType))
 
 
 class Connection:
@@ -118,9 +113,9 @@ class Connection:
         try:
             while frames := self._decoder.frames():
                 for frame in frames:
-                    if frame.type == MessageType.BATCH and self._has_batch:
+                    if frame.type == BATCH_NUMBER and self._has_batch:
                         self._receive_batch(frame, received)
-                    elif frame.type not in KNOWN_TYPES and self.state is not State.NEW:
+                    elif not is_known(frame.type) and self.state is not State.NEW:
                         self.skipped_count += 1  # of a newer peer, or one of the legacy drafts
                     else:
                         self._receive_one(frame, received)
@@ -136,7 +131,7 @@ class Connection:
         Raises:
             LocalError: BAD_HANDSHAKE if it may not be said now, or what `encode_frame` refuses.
         """
-        kind = TYPE_OF[type(message)]
+        kind = NUMBER_OF[type(message)]
         if not is_covered(kind, self._understood):
             return b""
         after = self._must_say(kind, message)
@@ -172,7 +167,7 @@ class Connection:
     def farewell(self) -> bytes:
         """What to send before hanging up on a peer: why, if it understands."""
         error = self.error
-        if error is None or not is_covered(MessageType.ERROR, self._understood):
+        if error is None or not is_covered(NUMBER_OF[m.Error], self._understood):
             return b""
         return self._encode(
             m.Error(NIL_ID, error.code, error.message, error.hint, error.retryable), EMPTY_HEADER
@@ -190,7 +185,7 @@ class Connection:
         request_id, code = error.request_id, int(error.code)
         if self.side is Side.DIALER or request_id == NIL_ID or self.state not in ANSWERING:
             raise error
-        if is_covered(MessageType.ERROR, self._understood):
+        if is_covered(NUMBER_OF[m.Error], self._understood):
             refusal = m.Error(request_id, code, error.message, error.hint, error.retryable)
             self._refusals.append(refusal)
         elif error.is_job:  # a legacy client reads no errors, only results
@@ -205,7 +200,7 @@ class Connection:
         if not is_covered(frame.type, self._understood):
             raise RemoteError(
                 ErrorCode.BAD_HANDSHAKE,
-                f"{MessageType(frame.type).name.lower()} was not agreed on",
+                f"{ROW_NUMBERED[frame.type].name} was not agreed on",
                 "offer the feature in the hello and wait for Welcome",
             )
         area = AREA_OF.get(frame.type)
@@ -230,7 +225,7 @@ class Connection:
                     self._refuse(error)
             return
         for message in batch:
-            after = must_step(self.state, self._peer, TYPE_OF[type(message)])
+            after = must_step(self.state, self._peer, NUMBER_OF[type(message)])
             try:
                 received.append(check_message(message))
             except OutOfBoundsError as error:
@@ -247,7 +242,7 @@ class Connection:
         """Those of the messages that the peer understands, each judged where it stands."""
         said: list[Message] = []
         for message in messages:
-            kind = TYPE_OF[type(message)]
+            kind = NUMBER_OF[type(message)]
             if is_covered(kind, self._understood):
                 self._enter(self._must_say(kind, message), message)
                 said.append(message)

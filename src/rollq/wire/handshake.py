@@ -11,7 +11,7 @@ Laws:
 - A link for blobs or of a reader waits for its Welcome whatever it offers, and speaks the compact
   dialect.
 
-A new message type needs a place in `TABLE`, and in `COVERED_BY` if it is not a legacy one.
+All of it follows from the rows of `registry`.
 """
 
 from __future__ import annotations
@@ -20,37 +20,12 @@ import enum
 from typing import Final, TypeAlias
 
 from rollq.base.errors import ErrorCode, RemoteError
-from rollq.wire.compact import AREA_OF, TYPE_OF
-from rollq.wire.compression import METHODS
-from rollq.wire.kinds import MessageType as T
-
-COMPACT: Final = "compact"  # the legacy types too have msgpack payloads
-ACCEPTED: Final = "accepted"  # Accepted and Error are sent
-LEASE: Final = "lease"  # the worker renews leases and is told of stops and taken acks
-PATTERNS: Final = "patterns"  # several patterns in a worker's hello
-HEADER: Final = "header"  # payloads begin with the header area
-BATCH: Final = "batch"  # many messages may ride in one frame; needs `compact`
-CACHE: Final = "cache"  # a CachePut to the worker may name blobs in place of files
-OUTPUT: Final = "output"  # the worker shows what jobs write while they run
-OWN: Final = "own"  # where sessions share a client id, results come to the one that asked
-ALIVE: Final = "alive"  # Ping is answered with Pong, so that silence means something
-PROGRAMS: Final = "programs"  # the worker says what it can run, and which nacks are no attempt
-TASKS: Final = "tasks"  # tasks of an array may be numbered so that none has the array's own id
-# A method of compression is a feature too; it needs `header`, which names it.
-FEATURES: Final = (
-    COMPACT,
-    ACCEPTED,
-    LEASE,
-    PATTERNS,
-    HEADER,
-    BATCH,
-    CACHE,
-    OUTPUT,
-    OWN,
-    ALIVE,
-    PROGRAMS,
-    TASKS,
-    *METHODS,
+from rollq.wire.registry import (
+    COVERED_BY,
+    ROW_NUMBERED,
+    ROWS,
+    Direction,
+    Phase,
 )
 
 
@@ -97,171 +72,40 @@ WAITS: Final = {
     State.READER: State.READER_WAITS,
 }
 
-MEMBER_WORDS: Final[Words] = dict.fromkeys(AREA_OF, State.MEMBER)
-
-TABLE: Final[dict[State, dict[Side, Words]]] = {
-    State.NEW: {
-        Side.DIALER: {
-            T.HELLO_CLIENT: State.CLIENT,
-            T.HELLO_WORKER: State.WORKER,
-            T.LEADER_HELLO: State.MEMBER,
-            T.HELLO_BLOBS: State.BLOBS,
-            T.HELLO_READER: State.READER,
-        },
-        Side.ACCEPTER: {},
-    },
-    State.CLIENT_WAITS: {
-        Side.DIALER: {},
-        Side.ACCEPTER: {
-            T.WELCOME: State.CLIENT,
-            T.NOT_LEADER: State.CLOSED,
-            T.ERROR: State.CLOSED,
-        },
-    },
-    State.WORKER_WAITS: {
-        Side.DIALER: {},
-        Side.ACCEPTER: {
-            T.WELCOME: State.WORKER,
-            T.NOT_LEADER: State.CLOSED,
-            T.ERROR: State.CLOSED,
-        },
-    },
-    State.BLOBS_WAITS: {
-        Side.DIALER: {},
-        Side.ACCEPTER: {
-            T.WELCOME: State.BLOBS,
-            T.NOT_LEADER: State.CLOSED,
-            T.ERROR: State.CLOSED,
-        },
-    },
-    State.READER_WAITS: {
-        Side.DIALER: {},
-        Side.ACCEPTER: {T.WELCOME: State.READER, T.ERROR: State.CLOSED},
-    },
-    State.CLIENT: {
-        Side.DIALER: {
-            T.SUBMIT_JOB: State.CLIENT,
-            T.SUBMIT_BULK: State.CLIENT,
-            T.SUBMIT_ARRAY: State.CLIENT,
-            T.CANCEL: State.CLIENT,
-            T.CONFIRM: State.CLIENT,
-            T.QUERY: State.CLIENT,
-            T.ADMIN: State.CLIENT,
-            T.CACHE_PUT: State.CLIENT,
-            T.WATCH_OUTPUT: State.CLIENT,
-            T.STAGE_JOBS: State.CLIENT,
-            T.COMMIT_BATCH: State.CLIENT,
-            T.DROP_BATCH: State.CLIENT,
-            T.PING: State.CLIENT,
-        },
-        Side.ACCEPTER: {
-            T.ACCEPTED: State.CLIENT,
-            T.ERROR: State.CLIENT,
-            T.RESULT: State.CLIENT,
-            T.ANSWER: State.CLIENT,
-            T.CACHE_ACK: State.CLIENT,
-            T.OUTPUT_CHUNK: State.CLIENT,
-            T.PONG: State.CLIENT,
-            T.NOT_LEADER: State.CLOSED,
-        },
-    },
-    State.WORKER: {
-        Side.DIALER: {
-            T.CREDIT: State.WORKER,
-            T.ACK_JOB: State.WORKER,
-            T.NACK: State.WORKER,
-            T.HEARTBEAT: State.WORKER,
-            T.CACHE_ACK: State.WORKER,
-            T.OUTPUT_CHUNK: State.WORKER,
-            T.PING: State.WORKER,
-            T.ANNOUNCE: State.WORKER,
-            T.GOODBYE: State.CLOSED,
-        },
-        Side.ACCEPTER: {
-            T.ASSIGN_JOB: State.WORKER,
-            T.STOP_JOB: State.WORKER,
-            T.ACK_TAKEN: State.WORKER,
-            T.ERROR: State.WORKER,
-            T.CACHE_PUT: State.WORKER,
-            T.TELL_OUTPUT: State.WORKER,
-            T.PONG: State.WORKER,
-            T.NOT_LEADER: State.CLOSED,
-        },
-    },
-    State.MEMBER: {
-        Side.DIALER: MEMBER_WORDS,
-        Side.ACCEPTER: MEMBER_WORDS | {T.ERROR: State.CLOSED},
-    },
-    State.BLOBS: {
-        Side.DIALER: {
-            T.BLOB_ASK: State.BLOBS,
-            T.BLOB_PUT: State.BLOBS,
-            T.BLOB_CHUNK: State.BLOBS,
-            T.BLOB_GET: State.BLOBS,
-            T.BLOB_MORE: State.BLOBS,
-            T.BLOB_DROP: State.BLOBS,
-        },
-        Side.ACCEPTER: {
-            T.BLOB_HAVE: State.BLOBS,
-            T.BLOB_GO: State.BLOBS,
-            T.BLOB_CHUNK: State.BLOBS,
-            T.BLOB_STORED: State.BLOBS,
-            T.BLOB_INFO: State.BLOBS,
-            T.BLOB_MORE: State.BLOBS,
-            T.ERROR: State.CLOSED,
-            T.NOT_LEADER: State.CLOSED,
-        },
-    },
-    State.READER: {
-        Side.DIALER: {
-            T.SPAN_ASK: State.READER,
-            T.PIECES_ASK: State.READER,
-            T.TABLE_ASK: State.READER,
-            T.PART_ASK: State.READER,
-            T.RESULTS_ASK: State.READER,
-        },
-        Side.ACCEPTER: {
-            T.SPAN_TOLD: State.READER,
-            T.PIECE_CHUNK: State.READER,
-            T.TABLE_TOLD: State.READER,
-            T.ERROR: State.READER,
-        },
-    },
-    State.CLOSED: {Side.DIALER: {}, Side.ACCEPTER: {}},
-}
-
-# Which features make a type of ours legal; any one of them is enough.
-COVERED_BY: Final[dict[int, frozenset[str]]] = {
-    T.WELCOME: frozenset(FEATURES),
-    T.ACCEPTED: frozenset({COMPACT, ACCEPTED}),
-    T.ERROR: frozenset({COMPACT, ACCEPTED}),
-    T.HEARTBEAT: frozenset({COMPACT, LEASE}),
-    T.NACK: frozenset({COMPACT, LEASE}),
-    T.ACK_TAKEN: frozenset({COMPACT, LEASE}),
-    T.STOP_JOB: frozenset({COMPACT, LEASE}),
-    T.GOODBYE: frozenset({COMPACT, LEASE}),
-    T.SUBMIT_BULK: frozenset({COMPACT}),
-    T.SUBMIT_ARRAY: frozenset({COMPACT}),
-    T.CANCEL: frozenset({COMPACT}),
-    T.CONFIRM: frozenset({COMPACT}),
-    T.QUERY: frozenset({COMPACT}),
-    T.ANSWER: frozenset({COMPACT}),
-    T.ADMIN: frozenset({COMPACT}),
-    T.WATCH_OUTPUT: frozenset({COMPACT}),
-    T.TELL_OUTPUT: frozenset({COMPACT}),
-    T.OUTPUT_CHUNK: frozenset({COMPACT}),
-    T.STAGE_JOBS: frozenset({COMPACT}),
-    T.COMMIT_BATCH: frozenset({COMPACT}),
-    T.DROP_BATCH: frozenset({COMPACT}),
-    T.PING: frozenset({COMPACT, ALIVE}),
-    T.ANNOUNCE: frozenset({COMPACT, PROGRAMS}),
-    T.PONG: frozenset({COMPACT, ALIVE}),
+# Where a direction is spoken: in which state, once the connection is open, and by which side.
+PLACES: Final[dict[Direction, tuple[State, tuple[Side, ...]]]] = {
+    Direction.CLIENT_TO_MEMBER: (State.CLIENT, (Side.DIALER,)),
+    Direction.MEMBER_TO_CLIENT: (State.CLIENT, (Side.ACCEPTER,)),
+    Direction.WORKER_TO_MEMBER: (State.WORKER, (Side.DIALER,)),
+    Direction.MEMBER_TO_WORKER: (State.WORKER, (Side.ACCEPTER,)),
+    Direction.MEMBER_TO_MEMBER: (State.MEMBER, (Side.DIALER, Side.ACCEPTER)),
+    Direction.MEMBER_TO_CALLER: (State.MEMBER, (Side.ACCEPTER,)),
+    Direction.BLOB_CLIENT_TO_SERVER: (State.BLOBS, (Side.DIALER,)),
+    Direction.BLOB_SERVER_TO_CLIENT: (State.BLOBS, (Side.ACCEPTER,)),
+    Direction.READER_TO_MEMBER: (State.READER, (Side.DIALER,)),
+    Direction.MEMBER_TO_READER: (State.READER, (Side.ACCEPTER,)),
 }
 
 
-def agree(offered: tuple[str, ...]) -> tuple[str, ...]:
-    """The features that both sides speak, for the Welcome to a peer that offered some."""
-    return tuple(feature for feature in FEATURES if feature in offered)
+def _table() -> dict[State, dict[Side, Words]]:
+    """What each side may say in each state, and where that leads."""
+    table: dict[State, dict[Side, Words]] = {state: {side: {} for side in Side} for state in State}
+    for row in ROWS:
+        for direction in row.directions:
+            state, speakers = PLACES[direction]
+            for speaker in speakers:
+                if Phase.HELLO in row.phase and speaker is Side.DIALER:
+                    table[State.NEW][speaker][row.number] = state
+                if Phase.REPLY in row.phase and state in WAITS:
+                    opens = row.phase is Phase.REPLY  # else it may refuse later too, and does now
+                    table[WAITS[state]][speaker][row.number] = state if opens else State.CLOSED
+                if Phase.OPEN in row.phase:
+                    ends = direction in row.closes
+                    table[state][speaker][row.number] = State.CLOSED if ends else state
+    return table
+
+
+TABLE: Final = _table()
 
 
 def is_covered(kind: int, features: frozenset[str]) -> bool:
@@ -275,9 +119,9 @@ def steady_types(state: State, speaker: Side, features: frozenset[str]) -> froze
     understands, and that leave the state as it is."""
     words = TABLE[state][speaker]
     return frozenset(
-        struct
-        for struct, kind in TYPE_OF.items()
-        if words.get(kind) is state and is_covered(kind, features)
+        row.struct
+        for row in ROWS
+        if words.get(row.number) is state and is_covered(row.number, features)
     )
 
 
@@ -294,13 +138,12 @@ def must_step(state: State, speaker: Side, kind: int) -> State:
 
 
 def _out_of_place(state: State, speaker: Side, kind: int) -> RemoteError:
-    try:
-        name = T(kind).name.lower()
-    except ValueError:
+    row = ROW_NUMBERED.get(kind)
+    if row is None:
         return RemoteError(ErrorCode.UNKNOWN_MESSAGE, f"no message has the type {kind}")
-    legal = ", ".join(T(word).name.lower() for word in TABLE[state][speaker]) or "nothing"
+    legal = ", ".join(ROW_NUMBERED[word].name for word in TABLE[state][speaker]) or "nothing"
     return RemoteError(
         ErrorCode.BAD_HANDSHAKE,
-        f"the {speaker.value} may not send {name} while the connection is: {state.value}",
+        f"the {speaker.value} may not send {row.name} while the connection is: {state.value}",
         f"it may send {legal}",
     )

@@ -24,7 +24,6 @@ from rollq.base.limits import CACHE_ID_BYTES_MAX
 from rollq.wire import messages as m
 from rollq.wire.compact import Message, decode_compact, encode_compact
 from rollq.wire.frame import Frame
-from rollq.wire.kinds import MessageType
 from rollq.wire.models import (
     STATUS_FAILED,
     STATUS_OK,
@@ -42,6 +41,7 @@ from rollq.wire.models import (
     held_attempts,
     options_of,
 )
+from rollq.wire.registry import NUMBER_OF
 
 CREDIT: Final = struct.Struct("<i")
 ASSIGN_PREFIX: Final = "job.assign."
@@ -72,7 +72,7 @@ def _encode_hello_client(message: m.HelloClient) -> Frame:
     features = message.features or UNSET
     plain = message.plain or UNSET
     config = ClientConfig(message.client_id, message.desired_parallelism, features, plain)
-    return Frame(MessageType.HELLO_CLIENT, subject=message.client_id, payload=encode_model(config))
+    return Frame(NUMBER_OF[m.HelloClient], subject=message.client_id, payload=encode_model(config))
 
 
 def _decode_hello_client(frame: Frame) -> m.HelloClient:
@@ -97,7 +97,7 @@ def _encode_hello_worker(message: m.HelloWorker) -> Frame:
     first = message.patterns[0] if message.patterns else ""
     plain = config == WorkerConfig((first,)) or config == WorkerConfig()
     payload = b"" if plain else encode_model(config)
-    return Frame(MessageType.HELLO_WORKER, message.worker_id, subject=first, payload=payload)
+    return Frame(NUMBER_OF[m.HelloWorker], message.worker_id, subject=first, payload=payload)
 
 
 def _decode_hello_worker(frame: Frame) -> m.HelloWorker:
@@ -119,7 +119,7 @@ def _decode_hello_worker(frame: Frame) -> m.HelloWorker:
 
 def _encode_not_leader(message: m.NotLeader) -> Frame:
     address = LeaderAddress(message.leader, message.members or UNSET)
-    return Frame(MessageType.NOT_LEADER, payload=encode_model(address))
+    return Frame(NUMBER_OF[m.NotLeader], payload=encode_model(address))
 
 
 def _decode_not_leader(frame: Frame) -> m.NotLeader:
@@ -133,7 +133,7 @@ def _decode_not_leader(frame: Frame) -> m.NotLeader:
 
 def _encode_submit_job(message: m.SubmitJob) -> Frame:
     return Frame(
-        MessageType.SUBMIT_JOB, message.job_id, subject=message.subject, payload=message.body
+        NUMBER_OF[m.SubmitJob], message.job_id, subject=message.subject, payload=message.body
     )
 
 
@@ -157,7 +157,7 @@ def _encode_assign_job(message: m.AssignJob) -> Frame:
     subject = message.subject
     if not subject.lower().startswith(ASSIGN_PREFIX):
         subject = ASSIGN_PREFIX + subject
-    return Frame(MessageType.ASSIGN_JOB, message.job_id, message.job_id, subject, message.body)
+    return Frame(NUMBER_OF[m.AssignJob], message.job_id, message.job_id, subject, message.body)
 
 
 def _decode_assign_job(frame: Frame) -> m.AssignJob:
@@ -180,7 +180,7 @@ def _encode_ack_job(message: m.AckJob) -> Frame:
     payload = message.result
     if message.status != Status.OK and _result_head(payload) is None:
         payload = encode_model(_wrap(message.job_id, STATUS_FAILED, payload))
-    return Frame(MessageType.ACK_JOB, corr_id=message.job_id, payload=payload)
+    return Frame(NUMBER_OF[m.AckJob], corr_id=message.job_id, payload=payload)
 
 
 def _decode_ack_job(frame: Frame) -> m.AckJob:
@@ -200,7 +200,7 @@ def _decode_ack_job(frame: Frame) -> m.AckJob:
 
 
 def _encode_credit(message: m.Credit) -> Frame:
-    return Frame(MessageType.CREDIT, payload=CREDIT.pack(message.count))
+    return Frame(NUMBER_OF[m.Credit], payload=CREDIT.pack(message.count))
 
 
 def _decode_credit(frame: Frame) -> m.Credit:
@@ -224,7 +224,7 @@ def _encode_result(message: m.Result) -> Frame:
         result = _wrap(message.job_id, status, payload, stderr)
         result = replace(result, client_id=message.client_id, exec_name=message.exec_name)
         payload = encode_model(result)
-    return Frame(MessageType.RESULT, message.job_id, message.job_id, payload=payload)
+    return Frame(NUMBER_OF[m.Result], message.job_id, message.job_id, payload=payload)
 
 
 def _decode_result(frame: Frame) -> m.Result:
@@ -250,7 +250,7 @@ def _decode_result(frame: Frame) -> m.Result:
 
 def _encode_cache_put(message: m.CachePut) -> Frame:
     ident = message.request_id
-    return Frame(MessageType.CACHE_PUT, ident, ident, "cache.put", message.payload)
+    return Frame(NUMBER_OF[m.CachePut], ident, ident, "cache.put", message.payload)
 
 
 def _decode_cache_put(frame: Frame) -> m.CachePut:
@@ -266,7 +266,7 @@ def _encode_cache_ack(message: m.CacheAck) -> Frame:
         told = None
     if told is not None and len(told.cache_id.encode()) <= CACHE_ID_BYTES_MAX:
         subject = f"cache.ack.{told.cache_id}"
-    return Frame(MessageType.CACHE_ACK, ident, ident, subject, message.payload)
+    return Frame(NUMBER_OF[m.CacheAck], ident, ident, subject, message.payload)
 
 
 def _decode_cache_ack(frame: Frame) -> m.CacheAck:
@@ -335,14 +335,14 @@ ENCODERS: Final[dict[type, Callable[[Any], Frame]]] = {
     m.CacheAck: _encode_cache_ack,
 }
 DECODERS: Final[dict[int, Callable[[Frame], Message]]] = {
-    MessageType.HELLO_CLIENT: _decode_hello_client,
-    MessageType.HELLO_WORKER: _decode_hello_worker,
-    MessageType.NOT_LEADER: _decode_not_leader,
-    MessageType.SUBMIT_JOB: _decode_submit_job,
-    MessageType.ASSIGN_JOB: _decode_assign_job,
-    MessageType.ACK_JOB: _decode_ack_job,
-    MessageType.CREDIT: _decode_credit,
-    MessageType.RESULT: _decode_result,
-    MessageType.CACHE_PUT: _decode_cache_put,
-    MessageType.CACHE_ACK: _decode_cache_ack,
+    NUMBER_OF[m.HelloClient]: _decode_hello_client,
+    NUMBER_OF[m.HelloWorker]: _decode_hello_worker,
+    NUMBER_OF[m.NotLeader]: _decode_not_leader,
+    NUMBER_OF[m.SubmitJob]: _decode_submit_job,
+    NUMBER_OF[m.AssignJob]: _decode_assign_job,
+    NUMBER_OF[m.AckJob]: _decode_ack_job,
+    NUMBER_OF[m.Credit]: _decode_credit,
+    NUMBER_OF[m.Result]: _decode_result,
+    NUMBER_OF[m.CachePut]: _decode_cache_put,
+    NUMBER_OF[m.CacheAck]: _decode_cache_ack,
 }

@@ -12,13 +12,18 @@ from rollq.base.ids import NIL_ID
 from rollq.base.jobs import AttemptRef, BlobRef, JobOptions, Status
 from rollq.base.limits import RUN_MS_MAX, USED_BYTES_MAX
 from rollq.wire import messages as m
-from rollq.wire.bounds import BOUNDS, REQUEST_ID_OF
+from rollq.wire.bounds import BOUNDS
 from rollq.wire.checks import check_message
-from rollq.wire.compact import ENCODE, TYPE_OF
+from rollq.wire.compact import ENCODE
 from rollq.wire.connection import Connection
+from rollq.wire.features import FEATURES, agree
 from rollq.wire.frame import Frame, encode_frame
-from rollq.wire.handshake import FEATURES, Side, State, agree
+from rollq.wire.handshake import (
+    Side,
+    State,
+)
 from rollq.wire.models import encode_model, job_request
+from rollq.wire.registry import NUMBER_OF, REQUEST_ID_OF
 from rollq.wire.rules import (
     INT64_MAX,
     Bytes,
@@ -89,8 +94,8 @@ def test_a_row_names_every_field() -> None:
 
 
 def test_no_message_is_without_bounds_and_every_sample_keeps_to_its_own() -> None:
-    assert set(TYPE_OF) <= set(BOUNDS)
-    assert set(REQUEST_ID_OF) <= set(TYPE_OF)
+    assert set(NUMBER_OF) <= set(BOUNDS)
+    assert set(REQUEST_ID_OF) <= set(NUMBER_OF)
     for sample in SAMPLES:
         assert check_message(sample) is sample
 
@@ -176,7 +181,7 @@ def test_what_is_asked_under_no_id_ends_the_connection() -> None:
 def test_a_member_out_of_bounds_is_left() -> None:
     """Workers and clients do not answer: they hang up, and look for another."""
     peer, _ = _session(m.HelloWorker(JOB, ("a",), features=("compact",)))
-    frame = Frame(TYPE_OF[m.AckTaken], payload=ENCODE((JOB, -1)))
+    frame = Frame(NUMBER_OF[m.AckTaken], payload=ENCODE((JOB, -1)))
     assert peer.receive_data(encode_frame(frame)) == []
     assert peer.error is not None
     assert peer.error.code is ErrorCode.BAD_PAYLOAD

@@ -14,10 +14,10 @@ from rollq.base.limits import (
 )
 from rollq.wire import messages as m
 from rollq.wire import output_messages as o
-from rollq.wire.compact import TYPE_OF, Message
+from rollq.wire.compact import Message
 from rollq.wire.frame import Frame
-from rollq.wire.kinds import MessageType
 from rollq.wire.message_codec import Dialect, decode_message, encode_message
+from rollq.wire.registry import NUMBER_OF
 from tests.unit.wire.samples import JOB, SAMPLES
 
 
@@ -33,14 +33,13 @@ def _refused_message(message: Message) -> ErrorCode:
 
 
 def test_every_type_has_a_message_and_a_sample() -> None:
-    assert set(TYPE_OF.values()) == set(MessageType) - {MessageType.BATCH}
-    assert {type(sample) for sample in SAMPLES} == set(TYPE_OF)
+    assert {type(sample) for sample in SAMPLES} == set(NUMBER_OF)
 
 
 @pytest.mark.parametrize("message", SAMPLES, ids=lambda message: type(message).__name__)
 def test_every_message_comes_back(message: Message) -> None:
     frame = encode_message(message, Dialect.COMPACT, "g1")
-    assert frame.type == TYPE_OF[type(message)]
+    assert frame.type == NUMBER_OF[type(message)]
     back = decode_message(frame, Dialect.COMPACT)
     assert type(back) is type(message)
     assert back == message
@@ -55,7 +54,7 @@ def test_members_name_their_group_and_area() -> None:
     subjects = {
         encode_message(sample, Dialect.COMPACT, "g1").subject
         for sample in SAMPLES
-        if 60 <= TYPE_OF[type(sample)] < 70 or 20 < TYPE_OF[type(sample)] < 30
+        if 60 <= NUMBER_OF[type(sample)] < 70 or 20 < NUMBER_OF[type(sample)] < 30
     }
     areas = ("raft", "roll", "history", "report")
     assert subjects == {f"cluster.g1.{area}" for area in areas}

@@ -8,23 +8,19 @@ from rollq.base.limits import HELLO_BYTES_MAX
 from rollq.raft import types as raft
 from rollq.wire import messages as m
 from rollq.wire.blob_messages import BlobAsk, HelloBlobs
-from rollq.wire.compact import ENCODE, TYPE_OF, Message
+from rollq.wire.compact import ENCODE, Message
 from rollq.wire.connection import Connection
+from rollq.wire.features import ACCEPTED, BATCH, COMPACT, FEATURES, agree
 from rollq.wire.frame import Frame, FrameDecoder, encode_frame
 from rollq.wire.handshake import (
-    ACCEPTED,
-    BATCH,
-    COMPACT,
-    FEATURES,
     TABLE,
     Side,
     State,
-    agree,
     is_covered,
 )
 from rollq.wire.header import Header, decode_header, encode_header
-from rollq.wire.kinds import MessageType as T
 from rollq.wire.message_codec import Dialect, encode_message
+from rollq.wire.registry import NUMBER_OF
 from tests.unit.wire.golden_vectors import VECTORS
 from tests.unit.wire.samples import JOB, SAMPLES
 
@@ -70,11 +66,11 @@ def test_all_that_may_be_said_is_heard() -> None:
         State.WORKER: m.HelloWorker(JOB, ("a", "b"), features=FEATURES),
         State.BLOBS: HelloBlobs("client", "g1", FEATURES),
     }
-    samples = {TYPE_OF[type(sample)]: sample for sample in SAMPLES}
+    samples = {NUMBER_OF[type(sample)]: sample for sample in SAMPLES}
     for state, hello in hellos.items():
         for speaker, words in TABLE[state].items():
             for kind in words:
-                sample = samples[T(kind)]
+                sample = samples[kind]
                 assert Pair().open(hello).say(speaker, sample) == [sample]
 
 
@@ -106,7 +102,7 @@ def test_members_talk_both_ways_after_the_roll_call() -> None:
     hello = m.LeaderHello(1, "a:1", b"c", 1, 0)
     assert pair.say(Side.DIALER, hello) == [hello]
     for sample in SAMPLES:
-        if TYPE_OF[type(sample)] in TABLE[State.MEMBER][Side.DIALER]:
+        if NUMBER_OF[type(sample)] in TABLE[State.MEMBER][Side.DIALER]:
             for speaker in Side:
                 assert pair.say(speaker, sample) == [sample]
 
@@ -122,7 +118,7 @@ def test_legacy_peer_is_heard_and_sent_only_what_it_knows() -> None:
     pair = Pair().open(m.HelloClient("clientA", 4))
     assert pair.accepter.features == frozenset()
     for sample in SAMPLES:
-        kind = TYPE_OF[type(sample)]
+        kind = NUMBER_OF[type(sample)]
         if not is_covered(kind, frozenset()):
             assert pair.accepter.send(sample) == b""
     [frame] = _frames(pair.accepter.send(m.Result(JOB, "done")))
@@ -198,7 +194,7 @@ def test_extensions_without_compact_keep_json() -> None:
     cancel = encode_frame(encode_message(m.Cancel(JOB, (JOB,)), Dialect.LEGACY))
     assert pair.accepter.receive_data(cancel) == []
     assert pair.accepter.error is not None
-    assert "cancel was not agreed on" in pair.accepter.error.message
+    assert "Cancel was not agreed on" in pair.accepter.error.message
 
 
 @pytest.mark.parametrize("method", ["zstd", "brotli", "gzip"])
@@ -235,7 +231,7 @@ def test_headers_ride_beside_their_messages() -> None:
 def test_bad_compression_closes_the_connection_and_says_why() -> None:
     pair = Pair().open(m.HelloClient("clientA", 0, ("compact", "header", "gzip")))
     confirm = pair.dialer.send(m.Confirm((JOB,)))
-    bad = Frame(T.SUBMIT_JOB, payload=encode_header(Header("zstd"), b"garbage"))
+    bad = Frame(NUMBER_OF[m.SubmitJob], payload=encode_header(Header("zstd"), b"garbage"))
     assert len(pair.accepter.receive_data(confirm + encode_frame(bad) + confirm)) == 1
     assert len(pair.accepter.headers) == 1
     error = pair.accepter.error
@@ -247,7 +243,7 @@ def test_bad_compression_closes_the_connection_and_says_why() -> None:
 
 def test_headers_are_only_those_of_messages_that_were_returned() -> None:
     pair = Pair().open(m.HelloClient("clientA", 0, ("compact", "header")))
-    bad = Frame(T.SUBMIT_JOB, payload=encode_header(Header(priority=1), b"garbage"))
+    bad = Frame(NUMBER_OF[m.SubmitJob], payload=encode_header(Header(priority=1), b"garbage"))
     assert pair.accepter.receive_data(encode_frame(bad)) == []
     assert pair.accepter.error is not None
     assert pair.accepter.headers == []

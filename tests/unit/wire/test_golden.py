@@ -6,15 +6,15 @@ import pytest
 
 from rollq.base.ids import guid_from_text
 from rollq.wire.frame import FrameDecoder, encode_frame
-from rollq.wire.kinds import MessageType
 from rollq.wire.message_codec import decode_message, encode_message
+from rollq.wire.registry import ROW_NUMBERED
 from tests.unit.wire.golden_readers import READERS
 from tests.unit.wire.golden_references import REFERENCES
 from tests.unit.wire.golden_staging import STAGING
 from tests.unit.wire.golden_vectors import GUID_TEXT, JOB, VECTORS, Vector
 
 ALL = VECTORS + REFERENCES + READERS + STAGING
-LEGACY_TYPES = [kind for kind in MessageType if kind <= MessageType.INSTALL_SNAPSHOT_RESPONSE]
+LEGACY_TYPES = [number for number in ROW_NUMBERED if number <= 27]
 
 
 @pytest.mark.parametrize("vector", ALL, ids=lambda vector: vector.name)

@@ -3,33 +3,34 @@ from __future__ import annotations
 import pytest
 
 from rollq.base.errors import ErrorCode, RemoteError
+from rollq.wire import messages as m
+from rollq.wire.blob_messages import HelloBlobs
+from rollq.wire.features import FEATURES, agree
 from rollq.wire.handshake import (
-    COVERED_BY,
-    FEATURES,
     TABLE,
     WAITS,
     Side,
     State,
-    agree,
     is_covered,
     must_step,
 )
-from rollq.wire.kinds import MessageType as T
+from rollq.wire.reader_messages import HelloReader
+from rollq.wire.registry import COVERED_BY, NUMBER_OF, ROW_NUMBERED
 
-LEGACY_TYPES = {kind for kind in T if kind <= T.INSTALL_SNAPSHOT_RESPONSE}
-BETWEEN_MEMBERS = set(TABLE[State.MEMBER][Side.DIALER])
-OF_BLOBS = {kind for kind in T if T.HELLO_BLOBS <= kind <= T.BLOB_DROP}
-OF_READERS = {kind for kind in T if T.HELLO_READER <= kind <= 95}
+EVERY_TYPE = frozenset(ROW_NUMBERED)
+LEGACY_TYPES = {number for number in EVERY_TYPE if number <= 27}
+OF_MEMBERS = set(TABLE[State.MEMBER][Side.DIALER])
+OF_BLOBS = {number for number in EVERY_TYPE if 70 <= number <= 80}
+OF_READERS = {number for number in EVERY_TYPE if 84 <= number <= 95}
 
 
 def test_every_type_may_be_said_somewhere() -> None:
     said = {kind for sides in TABLE.values() for words in sides.values() for kind in words}
-    assert said == set(T) - {T.BATCH}  # it says what is inside it
+    assert said == EVERY_TYPE
 
 
 def test_every_type_of_ours_in_a_session_has_its_features() -> None:
-    others = LEGACY_TYPES | BETWEEN_MEMBERS | OF_BLOBS | OF_READERS | {T.BATCH}
-    assert set(COVERED_BY) == set(T) - others
+    assert set(COVERED_BY) == EVERY_TYPE - LEGACY_TYPES - OF_MEMBERS - OF_BLOBS - OF_READERS
     assert all(features <= set(FEATURES) for features in COVERED_BY.values())
 
 
@@ -43,12 +44,12 @@ def test_every_state_can_be_reached_and_left_only_by_the_table() -> None:
 
 
 def test_first_word_is_the_dialers_and_decides_the_role() -> None:
-    assert must_step(State.NEW, Side.DIALER, T.HELLO_CLIENT) is State.CLIENT
-    assert must_step(State.NEW, Side.DIALER, T.HELLO_WORKER) is State.WORKER
-    assert must_step(State.NEW, Side.DIALER, T.LEADER_HELLO) is State.MEMBER
-    assert must_step(State.NEW, Side.DIALER, T.HELLO_BLOBS) is State.BLOBS
-    assert must_step(State.NEW, Side.DIALER, T.HELLO_READER) is State.READER
-    for kind in T:
+    assert must_step(State.NEW, Side.DIALER, NUMBER_OF[m.HelloClient]) is State.CLIENT
+    assert must_step(State.NEW, Side.DIALER, NUMBER_OF[m.HelloWorker]) is State.WORKER
+    assert must_step(State.NEW, Side.DIALER, NUMBER_OF[m.LeaderHello]) is State.MEMBER
+    assert must_step(State.NEW, Side.DIALER, NUMBER_OF[HelloBlobs]) is State.BLOBS
+    assert must_step(State.NEW, Side.DIALER, NUMBER_OF[HelloReader]) is State.READER
+    for kind in EVERY_TYPE:
         with pytest.raises(RemoteError):
             must_step(State.NEW, Side.ACCEPTER, kind)
 
@@ -61,10 +62,10 @@ def test_nobody_speaks_twice_at_once_and_nothing_follows_the_end() -> None:
 
 def test_refusals_say_what_would_have_been_legal() -> None:
     with pytest.raises(RemoteError) as caught:
-        must_step(State.NEW, Side.DIALER, T.SUBMIT_JOB)
+        must_step(State.NEW, Side.DIALER, NUMBER_OF[m.SubmitJob])
     assert caught.value.code == ErrorCode.BAD_HANDSHAKE
-    assert "submit_job" in caught.value.message
-    hellos = "hello_client, hello_worker, leader_hello, hello_blobs, hello_reader"
+    assert "SubmitJob" in caught.value.message
+    hellos = "HelloClient, HelloWorker, LeaderHello, HelloBlobs, HelloReader"
     assert caught.value.hint == f"it may send {hellos}"
     with pytest.raises(RemoteError) as caught:
         must_step(State.CLIENT, Side.DIALER, 8)
@@ -79,8 +80,8 @@ def test_agreed_is_what_both_offer() -> None:
 
 def test_features_cover_types() -> None:
     nothing: frozenset[str] = frozenset()
-    assert is_covered(T.SUBMIT_JOB, nothing)
-    assert not is_covered(T.ACCEPTED, nothing)
-    assert is_covered(T.ACCEPTED, frozenset({"accepted"}))
-    assert not is_covered(T.CANCEL, frozenset({"accepted"}))
-    assert all(is_covered(kind, frozenset({"compact"})) for kind in T)
+    assert is_covered(NUMBER_OF[m.SubmitJob], nothing)
+    assert not is_covered(NUMBER_OF[m.Accepted], nothing)
+    assert is_covered(NUMBER_OF[m.Accepted], frozenset({"accepted"}))
+    assert not is_covered(NUMBER_OF[m.Cancel], frozenset({"accepted"}))
+    assert all(is_covered(kind, frozenset({"compact"})) for kind in EVERY_TYPE)

@@ -20,9 +20,9 @@ from rollq.base.limits import (
 )
 from rollq.grid.commands import Cause
 from rollq.wire import models
-from rollq.wire.compact import TYPE_OF
+from rollq.wire.features import FEATURES
 from rollq.wire.frame import LEN_MIN
-from rollq.wire.handshake import FEATURES
+from rollq.wire.registry import NUMBER_OF
 
 PAGE = (Path(__file__).parents[3] / "docs" / "protocol.md").read_text(encoding="utf-8")
 ONE_LINE = " ".join(PAGE.split())
@@ -32,10 +32,10 @@ def test_compact_fields() -> None:
     section = PAGE[PAGE.index("## 4.") : PAGE.index("## 5.")]
     rows = re.findall(r"^\| (\d+) \| (\w+) \| (?:(.+) )?\|$", section, re.MULTILINE)
     assert {int(kind): fields for kind, _, fields in rows} == {
-        kind: ", ".join(struct.__struct_fields__) for struct, kind in TYPE_OF.items()
+        kind: ", ".join(struct.__struct_fields__) for struct, kind in NUMBER_OF.items()
     }
     names = {int(kind): name for kind, name, _ in rows}
-    for struct, kind in TYPE_OF.items():
+    for struct, kind in NUMBER_OF.items():
         raft_too = kind >= 60 and names[kind] == f"Raft{struct.__name__}"
         assert raft_too or names[kind] == struct.__name__
 

@@ -59,7 +59,7 @@ from rollq.roles.offers import Offers
 from rollq.roles.redial import Redial
 from rollq.roles.silence import Silence, Verdict
 from rollq.wire import messages as wire
-from rollq.wire.handshake import ALIVE, OWN, TASKS
+from rollq.wire.features import ALIVE, OWN, TASKS
 from rollq.wire.output_messages import JOB_ENDED, OutputChunk, WatchOutput
 from rollq.wire.staging_messages import StageJobs
 

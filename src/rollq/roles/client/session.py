@@ -35,7 +35,7 @@ from rollq.roles.client.specs import request_bytes
 from rollq.wire import messages as wire
 from rollq.wire.checks import check_message
 from rollq.wire.compact import Message
-from rollq.wire.handshake import ACCEPTED, ALIVE, BATCH, COMPACT, OUTPUT, OWN, TASKS
+from rollq.wire.features import ACCEPTED, ALIVE, BATCH, COMPACT, OUTPUT, OWN, TASKS
 from rollq.wire.output_messages import OutputChunk, WatchOutput
 
 log = logging.getLogger("rollq.client")

@@ -33,7 +33,7 @@ from rollq.grid.state import CacheRecord, GridState
 from rollq.grid.views import HolderView
 from rollq.roles.member.cache_relay import is_target, name_of
 from rollq.roles.member.sessions import Sessions, WorkerSession
-from rollq.wire.handshake import CACHE
+from rollq.wire.features import CACHE
 from rollq.wire.messages import NOT_ASKED, CachePut, MemberMessage
 from rollq.wire.models import (
     STATUS_FAILED,

@@ -41,7 +41,7 @@ from rollq.subjects.grammar import fold, parse_pattern
 from rollq.subjects.queues import worker_pattern
 from rollq.wire import messages
 from rollq.wire.checks import request_id_of
-from rollq.wire.handshake import ACCEPTED, COMPACT, OWN
+from rollq.wire.features import ACCEPTED, COMPACT, OWN
 from rollq.wire.models import CachePutResult, decode_model
 from rollq.wire.output_messages import OutputChunk, WatchOutput
 from rollq.wire.staging_messages import CommitBatch, DropBatch, StageJobs

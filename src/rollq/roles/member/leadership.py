@@ -55,7 +55,7 @@ from rollq.roles.member.staging import StagingDesk, left_lying
 from rollq.roles.member.watches import Watches
 from rollq.wire import messages
 from rollq.wire.checks import request_id_of
-from rollq.wire.handshake import ALIVE, agree
+from rollq.wire.features import ALIVE, agree
 
 ASSIGNMENTS = commands.AssignJob | commands.AssignTask
 LOOK_MS = 10_000  # how often batches and readers that are left lying are looked for

@@ -20,7 +20,7 @@ from rollq.base.limits import (
     SESSION_QUIET_LOOKS_MAX,
 )
 from rollq.policy.pools import ANYTHING, Programs
-from rollq.wire.handshake import ALIVE, COMPACT, LEASE
+from rollq.wire.features import ALIVE, COMPACT, LEASE
 from rollq.wire.messages import Announce
 
 

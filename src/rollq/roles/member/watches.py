@@ -21,7 +21,7 @@ from rollq.grid.state import ASSIGNED, ENDED_STATES
 from rollq.grid.views import job_view
 from rollq.roles.member.outputs import Outputs
 from rollq.roles.member.sessions import ClientSession, WorkerSession
-from rollq.wire.handshake import OUTPUT
+from rollq.wire.features import OUTPUT
 from rollq.wire.output_messages import (
     JOB_ENDED,
     MORE,

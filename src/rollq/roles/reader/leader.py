@@ -15,7 +15,7 @@ from rollq.base.errors import DialError, ErrorCode, RollqError, StateError
 from rollq.base.limits import READER_AGAIN_MS
 from rollq.roles.reader.channel import Channel
 from rollq.wire.compact import Message
-from rollq.wire.handshake import ACCEPTED, COMPACT
+from rollq.wire.features import ACCEPTED, COMPACT
 from rollq.wire.messages import Accepted, Admin, Answer, HelloClient, Query
 
 M = TypeVar("M")

@@ -63,7 +63,7 @@ from rollq.roles.worker.signals import (
     Tick,
 )
 from rollq.wire import messages as wire
-from rollq.wire.handshake import ALIVE, PROGRAMS
+from rollq.wire.features import ALIVE, PROGRAMS
 
 DOWN: Final = Link.DOWN
 OPEN: Final = Link.OPEN

@@ -41,7 +41,7 @@ from rollq.roles.worker.showing import Showing
 from rollq.roles.worker.writer import ResultWriter
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
-from rollq.wire.handshake import (
+from rollq.wire.features import (
     ACCEPTED,
     ALIVE,
     BATCH,

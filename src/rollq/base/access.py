@@ -1,0 +1,111 @@
+"""What a message asks for, in the terms of an access check: an action on resources.
+
+Names only. Which message asks for what is in the tables of messages (`wire.registry`), of admin
+verbs and of views; who may do what is decided where a message comes in.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Any, NamedTuple
+
+
+class Action(enum.StrEnum):
+    """What somebody wants to do. A value is a promise: access rules are written with it."""
+
+    # sessions
+    CLIENT_CONNECT = "client.connect"
+    WORKER_CONNECT = "worker.connect"
+    READER_CONNECT = "reader.connect"
+    BLOBS_CONNECT = "blobs.connect"
+    SESSION_PING = "session.ping"
+    ANSWER = "answer"  # what was asked is answered: whoever asked takes it
+    # jobs
+    JOBS_SUBMIT = "jobs.submit"
+    JOBS_CANCEL = "jobs.cancel"
+    JOBS_RUN = "jobs.run"  # what a worker says of its attempts and of itself
+    JOBS_ASSIGN = "jobs.assign"  # what a leader tells a worker
+    JOBS_READ = "jobs.read"
+    JOBS_REDRIVE = "jobs.redrive"
+    JOBS_PURGE = "jobs.purge"
+    RESULTS_READ = "results.read"
+    RESULTS_CONFIRM = "results.confirm"
+    OUTPUT_READ = "output.read"
+    # files
+    BLOBS_READ = "blobs.read"
+    BLOBS_WRITE = "blobs.write"
+    BLOBS_TRANSFER = "blobs.transfer"  # goes on with a transfer that was admitted
+    CACHES_READ = "caches.read"
+    CACHES_WRITE = "caches.write"
+    # the grid
+    QUEUES_READ = "queues.read"
+    QUEUES_PAUSE = "queues.pause"
+    CLIENTS_READ = "clients.read"
+    WORKERS_READ = "workers.read"
+    WORKERS_DISMISS = "workers.dismiss"
+    SETTINGS_READ = "settings.read"
+    SETTINGS_WRITE = "settings.write"
+    HISTORY_READ = "history.read"
+    HISTORY_HOLD = "history.hold"
+    TABLES_READ = "tables.read"
+    CLUSTER_READ = "cluster.read"
+    CLUSTER_CHANGE = "cluster.change"
+    # a request whose action is in another table: that of its verb or view
+    ADMIN = "admin"
+    QUERY = "query"
+    # between members
+    GROUP_JOIN = "group.join"
+    GROUP_REPLICATE = "group.replicate"
+
+
+class ResourceKind(enum.StrEnum):
+    """What an action is on."""
+
+    GRID = "grid"  # all of it: nothing smaller is named
+    GROUP = "group"
+    SESSION = "session"  # that on which the message came
+    CLIENT = "client"
+    WORKER = "worker"
+    MEMBER = "member"
+    QUEUE = "queue"  # by a subject or a name
+    PATTERN = "pattern"  # of queues
+    EXEC = "exec"
+    JOB = "job"  # a job or an array, by its id
+    BATCH = "batch"
+    BLOB = "blob"
+    CACHE = "cache"
+    READER = "reader"  # of the history, by the name of its hold
+    TABLE = "table"
+    VERB = "verb"
+    VIEW = "view"
+
+
+class Resource(NamedTuple):
+    """What of a message names a resource.
+
+    Attributes:
+        kind: What it is.
+        field: Where the message names it: a field, or a path of fields through structs and tuples
+            of structs (`groups.queue`). Empty: the message names none, and all of the kind is
+            meant.
+    """
+
+    kind: ResourceKind
+    field: str = ""
+
+    def names_in(self, message: object) -> tuple[Any, ...]:
+        """The names that a message gives: subjects, ids, digests. Empty: all of the kind."""
+        values: tuple[Any, ...] = (message,) if self.field else ()
+        for name in self.field.split(".") if self.field else ():
+            values = _flat(tuple(getattr(value, name) for value in values))
+        return values
+
+
+def _flat(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    flat: list[Any] = []
+    for value in values:
+        if isinstance(value, tuple):
+            flat.extend(value)
+        else:
+            flat.append(value)
+    return tuple(flat)

@@ -1,0 +1,41 @@
+"""The features that peers offer in their hello, and that a Welcome agrees on."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rollq.wire.compression import METHODS
+
+COMPACT: Final = "compact"  # the legacy types too have msgpack payloads
+ACCEPTED: Final = "accepted"  # Accepted and Error are sent
+LEASE: Final = "lease"  # the worker renews leases and is told of stops and taken acks
+PATTERNS: Final = "patterns"  # several patterns in a worker's hello
+HEADER: Final = "header"  # payloads begin with the header area
+BATCH: Final = "batch"  # many messages may ride in one frame; needs `compact`
+CACHE: Final = "cache"  # a CachePut to the worker may name blobs in place of files
+OUTPUT: Final = "output"  # the worker shows what jobs write while they run
+OWN: Final = "own"  # where sessions share a client id, results come to the one that asked
+ALIVE: Final = "alive"  # Ping is answered with Pong, so that silence means something
+PROGRAMS: Final = "programs"  # the worker says what it can run, and which nacks are no attempt
+TASKS: Final = "tasks"  # tasks of an array may be numbered so that none has the array's own id
+# A method of compression is a feature too; it needs `header`, which names it.
+FEATURES: Final = (
+    COMPACT,
+    ACCEPTED,
+    LEASE,
+    PATTERNS,
+    HEADER,
+    BATCH,
+    CACHE,
+    OUTPUT,
+    OWN,
+    ALIVE,
+    PROGRAMS,
+    TASKS,
+    *METHODS,
+)
+
+
+def agree(offered: tuple[str, ...]) -> tuple[str, ...]:
+    """The features that both sides speak, for the Welcome to a peer that offered some."""
+    return tuple(feature for feature in FEATURES if feature in offered)

@@ -1,0 +1,280 @@
+"""The table of messages: one row a message type, and everything that follows from its rows.
+
+A new message type is its struct, in one of the modules of messages, and its row here. Frame types,
+both codecs, the handshake, the field checks and the access check take what they need from the row.
+
+Reading order: `Row` says what a row holds; `ROWS` is the table; below it is what is derived.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+from rollq.base.access import Action, Resource, ResourceKind
+from rollq.raft import types as raft
+from rollq.wire import blob_messages as b
+from rollq.wire import messages as m
+from rollq.wire import output_messages as o
+from rollq.wire import reader_messages as r
+from rollq.wire import staging_messages as s
+from rollq.wire import table_messages as t
+from rollq.wire.features import ACCEPTED, ALIVE, COMPACT, FEATURES, LEASE, PROGRAMS
+
+
+class Direction(enum.Enum):
+    """Who may say something to whom. The first of the two dialed, unless it is a member's."""
+
+    CLIENT_TO_MEMBER = "client to member"
+    MEMBER_TO_CLIENT = "member to client"
+    WORKER_TO_MEMBER = "worker to member"
+    MEMBER_TO_WORKER = "member to worker"
+    MEMBER_TO_MEMBER = "member to member"  # whichever of the two dialed
+    MEMBER_TO_CALLER = "member to calling member"
+    # Blobs are served by members, and by workers to other workers.
+    BLOB_CLIENT_TO_SERVER = "blob client to server"
+    BLOB_SERVER_TO_CLIENT = "blob server to client"
+    READER_TO_MEMBER = "reader to member"
+    MEMBER_TO_READER = "member to reader"
+
+
+class Phase(enum.Flag):
+    """When in the life of a connection a message may be said."""
+
+    HELLO = enum.auto()  # as the first frame; it decides what the connection is for
+    REPLY = enum.auto()  # to a hello that waits for Welcome
+    OPEN = enum.auto()  # once the handshake is over
+
+
+class Row(NamedTuple):
+    """One message type.
+
+    Attributes:
+        number: The type byte of its frames; never reused. It is also the tag of the struct, unless
+            raft, which numbers its messages for itself, has it.
+        struct: Its fields.
+        directions: Who may say it to whom.
+        action: What it asks for. ADMIN and QUERY: its verb or view says that.
+        resources: What the action is on.
+        features: Any one of them makes it legal. Empty: it always is, because it is a legacy type
+            or has a link of its own.
+        phase: When it may be said.
+        closes: Directions in which it ends an open connection.
+        request_id: The field with the id that its sender waits on: what is out of bounds is refused
+            under it. Empty: the sender waits for nothing, and a breach ends the connection.
+        area: Of a message between members: the last token of its subject.
+    """
+
+    number: int
+    struct: type[msgspec.Struct]
+    directions: tuple[Direction, ...]
+    action: Action
+    resources: tuple[Resource, ...]
+    features: frozenset[str] = frozenset()
+    phase: Phase = Phase.OPEN
+    closes: tuple[Direction, ...] = ()
+    request_id: str = ""
+    area: str = ""
+
+    @property
+    def name(self) -> str:
+        """As errors and the protocol page have it."""
+        of_raft = self.struct.__module__ == raft.__name__ and self.number >= RAFT_PREFIXED_MIN
+        return f"{'Raft' if of_raft else ''}{self.struct.__name__}"
+
+
+BATCH_NUMBER: Final = 45  # of the frame that holds many messages: no message of its own
+RAFT_PREFIXED_MIN: Final = 60  # a session has a Heartbeat too
+
+D = Direction
+K = ResourceKind
+FROM_CLIENT = (D.CLIENT_TO_MEMBER,)
+FROM_WORKER = (D.WORKER_TO_MEMBER,)
+FROM_EITHER = (*FROM_CLIENT, *FROM_WORKER)
+TO_CLIENT = (D.MEMBER_TO_CLIENT,)
+TO_WORKER = (D.MEMBER_TO_WORKER,)
+TO_EITHER = (*TO_CLIENT, *TO_WORKER)
+PEERS = (D.MEMBER_TO_MEMBER,)
+BLOB_ASKED = (D.BLOB_CLIENT_TO_SERVER,)
+BLOB_TOLD = (D.BLOB_SERVER_TO_CLIENT,)
+READ_ASKED = (D.READER_TO_MEMBER,)
+READ_TOLD = (D.MEMBER_TO_READER,)
+
+SESSION = (Resource(K.SESSION),)
+GROUP = (Resource(K.GROUP),)
+JOB = (Resource(K.JOB, "job_id"),)
+JOBS = (Resource(K.JOB, "job_ids"),)
+DIGEST = (Resource(K.BLOB, "digest"),)
+SUBMITTED = (Resource(K.QUEUE, "subject"), Resource(K.EXEC, "exec_name"))
+BATCH = (Resource(K.BATCH, "batch_key"), Resource(K.CLIENT, "client_id"))
+
+OURS = frozenset({COMPACT})
+WITH_ACCEPTED = OURS | {ACCEPTED}
+WITH_LEASE = OURS | {LEASE}
+WITH_ALIVE = OURS | {ALIVE}
+ANY_OFFER = frozenset(FEATURES)
+ASKED = "request_id"
+REFUSAL = Phase.REPLY | Phase.OPEN
+
+
+ROWS: Final = (
+    # --- a client speaks
+    Row(
+        *(9, m.HelloClient, FROM_CLIENT, Action.CLIENT_CONNECT),
+        (Resource(K.CLIENT, "client_id"),),
+        phase=Phase.HELLO,
+    ),
+    Row(1, m.SubmitJob, FROM_CLIENT, Action.JOBS_SUBMIT, SUBMITTED, request_id="job_id"),
+    Row(33, m.SubmitBulk, FROM_CLIENT, Action.JOBS_SUBMIT, SUBMITTED, OURS, request_id=ASKED),
+    Row(34, m.SubmitArray, FROM_CLIENT, Action.JOBS_SUBMIT, SUBMITTED, OURS, request_id="array_id"),
+    Row(
+        *(96, s.StageJobs, FROM_CLIENT, Action.JOBS_SUBMIT),
+        (*BATCH, Resource(K.QUEUE, "groups.queue"), Resource(K.EXEC, "groups.exec_name")),
+        OURS,
+        request_id=ASKED,
+    ),
+    Row(97, s.CommitBatch, FROM_CLIENT, Action.JOBS_SUBMIT, BATCH, OURS, request_id=ASKED),
+    Row(98, s.DropBatch, FROM_CLIENT, Action.JOBS_SUBMIT, BATCH, OURS, request_id=ASKED),
+    Row(35, m.Cancel, FROM_CLIENT, Action.JOBS_CANCEL, JOBS, OURS, request_id=ASKED),
+    Row(36, m.Confirm, FROM_CLIENT, Action.RESULTS_CONFIRM, JOBS, OURS),
+    Row(
+        *(37, m.Query, FROM_CLIENT, Action.QUERY, (Resource(K.VIEW, "what"),), OURS),
+        request_id=ASKED,
+    ),
+    Row(
+        *(39, m.Admin, FROM_CLIENT, Action.ADMIN, (Resource(K.VERB, "action"),), OURS),
+        request_id=ASKED,
+    ),
+    Row(81, o.WatchOutput, FROM_CLIENT, Action.OUTPUT_READ, JOB, OURS, request_id=ASKED),
+    # The cache is named within the payload.
+    Row(
+        *(6, m.CachePut, (*FROM_CLIENT, *TO_WORKER), Action.CACHES_WRITE, (Resource(K.CACHE),)),
+        request_id=ASKED,
+    ),
+    Row(46, m.Ping, FROM_EITHER, Action.SESSION_PING, SESSION, WITH_ALIVE),
+    # --- a worker speaks
+    Row(
+        *(10, m.HelloWorker, FROM_WORKER, Action.WORKER_CONNECT),
+        (Resource(K.WORKER, "worker_id"), Resource(K.PATTERN, "patterns")),
+        phase=Phase.HELLO,
+    ),
+    Row(4, m.Credit, FROM_WORKER, Action.JOBS_RUN, SESSION),
+    Row(3, m.AckJob, FROM_WORKER, Action.JOBS_RUN, JOB, request_id="job_id"),
+    Row(40, m.Nack, FROM_WORKER, Action.JOBS_RUN, JOB, WITH_LEASE, request_id="job_id"),
+    Row(
+        *(42, m.Heartbeat, FROM_WORKER, Action.JOBS_RUN),
+        *((Resource(K.JOB, "holding.job_id"),), WITH_LEASE),
+    ),
+    Row(
+        *(48, m.Announce, FROM_WORKER, Action.JOBS_RUN),
+        *((Resource(K.EXEC, "added"),), OURS | {PROGRAMS}),
+    ),
+    Row(44, m.Goodbye, FROM_WORKER, Action.JOBS_RUN, SESSION, WITH_LEASE, closes=FROM_WORKER),
+    Row(
+        *(7, m.CacheAck, (*FROM_WORKER, *TO_CLIENT), Action.JOBS_RUN, (Resource(K.CACHE),)),
+        request_id=ASKED,
+    ),
+    Row(83, o.OutputChunk, (*FROM_WORKER, *TO_CLIENT), Action.JOBS_RUN, SESSION, OURS),
+    # --- a member speaks to clients and workers
+    Row(
+        *(30, m.Welcome, (*TO_EITHER, *BLOB_TOLD, *READ_TOLD), Action.ANSWER, SESSION, ANY_OFFER),
+        phase=Phase.REPLY,
+    ),
+    Row(
+        *(20, m.NotLeader, (*TO_EITHER, *BLOB_TOLD), Action.ANSWER, SESSION),
+        phase=REFUSAL,
+        closes=(*TO_EITHER, *BLOB_TOLD),
+    ),
+    Row(31, m.Accepted, TO_CLIENT, Action.ANSWER, SESSION, WITH_ACCEPTED),
+    Row(
+        32,
+        m.Error,
+        (*TO_EITHER, *BLOB_TOLD, *READ_TOLD, D.MEMBER_TO_CALLER),
+        *(Action.ANSWER, SESSION, WITH_ACCEPTED),
+        phase=REFUSAL,
+        closes=(*BLOB_TOLD, D.MEMBER_TO_CALLER),
+    ),
+    Row(5, m.Result, TO_CLIENT, Action.ANSWER, JOB),
+    Row(38, m.Answer, TO_CLIENT, Action.ANSWER, SESSION, OURS),
+    Row(47, m.Pong, TO_EITHER, Action.ANSWER, SESSION, WITH_ALIVE),
+    Row(2, m.AssignJob, TO_WORKER, Action.JOBS_ASSIGN, JOB),
+    Row(43, m.StopJob, TO_WORKER, Action.JOBS_ASSIGN, JOB, WITH_LEASE),
+    Row(41, m.AckTaken, TO_WORKER, Action.ANSWER, JOB, WITH_LEASE),
+    Row(82, o.TellOutput, TO_WORKER, Action.OUTPUT_READ, JOB, OURS),
+    # --- members speak to each other
+    Row(
+        *(21, m.LeaderHello, PEERS, Action.GROUP_JOIN, (Resource(K.MEMBER, "member_id"),)),
+        phase=Phase.HELLO | Phase.OPEN,
+        area="roll",
+    ),
+    Row(
+        *(65, m.RollAnswer, PEERS, Action.GROUP_JOIN, (Resource(K.MEMBER, "member_id"),)),
+        area="roll",
+    ),
+    Row(66, m.HistoryFetch, PEERS, Action.GROUP_REPLICATE, GROUP, area="history"),
+    Row(67, m.HistoryRows, PEERS, Action.GROUP_REPLICATE, GROUP, area="history"),
+    Row(68, m.MemberReport, PEERS, Action.GROUP_REPLICATE, GROUP, area="report"),
+    Row(22, raft.AppendEntries, PEERS, Action.GROUP_REPLICATE, GROUP, area="raft"),
+    Row(23, raft.AppendResponse, PEERS, Action.GROUP_REPLICATE, GROUP, area="raft"),
+    Row(24, raft.RequestVote, PEERS, Action.GROUP_REPLICATE, GROUP, area="raft"),
+    Row(25, raft.VoteResponse, PEERS, Action.GROUP_REPLICATE, GROUP, area="raft"),
+    Row(26, raft.InstallSnapshot, PEERS, Action.GROUP_REPLICATE, GROUP, area="raft"),
+    Row(27, raft.InstallSnapshotResponse, PEERS, Action.GROUP_REPLICATE, GROUP, area="raft"),
+    Row(60, raft.Heartbeat, PEERS, Action.GROUP_REPLICATE, GROUP, area="raft"),
+    Row(61, raft.HeartbeatResponse, PEERS, Action.GROUP_REPLICATE, GROUP, area="raft"),
+    Row(62, raft.TimeoutNow, PEERS, Action.GROUP_REPLICATE, GROUP, area="raft"),
+    Row(63, raft.ReadIndex, PEERS, Action.GROUP_REPLICATE, GROUP, area="raft"),
+    Row(64, raft.ReadIndexResponse, PEERS, Action.GROUP_REPLICATE, GROUP, area="raft"),
+    # --- on links for blobs
+    Row(
+        *(70, b.HelloBlobs, BLOB_ASKED, Action.BLOBS_CONNECT, (Resource(K.GROUP, "group"),)),
+        phase=Phase.HELLO,
+    ),
+    Row(71, b.BlobAsk, BLOB_ASKED, Action.BLOBS_READ, (Resource(K.BLOB, "digests"),)),
+    Row(72, b.BlobHave, BLOB_TOLD, Action.ANSWER, SESSION),
+    Row(73, b.BlobPut, BLOB_ASKED, Action.BLOBS_WRITE, DIGEST),
+    Row(74, b.BlobGo, BLOB_TOLD, Action.ANSWER, DIGEST),
+    Row(75, b.BlobChunk, (*BLOB_ASKED, *BLOB_TOLD), Action.BLOBS_TRANSFER, DIGEST),
+    Row(76, b.BlobStored, BLOB_TOLD, Action.ANSWER, DIGEST),
+    Row(77, b.BlobGet, BLOB_ASKED, Action.BLOBS_READ, DIGEST),
+    Row(78, b.BlobInfo, BLOB_TOLD, Action.ANSWER, DIGEST),
+    Row(79, b.BlobMore, (*BLOB_ASKED, *BLOB_TOLD), Action.BLOBS_TRANSFER, DIGEST),
+    Row(80, b.BlobDrop, BLOB_ASKED, Action.BLOBS_TRANSFER, DIGEST),
+    # --- on links of readers
+    Row(
+        *(84, r.HelloReader, READ_ASKED, Action.READER_CONNECT, (Resource(K.GROUP, "group"),)),
+        phase=Phase.HELLO,
+    ),
+    Row(85, r.SpanAsk, READ_ASKED, Action.HISTORY_READ, GROUP, request_id=ASKED),
+    Row(86, r.SpanTold, READ_TOLD, Action.ANSWER, SESSION),
+    Row(87, r.PiecesAsk, READ_ASKED, Action.HISTORY_READ, GROUP, request_id=ASKED),
+    Row(88, r.PieceChunk, READ_TOLD, Action.ANSWER, SESSION),
+    Row(
+        *(92, t.TableAsk, READ_ASKED, Action.TABLES_READ, (Resource(K.TABLE, "tables"),)),
+        request_id=ASKED,
+    ),
+    Row(93, t.TableTold, READ_TOLD, Action.ANSWER, SESSION),
+    Row(94, t.PartAsk, READ_ASKED, Action.TABLES_READ, (Resource(K.TABLE),), request_id=ASKED),
+    Row(95, t.ResultsAsk, READ_ASKED, Action.RESULTS_READ, JOBS, request_id=ASKED),
+)
+
+# --- what follows from the table
+
+ROW_OF: Final[Mapping[type[msgspec.Struct], Row]] = {row.struct: row for row in ROWS}
+ROW_NUMBERED: Final[Mapping[int, Row]] = {row.number: row for row in ROWS}
+NUMBER_OF: Final[Mapping[type[msgspec.Struct], int]] = {row.struct: row.number for row in ROWS}
+COVERED_BY: Final[Mapping[int, frozenset[str]]] = {
+    row.number: row.features for row in ROWS if row.features
+}
+AREA_OF: Final[Mapping[int, str]] = {row.number: row.area for row in ROWS if row.area}
+REQUEST_ID_OF: Final[Mapping[type[msgspec.Struct], str]] = {
+    row.struct: row.request_id for row in ROWS if row.request_id
+}
+
+
+def is_known(number: int) -> bool:
+    """Whether a frame of this type says anything to us."""
+    return number in ROW_NUMBERED or number == BATCH_NUMBER

@@ -1,0 +1,90 @@
+"""The table of messages is complete, and says the same as the structs it stands for."""
+
+from __future__ import annotations
+
+import inspect
+from types import ModuleType
+
+import msgspec
+import pytest
+
+from rollq.base.access import Action, Resource, ResourceKind
+from rollq.raft import types as raft
+from rollq.wire import (
+    blob_messages,
+    messages,
+    output_messages,
+    reader_messages,
+    staging_messages,
+    table_messages,
+)
+from rollq.wire.features import FEATURES
+from rollq.wire.registry import (
+    BATCH_NUMBER,
+    ROW_NUMBERED,
+    ROW_OF,
+    ROWS,
+    Phase,
+    Row,
+    is_known,
+)
+from tests.unit.wire.samples import SAMPLES
+
+MODULES = (
+    *(messages, output_messages, staging_messages, blob_messages, reader_messages, table_messages),
+    raft,
+)
+
+
+def tagged(module: ModuleType) -> set[type]:
+    """The structs of a module that are messages: a part of a message has no tag."""
+    structs = (kind for _, kind in inspect.getmembers(module, inspect.isclass))
+    return {
+        kind
+        for kind in structs
+        if issubclass(kind, msgspec.Struct) and kind.__struct_config__.tag is not None
+    }
+
+
+def test_every_message_has_one_row() -> None:
+    defined = set().union(*map(tagged, MODULES))
+    assert set(ROW_OF) == defined
+    assert len(ROWS) == len(ROW_OF) == len(ROW_NUMBERED)
+
+
+def test_numbers_are_the_tags_of_our_structs() -> None:
+    for row in ROWS:
+        if row.struct.__module__ != raft.__name__:
+            assert row.struct.__struct_config__.tag == row.number, row.name
+    assert BATCH_NUMBER not in ROW_NUMBERED
+    assert is_known(BATCH_NUMBER)
+    assert len({row.name for row in ROWS}) == len(ROWS)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
+def test_a_row_says_who_and_what(row: Row) -> None:
+    assert row.directions
+    assert set(row.closes) <= set(row.directions)
+    assert row.features <= set(FEATURES)
+    assert isinstance(row.action, Action)
+    assert row.resources
+    assert row.request_id == "" or row.request_id in row.struct.__struct_fields__
+    assert bool(row.area) == (row.directions[0].name == "MEMBER_TO_MEMBER")
+    assert not row.closes or Phase.OPEN in row.phase
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=[type(sample).__name__ for sample in SAMPLES])
+def test_the_resources_of_a_message_can_be_told(sample: msgspec.Struct) -> None:
+    for resource in ROW_OF[type(sample)].resources:
+        names = resource.names_in(sample)
+        assert all(isinstance(name, str | bytes | int) for name in names)
+        assert resource.field or not names
+
+
+def test_resources_are_found_within_tuples_of_structs() -> None:
+    held = [sample for sample in SAMPLES if isinstance(sample, messages.Heartbeat)]
+    for beat in held:
+        (resource,) = ROW_OF[messages.Heartbeat].resources
+        assert resource.names_in(beat) == tuple(ref.job_id for ref in beat.holding)
+    assert any(beat.holding for beat in held)
+    assert Resource(ResourceKind.GRID).names_in(held[0]) == ()
