@@ -148,3 +148,8 @@ async def bytes_in_loop(count: str) -> bytes:
 @task("environ")
 def environ() -> dict[str, str]:
     return dict(os.environ)
+
+
+@task("typed")
+def typed(number: int) -> int:
+    return number

@@ -150,7 +150,7 @@ def test_the_first_digits_of_an_id_will_do(grid: Grid, tmp_path: Path) -> None:
     rows.write_text("1\n2\n")
     one, two = (each["id"] for each in grid.lines("submit", "calcA", "--from-file", str(rows)))
     grid.run("job", one[:8], code=4)
-    assert "give more digits" in grid.stderr
+    assert "[ambiguous_id]\n  give more digits" in grid.stderr
     assert two in grid.stderr
     assert grid.json("job", f"{two[:8]}..{two[-8:]}")["id"] == two
     array = grid.json("submit", "calcA", "--array", "3")["id"]
@@ -303,7 +303,7 @@ def test_whoever_stops_waiting_is_told_what_goes_on(grid: Grid) -> None:
         waiting.send_signal(signal.SIGINT)
         _, told = waiting.communicate(timeout=DEADLINE_S)
     assert waiting.returncode == 130
-    assert f"job {job_id} goes on" in told
+    assert f"rollq job {job_id}" in told
     assert grid.json("job", job_id)["state"] == "running"
 
 
@@ -428,7 +428,7 @@ def test_the_log_of_a_running_member_can_be_read(grid: Grid) -> None:
     commands = [name for one in records for e in one.get("entries", ()) for name in e["commands"]]
     assert "SubmitJob" in commands
     findings = grid.json("doctor", "--state", state)
-    assert any("uses the directory" in one["what"] for one in findings["findings"])
+    assert any("is using the directory" in one["what"] for one in findings["findings"])
 
 
 def start(*arguments: str) -> subprocess.CompletedProcess[str]:

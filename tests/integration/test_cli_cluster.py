@@ -58,13 +58,13 @@ def test_a_leader_that_is_told_to_stop_hands_over(tmp_path: Path) -> None:
         assert fleet.exit_code_of(leader) == 0
         assert grid.json("cluster", "status")["leader"] != leader
         assert grid.json("job", job_id)["state"] == "waiting"
-        assert f"member {leader} is away" in grid.run("doctor", code=1)
+        assert f"member {leader} is down" in grid.run("doctor", code=1)
         assert "handing leadership over" in fleet.log_of(leader)
         second = grid.json("cluster", "status")["leader"]
         fleet.kill(second)
         told = grid.run("doctor", "--timeout", "1", code=3)
         assert f"{second} cannot be reached" in told
-        assert "answers, but knows no leader" in told
+        assert "answers; it knows no leader" in told
 
 
 def test_the_demonstration_checks_itself(tmp_path: Path) -> None:

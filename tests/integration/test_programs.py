@@ -54,5 +54,5 @@ def test_doctor_names_queues_that_nobody_serves_and_programs_that_nobody_has(
         _, findings = asyncio.run(group_findings(grid.address, 60))
         problems = [one.what for one in findings if one.severity == "problem"]
         assert len(problems) == 2
-        assert "1 jobs wait in queue lost, and no connected worker serves it" in problems
+        assert "1 job waits in queue lost, and no connected worker serves it" in problems
         assert any("no connected worker has program tool" in one for one in problems)

@@ -267,3 +267,22 @@ def test_a_result_that_is_gone_is_an_error_and_no_half(client: BlockingClient) -
     with pytest.raises(LocalError) as caught:
         alone.json()
     assert caught.value.code is ErrorCode.BAD_SETUP
+
+
+def test_bytes_of_a_function_are_had_after_its_end(grid: SmallGrid, tmp_path: Path) -> None:
+    for count in ("512", "70144"):
+        shown = rollq(grid, "submit", "big_bytes", count, "--wait", "--json").stdout
+        job = json.loads(shown)["id"]
+        whole = ALL_BYTES * (int(count) // 256)
+        assert rollq(grid, "logs", job).stdout == whole
+        assert f"{count} bytes: rollq logs {job}" in rollq(grid, "job", job).stdout.decode()
+        told = rollq(grid, "fetch", job, "--save", str(tmp_path)).stderr.decode()
+        assert f"{count} bytes: rollq logs {job}" in told
+
+
+def test_an_argument_that_does_not_fit_is_told_without_frames_of_ours(grid: SmallGrid) -> None:
+    failed = rollq(grid, "submit", "typed", "x", "--wait")
+    assert failed.returncode == 1
+    line, *rest = failed.stderr.decode().splitlines()
+    assert line == "TypeError: argument 'number' must be int, and 'x' is not"
+    assert len(rest) == 1, "how it ended"

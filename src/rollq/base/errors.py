@@ -63,6 +63,7 @@ class ErrorCode(enum.IntEnum):
     UNKNOWN_READER = 224  # no reader has this name
     DISMISSED = 225  # to a worker: somebody wants it to end now
     BATCH_FULL = 226  # as many jobs are staged for the batch as one commit may accept
+    AMBIGUOUS_ID = 227  # a shortened id that more than one job or array has
     # 3xx: consensus and membership
     PROPOSAL_DROPPED = 300
     CONFIG_CHANGE_PENDING = 301

@@ -23,6 +23,9 @@ Parts: TypeAlias = tuple[str, ...]
 NAME_CHARS_SHOWN: Final = 128  # of a refused name, in the error
 NAMES_KEPT: Final = 1_024  # that were checked: jobs of a kind use the same ones
 
+COMMAND_LINE: Final = "rollq-cli"  # the client id of commands that only look or order
+COMMAND_LINE_PREFIX: Final = "cli-"  # of those that submit, each under an id of its own
+
 EXEC_NAME_CHARS_MAX: Final = 64
 _EXEC_NAME: Final = re.compile(rf"[A-Za-z0-9_.-]{{1,{EXEC_NAME_CHARS_MAX}}}")
 
@@ -34,6 +37,11 @@ _DEVICE: Final = re.compile(
 _JOINERS: Final = "\u200c\u200d"
 _UNSEEN: Final = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))  # categories of Unicode
 _UNSEEN_ASCII: Final = re.compile(r"[\x00-\x1f\x7f]")
+
+
+def is_command_line(client_id: str) -> bool:
+    """Whether a client is one command of the command line, as far as its id tells."""
+    return client_id == COMMAND_LINE or client_id.startswith(COMMAND_LINE_PREFIX)
 
 
 def is_exec_name(name: str) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from rollq.base.errors import DiskError, ErrorCode, LocalError
-from rollq.cli.amounts import AGES_S, SIZES, amount
+from rollq.cli.amounts import AGES_S, SIZES, amount, counted
 from rollq.cli.failures import EXIT_FOUND
 from rollq.cli.options import Json, Limit, StateDir
 
@@ -146,13 +146,13 @@ def verify(
         if not is_sound:
             rotten.append(one.hex())
             if not as_json:
-                write_line(f"rotten  {one.hex()}")
+                write_line(f"corrupt  {one.hex()}")
     blobs.close()
     if as_json:
         write_json({"checked": checked, "rotten": rotten, "set_aside": changes})
     else:
         aside = " and set aside" if rotten and changes else ""
-        write_line(f"{checked} blobs checked, {len(rotten)} rotten{aside}")
+        write_line(f"{counted(checked, 'blob')} checked, {len(rotten)} corrupt{aside}")
     if rotten:
         raise typer.Exit(EXIT_FOUND)
 
@@ -230,7 +230,8 @@ def gc(
     for name in (*document["leftovers"], *document["blobs"]):
         write_line(f"{'would remove' if dry_run else 'removed'}  {name}")
     write_line(
-        f"{len(gone)} blobs and {len(leftovers)} leftovers, {document['bytes']} bytes"
+        f"{counted(len(gone), 'blob')} and {counted(len(leftovers), 'leftover')}, "
+        f"{counted(document['bytes'], 'byte')}"
         f"{' would be removed' if dry_run else ' removed'}"
     )
 

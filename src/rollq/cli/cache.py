@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rollq.cli.amounts import counted
 from rollq.cli.options import DEFAULT_SERVERS, DEFAULT_TIMEOUT_S, Json, Servers, Timeout
 
 if TYPE_CHECKING:
@@ -112,7 +113,8 @@ def put(
             }
         )
     else:
-        write_line(f"cache {name}: {report.held} of {len(report.workers)} workers have it")
+        workers = counted(len(report.workers), "worker")
+        write_line(f"cache {name}: held by {report.held} of {workers}")
     if not report.is_enough:
         raise typer.Exit(EXIT_TIMED_OUT if report.timed_out else EXIT_FEW)
 

@@ -43,9 +43,9 @@ def doctor(
 ) -> None:
     """Check a running group, or the state directory of a member, and say what is wrong.
 
-    Changes nothing. Exit code 1 if there is a problem, 3 if no leader answers; notes alone are
-    none.
+    Read-only. Exit code 1 if there is a problem, 3 if no leader answers; 0 if there are only notes.
     """
+    from rollq.cli.amounts import counted
     from rollq.cli.output import write_json, write_line
     from rollq.cli.service import run
     from rollq.store.check import PROBLEM
@@ -68,7 +68,7 @@ def doctor(
             write_line(f"{one.severity}: {one.what}")
             if one.todo:
                 write_line(f"  {one.todo}")
-        write_line(f"{problems} problems" if problems else "no problems")
+        write_line(counted(problems, "problem") if problems else "no problems")
     if problems:
         raise typer.Exit(EXIT_FOUND if is_led else EXIT_UNREACHABLE)
 
@@ -85,8 +85,8 @@ def _state_findings(state: Path) -> list[Finding]:
         findings.append(
             Finding(
                 NOTE,
-                f"process {holder} uses the directory",
-                "what it is just writing may look torn or damaged here",
+                f"process {holder} is using the directory",
+                "records it is writing now may look torn or corrupt here",
             )
         )
     return [*findings, *check(disk), *history_findings(disk), *room_findings(state)]

@@ -50,6 +50,7 @@ def fetch(
     What is fetched is verified. A fetch that was broken off goes on where it was when the same is
     fetched to the same folder again. Prints the path of every file.
     """
+    from rollq.cli.amounts import counted
     from rollq.cli.ids import asked_of
     from rollq.cli.output import remark, write_json, write_line
 
@@ -70,7 +71,10 @@ def fetch(
         for one in files:
             write_line(str(save / one.name))
         if not files:
-            remark(f"job {result.id} left no files")
+            remark(f"job {result.id} left no output files")
+        if result.data_size:
+            size = counted(result.data_size, "byte")
+            remark(f"it returned {size}: rollq logs {result.id} > FILE")
 
 
 async def _fetch(

@@ -8,13 +8,14 @@ from typing import Any, TypeVar
 
 from rollq.base.errors import ErrorCode, LocalError, RemoteError, RollqError, StateError
 from rollq.base.ids import JobId, guid_from_text, guid_to_text
+from rollq.base.names import COMMAND_LINE
+from rollq.cli.amounts import counted
 from rollq.cli.service import run
 from rollq.roles.client.client import Client
 from rollq.roles.client.operator import decode_as
 from rollq.subjects.queues import check_typed, queue_of
 
 Value = TypeVar("Value")
-ADMIN_CLIENT_ID = "rollq-cli"
 PAGE_ROWS = 500
 
 
@@ -22,7 +23,7 @@ PAGE_ROWS = 500
 async def connected(servers: str, timeout_s: float, client_id: str = "") -> AsyncIterator[Client]:
     """A client of the group. Commands that only look or order share one client id, so that they
     leave no trail of clients in the grid."""
-    async with Client(servers, client_id=client_id or ADMIN_CLIENT_ID, timeout=timeout_s) as client:
+    async with Client(servers, client_id=client_id or COMMAND_LINE, timeout=timeout_s) as client:
         yield client
 
 
@@ -102,9 +103,9 @@ def unknown_job(job_id: JobId) -> StateError:
     """Nobody knows this job."""
     return StateError(
         ErrorCode.UNKNOWN_JOB,
-        f"the grid knows no job or array {guid_to_text(job_id)}",
+        f"no job or array has id {guid_to_text(job_id)}",
         "it was never accepted here, or it ended so long ago that it is forgotten: "
-        "look into `rollq history tail`",
+        f"try `rollq history tail --from 1 --job {guid_to_text(job_id)}`",
     )
 
 
@@ -113,6 +114,6 @@ async def must_be_a_job(client: Client, job_id: JobId) -> None:
     if await client.job_view(job_id) is None and (array := await client.array(job_id)) is not None:
         raise StateError(
             ErrorCode.WRONG_STATE,
-            f"{guid_to_text(job_id)} is an array of {array.task_count} tasks",
+            f"{guid_to_text(job_id)} is an array of {counted(array.task_count, 'task')}",
             f"name a task: `rollq jobs --exec {array.exec_name}` lists them",
         )

@@ -9,6 +9,7 @@ from typing import Final
 
 from rollq.base.errors import RollqError
 from rollq.base.limits import COLUMNS_BYTES_MIN
+from rollq.cli.amounts import counted
 from rollq.cli.failures import EXIT_UNREACHABLE, exit_code_of
 from rollq.cli.grid import ask, connected
 from rollq.grid.views import CountsView, QueueView, UnservedView, WorkerView
@@ -31,7 +32,7 @@ def history_findings(disk: Disk) -> list[Finding]:
     findings = [
         Finding(
             PROBLEM,
-            f"the history segment {name} is damaged",
+            f"history segment {name} is corrupt",
             "start the member with its peers: it fetches those rows again",
         )
         for name in segments.scrub()
@@ -41,8 +42,8 @@ def history_findings(disk: Disk) -> list[Finding]:
         findings.append(
             Finding(
                 NOTE,
-                f"the history of {low} to {high} is not here",
-                "the member fetches it from its peers when it runs, unless it was removed for age",
+                f"history of log index {low} to {high} is missing here",
+                "the member fetches it from its peers at start, unless retention removed it",
             )
         )
     return findings + _columns_findings(disk, segments)
@@ -58,10 +59,9 @@ def _columns_findings(disk: Disk, segments: Segments) -> list[Finding]:
     return [
         Finding(
             NOTE,
-            f"{lacking} of {len(worth)} history segments have no columns: readers get their lines, "
-            "which take them longer",
-            "they are made when the machine has time, if pyarrow is installed where the member "
-            "runs and --no-columns is not given",
+            f"{lacking} of {len(worth)} history segments have no Arrow columns: readers fall back "
+            "to JSON lines, which are slower",
+            "members write them when idle, if pyarrow is installed and --no-columns is not set",
         )
     ]
 
@@ -74,8 +74,8 @@ def room_findings(state: Path) -> list[Finding]:
     return [
         Finding(
             PROBLEM,
-            f"{room.free // 1024**2} MiB are free on the disk of {state}",
-            "make room: a member whose disk is full stops",
+            f"only {room.free // 1024**2} MiB are free on the disk of {state}",
+            "free some space: a member stops when its disk is full",
         )
     ]
 
@@ -96,7 +96,8 @@ async def group_findings(servers: str, timeout_s: float) -> tuple[bool, list[Fin
     findings = [
         Finding(
             NOTE,
-            f"{cluster.leader} leads {len(cluster.members)} members in term {cluster.term}, "
+            f"{cluster.leader} leads {counted(len(cluster.members), 'member')} "
+            f"in term {cluster.term}, "
             f"commit {cluster.commit}",
         )
     ]
@@ -107,7 +108,7 @@ async def group_findings(servers: str, timeout_s: float) -> tuple[bool, list[Fin
 
 
 async def _without_leader(servers: str) -> list[Finding]:
-    """Why nobody leads, as far as it can be seen from here."""
+    """Why there is no leader, as far as it can be seen from here."""
     findings = []
     addresses = as_addresses(servers)
     troubles = {address: await _trouble(address) for address in addresses}
@@ -116,12 +117,12 @@ async def _without_leader(servers: str) -> list[Finding]:
             todo = "start it, or correct the address"
             findings.append(Finding(PROBLEM, f"{address} cannot be reached: {trouble}", todo))
         else:
-            findings.append(Finding(NOTE, f"{address} answers, but knows no leader"))
+            findings.append(Finding(NOTE, f"{address} answers; it knows no leader"))
     away = sum(map(bool, troubles.values()))
     if away == len(addresses):
         todo = "start the members; if they run, check the network between them and here"
     else:
-        todo = "a majority of the members must run and reach each other: look at their logs"
+        todo = "a majority of members must run and reach each other: check their logs"
     return [Finding(PROBLEM, f"no leader answers at {servers}", todo), *findings]
 
 
@@ -133,31 +134,33 @@ async def _members(cluster: ClusterView) -> list[Finding]:
             findings.append(
                 Finding(
                     PROBLEM,
-                    f"member {member.address} is away: {trouble or 'the leader hears nothing'}",
-                    "start it again, or take it out: rollq cluster remove",
+                    f"member {member.address} is down: {trouble or 'no answer to the leader'}",
+                    "start it again, or remove it: rollq cluster remove",
                 )
             )
         elif member.lag > LAG_MAX:
             findings.append(
                 Finding(
                     PROBLEM,
-                    f"member {member.address} is {member.lag} entries behind",
-                    "if that does not shrink, look at its disk and its network",
+                    f"member {member.address} lags {member.lag} log entries behind the leader",
+                    "if the lag does not shrink, check its disk and its network",
                 )
             )
         if member.role == "learner":
-            findings.append(Finding(NOTE, f"member {member.address} catches up, and has no vote"))
+            findings.append(
+                Finding(
+                    NOTE, f"member {member.address} is a learner: no vote until it has caught up"
+                )
+            )
     voters = sum(member.role != "learner" for member in cluster.members)
     if voters == 1:
-        findings.append(
-            Finding(NOTE, "one voter: what its disk loses is lost", "run three members")
-        )
+        findings.append(Finding(NOTE, "one voter: no replication", "run three members"))
     elif voters % 2 == 0:
         findings.append(
             Finding(
                 NOTE,
-                f"{voters} voters bear the loss of no more than {voters - 1} would",
-                "add one, or take one out",
+                f"{voters} voters tolerate no more failures than {voters - 1} would",
+                "add one, or remove one",
             )
         )
     return findings
@@ -178,14 +181,14 @@ def _jobs(counts: CountsView, queues: list[QueueView], workers: list[WorkerView]
     if not workers:
         severity = PROBLEM if counts.queued else NOTE
         findings.append(
-            Finding(severity, "there are no workers", "start some: rollq worker HOST PORT")
+            Finding(severity, "no workers are connected", "start one: rollq worker HOST PORT")
         )
     for queue in queues:
         if queue.paused and queue.queued:
             findings.append(
                 Finding(
                     NOTE,
-                    f"queue {queue.name} is paused, and {queue.queued} jobs wait in it",
+                    f"queue {queue.name} is paused; waiting in it: {counted(queue.queued, 'job')}",
                     f"rollq queue resume {queue.name}",
                 )
             )
@@ -194,7 +197,7 @@ def _jobs(counts: CountsView, queues: list[QueueView], workers: list[WorkerView]
         findings.append(
             Finding(
                 PROBLEM,
-                f"{dead} jobs are dead",
+                f"{counted(dead, 'job')} {'is' if dead == 1 else 'are'} dead",
                 "see why with `rollq dlq list`; then redrive or purge them",
             )
         )
@@ -206,7 +209,8 @@ def unserved_findings(unserved: list[UnservedView]) -> list[Finding]:
     findings = []
     for one in unserved:
         worker = f" named {one.worker_name}" if one.worker_name else ""
-        waiting = f"{one.waiting} jobs wait in queue {one.queue}"
+        verb = "waits" if one.waiting == 1 else "wait"
+        waiting = f"{counted(one.waiting, 'job')} {verb} in queue {one.queue}"
         if one.workers:
             lacks = (
                 f"no connected worker{worker} has program {one.program}; "

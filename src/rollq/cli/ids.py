@@ -80,7 +80,7 @@ async def found(client: Client, wanted: Wanted) -> JobId:
     """The one job or array that is meant.
 
     Raises:
-        StateError: UNKNOWN_JOB, if there is none or more than one.
+        StateError: UNKNOWN_JOB, if there is none; AMBIGUOUS_ID, if there is more than one.
     """
     if not isinstance(wanted, IdFilter):
         return wanted
@@ -97,7 +97,7 @@ async def found(client: Client, wanted: Wanted) -> JobId:
     if not matches:
         raise StateError(
             ErrorCode.UNKNOWN_JOB,
-            f"the grid knows no job or array whose id is {given}…",
+            f"no job or array has an id like {given}",
             "it was never accepted here, or it ended so long ago that it is forgotten",
         )
     first, *others = matches  # arrays come first, and their tasks begin alike
@@ -106,7 +106,7 @@ async def found(client: Client, wanted: Wanted) -> JobId:
         return first
     shown = ", ".join(map(guid_to_text, list(matches)[:AMBIGUOUS_SHOWN]))
     raise StateError(
-        ErrorCode.UNKNOWN_JOB, f"several ids are {given}…", f"give more digits: {shown}"
+        ErrorCode.AMBIGUOUS_ID, f"{given} is short for several ids", f"give more digits: {shown}"
     )
 
 

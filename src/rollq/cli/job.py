@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from rollq.cli.amounts import counted
 from rollq.cli.options import (
     DEFAULT_SERVERS,
     DEFAULT_TIMEOUT_S,
@@ -79,16 +81,16 @@ def _request_fields(asked: dict[str, Any]) -> dict[str, str]:
     from shlex import join
 
     if "payload_bytes" in asked:
-        return {"payload": f"{asked['payload_bytes']} bytes"}
+        return {"payload": counted(asked["payload_bytes"], "byte")}
     files = [
         one["name"]
-        + (f" ({one['bytes']} bytes)" if "bytes" in one else "")
+        + (f" ({counted(one['bytes'], 'byte')})" if "bytes" in one else "")
         + (f" (cache {one['cache']})" if "cache" in one else "")
         for one in asked.get("files", [])
     ]
-    fields = {"args": join(asked["args"]), "files": ", ".join(files)}
+    fields = {"args": join(asked["args"]), "input files": ", ".join(files)}
     fields["env"] = " ".join(asked.get("env", []))
-    return fields | ({"cut": "there was more than is shown"} if asked.get("cut") else {})
+    return fields | ({"cut": "the request is longer than shown"} if asked.get("cut") else {})
 
 
 def show_job(document: dict[str, Any], *, as_json: bool) -> None:
@@ -101,21 +103,66 @@ def show_job(document: dict[str, Any], *, as_json: bool) -> None:
     if "array" in document and isinstance(document["array"], dict):
         write_fields(document["array"])
         return
-    name = document.pop("worker_name", "")
-    if name:
-        document["worker"] += f" ({name})"
-    end = document.pop("end", {})
-    attempts = document.pop("attempts", [])
-    document.pop("changed_ms", None)
-    streams = {name: end.pop(name, "") for name in ("stdout", "stderr")}
-    asked = document.pop("request", None)
-    if asked is not None:
-        document |= _request_fields(asked)
-    options = " ".join(f"{name}={value}" for name, value in document.pop("options", {}).items())
-    write_fields(document | {"options": options} | end)
-    for one in attempts:
+    write_fields(job_fields(document))
+    for one in document.get("attempts", []):
         write_line(f"attempt {one['attempt']}: {one['cause']} {one['detail']}".rstrip())
-    for name, text in streams.items():
-        if text:
+    for name in ("stdout", "stderr"):
+        if text := document.get("end", {}).get(name, ""):
             write_line(f"--- {name}")
             write_line(text.rstrip("\n"))
+
+
+def job_fields(document: dict[str, Any]) -> dict[str, Any]:
+    """One job as fields for people: what is not known or does not apply is left out."""
+    end = document.get("end", {})
+    name = document.get("worker_name", "")
+    fields = {
+        **{name: document.get(name) for name in ("id", "state", "exec", "queue", "client", "key")},
+        "array": document.get("array"),
+        "worker": document.get("worker", "") + (f" ({name})" if name else ""),
+        "attempts": document["attempt"] or None,
+        "changed": document["changed"],
+        "delay": f"{document['delay_ms']} ms" if "delay_ms" in document else None,
+        "cancel": "requested" if document.get("cancel_requested") and not end else None,
+        "fence": document.get("fence"),
+        "lease": f"{document['lease_ms']} ms" if "lease_ms" in document else None,
+    }
+    if "request" in document:
+        fields |= _request_fields(document["request"])
+    else:
+        fields["body"] = counted(document["body_bytes"], "byte")
+    options = document.get("options", {})
+    fields["options"] = " ".join(f"{name}={value}" for name, value in options.items())
+    return fields | (_end_fields(document) if end else {})
+
+
+def value_bytes(end: dict[str, Any]) -> int:
+    """How many bytes a function returned; a value that is text is in stdout."""
+    if "data_base64" in end:
+        return len(b64decode(end["data_base64"]))
+    return int(end.get("data_size", 0))
+
+
+def _end_fields(document: dict[str, Any]) -> dict[str, Any]:
+    from rollq.base.outcomes import CANCELLED
+    from rollq.roles.client.views import canceller_text, cause_text
+
+    end = document["end"]
+    has_run = end["exit_code"] is not None
+    detail = end.get("detail", "")
+    is_canceller = bool(detail) and document["state"] == CANCELLED and not has_run
+    is_canceller = is_canceller and "cause" not in end
+    peak, value = end["peak_bytes"], value_bytes(end)
+    return {
+        "exit code": end["exit_code"],
+        "signal": end.get("signal_name"),
+        "run time": f"{end['run_ms']} ms" if has_run else None,
+        "peak memory": f"{peak / 1024**2:.1f} MiB" if peak else None,
+        "cause": cause_text(end["cause"]) if "cause" in end else None,
+        "cancelled by": canceller_text(detail) if is_canceller else None,
+        "detail": None if is_canceller else detail,
+        "note": end.get("note"),
+        "value": f"{counted(value, 'byte')}: rollq logs {document['id']} > FILE" if value else None,
+        "output files": ", ".join(end.get("files", [])),
+        "result": "confirmed by its client" if end["confirmed"] else "not confirmed by its client",
+    }

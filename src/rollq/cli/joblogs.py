@@ -56,11 +56,12 @@ def logs(
 
     While it runs this comes from its worker, which keeps the end of both streams: a first line on
     stderr tells what was left out, and when another attempt begins. After its end it comes from
-    the result, whole if the grid keeps it whole. Exit code 4 if the grid does not know the job; how
-    the job ended does not change the exit code.
+    the result, whole if the grid keeps it whole; bytes that a function returned follow on stdout.
+    Exit code 4 if the job is unknown; how the job ended does not change the exit code.
     """
     from rollq.cli.ids import asked_of
     from rollq.cli.output import remark
+    from rollq.cli.waiting import write_value
 
     stream = "" if stdout == stderr else "stdout" if stdout else "stderr"
     shown = Shown(as_json=as_json)
@@ -71,8 +72,14 @@ def logs(
         await must_be_a_job(client, ids[0])
         async for part in client.output(ids[0], follow=follow, stream=stream, tail=tail):
             shown.show(part)
+        view = await client.job_view(ids[0])
+        is_over = view is None or view.end is not None
+        if is_over and view is not None and stream != "stderr" and tail is None and not as_json:
+            result = await client.result_of(ids[0])
+            await write_value(result)
+            shown.is_any |= bool(result.data_size)
         if not shown.is_any and not as_json:
-            remark("nothing was written" if follow else "nothing was written so far")
+            remark("the job wrote nothing" if is_over else "the job has written nothing so far")
 
     asked_of(servers, timeout, [job_id], show)
 
@@ -84,6 +91,7 @@ class Shown:
         import codecs
 
         self.is_any = False  # whether there was anything to write
+        self.is_line_open = False  # whether what was written last to stdout did not end its line
         self._as_json = as_json
         self._attempt = 0
         new_decoder = codecs.getincrementaldecoder("utf-8")
@@ -116,6 +124,8 @@ class Shown:
         if part.skipped:
             remark(f"[{part.skipped} bytes of {part.stream} left out]")
         target = sys.stdout if part.stream == "stdout" else sys.stderr
+        if part.stream == "stdout":
+            self.is_line_open = not part.data.endswith(b"\n")
         target.flush()
         target.buffer.write(part.data)
         target.buffer.flush()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rollq.base.errors import ErrorCode, LocalError
+from rollq.cli.amounts import counted
 from rollq.cli.options import (
     DEFAULT_MASTER,
     DEFAULT_SERVERS,
@@ -219,7 +220,7 @@ def compact(
         before, after = compact_tables(spark, tables)
     counts = [sum(map(len, each.tables.values())) for each in (before, after)]
     document = {"files_before": counts[0], "files_after": counts[1]}
-    write_answer(document, f"{counts[0]} files before, {counts[1]} now", as_json=as_json)
+    write_answer(document, f"{counted(counts[0], 'file')} before, {counts[1]} now", as_json=as_json)
 
 
 @app.command(

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from rollq.base.errors import DeadlineError, ErrorCode, LocalError, RemoteError, RollqError
 from rollq.base.ids import JobId, guid_to_text, task_number
+from rollq.base.names import COMMAND_LINE_PREFIX
+from rollq.cli.amounts import counted
 from rollq.cli.documents import result_document
 from rollq.cli.failures import EXIT_FOUND, EXIT_OK, report
 from rollq.cli.grid import connected
@@ -36,7 +38,7 @@ SIMPLE: Final = "simple"  # exit codes 0 and 1 alone
 async def carry_out(order: Order) -> int:
     """Submit, and wait if that is wanted; the exit code."""
     # Results go to a client id: one of its own, so that nobody else takes them.
-    client_id = order.client_id or f"cli-{secrets.token_hex(6)}"
+    client_id = order.client_id or f"{COMMAND_LINE_PREFIX}{secrets.token_hex(6)}"
     async with connected(order.servers, order.timeout_s, client_id) as client:
         try:
             if order.source is None and not order.count:
@@ -67,7 +69,7 @@ async def _one(client: Client, order: Order) -> int:
         document = {"id": job.id, "client": client.client_id}
         write_answer(document, job.id, as_json=order.as_json)
         return EXIT_OK
-    with _told_if_interrupted(f"job {job.id} goes on: rollq job {job.id}"):
+    with _told_if_interrupted(f"job {job.id} is still in the grid: rollq job {job.id}"):
         async with explaining(client, job.id):
             result = await follow(job, order.wait_s, is_quiet=order.as_json)
     with progress_bar("download", is_quiet=order.as_json, in_bytes=True) as downloaded:
@@ -95,13 +97,13 @@ async def _array(client: Client, order: Order) -> bool:
         )
     if order.wait:
         places = Places("task", partial(task_number, batch.first_id))
-        left = f"array {batch.id} was accepted and goes on"
+        left = f"array {batch.id} is still in the grid: rollq job {batch.id}"
         async with explaining(client, batch.id, lambda: not batch.counts.ended):
             return await _await_all(batch, order, places, left)
     document = {"accepted": len(batch), "id": batch.id, "client": client.client_id}
     write_answer(document, batch.id, as_json=order.as_json)
     if not order.as_json:
-        remark(f"array {batch.id}: {len(batch)} tasks accepted")
+        remark(f"array {batch.id}: {counted(len(batch), 'task')} accepted")
     return True
 
 
@@ -114,15 +116,20 @@ async def _file(client: Client, order: Order) -> bool:
     if jobs.was_known and not order.as_json:
         remark(f"batch {jobs.batch_key} was accepted before")
     if order.wait:
-        left = f"{len(jobs)} jobs were accepted and go on: `rollq jobs --client {client.client_id}`"
+        left = f"{_jobs(len(jobs))} still in the grid: rollq jobs --client {client.client_id}"
         return await _await_all(jobs, order, Places("line", jobs.line_of), left)
     for line, job_id in jobs.ids():
         text = guid_to_text(job_id)
         document = {"id": text, "line": line, "client": client.client_id, "batch": jobs.batch_key}
         write_answer(document, text, as_json=order.as_json)
     if not order.as_json:
-        remark(f"{len(jobs)} jobs accepted: client {client.client_id}, batch {jobs.batch_key}")
+        batch = f"client {client.client_id}, batch {jobs.batch_key}"
+        remark(f"{_jobs(len(jobs))} accepted: {batch}")
     return True
+
+
+def _jobs(count: int) -> str:
+    return counted(count, "job")
 
 
 def _accepting(order: Order) -> contextlib.AbstractContextManager[Advance]:
@@ -165,7 +172,7 @@ async def _await_all(batch: Many, order: Order, places: Places, left: str) -> bo
     counts = batch.counts
     if not order.as_json:
         write_line(
-            f"{len(batch)} jobs: {counts.ok} ok, {counts.failed} failed, {counts.dead} dead, "
+            f"{_jobs(len(batch))}: {counts.ok} ok, {counts.failed} failed, {counts.dead} dead, "
             f"{counts.cancelled + counts.cut} cancelled"
         )
     return counts.ok == len(batch)
@@ -185,13 +192,13 @@ async def _each(batch: Many, order: Order, places: Places, advance: Advance) -> 
                     told += 1
                     if told <= TROUBLES_SHOWN:
                         ((name, place),) = places.of(result).items()
-                        remark(f"{name} {place}: {trouble(result)}")
+                        remark(f"{name} {place}: {trouble(result, with_last_line=True)}")
     except DeadlineError:
         raise
     except TimeoutError:
         raise WaitOverError(
-            f"{batch.counts.ended} of {len(batch)} jobs ended within {order.wait_s} s",
-            "they go on: look with `rollq jobs`, or end them with `rollq cancel`",
+            f"{batch.counts.ended} of {_jobs(len(batch))} ended within {order.wait_s:g} s",
+            "the others are still in the grid: `rollq jobs` lists them, `rollq cancel` ends them",
         ) from None
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from rollq.base.errors import DeadlineError, ErrorCode
 from rollq.cli.joblogs import Shown
-from rollq.cli.output import remark
+from rollq.cli.output import remark, write_line
 from rollq.roles.client.handles import Job
 from rollq.roles.client.results import Result
 
@@ -18,6 +18,7 @@ EXIT_WAITED: Final = 124  # --wait-timeout is over, and the job goes on
 EXIT_DEAD: Final = 125
 EXIT_CANCELLED: Final = 143  # as a shell tells of a program that SIGTERM ended
 SIGNAL_BASE: Final = 128
+LINE_CHARS_MAX: Final = 300
 
 
 class WaitOverError(DeadlineError):
@@ -63,13 +64,13 @@ async def follow(job: Job, wait_s: float | None, *, is_quiet: bool) -> Result:
         raise
     except TimeoutError:
         raise WaitOverError(
-            f"no result of job {job.id} within {wait_s} s",
-            f"it goes on: `rollq explain {job.id}` says why it waits, `rollq cancel` ends it",
+            f"no result of job {job.id} within {wait_s:g} s",
+            f"it is still in the grid: `rollq explain {job.id}` says why it waits, "
+            "`rollq cancel` ends it",
         ) from None
-    if result.data_size:
-        with await result.whole_data.aopen() as data:
-            shutil.copyfileobj(data, sys.stdout.buffer)
-    sys.stdout.flush()
+    await write_value(result)
+    if shown.is_line_open and sys.stdout.isatty():
+        write_line()  # for people: what is redirected stays byte by byte what was written
     if not result.ok:
         remark(f"rollq: {trouble(result)}")
     elif result.note:
@@ -77,6 +78,17 @@ async def follow(job: Job, wait_s: float | None, *, is_quiet: bool) -> Result:
     return result
 
 
-def trouble(result: Result) -> str:
-    """How a job ended that did not end well, on one line."""
-    return f"{result.exec_name} {result.id}: {result.ending}"
+async def write_value(result: Result) -> None:
+    """What a function returned as bytes, to stdout. What it returned as text is in the stream."""
+    if result.data_size:
+        with await result.whole_data.aopen() as data:
+            shutil.copyfileobj(data, sys.stdout.buffer)
+    sys.stdout.flush()
+
+
+def trouble(result: Result, *, with_last_line: bool = False) -> str:
+    """How a job ended that did not end well, on one line. `with_last_line`: and the last line it
+    wrote to stderr, where that was not shown."""
+    told = f"{result.exec_name} {result.id}: {result.ending}"
+    last = result.stderr_tail.strip().rpartition("\n")[2][:LINE_CHARS_MAX] if with_last_line else ""
+    return f"{told}: {last}" if last else told

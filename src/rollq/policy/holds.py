@@ -212,6 +212,12 @@ class Holds:
         self._maybe_forget(array_id)
         return back
 
+    def is_at_limit(self, array: ArrayRecord) -> bool:
+        """Whether one more start would put an array over its `running_max`."""
+        hold = self._arrays.get(array.array_id)
+        reserved = hold.reserved if hold is not None else 0
+        return bool(array.running_max) and array.running + reserved >= array.running_max
+
     def is_resting(self, item: Item) -> bool:
         """Whether this waits for a task of its array to end."""
         array = item.array if isinstance(item, JobRecord) else item
@@ -219,12 +225,9 @@ class Holds:
         return hold is not None and item in hold.resting
 
     def _rests(self, array: ArrayRecord, item: Item) -> bool:
-        if not array.running_max:
+        if not self.is_at_limit(array):
             return False
-        hold = self._hold(array)
-        if array.running + hold.reserved < array.running_max:
-            return False
-        hold.resting.append(item)
+        self._hold(array).resting.append(item)
         return True
 
     def _still_waits(self, item: Item) -> bool:

@@ -76,8 +76,9 @@ def _what_is_missing(state: GridState, backlog: Backlog, holds: Holds, item: Ite
         return f"queue {item.queue} is paused"
     if holds.is_full(item.client):
         return f"client {item.client.client_id} is at its cap of {state.cap_of(item.client)}"
-    if holds.is_resting(item):
-        return "the array runs as many tasks as it may"
+    array = item.array if isinstance(item, JobRecord) else item
+    if array is not None and holds.is_at_limit(array):
+        return f"its array is at its running_max of {array.running_max}"
     queue_lanes = backlog.whole_queue_of(item)
     sessions = sessions_of(queue_lanes)
     name = item.options.worker_name
@@ -86,14 +87,15 @@ def _what_is_missing(state: GridState, backlog: Backlog, holds: Holds, item: Ite
         return f"{wanted} serves queue {item.queue}"
     able = [session for session in sessions if session.can_run(need_of(item))]
     if not able:
-        return f"{_lacks(item)}; workers serving the queue: {_names(sessions)}"
+        hint = "" if item.options.ships_exec else "; if its file is there: chmod +x"
+        return f"{_lacks(item)}; workers serving the queue: {_names(sessions)}{hint}"
     if not any(session.credit for session in able):
-        which = "" if len(able) == len(sessions) else f" that have {item.exec_name}"
-        return (
-            f"no credit: all {len(able)} workers for queue {item.queue}{which} are busy, "
-            "or their computers are"
-        )
-    return "others are before it"
+        which = "" if len(able) == len(sessions) else f" with program {item.exec_name}"
+        who, verb = f"all {len(able)} workers", "have no free slot, or their CPUs are"
+        if len(able) == 1:
+            who, verb = "the only worker", "has no free slot, or its CPU is"
+        return f"{who} for queue {item.queue}{which} {verb} at the cap"
+    return "waiting behind other jobs"
 
 
 def unserved(state: GridState, backlog: Backlog, count_max: int) -> list[UnservedView]:

@@ -96,8 +96,8 @@ def test_verify_finds_rot_and_sets_it_aside(state: Path) -> None:
     found = {"checked": 2, "rotten": [OLD.hex()], "set_aside": False}
     assert answer("verify", "--state", str(state), "--dry-run", code=1) == found
     assert place_of(OLD) in names(state)
-    assert "0 rotten" in run("verify", "--state", str(state), NEW.hex()).stdout
-    assert f"rotten  {OLD.hex()}" in run("verify", "--state", str(state), code=1).stdout
+    assert "0 corrupt" in run("verify", "--state", str(state), NEW.hex()).stdout
+    assert f"corrupt  {OLD.hex()}" in run("verify", "--state", str(state), code=1).stdout
     assert f"rotten/{OLD.hex()}" in names(state)
     assert answer("verify", "--state", str(state))["rotten"] == []
     run("verify", "--state", str(state), OLD.hex(), code=4)

@@ -14,6 +14,6 @@ def test_the_doctor_notes_history_that_readers_get_as_lines() -> None:
     segments.seal(2, 2, [b'{"index":2,"text":"short"}'])
     [finding] = history_findings(disk)
     assert finding.severity == "note"
-    assert "1 of 1 history segments have no columns" in finding.what
+    assert "1 of 1 history segments have no Arrow columns" in finding.what
     disk.write(twin_name(1, 1), 0, b"arrow")
     assert history_findings(disk) == []

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import logging
 import re
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -14,16 +17,20 @@ from rollq.base.errors import LocalError, RemoteError
 from rollq.base.jobs import JobOptions
 from rollq.cli.documents import job_document, listed_document, queue_document, result_document
 from rollq.cli.ids import digits_of, short_ids
+from rollq.cli.job import job_fields
 from rollq.cli.joblist import check_jobs, read_jobs
 from rollq.cli.logs import JsonLines, Lines
 from rollq.cli.output import fitted, write_fields, write_table
 from rollq.cli.progress import progress_bar
 from rollq.cli.submitting import save_files
+from rollq.cli.waiting import follow
 from rollq.grid import events
 from rollq.grid.state import AttemptOutcome
 from rollq.grid.views import EndView, JobView, QueueView
+from rollq.roles.client.handles import Job
 from rollq.roles.client.results import Result
 from rollq.roles.client.specs import JobSpec, Options
+from rollq.roles.client.streams import StreamPart
 from rollq.wire import messages as wire
 from rollq.wire.models import JobResult, encode_model
 
@@ -293,3 +300,56 @@ def test_a_job_of_a_file_knows_the_line_where_it_begins(tmp_path: Path) -> None:
     lines.write_text('\n["1"]\n\n["2"]\n')
     found = [number for number, _ in read_jobs(lines, "calc", Options(), header=False)]
     assert found == [2, 4]
+
+
+def test_people_are_told_what_is_known_of_a_job_and_nothing_else() -> None:
+    assert not {"attempts", "exit code", "signal", "fence", "worker"} & known(job_document(view()))
+    report = encode_model(JobResult(TEXT, "ann", "calc", "OK", data=b"12"))
+    end = EndView(0, report, 0, 0, 5, 0, 0, "", False)
+    ok = job_fields(job_document(view(state="done", attempt=1, end=end)))
+    assert (ok["attempts"], ok["exit code"], ok["run time"]) == (1, 0, "5 ms")
+    assert ok["value"] == f"2 bytes: rollq logs {TEXT} > FILE"
+    assert ok["result"] == "not confirmed by its client"
+    assert not ok["signal"]
+    assert not ok["peak memory"]
+    end = EndView(1, b"", 0, 11, 5, 3 * 1024**2, 0, "", True)
+    failed = job_fields(job_document(view(state="done", attempt=1, end=end)))
+    assert (failed["exit code"], failed["signal"]) == (139, "SIGSEGV (11)")
+    assert (failed["peak memory"], failed["result"]) == ("3.0 MiB", "confirmed by its client")
+    end = EndView(2, b"", 0, 0, 0, 0, 0, "rollq-cli", False)
+    gone = job_fields(job_document(view(state="cancelled", end=end)))
+    assert (gone["cancelled by"], gone["detail"]) == ("`rollq cancel`", None)
+    assert not {"exit code", "run time"} & {name for name, value in gone.items() if value}
+
+
+def known(document: dict[str, object]) -> set[str]:
+    return {name for name, value in job_fields(document).items() if value}
+
+
+class Written:
+    """A job that wrote something, and ended well."""
+
+    id = TEXT
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    async def output(self) -> AsyncIterator[StreamPart]:
+        yield StreamPart("stdout", self._data, 0, 1)
+
+    async def result(self) -> Result:
+        return Result(wire.Result(JOB, "done"))
+
+
+@pytest.mark.parametrize(
+    ("data", "is_terminal", "shown"),
+    [(b"6", True, b"6\n"), (b"6\n", True, b"6\n"), (b"6", False, b"6")],
+)
+def test_only_a_terminal_gets_a_line_end_that_was_not_written(
+    data: bytes, is_terminal: bool, shown: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stdout = io.TextIOWrapper(io.BytesIO(), write_through=True)
+    monkeypatch.setattr(stdout, "isatty", lambda: is_terminal, raising=False)
+    monkeypatch.setattr("sys.stdout", stdout)
+    asyncio.run(follow(cast("Job", Written(data)), None, is_quiet=False))
+    assert stdout.buffer.getvalue() == shown

@@ -190,7 +190,7 @@ def test_what_cannot_wait_is_explained_too() -> None:
     assert explain(job_id("never")) == "no such job"
     assert explain(job_id("a")) == "it is running"
     assert explain(job_id("b")) == (
-        "no credit: all 1 workers for queue q are busy, or their computers are"
+        "the only worker for queue q has no free slot, or its CPU is at the cap"
     )
     desk.ack("a")
     assert explain(job_id("a")) == "it has ended: ok"

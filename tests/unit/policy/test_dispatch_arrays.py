@@ -39,7 +39,7 @@ def test_an_array_gives_its_tasks_and_no_more() -> None:
     ]
     assert desk.run() == ["arr@w", "arr@w"]
     desk.submit("later")
-    assert desk.dispatcher.explain(job_id("later")) == "others are before it"
+    assert desk.dispatcher.explain(job_id("later")) == "waiting behind other jobs"
 
 
 def test_an_array_without_waiting_tasks_is_explained_too() -> None:
@@ -64,6 +64,17 @@ def test_an_array_takes_turns_with_jobs_of_others() -> None:
     assert desk.waiting_count() == 0
 
 
+def test_a_limit_of_its_own_is_named_before_busy_workers() -> None:
+    desk = Desk()
+    desk.submit_array("arr", 5, running_max=2)
+    desk.submit("job")
+    desk.worker("w", 2)
+    assert desk.run() == ["arr@w", "arr@w"]  # the array was not looked at once more
+    explain = desk.dispatcher.explain
+    assert explain(job_id("arr")) == "its array is at its running_max of 2"
+    assert explain(job_id("job")).startswith("the only worker for queue q has no free slot")
+
+
 def test_no_more_than_running_max_run_at_once() -> None:
     desk = Desk()
     desk.submit_array("arr", 5, running_max=2)
@@ -71,7 +82,7 @@ def test_no_more_than_running_max_run_at_once() -> None:
     desk.worker("w", 9)
     assert desk.run() == ["arr@w", "arr@w", "job@w"]
     assert desk.run() == []
-    assert desk.dispatcher.explain(job_id("arr")) == "the array runs as many tasks as it may"
+    assert desk.dispatcher.explain(job_id("arr")) == "its array is at its running_max of 2"
     ack_task(desk, "arr", 0)
     assert desk.run() == ["arr@w"]
     ack_task(desk, "arr", 1)

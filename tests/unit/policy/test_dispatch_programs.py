@@ -44,7 +44,8 @@ def test_a_program_that_nobody_has_waits_and_runs_when_somebody_gets_it() -> Non
     ask_for(desk, "three", "a")
     assert desk.run() == []
     assert desk.dispatcher.explain(job_id("a")) == (
-        "no connected worker has program three; workers serving the queue: w1, w2"
+        "no connected worker has program three; workers serving the queue: w1, w2; "
+        "if its file is there: chmod +x"
     )
     desk.dispatcher.announce(worker_id("w2"), having("two", "three"))
     assert desk.run() == ["a@w2"]

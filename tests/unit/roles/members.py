@@ -228,7 +228,9 @@ class Group:
             elif isinstance(output, Mishap):
                 self.mishaps.append(output)
             elif isinstance(output, Warn):
-                (self.news if output.is_news else self.warned).append(output.text)
+                if output.level != "debug":
+                    kept = self.news if output.level == "info" else self.warned
+                    kept.append(output.text)
             else:
                 self.asides.append((address, output))
 

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from rollq.base.errors import ErrorCode, RemoteError
+from rollq.base.names import COMMAND_LINE
 from rollq.grid.commands import Cause
 from rollq.roles.client import results
 from rollq.roles.client.results import JobError, Result
@@ -194,3 +195,13 @@ def test_an_archive_with_a_bad_name_writes_nothing(tmp_path: Path, name: str) ->
         result.save_files(tmp_path)
     assert ascii(name) in caught.value.message
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_cancelled_job_says_by_whom() -> None:
+    waiting = Result(wire.Result(ID, "cancelled", exec_name="calc", detail=COMMAND_LINE))
+    assert waiting.ending == "cancelled by `rollq cancel`"
+    waiting = Result(wire.Result(ID, "cancelled", exec_name="calc", detail="ann"))
+    assert waiting.ending == "cancelled by client ann"
+    lost = wire.Result(ID, "cancelled", cause=int(Cause.WORKER_DOWN), detail="gone")
+    assert Result(lost).ending == "cancelled: gone"
+    assert Result(wire.Result(ID, "cancelled", run_ms=5)).ending == "cancelled"

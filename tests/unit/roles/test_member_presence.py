@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rollq.base.limits import PING_MS, SESSION_QUIET_LOOKS_MAX
+from rollq.base.names import COMMAND_LINE
 from rollq.grid.state import ASSIGNED, QUEUED
 from rollq.roles.member.leader_log import LINES_MAX
 from rollq.wire import messages as wire
@@ -76,3 +77,11 @@ def test_a_crowd_of_clients_does_not_flood_the_log(group: Group) -> None:
     for number in range(10, 200):
         group.say(number, wire.HelloClient(f"c{number}", 0, OURS))
     assert len(group.news) == LINES_MAX
+
+
+def test_commands_of_the_command_line_are_not_news(group: Group) -> None:
+    before = len(group.news)
+    for number, name in enumerate((COMMAND_LINE, "cli-0a1b2c", "clive"), 10):
+        group.say(number, wire.HelloClient(name, 0, OURS))
+        group.hang_up(number)
+    assert group.news[before:] == ["client clive joined", "client clive left"]

@@ -146,6 +146,9 @@ def test_programs_are_found_by_name_then_exe_then_suffix(tmp_path: Path) -> None
         execs.find("calc")
     add("calc.exe")
     add("plain", 0o644)
+    add("not a name", 0o644)
+    assert execs.listing() == (["calc.exe", "calc.py", "calc.sh"], ["plain"])
+    assert ExecDir(None).listing() == ExecDir(tmp_path / "gone").listing() == ([], [])
     assert execs.names() == {"calc", "calc.py", "calc.sh", "calc.exe"}
     assert execs.find("calc") == str(tmp_path / "calc.exe")
     add("calc")
@@ -219,6 +222,7 @@ def test_what_functions_return_and_raise() -> None:
         ending = raised(error)
     assert (ending.status, ending.exit_code) == (Status.FAILED, 1)
     assert "KeyError: 'gone'" in ending.stderr
+    assert "test_worker_parts.py" in ending.stderr
 
 
 def test_an_app_that_cannot_be_imported_is_named(

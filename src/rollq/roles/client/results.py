@@ -20,7 +20,7 @@ from rollq.grid.views import JobView
 from rollq.roles.client.contents import WHOLE, Contents
 from rollq.roles.client.outputs import PLAIN, Output, asave_outputs, save_outputs
 from rollq.roles.client.supply import BytesMoved
-from rollq.roles.client.views import cause_text, cause_word, signal_text
+from rollq.roles.client.views import canceller_text, cause_text, cause_word, signal_text
 from rollq.store.archive import unpack
 from rollq.wire import messages as wire
 from rollq.wire.models import STATUS_FAILED, STATUS_OK
@@ -135,6 +135,8 @@ class Result(Contents):
             if not note.startswith("killed"):  # then the signal was ours, and the note says why
                 note = f"{how}; {note}" if note else how
             return f"failed: {note}"
+        if word == CANCELLED and self.detail and not self.cause and self.exit_code is None:
+            return f"cancelled by {canceller_text(self.detail)}"  # while it waited
         said = self.detail or self.note
         return f"{word}: {said}" if said else word
 

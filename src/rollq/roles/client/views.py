@@ -13,6 +13,7 @@ import msgspec
 
 from rollq.base.ids import guid_to_text
 from rollq.base.jobs import BlobRef, JobOptions
+from rollq.base.names import COMMAND_LINE
 from rollq.base.outcomes import exit_code_of, state_word
 from rollq.base.requests import Request, RequestFile
 from rollq.grid import views
@@ -33,6 +34,7 @@ __all__ = [
     "RequestFile",
     "Settings",
     "WorkerView",
+    "canceller_text",
     "cause_text",
     "cause_word",
     "signal_text",
@@ -276,6 +278,11 @@ def cause_word(cause: int) -> str:
 def cause_text(word: str) -> str:
     """The same in a sentence's words."""
     return CAUSES.get(word, word)
+
+
+def canceller_text(client_id: str) -> str:
+    """Who cancelled a job, in words."""
+    return "`rollq cancel`" if client_id == COMMAND_LINE else f"client {client_id}"
 
 
 def signal_text(number: int) -> str:

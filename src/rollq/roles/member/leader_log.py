@@ -9,11 +9,12 @@ from collections.abc import Callable
 from typing import Final
 
 from rollq.base.ids import guid_to_text
+from rollq.base.names import is_command_line
 from rollq.base.repeats import Repeats
 from rollq.base.stamp import Clock
 from rollq.grid import commands
 from rollq.grid.state import GridState
-from rollq.roles.member.outputs import Outputs, Warn
+from rollq.roles.member.outputs import Level, Outputs, Warn
 from rollq.roles.member.sessions import ClientSession, WorkerSession
 
 LINES_MAX: Final = 20  # of a kind, before they are counted
@@ -34,38 +35,44 @@ class LeaderLog:
         """Somebody was welcomed."""
         if isinstance(session, WorkerSession):
             patterns = ", ".join(session.patterns)
-            self._tell("worker joins", f"worker {named(session)} joined, serves {patterns}")
+            text = f"worker {named(session)} joined, serves {patterns}"
+            self._tell("worker joined", text, level="info")
         else:
-            self._tell("client joins", f"client {session.client_id} joined")
+            self._client("joined", session.client_id)
 
     def left(self, session: ClientSession | WorkerSession) -> None:
         """A session ended."""
         if isinstance(session, WorkerSession):
-            self._tell("worker leaves", f"worker {named(session)} left")
+            self._tell("worker left", f"worker {named(session)} left", level="info")
         else:
-            self._tell("client leaves", f"client {session.client_id} left")
+            self._client("left", session.client_id)
+
+    def _client(self, what: str, client_id: str) -> None:
+        # A command comes and goes with every call: that says nothing of the group.
+        level: Level = "debug" if is_command_line(client_id) else "info"
+        self._tell(f"client {what}, {level}", f"client {client_id} {what}", level=level)
 
     def silent(self, session: WorkerSession) -> None:
         """A worker was not heard of for too long."""
         text = f"worker {named(session)} says nothing: it gets no more work until it does"
-        self._tell("worker is silent", text, is_news=False)
+        self._tell("worker is silent", text)
 
     def lost(self, due: list[commands.Command]) -> None:
         """Commands that take attempts from workers are proposed."""
         for command in due:
             if isinstance(command, commands.ExpireLeases):
                 text = f"attempts lost because their leases ended: {len(command.lost)}"
-                self._tell("leases end", text, is_news=False)
+                self._tell("leases end", text)
             elif isinstance(command, commands.CloseWorker):
                 worker = self._state().workers.get(command.worker_id)
                 name = (worker.name if worker else "") or guid_to_text(command.worker_id)
                 text = f"worker {name} did not come back; attempts lost: {len(command.lost)}"
-                self._tell("worker is lost", text, is_news=False)
+                self._tell("worker is lost", text)
 
-    def _tell(self, kind: str, text: str, *, is_news: bool = True) -> None:
+    def _tell(self, kind: str, text: str, *, level: Level = "warning") -> None:
         line = self._repeats.line(kind, text, self._clock.now_ms())
         if line:
-            self._outputs.append(Warn(line, is_news))
+            self._outputs.append(Warn(line, level))
 
 
 def named(session: WorkerSession) -> str:

@@ -301,7 +301,7 @@ class MemberNode:
             elif isinstance(output, KeepBlobs | Complete):
                 self._aside.begin(output)
             elif isinstance(output, Warn):
-                log.log(logging.INFO if output.is_news else logging.WARNING, "%s", output.text)
+                getattr(log, output.level)("%s", output.text)
             elif isinstance(output, ClosePeer):
                 self._peers.cut(output.address, output.reason)
             elif isinstance(output, Mishap):

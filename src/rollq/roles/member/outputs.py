@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
 from rollq.raft.types import RaftMessage
 from rollq.wire.messages import AssignJob, MemberMessage, PeerMessage, Result
+
+Level: TypeAlias = Literal["debug", "info", "warning"]
 
 
 class ToPeer(msgspec.Struct, frozen=True, gc=False):
@@ -57,7 +59,7 @@ class Warn(msgspec.Struct, frozen=True, gc=False):
     """Write this to the log of the process."""
 
     text: str
-    is_news: bool = False  # nothing to worry about: somebody came or went
+    level: Level = "warning"
 
 
 class Mishap(msgspec.Struct, frozen=True):

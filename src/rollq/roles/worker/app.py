@@ -7,6 +7,7 @@ import os
 import sys
 import traceback
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -19,6 +20,7 @@ from rollq.roles.worker.outputs import Ending
 from rollq.tasks import TASKS, Task
 
 BYTES_LIKE: Final = (bytes, bytearray, memoryview)
+PACKAGE: Final = os.path.join(Path(__file__).parents[2], "")  # where our own code is
 _encode_json = msgspec.json.Encoder().encode
 
 
@@ -71,8 +73,11 @@ def _check_size(size: int) -> None:
 
 def raised(error: BaseException) -> Ending:
     """The ending of a call that raised."""
-    # The frames of rollq itself tell the author of the function nothing.
-    trace = error.__traceback__.tb_next if error.__traceback__ is not None else None
+    # The frames of rollq itself tell the author of the function nothing: those that called it, and
+    # all of them if its arguments did not fit.
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(PACKAGE):
+        trace = trace.tb_next
     text = "".join(traceback.format_exception(type(error), error, trace))[-STREAM_BYTES_MAX:]
     if not text.isascii():
         text = text.encode(errors="backslashreplace").decode()  # what is no text is told in ASCII

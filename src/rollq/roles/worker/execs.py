@@ -64,6 +64,18 @@ class ExecDir:
         fits = {stem for stem, count in stems.items() if count == 1 or f"{stem}.exe" in found}
         return {name for name in fits.union(found) if is_exec_name(name)}
 
+    def listing(self) -> tuple[list[str], list[str]]:
+        """The files of the directory that are programs, and those that would be if they were
+        executable. Reads the directory; one that cannot be read is empty."""
+        found: list[str] = []
+        programs: dict[str, str] = {}
+        with contextlib.suppress(OSError):
+            if self._directory is not None:
+                programs = _executables(self._directory)
+                with os.scandir(self._directory) as entries:
+                    found = sorted(entry.name for entry in entries if entry.is_file())
+        return sorted(programs), [one for one in found if one not in programs and is_exec_name(one)]
+
     def _stamp(self) -> int:
         try:
             return os.stat(self._directory or "").st_mtime_ns

@@ -8,10 +8,8 @@ to the table in one sync (on a thread; what ends meanwhile goes with the next).
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import logging
-import os
 import signal
 import time
 from collections import deque
@@ -31,6 +29,7 @@ from rollq.roles.worker.caches import WorkerCaches
 from rollq.roles.worker.chance import SystemChance
 from rollq.roles.worker.cpu import SAMPLE_MS, CpuCap
 from rollq.roles.worker.debts import Debts
+from rollq.roles.worker.execs import ExecDir
 from rollq.roles.worker.executor import Executor
 from rollq.roles.worker.machine import WorkerMachine
 from rollq.roles.worker.results import ResultTable
@@ -142,7 +141,7 @@ class WorkerNode:
             setup.slots,
             len(stored),
         )
-        log.info("%s", found_in(setup))
+        log_programs(setup)
         self._tick()
         self._sample()
         self._feed(signals.Started())
@@ -451,19 +450,19 @@ class WorkerNode:
         self._stopped.set()
 
 
-def found_in(setup: NodeSetup) -> str:
-    """What this worker can run, for whoever reads its log."""
-    names: list[str] = []
-    if setup.exec_dir is not None:
-        with contextlib.suppress(OSError):
-            names = sorted(
-                entry.name
-                for entry in os.scandir(setup.exec_dir)
-                if entry.is_file() and os.access(entry.path, os.X_OK)
-            )
-    shown = ", ".join(names[:NAMES_MAX]) or "none"
+def log_programs(setup: NodeSetup) -> None:
+    """What this worker can run, and what it could if the file were executable."""
+    programs, others = ExecDir(setup.exec_dir).listing()
+    apps = ", ".join(setup.apps) or "none"
+    log.info("programs: %s; modules of functions: %s", _shown(programs), apps)
+    if others:
+        names = _shown(others)
+        log.warning("files in %s are not executable: %s; chmod +x them", setup.exec_dir, names)
+
+
+def _shown(names: list[str]) -> str:
     more = f" and {len(names) - NAMES_MAX} more" if len(names) > NAMES_MAX else ""
-    return f"programs: {shown}{more}; modules of functions: {', '.join(setup.apps) or 'none'}"
+    return (", ".join(names[:NAMES_MAX]) or "none") + more
 
 
 DO: dict[type, Callable[[WorkerNode, Any], None]] = {
