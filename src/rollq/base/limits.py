@@ -238,6 +238,8 @@ PEER_REDIAL_MS: Final = 100
 # that did not help, so often: its process may be stopped, or its disk slow.
 PEER_SILENT_MS: Final = 1_000
 PEER_DOUBLINGS_MAX: Final = 3
+# Starts of members that are remembered until they answer: more than any group has members.
+PEER_CLAIMS_MAX: Final = 64
 # What TCP was given and the other side did not take for so long: the connection is broken.
 PEER_UNTAKEN_MS_MAX: Final = 2_000
 LINK_UNTAKEN_MS_MAX: Final = 30_000

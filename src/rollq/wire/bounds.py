@@ -311,6 +311,7 @@ LINKS: Final[dict[type[msgspec.Struct], Row]] = {
         config_index=NUMBER,
         boots=BOOTS,
         features=FEATURES,
+        noted=FREE,
     ),
     m.HistoryFetch: row(first=NUMBER, last=NUMBER),
     m.HistoryRows: row(first=NUMBER, last=NUMBER, lines=Many(most.FRAME_BYTES_MAX // 2, FREE)),

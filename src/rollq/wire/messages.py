@@ -327,6 +327,7 @@ class RollAnswer(msgspec.Struct, array_like=True, frozen=True, tag=65):
     config_index: int = 0
     boots: tuple[tuple[MemberId, int], ...] = ()  # what I have written down of everybody's starts
     features: tuple[str, ...] = ()  # as in LeaderHello
+    noted: bool = True  # your start is written down; no: your call arrived, answer mine
 
 
 class HistoryFetch(msgspec.Struct, array_like=True, frozen=True, tag=66):

@@ -35,6 +35,7 @@ from rollq.wire import messages as wire
 OURS = ("compact", "accepted", "lease", "patterns")
 TICK_MS = 25
 TICKS_MAX = 400
+CLIENT = 1  # the session of the client that `three_members` have
 
 M = TypeVar("M", bound=wire.SessionMessage)
 
@@ -307,3 +308,21 @@ class Group:
 def worker(number: int) -> bytes:
     """The id of a test's worker."""
     return bytes([number]) * 16
+
+
+def three_members(count: int = 3, **settings: object) -> Group:
+    """Three members, one of them elected, with a client and some jobs."""
+    group = Group("a", "b", "c", **settings)
+    group.elect()
+    group.client(CLIENT)
+    for number in range(1, count + 1):
+        group.say(CLIENT, submit(number))
+    group.run(4)
+    return group
+
+
+def sent(group: Group, kind: type) -> list[object]:
+    """The messages of one kind that members sent since this was asked last."""
+    found = [message for _, _, message in group.letters if isinstance(message, kind)]
+    group.letters.clear()
+    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rollq.base.ids import NIL_ID
 from rollq.raft.types import Config, Member
-from rollq.roles.member.rollcall import Phase, RollCall, is_forgotten
+from rollq.roles.member.rollcall import UNNOTED, Phase, RollCall, is_forgotten
 from rollq.store.identity import life_of
 from rollq.wire.messages import LeaderHello, RollAnswer
 
@@ -73,6 +73,15 @@ def test_it_is_present_when_a_majority_of_voters_noted_its_boot() -> None:
     assert not is_present(roll)
     roll.take(notes(B, roll), PEERS)
     assert is_present(roll)
+
+
+def test_an_answer_that_nothing_is_written_down_yet_does_not_count() -> None:
+    roll = known()
+    hello = roll.hello(CONFIG, 1)
+    assert UNNOTED in hello.features
+    roll.take(known(B).unnoted(hello), PEERS)
+    assert roll.phase is Phase.REGISTERING
+    assert "b" in roll.missing(PEERS)
 
 
 def test_answers_of_learners_and_newcomers_do_not_count() -> None:

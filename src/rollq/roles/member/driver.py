@@ -244,7 +244,6 @@ class Driver:
             return
         for member in self.raft.config.voters + self.raft.config.learners:
             if member.address == address:
-                self._peers.lost(member.id)
                 self.raft.report_unreachable(member.id)
                 self.raft.leader_lost(member.id)
 

@@ -3,7 +3,12 @@ roll call, admission of newcomers, history rows, and the addresses behind member
 
 A link to a member that owes an answer and says nothing is closed and dialed anew: a connection that
 outlived a broken network would be silent for much longer than the network was broken, because TCP
-tries again less and less often."""
+tries again less and less often.
+
+A hello proves nothing: anybody can send one, and an old one may arrive late. A start that we have
+not heard of in our own life, and a newcomer's wish to be let in, are claims. We call the member at
+its own address, and believe the claim when that start answers our call: the number of our own
+start, which an answer repeats, has a random part that only whoever got the call knows."""
 
 from __future__ import annotations
 
@@ -13,7 +18,7 @@ import msgspec
 
 from rollq.base.errors import DiskError, ErrorCode
 from rollq.base.ids import NIL_ID, MemberId
-from rollq.base.limits import PEER_DOUBLINGS_MAX
+from rollq.base.limits import PEER_CLAIMS_MAX, PEER_DOUBLINGS_MAX
 from rollq.base.stamp import Jitter
 from rollq.raft.node import RaftNode
 from rollq.raft.types import (
@@ -30,7 +35,7 @@ from rollq.roles.member import membership
 from rollq.roles.member.outputs import ClosePeer, Outputs, ToPeer
 from rollq.roles.member.replica import Replica
 from rollq.roles.member.reports import Reports
-from rollq.roles.member.rollcall import REPORTS, RollCall, is_forgotten
+from rollq.roles.member.rollcall import REPORTS, UNNOTED, RollCall, is_forgotten
 from rollq.roles.member.work import BootNote
 from rollq.store.snapshots import Snapshots
 from rollq.wire.messages import (
@@ -72,9 +77,9 @@ class Peers:
         self._snapshot_begun: dict[str, SnapshotMeta] = {}  # the last one sent to each address
         self._initial = initial
         self._boots_known = boots_known  # as written down
-        self._boots_heard: dict[MemberId, int] = {}  # in this life, to notice restarts once
-        self._spoke: dict[MemberId, int] = {}  # when the life that we know of spoke last
-        self._doubted: dict[MemberId, int] = {}  # since when another life was claimed, and asked
+        # The newest start of each that answered our call in this life, to notice restarts once.
+        self._boots_heard: dict[MemberId, int] = {}
+        self._claims: dict[MemberId, BootNote] = {}  # the last of each, oldest first; see the head
         self._addresses: dict[MemberId, str] = {}
         self._features: dict[MemberId, tuple[str, ...]] = {}  # as each told them last
         self._jitter = jitter
@@ -115,14 +120,17 @@ class Peers:
         boot: int,
     ) -> None:
         """Take one message that is not consensus'."""
-        if isinstance(message, LeaderHello | RollAnswer):
-            self._features[message.member_id] = message.features
         if isinstance(message, LeaderHello):
-            self._called(address, message, raft, replica, leads)
+            self._called(BootNote(address, message), raft, replica, leads)
         elif isinstance(message, RollAnswer):
-            self._note_spoke(message.member_id, boot)
-            self.cluster_found |= self.roll.take(message, self._initial)
-            self._hear_boots(message)
+            if message.to_boot == self.roll.boot:  # else to an earlier life of ours, or forged
+                self._features[message.member_id] = message.features
+                self.cluster_found |= self.roll.take(message, self._initial)
+                self._hear_boots(message)
+                claim = self._claims.get(message.member_id)
+                if claim is not None and claim.hello.boot == boot:
+                    del self._claims[message.member_id]
+                    self._believe(claim, raft, replica, leads)
         elif isinstance(message, HistoryFetch):
             rows = replica.history.rows(message.first, message.last)
             if rows is not None:
@@ -147,37 +155,11 @@ class Peers:
         """Whether a message comes from an earlier life of its sender. It may live on beside a copy
         of its disk that was started later, so it is told: two must not speak for one disk."""
         heard = self._boots_heard.get(sender, 0)
-        self._note_spoke(sender, boot)
         if boot >= heard:
             return False
         hello = LeaderHello(sender, address, self.roll.cluster_id, boot, 0)
         self._answer(BootNote(address, hello), {sender: heard}, raft, replica)
         return True
-
-    def lost(self, member_id: MemberId) -> None:
-        """The link of a member broke: it may start again at once."""
-        self._spoke.pop(member_id, None)
-        self._doubted.pop(member_id, None)
-
-    def _note_spoke(self, member_id: MemberId, boot: int) -> None:
-        if boot and boot == self._boots_heard.get(member_id):
-            self._spoke[member_id] = self._ticks
-            self._doubted.pop(member_id, None)
-
-    def _speaks_still(self, member_id: MemberId, address: str, raft: RaftNode) -> bool:
-        """Whether the life of a member that we know of is there. If it has not spoken for a moment
-        it is asked, at its own address, and has as long as that to answer."""
-        spoke = self._spoke.get(member_id)
-        if spoke is None:
-            return False
-        if self._ticks - spoke < self._silent_ticks:
-            return True
-        if member_id not in self._doubted:
-            self._doubted[member_id] = self._ticks
-            member = membership.find(raft.config, member_id)
-            hello = self.roll.hello(raft.config, raft.last_index)
-            self._say(member.address if member is not None else address, hello)
-        return self._ticks - self._doubted[member_id] < self._silent_ticks
 
     def speaks_from(self, sender: MemberId, address: str) -> None:
         """Remember where a member can be answered, also one that no configuration names."""
@@ -218,31 +200,56 @@ class Peers:
             self._unanswered.setdefault(address, self._ticks)
         self._outputs.append(ToPeer(address, message))
 
-    def _called(
-        self, address: str, hello: LeaderHello, raft: RaftNode, replica: Replica, leads: bool
-    ) -> None:
+    def _called(self, note: BootNote, raft: RaftNode, replica: Replica, leads: bool) -> None:
+        hello = note.hello
+        if hello.member_id == self.roll.me.id:
+            return  # a copy of our disk, or a forgery: we do not vouch for ourselves
         known = self._boots_known.get(hello.member_id, 0)
-        note = BootNote(address, hello)
-        if hello.newcomer and leads:
-            membership.admit(raft, Member(hello.member_id, hello.address))
+        is_heard = self._boots_heard.get(hello.member_id, 0) >= hello.boot
         if hello.cluster_id != self.roll.cluster_id or hello.cluster_id == NIL_ID:
             self._answer(note, self._boots_known, raft, replica)
-            return
-        if is_forgotten(hello.lives or (hello.boot,), known):
+        elif is_forgotten(hello.lives or (hello.boot,), known):
             # An older copy of that disk: told so, and what we know of the original stays.
             self._answer(note, self._boots_known, raft, replica)
-            return
-        self._note_spoke(hello.member_id, hello.boot)  # the same life, on a new link
+        elif is_heard and not self._asks(note, raft, leads):
+            self._note(note, raft, replica)
+        else:
+            self._call_back(note, raft)
+
+    def _asks(self, note: BootNote, raft: RaftNode, leads: bool) -> bool:
+        """Whether a caller is to be let in by us. It must answer each time that it asks: whoever
+        had its address before would otherwise come back in its place by an old hello."""
+        is_in = membership.find(raft.config, note.hello.member_id) is not None
+        return note.hello.newcomer and leads and not is_in
+
+    def _call_back(self, note: BootNote, raft: RaftNode) -> None:
+        """Remember a claim and call whom it names. The caller may be waiting for us in the same
+        way, so we answer its call too, with the word that nothing is written down."""
+        hello = note.hello
+        self._claims.pop(hello.member_id, None)
+        self._claims[hello.member_id] = note
+        if len(self._claims) > PEER_CLAIMS_MAX:
+            del self._claims[next(iter(self._claims))]
+        member = membership.find(raft.config, hello.member_id)
+        address = member.address if member is not None else hello.address
+        self._say(address, self.roll.hello(raft.config, raft.last_index))
+        if UNNOTED in hello.features:
+            self._say(note.address, self.roll.unnoted(hello))
+
+    def _believe(self, note: BootNote, raft: RaftNode, replica: Replica, leads: bool) -> None:
+        """What a hello claimed is true: that start of that member has answered us."""
+        hello = note.hello
         if self._boots_heard.get(hello.member_id, 0) < hello.boot:
-            if self._speaks_still(hello.member_id, hello.address, raft):
-                # A forgery, or a copy of its disk that somebody started beside it: one of both is
-                # enough, and the one that is here takes part. The other calls again.
-                return
             self._boots_heard[hello.member_id] = hello.boot
-            self._spoke[hello.member_id] = self._ticks
             raft.member_restarted(hello.member_id, hello.last_index)
-        if hello.boot > known:
-            self.boot_notes.append(note)  # answered when it is written down
+        if self._asks(note, raft, leads):
+            membership.admit(raft, Member(hello.member_id, hello.address))
+        self._note(note, raft, replica)
+
+    def _note(self, note: BootNote, raft: RaftNode, replica: Replica) -> None:
+        """Answer a caller when its start is written down."""
+        if note.hello.boot > self._boots_known.get(note.hello.member_id, 0):
+            self.boot_notes.append(note)
         else:
             self._answer(note, self._boots_known, raft, replica)
 
@@ -250,8 +257,6 @@ class Peers:
         if answer.cluster_id != self.roll.cluster_id:
             return
         for member_id, boot in answer.boots:
-            if member_id in self._spoke:
-                continue  # we know it ourselves
             if member_id != self.roll.me.id and boot > self._boots_known.get(member_id, 0):
                 self.boots_told[member_id] = boot
 

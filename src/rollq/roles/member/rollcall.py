@@ -29,7 +29,8 @@ from rollq.wire.messages import LeaderHello, RollAnswer
 
 HELLO_EVERY_TICKS = 4
 REPORTS: Final = "reports"  # MemberReport is understood
-FEATURES: Final = (REPORTS,)
+UNNOTED: Final = "unnoted"  # an answer may say that nothing is written down yet
+FEATURES: Final = (REPORTS, UNNOTED)
 
 
 class Phase(enum.IntEnum):
@@ -134,9 +135,16 @@ class RollCall:
             FEATURES,
         )
 
+    def unnoted(self, hello: LeaderHello) -> RollAnswer:
+        """What to tell a caller whose start we do not believe yet: that its call reached us."""
+        me = self.me
+        return RollAnswer(
+            me.id, me.address, self.cluster_id, 0, hello.boot, features=FEATURES, noted=False
+        )
+
     def take(self, answer: RollAnswer, peers: tuple[str, ...]) -> bool:
         """Take an answer. True: the cluster was just found or born, and must be written down."""
-        if answer.to_boot != self.boot:
+        if answer.to_boot != self.boot or not answer.noted:
             return False
         # `boot_known` is of whoever called, perhaps under our address and another id than ours.
         boots = dict(answer.boots)

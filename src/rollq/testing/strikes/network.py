@@ -10,6 +10,7 @@ from rollq.raft.types import AppendEntries, RequestVote, VoteResponse
 from rollq.store.identity import NONCE_BITS
 from rollq.testing.clock import MS
 from rollq.testing.sim_member import SimMember
+from rollq.wire.messages import RollAnswer
 
 if TYPE_CHECKING:
     from rollq.testing.nemesis import Nemesis
@@ -120,7 +121,7 @@ def shut_out(nemesis: Nemesis) -> bool:
 
 def forge(nemesis: Nemesis) -> bool:
     """Somebody who knows the cluster speaks in the name of a member: terms that leap to the end,
-    and starts that never were."""
+    starts that never were, and newcomers in their place."""
     up = [member for member in nemesis.cluster.members if member.driver is not None]
     if len(up) < 2:
         return False
@@ -140,9 +141,13 @@ def forge(nemesis: Nemesis) -> bool:
         AppendEntries(to, sender, term, 0, 0, 2**62),
         VoteResponse(to, sender, term, granted=False, commit=2**62, commit_term=2**62),
     ]
-    # Who has not been heard for a while may have been started anew, for all that others know.
-    if sender in victim.driver._peers._spoke:
-        words += [replace(hello, boot=later, lives=(*hello.lives[1:], later))] * 3
+    # It does not get what is sent to the members, so it cannot repeat their boots in an answer.
+    told = tuple((one.driver.raft.member_id, later) for one in up if one.driver is not None)
+    words += [replace(hello, boot=later, lives=(*hello.lives[1:], later))] * 3
+    words += [
+        replace(hello, member_id=chance.draw(1, 1 << 56), newcomer=True),
+        RollAnswer(sender, named.address, hello.cluster_id, later, later, boots=told),
+    ]
     forged = chance.pick(words)
     victim.receive_peer(named.address, forged, boot)
     return True
