@@ -6,10 +6,14 @@ import sys
 
 import pytest
 
+from rollq.base.limits import LOOK_MS, SILENCE_MS_MAX, SILENCE_MS_MIN
+from rollq.grid.commands import Settings
 from rollq.testing import sim
 from rollq.testing.bugs.registry import MUTANTS, applied_mutant
+from rollq.testing.cluster import Cluster
 from rollq.testing.mutants import hunt
 from rollq.testing.nemesis import STRIKES
+from rollq.testing.silences import fall_silent
 from rollq.testing.sim import run_seed
 from rollq.testing.swarm import ALL_FAULTS, Swarm
 
@@ -56,6 +60,25 @@ def test_results_come_in_time_although_the_leader_falls_silent(seed: int) -> Non
     outcome = run_seed(seed, Swarm(silent_ms_max=6_000))
     assert not outcome.failure
     assert any(kind.startswith("silent_") for kind in outcome.report.faults)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_worker_that_hung_up_in_vain_may_be_given_up_while_it_waits(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It bears four seconds of silence then, and the new leader three of its absence."""
+
+    def after_hang_ups(cluster: Cluster) -> None:
+        for worker in cluster.workers:
+            assert worker.machine is not None
+            silence = worker.machine._silence
+            while silence._patience_ms(SILENCE_MS_MIN) < SILENCE_MS_MAX:
+                silence.judge(silence._looked_ms + LOOK_MS, is_greeting=True)
+        fall_silent(cluster)
+
+    monkeypatch.setattr("rollq.testing.cluster.fall_silent", after_hang_ups)
+    settings = Settings(lease_ms=3_000, worker_grace_ms=3_000)
+    assert not run_seed(seed, Swarm(settings=settings)).failure
 
 
 def test_every_fault_of_the_swarm_can_strike() -> None:

@@ -66,6 +66,11 @@ class Silence:
         self._address = ""
         self._doubted = ""  # the member that was left last
 
+    @property
+    def is_patient(self) -> bool:
+        """Whether silence is borne for longer than at first: hang-ups did not help lately."""
+        return self._doubled > 0
+
     def opened(self, now_ms: int, address: str) -> None:
         """A new link; the hello is on its way."""
         self._address = address

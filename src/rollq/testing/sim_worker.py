@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from itertools import groupby
 from typing import Any
 
-from rollq.base.ids import WorkerId
+from rollq.base.ids import JobId, WorkerId
 from rollq.base.jobs import AttemptRef, Status
 from rollq.base.limits import LOOK_MS
 from rollq.roles import dialogue
@@ -51,6 +51,16 @@ class SimWorker(SimSession):
         self._running: dict[AttemptRef, tuple[int, AssignJob]] = {}  # the execution, as a ticket
         self._paused = False
         self._backlog: list[signals.Event] = []
+
+    @property
+    def is_patient(self) -> bool:
+        """Whether it bears the silence of a member for longer than at first."""
+        return self.machine is not None and self.machine._silence.is_patient
+
+    @property
+    def running_jobs(self) -> list[JobId]:
+        """The jobs that it runs now."""
+        return [ref.job_id for ref in self._running]
 
     # --- life and death
 
