@@ -7,17 +7,20 @@ from unittest.mock import patch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rollq.base.jobs import DEFAULT_OPTIONS
 from rollq.grid import job_index
 from rollq.grid.job_index import JobIndex
+from rollq.grid.state import QUEUED, ClientRecord, JobRecord
 
-STEPS = st.lists(st.tuples(st.sampled_from(("add", "drop")), st.integers(1, 99)))
+STEPS = st.lists(st.tuples(st.sampled_from(("add", "drop", "file")), st.integers(1, 99)))
+CLIENT = ClientRecord("ann")
 
 
 @given(STEPS, st.integers(0, 300))
 def test_it_is_a_sorted_list_that_can_be_read_from_any_place(
     steps: list[tuple[str, int]], place: int
 ) -> None:
-    with patch.object(job_index, "CHUNK_JOBS", 4):
+    with patch.object(job_index, "CHUNK_JOBS", 4), patch.object(job_index, "OFFSET_MAX", 150):
         index = JobIndex()
         model: dict[int, bytes] = {}
         last = 0
@@ -25,7 +28,9 @@ def test_it_is_a_sorted_list_that_can_be_read_from_any_place(
             if what == "add":
                 last += number
                 model[last] = last.to_bytes(16, "big")
-                index.add(last, model[last])
+                index.fresh.append(job(last, model[last]))
+            elif what == "file":
+                index.file_fresh()
             elif model:
                 seq = sorted(model)[number % len(model)]
                 del model[seq]
@@ -34,3 +39,8 @@ def test_it_is_a_sorted_list_that_can_be_read_from_any_place(
         assert len(index) == len(model)
         assert list(index.after(place)) == [row for row in rows if row[0] > place]
         assert list(index.before(place)) == [row for row in reversed(rows) if row[0] < place]
+
+
+def job(seq: int, job_id: bytes) -> JobRecord:
+    """A waiting job with this number."""
+    return JobRecord(job_id, CLIENT, "q", "exe", b"", DEFAULT_OPTIONS, QUEUED, seq, stamp_ms=0)

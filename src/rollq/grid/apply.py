@@ -94,6 +94,7 @@ def apply_entry(state: GridState, index: int, data: bytes) -> Applied:
         outcomes, handlers = out.outcomes, HANDLERS
         for command in batch.commands:
             outcomes.append(handlers[type(command)](state, command, out))
+        state.job_index.file_fresh()
     state.applied_index = index
     state.log_hash = chain_hash(state.log_hash, index, data)
     return out

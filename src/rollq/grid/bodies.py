@@ -51,15 +51,17 @@ class MemoryBodies:
 
     def load(self, token: Token) -> bytes:
         """The token itself."""
-        return _in_memory(token)
+        if isinstance(token, bytes):
+            return token
+        raise LocalError(ErrorCode.BUG, f"body {token} is not in memory")
 
     def sealed(self, tokens: Sequence[Token]) -> Iterator[bytes]:
         """Each as a piece."""
-        return map(seal, map(_in_memory, tokens))
+        return map(seal, map(self.load, tokens))
 
     def size(self, token: Token) -> int:
         """Its length."""
-        return len(_in_memory(token))
+        return len(self.load(token))
 
     def drop(self, token: Token) -> None:
         """Nothing to do."""
@@ -78,9 +80,3 @@ def slices_of(data: bytes) -> Adopt:
         return [data[at : at + size] for at, size in zip(places, sizes, strict=False)]
 
     return adopt
-
-
-def _in_memory(token: Token) -> bytes:
-    if isinstance(token, int):
-        raise LocalError(ErrorCode.BUG, f"body {token} is not in memory")
-    return token

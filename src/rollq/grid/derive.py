@@ -65,8 +65,8 @@ def derive(state: GridState, records: list[JobRecord]) -> None:
                 state.queues[record.queue].failed += 1
             if record.end.confirmed_seq and record.state is not DEAD:
                 confirmed.append((record.end.confirmed_seq, record.job_id))
-    for record in sorted(state.jobs.values(), key=attrgetter("seq")):
-        state.job_index.add(record.seq, record.job_id)
+    state.job_index.fresh = sorted(state.jobs.values(), key=attrgetter("seq"))
+    state.job_index.file_fresh()
     _hold(state, assigned)
     for seq, client, job_id in sorted(owed, key=_first):
         client.owed.add(seq, job_id)

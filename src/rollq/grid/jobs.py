@@ -182,7 +182,7 @@ def redrive_job(
     record.fence = 0
     state.job_index.remove(record.seq)
     record.seq = next_seq(state)
-    state.job_index.add(record.seq, record.job_id)
+    state.job_index.fresh.append(record)
     if record.array is not None:
         reopen_task(record.array, record)
     move(state, record, QUEUED, out.stamp_ms)

@@ -68,7 +68,7 @@ REQUEUE_KINDS: dict[int, str] = {
 def put_job(state: GridState, record: JobRecord) -> None:
     """Add a new record to the tables, in the state that it has."""
     state.jobs[record.job_id] = record
-    state.job_index.add(record.seq, record.job_id)
+    state.job_index.fresh.append(record)
     state.queues[record.queue].counts[record.state] += 1
     own(state, record.client)
     if record.past is not None:
@@ -249,7 +249,7 @@ def drop_body(state: GridState, record: JobRecord, end: EndRecord) -> None:
     people may ask about it. Tasks have what their array has."""
     if record.array is None:
         body = state.bodies.load(record.body)
-        end.body_crc = submitted_crc(state, record, body)
+        end.body_crc = crc32(body) if record.past is None else submitted_crc(state, record)
         kept = kept_of(body)
         if kept is not body:
             replace_body(state, record, kept)
@@ -266,14 +266,14 @@ def replace_body(state: GridState, record: JobRecord, body: bytes) -> None:
     record.body = state.bodies.keep(body)
 
 
-def submitted_crc(state: GridState, record: JobRecord, body: bytes | None = None) -> int:
+def submitted_crc(state: GridState, record: JobRecord) -> int:
     """Check sum of the body as it was submitted, which a redrive may have replaced since, and of
     the names of the files that came with it."""
     if record.end is not None and record.end.body_crc >= 0:
         return record.end.body_crc
     if record.past is not None and record.past.body_crc >= 0:
         return record.past.body_crc
-    crc = crc32(state.bodies.load(record.body) if body is None else body)
+    crc = crc32(state.bodies.load(record.body))
     return crc if record.past is None else files_crc(crc, record.past.blobs, record.past.caches)
 
 

@@ -140,12 +140,12 @@ class Backlog:
             self.offer(lanes)
         return len(unfit)
 
-    def maybe_put_all_apart(self, queue: QueueLanes, pool: Pool) -> bool:
-        """As `put_apart` for all that waits in a queue, at once, if all of it needs the same and
-        somebody of the pool lacks that. The lanes stay what they are, and new ones become the
+    def maybe_put_all_apart(self, queue: QueueLanes) -> bool:
+        """As `put_apart` for all that waits in a queue, at once, if all of it needs the same; call
+        if somebody who serves it lacks that. The lanes stay what they are, and new ones become the
         queue."""
         need = queue.only_need
-        if queue.need or pool.suits(need) or need == MIXED or not queue.size or need in queue.apart:
+        if need == MIXED or not queue.size or need in queue.apart:
             return False
         whole = self._new_lanes(queue.name, queue.worker_name)
         whole.pools, whole.absent = queue.pools, list(queue.pools)
@@ -166,7 +166,7 @@ class Backlog:
                 self._let_go(queue, known)
         lanes.need = need
         queue.apart[need] = lanes
-        lanes.pools = [pool.part(need, self._crew_of(pool)) for pool in queue.pools]
+        lanes.pools = [pool.part(need, self._candidates_of(pool)) for pool in queue.pools]
         lanes.absent = list(lanes.pools)
 
     def _let_go(self, queue: QueueLanes, lanes: QueueLanes) -> None:
@@ -177,7 +177,7 @@ class Backlog:
             if part is not None and part in lanes.pools:
                 pool.drop_part(part)
 
-    def _crew_of(self, pool: Pool) -> Placement:
+    def _candidates_of(self, pool: Pool) -> Placement:
         return make_placement(self._placement) if pool.pattern else RoundRobin()
 
     def maybe_drop_mailbox(self, queue: QueueLanes) -> None:
@@ -244,7 +244,7 @@ class Backlog:
                 self._match(queue)
 
     def _line_up(self, pool: Pool) -> None:
-        if not pool.is_ready and pool.ring and pool.crew:
+        if not pool.is_ready and pool.ring and pool.candidates.count:
             pool.is_ready = True
             (self.line if pool.pattern else self.mail_line).append(pool)
 
@@ -324,7 +324,7 @@ class Backlog:
             parts = [
                 pool.parts[need]
                 if pool in before and need in pool.parts
-                else pool.part(need, self._crew_of(pool))
+                else pool.part(need, self._candidates_of(pool))
                 for pool in serving
             ]
             self._change_pools(lanes, parts)

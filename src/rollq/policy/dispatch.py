@@ -28,7 +28,7 @@ from rollq.grid.views import UnservedView
 from rollq.policy.backlog import Backlog
 from rollq.policy.hints import lease_ms_of
 from rollq.policy.holds import Holds
-from rollq.policy.lanes import Item
+from rollq.policy.lanes import MIXED, Item
 from rollq.policy.pools import ANYTHING, Pool, Programs, Session
 from rollq.policy.waiting import unserved, why_waiting
 
@@ -135,7 +135,9 @@ class Dispatcher:
                 ErrorCode.BAD_CREDIT, f"credit of {credits}", f"grant 0 to {CREDIT_MAX} in all"
             )
         room = CREDIT_MAX - session.credit - session.reserved
-        session.credit += max(0, min(credits, room))
+        if credits > room:
+            credits = max(0, room)
+        session.credit += credits
         self._backlog.touch(session)
 
     def credit(self, worker_id: WorkerId) -> int:
@@ -224,7 +226,7 @@ class Dispatcher:
         while line and len(commands) < count_max:
             pool = line[0]
             ring = pool.ring
-            if not ring or not pool.crew:
+            if not ring or not pool.candidates.count:
                 line.popleft()
                 pool.is_ready = False
                 continue
@@ -232,9 +234,13 @@ class Dispatcher:
             if queue.need != pool.need:
                 ring.popleft()  # it stands apart since it came into this ring
                 continue
-            if self._backlog.maybe_put_all_apart(queue, pool):
-                continue
-            item = queue.take(holds, pool)
+            picky = None  # the pool, if some job of this queue may be beyond one of its workers
+            need = queue.only_need
+            if pool.picky_count and (need == MIXED or not pool.suits(need)):
+                if self._backlog.maybe_put_all_apart(queue):
+                    continue
+                picky = pool
+            item = queue.take(holds, picky)
             if queue.unfit:
                 self._apart_left -= self._backlog.put_apart(queue)
                 if item is None and self._apart_left <= 0:
@@ -254,13 +260,13 @@ class Dispatcher:
         """Spend a credit of the pool on a job, or on the next task of an array."""
         session = self._near(item, pool) if self._state.caches else None
         if session is None:
-            session = pool.crew.pick(item)
+            session = pool.candidates.pick(item)
         if isinstance(item, JobRecord) and item.past is not None and item.past.attempts:
             session = pool.untried(session, item.past.attempts)
         session.credit -= 1
         session.running += 1
         session.reserved += 1
-        if session.credit and len(pool.crew) == 1 and len(session.serving) == 1:
+        if session.credit and pool.candidates.count == 1 and len(session.serving) == 1:
             self._backlog.touch(session)  # compared with nobody: once a turn is enough
         else:
             session.weigh()

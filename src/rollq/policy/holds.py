@@ -11,7 +11,9 @@ Whoever meets a limit is put aside and costs nothing until there is room again:
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from rollq.base.ids import ClientId, JobId, WorkerId
 from rollq.grid.state import QUEUED, ArrayRecord, ClientRecord, GridState, JobRecord
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from rollq.policy.pools import Session
 
 
-class Decision(NamedTuple):
+class Decision(msgspec.Struct, frozen=True, gc=False):
     """A job given to a session by a command that is not applied yet."""
 
     record: JobRecord
@@ -111,7 +113,8 @@ class Holds:
     def reserve_job(self, record: JobRecord, session: Session) -> None:
         """A job was given to a session."""
         self.jobs[record.job_id] = Decision(record, session)
-        self._count(record.client)
+        reserved, client = self._clients_reserved, record.client
+        reserved[client] = reserved.get(client, 0) + 1
         if record.array is not None:
             self._hold(record.array).reserved += 1
 
@@ -132,7 +135,8 @@ class Holds:
         hold.reserved += 1
         hold.tasks_reserved += 1
         hold.tasks.setdefault(session.worker_id, []).append(session)
-        self._count(array.client)
+        reserved, client = self._clients_reserved, array.client
+        reserved[client] = reserved.get(client, 0) + 1
 
     def release_task(self, array_id: JobId, worker_id: WorkerId) -> Session | None:
         """A decision on a task is applied or refused; None if there was none."""
@@ -241,10 +245,6 @@ class Holds:
         if client is None or not cap:
             return wanted
         return max(0, cap - client.in_flight - self._clients_reserved.get(client, 0))
-
-    def _count(self, client: ClientRecord) -> None:
-        reserved = self._clients_reserved
-        reserved[client] = reserved.get(client, 0) + 1
 
     def _uncount(self, client: ClientRecord) -> None:
         left = self._clients_reserved[client] - 1

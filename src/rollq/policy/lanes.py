@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rollq.base.limits import PRIORITY_MAX
 from rollq.grid.state import QUEUED, ArrayRecord, ClientRecord, JobRecord
-from rollq.policy.pools import need_of
+from rollq.policy.pools import SHIPPED, need_of
 
 if TYPE_CHECKING:
     from rollq.policy.holds import Holds
@@ -140,10 +140,12 @@ class QueueLanes:
 
     def push(self, item: Item) -> None:
         """Something waits here from now on."""
-        need = need_of(item)
+        options = item.options
+        # `need_of`, written out: it is asked for every job that comes.
+        need = item.exec_name if not options.ships_exec else SHIPPED + item.exec_name
         if need != self.only_need:
             self.only_need = MIXED if self.size else need
-        priority = item.options.priority
+        priority = options.priority
         client = item.client
         level = self.levels[priority]
         if level is None:
@@ -247,7 +249,10 @@ class QueueLanes:
     ) -> tuple[Item | None, bool]:
         """The first job of a lane that may start, and whether anything stays in the lane."""
         if isinstance(lane, Lane):
-            while (first := lane.first()) is not None:
+            # `first`, written out: it is asked for every job that starts.
+            while lane.head < len(lane):
+                first = lane[lane.head]
+                assert first is not None  # places from the head on are filled
                 if pool is not None and self._is_unfit(first, holds, pool):
                     lane.drop_first()
                     if len(self.unfit) >= UNFIT_MAX:

@@ -32,7 +32,8 @@ class Placement(Protocol):
     the better, 0 for a session without credit, which is not chosen.
     """
 
-    def __len__(self) -> int:
+    @property
+    def count(self) -> int:
         """How many sessions have credit."""
 
     def move(self, session: Session, old: int, new: int) -> None:
@@ -54,15 +55,12 @@ class LeastLoad:
     buckets as different loads, which does not grow with the number of sessions.
     """
 
-    __slots__ = ("_best", "_buckets", "_count")
+    __slots__ = ("_best", "_buckets", "count")
 
     def __init__(self) -> None:
         self._buckets: dict[int, OrderedDict[Session, None]] = {}
         self._best: list[int] = []  # heap of the keys of _buckets
-        self._count = 0
-
-    def __len__(self) -> int:
-        return self._count
+        self.count = 0
 
     def __contains__(self, session: Session) -> bool:
         return session in self._buckets.get(session.load, ())
@@ -70,13 +68,13 @@ class LeastLoad:
     def move(self, session: Session, old: int, new: int) -> None:
         if old:
             del self._buckets[old][session]
-            self._count -= 1
+            self.count -= 1
         if new:
             bucket = self._buckets.get(new)
             if bucket is None:
                 bucket = self._open_bucket(new)
             bucket[session] = None
-            self._count += 1
+            self.count += 1
 
     def pick(self, item: Item) -> Session:
         buckets, best = self._buckets, self._best
@@ -87,7 +85,7 @@ class LeastLoad:
         return next(iter(bucket))
 
     def _open_bucket(self, load: int) -> OrderedDict[Session, None]:
-        if len(self._buckets) > 2 * self._count + SLACK_MIN:
+        if len(self._buckets) > 2 * self.count + SLACK_MIN:
             self._buckets = {known: bucket for known, bucket in self._buckets.items() if bucket}
             self._best = sorted(self._buckets)
         bucket = self._buckets[load] = OrderedDict()
@@ -103,7 +101,8 @@ class RoundRobin:
     def __init__(self) -> None:
         self._turns: OrderedDict[Session, None] = OrderedDict()
 
-    def __len__(self) -> int:
+    @property
+    def count(self) -> int:
         return len(self._turns)
 
     def move(self, session: Session, old: int, new: int) -> None:
@@ -130,8 +129,9 @@ class Sticky:
         self._homes: OrderedDict[tuple[ClientId, str], Session] = OrderedDict()
         self._others = LeastLoad()
 
-    def __len__(self) -> int:
-        return len(self._others)
+    @property
+    def count(self) -> int:
+        return self._others.count
 
     def move(self, session: Session, old: int, new: int) -> None:
         self._others.move(session, old, new)

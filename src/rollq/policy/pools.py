@@ -103,7 +103,7 @@ class Session:
         if old != new:
             self.load = new
             for pool in self.serving:
-                pool.crew.move(self, old, new)
+                pool.candidates.move(self, old, new)
 
 
 class Pool:
@@ -114,26 +114,27 @@ class Pool:
     """
 
     __slots__ = (
-        "_picky_count",
         "_verdicts",
-        "crew",
+        "candidates",
         "has_queue",
         "is_ready",
         "need",
         "parts",
         "pattern",
+        "picky_count",
         "ring",
         "sessions",
         "users",
     )
 
-    def __init__(self, pattern: str, crew: Placement, need: str = "") -> None:
+    def __init__(self, pattern: str, candidates: Placement, need: str = "") -> None:
         self.pattern = pattern
-        self.crew = crew
+        self.candidates = candidates
         self.need = need  # of a part: what its sessions can run; empty: a whole pool
         self.parts: dict[str, Pool] = {}  # by need
         self.users = 0  # of a part: queues that are served by it
-        self._picky_count = 0  # sessions that said what they can run
+        # Sessions that said what they can run; always 0 in a part, where all can run its `need`.
+        self.picky_count = 0
         self._verdicts: dict[str, bool] = {}  # of needs: whether every session can run it
         self.ring: deque[QueueLanes] = deque()  # queues take turns; idle ones leave when visited
         self.is_ready = False  # stands in the line of pools that are served
@@ -143,12 +144,12 @@ class Pool:
     def admit(self, session: Session) -> None:
         """A session becomes one of this pool's."""
         self.sessions[session] = None
-        self._picky_count += session.programs.names is not None
+        self.picky_count += not self.need and session.programs.names is not None
         self._verdicts.clear()
         session.pools.append(self)
         if self.has_queue:
             session.serving.append(self)
-            self.crew.move(session, 0, session.load)
+            self.candidates.move(session, 0, session.load)
         for need, part in self.parts.items():
             if session.can_run(need):
                 part.admit(session)
@@ -156,17 +157,15 @@ class Pool:
     def dismiss(self, session: Session) -> None:
         """A session leaves this pool alone; see `Pools.leave` for leaving all."""
         del self.sessions[session]
-        self._picky_count -= session.programs.names is not None
+        self.picky_count -= not self.need and session.programs.names is not None
         self._verdicts.clear()
         session.pools.remove(self)
         if self.has_queue:
             session.serving.remove(self)
-            self.crew.move(session, session.load, 0)
+            self.candidates.move(session, session.load, 0)
 
     def suits(self, need: str) -> bool:
-        """Whether every session here can run it."""
-        if not self._picky_count or self.need:
-            return True
+        """Whether every session here can run it; ask only if some are picky."""
         verdict = self._verdicts.get(need)
         if verdict is None:
             if len(self._verdicts) >= VERDICTS_MAX:
@@ -175,11 +174,11 @@ class Pool:
             self._verdicts[need] = verdict
         return verdict
 
-    def part(self, need: str, crew: Placement) -> Pool:
+    def part(self, need: str, candidates: Placement) -> Pool:
         """Those of this pool that can run it, for one more queue."""
         part = self.parts.get(need)
         if part is None:
-            part = self.parts[need] = Pool(self.pattern, crew, need)
+            part = self.parts[need] = Pool(self.pattern, candidates, need)
             part.engage()
             for session in self.sessions:
                 if session.can_run(need):
@@ -212,7 +211,7 @@ class Pool:
             self.has_queue = True
             for session in self.sessions:
                 session.serving.append(self)
-                self.crew.move(session, 0, session.load)
+                self.candidates.move(session, 0, session.load)
 
 
 class Pools:

@@ -10,12 +10,12 @@ from rollq.policy.pools import Pool, Session
 from tests.unit.grid.kit import Grid
 
 
-class Crew:
+class Candidates:
     """Sessions of one pool that has a queue, by name."""
 
-    def __init__(self, crew: Placement) -> None:
-        self.crew = crew
-        self.pool = Pool("job.assign.>", crew)
+    def __init__(self, placement: Placement) -> None:
+        self.placement = placement
+        self.pool = Pool("job.assign.>", placement)
         self.pool.engage()
         self.sessions: dict[str, Session] = {}
         grid = Grid()
@@ -32,7 +32,7 @@ class Crew:
 
     def pick(self, client: str = "ann") -> str:
         self.job.client = ClientRecord(client)
-        return self.crew.pick(self.job).name
+        return self.placement.pick(self.job).name
 
     def spend(self, client: str = "ann") -> str:
         name = self.pick(client)
@@ -42,77 +42,77 @@ class Crew:
 
 
 def test_least_load_takes_the_most_credit_first() -> None:
-    crew = Crew(LeastLoad())
-    crew.set("a", 1)
-    crew.set("b", 3)
-    crew.set("c", 2)
-    assert [crew.spend() for _ in range(6)] == ["b", "c", "b", "a", "c", "b"]
-    assert not crew.crew
+    candidates = Candidates(LeastLoad())
+    candidates.set("a", 1)
+    candidates.set("b", 3)
+    candidates.set("c", 2)
+    assert [candidates.spend() for _ in range(6)] == ["b", "c", "b", "a", "c", "b"]
+    assert not candidates.placement.count
 
 
 def test_least_load_takes_the_fewest_running_of_equal_credit() -> None:
-    crew = Crew(LeastLoad())
-    crew.set("busy", 2, running=5)
-    crew.set("idle", 2, running=1)
-    assert crew.pick() == "idle"
-    crew.set("idle", 2, running=6)
-    assert crew.pick() == "busy"
+    candidates = Candidates(LeastLoad())
+    candidates.set("busy", 2, running=5)
+    candidates.set("idle", 2, running=1)
+    assert candidates.pick() == "idle"
+    candidates.set("idle", 2, running=6)
+    assert candidates.pick() == "busy"
 
 
 def test_least_load_takes_who_waited_longest_of_equals() -> None:
-    crew = Crew(LeastLoad())
+    candidates = Candidates(LeastLoad())
     for name in "abc":
-        crew.set(name, 1)
-    crew.set("a", 1)  # no change: it keeps its place
-    assert crew.pick() == "a"
-    crew.set("a", 0)
-    crew.set("a", 1)
-    assert [crew.spend() for _ in range(3)] == ["b", "c", "a"]
+        candidates.set(name, 1)
+    candidates.set("a", 1)  # no change: it keeps its place
+    assert candidates.pick() == "a"
+    candidates.set("a", 0)
+    candidates.set("a", 1)
+    assert [candidates.spend() for _ in range(3)] == ["b", "c", "a"]
 
 
 def test_least_load_forgets_empty_buckets() -> None:
-    crew = Crew(LeastLoad())
-    crew.set("best", 9_999)
+    candidates = Candidates(LeastLoad())
+    candidates.set("best", 9_999)
     for running in range(5_000):
-        crew.set("other", 1, running)
-    least = crew.crew
+        candidates.set("other", 1, running)
+    least = candidates.placement
     assert isinstance(least, LeastLoad)
     assert len(least._buckets) <= placement.SLACK_MIN + 8
-    assert crew.pick() == "best"
+    assert candidates.pick() == "best"
 
 
 def test_round_robin_takes_turns_whatever_the_load() -> None:
-    crew = Crew(RoundRobin())
-    crew.set("a", 9)
-    crew.set("b", 1)
-    crew.set("c", 5, running=7)
-    assert [crew.pick() for _ in range(4)] == ["a", "b", "c", "a"]
-    crew.set("b", 0)
-    crew.set("b", 0)
-    assert [crew.pick() for _ in range(3)] == ["c", "a", "c"]
+    candidates = Candidates(RoundRobin())
+    candidates.set("a", 9)
+    candidates.set("b", 1)
+    candidates.set("c", 5, running=7)
+    assert [candidates.pick() for _ in range(4)] == ["a", "b", "c", "a"]
+    candidates.set("b", 0)
+    candidates.set("b", 0)
+    assert [candidates.pick() for _ in range(3)] == ["c", "a", "c"]
 
 
 def test_sticky_stays_while_there_is_credit() -> None:
-    crew = Crew(Sticky())
-    crew.set("a", 2)
-    crew.set("b", 2)
-    assert crew.spend("ann") == "a"
-    assert crew.spend("bob") == "b"
-    assert crew.spend("ann") == "a"
-    assert crew.spend("ann") == "b"  # a has no credit left
-    assert not crew.crew
+    candidates = Candidates(Sticky())
+    candidates.set("a", 2)
+    candidates.set("b", 2)
+    assert candidates.spend("ann") == "a"
+    assert candidates.spend("bob") == "b"
+    assert candidates.spend("ann") == "a"
+    assert candidates.spend("ann") == "b"  # a has no credit left
+    assert not candidates.placement.count
 
 
 def test_sticky_forgets_the_pair_used_longest_ago(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(placement, "STICKY_PAIRS_MAX", 2)
-    crew = Crew(Sticky())
-    crew.set("a", 4)
-    crew.set("b", 4)
-    crew.set("c", 4)
-    homes = {client: crew.spend(client) for client in ("ann", "bob")}
-    assert crew.spend("ann") == homes["ann"]
-    crew.spend("cid")  # bob's pair goes
-    sticky = crew.crew
+    candidates = Candidates(Sticky())
+    candidates.set("a", 4)
+    candidates.set("b", 4)
+    candidates.set("c", 4)
+    homes = {client: candidates.spend(client) for client in ("ann", "bob")}
+    assert candidates.spend("ann") == homes["ann"]
+    candidates.spend("cid")  # bob's pair goes
+    sticky = candidates.placement
     assert isinstance(sticky, Sticky)
     assert [client for client, _ in sticky._homes] == ["ann", "cid"]
 
