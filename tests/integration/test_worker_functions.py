@@ -11,7 +11,7 @@ import pytest
 
 from rollq.base.jobs import JobOptions, Status
 from rollq.wire import messages as wire
-from tests.integration.fake_member import LEASE_MS, job_id
+from tests.integration.fake_member import job_id
 from tests.integration.workers import eventually, is_alive, lines_of, running
 
 APPS = ("tests.integration.sample_app",)
@@ -164,22 +164,5 @@ def test_functions_can_be_cancelled_running_or_waiting(tmp_path: Path) -> None:
                 Status.FAILED,
                 "cancelled, run limit of 0.05 s exceeded",
             )
-
-    asyncio.run(story())
-
-
-def test_what_a_job_is_expected_to_take_counts_before_it_has_run(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with running(tmp_path, apps=APPS) as (node, member):
-            executor = node._executor
-            assert executor is not None
-            slots, ahead = node.setup.slots, executor.lookahead
-            for _ in range(200):
-                ahead.ran(0.0)
-            assert ahead.grant(999, 0, 0) > slots
-            names = (LEASE_MS, "noop", "noop", b"", None, "tester")
-            member.send(wire.AssignJob(job_id(1), 1, 1, *names, expect_ms=600_000))
-            await member.outcome(1)
-            assert ahead.grant(999, 0, 0) == slots
 
     asyncio.run(story())

@@ -60,7 +60,7 @@ def test_what_ended_and_was_not_told_yet_survives_a_stop(
         async with running(tmp_path, slots=1) as (node, member):
             for number, program in enumerate(("quick", "long", "quick"), 1):
                 member.assign(number, program)
-            await eventually(lambda: node._executor is not None and node._executor._ends)
+            await eventually(lambda: node._executor._ends)
             await node.stop()
             assert all(not isinstance(said, wire.AckJob) for said in member.received)
         async with running(tmp_path, slots=1) as (_, member):
@@ -243,7 +243,7 @@ def test_a_drain_gives_back_what_waits_for_a_slot_and_runs_what_runs(tmp_path: P
         async with running(tmp_path, slots=1, ahead=4) as (node, member):
             member.assign(1, "short")
             member.assign(2, "short", options=JobOptions(max_attempts=1))
-            await eventually(lambda: node.machine.running_count == 2)
+            await eventually(lambda: node.machine.waiting_count == 1)
             node.drain()
             nack = await member.until(lambda: member.nacks.get(job_id(2)))
             assert (nack.detail, nack.not_started) == ("draining", True)

@@ -71,7 +71,7 @@ def test_a_worker_that_hung_up_in_vain_may_be_given_up_while_it_waits(
     def after_hang_ups(cluster: Cluster) -> None:
         for worker in cluster.workers:
             assert worker.machine is not None
-            silence = worker.machine._silence
+            silence = worker.machine._session._silence
             while silence._patience_ms(SILENCE_MS_MIN) < SILENCE_MS_MAX:
                 silence.judge(silence._looked_ms + LOOK_MS, is_greeting=True)
         fall_silent(cluster)

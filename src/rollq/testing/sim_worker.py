@@ -55,7 +55,7 @@ class SimWorker(SimSession):
     @property
     def is_patient(self) -> bool:
         """Whether it bears the silence of a member for longer than at first."""
-        return self.machine is not None and self.machine._silence.is_patient
+        return self.machine is not None and self.machine._session.is_patient
 
     @property
     def running_jobs(self) -> list[JobId]:
@@ -136,7 +136,12 @@ class SimWorker(SimSession):
     def _feed(self, event: signals.Event) -> None:
         if self._paused:
             self._backlog.append(event)
-        elif self.machine is not None:
+        else:
+            self._handle(event)
+            self._handle(signals.TurnOver())
+
+    def _handle(self, event: signals.Event) -> None:
+        if self.machine is not None:
             for instruction in self.machine.handle(event):
                 getattr(self, DO[type(instruction)])(instruction)
 
@@ -154,6 +159,12 @@ class SimWorker(SimSession):
     def _do_send_all(self, instruction: signals.Send) -> None:
         for message in instruction.messages:
             self._do_send(dialogue.Send(message))
+
+    def _do_prepare(self, instruction: signals.PrepareInputs) -> None:
+        self._later(1, signals.InputsReady([ref for _, ref in instruction.jobs]))
+
+    def _do_drop_inputs(self, instruction: signals.DropInputs) -> None:
+        pass
 
     def _do_start(self, instruction: signals.StartJobs) -> None:
         for job, ref in instruction.jobs:
@@ -188,6 +199,7 @@ class SimWorker(SimSession):
             run_ms=plan.run_ms,
             blobs=outputs_of(job.body),
         )
+        self._feed(signals.SlotsFreed([(ref, plan.run_ms)]))
         self._feed(signals.Finished([record]))
 
     def _do_kill(self, instruction: signals.KillJob) -> None:
@@ -235,6 +247,8 @@ DO: dict[type, str] = {
     signals.Send: "_do_send_all",
     signals.Connect: "_do_connect",
     signals.Disconnect: "_do_disconnect",
+    signals.PrepareInputs: "_do_prepare",
+    signals.DropInputs: "_do_drop_inputs",
     signals.StartJobs: "_do_start",
     signals.KillJob: "_do_kill",
     signals.StoreResults: "_do_store",

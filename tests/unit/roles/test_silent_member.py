@@ -13,7 +13,7 @@ from rollq.roles.client.signals import Asked as AskedClient
 from rollq.roles.client.signals import Heard
 from rollq.roles.client.signals import Tick as ClientTick
 from rollq.roles.dialogue import Connect, Connected, Disconnect, Send, Started
-from rollq.roles.worker.session import Link, WorkerSetup
+from rollq.roles.worker.session import LinkState, WorkerSetup
 from rollq.roles.worker.signals import Instruction, Tick
 from rollq.wire import messages as wire
 from tests.unit.roles.chance import MiddleJitter
@@ -71,7 +71,7 @@ def test_a_worker_stays_with_a_member_that_answers() -> None:
         said = ticks(worker, begin_ms + LOOK_MS, begin_ms + PING_MS + LOOK_MS)
         assert sum(say(wire.Ping()) in wants for wants in said.values()) == 1
         worker.handle(received(wire.Pong()))
-    assert worker.link is Link.OPEN
+    assert worker.link is LinkState.OPEN
 
 
 def test_a_member_that_does_not_answer_pings_is_not_left() -> None:
@@ -79,7 +79,7 @@ def test_a_member_that_does_not_answer_pings_is_not_left() -> None:
     worker.handle(received(wire.Welcome("g", 1, ("compact",))))
     sent = [one for wants in ticks(worker, 0, 60_000).values() for one in wants]
     assert all(isinstance(one.messages[0], wire.Heartbeat) for one in sent)  # type: ignore[union-attr]
-    assert worker.link is Link.OPEN
+    assert worker.link is LinkState.OPEN
 
 
 def test_the_next_leader_hears_of_what_runs_and_of_what_has_ended() -> None:
@@ -89,7 +89,7 @@ def test_the_next_leader_hears_of_what_runs_and_of_what_has_ended() -> None:
     worker.handle(finished(ref(2)))
     worker.handle(stored(ref(2)))
     ticks(worker, 0, 2 * PING_MS + LOOK_MS)
-    assert worker.link is Link.DOWN
+    assert worker.link is LinkState.DOWN
     (hello,) = worker.handle(Connected())
     assert hello.messages[0].holding == (ref(1), ref(2))  # type: ignore[union-attr]
 
@@ -108,7 +108,7 @@ def test_a_slow_group_is_given_longer_for_the_hello_of_a_worker() -> None:
     now_ms = 0
     for _ in range(5):
         began_ms = now_ms
-        while worker.link is Link.GREETING:
+        while worker.link is LinkState.GREETING:
             now_ms += LOOK_MS
             worker.handle(Tick(now_ms))
         waits.append(now_ms - began_ms)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from rollq.base.limits import INLINE_BYTES_MAX, STREAM_BYTES_MAX
 from rollq.roles.worker import capture
 from rollq.roles.worker.blobs import WorkerBlobs
 from rollq.roles.worker.capture import SpooledTail, Tail
-from rollq.roles.worker.debts import Debts
 from rollq.roles.worker.fitting import fit
 from rollq.roles.worker.inputs import Input, Stamps, checked_inputs, place_all
 from rollq.roles.worker.outputs import (
@@ -30,10 +29,11 @@ from rollq.roles.worker.outputs import (
     collect_outputs,
     split,
 )
-from rollq.roles.worker.signals import Stored, StoredResult
+from rollq.roles.worker.pending_uploads import PendingUploads
+from rollq.roles.worker.signals import Stored, StoredResult, UploadFailed
 from rollq.store.beneath import Beneath, Found
 from rollq.store.blobs.local import LocalBlobs
-from rollq.wire.messages import AssignJob, Error, Nack
+from rollq.wire.messages import AssignJob
 from rollq.wire.models import InputFile
 
 TEXT = b"content of a blob"
@@ -270,7 +270,7 @@ def test_a_stream_without_end_or_room_says_so(
     assert "No such file" in nowhere.problem
 
 
-# --- what is owed
+# --- outputs of results that are not taken
 
 
 class Shelf:
@@ -296,8 +296,8 @@ class Shelf:
         self.given.append(tuple(blobs))
 
 
-def test_what_is_owed_stays_until_it_is_paid() -> None:
-    shelf, told, sent = Shelf(), list[Stored](), list[Nack]()
+def test_blobs_of_a_result_are_kept_until_it_is_taken() -> None:
+    shelf, told = Shelf(), list[Stored | UploadFailed]()
     blob = BlobRef(DIGEST, len(TEXT))
     record = StoredResult(AttemptRef(b"j" * 16, 1, 7), 1, blobs=(blob,))
     newer = StoredResult(AttemptRef(b"j" * 16, 2, 8), 1, blobs=(blob,))
@@ -305,33 +305,28 @@ def test_what_is_owed_stays_until_it_is_paid() -> None:
     async def story() -> None:
         heard = asyncio.Event()
 
-        def given(stored: Stored) -> None:
-            told.append(stored)
+        def feed(event: Stored | UploadFailed) -> None:
+            told.append(event)
             heard.set()
 
-        def send(nacks: Sequence[Nack]) -> None:
-            sent.extend(nacks)
-            heard.set()
-
-        debts = Debts(shelf, given, send)
-        debts.owe([StoredResult(AttemptRef(b"n" * 16, 1, 1), 1), record])
-        debts.claim(Error(b"j" * 16, ErrorCode.BAD_PAYLOAD, ""))
-        debts.claim(Error(b"k" * 16, ErrorCode.BLOB_MISSING, ""))
+        uploads = PendingUploads(shelf, feed)
+        uploads.keep([StoredResult(AttemptRef(b"n" * 16, 1, 1), 1), record])
         for _ in range(2):
-            debts.claim(Error(b"j" * 16, ErrorCode.BLOB_MISSING, ""))
+            uploads.upload(record)
         await heard.wait()
         heard.clear()
         assert (shelf.given, told) == ([(blob,)], [Stored((record.ref,))])
-        debts.owe([newer])
-        debts.paid([record.ref])
+        uploads.keep([newer])
+        uploads.release([record.ref])
         assert shelf.pins[blob] == 1
         shelf.failure = StateError(ErrorCode.BLOB_MISSING, "gone")
-        debts.claim(Error(b"j" * 16, ErrorCode.BLOB_MISSING, ""))
+        uploads.upload(newer)
         await heard.wait()
-        assert (sent[0].attempt, sent[0].fence) == (2, 8)
-        debts.paid([newer.ref])
+        assert isinstance(told[1], UploadFailed)
+        assert told[1].ref == newer.ref
+        uploads.release([newer.ref])
         assert shelf.pins[blob] == 0
-        await debts.stop()
+        await uploads.stop()
 
     run(story())
-    assert Debts(shelf, told.append, sent.extend).load([record]) == [blob]
+    assert PendingUploads(shelf, told.append).load([record]) == [blob]

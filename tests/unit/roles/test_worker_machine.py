@@ -7,8 +7,7 @@ import pytest
 from rollq.base.jobs import BlobRef, Status
 from rollq.base.limits import PROGRAMS_MAX
 from rollq.roles.worker.attempts import Phase
-from rollq.roles.worker.machine import WorkerMachine
-from rollq.roles.worker.session import IDLE_HEARTBEAT_MS, Link, WorkerSetup
+from rollq.roles.worker.session import IDLE_HEARTBEAT_MS, LinkState
 from rollq.roles.worker.signals import (
     Connect,
     Connected,
@@ -26,7 +25,6 @@ from rollq.roles.worker.signals import (
     Tick,
 )
 from rollq.wire import messages as wire
-from tests.unit.roles.chance import MiddleJitter
 from tests.unit.roles.worker_machines import (
     LEASE_MS,
     WORKER,
@@ -61,7 +59,7 @@ def test_start_dials_and_hello_declares_everything_held() -> None:
     ]
     out = worker.handle(received(wire.Welcome("g", 1)))
     assert out == [ack(ref(1), result=b"r"), say(wire.Credit(2))]
-    assert worker.link is Link.OPEN
+    assert worker.link is LinkState.OPEN
 
 
 def test_broken_session_keeps_attempts_and_declares_free_slots_anew() -> None:
@@ -250,17 +248,6 @@ def test_older_attempt_delivered_late_is_ignored() -> None:
     worker.handle(assign(ref(1, attempt=2)))
     assert worker.handle(assign(ref(1, attempt=1))) == []
     assert worker.handle(stop(ref(1, attempt=1))) == []
-
-
-def test_what_may_wait_ahead_is_credit_but_no_slot() -> None:
-    setup = WorkerSetup(WORKER, ("m1",), ("q",), "box", 7, 1, (), ahead=2)
-    worker = WorkerMachine(setup, MiddleJitter())
-    worker.handle(Started())
-    hello = worker.handle(Connected())[0]
-    assert isinstance(hello, Send)
-    assert isinstance(hello.messages[0], wire.HelloWorker)
-    assert hello.messages[0].slots == 1
-    assert worker.handle(received(wire.Welcome("g", 1))) == [say(wire.Credit(3))]
 
 
 def test_a_worker_says_what_it_can_run_when_it_is_welcomed_and_when_that_changes() -> None:

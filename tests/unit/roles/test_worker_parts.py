@@ -14,7 +14,6 @@ from rollq.base.errors import LocalError, StateError
 from rollq.base.jobs import Status
 from rollq.base.limits import INLINE_BYTES_MAX
 from rollq.roles.worker import guard_main
-from rollq.roles.worker.ahead import Lookahead
 from rollq.roles.worker.app import load_apps, raised, returned
 from rollq.roles.worker.capture import Tail
 from rollq.roles.worker.cpu import CALM_SAMPLES, CpuCap
@@ -99,29 +98,6 @@ def test_without_blobs_a_result_is_cut_and_says_so(
     is_half = data != result.data or (is_value and result.stdout_size is not UNSET)
     assert (ending.status == Status.FAILED) is is_half, "half a value is none"
     assert (result.status == "FAILED") is is_half
-
-
-def test_the_lookahead_holds_a_few_milliseconds_of_work() -> None:
-    ahead = Lookahead(2, 64)
-    assert ahead.grant(99, 0, 0) == 2
-    for _ in range(200):
-        ahead.ran(2.5)
-    assert ahead.grant(99, 0, 0) in (2 + 39, 2 + 40)
-    assert ahead.grant(99, 10, 33) == 0
-    assert ahead.grant(99, 1, 38) == 0, "small change is kept back"
-    assert ahead.grant(2, 0, 2) == 2, "but not from somebody who may run dry"
-    for _ in range(200):
-        ahead.ran(0.0)
-    assert ahead.grant(99, 0, 0) == 2 + 64
-    ahead.stuck = True
-    assert ahead.grant(99, 1, 0) == 1
-    ahead.stuck = False
-    for _ in range(100):
-        ahead.ran(60_000.0)
-    assert ahead.grant(99, 0, 0) == 2
-    never = Lookahead(2, 0)
-    never.ran(0.0)
-    assert never.grant(2, 0, 1) == 1
 
 
 def test_programs_are_found_by_name_then_exe_then_suffix(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from rollq.base.jobs import AttemptRef
 from rollq.roles.worker.machine import WorkerMachine
-from rollq.roles.worker.session import Link, WorkerSetup
+from rollq.roles.worker.session import LinkState, WorkerSetup
 from rollq.roles.worker.signals import (
     Connected,
     Disconnect,
@@ -21,6 +21,7 @@ from rollq.roles.worker.signals import (
     Stored,
     StoredResult,
     StoreResults,
+    TurnOver,
 )
 from rollq.wire import messages as wire
 from tests.unit.roles.chance import MiddleJitter
@@ -35,6 +36,7 @@ def opened() -> WorkerMachine:
     worker.handle(Started())
     worker.handle(Connected())
     worker.handle(Received([wire.Welcome("g", 1)]))
+    worker.handle(TurnOver())
     return worker
 
 
@@ -53,10 +55,8 @@ def test_a_run_of_jobs_takes_one_instruction_of_each_kind() -> None:
     assert isinstance(start, StartJobs)
     assert [of for _, of in start.jobs] == refs
     records = list(map(result, refs))
-    assert worker.handle(Finished(records)) == [
-        StoreResults(records),
-        Send([wire.Credit(SLOTS)]),
-    ]
+    assert worker.handle(Finished(records)) == [StoreResults(records)]
+    assert worker.handle(TurnOver()) == [Send([wire.Credit(SLOTS)])]
     acks = [ack(of).messages[0] for of in refs]
     assert worker.handle(Stored(refs)) == [Send(acks)]
     assert worker.handle(words(*map(taken, refs))) == [ForgetResults(refs)]
@@ -79,7 +79,7 @@ def test_what_follows_the_end_of_a_session_was_not_said_to_us() -> None:
     worker = opened()
     out = worker.handle(words(Received([wire.NotLeader("m2")]), assign(ref(1))))
     assert isinstance(out[0], Disconnect)
-    assert worker.link is Link.DOWN
+    assert worker.link is LinkState.DOWN
     assert worker.holding == ()
 
 

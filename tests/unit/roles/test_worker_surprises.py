@@ -48,7 +48,7 @@ def test_a_job_that_cannot_be_prepared_is_refused_whatever_the_reason() -> None:
     async def story() -> None:
         failed = asyncio.Event()
 
-        def on_failed(_: AssignJob, ref: AttemptRef, error: Exception) -> None:
+        def on_failed(ref: AttemptRef, error: Exception) -> None:
             told.append((ref, error))
             failed.set()
 
@@ -60,7 +60,7 @@ def test_a_job_that_cannot_be_prepared_is_refused_whatever_the_reason() -> None:
         )
         assert preparing.begin(JOB, REF, is_call=False)
         await failed.wait()
-        assert len(preparing) == 0
+        assert not preparing._under_way
 
     asyncio.run(asyncio.wait_for(story(), 30))
     [(ref, error)] = told
@@ -83,7 +83,7 @@ def test_what_a_job_left_and_cannot_be_handed_over_is_told_whatever_the_reason()
         nothing = Leavings(cast(Directory, None), None, (Tail(), Tail()))
         handing.begin(JOB, REF, Ending(), nothing)
         await failed.wait()
-        assert len(handing) == 0
+        assert not handing._under_way
 
     asyncio.run(asyncio.wait_for(story(), 30))
     [(ref, reason)] = told

@@ -18,6 +18,7 @@ from rollq.roles.worker.signals import (
     Stored,
     StoredResult,
     StoreResults,
+    TurnOver,
 )
 from rollq.wire import messages as wire
 from tests.unit.roles.chance import MiddleJitter
@@ -89,12 +90,14 @@ def forget(of: AttemptRef) -> ForgetResults:
 
 
 class Worker(WorkerMachine):
-    """One whose instructions name one attempt or message each, as most tests speak of one."""
+    """One whose instructions name one attempt or message each, as most tests speak of one, and
+    whose every event is a turn."""
 
     __slots__ = ()
 
     def handle(self, event: Event) -> list[Instruction]:
-        return [one for many in super().handle(event) for one in split(many)]
+        out = super().handle(event) + super().handle(TurnOver())
+        return [one for many in out for one in split(many)]
 
 
 def split(instruction: Instruction) -> list[Instruction]:

@@ -1,8 +1,8 @@
 """The attempts that a worker answers for, and the slots they take. Pure bookkeeping, no messages.
 
-At most one attempt a job is *held*; an older one that a newer fence ended is *dropped*: it stays in
-its slot until its execution is over, and nobody hears of it again. What is over is remembered,
-bounded, so that a late delivery does not run it a second time.
+At most one attempt a job is *held*. One that a newer fence ended while it ran is *dropped*: it
+keeps its slot until its execution is over, and nothing is reported of it. What is over is
+remembered, bounded, so that a late delivery does not run it a second time.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 from collections import deque
 from collections.abc import Iterator
+from itertools import chain
 from typing import Final
 
 from msgspec import Struct
@@ -22,20 +23,24 @@ from rollq.wire.messages import AssignJob
 
 
 class Phase(enum.IntEnum):
-    """Where a held attempt stands."""
+    """Where a held attempt stands. Up to ENDING it is work in hand, from STORING on a report."""
 
-    WAITING = 0  # accepted, no slot is free yet
-    RUNNING = 1
-    STOPPING = 2  # told to stop; the execution has not ended yet
-    STORING = 3  # ended; its result is on the way to the durable table
-    OFFERED = 4  # durable; acked until the grid takes it
-    REFUSED = 5  # could not be run; nacked until the grid takes it
+    PREPARING = 0  # its inputs are being brought; no slot
+    WAITING = 1  # may start as soon as a slot is free
+    RUNNING = 2  # in a slot
+    STOPPING = 3  # in a slot, told to stop; the execution has not ended yet
+    ENDING = 4  # its slot is free; how it ended is not known yet
+    STORING = 5  # ended; its result is on the way to the durable table
+    OFFERED = 6  # durable; acked until the grid takes it
+    REFUSED = 7  # could not be run; nacked until the grid takes it
 
 
 # Looking a member up in its class costs as much as making a record, and each job goes through all.
+PREPARING: Final = Phase.PREPARING
 WAITING: Final = Phase.WAITING
 RUNNING: Final = Phase.RUNNING
 STOPPING: Final = Phase.STOPPING
+ENDING: Final = Phase.ENDING
 STORING: Final = Phase.STORING
 OFFERED: Final = Phase.OFFERED
 REFUSED: Final = Phase.REFUSED
@@ -48,9 +53,11 @@ class Held(Struct, gc=False):
     phase: Phase
     lease_ms: int
     job: AssignJob | None = None  # until it is started
-    record: StoredResult | None = None  # once it ended
-    detail: str = ""  # why it was refused
-    not_started: bool = False  # refused before anything was tried
+    has_inputs: bool = False  # to be brought, or brought; the execution's own once it is started
+    since_ms: int = 0  # when it began to wait for a slot, then when it began to run
+    record: StoredResult | None = None  # from STORING on
+    detail: str = ""  # why it is REFUSED
+    not_started: bool = False  # REFUSED before anything was tried
 
     @property
     def in_slot(self) -> bool:
@@ -59,18 +66,34 @@ class Held(Struct, gc=False):
 
 
 class Attempts:
-    """Held, waiting, dropped and remembered attempts."""
+    """Held, waiting, dropped and remembered attempts.
 
-    __slots__ = ("_dropped", "_held", "_over", "_over_order", "_slots", "_waiting", "running_count")
+    Attributes:
+        running_count: Slots in use, by held and by dropped attempts. 0 <= it <= slots.
+    """
+
+    __slots__ = (
+        "_dropped",
+        "_held",
+        "_in_hand",
+        "_over",
+        "_over_order",
+        "_slots",
+        "_storing_count",
+        "_waiting",
+        "running_count",
+    )
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
         self._held: dict[JobId, Held] = {}
         self._waiting: dict[JobId, Held] = {}  # those of `_held` in WAITING, oldest first
-        self._dropped: dict[AttemptRef, None] = {}
+        self._dropped: dict[AttemptRef, Held] = {}  # until their executions have ended
         self._over: set[tuple[JobId, int, int]] = set()  # the fields: a ref is dear to hash
         self._over_order: deque[tuple[JobId, int, int]] = deque()  # oldest first
-        self.running_count = 0  # slots in use: running, stopping and dropped
+        self._in_hand = 0  # of `_held`: those up to ENDING
+        self._storing_count = 0  # of `_held`: those in STORING
+        self.running_count = 0
 
     def __len__(self) -> int:
         return len(self._held)
@@ -80,13 +103,23 @@ class Attempts:
 
     @property
     def idle(self) -> bool:
-        """Nothing runs and nothing is owed."""
+        """Nothing runs and nothing has to be reported."""
         return not self._held and not self._dropped
 
     @property
-    def free_count(self) -> int:
-        """Slots that nothing runs in and nothing waits for; negative: more waits than fits."""
-        return self._slots - self.running_count - len(self._waiting)
+    def in_hand(self) -> int:
+        """Attempts whose work is not over: they prepare, wait, run or end. Dropped ones count."""
+        return self._in_hand + len(self._dropped)
+
+    @property
+    def is_storing(self) -> bool:
+        """Whether results are on their way to the durable table: acks follow."""
+        return self._storing_count > 0
+
+    @property
+    def waiting_count(self) -> int:
+        """Attempts that wait for a slot."""
+        return len(self._waiting)
 
     def get(self, job_id: JobId) -> Held | None:
         """The attempt held for a job."""
@@ -113,56 +146,83 @@ class Attempts:
         self._held[held.ref.job_id] = held
         if held.phase is WAITING:
             self._waiting[held.ref.job_id] = held
+        self._in_hand += held.phase <= ENDING
 
-    def hold_started(self, held: Held) -> bool:
-        """Answer for one more attempt, in a free slot at once; False: it would have to wait."""
-        if self._waiting or self.running_count >= self._slots:
-            return False
-        self._held[held.ref.job_id] = held
-        held.phase = RUNNING
-        self.running_count += 1
-        return True
+    def wait(self, held: Held, now_ms: int) -> None:
+        """Its inputs are ready: it waits for a slot from now on."""
+        held.phase = WAITING
+        held.since_ms = now_ms
+        self._waiting[held.ref.job_id] = held
 
-    def start_next(self) -> Held | None:
+    def start_next(self, now_ms: int) -> Held | None:
         """Move the oldest waiting attempt into a free slot; None: nothing waits or no slot."""
         if not self._waiting or self.running_count >= self._slots:
             return None
         job_id = next(iter(self._waiting))
         held = self._waiting.pop(job_id)
         held.phase = RUNNING
+        held.since_ms = now_ms
         self.running_count += 1
         return held
 
-    def waiting(self) -> list[Held]:
-        """Those for which no slot was free yet, oldest first."""
-        return list(self._waiting.values())
+    def free_slot(self, ref: AttemptRef) -> None:
+        """An execution is over, of a held or a dropped attempt; no harm if its slot is free."""
+        held = self.find(ref) or (self._dropped.get(ref) if self._dropped else None)
+        if held is not None and (held.phase is RUNNING or held.phase is STOPPING):
+            self.running_count -= 1
+            held.phase = ENDING
 
-    def leave_slot(self, held: Held, phase: Phase) -> None:
-        """It runs or waits no longer."""
+    def not_begun(self) -> list[Held]:
+        """Those that prepare or wait, oldest first."""
+        return [held for held in self._held.values() if held.phase <= WAITING]
+
+    def waited_since(self, before_ms: int) -> list[Held]:
+        """Those that have waited for a slot since before this moment, oldest first."""
+        return [held for held in self._waiting.values() if held.since_ms < before_ms]
+
+    def oldest_start_ms(self) -> int | None:
+        """When the execution that has run longest began; None: nothing runs."""
+        if not self.running_count:
+            return None
+        every = chain(self._held.values(), self._dropped.values())
+        return min([held.since_ms for held in every if held.in_slot])
+
+    def end(self, held: Held, phase: Phase) -> None:
+        """Its work is over; what is left is a report: `phase` is STORING or REFUSED."""
         if held.phase is RUNNING or held.phase is STOPPING:
             self.running_count -= 1
-        else:
+        elif held.phase is WAITING:
             self._waiting.pop(held.ref.job_id, None)
+        self._in_hand -= held.phase <= ENDING
+        self._storing_count += phase is STORING
         held.phase = phase
         held.job = None
 
+    def offer(self, held: Held) -> None:
+        """Its result is durable."""
+        self._storing_count -= held.phase is STORING
+        held.phase = OFFERED
+
     def drop(self, held: Held) -> None:
-        """Answer no longer for an attempt that still occupies its slot."""
+        """Answer no longer for an attempt whose execution is not over."""
         del self._held[held.ref.job_id]
-        self._dropped[held.ref] = None
+        self._in_hand -= 1
+        self._dropped[held.ref] = held
 
     def dropped_ended(self, ref: AttemptRef) -> bool:
         """The execution of a dropped attempt ended; False: it was not a dropped one."""
         if not self._dropped or ref not in self._dropped:
             return False
+        self.free_slot(ref)
         del self._dropped[ref]
-        self.running_count -= 1
         self._remember(ref)
         return True
 
     def forget(self, held: Held) -> None:
         """It is over and settled; it must not be in a slot."""
         del self._held[held.ref.job_id]
+        self._in_hand -= held.phase <= ENDING
+        self._storing_count -= held.phase is STORING
         if self._waiting:
             self._waiting.pop(held.ref.job_id, None)
         self._remember(held.ref)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import re
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
 from operator import attrgetter
@@ -26,6 +25,7 @@ from rollq.base.jobs import AttemptRef, BlobRef, CacheEntry
 from rollq.base.limits import CACHE_ENTRIES_MAX, CACHE_ID_BYTES_MAX, DETAIL_BYTES_MAX
 from rollq.base.names import checked_tree
 from rollq.roles.service import end_tasks
+from rollq.roles.worker.assignments import CACHED_FILE
 from rollq.roles.worker.cache_book import FOLDER, Cache, CacheBook
 from rollq.roles.worker.signals import StartFailed
 from rollq.wire.messages import NOT_ASKED, AssignJob, CacheAck, CachePut
@@ -49,7 +49,6 @@ log = logging.getLogger("rollq.worker")
 Send = Callable[[Sequence[CacheAck]], None]
 Jobs = list[tuple[AssignJob, AttemptRef]]
 TOLD_S: Final = 0.2  # how often a worker says how far it is
-MARK: Final = re.compile(rb'"CacheId"\s*:\s*"')  # a file in a cache, if it is a legacy job
 DEFAULT_MODE: Final = 0o644
 
 
@@ -128,12 +127,12 @@ class WorkerCaches:
     def resolved(self, jobs: Jobs, on_fail: Callable[[StartFailed], None]) -> Jobs:
         """The same jobs, with their files in caches named by digest. Those whose cache is not here
         are given back: another worker may have it."""
-        if not any(MARK.search(job.body) for job, _ in jobs):
+        if not any(CACHED_FILE.search(job.body) for job, _ in jobs):
             return jobs
         found: Jobs = []
         for job, ref in jobs:
             try:
-                found.append((self._resolve(job) if MARK.search(job.body) else job, ref))
+                found.append((self._resolve(job) if CACHED_FILE.search(job.body) else job, ref))
             except StateError as error:
                 on_fail(StartFailed(ref, str(error)[:DETAIL_BYTES_MAX]))
         return found

@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import time
 import types
+from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Final, Protocol
 
@@ -30,30 +31,41 @@ class LoopCalls:
 
     Args:
         loop: Where they run.
-        next_call: The next that may run, or None.
+        on_all_begun: Told that every call which was added has begun; may add more.
     """
 
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, next_call: Callable[[], LoopCall | None]
-    ) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, on_all_begun: Callable[[], None]) -> None:
         self.loop = loop
-        self._next_call = next_call
+        self._on_all_begun = on_all_begun
+        self._calls: deque[LoopCall] = deque()  # not begun yet; each has a slot
         self._task: asyncio.Task[None] | None = None  # that takes the next call
 
-    def wake(self) -> None:
-        """There may be a call to run, in this turn of the loop or the next."""
+    def add(self, call: LoopCall) -> None:
+        """Run this one, in this turn of the loop or the next."""
+        self._calls.append(call)
         if self._task is None:
             self._task = self.loop.create_task(self._serve())
+
+    def remove(self, ref: AttemptRef) -> LoopCall | None:
+        """Take one back; None: it has begun, or is none of these."""
+        for call in self._calls:
+            if call.ref == ref:
+                self._calls.remove(call)
+                return call
+        return None
 
     async def _serve(self) -> None:
         task = asyncio.current_task()
         assert task is not None, "called by create_task"
         now_s = time.perf_counter()
         pause_s = now_s + TURN_MS_MAX / 1000
-        while (call := self._next_call()) is not None:
+        while self._calls:
+            call = self._calls.popleft()
             now_s = call.begin(now_s)
+            if not self._calls:
+                self._on_all_begun()
             if call.waits:
-                self._task = None  # this one is its own: the others must not wait for it
+                self._serve_elsewhere()  # this task is its own: the others must not wait for it
                 await call.go_on(task)
                 return
             if task.cancelling():  # it has asked for its own end, not for that of the others
@@ -62,16 +74,17 @@ class LoopCalls:
                 await asyncio.sleep(0)
                 now_s = time.perf_counter()
                 pause_s = now_s + TURN_MS_MAX / 1000
-        self._task = None
-        if task.cancelling():
-            self.wake()
+        self._serve_elsewhere()
+
+    def _serve_elsewhere(self) -> None:
+        self._task = self.loop.create_task(self._serve()) if self._calls else None
 
 
 class LoopOwner(Protocol):
     """Who hears of calls in the loop."""
 
     def call_waits(self, call: LoopCall) -> None:
-        """It did not end at once. The next call may be run."""
+        """It did not end at once: it can be killed from now on."""
 
     def call_ended(self, call: LoopCall, ending: Ending, ran_s: float) -> None:
         """It ended."""

@@ -1,7 +1,7 @@
-"""Runs attempts: at most `slots` at once, as a program, in a warm process, or in the loop.
+"""Runs attempts as the machine says: as a program, in a warm process, or in the loop.
 
-Whoever runs, the executor hears of its end once and tells the machine. What it is handed beyond
-its slots (jobs fetched ahead) waits here, oldest first.
+It decides nothing about slots or order: what it is told to run begins now. Whatever runs, the
+executor hears of its end once and tells the machine.
 """
 
 from __future__ import annotations
@@ -9,16 +9,14 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, Protocol
 
-from rollq.base.errors import ErrorCode, LocalError, RemoteError, StateError
+from rollq.base.errors import ErrorCode, LocalError, RemoteError, RollqError, StateError
 from rollq.base.jobs import DEFAULT_OPTIONS, AttemptRef, Status
-from rollq.base.limits import DETAIL_BYTES_MAX, INLINE_BYTES_MAX
-from rollq.roles.worker.ahead import AHEAD_MS, GIVE_BACK_MS, Lookahead, may_run_again
+from rollq.base.limits import INLINE_BYTES_MAX
 from rollq.roles.worker.app import load_apps
 from rollq.roles.worker.blobs import WorkerBlobs
 from rollq.roles.worker.calls import (
@@ -41,7 +39,15 @@ from rollq.roles.worker.outputs import Ending, encode_result, refusal
 from rollq.roles.worker.preparations import Preparations
 from rollq.roles.worker.programs import ProgramRun, Programs
 from rollq.roles.worker.setup import NodeSetup
-from rollq.roles.worker.signals import ProgramsFound, StartFailed, StoredResult
+from rollq.roles.worker.signals import (
+    Event,
+    InputsFailed,
+    InputsReady,
+    ProgramsFound,
+    SlotsFreed,
+    StartFailed,
+    StoredResult,
+)
 from rollq.roles.worker.warm import WarmPool
 from rollq.roles.worker.warm_main import Call
 from rollq.roles.worker.watch import Watch
@@ -65,19 +71,22 @@ class Executor:
     """Executions of one worker.
 
     Args:
-        setup: What it may run, and how many at once.
+        setup: What it may run.
         jobs_dir: Where programs run; it is emptied.
-        on_end: Told how attempts ended. Either this or `on_fail`, once for each that is run.
-        on_fail: Told that one could not be started.
-        blobs: Files that jobs refer to; opened and closed by others.
+        on_end: Told how attempts ended.
+        feed: Takes the machine's other events: inputs, free slots, starts that failed.
+        waiting_count: How many attempts wait for a slot.
+        blobs: Files that jobs refer to; opened and closed by the caller.
     """
 
     def __init__(
         self,
         setup: NodeSetup,
         jobs_dir: str,
+        *,
         on_end: Callable[[list[StoredResult]], None],
-        on_fail: Callable[[StartFailed], None],
+        feed: Callable[[Event], None],
+        waiting_count: Callable[[], int],
         blobs: WorkerBlobs,
     ) -> None:
         self._setup = setup
@@ -90,16 +99,14 @@ class Executor:
         self._handing = Handovers(blobs, self._handed_over, self._refuse)
         self._jobs_dir = jobs_dir
         self._on_end = on_end
-        self._on_fail = on_fail
-        self.lookahead = Lookahead(setup.slots, setup.ahead)
-        # Whether a job that is given back unstarted keeps its attempt: older members count it.
-        self.returns_are_free = False
+        self._feed = feed
+        self._waiting_count = waiting_count
         self._family = Family(clean_environ(os.environ, setup.pass_env))
         self._tasks: dict[str, Task] = {}
-        self._running: dict[AttemptRef, Run | None] = {}
-        self._begun_s: dict[AttemptRef, float] = {}  # of those that run
-        self._waiting: deque[tuple[AssignJob, AttemptRef, float]] = deque()  # with when it came
-        self._filling = False
+        self._running: dict[AttemptRef, Run | None] = {}  # None: it is just being started
+        self._begun_s: dict[AttemptRef, float] = {}  # of those in `_running`
+        # Calls in the loop that are over; told when all that were added have begun.
+        self._freed: list[tuple[AttemptRef, float]] = []
         self._ends: list[StoredResult] = []  # not told yet
         self._tell_due = False
         self._telling: asyncio.TimerHandle | None = None
@@ -126,7 +133,7 @@ class Executor:
             )
         jobs_dir = await loop.run_in_executor(self._thread, make_empty, self._jobs_dir)
         self._family.open()
-        self._loop_calls = LoopCalls(loop, self._next_call)
+        self._loop_calls = LoopCalls(loop, self._tell_freed)
         self._watch = Watch(loop)
         execs = ExecDir(self._setup.exec_dir)
         directories = Directories(self._thread, jobs_dir, by_job=self._setup.own_execs)
@@ -151,14 +158,13 @@ class Executor:
         return ProgramsFound(frozenset(names.union(self._tasks)), self._setup.allow_shipped_execs)
 
     def take_untold(self) -> list[StoredResult]:
-        """What ended and waits to be told with others; it is told to nobody else."""
+        """What ended and waits to be told with others; it is not told again."""
         ends, self._ends = self._ends, []
         return ends
 
     async def close(self) -> None:
         """End everything that runs and wait for it; nothing is emitted any more."""
-        self._on_end = self._on_fail = _nobody
-        self._waiting.clear()
+        self._on_end = self._feed = _ignore
         await self._preparing.close()
         await self._handing.close()
         for run in list(self._running.values()):
@@ -174,34 +180,34 @@ class Executor:
             self._watch.close()
         self._thread.shutdown(wait=False)
 
-    @property
-    def load(self) -> int:
-        """Attempts that run or wait here, or whose files are on their way."""
-        moving = len(self._preparing) + len(self._handing)
-        return len(self._running) + len(self._waiting) + moving
+    def prepare(self, jobs: Sequence[tuple[AssignJob, AttemptRef]]) -> None:
+        """Bring the inputs of attempts."""
+        ready = [
+            ref
+            for job, ref in jobs
+            if not self._preparing.begin(job, ref, is_call=job.exec_name in self._tasks)
+        ]
+        if ready:
+            self._feed(InputsReady(ready))
+
+    def drop_inputs(self, refs: Sequence[AttemptRef]) -> None:
+        """These attempts are not begun after all."""
+        for ref in refs:
+            self._preparing.drop(ref)
 
     def run(self, jobs: Sequence[tuple[AssignJob, AttemptRef]]) -> None:
-        """Run attempts, now or when a slot is free."""
-        came_s = time.perf_counter()
+        """Begin attempts now."""
         for job, ref in jobs:
-            if job.expect_ms:
-                self.lookahead.ran(job.expect_ms)  # as if it had been seen already
-            if not job.blobs or not self._preparing.begin(
-                job, ref, is_call=job.exec_name in self._tasks
-            ):
-                self._waiting.append((job, ref, came_s))
-        self._fill()
+            task = None if self._preparing.is_ready(ref) else self._tasks.get(job.exec_name)
+            if task is not None and task.in_loop:
+                self._begin_in_loop(task, job, ref)
+            else:
+                self._begin(task, job, ref)
 
-    def _prepared(self, job: AssignJob, ref: AttemptRef) -> None:
-        self._waiting.append((job, ref, time.perf_counter()))
-        self._fill()
-
-    def _not_prepared(self, job: AssignJob, ref: AttemptRef, error: Exception) -> None:
-        if isinstance(error, RemoteError):
-            self._note_end(job, ref, refusal(str(error)))
-            self._tell_soon()
-        else:
-            self._refuse(ref, str(error), not_started=isinstance(error, NoProgramError))
+    def fail(self, job: AssignJob, ref: AttemptRef, detail: str) -> None:
+        """End an attempt that has not begun as FAILED, with this cause in its result."""
+        self._note_end(job, ref, refusal(detail))
+        self._tell_soon()
 
     def kill(self, ref: AttemptRef) -> None:
         """End an attempt; it ends as CANCELLED unless it ended by itself just before."""
@@ -209,13 +215,11 @@ class Executor:
         if run is not None:
             run.kill()
             return
-        job = self._preparing.cancel(ref) or self._handing.cancel(ref)
-        for waiting in self._waiting:
-            if waiting[1] == ref:
-                self._waiting.remove(waiting)
-                self._preparing.over(ref)
-                job = waiting[0]
-                break
+        job = self._handing.cancel(ref)
+        if job is None and self._loop_calls is not None:
+            call = self._loop_calls.remove(ref)
+            if call is not None:
+                job = call.job
         if job is not None:
             self._ends.append(StoredResult(ref, job.lease_ms, Status.CANCELLED))
             self._tell_soon()
@@ -232,96 +236,26 @@ class Executor:
         for run in self._running.values():
             if isinstance(run, ProgramRun):
                 run.sample()
-        now_s = time.perf_counter()
-        oldest_s = min(self._begun_s.values(), default=now_s)
-        self.lookahead.stuck = now_s - oldest_s > AHEAD_MS / 1000
-        self._give_back(now_s - GIVE_BACK_MS / 1000)
 
-    def give_back_all(self) -> None:
-        """Let others have all that waits here: nothing of it has begun."""
-        waiting, self._waiting = self._waiting, deque()
-        for _, ref, _ in waiting:
-            self._preparing.over(ref)
-            self._refuse(ref, "draining", not_started=True)
+    # --- how attempts begin
 
-    def take_waiting(self) -> list[AttemptRef]:
-        """What waits here, for good: it will not begin, and nothing is told of it."""
-        waiting, self._waiting = self._waiting, deque()
-        return [ref for _, ref, _ in waiting]
+    def _prepared(self, ref: AttemptRef) -> None:
+        self._feed(InputsReady((ref,)))
 
-    def _give_back(self, before_s: float) -> None:
-        """Let others have what was fetched ahead and waits behind something long. Where that costs
-        the job an attempt it is done once, and never if the job has a single one."""
-        late = [
-            waiting
-            for waiting in self._waiting
-            if waiting[2] < before_s and (self.returns_are_free or may_run_again(waiting[0]))
-        ]
-        for waiting in late:
-            self._waiting.remove(waiting)
-            self._preparing.over(waiting[1])
-            self._refuse(waiting[1], "fetched ahead, and no slot came free", not_started=True)
+    def _not_prepared(self, ref: AttemptRef, error: RollqError) -> None:
+        self._feed(InputsFailed(ref, error))
 
-    def _fill(self) -> None:
-        """Begin what waits while a slot is free."""
-        if self._filling:
-            return  # one that could not be started: the loop below goes on
-        self._filling = True
-        while self._waiting and len(self._running) < self._setup.slots:
-            job, ref, _ = self._waiting[0]
-            task = self._task_of(job, ref)
-            if task is not None and task.in_loop:
-                self._loop_calls.wake()  # type: ignore[union-attr]
-                break
-            self._waiting.popleft()
-            self._begin(task, job, ref)
-        self._filling = False
-
-    def _next_call(self) -> LoopCall | None:
-        """The next that runs in the loop, if it is the oldest that waits and a slot is free."""
-        while self._waiting and len(self._running) < self._setup.slots:
-            job, ref, _ = self._waiting[0]
-            task = self._task_of(job, ref)
-            if task is None or not task.in_loop:
-                self._fill()
-                continue
-            self._waiting.popleft()
-            try:
-                request = request_of(job)
-                if request is not None and request.env:
-                    raise no_env_in_loop(job)
-                args = args_of(request)
-            except RemoteError as error:
-                self._note_end(job, ref, refusal(str(error)))
-                self._tell_soon()
-                continue
-            return LoopCall(self, task, job, ref, args)
-        return None
-
-    def _task_of(self, job: AssignJob, ref: AttemptRef) -> Task | None:
-        """The function that a job calls; None: it is a program."""
-        if job.blobs and self._preparing.is_ready(ref):
-            return None
-        return self._tasks.get(job.exec_name)
-
-    def call_waits(self, call: LoopCall) -> None:
-        """A call in the loop did not end at once: it has a slot from now on."""
-        self._running[call.ref] = call
-        self._begun_s[call.ref] = call.begun_s
-        self._fill()
-
-    def call_ended(self, call: LoopCall, ending: Ending, ran_s: float) -> None:
-        """A call in the loop ended. One that never waited has kept every slot from working."""
-        if call.waits:
-            del self._running[call.ref]
-            del self._begun_s[call.ref]
-            self._fill()
+    def _begin_in_loop(self, task: Task, job: AssignJob, ref: AttemptRef) -> None:
+        assert self._loop_calls is not None, "started"
+        try:
+            request = request_of(job)
+            if request is not None and request.env:
+                raise no_env_in_loop(job)
+            args = args_of(request)
+        except RemoteError as error:
+            self.fail(job, ref, str(error))
         else:
-            ran_s *= self._setup.slots
-        self.lookahead.ran(ran_s * 1000)
-        self._note_end(call.job, call.ref, ending)
-        if not self._tell_due:
-            self._tell_soon()
+            self._loop_calls.add(LoopCall(self, task, job, ref, args))
 
     def _begin(self, task: Task | None, job: AssignJob, ref: AttemptRef) -> None:
         self._running[ref] = None
@@ -337,7 +271,7 @@ class Executor:
                 run = PooledCall(self._pool, call, job.options or DEFAULT_OPTIONS, on_end)
             else:
                 assert self._programs is not None, "started"
-                prepared = self._preparing.take(ref) if job.blobs else None
+                prepared = self._preparing.take(ref)
                 if prepared is None:
                     request = decode_if_marked(job.body, JobRequest, "JobId")
                 else:
@@ -357,9 +291,31 @@ class Executor:
             if ref in self._running:
                 self._running[ref] = run
 
+    # --- how they end
+
+    def call_waits(self, call: LoopCall) -> None:
+        """A call in the loop did not end at once."""
+        self._running[call.ref] = call
+        self._begun_s[call.ref] = call.begun_s
+
+    def call_ended(self, call: LoopCall, ending: Ending, ran_s: float) -> None:
+        """A call in the loop ended. One that never waited has kept every slot from working."""
+        if call.waits:
+            self._free_slot(call.ref)
+        else:
+            self._freed.append((call.ref, ran_s * 1000 * self._setup.slots))
+        self._note_end(call.job, call.ref, ending)
+        if not self._tell_due:
+            self._tell_soon()
+
+    def _tell_freed(self) -> None:
+        if self._freed:
+            freed, self._freed = self._freed, []
+            self._feed(SlotsFreed(freed))
+
     def _left(self, job: AssignJob, ref: AttemptRef, ending: Ending, leavings: Leavings) -> None:
         """A program ended, and left what goes as blobs."""
-        self._free_slot(job, ref)
+        self._free_slot(ref)
         self._handing.begin(job, ref, ending, leavings)
 
     def _handed_over(self, job: AssignJob, ref: AttemptRef, ending: Ending) -> None:
@@ -367,21 +323,21 @@ class Executor:
         self._tell_soon()
 
     def _ended(self, job: AssignJob, ref: AttemptRef, ending: Ending) -> None:
-        run = self._free_slot(job, ref)
+        run = self._free_slot(ref)
         self._note_end(job, ref, ending)
-        if len(self._waiting) < len(self._ends) or not isinstance(run, ProgramRun | PooledCall):
+        waiting_count = self._waiting_count()
+        if waiting_count < len(self._ends) or not isinstance(run, ProgramRun | PooledCall):
             self._tell_ends()
         elif self._telling is None:
             loop = asyncio.get_running_loop()
             self._telling = loop.call_later(TELL_MS / 1000, self._tell_ends)
 
-    def _free_slot(self, job: AssignJob, ref: AttemptRef) -> Run | None:
-        """Begin the next: it runs while we write down how this one ended."""
+    def _free_slot(self, ref: AttemptRef) -> Run | None:
+        """The next may begin while we write down how this one ended."""
         run = self._running.pop(ref)
-        self.lookahead.ran((time.perf_counter() - self._begun_s.pop(ref)) * 1000)
-        if job.blobs:
-            self._preparing.over(ref)
-        self._fill()
+        run_ms = (time.perf_counter() - self._begun_s.pop(ref)) * 1000
+        self._preparing.over(ref)
+        self._feed(SlotsFreed(((ref, run_ms),)))
         return run
 
     def _note_end(self, job: AssignJob, ref: AttemptRef, ending: Ending) -> None:
@@ -430,11 +386,10 @@ class Executor:
         del self._begun_s[ref]
         self._preparing.over(ref)
         self._refuse(ref, detail, not_started=not_started)
-        self._fill()
 
     def _refuse(self, ref: AttemptRef, detail: str, *, not_started: bool = False) -> None:
-        self._on_fail(StartFailed(ref, detail[:DETAIL_BYTES_MAX], not_started))
+        self._feed(StartFailed(ref, detail, not_started))
 
 
-def _nobody(event: object) -> None:
-    """The worker stops: nobody asks how an execution ended."""
+def _ignore(event: object) -> None:
+    """The worker stops: its machine has left."""

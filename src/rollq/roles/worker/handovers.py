@@ -56,10 +56,6 @@ class Handovers:
         self._on_failed = on_failed
         self._under_way: dict[AttemptRef, tuple[AssignJob, asyncio.Task[None]]] = {}
 
-    def __len__(self) -> int:
-        """How many are under way."""
-        return len(self._under_way)
-
     def open(self, directories: Directories) -> None:
         """Take over from jobs that ran in these directories from now on."""
         self._directories = directories

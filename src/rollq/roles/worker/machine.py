@@ -1,14 +1,18 @@
-"""The worker as a pure machine: one door, events in, instructions out. No IO, no clock, no chance.
+"""The worker as a pure machine: events in, instructions out. No IO, no clock, no chance.
 
 An event may tell of many attempts, and an instruction name many: what comes together is answered
-together, and slots are filled and credit given once for all of it.
+together, slots are filled once for all of it, and credit is granted once a turn (`TurnOver`).
 
-Laws kept here:
+Laws kept here and in the parts (`session`, `assignments`, `attempts`, `credit`):
 - an attempt (job, attempt, fence) runs at most once in this process, however often it is delivered;
+- at most `slots` executions are under way, and what waits for a slot starts oldest first;
 - an ack leaves only after its result is durable, and is repeated until the grid has taken it;
 - a newer fence of a job ends the older attempt, whose result is dropped;
-- credit granted and not yet spent never exceeds the free slots, and a delivery that repeats an
-  attempt moves no credit;
+- a grant leaves what is in hand, granted and owed within the slots and the prefetch window; a
+  delivery that repeats an attempt moves no credit;
+- a computer above its CPU cap gets one job at a time;
+- what was prefetched and waits behind something long is given back, as is all that has not begun
+  when the worker leaves;
 - losing the leader ends nothing: attempts run on and are announced to the next leader, whose fence
   decides whether their results still count;
 - a member that falls silent is left: one that does not answer a hello or a ping is not waited for,
@@ -18,80 +22,57 @@ Laws kept here:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 from rollq.base.ids import JobId
-from rollq.base.jobs import AttemptRef, Status
-from rollq.base.limits import GREETING_MS_MAX, PROGRAMS_MAX, SILENCE_MS_MAX, UNTAKEN_RESULTS_MAX
+from rollq.base.jobs import AttemptRef
+from rollq.base.limits import UNTAKEN_RESULTS_MAX
 from rollq.base.stamp import Jitter
-from rollq.roles.offers import Offers
-from rollq.roles.redial import Redial
-from rollq.roles.silence import Silence, Verdict
-from rollq.roles.worker.attempts import (
-    OFFERED,
-    REFUSED,
-    RUNNING,
-    STOPPING,
-    STORING,
-    WAITING,
-    Attempts,
-    Held,
-    Phase,
-)
+from rollq.roles.worker.assignments import Assignments
+from rollq.roles.worker.attempts import ENDING, Phase
+from rollq.roles.worker.credit import Credit
 from rollq.roles.worker.orders import Orders
-from rollq.roles.worker.plain import plain_ack
-from rollq.roles.worker.session import IDLE_HEARTBEAT_MS, Link, WorkerSetup
+from rollq.roles.worker.session import DOWN, OPEN, LinkState, WorkerSession, WorkerSetup
 from rollq.roles.worker.signals import (
-    Connect,
     Connected,
     CpuBusy,
     CpuOk,
-    Disconnect,
     Disconnected,
     DrainRequested,
     Event,
     Exit,
     Finished,
+    InputsFailed,
+    InputsReady,
     Instruction,
-    KillJob,
     ProgramsFound,
     Received,
+    SlotsFreed,
     Started,
     StartFailed,
+    StopRequested,
     Stored,
     StoredResult,
     Tick,
+    TurnOver,
+    UploadFailed,
 )
 from rollq.wire import messages as wire
-from rollq.wire.features import ALIVE, PROGRAMS
-
-DOWN: Final = Link.DOWN
-OPEN: Final = Link.OPEN
 
 
 class WorkerMachine:
-    """Attempts, results not yet taken, credit and the session. `handle` is the only mutator."""
+    """The session, the attempts and the credit. `handle` is the only mutator."""
 
     __slots__ = (
+        "_assignments",
         "_attempts",
-        "_beat_ms",
-        "_cpu_ok",
+        "_credit",
         "_draining",
-        "_found",
-        "_granted",
-        "_held_max",
-        "_is_plain",
-        "_knows_programs",
-        "_link",
-        "_now_ms",
-        "_offers",
+        "_has_acked",
+        "_has_left",
         "_orders",
-        "_ping_ms",
-        "_redial",
+        "_session",
         "_setup",
-        "_silence",
-        "_unpaid",
-        "_was_heard",
     )
 
     def __init__(
@@ -99,36 +80,23 @@ class WorkerMachine:
     ) -> None:
         """Start from the results that the durable table still holds, oldest first."""
         self._setup = setup
-        self._redial = Redial(setup.addresses, jitter)
-        # A worker's hello is answered once it went through the log.
-        self._silence = Silence(GREETING_MS_MAX, SILENCE_MS_MAX)
-        self._offers = Offers()
-        self._is_plain = False  # the session is one with a legacy leader
-        self._was_heard = False  # in this session
-        self._ping_ms = 0  # of the session: 0 if its member does not answer pings
-        self._attempts = Attempts(setup.slots + setup.ahead)
-        self._held_max = UNTAKEN_RESULTS_MAX + setup.slots + setup.ahead
-        self._unpaid = 0  # assignments that the leader owes us and sends without credit
-        self._granted = 0  # credit that the leader has not spent, as far as we know
-        self._link = Link.DOWN
-        self._now_ms = 0
-        self._beat_ms = 0
-        self._cpu_ok = True
+        self._orders = Orders()
+        self._credit = Credit(setup.slots, setup.ahead)
+        self._session = WorkerSession(setup, jitter, self._orders)
+        self._assignments = Assignments(
+            setup, self._session, self._credit.window, self._orders, stored
+        )
+        self._attempts = self._assignments.attempts
         self._draining = False
-        self._found: ProgramsFound | None = None  # what can be run here, as far as it was said
-        # Whether the leader knows Announce, and counts no attempt for what is given back.
-        self._knows_programs = False
-        self._orders = Orders()  # of the event that is handled now
-        for record in stored:
-            self._attempts.hold(Held(record.ref, OFFERED, record.lease_ms, record=record))
+        self._has_acked = False  # since the last TurnOver
+        self._has_left = False  # drained or stopped: no event counts any more
 
     def handle(self, event: Event) -> list[Instruction]:
         """Take one event; what the shell must now do, in order."""
-        self._orders = Orders()
-        if self._link is not Link.LEFT:
+        if not self._has_left:
             HANDLERS[type(event)](self, event)
             self._settle()
-        return self._orders.given
+        return self._orders.take()
 
     # --- views
 
@@ -143,19 +111,24 @@ class WorkerMachine:
         return self._attempts.running_count
 
     @property
+    def waiting_count(self) -> int:
+        """Attempts that wait for a slot."""
+        return self._attempts.waiting_count
+
+    @property
     def credit(self) -> int:
         """Credit granted in this session and not spent."""
-        return self._granted
+        return self._credit.granted
 
     @property
-    def is_plain(self) -> bool:
-        """Whether the session is one with a legacy leader."""
-        return self._is_plain
+    def is_legacy(self) -> bool:
+        """Whether the session is one with a leader of the legacy protocol."""
+        return self._session.is_legacy
 
     @property
-    def link(self) -> Link:
+    def link(self) -> LinkState:
         """Where the session stands."""
-        return self._link
+        return self._session.state
 
     def phase(self, job_id: JobId) -> Phase | None:
         """Where the attempt of this job stands here."""
@@ -163,310 +136,137 @@ class WorkerMachine:
         return held.phase if held is not None else None
 
     def is_open(self, ref: AttemptRef) -> bool:
-        """Whether this attempt waits or runs here."""
+        """Whether the work of this attempt is not over."""
         held = self._attempts.find(ref)
-        return held is not None and (held.in_slot or held.phase is WAITING)
+        return held is not None and held.phase <= ENDING
 
     # --- the session
 
     def _on_started(self, event: Started) -> None:
-        self._orders.give(Connect(self._redial.address, 0))
+        self._session.dial()
 
     def _on_connected(self, event: Connected) -> None:
-        setup = self._setup
-        self._link = Link.GREETING
-        self._ping_ms = 0
-        self._silence.opened(self._now_ms, self._redial.address)
-        self._is_plain = self._offers.is_plain(self._redial.address)
-        self._was_heard = False
-        if self._is_plain:
-            self._open_plainly()
-            return
-        self._orders.say(
-            wire.HelloWorker(
-                setup.worker_id,
-                setup.patterns,
-                setup.name,
-                setup.incarnation,
-                setup.slots,
-                self.holding,
-                setup.features,
-                setup.blob_address,
-            )
-        )
-
-    def _open_plainly(self) -> None:
-        """A legacy leader answers no hello, and reads the first pattern alone."""
-        setup = self._setup
-        self._orders.say(wire.HelloWorker(setup.worker_id, setup.patterns[:1], plain=True))
-        self._link = Link.OPEN
-        self._knows_programs = False
-        for held in [one for one in self._attempts if not one.ref.fence]:
-            self._report(held)
+        self._session.greet(self.holding)
+        if self._session.is_legacy:  # it is open, with no Welcome to wait for
+            self._assignments.report_all()
 
     def _on_disconnected(self, event: Disconnected) -> None:
-        if self._is_plain and self._link is OPEN and not self._was_heard:
-            self._offers.hung_up(self._redial.address)
-        self._lose_session()
-        self._orders.give(Connect(*self._redial.failed()))
-
-    def _lose_session(self) -> None:
-        """Credit belongs to a session: the next leader starts at zero."""
-        self._link = Link.DOWN
-        self._granted = 0
-        self._unpaid = 0
+        self._session.lost()
+        self._credit.reset()
 
     def _on_received(self, event: Received) -> None:
-        # An error is what a member of ours says to a plain hello; a legacy leader has none.
-        self._was_heard |= any(type(message) is not wire.Error for message in event.messages)
-        is_answer = self._link is OPEN
-        self._silence.heard(self._now_ms, is_answer=is_answer)
+        self._session.heard(event.messages)
         for message in event.messages:
             on_message = ON_MESSAGE.get(type(message))
             if on_message is not None:
                 on_message(self, message)
-                if self._link is DOWN:
-                    break  # what follows was said in a session that is over
+                if self._session.state is DOWN:
+                    break  # what follows was sent in a session that is over
 
     def _on_welcome(self, message: wire.Welcome) -> None:
-        self._link = Link.OPEN
-        self._unpaid = message.owed
-        self._ping_ms = message.ping_ms if ALIVE in message.features else 0
-        self._knows_programs = PROGRAMS in message.features
-        self._announce(frozenset())
-        self._redial.welcomed()
-        self._offers.welcomed()
-        self._beat_ms = self._now_ms
-        for held in self._attempts:
-            self._report(held)
+        self._session.welcomed(message)
+        self._credit.reset(message.owed)
+        self._assignments.report_all()
 
     def _on_not_leader(self, message: wire.NotLeader) -> None:
-        self._lose_session()
-        self._orders.give(Disconnect())
-        self._orders.give(Connect(*self._redial.redirected(message.leader, message.members)))
-
-    def _on_tick(self, event: Tick) -> None:
-        self._now_ms = event.now_ms
-        if self._link is not DOWN:
-            self._maybe_leave_member()
-        if self._link is not OPEN or self._is_plain:
-            return
-        lease_ms = min((held.lease_ms for held in self._attempts), default=3 * IDLE_HEARTBEAT_MS)
-        if event.now_ms - self._beat_ms >= lease_ms // 3:
-            self._orders.say(wire.Heartbeat(self.holding))
-            self._beat_ms = self._now_ms
-
-    def _maybe_leave_member(self) -> None:
-        """Ping a member that says nothing, or leave it for the next."""
-        is_greeting = self._link is Link.GREETING
-        verdict = self._silence.judge(self._now_ms, is_greeting=is_greeting, ping_ms=self._ping_ms)
-        if verdict is Verdict.PING:
-            self._orders.say(wire.Ping())
-        elif verdict is Verdict.HANG_UP:
-            if is_greeting:
-                self._offers.unanswered(self._redial.address)
-            self._lose_session()
-            self._orders.give(Disconnect(stuck=True))
-            self._orders.give(Connect(*self._redial.silent()))
-
-    # --- assignments
+        self._session.redirected(message)
+        self._credit.reset()
 
     def _on_assign(self, message: wire.AssignJob) -> None:
-        ref = AttemptRef(message.job_id, message.attempt, message.fence)
-        paid = not self._unpaid
-        self._unpaid -= not paid
-        attempts = self._attempts
-        older = attempts.get(message.job_id)
-        if older is not None and older.ref == ref:
-            self._report(older)
-            return
-        if ref.fence and attempts.is_over(ref):
-            return  # of a legacy leader every attempt has the same name
-        self._granted -= paid and self._granted > 0
-        if older is not None:
-            self._supersede(older)
-        held = Held(ref, WAITING, message.lease_ms)
-        if self._draining or len(attempts) >= self._held_max:
-            attempts.hold(held)
-            self._give_back(held, "draining" if self._draining else "no room")
-        elif attempts.hold_started(held):
-            self._orders.start(message, ref)
-        else:
-            held.job = message
-            attempts.hold(held)
+        is_new = self._assignments.assigned(message, is_draining=self._draining)
+        self._credit.spend(is_new=is_new)
 
-    def _supersede(self, held: Held) -> None:
-        """A newer attempt of the job came: this one can only be stale."""
-        if held.in_slot:
-            if held.phase is RUNNING:
-                self._orders.give(KillJob(held.ref))
-            self._attempts.drop(held)
-        else:
-            self._forget(held)
+    def _on_stop_job(self, message: wire.StopJob) -> None:
+        self._assignments.stop(message)
 
-    def _on_stop(self, message: wire.StopJob) -> None:
-        ref = AttemptRef(message.job_id, message.attempt, message.fence)
-        held = self._attempts.find(ref)
-        if held is None:
-            self._stop_unknown(ref)
-        elif held.phase is RUNNING:
-            held.phase = STOPPING
-            self._orders.give(KillJob(ref))
-        elif held.phase is WAITING:
-            self._store(held, StoredResult(ref, held.lease_ms, Status.CANCELLED))
-        else:
-            self._report(held)  # ended already: the grid decides what its result is worth
+    def _on_taken(self, message: wire.AckTaken) -> None:
+        self._assignments.taken(message)
 
-    def _stop_unknown(self, ref: AttemptRef) -> None:
-        """Told to stop what never reached us: say that it is over, or the job would hang until its
-        lease ends. It must not run if it is delivered after all."""
-        if self._attempts.is_over(ref):
-            return
-        older = self._attempts.get(ref.job_id)
-        if older is not None:
-            self._supersede(older)
-        held = Held(ref, STORING, IDLE_HEARTBEAT_MS)
-        self._attempts.hold(held)
-        self._store(held, StoredResult(ref, held.lease_ms, Status.CANCELLED))
+    def _on_error(self, message: wire.Error) -> None:
+        self._assignments.refused_by_leader(message)
+
+    def _on_programs(self, event: ProgramsFound) -> None:
+        self._session.found(event)
+
+    def _on_tick(self, event: Tick) -> None:
+        self._session.tick(event.now_ms)
+        if self._session.state is DOWN:
+            self._credit.reset()
+        self._assignments.tick(event.now_ms)
+        if self._session.is_renewal_due([held.lease_ms for held in self._attempts]):
+            self._session.renew(self.holding)
 
     # --- executions
 
+    def _on_inputs_ready(self, event: InputsReady) -> None:
+        self._assignments.inputs_ready(event.refs)
+
+    def _on_inputs_failed(self, event: InputsFailed) -> None:
+        self._assignments.inputs_failed(event.ref, event.error)
+
+    def _on_slots_freed(self, event: SlotsFreed) -> None:
+        self._assignments.slots_freed(event.runs)
+
     def _on_finished(self, event: Finished) -> None:
-        for record in event.results:
-            held = self._ended(record.ref)
-            if held is not None:
-                self._store(held, record)
+        self._assignments.finished(event.results)
 
     def _on_start_failed(self, event: StartFailed) -> None:
-        held = self._ended(event.ref)
-        if held is not None:
-            held.not_started = event.not_started
-            self._refuse(held, event.detail)
-
-    def _ended(self, ref: AttemptRef) -> Held | None:
-        """The attempt whose execution ended, if anybody still asks for it."""
-        if self._attempts.dropped_ended(ref):
-            return None
-        held = self._attempts.find(ref)
-        return held if held is not None and held.in_slot else None
-
-    def _store(self, held: Held, record: StoredResult) -> None:
-        self._attempts.leave_slot(held, STORING)
-        held.record = record
-        self._orders.store(record)
+        self._assignments.start_failed(event.ref, event.detail, not_started=event.not_started)
 
     def _on_stored(self, event: Stored) -> None:
-        find = self._attempts.find
-        for ref in event.refs:
-            held = find(ref)
-            if held is None:
-                self._orders.forget(ref)  # superseded while it was written
-            elif held.phase is STORING or held.phase is OFFERED:  # or told once more
-                held.phase = OFFERED
-                self._report(held)
+        self._has_acked = True
+        self._assignments.stored(event.refs)
 
-    def _give_back(self, held: Held, detail: str) -> None:
-        """Another worker may have it: nothing of it was tried here."""
-        held.not_started = True
-        self._refuse(held, detail)
-
-    def _refuse(self, held: Held, detail: str) -> None:
-        self._attempts.leave_slot(held, REFUSED)
-        held.detail = detail
-        self._report(held)
-
-    def _report(self, held: Held) -> None:
-        """Tell the leader how an attempt ended, if it has and if there is a leader."""
-        if self._link is not OPEN:
-            return
-        ref, record = held.ref, held.record
-        if self._is_plain:
-            result = None if ref.fence else plain_ack(held)
-            if result is not None:  # such a leader does not say that it has taken one
-                self._orders.say(result)
-                self._forget(held)
-        elif held.phase is REFUSED:
-            why = held.detail, held.not_started
-            self._orders.say(wire.Nack(ref.job_id, ref.attempt, ref.fence, *why))
-        elif held.phase is OFFERED and record is not None:
-            end = record.exit_code, record.signal, record.run_ms, record.peak_bytes
-            files = record.blobs, record.fetched_bytes, record.held_bytes
-            known = ref.job_id, ref.attempt, ref.fence, record.status, record.result
-            self._orders.say(wire.AckJob(*known, *end, *files))
-
-    def _on_taken(self, message: wire.AckTaken) -> None:
-        held = self._attempts.get(message.job_id)
-        if held is None or held.ref.attempt != message.attempt:
-            return
-        if held.phase is OFFERED or held.phase is REFUSED:
-            self._forget(held)
-
-    def _forget(self, held: Held) -> None:
-        self._attempts.forget(held)
-        if held.phase is OFFERED:
-            self._orders.forget(held.ref)
+    def _on_upload_failed(self, event: UploadFailed) -> None:
+        self._assignments.upload_failed(event.ref, event.detail)
 
     # --- room
 
     def _on_cpu_ok(self, event: CpuOk) -> None:
-        self._cpu_ok = True
+        self._credit.cpu_busy = False
 
     def _on_cpu_busy(self, event: CpuBusy) -> None:
-        self._cpu_ok = False
+        self._credit.cpu_busy = True
 
-    def _on_programs(self, event: ProgramsFound) -> None:
-        before = self._found.names if self._found is not None else frozenset()
-        is_new = self._found != event
-        self._found = event
-        if is_new:
-            self._announce(before)
+    def _on_turn_over(self, event: TurnOver) -> None:
+        """Grant credit, unless it had better wait."""
+        has_acked, self._has_acked = self._has_acked, False
+        if self._draining or self._session.state is not OPEN:
+            return
+        if len(self._attempts) >= UNTAKEN_RESULTS_MAX:
+            return
+        if not has_acked and self._acks_come_in_time():
+            return  # to go in one frame with them
+        count = self._credit.grant(self._attempts.in_hand)
+        if count:
+            self._orders.send(wire.Credit(count))
 
-    def _announce(self, before: frozenset[str]) -> None:
-        """Say what changed since `before`. Of too many nothing is said but that."""
-        found = self._found
-        if found is None or not self._knows_programs or self._link is not OPEN:
-            return
-        if len(found.names) > PROGRAMS_MAX:
-            self._orders.say(wire.Announce(is_any=True, ships=found.ships))
-            return
-        if len(before) > PROGRAMS_MAX:
-            before = frozenset()
-        added, removed = sorted(found.names - before), sorted(before - found.names)
-        self._orders.say(wire.Announce(tuple(added), tuple(removed), ships=found.ships))
+    def _acks_come_in_time(self) -> bool:
+        """Whether results are being written, and there is enough to do until their acks go."""
+        return self._attempts.is_storing and self._attempts.in_hand > 2 * self._setup.slots
+
+    def _settle(self) -> None:
+        """After every event."""
+        if not self._has_left:
+            self._assignments.fill_slots()
+            if self._draining and self._attempts.idle:
+                self._leave("drained")
+
+    # --- leaving
 
     def _on_drain(self, event: DrainRequested) -> None:
         self._draining = True
-        if self._knows_programs:
-            for held in self._attempts.waiting():
-                self._give_back(held, "draining")
+        if self._session.returns_are_free:
+            self._assignments.give_back_all("draining")
 
-    def _settle(self) -> None:
-        """After every event: fill free slots, then give back credit for those that stay free."""
-        while (held := self._attempts.start_next()) is not None:
-            assert held.job is not None, "a waiting attempt has its job"
-            self._orders.start(held.job, held.ref)
-            held.job = None
-        if self._draining:
-            self._maybe_leave()
-            return
-        free = self._attempts.free_count - self._granted - self._unpaid
-        if not self._cpu_ok:
-            # A busy computer runs one at a time; never none: others may keep it busy for ever.
-            free = int(free == self._setup.slots + self._setup.ahead)
-        if free <= 0 or self._link is not OPEN:
-            return
-        if len(self._attempts) < UNTAKEN_RESULTS_MAX:
-            self._granted += free
-            self._orders.say(wire.Credit(free))
+    def _on_stop(self, event: StopRequested) -> None:
+        self._assignments.give_back_all("stopped")
+        self._leave("stopped")
 
-    def _maybe_leave(self) -> None:
-        if not self._attempts.idle:
-            return
-        if self._link is OPEN:
-            self._orders.say(wire.Goodbye("drained"))
-        if self._link is not DOWN:
-            self._orders.give(Disconnect())
-        self._link = Link.LEFT
+    def _leave(self, why: str) -> None:
+        self._has_left = True
+        self._session.leave(why)
+        self._credit.reset()
         self._orders.give(Exit())
 
 
@@ -475,20 +275,27 @@ HANDLERS: dict[type, Callable[[WorkerMachine, Any], None]] = {
     Connected: WorkerMachine._on_connected,
     Disconnected: WorkerMachine._on_disconnected,
     Received: WorkerMachine._on_received,
+    TurnOver: WorkerMachine._on_turn_over,
+    InputsReady: WorkerMachine._on_inputs_ready,
+    InputsFailed: WorkerMachine._on_inputs_failed,
+    SlotsFreed: WorkerMachine._on_slots_freed,
     Finished: WorkerMachine._on_finished,
     StartFailed: WorkerMachine._on_start_failed,
     Stored: WorkerMachine._on_stored,
+    UploadFailed: WorkerMachine._on_upload_failed,
     CpuOk: WorkerMachine._on_cpu_ok,
     CpuBusy: WorkerMachine._on_cpu_busy,
     Tick: WorkerMachine._on_tick,
     ProgramsFound: WorkerMachine._on_programs,
     DrainRequested: WorkerMachine._on_drain,
+    StopRequested: WorkerMachine._on_stop,
 }
 
 ON_MESSAGE: dict[type, Callable[[WorkerMachine, Any], None]] = {
     wire.Welcome: WorkerMachine._on_welcome,
     wire.NotLeader: WorkerMachine._on_not_leader,
     wire.AssignJob: WorkerMachine._on_assign,
-    wire.StopJob: WorkerMachine._on_stop,
+    wire.StopJob: WorkerMachine._on_stop_job,
     wire.AckTaken: WorkerMachine._on_taken,
+    wire.Error: WorkerMachine._on_error,
 }

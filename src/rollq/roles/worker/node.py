@@ -28,12 +28,11 @@ from rollq.roles.worker.blobs import WorkerBlobs
 from rollq.roles.worker.caches import WorkerCaches
 from rollq.roles.worker.chance import SystemChance
 from rollq.roles.worker.cpu import SAMPLE_MS, CpuCap
-from rollq.roles.worker.debts import Debts
 from rollq.roles.worker.execs import ExecDir
 from rollq.roles.worker.executor import Executor
 from rollq.roles.worker.machine import WorkerMachine
+from rollq.roles.worker.pending_uploads import PendingUploads
 from rollq.roles.worker.results import ResultTable
-from rollq.roles.worker.session import Link as LinkState
 from rollq.roles.worker.session import WorkerSetup
 from rollq.roles.worker.setup import NodeSetup
 from rollq.roles.worker.showing import Showing
@@ -83,9 +82,9 @@ class WorkerNode:
             setup.state_dir, setup.addresses, setup.blob_bytes_max, setup.blob_age_ms
         )
         self._caches = WorkerCaches(setup.state_dir, self._blobs, setup.name, self._send)
-        self._debts = Debts(self._blobs, self._feed, self._send)
-        self._machine: WorkerMachine | None = None
-        self._executor: Executor | None = None
+        self._uploads = PendingUploads(self._blobs, self._feed)
+        self._machine: WorkerMachine | None = None  # until it is started
+        self._executor: Executor  # from then on
         self._cpu = CpuCap(setup.cpu_cap)
         self._events: deque[signals.Event] = deque()
         self._handling = False
@@ -93,9 +92,7 @@ class WorkerNode:
         self._dialing: asyncio.Task[None] | None = None
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._looking: asyncio.Task[None] | None = None  # for programs that come and go
-        self._credit = 0
-        self._flush_due = False
-        self._has_acks = False  # in what leaves next
+        self._turn_due = False  # the end of this turn is scheduled
         self._told = Repeats(LINES_MAX)
         self._draining = False
         self._stopping: asyncio.Task[None] | None = None
@@ -119,10 +116,17 @@ class WorkerNode:
         worker_id, incarnation, stored = await self._writer.open()
         setup = self.setup
         jobs_dir = str(setup.jobs_dir / guid_to_text(worker_id))
-        executor = Executor(setup, jobs_dir, self._ended, self._feed, self._blobs)
+        executor = Executor(
+            setup,
+            jobs_dir,
+            on_end=self._ended,
+            feed=self._feed,
+            waiting_count=lambda: self.machine.waiting_count,
+            blobs=self._blobs,
+        )
         try:
-            owed = self._debts.load(stored)
-            await self._blobs.start((*owed, *await self._caches.load()))
+            pending = self._uploads.load(stored)
+            await self._blobs.start((*pending, *await self._caches.load()))
             await executor.start()
         except (RollqError, OSError):
             await executor.close()
@@ -167,8 +171,6 @@ class WorkerNode:
             )
             self._later("drain", self.setup.drain_ms, self._drain_overdue)
             self._feed(signals.DrainRequested())
-            if self._executor is not None and self._executor.returns_are_free:
-                self._executor.give_back_all()
 
     async def wait(self) -> None:
         """Return when it has stopped; raises what made it stop, if that was an error."""
@@ -199,7 +201,7 @@ class WorkerNode:
             events.append(event)
             return
         self._handling = True
-        handle = self._machine.handle  # type: ignore[union-attr]
+        handle = self.machine.handle
         try:
             while True:
                 for instruction in handle(event):
@@ -209,17 +211,20 @@ class WorkerNode:
                 event = events.popleft()
         finally:
             self._handling = False
+        if not self._turn_due:
+            self._turn_due = True
+            self._loop.call_soon(self._end_turn)
+
+    def _end_turn(self) -> None:
+        """What one turn of the loop brought leaves together."""
+        if self._stopping is not None:
+            return
+        self._writer.flush()
+        self._feed(signals.TurnOver())  # the last event of the turn; no other follows from it
+        self._turn_due = False
 
     def _do_send(self, instruction: signals.Send) -> None:
-        messages = instruction.messages
-        last = messages[-1]
-        if type(last) is wire.Credit:  # the machine's last word on an event; given once a turn
-            self._credit += last.count
-            self._flush_soon()
-            messages = messages[:-1]
-        elif type(last) is wire.Goodbye:
-            self._credit = 0
-        self._send(messages)
+        self._send(instruction.messages)
 
     def _send(self, messages: Sequence[Message]) -> None:
         for message in messages:
@@ -229,28 +234,37 @@ class WorkerNode:
         if self._link is not None:
             self._link.send_all(messages)
 
+    def _do_prepare(self, instruction: signals.PrepareInputs) -> None:
+        self._executor.prepare(self._caches.resolved(instruction.jobs, self._feed))
+
+    def _do_drop_inputs(self, instruction: signals.DropInputs) -> None:
+        self._executor.drop_inputs(instruction.refs)
+
     def _do_start(self, instruction: signals.StartJobs) -> None:
-        jobs = self._caches.resolved(instruction.jobs, self._feed)
-        self._executor.run(jobs)  # type: ignore[union-attr]
+        self._executor.run(instruction.jobs)
+
+    def _do_fail(self, instruction: signals.FailJob) -> None:
+        self._executor.fail(instruction.job, instruction.ref, instruction.detail)
 
     def _do_kill(self, instruction: signals.KillJob) -> None:
-        self._executor.kill(instruction.ref)  # type: ignore[union-attr]
+        self._executor.kill(instruction.ref)
 
     def _do_store(self, instruction: signals.StoreResults) -> None:
-        self._debts.owe(instruction.results)
+        self._uploads.keep(instruction.results)
         self._writer.store(instruction.results)
-        self._flush_soon()
 
     def _do_forget(self, instruction: signals.ForgetResults) -> None:
-        self._debts.paid(instruction.refs)
+        self._uploads.release(instruction.refs)
         self._writer.forget(instruction.refs)
+
+    def _do_upload(self, instruction: signals.UploadOutputs) -> None:
+        self._uploads.upload(instruction.result)
 
     def _do_connect(self, instruction: signals.Connect) -> None:
         self._later("dial", instruction.delay_ms, self._dial, instruction.address)
 
     def _do_disconnect(self, instruction: signals.Disconnect) -> None:
         link, self._link = self._link, None
-        self._credit = 0
         if link is None:
             return
         if instruction.stuck:
@@ -259,8 +273,9 @@ class WorkerNode:
             link.close("told to")
 
     def _do_exit(self, instruction: signals.Exit) -> None:
-        log.info("drained")
-        self._stop_soon()
+        if self._stopping is None:
+            log.info("drained")
+            self._stop_soon()
 
     # --- the connection
 
@@ -278,10 +293,9 @@ class WorkerNode:
             self._feed(signals.Disconnected())
             return
         self._link = link
-        self._credit = 0
         self._feed(signals.Connected())
-        if self.machine.is_plain:
-            log.info("%s answers no offer: it is served as a legacy leader", link.address)
+        if self.machine.is_legacy:
+            log.info("%s does not answer hello: using the legacy protocol", link.address)
 
     def _messages(self, link: Link, messages: list[Message]) -> None:
         if link is not self._link:
@@ -292,7 +306,6 @@ class WorkerNode:
                     log.info("connected to leader %s", link.address)
                     self._told = Repeats(LINES_MAX)
                     self._loop.call_soon(self._caches.greet)
-                    self._executor.returns_are_free = PROGRAMS in message.features  # type: ignore[union-attr]
                 elif type(message) is wire.CachePut:
                     self._caches.take(message)
                 elif type(message) is TellOutput:
@@ -302,56 +315,15 @@ class WorkerNode:
                     self._stop_soon()
                 elif type(message) is wire.Error:
                     log.error("member %s: %s", link.address, message)
-                    self._debts.claim(message)
         self._feed(signals.Received(messages))  # type: ignore[arg-type]
 
     def _closed(self, link: Link, reason: str) -> None:
         if link is self._link:
             self._tell(f"connection to {link.address} lost: {reason}")
             self._link = None
-            self._credit = 0
             self._feed(signals.Disconnected())
 
-    # --- once a turn
-
-    def _flush_soon(self) -> None:
-        if not self._flush_due:
-            self._flush_due = True
-            self._loop.call_soon(self._flush)
-
-    def _flush(self) -> None:
-        self._flush_due = False
-        if self._stopping is not None:
-            return
-        self._writer.flush()
-        has_acks, self._has_acks = self._has_acks, False
-        if self._credit and (has_acks or not self._acks_come_in_time()):
-            self._grant()
-
-    def _acks_come_in_time(self) -> bool:
-        """Whether credit may wait for acks, to go in one frame: while there is enough to do."""
-        executor = self._executor
-        assert executor is not None, "started"
-        return self._writer.is_writing and executor.load > 2 * self.setup.slots
-
-    def _grant(self) -> None:
-        """Pass on the machine's credit: all of it, or what may be fetched ahead just now.
-
-        What is banked here was granted earlier, so the machine's reasons to grant nothing more
-        must hold for it too.
-        """
-        if self._draining:
-            return
-        executor = self._executor
-        assert executor is not None, "started"
-        unspent = self.machine.credit - self._credit
-        if self._cpu.busy:
-            count = int(not unspent and not executor.load)
-        else:
-            count = executor.lookahead.grant(self._credit, unspent, executor.load)
-        if count:
-            self._send((wire.Credit(count),))
-            self._credit -= count
+    # --- results
 
     def _ended(self, results: list[signals.StoredResult]) -> None:
         for record in results:
@@ -362,8 +334,6 @@ class WorkerNode:
         self._feed(signals.Finished(results))
 
     def _stored(self, refs: list[AttemptRef]) -> None:
-        self._has_acks = True
-        self._flush_soon()  # credit that waited for the acks goes with them
         self._feed(signals.Stored(refs))
 
     def _tell(self, text: str, kind: str = "") -> None:
@@ -385,10 +355,7 @@ class WorkerNode:
 
     def _sample(self) -> None:
         self._later("sample", SAMPLE_MS, self._sample)
-        if self._executor is not None:
-            self._executor.sample()
-        if self._credit:
-            self._flush_soon()
+        self._executor.sample()
         self._blobs.tick()
         news = self._cpu.sample()
         if news is not None:
@@ -403,7 +370,6 @@ class WorkerNode:
 
     async def _look_for_programs(self) -> None:
         """Tell the machine of programs that come and go, until it stops."""
-        assert self._executor is not None, "started"
         while True:
             await asyncio.sleep(PROGRAMS_MS / 1000)
             self._feed(await self._executor.look_for_programs())
@@ -431,19 +397,12 @@ class WorkerNode:
             if task is not None:
                 task.cancel()
         self._showing.stop()
-        link, self._link = self._link, None
-        assert self._executor is not None, "started"
-        unstarted = self._executor.take_waiting()
-        if link is not None:
-            if self.machine.link is LinkState.OPEN:
-                for ref in unstarted:
-                    link.send(wire.Nack(ref.job_id, ref.attempt, ref.fence, "stopped", True))
-                link.send(wire.Goodbye("stopped"))
-            link.close("stopped")
+        for instruction in self.machine.handle(signals.StopRequested()):
+            DO[type(instruction)](self, instruction)
         self._writer.store(self._executor.take_untold())  # offered at the next start, not run again
         await self._executor.close()
         await self._caches.stop()
-        await self._debts.stop()
+        await self._uploads.stop()
         await self._blobs.stop()
         await self._writer.close()
         log.info("stopped")
@@ -467,10 +426,14 @@ def _shown(names: list[str]) -> str:
 
 DO: dict[type, Callable[[WorkerNode, Any], None]] = {
     signals.Send: WorkerNode._do_send,
+    signals.PrepareInputs: WorkerNode._do_prepare,
+    signals.DropInputs: WorkerNode._do_drop_inputs,
     signals.StartJobs: WorkerNode._do_start,
+    signals.FailJob: WorkerNode._do_fail,
     signals.KillJob: WorkerNode._do_kill,
     signals.StoreResults: WorkerNode._do_store,
     signals.ForgetResults: WorkerNode._do_forget,
+    signals.UploadOutputs: WorkerNode._do_upload,
     signals.Connect: WorkerNode._do_connect,
     signals.Disconnect: WorkerNode._do_disconnect,
     signals.Exit: WorkerNode._do_exit,

@@ -1,4 +1,4 @@
-"""What one event makes the worker's machine ask for, gathered. Pure.
+"""The instructions that the worker's machine gives while it handles one event. Pure.
 
 What is asked of many attempts is one instruction, however the attempts came mixed: it stands where
 the first of them asked for it. So messages keep their order, and a start stands before its kill.
@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from rollq.base.jobs import AttemptRef
 from rollq.roles.worker.signals import (
+    DropInputs,
     ForgetResults,
     Instruction,
+    PrepareInputs,
     Send,
     StartJobs,
     StoredResult,
@@ -19,41 +21,67 @@ from rollq.wire.messages import AssignJob, SessionMessage
 
 
 class Orders:
-    """The instructions of one event. `given` is all of them, in order."""
+    """Gathers instructions; `take` hands them out and begins anew."""
 
-    __slots__ = ("_forgets", "_said", "_starts", "_stores", "given")
+    __slots__ = ("_drops", "_forgets", "_given", "_messages", "_prepares", "_starts", "_stores")
 
     def __init__(self) -> None:
-        self.given: list[Instruction] = []
-        self._said: list[SessionMessage] = []
-        self._starts: list[tuple[AssignJob, AttemptRef]] = []
-        self._stores: list[StoredResult] = []
-        self._forgets: list[AttemptRef] = []
+        self._begin()
+
+    def take(self) -> list[Instruction]:
+        """All since the last call, in order."""
+        if not self._given:
+            return []
+        given = self._given
+        self._begin()
+        return given
 
     def give(self, instruction: Instruction) -> None:
         """One that stands alone."""
-        self.given.append(instruction)
+        self._given.append(instruction)
 
-    def say(self, message: SessionMessage) -> None:
-        """Send this, after what was said before."""
-        if not self._said:
-            self.given.append(Send(self._said))
-        self._said.append(message)
+    def send(self, message: SessionMessage) -> None:
+        """Send this, after what was sent before."""
+        if not self._messages:
+            self._given.append(Send(self._messages))
+        self._messages.append(message)
+
+    def prepare(self, job: AssignJob, ref: AttemptRef) -> None:
+        """Bring the inputs of this attempt."""
+        if not self._prepares:
+            self._given.append(PrepareInputs(self._prepares))
+        self._prepares.append((job, ref))
+
+    def drop_inputs(self, ref: AttemptRef) -> None:
+        """This attempt does not start: its inputs may go."""
+        if not self._drops:
+            self._given.append(DropInputs(self._drops))
+        self._drops.append(ref)
 
     def start(self, job: AssignJob, ref: AttemptRef) -> None:
         """Run this attempt."""
         if not self._starts:
-            self.given.append(StartJobs(self._starts))
+            self._given.append(StartJobs(self._starts))
         self._starts.append((job, ref))
 
     def store(self, record: StoredResult) -> None:
         """Make this durable."""
         if not self._stores:
-            self.given.append(StoreResults(self._stores))
+            self._given.append(StoreResults(self._stores))
         self._stores.append(record)
 
     def forget(self, ref: AttemptRef) -> None:
         """Its result may go."""
         if not self._forgets:
-            self.given.append(ForgetResults(self._forgets))
+            self._given.append(ForgetResults(self._forgets))
         self._forgets.append(ref)
+
+    def _begin(self) -> None:
+        self._given: list[Instruction] = []
+        # Each of these lists is part of an instruction in `_given` once it is not empty.
+        self._messages: list[SessionMessage] = []
+        self._prepares: list[tuple[AssignJob, AttemptRef]] = []
+        self._drops: list[AttemptRef] = []
+        self._starts: list[tuple[AssignJob, AttemptRef]] = []
+        self._stores: list[StoredResult] = []
+        self._forgets: list[AttemptRef] = []

@@ -1,5 +1,5 @@
 """Jobs whose inputs are on their way: fetched, checked and put into a directory before a slot is
-taken. Meanwhile the attempt is held, and its lease renewed, as if it ran.
+taken.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Preparations:
         blobs: Where inputs come from.
         allow_shipped_execs: Whether a program may come with its job.
         on_ready: Told that a job may be started.
-        on_failed: Told that one cannot: RemoteError, nobody can; else another worker may.
+        on_failed: Told that the inputs of one cannot be had, and why.
     """
 
     def __init__(
@@ -57,8 +57,8 @@ class Preparations:
         blobs: WorkerBlobs,
         *,
         allow_shipped_execs: bool,
-        on_ready: Callable[[AssignJob, AttemptRef], None],
-        on_failed: Callable[[AssignJob, AttemptRef, Exception], None],
+        on_ready: Callable[[AttemptRef], None],
+        on_failed: Callable[[AttemptRef, RollqError], None],
     ) -> None:
         self._blobs = blobs
         self._allows_execs = allow_shipped_execs
@@ -67,10 +67,6 @@ class Preparations:
         self._under_way: dict[AttemptRef, tuple[AssignJob, asyncio.Task[None]]] = {}
         self._ready: dict[AttemptRef, Prepared] = {}
         self._begun: dict[AttemptRef, Prepared] = {}
-
-    def __len__(self) -> int:
-        """How many are under way."""
-        return len(self._under_way)
 
     def open(self, directories: Directories) -> None:
         """Prepare jobs in these directories from now on."""
@@ -90,14 +86,14 @@ class Preparations:
         self._under_way[ref] = job, task
         return True
 
-    def cancel(self, ref: AttemptRef) -> AssignJob | None:
-        """Prepare it no more; None if it is not under way."""
+    def drop(self, ref: AttemptRef) -> None:
+        """It is not begun after all: stop preparing it, remove what was prepared."""
         job, task = self._under_way.pop(ref, (None, None))
         if job is None or task is None:
-            return None
-        task.cancel()
-        self._blobs.unpin(job.blobs)
-        return job
+            self.over(ref)
+        else:
+            task.cancel()
+            self._blobs.unpin(job.blobs)
 
     def is_ready(self, ref: AttemptRef) -> bool:
         """Whether there is a directory for it."""
@@ -139,14 +135,14 @@ class Preparations:
         except Exception as error:  # whatever it is, the job must not stay here for ever
             if self._under_way.pop(ref, None) is not None:
                 self._blobs.unpin(job.blobs)
-                self._on_failed(job, ref, _as_told(error))
+                self._on_failed(ref, _explained(error))
             return
         if self._under_way.pop(ref, None) is None:  # cancelled just now
             self._directories.discard(prepared.directory)
             return
         held_bytes = sum([blob.size for blob in job.blobs]) - fetched_bytes
         self._ready[ref] = prepared._replace(fetched_bytes=fetched_bytes, held_bytes=held_bytes)
-        self._on_ready(job, ref)
+        self._on_ready(ref)
 
     def _inputs(self, request: JobRequest) -> tuple[list[Input], bytes | None]:
         inputs = checked_inputs(request.files) if request.files else []
@@ -184,10 +180,8 @@ class Preparations:
         return place_all(files, inputs, stamps, self._blobs.path, links=LINKS_ARE_SAFE)
 
 
-def _as_told(error: Exception) -> Exception:
-    """Which errors are the job's own: names and digests. Bytes that came wrong are not."""
-    if isinstance(error, RemoteError) and error.code is ErrorCode.BLOB_CORRUPT:
-        return StateError(error.code, error.message, error.hint)
+def _explained(error: Exception) -> RollqError:
+    """What to tell the machine, which decides what follows."""
     if isinstance(error, DiskError) and error.code is ErrorCode.DISK_FULL:
         return StateError(error.code, f"no room for its inputs on this worker: {error.message}")
     if isinstance(error, OSError):  # of the job's directory; the store explains its own

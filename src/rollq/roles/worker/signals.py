@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from rollq.base.errors import RollqError
 from rollq.base.jobs import AttemptRef, BlobRef, Status
 from rollq.roles.dialogue import (
     Connect,
@@ -34,22 +35,32 @@ __all__ = [
     "Disconnect",
     "Disconnected",
     "DrainRequested",
+    "DropInputs",
     "Event",
     "Exit",
+    "FailJob",
     "Finished",
     "ForgetResults",
+    "InputsFailed",
+    "InputsReady",
     "Instruction",
     "KillJob",
+    "PrepareInputs",
     "ProgramsFound",
     "Received",
     "Send",
+    "SlotsFreed",
     "StartFailed",
     "StartJobs",
     "Started",
+    "StopRequested",
     "StoreResults",
     "Stored",
     "StoredResult",
     "Tick",
+    "TurnOver",
+    "UploadFailed",
+    "UploadOutputs",
 ]
 
 
@@ -79,16 +90,40 @@ class Received(Record, frozen=True):
     messages: Sequence[SessionMessage]
 
 
+class TurnOver(Record, frozen=True):
+    """Everything that came together has been handled: credit for all of it is granted now."""
+
+
+class InputsReady(Record, frozen=True):
+    """The inputs of these attempts lie in their directories: they may be started."""
+
+    refs: Sequence[AttemptRef]
+
+
+class InputsFailed(Record, frozen=True):
+    """The inputs of an attempt cannot be had here."""
+
+    ref: AttemptRef
+    error: RollqError
+
+
+class SlotsFreed(Record, frozen=True):
+    """Executions are over, each with its run time in milliseconds. How they ended follows as
+    `Finished` or `StartFailed`: what they wrote may have to be uploaded first."""
+
+    runs: Sequence[tuple[AttemptRef, float]]
+
+
 class Finished(Record, frozen=True):
-    """Executions ended: by themselves, at a limit, or (status CANCELLED) because they were
+    """How executions ended: by themselves, at a limit, or (status CANCELLED) because they were
     killed."""
 
     results: Sequence[StoredResult]
 
 
 class StartFailed(Record, frozen=True):
-    """An execution could not be started: no such program, no room. With `not_started` nothing was
-    tried: the program is not here, or its turn did not come."""
+    """An execution could not be started, or its outputs not be kept. With `not_started` nothing
+    was tried: the program is not here."""
 
     ref: AttemptRef
     detail: str = ""
@@ -96,10 +131,17 @@ class StartFailed(Record, frozen=True):
 
 
 class Stored(Record, frozen=True):
-    """Results that `StoreResults` named are durable: acks may leave. Told once more if an ack was
-    refused because the group lacked what it refers to, and has it now."""
+    """Results that `StoreResults` named are durable, or what `UploadOutputs` named is uploaded:
+    acks may leave."""
 
     refs: Sequence[AttemptRef]
+
+
+class UploadFailed(Record, frozen=True):
+    """What `UploadOutputs` named is lost: only another attempt can make it anew."""
+
+    ref: AttemptRef
+    detail: str
 
 
 class CpuOk(Record, frozen=True):
@@ -121,19 +163,29 @@ class DrainRequested(Record, frozen=True):
     """Finish what runs, take nothing new, then leave."""
 
 
+class StopRequested(Record, frozen=True):
+    """Leave now. What runs is lost to this worker; what has not begun goes back."""
+
+
 Event: TypeAlias = (
     Started
     | Connected
     | Disconnected
     | Received
+    | TurnOver
+    | InputsReady
+    | InputsFailed
+    | SlotsFreed
     | Finished
     | StartFailed
     | Stored
+    | UploadFailed
     | CpuOk
     | CpuBusy
     | Tick
     | ProgramsFound
     | DrainRequested
+    | StopRequested
 )
 
 
@@ -146,14 +198,38 @@ class Send(Record, frozen=True):
     messages: list[SessionMessage]
 
 
-class StartJobs(Record, frozen=True):
-    """Run these attempts; answer each with `Finished` or `StartFailed`."""
+class PrepareInputs(Record, frozen=True):
+    """Bring the inputs of these attempts, each into a directory; answer each with `InputsReady`,
+    `InputsFailed` or `StartFailed`."""
 
     jobs: list[tuple[AssignJob, AttemptRef]]
 
 
+class DropInputs(Record, frozen=True):
+    """These attempts will not start here: stop bringing their inputs, remove what was brought.
+    Nothing is answered."""
+
+    refs: list[AttemptRef]
+
+
+class StartJobs(Record, frozen=True):
+    """Run these attempts now; answer each with `Finished` or `StartFailed`, and if its slot is free
+    before that, with `SlotsFreed` first."""
+
+    jobs: list[tuple[AssignJob, AttemptRef]]
+
+
+class FailJob(Record, frozen=True):
+    """No worker can run this job: make a result that says why; answer with `Finished`."""
+
+    job: AssignJob
+    ref: AttemptRef
+    detail: str
+
+
 class KillJob(Record, frozen=True):
-    """End this execution's whole process tree; answer with `Finished`."""
+    """End this execution's whole process tree, or the upload of what it left; it is answered as
+    any other end."""
 
     ref: AttemptRef
 
@@ -170,10 +246,28 @@ class ForgetResults(Record, frozen=True):
     refs: list[AttemptRef]
 
 
+class UploadOutputs(Record, frozen=True):
+    """The group lacks blobs that this result refers to: upload them again; answer with `Stored` or
+    `UploadFailed`."""
+
+    result: StoredResult
+
+
 class Exit(Record, frozen=True):
     """Drained: end the process."""
 
 
 Instruction: TypeAlias = (
-    Send | StartJobs | KillJob | StoreResults | ForgetResults | Connect | Disconnect | Exit
+    Send
+    | PrepareInputs
+    | DropInputs
+    | StartJobs
+    | FailJob
+    | KillJob
+    | StoreResults
+    | ForgetResults
+    | UploadOutputs
+    | Connect
+    | Disconnect
+    | Exit
 )

@@ -1,0 +1,93 @@
+"""How many more jobs a worker asks for: credit for free slots, and a prefetch of short jobs. Pure.
+
+Prefetched jobs wait behind others, so the prefetch is bounded by time: by the mean of recent runs,
+what waits here is done within AHEAD_MS. What the leader expects of a job counts as a run that was
+seen, so that the window closes when something long comes, and not only when it has run. While
+something runs for longer than AHEAD_MS, nothing is prefetched at all.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+AHEAD_MS: Final = 50
+WEIGHT: Final = 0.1  # of the newest run in the mean
+MEAN_MS_MIN: Final = 0.01
+
+
+class PrefetchWindow:
+    """How many jobs may wait here beyond the slots: 0 until runs are known to be short.
+
+    Attributes:
+        is_stuck: Something runs for longer than AHEAD_MS; set at each tick.
+    """
+
+    __slots__ = ("_mean_ms", "_most", "_slots", "is_stuck")
+
+    def __init__(self, slots: int, most: int) -> None:
+        self._slots = slots
+        self._most = most
+        self._mean_ms = float(2 * AHEAD_MS * slots)  # no window before the first runs
+        self.is_stuck = False
+
+    def ran(self, run_ms: float) -> None:
+        """A run took so long."""
+        self._mean_ms += (run_ms - self._mean_ms) * WEIGHT
+
+    @property
+    def size(self) -> int:
+        """0 <= size <= the most that the worker was told to prefetch."""
+        if not self._most or self.is_stuck:
+            return 0
+        return min(self._most, int(self._slots * AHEAD_MS / max(self._mean_ms, MEAN_MS_MIN)))
+
+
+class Credit:
+    """The credit of one session.
+
+    Invariant: a grant leaves `in_hand + granted + owed` at or below slots + prefetch window, where
+    `in_hand` counts the attempts whose work is not over.
+
+    Attributes:
+        granted: Granted in this session and not spent, as far as the worker knows.
+        owed: Assignments that the Welcome announced; they come without credit.
+        cpu_busy: The computer is above its CPU cap.
+        window: The prefetch window; it outlives sessions.
+    """
+
+    __slots__ = ("_slots", "cpu_busy", "granted", "owed", "window")
+
+    def __init__(self, slots: int, prefetch_max: int) -> None:
+        self._slots = slots
+        self.window = PrefetchWindow(slots, prefetch_max)
+        self.granted = 0
+        self.owed = 0
+        self.cpu_busy = False
+
+    def reset(self, owed: int = 0) -> None:
+        """Credit belongs to a session: the next leader starts at zero."""
+        self.granted = 0
+        self.owed = owed
+
+    def spend(self, *, is_new: bool) -> None:
+        """An assignment came. What is owed comes first; a repeated attempt costs no credit."""
+        if self.owed:
+            self.owed -= 1
+        elif is_new and self.granted:
+            self.granted -= 1
+
+    def grant(self, in_hand: int) -> int:
+        """Grant what may be granted now; how much that is."""
+        count = self._due(in_hand + self.granted + self.owed)
+        self.granted += count
+        return count
+
+    def _due(self, taken: int) -> int:
+        if self.cpu_busy:
+            # A busy computer gets one job at a time; never none: others may keep it busy for ever.
+            return int(taken == 0)
+        window = self.window.size
+        count = self._slots + window - taken
+        # Small change is kept back while there is enough to do: a frame costs more.
+        is_change = count < window // 4 and taken > self._slots + window // 2
+        return 0 if is_change else max(count, 0)
