@@ -13,7 +13,9 @@ from rollq.raft.state import RaftOptions
 from rollq.raft.types import EntryKind, HardState
 from rollq.roles.member import rollcall
 from rollq.roles.member.driver import Driver
+from rollq.roles.member.peers import Peers
 from rollq.roles.member.reads import Reads
+from rollq.roles.member.work import BootNote
 from rollq.store import wal
 from rollq.testing.bugs.registry import CRASHES, LOSSY, SPLITS, mutant
 
@@ -148,3 +150,14 @@ def _read_without_index(old: Any) -> Any:
 )
 def _old_disk(old: Any) -> Any:
     return lambda lives, life: False
+
+
+@mutant("start_believed_at_once", Peers, "_called", faults=("forge", "crash_kill", "swallow"))
+def _start_believed(old: Any) -> Any:
+    def called(self: Any, note: BootNote, *rest: Any) -> None:
+        old(self, note, *rest)
+        claim = self._claims.pop(note.hello.member_id, None)
+        if claim is not None:
+            self._believe(claim, *rest)
+
+    return called
