@@ -199,3 +199,19 @@ def test_a_link_to_a_member_that_does_not_answer_is_closed_less_and_less_often()
     group.cut.clear()
     group.run(20 * ticks)
     assert group.cut == []  # all of them answer: no link is touched
+
+
+def test_a_follower_does_not_remember_how_long_an_earlier_vote_waited() -> None:
+    group = three_members()
+    gone = group.follower()
+    del group.members[gone]  # nobody's link breaks
+    ticks = PEER_SILENT_MS // TICK_MS
+    group.isolated.update(dict.fromkeys(group.members))
+    group.run(8 * ticks)
+    group.isolated.clear()
+    group.elect()
+    group.run(ticks)
+    del group.members[group.address_of(group.leader)]
+    group.cut.clear()
+    group.run(2 * ticks)
+    assert ClosePeer(gone, "it does not answer") in group.cut

@@ -94,7 +94,10 @@ class Peers:
         """Call those who have not answered yet, and leave links that are silent."""
         self._ticks += 1
         if raft.leader_id not in (NO_MEMBER, raft.member_id):
-            self._unanswered.clear()  # of a vote that is over; a follower asks nobody anything
+            # Of a vote that is over. A follower asks nobody anything, and hears nothing of other
+            # followers: a link to one of them that died since is left soon in the next vote.
+            self._unanswered.clear()
+            self._closings.clear()
         for address, since in list(self._unanswered.items()):
             closings = self._closings.get(address, 0)
             if self._ticks - since >= self._silent_ticks << min(closings, PEER_DOUBLINGS_MAX):
