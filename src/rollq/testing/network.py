@@ -7,7 +7,8 @@ the road of production: every message is encoded and decoded by `wire.message_co
 A way may also swallow: what is sent on it is lost and nobody is told. A connection that lost bytes
 stays stuck in that direction after the way is good again, as TCP tries less and less often: only
 who closes it and dials anew gets through. An endpoint whose bytes are not taken for too long is
-told that its connection broke, as the kernel tells it in production (TCP_USER_TIMEOUT).
+told that its connection broke, as the kernel tells it in production (TCP_USER_TIMEOUT); so is one
+that says nothing on a connection that the member has closed (keepalive).
 """
 
 from __future__ import annotations
@@ -17,7 +18,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from rollq.base.limits import DIAL_MS_MAX, LINK_UNTAKEN_MS_MAX, PEER_UNTAKEN_MS_MAX
+from rollq.base.limits import (
+    DIAL_MS_MAX,
+    KEEPALIVE_IDLE_S,
+    LINK_UNTAKEN_MS_MAX,
+    PEER_UNTAKEN_MS_MAX,
+)
 from rollq.testing.clock import MS, Timeline
 from rollq.testing.jitter import SeededJitter
 from rollq.testing.trace import Trace
@@ -26,6 +32,7 @@ from rollq.wire.message_codec import Dialect, decode_message, encode_message
 
 OLD_FRAMES_KEPT: Final = 64
 GROUP: Final = "sim"
+KEEPALIVE_MS: Final = 2 * 1_000 * KEEPALIVE_IDLE_S  # as long again for tries that are not answered
 
 
 class Node(Protocol):
@@ -111,7 +118,7 @@ class SessionLink:
         self.down_us = 0
         self.up_stuck = False  # bytes to the member were swallowed: nothing comes through any more
         self.down_stuck = False
-        self.is_timing_out = False  # the endpoint sent what is not taken
+        self.is_timing_out = False  # the endpoint's kernel will find it broken
 
 
 class Network:
@@ -241,7 +248,7 @@ class Network:
         link = self.links.get(number)
         if link is not None and link.open:
             if self._is_down_stuck(link):
-                link.up_stuck = True  # the member has forgotten it, and the other end is not told
+                self._orphan(link)
                 return
             link.down_us = max(link.down_us, self._timeline.now_us + self._delay_us())
             self._timeline.after(link.down_us - self._timeline.now_us, self._closed, link)
@@ -276,17 +283,26 @@ class Network:
             del self._stuck[way]
         for link in [link for link in self.links.values() if link.member is member]:
             if self._is_down_stuck(link):
-                link.up_stuck = True
+                self._orphan(link)
                 continue
             self._forget(link)
             self._timeline.after(self._chance.draw(0, 800) * MS, link.endpoint.lost, link)
 
+    def _orphan(self, link: SessionLink) -> None:
+        """The member has forgotten a link, and the other end is not told."""
+        link.up_stuck = True
+        self._time_out(link, KEEPALIVE_MS)
+
+    def _time_out(self, link: SessionLink, after_ms: int) -> None:
+        if link.open and not link.is_timing_out:
+            link.is_timing_out = True
+            self._timeline.after(after_ms * MS, self._closed, link)
+
     def _is_up_stuck(self, link: SessionLink) -> bool:
         if not link.up_stuck and (link.endpoint.name, link.member.address) in self.swallowing:
             link.up_stuck = True
-        if link.up_stuck and link.open and not link.is_timing_out:
-            link.is_timing_out = True
-            self._timeline.after(LINK_UNTAKEN_MS_MAX * MS, self._closed, link)
+        if link.up_stuck:
+            self._time_out(link, LINK_UNTAKEN_MS_MAX)
         self.counts["swallowed"] += link.up_stuck
         return link.up_stuck
 

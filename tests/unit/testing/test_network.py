@@ -193,3 +193,17 @@ def test_an_endpoint_whose_bytes_are_swallowed_loses_its_connection_at_last() ->
     assert (world.a.heard, world.endpoint.losses) == ([], 0)
     world.settle()
     assert (world.a.heard, world.endpoint.losses) == ([], 1)
+
+
+def test_an_endpoint_that_says_nothing_learns_that_the_member_closed_or_died() -> None:
+    for end in ("closed", "died"):
+        world = World()
+        link = world.dial()
+        world.network.swallowing["a", "w1"] = None
+        if end == "closed":
+            world.network.close_by_member(link.number)
+        else:
+            world.network.member_died(world.a)
+        world.network.heal()
+        world.settle()
+        assert world.endpoint.losses == 1
