@@ -15,6 +15,7 @@ SEEDS_IN_TEST ?= 300
 HOURS ?= 24
 ROUNDS ?=
 CHAOS_ARGS ?=
+LIST ?=
 
 SPARKS ?= 4.0 4.1 4.2 4.3
 
@@ -30,7 +31,7 @@ PURE_FILES := $(subst $(empty) ,$(comma),$(PURE:%=src/rollq/%/*))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env test check lint types tidy unit spark-tests spark-local spark-standalone spark-connect spark-versions sim sim-mutants endurance bench bench-core bench-files bench-spark bench-pipeline chaos demo coverage clean
+.PHONY: help env test check lint types tidy unit spark-tests spark-local spark-standalone spark-connect spark-versions sim sim-mutants endurance bench bench-core bench-files bench-spark bench-pipeline chaos demo coverage house clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -99,6 +100,9 @@ demo: $(READY) ## Three members, a thousand jobs, kill -9 of the leader; the his
 coverage: $(READY) ## Line coverage of the pure packages; fails under 95 %.
 	$(PY) -m coverage run -m pytest --ignore=tests/tidy
 	$(PY) -m coverage report --include='$(PURE_FILES)' --fail-under=95
+
+house: $(READY) ## Figures of the code: sizes, the files that one job touches, ambiguous names: make house LIST=long-calls
+	@$(PY) -m tests.tidy.house $(LIST:%=--list %)
 
 env: $(READY) ## Make the environment in .venv (the other targets do it by themselves).
 
