@@ -32,7 +32,7 @@ from tests.integration.talk import (
 
 HELLO_MS = 400
 OUTBOX_BYTES = 20 * 1024 * 1024
-HALF_BYTES = 16 * 1024 * 1024
+PARTIAL_BYTES = 16 * 1024 * 1024
 NUMBERS = itertools.count(1)
 
 
@@ -42,7 +42,7 @@ def member(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MemberProcess]:
         tmp_path_factory.mktemp("abuse") / "state",
         hello_ms_max=HELLO_MS,
         outbox_bytes_max=OUTBOX_BYTES,
-        half_bytes_max=HALF_BYTES,
+        partial_bytes_max=PARTIAL_BYTES,
     ).start()
     yield one
     assert one.stop() == 0
@@ -208,9 +208,9 @@ def test_half_sent_frames_of_many_take_no_more_memory_than_they_may(
         with contextlib.suppress(OSError):
             one.socket.sendall(half)
     assert accepted(witness, [next(NUMBERS)])
-    member.until_line("bytes of unfinished frames wait")
+    member.until_line("incomplete frames of all connections exceed")
     # Those that were cut off: all but what fits the bound, whoever came last.
-    fit = HALF_BYTES // 1_000_000
+    fit = PARTIAL_BYTES // 1_000_000
     assert all(is_cut_off(one.socket) for one in crowd[: len(crowd) - 2 * fit])
     # Buffers that grow are copied, and the allocator keeps some: far less than what was sent.
-    assert process.memory_info().rss - before < 8 * HALF_BYTES
+    assert process.memory_info().rss - before < 8 * PARTIAL_BYTES

@@ -230,8 +230,8 @@ RESOLVE_MS_MAX: Final = 3_000  # for the address of a host name
 DIAL_MS_MAX: Final = 1_000  # for the connection: the next member waits meanwhile
 LINK_OUTBOX_BYTES_MAX: Final = 64 * 1024 * 1024
 LINKS_MAX: Final = 20_000
-# Frames that have begun and not ended, of all connections; the one that waits longest is cut off.
-HALF_FRAMES_BYTES_MAX: Final = 128 * 1024 * 1024
+# Partly received frames of all connections; over it the connection with the oldest is aborted.
+PARTIAL_FRAMES_BYTES_MAX: Final = 128 * 1024 * 1024
 LISTEN_BACKLOG: Final = 1_024
 PEER_REDIAL_MS: Final = 100
 # A link to a member that owes an answer for so long is closed and dialed anew; twice as long if
@@ -240,10 +240,10 @@ PEER_SILENT_MS: Final = 1_000
 PEER_DOUBLINGS_MAX: Final = 3
 # Starts of members that are remembered until they answer: more than any group has members.
 PEER_CLAIMS_MAX: Final = 64
-# What TCP was given and the other side did not take for so long: the connection is broken.
-PEER_UNTAKEN_MS_MAX: Final = 2_000
-LINK_UNTAKEN_MS_MAX: Final = 30_000
-KEEPALIVE_IDLE_S: Final = 10  # and one where nothing is said is asked for by TCP itself
+# TCP_USER_TIMEOUT: a connection whose data is not acknowledged for so long is broken.
+PEER_UNACKED_MS_MAX: Final = 2_000
+LINK_UNACKED_MS_MAX: Final = 30_000
+KEEPALIVE_IDLE_S: Final = 10  # TCP keepalive, for connections on which nothing is sent
 KEEPALIVE_TRIES: Final = 3
 # Reading from sessions pauses while more commands than this wait for their turn.
 PENDING_COMMANDS_PAUSE: Final = 8_192

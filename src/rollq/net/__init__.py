@@ -1,1 +1,1 @@
-"""Sockets: links that carry wire connections, the listener, the dialer. Decides nothing."""
+"""Sockets: links that carry wire connections, the listener, the dialer. No policy."""

@@ -21,7 +21,7 @@ async def dial(
     on_closed: Callable[[Link, str], None],
     limits: LinkLimits = DEFAULT_LIMITS,
 ) -> Link:
-    """Connect to `host:port`; raises DialError if nobody answers in time."""
+    """Connect to `host:port`; raises DialError if no connection is made in time."""
     host, port = split_address(address)
     loop = asyncio.get_running_loop()
 
@@ -45,7 +45,7 @@ async def dial(
 
 
 async def takes_connections(address: str) -> bool:
-    """Whether somebody listens there; nothing is said."""
+    """Whether a connection is accepted there; it is closed without a message."""
     host, port = split_address(address)
     try:
         async with asyncio.timeout(DIAL_MS_MAX / 1000):

@@ -2,8 +2,8 @@
 
 Works at the level of the protocol: no task and no future per message. What arrives in one read is
 handed over as one list; what is sent in one turn of the loop leaves as one write. Buffers are
-bounded: a peer that does not read is cut off with a reason, and one that does not say hello in
-time is too.
+bounded: a link whose peer does not read is aborted with a reason, and so is one without a hello in
+time.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from typing import Final, cast
 
 from rollq.base.errors import ErrorCode, LocalError, RollqError
 from rollq.base.limits import (
-    HALF_FRAMES_BYTES_MAX,
     HELLO_MS_MAX,
     KEEPALIVE_IDLE_S,
     KEEPALIVE_TRIES,
     LINK_OUTBOX_BYTES_MAX,
-    LINK_UNTAKEN_MS_MAX,
+    LINK_UNACKED_MS_MAX,
     LINKS_MAX,
+    PARTIAL_FRAMES_BYTES_MAX,
 )
 from rollq.base.repeats import Repeats
-from rollq.net.halves import Halves
+from rollq.net.partial_frames import PartialFrames
 from rollq.wire.compact import Message
 from rollq.wire.connection import Connection
 from rollq.wire.handshake import Side, State
@@ -39,13 +39,13 @@ CUT_OFF: Final = Repeats()  # of all links of this process
 
 @dataclass(slots=True, frozen=True)
 class LinkLimits:
-    """How much patience there is with whoever connects."""
+    """When a link is closed because of what its peer does not do."""
 
     hello_ms_max: int = HELLO_MS_MAX
     outbox_bytes_max: int = LINK_OUTBOX_BYTES_MAX
     links_max: int = LINKS_MAX
-    half_bytes_max: int = HALF_FRAMES_BYTES_MAX
-    untaken_ms_max: int = LINK_UNTAKEN_MS_MAX
+    partial_bytes_max: int = PARTIAL_FRAMES_BYTES_MAX
+    unacked_ms_max: int = LINK_UNACKED_MS_MAX
 
 
 DEFAULT_LIMITS = LinkLimits()
@@ -58,8 +58,8 @@ class Link(asyncio.Protocol):
         connection: Frames, handshake and dialect of this link.
         on_messages: Called with everything that one read completed; never with an empty list.
         on_closed: Called exactly once, with why the link is gone.
-        limits: When a slow reader, or one that says nothing, is cut off.
-        halves: Where all links of a listener note what they have of unfinished frames.
+        limits: When the link of a slow or silent peer is closed.
+        partial_frames: The incomplete frames of all links of a listener.
     """
 
     def __init__(
@@ -68,11 +68,11 @@ class Link(asyncio.Protocol):
         on_messages: Callable[[Link, list[Message]], None],
         on_closed: Callable[[Link, str], None],
         limits: LinkLimits = DEFAULT_LIMITS,
-        halves: Halves | None = None,
+        partial_frames: PartialFrames | None = None,
     ) -> None:
         self.connection = connection
-        self._halves = halves
-        self._has_half = False
+        self._partial_frames = partial_frames
+        self._has_partial = False
         self._has_skipped = False  # and it was logged
         self.address = ""
         self._on_messages = on_messages
@@ -84,8 +84,8 @@ class Link(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._hello_timer: asyncio.TimerHandle | None = None
         self._reason = ""
-        self._was_heard = False  # it said something that we understood
-        self._first_bytes = b""  # what came first, to tell strangers by
+        self._was_heard = False  # at least one message was decoded
+        self._first_bytes = b""  # to recognise a peer of another protocol
 
     @property
     def is_open(self) -> bool:
@@ -126,7 +126,7 @@ class Link(asyncio.Protocol):
             return  # the peer ended the conversation while this waited
         try:
             data = self.connection.send_all(outbox)
-        except RollqError as error:  # what cannot be said would be missed for ever: start anew
+        except RollqError as error:  # a lost message would be missed for ever: reconnect
             self.abort(str(error))
             return
         except Exception as error:  # ours: it ends this connection, and nothing else
@@ -136,17 +136,17 @@ class Link(asyncio.Protocol):
         transport.write(data)
         if transport.get_write_buffer_size() > self._limits.outbox_bytes_max:
             bytes_max = self._limits.outbox_bytes_max
-            self.abort(f"more than {bytes_max} bytes wait and the peer does not read")
+            self.abort(f"the peer does not read: more than {bytes_max} bytes are unsent")
 
     def close(self, reason: str) -> None:
-        """Send what waits, then hang up."""
+        """Flush, then close."""
         if self.is_open:
             self.flush()
             self._reason = self._reason or reason
             cast(asyncio.Transport, self._transport).close()
 
     def abort(self, reason: str) -> None:
-        """Hang up at once, or as soon as there is a socket."""
+        """Close without flushing, now or as soon as there is a socket."""
         if not self._reason:
             self._reason = reason
             self._warn(reason)
@@ -154,8 +154,8 @@ class Link(asyncio.Protocol):
             self._transport.abort()
 
     def release(self, reason: str) -> socket.socket:
-        """Give the socket away, blocking from now on: nothing more is read or written here, and
-        `on_closed` is called. What goes on with the connection takes `connection` as well."""
+        """Detach the socket and make it blocking: nothing more is read or written here, and
+        `on_closed` is called. The new owner continues with `connection`."""
         transport = cast(asyncio.Transport, self._transport)
         mine = transport.get_extra_info("socket")
         given = socket.socket(mine.family, mine.type, mine.proto, os.dup(mine.fileno()))
@@ -165,7 +165,7 @@ class Link(asyncio.Protocol):
         return given
 
     def pause(self) -> None:
-        """Read no more for now: the peer feels it as back-pressure."""
+        """Stop reading: back-pressure on the peer."""
         if self.is_open:
             cast(asyncio.Transport, self._transport).pause_reading()
 
@@ -187,7 +187,7 @@ class Link(asyncio.Protocol):
                 ("TCP_KEEPIDLE", KEEPALIVE_IDLE_S),
                 ("TCP_KEEPINTVL", KEEPALIVE_IDLE_S // KEEPALIVE_TRIES),
                 ("TCP_KEEPCNT", KEEPALIVE_TRIES),
-                ("TCP_USER_TIMEOUT", self._limits.untaken_ms_max),
+                ("TCP_USER_TIMEOUT", self._limits.unacked_ms_max),
             ):
                 if hasattr(socket, option):  # not every system has all of them
                     sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
@@ -221,10 +221,10 @@ class Link(asyncio.Protocol):
             log.warning("%s sends frames of a type that is not known: ignored", self.address)
         if connection.error is not None:
             self._hang_up(connection.error)
-        half_bytes = connection.half_bytes
-        if (half_bytes or self._has_half) and self._halves is not None:
-            self._has_half = half_bytes > 0
-            self._halves.note(self, half_bytes, has_begun_anew=bool(messages))
+        partial_bytes = connection.partial_bytes
+        if (partial_bytes or self._has_partial) and self._partial_frames is not None:
+            self._has_partial = partial_bytes > 0
+            self._partial_frames.note(self, partial_bytes, has_begun_anew=bool(messages))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is gone."""
@@ -232,14 +232,14 @@ class Link(asyncio.Protocol):
             self._hello_timer.cancel()
         self._transport = None
         self._outbox.clear()
-        if self._halves is not None:
-            self._halves.forget(self)
+        if self._partial_frames is not None:
+            self._partial_frames.forget(self)
         self._on_closed(self, self._reason or (str(exc) if exc else "the peer hung up"))
 
     # --- helpers
 
     def _hand_over(self, messages: list[Message]) -> None:
-        """Whatever goes wrong with what a peer said ends its connection, and nothing else."""
+        """A failing handler ends the connection of this peer, and nothing else."""
         try:
             self._on_messages(self, messages)
         except Exception as error:
@@ -254,13 +254,12 @@ class Link(asyncio.Protocol):
         if transport is not None and not transport.is_closing():
             self.flush()
             transport.write(self.connection.farewell())
-            self._reason = self._stranger() or str(error)
+            self._reason = self._foreign_protocol() or str(error)
             self._warn(self._reason)
             transport.close()
 
-    def _stranger(self) -> str:
-        """If we dialed and what answers does not speak our protocol: what it is to be told apart
-        by. Empty if it does."""
+    def _foreign_protocol(self) -> str:
+        """A description of a peer that we dialed and that speaks another protocol; else empty."""
         connection = self.connection
         if connection.side is Side.ACCEPTER or self._was_heard or not self._first_bytes:
             return ""

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.limits import DESCRIPTORS_KEPT, HANG_UP_MS_MAX, LINKS_MAX, LISTEN_BACKLOG
-from rollq.net.halves import Halves
 from rollq.net.link import DEFAULT_LIMITS, Link, LinkLimits
+from rollq.net.partial_frames import PartialFrames
 from rollq.wire.compact import Message
 from rollq.wire.connection import Connection
 from rollq.wire.handshake import Side
@@ -32,7 +32,7 @@ class Listener:
         self._on_messages = on_messages
         self._on_closed = on_closed
         self._links: dict[Link, None] = {}
-        self._halves = Halves(limits.half_bytes_max)
+        self._partial_frames = PartialFrames(limits.partial_bytes_max)
         self._server: asyncio.Server | None = None
         self.refused_count = 0  # connections over the bound
 
@@ -53,7 +53,7 @@ class Listener:
         return int(self._server.sockets[0].getsockname()[1])
 
     async def stop(self, reason: str) -> None:
-        """Take no more, and hang up on everybody."""
+        """Stop accepting, and close every link."""
         if self._server is None:
             return
         server, self._server = self._server, None
@@ -63,13 +63,13 @@ class Listener:
         try:
             async with asyncio.timeout(HANG_UP_MS_MAX / 1000):
                 await server.wait_closed()
-        except TimeoutError:  # somebody does not read what is left for it
+        except TimeoutError:  # a peer does not read what is left to flush
             for link in list(self._links):
                 link.abort(reason)
 
     def _accept(self) -> Link:
         connection = Connection(Side.ACCEPTER, self._group)
-        link = Link(connection, self._messages, self._closed, self._limits, self._halves)
+        link = Link(connection, self._messages, self._closed, self._limits, self._partial_frames)
         self._links[link] = None
         if len(self._links) > self._links_max:
             self.refused_count += 1

@@ -1,4 +1,4 @@
-"""Ports of this machine for processes that are about to be started, perhaps more than once."""
+"""Reserved local ports for processes that are about to be started, perhaps more than once."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _kept: deque[int] = deque()  # descriptors
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody uses, and that the system gives to nobody else while whom they are for is
-    not up yet, or down for a while: they stay bound here as long as this process lives.
+    """Unused ports, reserved as long as this process lives: they stay bound, so that the system
+    gives them to no other process while the server that they are for is not running.
 
-    Nobody listens on them here, so whoever names one can: with SO_REUSEADDR, as servers have it.
+    They are bound and not listening, so that server can bind them too, with SO_REUSEADDR.
     """
     with contextlib.ExitStack() as stack:
         bound = [stack.enter_context(socket.socket()) for _ in range(count)]

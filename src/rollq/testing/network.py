@@ -21,8 +21,8 @@ from typing import Any, Final, Protocol
 from rollq.base.limits import (
     DIAL_MS_MAX,
     KEEPALIVE_IDLE_S,
-    LINK_UNTAKEN_MS_MAX,
-    PEER_UNTAKEN_MS_MAX,
+    LINK_UNACKED_MS_MAX,
+    PEER_UNACKED_MS_MAX,
 )
 from rollq.testing.clock import MS, Timeline
 from rollq.testing.jitter import SeededJitter
@@ -176,7 +176,7 @@ class Network:
         if way not in self._stuck:
             return False
         is_one_way = way not in self.swallowing and back not in self.swallowing | self._stuck
-        if is_one_way and now_us - self._stuck[way] > PEER_UNTAKEN_MS_MAX * MS:
+        if is_one_way and now_us - self._stuck[way] > PEER_UNACKED_MS_MAX * MS:
             del self._stuck[way]
             return False
         self.counts["swallowed"] += 1
@@ -302,7 +302,7 @@ class Network:
         if not link.up_stuck and (link.endpoint.name, link.member.address) in self.swallowing:
             link.up_stuck = True
         if link.up_stuck:
-            self._time_out(link, LINK_UNTAKEN_MS_MAX)
+            self._time_out(link, LINK_UNACKED_MS_MAX)
         self.counts["swallowed"] += link.up_stuck
         return link.up_stuck
 

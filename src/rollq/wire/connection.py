@@ -99,8 +99,8 @@ class Connection:
         self._decoder = FrameDecoder(first_bytes_max)
 
     @property
-    def half_bytes(self) -> int:
-        """How many bytes of an unfinished frame wait for the rest of it."""
+    def partial_bytes(self) -> int:
+        """How many bytes of an incomplete frame are buffered."""
         return self._decoder.buffered_bytes
 
     def receive_data(self, data: bytes) -> list[Message]:

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 
 from rollq.base.errors import RollqError
-from rollq.base.limits import PEER_REDIAL_MS, PEER_UNTAKEN_MS_MAX
+from rollq.base.limits import PEER_REDIAL_MS, PEER_UNACKED_MS_MAX
 from rollq.base.repeats import Repeats
 from rollq.net.dialer import dial
 from rollq.net.link import Link, LinkLimits
@@ -19,7 +19,7 @@ from rollq.roles.service import end_tasks
 from rollq.wire.compact import Message
 from rollq.wire.messages import Error, LeaderHello
 
-LIMITS = LinkLimits(untaken_ms_max=PEER_UNTAKEN_MS_MAX)
+LIMITS = LinkLimits(unacked_ms_max=PEER_UNACKED_MS_MAX)
 
 log = logging.getLogger("rollq.member.peers")
 
