@@ -16,7 +16,7 @@ from typing import Final
 from rollq.base.errors import ErrorCode, RemoteError, RollqError
 from rollq.base.ids import guid_to_text
 from rollq.base.jobs import AttemptRef, Status
-from rollq.base.limits import DETAIL_BYTES_MAX, UNTAKEN_RESULTS_MAX
+from rollq.base.limits import DETAIL_BYTES_MAX, LOOK_MS, UNTAKEN_RESULTS_MAX
 from rollq.roles.worker.attempts import (
     ENDING,
     OFFERED,
@@ -200,7 +200,8 @@ class Assignments:
         """Give back what waits behind something long."""
         self._now_ms = now_ms
         oldest_ms = self.attempts.oldest_start_ms()
-        self._window.is_stuck = oldest_ms is not None and now_ms - oldest_ms > AHEAD_MS
+        # A start is dated by the tick before it, so it may have run for LOOK_MS less.
+        self._window.is_stuck = oldest_ms is not None and now_ms - oldest_ms > AHEAD_MS + LOOK_MS
         for held in self.attempts.waited_since(now_ms - GIVE_BACK_MS):
             assert held.job is not None, "a waiting attempt has its job"
             if self._session.returns_are_free or may_run_again(held.job):

@@ -300,13 +300,13 @@ class Executor:
 
     def call_ended(self, call: LoopCall, ending: Ending, ran_s: float) -> None:
         """A call in the loop ended. One that never waited has kept every slot from working."""
+        self._note_end(call.job, call.ref, ending)
+        if not self._tell_due:
+            self._tell_soon()  # before the turn is over: credit goes with the acks
         if call.waits:
             self._free_slot(call.ref)
         else:
             self._freed.append((call.ref, ran_s * 1000 * self._setup.slots))
-        self._note_end(call.job, call.ref, ending)
-        if not self._tell_due:
-            self._tell_soon()
 
     def _tell_freed(self) -> None:
         if self._freed:

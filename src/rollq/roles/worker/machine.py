@@ -243,7 +243,7 @@ class WorkerMachine:
 
     def _acks_come_in_time(self) -> bool:
         """Whether results are being written, and there is enough to do until their acks go."""
-        return self._attempts.is_storing and self._attempts.in_hand > 2 * self._setup.slots
+        return self._attempts.is_storing and self._attempts.waiting_count > self._setup.slots
 
     def _settle(self) -> None:
         """After every event."""
