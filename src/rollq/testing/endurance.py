@@ -89,7 +89,7 @@ def _sizes_of(member: SimMember) -> Iterator[tuple[str, int]]:
     yield "log entries in memory", len(entries)
     yield "log bytes", sum(len(entry.data) for entry in entries)
     yield "log entries after the snapshot", raft.last_index + 1 - raft.first_index
-    for part in (driver.state, driver.office, driver, driver.replica.dispatcher):
+    for part in (driver.state, driver.leader_state, driver, driver.replica.dispatcher):
         yield from _tables_of(part)
 
 

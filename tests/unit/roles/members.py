@@ -142,7 +142,7 @@ class Group:
 
     @property
     def leader(self) -> Driver:
-        """The member whose office is open."""
+        """The member that leads."""
         leading = [driver for driver in self.members.values() if driver.leading]
         return max(leading, key=lambda driver: driver.raft.term)
 

@@ -117,7 +117,7 @@ def test_workers_are_told_to_end_if_they_are_here() -> None:
     told = group.say(CLIENT, admin("dismiss", worker_ids=[worker_id, b"x" * 16]))
     assert told == [wire.Accepted(REQUEST, 1)]
     (error,) = group.hear(WORKER)
-    assert (error.code, error.message) == (ErrorCode.DISMISSED, "ann wants this worker to end")
+    assert (error.code, error.message) == (ErrorCode.DISMISSED, "dismissed by ann")
     assert group.leader.state.jobs[job(1)].state is ASSIGNED
     group.say(WORKER, wire.Goodbye("stopped"))
     assert group.leader.state.jobs[job(1)].state is DELAYED

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from rollq.base.limits import CACHE_ACK_MS_MAX
-from rollq.roles.member import cache_relay
+from rollq.roles.member.leader import cache_relay
 from rollq.wire import messages as wire
 from tests.unit.roles.members import OURS, Group
 
@@ -148,7 +148,7 @@ def test_puts_are_bounded(group: Group, monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_worker_that_does_not_read_is_passed_over(group: Group) -> None:
     group.worker(10, features=())
-    group.leader.office.has_room = lambda number: number != 10
+    group.leader.leader_state.shell.has_room = lambda number: number != 10
     group.tell(ANN, put())
     group.settle()
     (message,) = failures(group, ANN)

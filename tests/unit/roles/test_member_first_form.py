@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rollq.base.ids import NIL_ID
-from rollq.roles.member.spellings import Spellings
+from rollq.roles.member.leader.addressing import Spellings
 from rollq.wire import messages as wire
 from tests.unit.roles.members import Group, job, submit
 

@@ -14,11 +14,12 @@ from rollq.base.limits import (
     PATTERNS_PER_WORKER_MAX,
     PAYLOAD_BYTES_MAX,
 )
+from rollq.grid import commands
 from rollq.grid.state import ASSIGNED, DELAYED, QUEUED
 from rollq.history.schema import from_line
 from rollq.raft.node import RaftNode
 from rollq.raft.types import HeartbeatResponse
-from rollq.roles.member import gateway, proposals
+from rollq.roles.member.leader import proposals
 from rollq.wire import messages as wire
 from tests.unit.roles.members import OURS, Group, job, submit, worker
 
@@ -179,7 +180,7 @@ def test_what_only_members_say_ends_the_session(group: Group) -> None:
 def test_a_hello_that_is_refused_ends_the_session(group: Group, hello: Any) -> None:
     error_of(group.say(3, hello))
     assert list(group.closed) == [3]
-    assert group.leader.office.sessions.numbers() == [CLIENT]
+    assert group.leader.leader_state.sessions.numbers() == [CLIENT]
 
 
 # --- workers
@@ -405,7 +406,7 @@ def test_a_handler_that_fails_ends_its_session_and_nothing_else(
         raise ZeroDivisionError("a bug")
 
     group.client(3)
-    monkeypatch.setitem(gateway.HANDLERS, wire.Cancel, fail)
+    monkeypatch.setattr(commands, "CancelJobs", fail)
     error = error_of(group.say(3, wire.Cancel(REQUEST, (job(1),))))
     assert (error.request_id, error.code, error.retryable) == (REQUEST, ErrorCode.BUG, False)
     assert "ZeroDivisionError" in group.closed[3]

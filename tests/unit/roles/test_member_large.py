@@ -224,13 +224,13 @@ def test_a_slow_client_is_sent_one_large_result_at_a_time(group: Group) -> None:
     group.worker(WORKER, features=(), credit=3)
     for number in (1, 2, 3):
         group.say(OTHER, submit(number))
-    group.leader.office.has_room = lambda number: number != OTHER
+    group.leader.leader_state.shell.has_room = lambda number: number != OTHER
     for number in (1, 2, 3):
         ack = report(number, archive="A" * 100_000)
         group.say(WORKER, wire.AckJob(job(number), result=ack))
     group.run()
     assert not group.heard(OTHER, wire.Result)
-    group.leader.office.has_room = lambda number: True
+    group.leader.leader_state.shell.has_room = lambda number: True
     group.run()
     assert [one.job_id for one in group.heard(OTHER, wire.Result)] == [job(1), job(2), job(3)]
 
@@ -272,4 +272,4 @@ def test_what_was_being_kept_when_leadership_was_lost_is_not_told_to_the_next_te
     group.until(lambda: not old.leading)
     group.holds_asides = False
     group.do_asides()
-    assert list(old.office.proposals.batches()) == []
+    assert list(old.leader_state.proposals.batches()) == []

@@ -27,7 +27,7 @@ class BusyDriver:
         self.raft = SimpleNamespace(
             role=Role.LEADER, config=None, leader_id=1, member_id=1, term=1, leader_address=""
         )
-        self.office = SimpleNamespace(proposals=SimpleNamespace(is_busy=lambda *_: False))
+        self.leader_state = SimpleNamespace(proposals=SimpleNamespace(is_busy=lambda *_: False))
 
     def begin(self) -> Any:
         return SimpleNamespace(needs_sync=False, run=lambda: None)

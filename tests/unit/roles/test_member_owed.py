@@ -8,7 +8,7 @@ from rollq.base.errors import ErrorCode
 from rollq.base.ids import guid_to_text
 from rollq.base.limits import OWED_RESULTS_PER_TURN_MAX
 from rollq.grid.state import ASSIGNED, DELAYED
-from rollq.roles.member import leadership, sessions
+from rollq.roles.member.leader import clients, sessions
 from rollq.wire import messages as wire
 from tests.unit.roles.members import OURS, Group, job, submit
 
@@ -57,19 +57,19 @@ def test_a_client_that_does_not_read_is_sent_no_further_page_and_holds_up_nobody
     group = one_member()
     finish(group, 2 * OWED_RESULTS_PER_TURN_MAX)
     group.hang_up(CLIENT)
-    group.leader.office.has_room = lambda number: number != 11
+    group.leader.leader_state.shell.has_room = lambda number: number != 11
     group.tell(11, wire.HelloClient("ann", 0, OURS))
     group.tell(12, wire.HelloClient("ann", 0, OURS))
     group.run(4)
     assert group.heard(11, wire.Result) == []
     assert len(group.heard(12, wire.Result)) == 2 * OWED_RESULTS_PER_TURN_MAX
-    group.leader.office.has_room = lambda number: True
+    group.leader.leader_state.shell.has_room = lambda number: True
     group.run(4)
     assert len(group.heard(11, wire.Result)) == 2 * OWED_RESULTS_PER_TURN_MAX
 
 
 def test_clients_that_are_owed_much_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leadership, "OWED_BYTES_PER_TURN_MAX", 1)
+    monkeypatch.setattr(clients, "OWED_BYTES_PER_TURN_MAX", 1)
     group = one_member()
     finish(group, 2 * OWED_RESULTS_PER_TURN_MAX)
     group.hang_up(CLIENT)
@@ -103,15 +103,15 @@ def test_what_is_asked_for_again_while_pages_are_sent_does_not_wait_for_a_page()
     finish(group, 3 * OWED_RESULTS_PER_TURN_MAX)
     group.say(CLIENT, wire.Confirm((job(2),)))
     group.hang_up(CLIENT)
-    group.leader.office.has_room = lambda number: False
+    group.leader.leader_state.shell.has_room = lambda number: False
     group.say(11, wire.HelloClient("ann", 0, OURS))
     assert [one.job_id for one in results(group.say(11, submit(2), submit(3)))] == [job(2)]
-    group.leader.office.has_room = lambda number: True
+    group.leader.leader_state.shell.has_room = lambda number: True
     assert group.leader.begin() is None
     group.collect("a")
     sent = [one.job_id for one in group.heard(11, wire.Result)]
     assert sent[:2] == [job(1), job(3)]
-    group.leader.office.has_room = lambda number: False
+    group.leader.leader_state.shell.has_room = lambda number: False
     assert [one.job_id for one in results(group.say(11, submit(3)))] == [job(3)]
 
 
@@ -183,7 +183,7 @@ def test_what_sessions_asked_for_is_bounded(monkeypatch: pytest.MonkeyPatch) -> 
     group = one_member()
     group.client(11, features=(*OURS, "own"))
     group.say(11, *(submit(n) for n in range(1, 6)))
-    assert list(group.leader.office.sessions.get(11).asked) == [job(4), job(5)]  # type: ignore[union-attr]
+    assert list(group.leader.leader_state.sessions.get(11).asked) == [job(4), job(5)]  # type: ignore[union-attr]
 
 
 def test_a_result_says_who_gave_it() -> None:

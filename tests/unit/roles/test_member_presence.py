@@ -7,7 +7,7 @@ import pytest
 from rollq.base.limits import PING_MS, SESSION_QUIET_LOOKS_MAX
 from rollq.base.names import COMMAND_LINE
 from rollq.grid.state import ASSIGNED, QUEUED
-from rollq.roles.member.leader_log import LINES_MAX
+from rollq.roles.member.leader.session_log import LINES_MAX
 from rollq.wire import messages as wire
 from tests.unit.roles.members import OURS, TICK_MS, Group, job, submit, worker
 
@@ -49,7 +49,7 @@ def test_a_worker_that_pings_and_falls_silent_gets_no_more_work_and_keeps_what_i
         group.say(WORKER, wire.Ping())
     assert WORKER not in group.closed
     group.run((SESSION_QUIET_LOOKS_MAX + 2) * ticks)
-    assert group.closed == {WORKER: "the worker says nothing"}
+    assert group.closed == {WORKER: "the worker is silent"}
     group.say(CLIENT, submit(2))
     jobs = group.leader.state.jobs
     assert (jobs[job(1)].state, jobs[job(2)].state) == (ASSIGNED, QUEUED)

@@ -23,7 +23,7 @@ from rollq.base.limits import (
 from rollq.grid import commands
 from rollq.grid.command_codec import encode_batch
 from rollq.roles.member import driver
-from rollq.roles.member.proposals import SILENT, Origin, Proposals, Waiter, size_bytes_of
+from rollq.roles.member.leader.proposals import SILENT, Origin, Proposals, size_bytes_of
 from rollq.wire import messages as wire
 from rollq.wire.staging_messages import CommitBatch, DropBatch, StageJobs
 from tests.unit.roles.members import Group, job
@@ -127,7 +127,7 @@ def test_what_found_no_room_goes_first_next_time() -> None:
 
 def test_origins_are_found_by_the_index_of_their_entry() -> None:
     proposals = Proposals()
-    origin = Origin(Waiter.REQUEST, 3, job(1))
+    origin = Origin(SILENT.settle, 3, job(1))
     proposals.proposed(7, [(SMALL, origin, 1)])
     assert proposals.settled(6) == []
     assert proposals.settled(7) == [(SMALL, origin, 1)]

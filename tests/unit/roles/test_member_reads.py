@@ -7,7 +7,7 @@ import pytest
 
 from rollq.base.errors import ErrorCode
 from rollq.raft.types import AppendEntries, Heartbeat, HeartbeatResponse
-from rollq.roles.member import reads
+from rollq.roles.member.leader import reads
 from rollq.wire import messages as wire
 from tests.unit.roles.members import Group, job, submit
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rollq.roles.member.sessions import ClientSession, Sessions, WorkerNames, WorkerSession
+from rollq.roles.member.leader.addressing import WorkerNames
+from rollq.roles.member.leader.sessions import ClientSession, Sessions, WorkerSession
 
 
 def client(number: int, client_id: str = "ann") -> ClientSession:

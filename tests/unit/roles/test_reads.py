@@ -12,8 +12,8 @@ from rollq.grid.pages import JobFilter, JobPage
 from rollq.grid.views import ClientView, WorkerView
 from rollq.history.schema import from_line
 from rollq.history.segments import Segments
-from rollq.roles.member import reads
 from rollq.roles.member.driver import Driver
+from rollq.roles.member.leader import reads
 from rollq.roles.member.outputs import CloseSession, Mishap, ToSession
 from rollq.roles.member.setup import MemberSetup
 from rollq.roles.member.status import ClusterView

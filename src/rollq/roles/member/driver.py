@@ -32,10 +32,9 @@ from rollq.grid.state import GridState
 from rollq.raft.ready import Ready
 from rollq.raft.types import Entry, RaftMessage, Role
 from rollq.roles.member import membership
-from rollq.roles.member.gateway import Gateway
+from rollq.roles.member.early_messages import EarlyMessages
 from rollq.roles.member.group_clock import GroupClock
-from rollq.roles.member.held import Held
-from rollq.roles.member.leadership import Leadership
+from rollq.roles.member.leader.state import LeaderState
 from rollq.roles.member.outputs import Mishap, Output, Outputs, Warn
 from rollq.roles.member.peers import Peers
 from rollq.roles.member.read_points import ReadPoints
@@ -96,13 +95,20 @@ class Driver:
         )
         self.time = GroupClock(clock, self.state.time_ms)
         self.roll = recovered.roll
-        self.office = Leadership(
-            self.replica, setup.group, clock, jitter, outputs=self._outputs, time=self.time
+        self.leader_state = LeaderState(
+            self.replica,
+            setup.group,
+            clock,
+            jitter,
+            outputs=self._outputs,
+            time=self.time,
+            reports=self.reports,
+            raft=lambda: self.raft,
         )
-        self._gateway = Gateway(self.office, self.raft, self.reports)
+        self._gateway = self.leader_state.gateway
         self.read_points = ReadPoints()
-        self._leading_term = 0  # the term in which the office is open; 0: it is closed
-        self._held = Held()
+        self._leading_term = 0  # the term in which this member leads (see `leading`); 0: none
+        self._early = EarlyMessages()  # empty while this member leads
         self._snapshot_index = self.replica.state.applied_index
         self._ticks = 0
         self._applied_tick = 0  # when an entry was last applied
@@ -123,7 +129,7 @@ class Driver:
 
     @property
     def leading(self) -> bool:
-        """Whether the office is open: elected, and everything committed is applied."""
+        """Whether this member is elected and has applied everything committed before."""
         return self._leading_term != 0
 
     @property
@@ -191,7 +197,7 @@ class Driver:
         wall_ms = self.reports.wall_ms(self.raft.member_id, self.raft.config)
         to_ms = leap_to_ms(time_ms, wall_ms)
         if to_ms is not None:
-            self.office.proposals.add(AdvanceTime(to_ms))
+            self.leader_state.proposals.add(AdvanceTime(to_ms))
         for alarm in self.reports.news(self.raft.member_id, self.raft.config):
             name = ErrorCode(alarm.code).name.lower()
             self._outputs.append(Warn(f"{name} ({alarm.code}): {alarm.text}; {alarm.todo}"))
@@ -251,7 +257,7 @@ class Driver:
         """A client or worker said something; its first word must be a hello."""
         if self.leading:
             self._gateway.message(session, message)
-        elif not self._holds or not self._held.add(session, message):
+        elif not self._holds or not self._early.add(session, message):
             self._send_away(session)
 
     def session_closed(self, session: int) -> None:
@@ -259,15 +265,15 @@ class Driver:
         if self.leading:
             self._gateway.closed(session)
         else:
-            self._held.add_end(session)
+            self._early.add_end(session)
 
     def kept(self, ticket: int, refs: Sequence[BlobRef], error: RollqError | None = None) -> None:
         """The shell has kept what `KeepBlobs` asked for, or could not."""
-        self.office.keeping.kept(ticket, refs, error)
+        self.leader_state.keeping.kept(ticket, refs, error)
 
     def completed(self, ticket: int, message: AssignJob | Result | None) -> None:
         """The shell has completed the message of a `Complete`; None: it could not, for now."""
-        self.office.deliveries.completed(ticket, message)
+        self.leader_state.deliveries.completed(ticket, message)
 
     # --- the loop
 
@@ -281,7 +287,7 @@ class Driver:
         self._crash_point("turn_begun")
         self._follow_role()
         if self.leading:
-            self.office.propose_own()
+            self.leader_state.propose_own()
             self._propose()
         work = self._collect()
         self._crash_point("ready_taken")
@@ -310,11 +316,7 @@ class Driver:
         self._maybe_settle_snapshot()
         self._follow_role()
         if self.leading:
-            for session, query, answer in self._gateway.reads.answers(self.replica, self.raft):
-                if isinstance(answer, Exception):
-                    self.office.failed(session, query, answer)
-                else:
-                    self.office.answer(session, answer)
+            self.leader_state.reads.answer()
 
     def begin_snapshot(self) -> SnapshotOrder | None:
         """Order a snapshot if one is due and none is under way. The caller has it written before
@@ -334,7 +336,7 @@ class Driver:
     # --- begin, in order
 
     def _propose(self) -> None:
-        proposals = self.office.proposals
+        proposals = self.leader_state.proposals
         for batch in proposals.batches():
             data = encode_batch(self.time.now_ms(), [command for command, _, _ in batch])
             try:
@@ -390,7 +392,7 @@ class Driver:
         self._apply(ready.committed)
         self._crash_point("applied")
         self.raft.advance(ready)
-        self._gateway.reads.ready(self.raft, ready.reads)
+        self.leader_state.reads.ready(ready.reads)
         self.read_points.ready(ready.reads)
         self.roll.settle(self.raft.config, self.state.applied_index)
         self._admitted |= self.roll.note_config(self.raft.config)
@@ -402,21 +404,20 @@ class Driver:
                 applied = self.replica.apply(entry)
                 if self.leading:
                     self.time.reach(self.state.time_ms)
-                    self.office.settle(applied)
+                    self.leader_state.settle(applied)
                 elif applied.stamp_ms:  # else it is an entry of consensus, and tells no time
                     self.time.follow(self.state.time_ms)
                 self._applied_tick = self._ticks
 
     def _follow_role(self) -> None:
-        """Open or close the leader's office as consensus says."""
+        """Begin or end leading as consensus says."""
         raft = self.raft
         if self._leading_term and (raft.role is not Role.LEADER or raft.term != self._leading_term):
             self._leading_term = 0
-            self._gateway.reads.clear()
-            self.office.lose(raft.leader_address, raft.config)
+            self.leader_state.lose(raft.leader_address, raft.config)
         if not self._holds:
-            while self._held:
-                session, message = self._held.take()
+            while self._early:
+                session, message = self._early.take()
                 if message is not None:
                     self._send_away(session)
         elif (
@@ -427,10 +428,10 @@ class Driver:
             self._leading_term = raft.term
             self.time.lead(self.state.time_ms)
             self.reports.clear()
-            self.office.gain(raft.member_id)
+            self.leader_state.gain(raft.member_id)
             self._mind_reports()
-            while self._held:
-                session, message = self._held.take()
+            while self._early:
+                session, message = self._early.take()
                 if message is None:
                     self._gateway.closed(session)
                 else:
@@ -441,7 +442,7 @@ class Driver:
     def _snapshot_due(self) -> bool:
         idle = self._ticks - self._applied_tick >= IDLE_TICKS_BEFORE_SNAPSHOT
         # Nobody waits for a leader beside a fork and a child that wants a processor.
-        behind = self.state.applied_index > self._snapshot_index and not self._held
+        behind = self.state.applied_index > self._snapshot_index and not self._early
         return self._peers.snapshot_wanted or (behind and self.replica.pace.is_due(idle=idle))
 
     def _order_snapshot(self) -> SnapshotOrder:
@@ -473,7 +474,6 @@ class Driver:
         self.raft = start_of_cluster(
             self._setup, self._store.wal, self.raft.member_id, self.roll.roster, self._jitter
         )
-        self._gateway.raft = self.raft
         self.roll.joined()
 
     def _send_away(self, session: int) -> None:

@@ -109,7 +109,8 @@ class MemberNode:
             self._persist.shutdown()
             raise
         blobs.start()
-        driver.office.has_room, driver.office.blobs = self._has_room, blobs.knowledge
+        shell = driver.leader_state.shell
+        shell.has_room, shell.blobs = self._has_room, blobs.knowledge
         self._readers = ReaderServer(driver, self._disk, self.setup, self._state_dir, self._wake)
         self._driver, self._blobs = driver, blobs
         self._aside = Aside(driver, blobs, self._wake)
@@ -168,7 +169,7 @@ class MemberNode:
                         break
             else:
                 driver.session_message(self._number_of(link), message)  # type: ignore[arg-type]
-        if not self._paused and driver.office.is_busy():
+        if not self._paused and driver.leader_state.is_busy():
             self._pause_sessions()
         self._wake()
 
@@ -252,7 +253,7 @@ class MemberNode:
         self._news.tell_roll(driver.roll, self.setup.peers)
         if driver.raft.role is not Role.LEADER:
             self._deposed.set()
-        if self._paused and not driver.office.is_busy(2):
+        if self._paused and not driver.leader_state.is_busy(2):
             self._resume_sessions()
 
     def _run(self, work: Work) -> None:

@@ -13,8 +13,8 @@ from rollq.raft.state import RaftOptions
 from rollq.raft.types import EntryKind, HardState
 from rollq.roles.member import rollcall
 from rollq.roles.member.driver import Driver
+from rollq.roles.member.leader.reads import Reads
 from rollq.roles.member.peers import Peers
-from rollq.roles.member.reads import Reads
 from rollq.roles.member.work import BootNote
 from rollq.store import wal
 from rollq.testing.bugs.registry import CRASHES, LOSSY, SPLITS, mutant
@@ -129,16 +129,16 @@ def _removed_may_lead(old: Any) -> Any:
 @mutant(
     "read_without_read_index",
     Reads,
-    "ask",
+    "query",
     faults=("sleep_alone",),
     fault_ms_max=1_500,
     clients=4,
 )
 def _read_without_index(old: Any) -> Any:
-    def ask(self: Any, raft: Any, session: int, query: Any) -> None:
-        self._waiting.append((0, session, query))
+    def query(self: Any, session: Any, query: Any) -> None:
+        self._waiting.append((0, session.number, query))
 
-    return ask
+    return query
 
 
 @mutant(

@@ -18,7 +18,7 @@ from rollq.grid.events import Event
 from rollq.grid.state import GridState
 from rollq.raft.types import Entry
 from rollq.roles.member.driver import Driver
-from rollq.roles.member.staging import EXPIRED
+from rollq.roles.member.leader.batches import EXPIRED
 from rollq.roles.member.work import Work
 from rollq.testing.checkers.base import LogChecker
 from rollq.testing.clock import MS, Timeline

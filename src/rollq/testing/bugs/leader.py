@@ -1,4 +1,4 @@
-"""Bugs of the leader's office: what it sends, owes and counts."""
+"""Bugs of the leader: what it sends, owes and counts."""
 
 from __future__ import annotations
 
@@ -11,55 +11,62 @@ from rollq.grid import commands
 from rollq.grid.effects import SendAssign
 from rollq.grid.state import GridState
 from rollq.policy.dispatch import Dispatcher
-from rollq.roles.member import gateway
-from rollq.roles.member.leadership import Leadership
+from rollq.roles.member.leader.attempts import Attempts
+from rollq.roles.member.leader.clients import Clients
+from rollq.roles.member.leader.jobs import JobRequests
+from rollq.roles.member.leader.sessions import ClientSession, WorkerSession
+from rollq.roles.member.leader.state import LeaderState
 from rollq.testing.bugs.registry import mutant
 from rollq.wire import messages as wire
 
 
-@mutant("result_dropped_on_client_death", Leadership, "owe_results", faults=("client_crash",))
+@mutant("result_dropped_on_client_death", Clients, "owe_results", faults=("client_crash",))
 def _result_dropped(old: Any) -> Any:
     return lambda self, session: None
 
 
-@mutant("accepted_before_commit", gateway.HANDLERS, "SubmitJob", faults=("isolate_leader",))
+@mutant("accepted_before_commit", JobRequests, "submit", faults=("isolate_leader",))
 def _accepted_early(old: Any) -> Any:
-    def submit(self: Any, number: int, message: wire.SubmitJob) -> None:
-        old(self, number, message)
-        self._office._send(number, wire.Accepted(message.job_id))
+    def submit(self: Any, session: ClientSession, message: wire.SubmitJob) -> None:
+        old(self, session, message)
+        self._settle.__self__.accept(session.number, message.job_id)
 
     return submit
 
 
-@mutant("given_back_counts_as_attempt", gateway.HANDLERS, "Nack", faults=("worker_drain",))
+@mutant("given_back_counts_as_attempt", Attempts, "nack", faults=("worker_drain",))
 def _given_back_counts(old: Any) -> Any:
-    def nack(self: Any, number: int, message: wire.Nack) -> None:
-        old(self, number, msgspec.structs.replace(message, not_started=False))
+    def nack(self: Any, session: WorkerSession, message: wire.Nack) -> None:
+        old(self, session, msgspec.structs.replace(message, not_started=False))
 
     return nack
 
 
-@mutant("assigned_before_commit", Leadership, "propose_own", faults=("isolate_leader", "pause"))
+@mutant("assigned_before_commit", LeaderState, "propose_own", faults=("isolate_leader", "pause"))
 def _assigned_early(old: Any) -> Any:
     def propose_own(self: Any) -> None:
-        decide = self.dispatcher.decide
-        fence = self.state.last_fence
+        replica = self._replica
+        decide = replica.dispatcher.decide
+        fence = replica.state.last_fence
 
-        def early(count_max: int) -> Any:
+        def decide_early(count_max: int) -> Any:
             nonlocal fence
             decided = decide(count_max)
             for command in decided:
                 if isinstance(command, commands.AssignJob):
                     fence += 1
-                    self._assign(_early_assignment(self.state, command, fence))
+                    early = _early_assignment(replica.state, command, fence)
+                    self._attempts.assign(early)
             return decided
 
-        replica_of = self._replica
-        known, replica_of.dispatcher = replica_of.dispatcher, _Early(replica_of.dispatcher, early)
+        known, replica.dispatcher = (
+            replica.dispatcher,
+            _Early(replica.dispatcher, decide_early),
+        )
         try:
             old(self)
         finally:
-            replica_of.dispatcher = known
+            replica.dispatcher = known
 
     return propose_own
 

@@ -1,19 +1,18 @@
 """Commands on their way into the log, and who waits for their outcome.
 
-A command waits here until the next turn of the loop, rides in a batch with everything else that
-arrived, and is found again by the log index of its entry when that is applied.
+A command waits here until the next turn of the loop, goes into one entry with everything else that
+arrived, and is found again by the index of that entry when it is applied.
 """
 
 from __future__ import annotations
 
-import enum
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from rollq.base.errors import ErrorCode, RemoteError
+from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.base.ids import NIL_ID, MessageId
 from rollq.base.limits import (
     ENTRY_BYTES_MAX,
@@ -36,36 +35,38 @@ from rollq.grid.commands import (
     SubmitBulk,
     SubmitJob,
 )
+from rollq.grid.effects import Applied, Outcome
 
 COMMAND_BYTES_GUESS = 128  # what a command costs beside its payload; in the history it costs twice
 ID_BYTES = 20  # an id, or a number beside it, as the log holds it
 
 
-class Waiter(enum.IntEnum):
-    """What its outcome means to whoever asked."""
+class Origin(msgspec.Struct, frozen=True):
+    """Whoever waits for the outcome of a command.
 
-    NOBODY = 0
-    REQUEST = 1  # Accepted or Error by request id
-    ACK = 2  # AckTaken
-    OPEN_WORKER = 3  # the worker may be given work
-    CACHE = 4  # as REQUEST, and the workers are told of the cache
+    Attributes:
+        settle: Called once, when the command is applied, with this origin, the command, its
+            outcome, and the entry that it was in. Never called if leadership is lost before.
+        session: Whose request it was; it may be gone by then.
+        request_id: As the session named its request; a job's is the job's id.
+        attempt: That was acked or nacked, if any.
+    """
 
-
-class Origin(msgspec.Struct, frozen=True, gc=False):
-    """Who waits for the outcome of a command."""
-
-    waiter: Waiter
+    settle: Settle
     session: int = 0
     request_id: MessageId = NIL_ID
     attempt: int = 0
 
 
-# Module names, because an attribute of an enum is dear where it is read for every command.
-REQUEST: Final = Waiter.REQUEST
-ACK: Final = Waiter.ACK
+# Each settles the kind of command that it was proposed with.
+Settle: TypeAlias = Callable[[Origin, Any, Outcome, Applied], None]
 
-SILENT = Origin(Waiter.NOBODY)
 
+def _ignore(origin: Origin, command: Command, outcome: Outcome, applied: Applied) -> None:
+    """The outcome is seen in the events."""
+
+
+SILENT: Final = Origin(_ignore)  # nobody waits
 
 # A command, who waits for it, and how many bytes of an entry it takes at most.
 Proposal: TypeAlias = tuple[Command, Origin, int]
@@ -76,7 +77,8 @@ class Proposals:
 
     def __init__(self) -> None:
         self._waiting: deque[Proposal] = deque()
-        self._waiting_bytes = 0
+        self._waiting_bytes = 0  # the sum of the sizes in `_waiting`
+        # By log index, from the proposal of an entry until it is applied or leadership is lost.
         self._proposed: dict[int, list[Proposal]] = {}
 
     def __len__(self) -> int:
@@ -88,6 +90,15 @@ class Proposals:
         return (
             len(self._waiting) >= PENDING_COMMANDS_MAX or self._waiting_bytes >= PENDING_BYTES_MAX
         )
+
+    def check_room(self) -> None:
+        """Raises StateError OVERLOADED if `is_full`."""
+        if self.is_full:
+            raise StateError(
+                ErrorCode.OVERLOADED,
+                f"leader overloaded: {len(self._waiting)} commands wait to be proposed",
+                "send it again",
+            )
 
     def is_busy(self, share: int = 1) -> bool:
         """Whether more waits than (a share of) what may wait while sessions are read."""
@@ -106,15 +117,17 @@ class Proposals:
         size_bytes = size_bytes_of(command)
         if size_bytes > ENTRY_BYTES_MAX:
             raise RemoteError(
-                ErrorCode.BAD_PAYLOAD, "more than the group agrees on at once", "send it in parts"
+                ErrorCode.BAD_PAYLOAD,
+                f"request of {size_bytes} bytes exceeds the log entry limit of {ENTRY_BYTES_MAX}",
+                "send it in parts",
             )
         self._waiting.append((command, origin, size_bytes))
         self._waiting_bytes += size_bytes
 
-    def add_own(self, commands: Iterable[Command]) -> None:
-        """Queue what the leader itself asks for; nobody waits for the outcome."""
+    def add_own(self, commands: Iterable[Command], origin: Origin = SILENT) -> None:
+        """Queue what the leader itself proposes."""
         for command in commands:
-            self.add(command)
+            self.add(command, origin)
 
     def batches(self) -> Iterator[list[Proposal]]:
         """What goes into the log in this turn, in entries of bounded size, in order."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import islice
 from operator import attrgetter
 from typing import Final
@@ -29,12 +30,18 @@ from rollq.base.limits import (
     CACHE_TAKERS_PER_SOURCE,
 )
 from rollq.base.stamp import Clock
-from rollq.grid.state import CacheRecord, GridState
+from rollq.grid import commands
+from rollq.grid.effects import Applied, Outcome
+from rollq.grid.state import CacheRecord
 from rollq.grid.views import HolderView
-from rollq.roles.member.cache_relay import is_target, name_of
-from rollq.roles.member.sessions import Sessions, WorkerSession
+from rollq.roles.member.leader.proposals import Origin
+from rollq.roles.member.leader.replies import Replies
+from rollq.roles.member.leader.session_log import named
+from rollq.roles.member.leader.sessions import Session, Sessions, WorkerSession
+from rollq.roles.member.replica import Replica
+from rollq.subjects.overlap import overlaps
 from rollq.wire.features import CACHE
-from rollq.wire.messages import NOT_ASKED, CachePut, MemberMessage
+from rollq.wire.messages import NOT_ASKED, CachePut
 from rollq.wire.models import (
     STATUS_FAILED,
     STATUS_HELD,
@@ -80,14 +87,15 @@ class CacheDesk:
 
     def __init__(
         self,
+        replica: Replica,
         sessions: Sessions,
-        state: Callable[[], GridState],
-        send: Callable[[int, MemberMessage], None],
+        replies: Replies,
         clock: Clock,
     ) -> None:
+        self._replica = replica
         self._sessions = sessions
-        self._state = state
-        self._send = send
+        self._replies = replies
+        self._send = replies.send
         self._clock = clock
         self._spreads: dict[str, Spread] = {}
         self._asked_counts: dict[WorkerId, int] = {}
@@ -97,14 +105,17 @@ class CacheDesk:
 
     def opened(self, worker: WorkerSession) -> None:
         """A worker is there: it gets what it is meant to hold."""
-        self.gone(worker.worker_id)
-        for cache in self._state().caches.values():
+        self.gone(worker)
+        for cache in self._replica.state.caches.values():
             if not cache.removed and is_target(cache.targets, worker.patterns):
                 self._want(cache, worker)
         self._pump_worker(worker)
 
-    def gone(self, worker_id: WorkerId) -> None:
-        """A worker is there no more."""
+    def gone(self, session: Session) -> None:
+        """A session was removed."""
+        if not isinstance(session, WorkerSession):
+            return
+        worker_id = session.worker_id
         self._asked_counts.pop(worker_id, None)
         for cache_id, spread in self._spreads.items():
             if spread.holdings.pop(worker_id, None) is not None:
@@ -114,9 +125,19 @@ class CacheDesk:
                     del spread.asked[worker_id]
                     self._pump(cache_id)
 
-    def changed(self, cache_id: str) -> None:
-        """A cache was put or removed."""
-        cache = self._state().caches.get(cache_id)
+    def settle_change(
+        self,
+        origin: Origin,
+        command: commands.PutCache | commands.RemoveCache,
+        outcome: Outcome,
+        applied: Applied,
+    ) -> None:
+        """A cache was put or removed: answer, and tell the workers."""
+        self._replies.settle_request(origin, command, outcome, applied)
+        self._changed(command.cache_id)
+
+    def _changed(self, cache_id: str) -> None:
+        cache = self._replica.state.caches.get(cache_id)
         if cache is None or cache.removed:
             self._sweep()
             return
@@ -128,7 +149,7 @@ class CacheDesk:
     def needed(self, worker: WorkerSession, cache_ids: Iterable[str]) -> None:
         """A job comes to this worker that needs these: it is told before the job is."""
         for cache_id in cache_ids:
-            cache = self._state().caches.get(cache_id)
+            cache = self._replica.state.caches.get(cache_id)
             if cache is not None:
                 holding = self._want(cache, worker)
                 if holding.status not in HAVE and not holding.is_asked:
@@ -137,7 +158,7 @@ class CacheDesk:
     def said(self, worker: WorkerSession, result: CachePutResult) -> None:
         """What a worker says of a cache."""
         cache_id = result.cache_id
-        if cache_id not in self._state().caches:
+        if cache_id not in self._replica.state.caches:
             if result.status in (*HAVE, STATUS_HELD):
                 self._let_go(worker, cache_id)
             return
@@ -175,7 +196,7 @@ class CacheDesk:
 
     def holders(self, cache_id: str) -> list[HolderView]:
         """What every worker that is meant to hold a cache has of it."""
-        cache = self._state().caches.get(cache_id)
+        cache = self._replica.state.caches.get(cache_id)
         spread = self._spreads.get(cache_id)
         if cache is None:
             return []
@@ -189,7 +210,7 @@ class CacheDesk:
             found.append(
                 HolderView(
                     worker.worker_id,
-                    name_of(worker),
+                    named(worker),
                     worker.patterns,
                     holding.status,
                     holding.message,
@@ -236,7 +257,7 @@ class CacheDesk:
     def _pump(self, cache_id: str) -> None:
         """Tell those who wait for a cache, as many as there are sources for."""
         spread = self._spreads.get(cache_id)
-        cache = self._state().caches.get(cache_id)
+        cache = self._replica.state.caches.get(cache_id)
         if spread is None or cache is None:
             return
         for worker_id in list(spread.waiting):
@@ -251,7 +272,7 @@ class CacheDesk:
         for cache_id, spread in self._spreads.items():
             if self._asked_counts.get(worker.worker_id, 0) >= CACHE_PUTS_AHEAD:
                 return
-            cache = self._state().caches.get(cache_id)
+            cache = self._replica.state.caches.get(cache_id)
             if cache is not None and worker.worker_id in spread.waiting and _has_source(spread):
                 self._ask(cache, worker)
 
@@ -312,7 +333,7 @@ class CacheDesk:
     def _sweep(self) -> None:
         now_ms = self._clock.now_ms()
         self._sweep_ms = now_ms + CACHE_SWEEP_MS
-        caches = self._state().caches
+        caches = self._replica.state.caches
         for cache_id, spread in list(self._spreads.items()):
             if cache_id not in caches:
                 self._drop(cache_id, spread)
@@ -348,4 +369,10 @@ def _has_source(spread: Spread) -> bool:
     return len(spread.asked) < max(1, CACHE_TAKERS_PER_SOURCE * len(spread.have))
 
 
+def is_target(targets: tuple[str, ...], patterns: tuple[str, ...]) -> bool:
+    """Whether a worker of these patterns is meant by one of the targets."""
+    return any(_overlaps(target, pattern) for target in targets for pattern in patterns)
+
+
+_overlaps = lru_cache(maxsize=16_384)(overlaps)
 _UNABLE: Final = Holding(STATUS_FAILED, "this worker cannot fetch files by digest")

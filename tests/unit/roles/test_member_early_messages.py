@@ -4,8 +4,8 @@ import pytest
 
 from rollq.base.jobs import AttemptRef, BulkItem
 from rollq.base.staged import StagedPart
-from rollq.roles.member import held as held_module
-from rollq.roles.member.held import Held
+from rollq.roles.member import early_messages
+from rollq.roles.member.early_messages import EarlyMessages
 from rollq.wire import messages as wire
 from rollq.wire.output_messages import OutputChunk
 from rollq.wire.staging_messages import CommitBatch, StageJobs
@@ -36,13 +36,13 @@ BODY = bytes(5_000)
 def test_what_is_large_counts_as_such(
     message: wire.SessionMessage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(held_module, "HELD_BYTES_MAX", 4_000)
-    assert not Held().add(1, message)
+    monkeypatch.setattr(early_messages, "HELD_BYTES_MAX", 4_000)
+    assert not EarlyMessages().add(1, message)
 
 
 def test_what_is_taken_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held_module, "HELD_BYTES_MAX", 6_000)
-    held = Held()
+    monkeypatch.setattr(early_messages, "HELD_BYTES_MAX", 6_000)
+    held = EarlyMessages()
     large = wire.SubmitJob(JOB, "ann", "", "exe", BODY)
     assert held.add(1, large)
     assert not held.add(2, large)

@@ -1,11 +1,10 @@
-"""What the leader writes to its log about others: who comes and goes, and what is lost.
+"""Log lines of the leader about its sessions: who comes and goes, and which attempts are lost.
 
-Each kind is written some times and then counted, so that a crowd of clients fills no disk.
+Lines of one kind are written LINES_MAX times and then counted, so that many clients fill no disk.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from rollq.base.ids import guid_to_text
@@ -13,26 +12,26 @@ from rollq.base.names import is_command_line
 from rollq.base.repeats import Repeats
 from rollq.base.stamp import Clock
 from rollq.grid import commands
-from rollq.grid.state import GridState
+from rollq.roles.member.leader.sessions import ClientSession, WorkerSession
 from rollq.roles.member.outputs import Level, Outputs, Warn
-from rollq.roles.member.sessions import ClientSession, WorkerSession
+from rollq.roles.member.replica import Replica
 
-LINES_MAX: Final = 20  # of a kind, before they are counted
+LINES_MAX: Final = 20  # of one kind
 
 
-class LeaderLog:
+class SessionLog:
     """Lines for the log of the process, among the outputs of a turn."""
 
-    __slots__ = ("_clock", "_outputs", "_repeats", "_state")
+    __slots__ = ("_clock", "_outputs", "_repeats", "_replica")
 
-    def __init__(self, state: Callable[[], GridState], clock: Clock, outputs: Outputs) -> None:
-        self._state = state
+    def __init__(self, replica: Replica, clock: Clock, outputs: Outputs) -> None:
+        self._replica = replica
         self._clock = clock
         self._outputs = outputs
         self._repeats = Repeats(LINES_MAX)
 
     def joined(self, session: ClientSession | WorkerSession) -> None:
-        """Somebody was welcomed."""
+        """A client or worker was welcomed."""
         if isinstance(session, WorkerSession):
             patterns = ", ".join(session.patterns)
             text = f"worker {named(session)} joined, serves {patterns}"
@@ -53,8 +52,8 @@ class LeaderLog:
         self._tell(f"client {what}, {level}", f"client {client_id} {what}", level=level)
 
     def silent(self, session: WorkerSession) -> None:
-        """A worker was not heard of for too long."""
-        text = f"worker {named(session)} says nothing: it gets no more work until it does"
+        """A worker was silent for too long."""
+        text = f"worker {named(session)} is silent: it gets no more jobs until it reconnects"
         self._tell("worker is silent", text)
 
     def lost(self, due: list[commands.Command]) -> None:
@@ -64,7 +63,7 @@ class LeaderLog:
                 text = f"attempts lost because their leases ended: {len(command.lost)}"
                 self._tell("leases end", text)
             elif isinstance(command, commands.CloseWorker):
-                worker = self._state().workers.get(command.worker_id)
+                worker = self._replica.state.workers.get(command.worker_id)
                 name = (worker.name if worker else "") or guid_to_text(command.worker_id)
                 text = f"worker {name} did not come back; attempts lost: {len(command.lost)}"
                 self._tell("worker is lost", text)

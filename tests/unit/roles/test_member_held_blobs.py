@@ -37,7 +37,7 @@ def group() -> Group:
     made = Group()
     made.elect()
     made.client(CLIENT)
-    made.leader.office.blobs = OnlyHeld()
+    made.leader.leader_state.shell.blobs = OnlyHeld()
     return made
 
 
@@ -109,7 +109,7 @@ def test_an_ack_waits_for_its_outputs(group: Group) -> None:
 
 def test_nobody_is_asked_about_a_job_without_blobs(group: Group) -> None:
     knowledge = OnlyHeld()
-    group.leader.office.blobs = knowledge
+    group.leader.leader_state.shell.blobs = knowledge
     for message in requests()[:3]:
         group.say(CLIENT, message)
     assert knowledge.asked == 0

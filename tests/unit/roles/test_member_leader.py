@@ -1,4 +1,4 @@
-"""The leader's office: credits, adoption, owed results, legacy peers, and its end."""
+"""The leader: credits, adoption, owed results, legacy peers, and its end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rollq.grid.commands import DropBatches, FreeHistory
 from rollq.grid.state import ASSIGNED, DELAYED
 from rollq.raft.node import RaftOptions
 from rollq.raft.types import AppendResponse, Heartbeat, RequestVote, Role
-from rollq.roles.member import held as held_module
+from rollq.roles.member import early_messages
 from rollq.wire import messages as wire
 from rollq.wire.staging_messages import StageJobs
 from tests.unit.roles.members import Group, job, submit, worker
@@ -76,7 +76,7 @@ def test_credit_is_limited_and_less_than_nothing_ends_the_session() -> None:
         group.worker(WORKER)
         assert group.say(WORKER, *map(wire.Credit, counts)) == []
         assert not group.closed
-        assert group.leader.office.dispatcher.credit(worker(WORKER)) == CREDIT_MAX
+        assert group.leader.replica.dispatcher.credit(worker(WORKER)) == CREDIT_MAX
     group = one_member()
     group.worker(WORKER)
     (error,) = group.say(WORKER, wire.Credit(-1))
@@ -91,7 +91,7 @@ def test_credit_of_a_session_dies_with_it() -> None:
     group.say(CLIENT, submit(1))
     told = group.worker(3, worker_id=worker(WORKER))
     assert [type(one) for one in told] == [wire.Welcome]
-    assert group.leader.office.dispatcher.credit(worker(WORKER)) == 0
+    assert group.leader.replica.dispatcher.credit(worker(WORKER)) == 0
 
 
 def test_what_a_worker_holds_and_did_not_announce_is_sent_again_for_no_credit() -> None:
@@ -219,7 +219,7 @@ def test_what_is_said_to_a_leader_that_is_not_ready_is_held() -> None:
     group.settle()
     assert group.heard(11, wire.Accepted) == [wire.Accepted(job(1))]
     assert sorted(group.leader.state.jobs) == [job(1), job(2)]
-    assert group.leader.office.sessions.numbers() == [11]
+    assert group.leader.leader_state.sessions.numbers() == [11]
 
 
 def test_who_comes_during_an_election_waits_for_its_outcome() -> None:
@@ -286,7 +286,7 @@ def test_what_is_held_is_sent_away_if_leadership_is_lost_before_it_began() -> No
 def test_more_than_can_be_held_is_sent_away(
     monkeypatch: pytest.MonkeyPatch, limit: str, most: int
 ) -> None:
-    monkeypatch.setattr(held_module, limit, most)
+    monkeypatch.setattr(early_messages, limit, most)
     group = three_members()
     address = not_ready(group)
     group.tell(11, wire.HelloClient("ann"), submit(1), to=address)

@@ -1,8 +1,7 @@
 """Messages whose body or result is too large for the log, on their way to a command.
 
-Each is kept as a blob first, and goes on as the same message with a stand-in and a reference
-(`rollq.wire.kept`). A peer that hangs up meanwhile is not forgotten: what it sent still counts.
-Pure; on the elected leader alone.
+The bytes are stored as a blob first, and the message goes on with a stand-in and a reference
+(`rollq.wire.kept`). It goes on also if its sender hangs up meanwhile. Pure.
 """
 
 from __future__ import annotations
@@ -12,20 +11,20 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from rollq.base.errors import RollqError
+from rollq.base.errors import ErrorCode, RemoteError, RollqError
 from rollq.base.ids import ClientId
 from rollq.base.jobs import BlobRef, BulkItem, Status
-from rollq.roles.member.bounds import is_large
-from rollq.roles.member.keeping import Keeping
-from rollq.roles.member.letters import failed_report
-from rollq.roles.member.sessions import WorkerSession
+from rollq.base.limits import INLINE_BYTES_MAX, PAYLOAD_BYTES_MAX
+from rollq.roles.member.leader.effect_messages import failed_report
+from rollq.roles.member.leader.keeping import Keeping
+from rollq.roles.member.leader.sessions import WorkerSession
 from rollq.wire.kept import stand_in_for_body, stand_in_for_result
 from rollq.wire.messages import AckJob, SubmitArray, SubmitBulk, SubmitJob
 
 Submit = TypeVar("Submit", SubmitJob, SubmitBulk, SubmitArray)
 
 
-class Large:
+class LargeMessages:
     """Has bodies and results kept.
 
     Args:
@@ -144,6 +143,23 @@ class Large:
 
 def failed_ack(message: AckJob, error: RollqError) -> AckJob:
     """In place of a result that cannot be kept."""
-    why = f"the result, {len(message.result)} bytes, cannot be kept: {error}"
+    why = f"the result, {len(message.result)} bytes, cannot be stored: {error}"
     report = failed_report(message.job_id, "", why)
     return replace(message, status=Status.FAILED, result=report, blobs=())
+
+
+def is_large(body: bytes) -> bool:
+    """Whether a body or result is too large for the log, and is stored as a blob.
+
+    Raises:
+        RemoteError: BAD_PAYLOAD, if no frame could carry it to the next peer.
+    """
+    if len(body) <= INLINE_BYTES_MAX:
+        return False
+    if len(body) > PAYLOAD_BYTES_MAX:
+        raise RemoteError(
+            ErrorCode.BAD_PAYLOAD,
+            f"body or result of {len(body)} bytes exceeds the limit of {PAYLOAD_BYTES_MAX}",
+            "send the data as files",
+        )
+    return True

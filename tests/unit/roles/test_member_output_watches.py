@@ -9,7 +9,7 @@ import pytest
 from rollq.base.errors import ErrorCode
 from rollq.base.jobs import AttemptRef, JobOptions, Status
 from rollq.base.limits import OUTPUT_WATCHES_MAX, OUTPUT_WATCHES_PER_JOB_MAX
-from rollq.roles.member import watches
+from rollq.roles.member.leader import output_watches
 from rollq.wire import messages as wire
 from rollq.wire.output_messages import (
     ATTEMPT_ENDED,
@@ -110,7 +110,7 @@ def test_the_end_is_told_when_worker_and_grid_have_said_so(group: Group, acked_f
     assert ends(group) == ([] if acked_first else [ATTEMPT_ENDED])
     group.say(WORKER, words[1])
     assert ends(group) == ([ATTEMPT_ENDED, JOB_ENDED] if acked_first else [JOB_ENDED])
-    assert not group.leader.office.watches
+    assert not group.leader.leader_state.watches
 
 
 def test_a_job_that_is_retried_is_shown_again(group: Group) -> None:
@@ -136,7 +136,7 @@ def test_a_job_that_waits_is_shown_when_it_runs(group: Group) -> None:
     group.worker(OTHER, 1, SHOWS)
     words = [type(one) for one in group.hear(OTHER)]
     assert not words  # both came with its welcome and its credit
-    assert group.leader.office.watches
+    assert group.leader.leader_state.watches
 
 
 def test_a_worker_that_comes_back_is_asked_from_where_it_was(group: Group) -> None:
@@ -170,7 +170,7 @@ def test_tasks_that_never_begin_end_their_watches(group: Group) -> None:
     task = array_id[:-1] + b"\x07"
     assert group.say(CLIENT, WatchOutput(REQUEST, task)) == [OutputChunk(REQUEST, 0)]
     group.say(CLIENT, wire.Cancel(job(99), (array_id,)))
-    assert not group.leader.office.watches
+    assert not group.leader.leader_state.watches
 
 
 @pytest.mark.parametrize("how", ["off", "hang up"])
@@ -195,7 +195,7 @@ def test_a_worker_that_shows_nothing_is_not_asked(group: Group) -> None:
 
 def test_who_does_not_read_is_told_what_was_left_out(group: Group) -> None:
     _, tell = begin(group)
-    group.leader.office.has_room = lambda _: False
+    group.leader.leader_state.shell.has_room = lambda _: False
     group.say(WORKER, OutputChunk(tell.watch_id, 1, 0, 0, b"abc", (3, 0)))
     assert group.hear(CLIENT) == [OutputChunk(REQUEST, 1, 0, 3, b"", (3, 0))]
 
@@ -208,7 +208,7 @@ def test_watches_are_bounded(group: Group, monkeypatch: pytest.MonkeyPatch) -> N
     (error,) = group.say(CLIENT, watch(request=requests[-1]))
     assert (error.code, error.retryable) == (ErrorCode.OVERLOADED, True)
     run_job(group, 2)
-    monkeypatch.setattr(watches, "OUTPUT_WATCHES_MAX", OUTPUT_WATCHES_PER_JOB_MAX)
+    monkeypatch.setattr(output_watches, "OUTPUT_WATCHES_MAX", OUTPUT_WATCHES_PER_JOB_MAX)
     (error,) = group.say(CLIENT, watch(2, request=requests[-1]))
     assert error.code == ErrorCode.OVERLOADED
     assert OUTPUT_WATCHES_MAX > OUTPUT_WATCHES_PER_JOB_MAX

@@ -1,5 +1,5 @@
-"""Reads that are never stale: a query is answered from applied state, but only once consensus has
-said at which index that is safe (read-index). Request numbers are never reused."""
+"""Linearizable reads: a query is answered from the applied state, once consensus has named the
+index from which on the answer is not stale (read-index)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from rollq.grid.hints import listed_hints
 from rollq.grid.readers import reader_views
 from rollq.raft.node import RaftNode
 from rollq.raft.ready import ReadReady
-from rollq.roles.member.caches import CacheDesk
+from rollq.roles.member.leader.caches import CacheDesk
+from rollq.roles.member.leader.replies import Replies
+from rollq.roles.member.leader.sessions import ClientSession
 from rollq.roles.member.replica import Replica
 from rollq.roles.member.reports import Reports
 from rollq.roles.member.status import cluster_view
@@ -43,29 +45,44 @@ TEXT_KEYS = ("queue", "queues", "client", "clients", "cache", "caches", HOLDERS)
 class Reads:
     """Queries that wait for their index."""
 
-    def __init__(self, caches: CacheDesk, reports: Reports) -> None:
+    def __init__(
+        self,
+        replica: Replica,
+        replies: Replies,
+        caches: CacheDesk,
+        reports: Reports,
+        raft: Callable[[], RaftNode],
+    ) -> None:
+        self._replica = replica
+        self._replies = replies
         self._caches = caches
         self._reports = reports
-        self._last_request = 0
+        self._raft = raft
+        self._last_request = 0  # as consensus knows them; never reused
+        # A query is in `_asked` until consensus names its index, then in `_waiting` until that is
+        # applied; both together hold at most PENDING_READS_MAX.
         self._asked: dict[int, tuple[int, Query]] = {}
         self._waiting: list[tuple[int, int, Query]] = []  # index, session, query
 
-    def ask(self, raft: RaftNode, session: int, query: Query) -> None:
-        """Take a query; its answer comes from `answers` later."""
+    def query(self, session: ClientSession, query: Query) -> None:
+        """Take a query; the answer is sent by `answer` later."""
+        self._ask(session.number, query)
+
+    def _ask(self, session: int, query: Query) -> None:
         if query.what not in VIEWS and query.what not in LEADERS_OWN:
             raise RemoteError(
                 ErrorCode.BAD_PAYLOAD,
-                f"no view named {query.what[:64]!r}",
-                f"ask for one of: {', '.join(sorted((*VIEWS, *LEADERS_OWN)))}",
+                f"unknown view {query.what[:64]!r}",
+                f"use one of: {', '.join(sorted((*VIEWS, *LEADERS_OWN)))}",
             )
         _check_key(query)
         if len(self._asked) + len(self._waiting) >= PENDING_READS_MAX:
             raise StateError(ErrorCode.OVERLOADED, "too many reads at once", "ask again")
         self._last_request += 1
         self._asked[self._last_request] = (session, query)
-        raft.read_index(self._last_request)
+        self._raft().read_index(self._last_request)
 
-    def ready(self, raft: RaftNode, reads: list[ReadReady]) -> None:
+    def ready(self, reads: list[ReadReady]) -> None:
         """Consensus answered: the index to wait for, or 0 to ask once more under a new number."""
         for read in reads:
             asked = self._asked.pop(read.request, None)
@@ -74,21 +91,24 @@ class Reads:
             if read.index:
                 self._waiting.append((read.index, *asked))
             else:
-                self.ask(raft, *asked)
+                self._ask(*asked)
 
-    def answers(
-        self, replica: Replica, raft: RaftNode
-    ) -> list[tuple[int, Query, Answer | Error | Exception]]:
-        """Everything that can be answered from what is applied now, by session; an exception is
-        what a view failed with."""
+    def answer(self) -> None:
+        """Once a turn: answer everything that can be answered from what is applied now."""
         if not self._waiting:
-            return []
-        applied = replica.state.applied_index
-        now = [read for read in self._waiting if read[0] <= applied]
+            return
+        applied = self._replica.state.applied_index
+        due = [read for read in self._waiting if read[0] <= applied]
         self._waiting = [read for read in self._waiting if read[0] > applied]
-        return [(session, query, self._answer(replica, raft, query)) for _, session, query in now]
+        for _, session, query in due:
+            answer = self._answer(query)
+            if isinstance(answer, Exception):
+                self._replies.failed(session, query, answer)
+            else:
+                self._replies.send(session, answer)
 
-    def _answer(self, replica: Replica, raft: RaftNode, query: Query) -> Answer | Error | Exception:
+    def _answer(self, query: Query) -> Answer | Error | Exception:
+        replica, raft = self._replica, self._raft()
         try:
             if query.what == HOLDERS:
                 value = _encode(self._caches.holders(query.key.decode()))

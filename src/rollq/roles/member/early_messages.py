@@ -1,5 +1,9 @@
-"""What clients and workers say to a member that is about to lead, until it does: in the order in
-which it came, bounded by number and by bytes."""
+"""Messages of clients and workers that reach a member before it leads.
+
+While this member is about to lead, or a leader is being elected, they wait here in the order of
+their arrival, bounded by number and by bytes; then the gateway takes them, or their sessions are
+redirected.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +14,17 @@ from rollq.base.limits import HELD_BYTES_MAX, HELD_MESSAGES_MAX
 from rollq.wire.compact import ENCODE
 from rollq.wire.messages import SessionMessage
 
-MESSAGE_BYTES: Final = 128  # what a message takes beside what it says
+MESSAGE_BYTES: Final = 128  # what a message takes beside its encoding
 
 
-class Held:
-    """Messages of sessions, and their ends."""
+class EarlyMessages:
+    """Messages of sessions, and the ends of sessions."""
 
     __slots__ = ("_bytes", "_messages")
 
     def __init__(self) -> None:
+        # Session, message (None: the end of the session), size. There are at most HELD_MESSAGES_MAX
+        # messages of HELD_BYTES_MAX in all, and no more ends than there were sessions.
         self._messages: deque[tuple[int, SessionMessage | None, int]] = deque()
         self._bytes = 0
 
@@ -35,7 +41,7 @@ class Held:
         return True
 
     def add_end(self, session: int) -> None:
-        """A session is over. There are never more of these than there were sessions."""
+        """A session is over."""
         self._messages.append((session, None, 0))
 
     def take(self) -> tuple[int, SessionMessage | None]:

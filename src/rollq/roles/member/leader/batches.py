@@ -1,7 +1,7 @@
-"""Staged batches at the leader: from messages to commands, and what the leader does on its own.
+"""Staged batches: requests about them, and what the leader proposes for them.
 
 A committed batch is unpacked a message at a time, a few steps ahead of what is applied, so that
-everybody else's turn comes in between; batches that nobody commits are dropped after their time.
+other requests come in between; batches that are not committed are dropped after their time.
 """
 
 from __future__ import annotations
@@ -24,17 +24,43 @@ from rollq.base.staged import StagedGroup
 from rollq.grid import commands
 from rollq.grid.state import CommittedBatch, GridState
 from rollq.grid.times import began_before_ms
-from rollq.roles.member.bounds import bounded, exec_name
+from rollq.roles.member.leader.addressing import Addressing, bounded, exec_name
+from rollq.roles.member.leader.proposals import Origin, Proposals
+from rollq.roles.member.leader.replies import Replies
+from rollq.roles.member.leader.sessions import ClientSession
+from rollq.roles.member.leader.shell import Shell
 from rollq.wire.staging_messages import CommitBatch, DropBatch, StageJobs
 
 BatchMessage: TypeAlias = StageJobs | CommitBatch | DropBatch
 # The queue and the options that a subject and options mean.
 Address: TypeAlias = Callable[[str, JobOptions | None], tuple[str, JobOptions | None]]
 
-EXPIRED: Final = "expired"  # who drops a batch that nobody commits
+EXPIRED: Final = "expired"  # in place of the client id, if the leader drops a batch
 
 
-def staging_command(
+class BatchRequests:
+    """Requests about batches on one leader."""
+
+    def __init__(
+        self, proposals: Proposals, replies: Replies, addressing: Addressing, shell: Shell
+    ) -> None:
+        self._proposals = proposals
+        self._settle = replies.settle_request
+        self._addressing = addressing
+        self._shell = shell
+
+    def handle(self, session: ClientSession, message: BatchMessage) -> None:
+        """Stage jobs, commit or drop a batch."""
+        self._proposals.check_room()
+        command = batch_command(message, session.client_id, self._addressing.resolve)
+        if isinstance(command, commands.StageJobs):
+            for group in command.groups:
+                for blobs in group.blobs:
+                    self._shell.check_held(blobs)
+        self._proposals.add(command, Origin(self._settle, session.number, message.request_id))
+
+
+def batch_command(
     message: BatchMessage, client_id: ClientId, address: Address
 ) -> commands.StageJobs | commands.CommitBatch | commands.DropBatches:
     """The command that a message asks for. Bounds of what is in it are the grid's to check."""
@@ -55,22 +81,22 @@ def _addressed(group: StagedGroup, address: Address) -> StagedGroup:
     return replace(group, queue=queue, exec_name=exec_name(group.exec_name), options=options)
 
 
-def left_lying(state: GridState, now_ms: int) -> list[commands.Command]:
-    """The end of batches that nobody added to or committed for too long."""
+def expired_batches(state: GridState, now_ms: int) -> list[commands.Command]:
+    """Drops batches that were neither added to nor committed for too long."""
     before_ms = began_before_ms(state, now_ms, STAGED_MS_MAX)
     old = takewhile(lambda one: one.stamp_ms <= before_ms, state.staged.values())
     names = tuple(commands.BatchName(batch.client_id, batch.batch_key) for batch in old)
     return [commands.DropBatches(names, EXPIRED)] if names else []
 
 
-class StagingDesk:
-    """What one leader has proposed for batches; it lives as long as the term of office."""
+class BatchUnpacker:
+    """Proposes the steps of committed batches, each once."""
 
     __slots__ = ("_asked", "_batch")
 
     def __init__(self) -> None:
-        self._batch: CommittedBatch | None = None  # that is being unpacked
-        self._asked = 0  # the position up to which that was proposed
+        self._batch: CommittedBatch | None = None  # the oldest committed one
+        self._asked = 0  # its position up to which steps are proposed; position <= _asked
 
     def due(self, state: GridState) -> list[commands.Command]:
         """The next steps of the oldest committed batch, a few ahead of what is applied."""

@@ -27,6 +27,8 @@ from rollq.base.limits import (
     READS_WHOLE_MAX,
 )
 from rollq.base.stamp import Clock
+from rollq.roles.member.leader.sessions import Session
+from rollq.roles.member.leader.shell import Shell
 from rollq.roles.member.outputs import Complete, KeepBlobs, Outputs
 from rollq.wire.messages import AssignJob, Result
 
@@ -103,7 +105,7 @@ class Keeping:
         """The shell has done it, or could not."""
         keep = self._under_way.pop(ticket, None)
         if keep is None:
-            return  # of an earlier term of office
+            return  # of an earlier time as leader
         keep.tries += 1
         if error is not None and error.retryable and keep.tries < KEEP_TRIES_MAX:
             keep.not_before_ms = self._clock.now_ms() + KEEP_AGAIN_MS
@@ -139,10 +141,10 @@ class Delivery:
 class Deliveries:
     """Messages that wait for the bytes of blobs, in order for each session."""
 
-    def __init__(self, outputs: Outputs, clock: Clock, has_room: Callable[[int], bool]) -> None:
+    def __init__(self, outputs: Outputs, clock: Clock, shell: Shell) -> None:
         self._outputs = outputs
         self._clock = clock
-        self._has_room = has_room
+        self._shell = shell
         self._last_ticket = 0
         self._waiting: dict[int, deque[Delivery]] = {}  # by session
         self._under_way: dict[int, Delivery] = {}  # by ticket
@@ -162,7 +164,7 @@ class Deliveries:
         for number in list(self._waiting):
             if len(self._under_way) >= READS_WHOLE_MAX:
                 return
-            if number not in self._reading and self._has_room(number):
+            if number not in self._reading and self._shell.has_room(number):
                 self._begin_next(number, now_ms)
 
     def _begin_next(self, number: int, now_ms: int) -> None:
@@ -195,8 +197,9 @@ class Deliveries:
             delivery.sent()
         self.pump()
 
-    def gone(self, number: int) -> None:
-        """A session is over."""
+    def gone(self, session: Session) -> None:
+        """A session was removed."""
+        number = session.number
         self._waiting.pop(number, None)
         if self._reading.pop(number, self) is None:
             for ticket, delivery in list(self._under_way.items()):

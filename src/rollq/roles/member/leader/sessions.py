@@ -1,13 +1,15 @@
-"""The sessions of the elected leader: who is connected, as what, and what is owed to whom.
+"""The sessions of the elected leader: which clients and workers are connected.
 
-Sessions are not replicated. They begin empty on a new leader, and clients and workers declare
-themselves anew. Bytes and sockets are the shell's; here a session is a number.
+Sessions are not replicated. A new leader has none, and clients and workers say hello to it. Bytes
+and sockets are the shell's; here a session is a number, which is never used twice.
 """
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from rollq.base.errors import ErrorCode, StateError
 from rollq.base.ids import ClientId, JobId, MessageId, WorkerId
@@ -24,23 +26,35 @@ from rollq.wire.features import ALIVE, COMPACT, LEASE
 from rollq.wire.messages import Announce
 
 
+class Ending(enum.Enum):
+    """How the session of a worker ended: what becomes of the attempts that it held."""
+
+    VANISHED = "vanished"  # its connection broke: they are lost when the grace is over
+    SILENT = "silent"  # it is connected and says nothing: they are lost with their leases
+    LEFT = "left"  # it will not come back: they are lost now
+    REPLACED = "replaced"  # it has a newer session, which holds them
+
+
 @dataclass(slots=True)
 class ClientSession:
-    """One connected client."""
+    """One connected client. A legacy client has none of the features behind these fields."""
 
     number: int
     client_id: ClientId
-    confirms: bool  # it answers results; a legacy one does not
-    owed_after: int = 0  # results that were owed when it came are sent up to this place
-    is_alone: bool = False  # results of what it asks for are for no other session of its id
-    asked: dict[bytes, None] = field(default_factory=dict)  # if so: what it asked for, and waits
-    knows_blobs: bool = True  # it fetches files of results; a legacy one does not
-    hears_errors: bool = True  # the same
+    confirms: bool  # it confirms results; for one that does not, sending one confirms it
+    # Results that were owed when it came are sent up to this sequence number; it only grows.
+    owed_after: int = 0
+    is_alone: bool = False  # results of its requests go to no other session of its id
+    # If so: requests without a result yet, oldest first; at most CLIENT_ASKED_MAX.
+    asked: dict[bytes, None] = field(default_factory=dict)
+    knows_blobs: bool = True  # it fetches files of results
+    hears_errors: bool = True
 
 
 @dataclass(slots=True)
 class WorkerSession:
-    """One connected worker."""
+    """One connected worker. It is *opened* when its OpenWorker is applied, and is sent no job
+    before: until then `credit_early` collects its credit."""
 
     number: int
     worker_id: WorkerId
@@ -49,54 +63,68 @@ class WorkerSession:
     patterns: tuple[str, ...]
     features: tuple[str, ...]  # what it offered in its hello
     blob_address: str = ""  # where other workers may fetch blobs from it
-    opened: bool = False  # its OpenWorker is applied: it may be given work
-    credit_early: int = 0  # granted before it was opened
-    programs: Programs = ANYTHING  # what it said it can run
-    renews: bool = field(init=False)  # it holds leases by heartbeats
+    opened: bool = False
+    credit_early: int = 0  # 0 <= credit_early <= CREDIT_MAX, and 0 once it is opened
+    programs: Programs = ANYTHING  # that it announced
+    renews: bool = field(init=False)  # it renews leases by heartbeats
     names_attempts: bool = field(init=False)  # its acks say which attempt they mean
     pings: bool = field(init=False)  # it is never silent for long while it lives
-    quiet_looks: int = 0  # looks since it was heard of
-    results_kept: int = 0  # results on their way into blobs
-    has_left: bool = False  # it hung up before they were
-    # What one that does not name them was sent and has not settled.
+    quiet_looks: int = 0  # calls of `Sessions.look` since its last message
+    results_kept: int = 0  # results being stored as blobs; their acks are not proposed yet
+    has_left: bool = False  # it left while `results_kept` > 0
+    ending: Ending = Ending.VANISHED  # set before the session is removed
+    # If it does not name attempts: those that it was sent and has not acked.
     sent: dict[JobId, AttemptRef] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """A legacy worker does neither."""
+        """A legacy worker offers none of these."""
         self.renews = LEASE in self.features
         self.names_attempts = COMPACT in self.features
         self.pings = ALIVE in self.features
 
     def announced(self, message: Announce) -> None:
-        """It can run other programs from now on."""
+        """Its programs have changed."""
         known = self.programs.names or frozenset()
         names = known.difference(message.removed).union(message.added)
         is_any = message.is_any or len(names) > PROGRAMS_MAX
         self.programs = Programs(None if is_any else names, message.ships)
 
     def attempt_meant(self, job_id: JobId, attempt: int, fence: int) -> AttemptRef:
-        """A legacy worker acks the job alone: it means what it was sent last."""
+        """The attempt that an ack is of. A legacy worker names the job alone: it means the attempt
+        that it was sent last."""
         if attempt or fence:
             return AttemptRef(job_id, attempt, fence)
         ref = self.sent.get(job_id)
         if ref is None:
-            raise StateError(ErrorCode.UNKNOWN_JOB, "this worker was not sent that job")
+            raise StateError(ErrorCode.UNKNOWN_JOB, "this worker was not sent the job")
         return ref
 
 
+Session: TypeAlias = ClientSession | WorkerSession
+
+
 class Sessions:
-    """All sessions by number, clients by id (several may share one), workers by id."""
+    """All sessions by number, clients by id (several may share one), workers by id.
+
+    Attributes:
+        owing: Clients to which not all results are sent that were owed when they came.
+        on_opened: Called with a worker when it is opened, in order.
+        on_gone: Called with every session that is removed, in order; not when all are cleared.
+    """
 
     def __init__(self) -> None:
-        self._by_number: dict[int, ClientSession | WorkerSession] = {}
+        self.owing: dict[int, ClientSession] = {}
+        self.on_opened: list[Callable[[WorkerSession], None]] = []
+        self.on_gone: list[Callable[[Session], None]] = []
+        self._by_number: dict[int, Session] = {}
         self._clients: dict[ClientId, dict[int, ClientSession]] = {}
-        self._workers: dict[WorkerId, WorkerSession] = {}
-        self.owing: dict[int, ClientSession] = {}  # those with owed results not yet sent
-        self._listeners: dict[ClientId, dict[int, ClientSession]] = {}  # who want all results
-        self._askers: dict[bytes, tuple[ClientSession, ...]] = {}  # who want no other's results
-        self.on_gone: Callable[[ClientSession | WorkerSession], None] = lambda _: None
+        self._workers: dict[WorkerId, WorkerSession] = {}  # the newest session of each
+        # Sessions that get all results of their id, and those that get their own, by request. A
+        # session is in `_askers` under exactly the ids in its `asked`.
+        self._listeners: dict[ClientId, dict[int, ClientSession]] = {}
+        self._askers: dict[bytes, tuple[ClientSession, ...]] = {}
 
-    def get(self, number: int) -> ClientSession | WorkerSession | None:
+    def get(self, number: int) -> Session | None:
         """The session of that number, if it has said hello."""
         return self._by_number.get(number)
 
@@ -113,8 +141,8 @@ class Sessions:
         sessions = self._clients.get(client_id)
         return sessions.values() if sessions is not None else ()
 
-    def asked(self, session: ClientSession | WorkerSession, request_id: MessageId) -> None:
-        """A request was taken; a job's has the job's id."""
+    def asked(self, session: Session, request_id: MessageId) -> None:
+        """A request was accepted; that of a job has the job's id."""
         if isinstance(session, ClientSession) and session.is_alone:
             session.asked[request_id] = None
             others = self._askers.get(request_id, ())
@@ -124,10 +152,10 @@ class Sessions:
                 self._forget(session, next(iter(session.asked)))
 
     def receivers(self, client_id: ClientId, job_id: JobId) -> Collection[ClientSession]:
-        """Who is to be told how a job ended: those who asked for it and want no other's results,
-        with those who want all; every session of its client, if nobody like that is here."""
+        """Sessions that get the result of a job: those that submitted it and get only their own,
+        with those of the client that get all. If no submitter is connected: all of the client."""
         known = self._askers.get(job_id, ()) if self._askers else ()
-        askers = [one for one in known if one.client_id == client_id]  # others may name any id
+        askers = [one for one in known if one.client_id == client_id]  # an id may be reused
         if not askers:
             return self.clients(client_id)
         for session in askers:
@@ -147,11 +175,11 @@ class Sessions:
 
     @property
     def ping_ms(self) -> int:
-        """How much silence a session bears before it pings: more where there are many."""
+        """After how much silence a session pings; more when there are many sessions."""
         return max(PING_MS, len(self._by_number) * 1_000 // PINGS_PER_S_MAX)
 
     def look(self) -> list[WorkerSession]:
-        """Count a look at every worker that pings; those that said nothing for too many."""
+        """Count a look at every worker that pings; returns those that were silent for too many."""
         silent = []
         for session in self._workers.values():
             if session.pings and session.opened:
@@ -176,12 +204,13 @@ class Sessions:
         older = self._workers.get(session.worker_id)
         if older is not None:
             del self._by_number[older.number]
-            self.on_gone(older)
+            older.ending = Ending.REPLACED
+            self._gone(older)
         self._by_number[session.number] = session
         self._workers[session.worker_id] = session
         return older
 
-    def remove(self, number: int) -> ClientSession | WorkerSession | None:
+    def remove(self, number: int) -> Session | None:
         """The connection is gone."""
         session = self._by_number.pop(number, None)
         self.owing.pop(number, None)
@@ -196,11 +225,21 @@ class Sessions:
         elif isinstance(session, WorkerSession):
             del self._workers[session.worker_id]
         if session is not None:
-            self.on_gone(session)
+            self._gone(session)
         return session
 
+    def opened(self, session: WorkerSession) -> None:
+        """The OpenWorker of a session is applied."""
+        session.opened = True
+        for call in self.on_opened:
+            call(session)
+
+    def _gone(self, session: Session) -> None:
+        for call in self.on_gone:
+            call(session)
+
     def clear(self) -> list[int]:
-        """Leadership is lost: forget everybody; returns whom to send away."""
+        """Leadership is lost; returns the numbers of all sessions."""
         numbers = list(self._by_number)
         self._by_number.clear()
         self._clients.clear()
@@ -209,27 +248,3 @@ class Sessions:
         self._listeners.clear()
         self.owing.clear()
         return numbers
-
-
-class WorkerNames:
-    """Which names are taken by workers that the group knows; several may share one."""
-
-    def __init__(self) -> None:
-        self._name_of: dict[WorkerId, str] = {}
-        self._workers_of: dict[str, dict[WorkerId, None]] = {}
-
-    def __contains__(self, name: str) -> bool:
-        return name.lower() in self._workers_of
-
-    def set(self, worker_id: WorkerId, name: str) -> None:
-        """A worker goes by this name now; empty: it is gone, or has none."""
-        older = self._name_of.pop(worker_id, "")
-        if older:
-            workers = self._workers_of[older]
-            del workers[worker_id]
-            if not workers:
-                del self._workers_of[older]
-        key = name.lower()
-        if key:
-            self._name_of[worker_id] = key
-            self._workers_of.setdefault(key, {})[worker_id] = None

@@ -12,7 +12,7 @@ from rollq.base.jobs import BlobRef, JobOptions
 from rollq.base.limits import STAGED_MS_MAX, UNPACKS_AHEAD
 from rollq.base.staged import StagedGroup, StagedPart, chunk_crc, part_crc
 from rollq.grid.commands import DropBatches, UnpackBatch
-from rollq.roles.member.staging import StagingDesk, left_lying
+from rollq.roles.member.leader.batches import BatchUnpacker, expired_batches
 from rollq.wire import messages as wire
 from rollq.wire.staging_messages import CommitBatch, DropBatch, StageJobs
 from tests.unit.roles.members import Group, job, submit
@@ -103,7 +103,7 @@ class Nothing:
 
 
 def test_blobs_must_be_there_before_a_job_that_needs_them_is_staged(group: Group) -> None:
-    group.leader.office.blobs = Nothing()
+    group.leader.leader_state.shell.blobs = Nothing()
     needy = jobs(1, blobs=((BlobRef(b"b" * 32, 5),),))
     (error,) = group.say(CLIENT, stage(needy))
     assert isinstance(error, wire.Error)
@@ -118,7 +118,7 @@ def test_a_new_leader_goes_on_unpacking() -> None:
     for number, groups in enumerate(messages):
         group.say(CLIENT, stage(*groups, number=number))
     old = group.leader
-    old.office.staging = Deaf()
+    old.leader_state.unpacker = Deaf()
     group.say(CLIENT, commit(*messages))
     assert not old.state.jobs
     group.kill(group.address_of(old))
@@ -135,9 +135,9 @@ def test_only_a_few_steps_are_proposed_ahead(group: Group) -> None:
     for number, groups in enumerate(messages):
         group.say(CLIENT, stage(*groups, number=number))
     state = group.leader.state
-    group.leader.office.staging = Deaf()
+    group.leader.leader_state.unpacker = Deaf()
     group.say(CLIENT, commit(*messages))
-    desk = StagingDesk()
+    desk = BatchUnpacker()
     assert desk.due(state) == [UnpackBatch("ann", "b", 0), UnpackBatch("ann", "b", 1)]
     assert len(desk.due(state)) == UNPACKS_AHEAD - 2
     (batch,) = state.committed.values()
@@ -146,7 +146,7 @@ def test_only_a_few_steps_are_proposed_ahead(group: Group) -> None:
     assert desk.due(state) == [UnpackBatch("ann", "b", 2)]
 
 
-class Deaf(StagingDesk):
+class Deaf(BatchUnpacker):
     """Does nothing on its own."""
 
     def due(self, state: Any) -> list[Any]:
@@ -159,7 +159,7 @@ def test_batches_that_nobody_commits_are_dropped_after_their_time(group: Group) 
         group.clock.ms += 1_000
         group.say(CLIENT, stage(jobs(1), key=key))
     over_ms = state.staged["ann", "b"].stamp_ms + STAGED_MS_MAX
-    assert left_lying(state, over_ms - 1_001) == []
-    (drop,) = left_lying(state, over_ms)
+    assert expired_batches(state, over_ms - 1_001) == []
+    (drop,) = expired_batches(state, over_ms)
     assert isinstance(drop, DropBatches)
     assert [name.batch_key for name in drop.batches] == ["a", "b"]

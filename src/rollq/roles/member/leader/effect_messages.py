@@ -8,7 +8,7 @@ from rollq.grid.effects import SendAssign, SendResult
 from rollq.grid.state import GridState
 from rollq.grid.views import worker_called
 from rollq.policy.hints import expect_ms_of
-from rollq.roles.member.spellings import Spellings
+from rollq.roles.member.leader.addressing import Spellings
 from rollq.subjects.queues import assign_subject
 from rollq.wire.kept import body_kept, result_kept
 from rollq.wire.messages import AssignJob, Result

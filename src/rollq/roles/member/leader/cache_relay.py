@@ -7,18 +7,19 @@ has missed it. Pure; on the elected leader alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from rollq.base.errors import ErrorCode, RollqError, StateError
-from rollq.base.ids import MessageId, WorkerId, guid_to_text
+from rollq.base.ids import MessageId, WorkerId
 from rollq.base.limits import CACHE_ACK_MS_MAX, CACHE_PUTS_MAX
-from rollq.base.stamp import Jitter
-from rollq.roles.member.sessions import ClientSession, Sessions, WorkerSession
-from rollq.subjects.overlap import overlaps
+from rollq.base.stamp import Clock, Jitter
+from rollq.roles.member.leader.caches import CacheDesk, is_target
+from rollq.roles.member.leader.replies import Replies
+from rollq.roles.member.leader.session_log import named
+from rollq.roles.member.leader.sessions import ClientSession, Session, Sessions, WorkerSession
+from rollq.roles.member.leader.shell import Shell
 from rollq.subjects.queues import worker_pattern
-from rollq.wire.messages import CacheAck, CachePut, MemberMessage
+from rollq.wire.messages import CacheAck, CachePut
 from rollq.wire.models import (
     STATUS_FAILED,
     CachePutHead,
@@ -47,21 +48,22 @@ class CacheRelay:
     def __init__(
         self,
         sessions: Sessions,
-        send: Callable[[int, MemberMessage], None],
+        replies: Replies,
+        shell: Shell,
+        caches: CacheDesk,
+        *,
+        clock: Clock,
         jitter: Jitter,
     ) -> None:
         self._sessions = sessions
-        self._send = send
+        self._send = replies.send
+        self._shell = shell
+        self._caches = caches
+        self._clock = clock
         self._jitter = jitter
         self._puts: dict[MessageId, Relayed] = {}  # by the id under which workers know it
 
-    def put(
-        self,
-        client: ClientSession,
-        message: CachePut,
-        now_ms: int,
-        has_room: Callable[[int], bool],
-    ) -> None:
+    def put(self, client: ClientSession, message: CachePut) -> None:
         """Pass a put on. Whatever is wrong is said in an ack: such a client reads no errors."""
         cache_id = ""
         try:
@@ -80,11 +82,11 @@ class CacheRelay:
             return
         ident = self._jitter.draw_id()
         put = self._puts[ident] = Relayed(
-            client.number, message.request_id, cache_id, now_ms + CACHE_ACK_MS_MAX
+            client.number, message.request_id, cache_id, self._clock.now_ms() + CACHE_ACK_MS_MAX
         )
         passed_on = CachePut(ident, message.payload)
         for worker in wanted:
-            if not has_room(worker.number):
+            if not self._shell.has_room(worker.number):
                 self._fail(put, worker, "it does not read what it was sent before")
                 continue
             put.waiting[worker.worker_id] = worker
@@ -101,30 +103,32 @@ class CacheRelay:
             if message is not None:
                 self._send(worker.number, message)
 
-    def ack(self, worker: WorkerSession, message: CacheAck) -> bool:
-        """Pass an answer on as it is. False: it answers nothing of ours."""
+    def ack(self, worker: WorkerSession, message: CacheAck) -> None:
+        """Pass an answer on as it is; one that answers no put of ours is about a cache of the
+        group."""
         put = self._puts.get(message.request_id)
         if put is None:
-            return False
-        if put.waiting.get(worker.worker_id) is worker:
+            self._caches.said(worker, decode_model(message.payload, CachePutResult))
+        elif put.waiting.get(worker.worker_id) is worker:
             del put.waiting[worker.worker_id]
             self._send(put.client, CacheAck(put.request_id, message.payload))
             self._maybe_forget(message.request_id)
-        return True
 
-    def worker_gone(self, worker: WorkerSession) -> None:
-        """A worker will not answer any more."""
+    def gone(self, session: Session) -> None:
+        """A session was removed: a worker will not answer, or a client wants no answers."""
+        if isinstance(session, WorkerSession):
+            self._worker_gone(session)
+            return
+        for ident in [ident for ident, put in self._puts.items() if put.client == session.number]:
+            del self._puts[ident]
+
+    def _worker_gone(self, worker: WorkerSession) -> None:
         for ident, put in list(self._puts.items()):
             if put.waiting.get(worker.worker_id) is worker:
                 del put.waiting[worker.worker_id]
                 put.early.pop(worker.worker_id, None)
                 self._fail(put, worker, "its connection broke before it answered")
                 self._maybe_forget(ident)
-
-    def client_gone(self, number: int) -> None:
-        """Nobody wants the answers."""
-        for ident in [ident for ident, put in self._puts.items() if put.client == number]:
-            del self._puts[ident]
 
     def expire(self, now_ms: int) -> None:
         """Wait no longer for those who do not answer."""
@@ -144,21 +148,8 @@ class CacheRelay:
             del self._puts[ident]
 
     def _fail(self, put: Relayed, worker: WorkerSession, why: str) -> None:
-        self._say(put.client, put.request_id, put.cache_id, f"worker {name_of(worker)}: {why}")
+        self._say(put.client, put.request_id, put.cache_id, f"worker {named(worker)}: {why}")
 
     def _say(self, client: int, request_id: MessageId, cache_id: str, text: str) -> None:
         result = CachePutResult(cache_id, STATUS_FAILED, text)
         self._send(client, CacheAck(request_id, encode_model(result)))
-
-
-def name_of(worker: WorkerSession) -> str:
-    """How people know a worker."""
-    return worker.name or guid_to_text(worker.worker_id)
-
-
-def is_target(targets: tuple[str, ...], patterns: tuple[str, ...]) -> bool:
-    """Whether a worker of these patterns is meant by one of the targets."""
-    return any(_overlaps(target, pattern) for target in targets for pattern in patterns)
-
-
-_overlaps = lru_cache(maxsize=16_384)(overlaps)

@@ -9,7 +9,6 @@ nobody. None of it is replicated; a client asks the next leader again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,8 +18,10 @@ from rollq.base.limits import OUTPUT_WATCHES_MAX, OUTPUT_WATCHES_PER_JOB_MAX
 from rollq.grid.effects import Effect, SendAssign, SendResult
 from rollq.grid.state import ASSIGNED, ENDED_STATES
 from rollq.grid.views import job_view
+from rollq.roles.member.leader.sessions import ClientSession, Session, Sessions, WorkerSession
+from rollq.roles.member.leader.shell import Shell
 from rollq.roles.member.outputs import Outputs
-from rollq.roles.member.sessions import ClientSession, WorkerSession
+from rollq.roles.member.replica import Replica
 from rollq.wire.features import OUTPUT
 from rollq.wire.output_messages import (
     JOB_ENDED,
@@ -31,13 +32,10 @@ from rollq.wire.output_messages import (
     WatchOutput,
 )
 
-if TYPE_CHECKING:
-    from rollq.roles.member.leadership import Leadership
-
 ENDS = frozenset(state.name.lower() for state in ENDED_STATES)
 
 
-class Watch(msgspec.Struct):
+class OutputWatch(msgspec.Struct):
     """One client that watches one job."""
 
     watch_id: MessageId  # our number for it
@@ -52,38 +50,42 @@ class Watch(msgspec.Struct):
     whole: bool = False  # whether what the worker has on disk is wanted too
 
 
-class Watches:
+class OutputWatches:
     """The watches of one leader."""
 
-    def __init__(self, office: Leadership, outputs: Outputs) -> None:
-        self._office = office
+    def __init__(
+        self, replica: Replica, sessions: Sessions, shell: Shell, outputs: Outputs
+    ) -> None:
+        self._replica = replica
+        self._sessions = sessions
+        self._shell = shell
         self._outputs = outputs
         self._last = 0
-        self._by_id: dict[MessageId, Watch] = {}
-        self._by_asker: dict[tuple[int, MessageId], Watch] = {}
-        self._by_job: dict[JobId, dict[MessageId, Watch]] = {}
+        self._by_id: dict[MessageId, OutputWatch] = {}
+        self._by_asker: dict[tuple[int, MessageId], OutputWatch] = {}
+        self._by_job: dict[JobId, dict[MessageId, OutputWatch]] = {}
 
     def __len__(self) -> int:
         return len(self._by_id)
 
     # --- what clients ask
 
-    def watch(self, session: int, message: WatchOutput) -> None:
+    def watch(self, session: ClientSession, message: WatchOutput) -> None:
         """Begin, move or end a watch.
 
         Raises:
             StateError: UNKNOWN_JOB; OVERLOADED, if too many watch already.
         """
-        watch = self._by_asker.get((session, message.request_id))
+        watch = self._by_asker.get((session.number, message.request_id))
         if not message.on:
             if watch is not None:
                 self._end(watch)
         elif watch is None:
-            self._begin(session, message)
+            self._begin(session.number, message)
         elif watch.worker_id and message.attempt == watch.attempt:
             self._tell(watch, message.offsets)
 
-    def left(self, session: ClientSession | WorkerSession) -> None:
+    def left(self, session: Session) -> None:
         """A session is over."""
         if isinstance(session, ClientSession):
             for watch in [one for one in self._by_id.values() if one.session == session.number]:
@@ -99,7 +101,7 @@ class Watches:
         if watch is None or (watch.worker_id, watch.attempt) != (session.worker_id, chunk.attempt):
             return  # nobody watches any more, or the attempt was given up
         after = chunk.offset + len(chunk.data)
-        data = chunk.data if self._office.has_room(watch.session) else b""
+        data = chunk.data if self._shell.has_room(watch.session) else b""
         self._send(
             watch,
             msgspec.structs.replace(
@@ -112,11 +114,11 @@ class Watches:
             watch.worker_id = b""
             self._maybe_over(watch)
 
-    def worker_opened(self, worker_id: WorkerId) -> None:
-        """A worker is back: it may run what is watched, or not any more."""
-        self._release(worker_id)
+    def worker_opened(self, session: WorkerSession) -> None:
+        """A worker is back: it may still run what is watched, or not."""
+        self._release(session.worker_id)
         for watch in self._by_id.values():
-            self._ask(watch, worker_id)
+            self._ask(watch, session.worker_id)
 
     # --- what was agreed on
 
@@ -142,7 +144,7 @@ class Watches:
 
     def _begin(self, session: int, message: WatchOutput) -> None:
         job_id = message.job_id
-        if job_view(self._office.state, job_id) is None:
+        if job_view(self._replica.state, job_id) is None:
             raise StateError(ErrorCode.UNKNOWN_JOB, "no such job, or no longer")
         of_job = self._by_job.get(job_id, {})
         if len(self) >= OUTPUT_WATCHES_MAX or len(of_job) >= OUTPUT_WATCHES_PER_JOB_MAX:
@@ -152,7 +154,7 @@ class Watches:
         self._last += 1
         watch_id = self._last.to_bytes(GUID_BYTES, "big")
         out, err = message.offsets
-        watch = Watch(
+        watch = OutputWatch(
             watch_id,
             session,
             message.request_id,
@@ -165,17 +167,17 @@ class Watches:
         self._by_id[watch_id] = watch
         self._by_asker[session, message.request_id] = watch
         self._by_job.setdefault(job_id, of_job)[watch_id] = watch
-        job = self._office.state.jobs.get(job_id)
+        job = self._replica.state.jobs.get(job_id)
         if job is not None:
             self._ask(watch, job.worker_id)
         if not watch.worker_id and not self._maybe_over(watch):
             # It waits, or its worker is away: say so at once.
             self._send(watch, OutputChunk(message.request_id, 0))
 
-    def _ask(self, watch: Watch, worker_id: WorkerId) -> None:
+    def _ask(self, watch: OutputWatch, worker_id: WorkerId) -> None:
         """Have this worker show its attempt of the job, if it has one."""
-        job = self._office.state.jobs.get(watch.job_id)
-        session = self._office.sessions.worker(worker_id)
+        job = self._replica.state.jobs.get(watch.job_id)
+        session = self._sessions.worker(worker_id)
         if job is None or job.state is not ASSIGNED or job.worker_id != worker_id:
             return
         if session is None or not session.opened or OUTPUT not in session.features:
@@ -185,8 +187,8 @@ class Watches:
         watch.fence, watch.worker_id = job.fence, worker_id
         self._tell(watch, watch.sent)
 
-    def _tell(self, watch: Watch, offsets: Sequence[int], *, on: bool = True) -> None:
-        session = self._office.sessions.worker(watch.worker_id)
+    def _tell(self, watch: OutputWatch, offsets: Sequence[int], *, on: bool = True) -> None:
+        session = self._sessions.worker(watch.worker_id)
         if session is not None:
             out, err = (
                 offset if wanted else UNWANTED
@@ -204,18 +206,18 @@ class Watches:
             watch.worker_id = b""
             self._maybe_over(watch)
 
-    def _maybe_over(self, watch: Watch) -> bool:
+    def _maybe_over(self, watch: OutputWatch) -> bool:
         """Tell the end of the job, if it has ended and nothing is to come."""
         if watch.worker_id:
             return False
-        view = job_view(self._office.state, watch.job_id)
+        view = job_view(self._replica.state, watch.job_id)
         if view is not None and view.state not in ENDS:
             return False
         self._send(watch, OutputChunk(watch.request_id, watch.attempt, end=JOB_ENDED))
         self._end(watch)
         return True
 
-    def _end(self, watch: Watch) -> None:
+    def _end(self, watch: OutputWatch) -> None:
         if watch.worker_id:
             self._tell(watch, (0, 0), on=False)
         del self._by_id[watch.watch_id]
@@ -225,5 +227,5 @@ class Watches:
         if not of_job:
             del self._by_job[watch.job_id]
 
-    def _send(self, watch: Watch, chunk: OutputChunk) -> None:
+    def _send(self, watch: OutputWatch, chunk: OutputChunk) -> None:
         self._outputs.mail(watch.session).append(chunk)

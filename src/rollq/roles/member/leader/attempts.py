@@ -1,0 +1,194 @@
+"""Attempts between the leader and its workers: assignments out, acks and nacks in."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from rollq.base.errors import RollqError
+from rollq.base.ids import JobId, guid_to_text
+from rollq.base.jobs import AttemptRef, Status
+from rollq.base.limits import DETAIL_BYTES_MAX
+from rollq.base.stamp import Jitter
+from rollq.grid import commands
+from rollq.grid.effects import Applied, Outcome, Refused, SendAssign, SendCancel
+from rollq.grid.refs import caches_of
+from rollq.policy.expiry import Expiry
+from rollq.policy.retry import give_back_delay_ms, retry_delay_ms
+from rollq.roles.member.leader.addressing import Spellings
+from rollq.roles.member.leader.caches import CacheDesk
+from rollq.roles.member.leader.effect_messages import assignment, needs_blobs
+from rollq.roles.member.leader.keeping import Deliveries, Delivery
+from rollq.roles.member.leader.large import LargeMessages, failed_ack, is_large
+from rollq.roles.member.leader.proposals import Origin, Proposals
+from rollq.roles.member.leader.replies import Replies
+from rollq.roles.member.leader.sessions import Sessions, WorkerSession
+from rollq.roles.member.leader.shell import Shell
+from rollq.roles.member.outputs import Outputs
+from rollq.roles.member.replica import Replica
+from rollq.wire import messages
+
+
+class Attempts:
+    """The attempts of one leader.
+
+    Attributes:
+        assigned: The origin of assignments: one that is refused gives its credit back.
+    """
+
+    def __init__(
+        self,
+        replica: Replica,
+        sessions: Sessions,
+        proposals: Proposals,
+        replies: Replies,
+        *,
+        expiry: Expiry,
+        caches: CacheDesk,
+        deliveries: Deliveries,
+        large: LargeMessages,
+        spellings: Spellings,
+        shell: Shell,
+        outputs: Outputs,
+        jitter: Jitter,
+    ) -> None:
+        self._replica = replica
+        self._sessions = sessions
+        self._proposals = proposals
+        self._replies = replies
+        self._expiry = expiry
+        self._caches = caches
+        self._deliveries = deliveries
+        self._large = large
+        self._spellings = spellings
+        self._shell = shell
+        self._outputs = outputs
+        self._jitter = jitter
+        self.assigned: Final = Origin(self._settle_assignment)
+
+    # --- effects of applied entries
+
+    def assign(self, effect: SendAssign) -> None:
+        """Send an attempt to its worker."""
+        session = self._sessions.worker(effect.worker_id)
+        state = self._replica.state
+        if session is None or not session.opened:
+            # Sent again when the worker's session opens, or lost with its grace.
+            self._expiry.not_sent(state, effect.job_id, effect.attempt)
+            return
+        self._expiry.sent(effect.job_id)
+        if not session.names_attempts:
+            ref = AttemptRef(effect.job_id, effect.attempt, effect.fence)
+            session.sent[effect.job_id] = ref
+        if state.caches:
+            self._caches.needed(session, caches_of(state, effect.job_id))
+        message = assignment(state, effect, self._spellings)
+        if not effect.blobs or not needs_blobs(message, knows_blobs=True):
+            self._outputs.mail(session.number).append(message)
+            return
+        is_current = partial(self._is_current, effect)
+        self._deliveries.add(Delivery(session.number, message, True, is_current, _nothing))
+
+    def stop(self, effect: SendCancel) -> None:
+        """Tell a worker to end an attempt."""
+        session = self._sessions.worker(effect.worker_id)
+        if session is not None and session.opened:
+            stop = messages.StopJob(effect.job_id, effect.attempt, effect.fence)
+            self._replies.send(session.number, stop)
+
+    # --- what workers say
+
+    def ack(self, session: WorkerSession, message: messages.AckJob) -> None:
+        """An attempt ended. A result that is too large for the log is stored as a blob first; one
+        that cannot be stored makes the attempt fail."""
+        ref = session.attempt_meant(message.job_id, message.attempt, message.fence)
+        try:
+            if is_large(message.result):
+                self._large.result(session, message, partial(self._ack, session.number, ref))
+                return
+        except RollqError as error:
+            self._replies.warn(f"job {guid_to_text(message.job_id)}: {error}")
+            message = failed_ack(message, error)
+        self._ack(session.number, ref, message)
+
+    def nack(self, session: WorkerSession, message: messages.Nack) -> None:
+        """A worker gives an attempt back."""
+        ref = session.attempt_meant(message.job_id, message.attempt, message.fence)
+        self._proposals.add(
+            commands.NackJob(
+                message.job_id,
+                ref.attempt,
+                ref.fence,
+                message.detail[:DETAIL_BYTES_MAX],
+                self._retry_delay_ms(message.job_id, not_started=message.not_started),
+                message.not_started,
+            ),
+            Origin(self._settle_ack, session.number, message.job_id, ref.attempt),
+        )
+
+    def _ack(self, number: int, ref: AttemptRef, message: messages.AckJob) -> None:
+        if message.blobs:
+            self._shell.check_held(message.blobs)
+        is_failed = message.status == Status.FAILED
+        self._proposals.add(
+            commands.AckJob(
+                message.job_id,
+                ref.attempt,
+                ref.fence,
+                message.status,
+                message.result,
+                message.exit_code,
+                message.signal,
+                message.run_ms,
+                message.peak_bytes,
+                self._retry_delay_ms(message.job_id) if is_failed else 0,
+                blobs=message.blobs,
+                fetched_bytes=message.fetched_bytes,
+                held_bytes=message.held_bytes,
+            ),
+            Origin(self._settle_ack, number, message.job_id, ref.attempt),
+        )
+
+    def _retry_delay_ms(self, job_id: JobId, *, not_started: bool = False) -> int:
+        """How long this job would wait if its running attempt failed."""
+        state = self._replica.state
+        job = state.jobs.get(job_id)
+        if job is None:
+            return 0
+        delay_ms = give_back_delay_ms if not_started else retry_delay_ms
+        return delay_ms(state, job, self._jitter)
+
+    # --- outcomes
+
+    def _settle_ack(
+        self, origin: Origin, command: commands.Command, outcome: Outcome, applied: Applied
+    ) -> None:
+        session = self._sessions.get(origin.session)
+        if type(session) is not WorkerSession:
+            return
+        if not session.names_attempts:
+            sent = session.sent.get(origin.request_id)
+            if sent is not None and sent.attempt == origin.attempt:
+                del session.sent[origin.request_id]
+        self._outputs.mail(origin.session).append(
+            messages.AckTaken(origin.request_id, origin.attempt, type(outcome) is Refused)
+        )
+
+    def _settle_assignment(
+        self,
+        origin: Origin,
+        command: commands.AssignJob | commands.AssignTask,
+        outcome: Outcome,
+        applied: Applied,
+    ) -> None:
+        if type(outcome) is Refused:
+            self._replica.dispatcher.refused(command)
+
+    def _is_current(self, effect: SendAssign) -> bool:
+        """Whether an attempt is still the job's last."""
+        job = self._replica.state.jobs.get(effect.job_id)
+        return job is not None and job.attempt == effect.attempt
+
+
+def _nothing() -> None:
+    """Nothing follows."""

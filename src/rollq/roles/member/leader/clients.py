@@ -1,0 +1,141 @@
+"""Clients of the leader: their hello, and the results that they are sent.
+
+A result is owed from the end of its job until the client confirms it. A client that comes back gets
+what it is owed page by page, at the pace at which it reads; what ends meanwhile is sent at once,
+unless a page that is still to come will have it.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from rollq.base.ids import ClientId, JobId
+from rollq.base.limits import (
+    CLIENT_ID_BYTES_MAX,
+    OWED_BYTES_PER_TURN_MAX,
+    OWED_RESULTS_PER_TURN_MAX,
+)
+from rollq.base.stamp import Jitter
+from rollq.grid import commands
+from rollq.grid.effects import SendResult
+from rollq.grid.outbox import is_still_to_come, owed_to_client
+from rollq.roles.member.leader.addressing import bounded
+from rollq.roles.member.leader.effect_messages import needs_blobs, outcome_of
+from rollq.roles.member.leader.keeping import Deliveries, Delivery
+from rollq.roles.member.leader.proposals import Proposals
+from rollq.roles.member.leader.replies import Replies
+from rollq.roles.member.leader.session_log import SessionLog
+from rollq.roles.member.leader.sessions import ClientSession, Sessions
+from rollq.roles.member.leader.shell import Shell
+from rollq.roles.member.outputs import Outputs
+from rollq.roles.member.replica import Replica
+from rollq.wire import messages
+from rollq.wire.features import ACCEPTED, COMPACT, OWN
+
+NAMELESS = "nameless-"  # begins the name of a client that has none
+
+
+class Clients:
+    """The clients of one leader."""
+
+    def __init__(
+        self,
+        replica: Replica,
+        sessions: Sessions,
+        proposals: Proposals,
+        replies: Replies,
+        *,
+        deliveries: Deliveries,
+        shell: Shell,
+        outputs: Outputs,
+        log: SessionLog,
+        jitter: Jitter,
+    ) -> None:
+        self._replica = replica
+        self._sessions = sessions
+        self._proposals = proposals
+        self._replies = replies
+        self._deliveries = deliveries
+        self._shell = shell
+        self._outputs = outputs
+        self._log = log
+        self._jitter = jitter
+
+    def hello(self, number: int, hello: messages.HelloClient) -> None:
+        """A client opens a session."""
+        # One without a name (the first form of the legacy protocol) is a client of its own.
+        name = hello.client_id or f"{NAMELESS}{self._jitter.draw_id().hex()}"
+        client_id = bounded("client id", name, CLIENT_ID_BYTES_MAX)
+        features = hello.features
+        session = ClientSession(
+            number,
+            client_id,
+            ACCEPTED in features,
+            is_alone=OWN in features,
+            knows_blobs=COMPACT in features,
+            hears_errors=ACCEPTED in features or COMPACT in features,
+        )
+        self._sessions.add_client(session)
+        self._log.joined(session)
+        self._replies.welcome(number, hello.features)
+        self._open(client_id, max(0, hello.desired_parallelism))
+        self.owe_results(session)
+
+    def owe_results(self, session: ClientSession) -> None:
+        """A client is back: what ended while it was away is sent, some every turn."""
+        self._sessions.owing[session.number] = session
+
+    def send_owed(self) -> None:
+        """Once a turn: the next pages, to those that have read the ones before."""
+        owing = self._sessions.owing
+        size_bytes = 0
+        for session in list(owing.values()):
+            if size_bytes >= OWED_BYTES_PER_TURN_MAX:
+                return
+            if self._shell.has_room(session.number):
+                del owing[session.number]
+                owing[session.number] = session  # the others come first next time
+                size_bytes += self._send_page(session)
+
+    def send_result(self, effect: SendResult) -> None:
+        """A job ended."""
+        state, owing = self._replica.state, self._sessions.owing
+        for client in self._sessions.receivers(effect.client_id, effect.job_id):
+            is_owing = client.number in owing
+            if not is_owing or not is_still_to_come(state, effect.job_id, client.owed_after):
+                self._deliver(client, effect)
+
+    def _open(self, client_id: ClientId, cap: int) -> None:
+        known = self._replica.state.clients.get(client_id)
+        if known is None or known.cap != cap:
+            self._proposals.add(commands.OpenClient(client_id, cap))
+
+    def _send_page(self, session: ClientSession) -> int:
+        results, session.owed_after = owed_to_client(
+            self._replica.state, session.client_id, session.owed_after, OWED_RESULTS_PER_TURN_MAX
+        )
+        for result in results:
+            self._deliver(session, result)
+        if len(results) < OWED_RESULTS_PER_TURN_MAX:
+            self._sessions.owing.pop(session.number, None)
+        return sum(len(result.result) for result in results)
+
+    def _deliver(self, client: ClientSession, effect: SendResult) -> None:
+        message = outcome_of(self._replica.state, effect)
+        if effect.blobs and needs_blobs(message, knows_blobs=client.knows_blobs):
+            sent = partial(self._delivered, client, effect.job_id)
+            self._deliveries.add(
+                Delivery(client.number, message, client.knows_blobs, _always, sent)
+            )
+            return
+        self._outputs.mail(client.number).append(message)
+        self._delivered(client, effect.job_id)
+
+    def _delivered(self, client: ClientSession, job_id: JobId) -> None:
+        if not client.confirms:
+            self._proposals.add(commands.ConfirmResults(client.client_id, (job_id,)))
+
+
+def _always() -> bool:
+    """A result is wanted as long as its session lasts."""
+    return True

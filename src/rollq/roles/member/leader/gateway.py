@@ -1,0 +1,145 @@
+"""From messages to commands: which handler takes which message of a session.
+
+A handler checks a message, fills in what only the leader knows (client of the session, backoff,
+worker addressed by name) and queues a command with its origin. It never changes the replicated
+state, and never raises to the caller: a bad message is answered with an error, and one that breaks
+the protocol, or that a handler fails on, closes that session only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from rollq.base.errors import ErrorCode, RemoteError, StateError
+from rollq.roles.member.leader.admin import AdminRequests
+from rollq.roles.member.leader.attempts import Attempts
+from rollq.roles.member.leader.batches import BatchRequests
+from rollq.roles.member.leader.cache_relay import CacheRelay
+from rollq.roles.member.leader.clients import Clients
+from rollq.roles.member.leader.jobs import JobRequests
+from rollq.roles.member.leader.output_watches import OutputWatches
+from rollq.roles.member.leader.reads import Reads
+from rollq.roles.member.leader.replies import Replies
+from rollq.roles.member.leader.sessions import Ending, Session, Sessions, WorkerSession
+from rollq.roles.member.leader.workers import Workers
+from rollq.wire import messages
+from rollq.wire.output_messages import OutputChunk, WatchOutput
+from rollq.wire.staging_messages import CommitBatch, DropBatch, StageJobs
+
+Handlers: TypeAlias = dict[type, Callable[[Any, Any], None]]  # called with session and message
+
+# Errors after which a session cannot go on: its state is not what the peer believes. After a hello
+# that was refused there is no session.
+HELLOS = messages.HelloClient | messages.HelloWorker
+CLOSING_CODES = frozenset(
+    {ErrorCode.BAD_HANDSHAKE, ErrorCode.UNKNOWN_MESSAGE, ErrorCode.BAD_CREDIT}
+)
+
+
+class Gateway:
+    """The messages of one leader's sessions."""
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        replies: Replies,
+        *,
+        clients: Clients,
+        workers: Workers,
+        jobs: JobRequests,
+        attempts: Attempts,
+        batches: BatchRequests,
+        relay: CacheRelay,
+        watches: OutputWatches,
+        admin: AdminRequests,
+        reads: Reads,
+    ) -> None:
+        self._sessions = sessions
+        self._replies = replies
+        self._hellos: Handlers = {
+            messages.HelloClient: clients.hello,
+            messages.HelloWorker: workers.hello,
+        }
+        self._of_client: Handlers = {
+            messages.SubmitJob: jobs.submit,
+            messages.SubmitBulk: jobs.submit_bulk,
+            messages.SubmitArray: jobs.submit_array,
+            messages.Cancel: jobs.cancel,
+            messages.Confirm: jobs.confirm,
+            StageJobs: batches.handle,
+            CommitBatch: batches.handle,
+            DropBatch: batches.handle,
+            messages.Query: reads.query,
+            messages.Admin: admin.handle,
+            messages.CachePut: relay.put,
+            WatchOutput: watches.watch,
+            messages.Ping: self._ping,
+        }
+        self._of_worker: Handlers = {
+            messages.Credit: workers.credit,
+            messages.AckJob: attempts.ack,
+            messages.Nack: attempts.nack,
+            messages.Heartbeat: workers.heartbeat,
+            messages.Announce: workers.announce,
+            messages.Goodbye: workers.goodbye,
+            messages.CacheAck: relay.ack,
+            OutputChunk: watches.chunk,
+            messages.Ping: self._ping,
+        }
+
+    def message(self, number: int, message: messages.SessionMessage) -> None:
+        """Take one message of a session."""
+        try:
+            session = self._sessions.get(number)
+            if session is None:
+                self._hello(number, message)
+                return
+            if type(session) is WorkerSession:
+                session.quiet_looks = 0
+                handler = self._of_worker.get(type(message))
+            else:
+                handler = self._of_client.get(type(message))
+            if handler is None:
+                raise self._refusal(message)
+            handler(session, message)
+        except RemoteError as error:
+            self._replies.refuse(number, message, error)
+            if error.code in CLOSING_CODES or isinstance(message, HELLOS):
+                self._replies.close(number, str(error))
+        except StateError as error:
+            self._replies.refuse(number, message, error)
+        except Exception as error:  # a bug: it ends this session, and nothing else
+            self._replies.failed(number, message, error)
+
+    def closed(self, number: int) -> None:
+        """The session's connection is gone."""
+        session = self._sessions.get(number)
+        if isinstance(session, WorkerSession) and not session.renews:
+            session.ending = Ending.LEFT  # without leases nothing else says that it is lost
+        self._sessions.remove(number)
+
+    def _hello(self, number: int, message: messages.SessionMessage) -> None:
+        hello = self._hellos.get(type(message))
+        if hello is None:
+            raise self._refusal(message)
+        if isinstance(message, HELLOS) and message.plain:
+            raise RemoteError(
+                ErrorCode.BAD_HANDSHAKE,
+                "this member is no legacy leader: it answers offers of features",
+                "offer features, and wait for Welcome",
+            )
+        hello(number, message)
+
+    def _refusal(self, message: messages.SessionMessage) -> RemoteError:
+        """Why a session may not say this."""
+        kind = type(message)
+        if kind in self._hellos:
+            return RemoteError(ErrorCode.BAD_HANDSHAKE, "duplicate hello")
+        for role, handlers in (("client", self._of_client), ("worker", self._of_worker)):
+            if kind in handlers:
+                return RemoteError(ErrorCode.BAD_HANDSHAKE, f"requires a {role} session")
+        return RemoteError(ErrorCode.UNKNOWN_MESSAGE, f"a member does not take {kind.__name__}")
+
+    def _ping(self, session: Session, message: messages.Ping) -> None:
+        self._replies.send(session.number, messages.Pong())

@@ -1,0 +1,137 @@
+"""What clients ask of jobs: submit one, many or an array, cancel, confirm results.
+
+A body that is too large for the log is stored as a blob first (`large`); the request goes on with a
+reference when a majority of the members holds it.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from rollq.base.ids import ClientId
+from rollq.grid import commands
+from rollq.roles.member.leader.addressing import Addressing, exec_name
+from rollq.roles.member.leader.large import LargeMessages, is_large
+from rollq.roles.member.leader.proposals import Origin, Proposals
+from rollq.roles.member.leader.replies import Replies
+from rollq.roles.member.leader.sessions import ClientSession
+from rollq.roles.member.leader.shell import Shell
+from rollq.wire import messages
+
+
+class JobRequests:
+    """Requests about jobs on one leader."""
+
+    def __init__(
+        self,
+        proposals: Proposals,
+        replies: Replies,
+        addressing: Addressing,
+        shell: Shell,
+        *,
+        large: LargeMessages,
+    ) -> None:
+        self._proposals = proposals
+        self._settle = replies.settle_request
+        self._addressing = addressing
+        self._shell = shell
+        self._large = large
+
+    def submit(self, session: ClientSession, message: messages.SubmitJob) -> None:
+        """One job."""
+        number, client_id = session.number, session.client_id
+        if is_large(message.body):
+            go_on = partial(self._submit, number, client_id)
+            self._large.job(number, client_id, message, go_on)
+        else:
+            self._submit(number, client_id, message)
+
+    def submit_bulk(self, session: ClientSession, message: messages.SubmitBulk) -> None:
+        """Many jobs of one queue and program."""
+        number, client_id = session.number, session.client_id
+        if any(map(is_large, (item.body for item in message.items))):
+            go_on = partial(self._submit_bulk, number, client_id)
+            self._large.items(number, client_id, message, go_on)
+        else:
+            self._submit_bulk(number, client_id, message)
+
+    def submit_array(self, session: ClientSession, message: messages.SubmitArray) -> None:
+        """An array of tasks that share one body."""
+        number, client_id = session.number, session.client_id
+        if is_large(message.body):
+            go_on = partial(self._submit_array, number, client_id)
+            self._large.array(number, client_id, message, go_on)
+        else:
+            self._submit_array(number, client_id, message)
+
+    def cancel(self, session: ClientSession, message: messages.Cancel) -> None:
+        """End jobs."""
+        command = commands.CancelJobs(message.job_ids, session.client_id)
+        self._proposals.add(command, Origin(self._settle, session.number, message.request_id))
+
+    def confirm(self, session: ClientSession, message: messages.Confirm) -> None:
+        """The client has these results: they are no longer owed."""
+        self._proposals.add(commands.ConfirmResults(session.client_id, message.job_ids))
+
+    def _submit(self, number: int, client_id: ClientId, message: messages.SubmitJob) -> None:
+        queue, options = self._addressing.resolve(message.subject, message.options)
+        self._proposals.check_room()
+        if message.blobs:
+            self._shell.check_held(message.blobs)
+        self._proposals.add(
+            commands.SubmitJob(
+                message.job_id,
+                client_id,
+                queue,
+                exec_name(message.exec_name),
+                message.body,
+                options,
+                message.blobs,
+                message.caches,
+                message.job_key,
+            ),
+            Origin(self._settle, number, message.job_id),
+        )
+
+    def _submit_bulk(self, number: int, client_id: ClientId, message: messages.SubmitBulk) -> None:
+        queue, options = self._addressing.resolve(message.subject, message.options)
+        self._proposals.check_room()
+        for item in message.items:
+            if item.blobs:
+                self._shell.check_held(item.blobs)
+        self._proposals.add(
+            commands.SubmitBulk(
+                client_id,
+                queue,
+                exec_name(message.exec_name),
+                message.items,
+                options,
+                message.batch_key,
+                message.caches,
+            ),
+            Origin(self._settle, number, message.request_id),
+        )
+
+    def _submit_array(
+        self, number: int, client_id: ClientId, message: messages.SubmitArray
+    ) -> None:
+        queue, options = self._addressing.resolve(message.subject, message.options)
+        self._proposals.check_room()
+        if message.blobs:
+            self._shell.check_held(message.blobs)
+        self._proposals.add(
+            commands.SubmitArray(
+                message.array_id,
+                client_id,
+                queue,
+                exec_name(message.exec_name),
+                message.body,
+                message.task_count,
+                options,
+                message.running_max,
+                message.blobs,
+                message.caches,
+                message.first_task,
+            ),
+            Origin(self._settle, number, message.array_id),
+        )

@@ -1,0 +1,105 @@
+"""What sessions are answered: accepted, errors, results that say no, and the end of a session."""
+
+from __future__ import annotations
+
+from rollq.base.errors import ErrorCode, LocalError, RollqError
+from rollq.base.ids import JobId, MessageId, guid_to_text
+from rollq.grid.commands import Command
+from rollq.grid.effects import Applied, Known, Outcome, Refused
+from rollq.roles.member.leader.effect_messages import refusal_of
+from rollq.roles.member.leader.proposals import Origin
+from rollq.roles.member.leader.sessions import ClientSession, Sessions
+from rollq.roles.member.outputs import Mishap, Outputs, Warn
+from rollq.wire import messages
+from rollq.wire.checks import request_id_of
+from rollq.wire.features import ALIVE, agree
+
+RETRYABLE = (ErrorCode.GRID_FULL, ErrorCode.OVERLOADED)  # of what the state refuses
+
+
+class Replies:
+    """Puts answers among the outputs of the turn.
+
+    Attributes:
+        member_id: Of this member, as Welcome has it; set when leadership is gained.
+    """
+
+    __slots__ = ("_group", "_outputs", "_sessions", "member_id")
+
+    def __init__(self, group: str, sessions: Sessions, outputs: Outputs) -> None:
+        self.member_id = 0
+        self._group = group
+        self._sessions = sessions
+        self._outputs = outputs
+
+    def send(self, number: int, message: messages.MemberMessage) -> None:
+        """Send a message in this turn."""
+        self._outputs.mail(number).append(message)
+
+    def welcome(self, number: int, offered: tuple[str, ...], owed: int = 0) -> None:
+        """Answer a hello with the features that both sides speak."""
+        features = agree(offered)
+        ping_ms = self._sessions.ping_ms if ALIVE in features else 0
+        self.send(number, messages.Welcome(self._group, self.member_id, features, owed, ping_ms))
+
+    def accept(self, number: int, request_id: MessageId, count: int = 1) -> None:
+        """A request was taken, for so many things."""
+        self.send(number, messages.Accepted(request_id, count))
+
+    def settle_request(
+        self, origin: Origin, command: Command, outcome: Outcome, applied: Applied
+    ) -> None:
+        """The command of a request is applied: answer with Accepted or Error."""
+        session = self._sessions.get(origin.session)
+        if session is None:
+            return
+        if isinstance(outcome, Refused):
+            code, retryable = int(outcome.code), outcome.code in RETRYABLE
+            error = messages.Error(origin.request_id, code, outcome.message, retryable=retryable)
+            self.send(origin.session, error)
+            self._refuse_job(origin.session, origin.request_id, outcome.message)
+            return
+        self._sessions.asked(session, origin.request_id)
+        if isinstance(outcome, Known):
+            accepted = messages.Accepted(origin.request_id, outcome.count, True, outcome.ended)
+        else:
+            accepted = messages.Accepted(origin.request_id, outcome.count)
+        self.send(origin.session, accepted)
+
+    def error(self, number: int, request_id: MessageId, error: RollqError) -> None:
+        """A request failed."""
+        self.send(
+            number,
+            messages.Error(request_id, int(error.code), error.message, error.hint, error.retryable),
+        )
+
+    def refuse(self, number: int, message: messages.SessionMessage, error: RollqError) -> None:
+        """A message cannot be taken."""
+        self.error(number, request_id_of(message), error)
+        if isinstance(message, messages.SubmitJob):
+            self._refuse_job(number, message.job_id, str(error))
+
+    def _refuse_job(self, number: int, job_id: JobId, why: str) -> None:
+        """A client that reads no errors gets a failed result: it would wait for ever otherwise."""
+        session = self._sessions.get(number)
+        if isinstance(session, ClientSession) and not session.hears_errors:
+            self.warn(f"job {guid_to_text(job_id)} of {session.client_id!a} is refused: {why}")
+            self.send(number, refusal_of(job_id, session.client_id, why))
+
+    def failed(self, number: int, message: messages.SessionMessage, error: Exception) -> None:
+        """A handler raised what it must not. The session ends, with an error that is not
+        retryable: another leader has the same bug."""
+        name = type(message).__name__
+        self._outputs.append(Mishap(f"session {number}: {name}", error))
+        bug = LocalError(ErrorCode.BUG, f"cannot handle {name}: {error!r}", "report the log")
+        self.error(number, request_id_of(message), bug)
+        self.close(number, str(bug))
+
+    def close(self, number: int, reason: str) -> None:
+        """End a session."""
+        self._sessions.remove(number)
+        self._outputs.close(number, reason)
+
+    def warn(self, text: str) -> None:
+        """Write a warning to the log of the process."""
+        self._outputs.append(Warn(text))

@@ -1,0 +1,207 @@
+"""The leader's own state: what exists on the elected leader alone, beside the replicated state.
+
+Sessions, credits, timers and waiting proposals are not replicated. They begin with `gain` and end
+with `lose`; in between, outcomes and effects of applied entries become messages, and timers and
+credits become commands. Each family of requests has a file of its own, and knows only what its
+constructor names; here they are put together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rollq.base.limits import TURN_COMMANDS_MAX
+from rollq.base.stamp import Clock, Jitter
+from rollq.grid.effects import Applied, SendAssign, SendCancel, SendResult
+from rollq.grid.readers import silent_readers
+from rollq.policy.expiry import Expiry
+from rollq.raft.node import RaftNode
+from rollq.raft.types import Config
+from rollq.roles.member.group_clock import GroupClock
+from rollq.roles.member.leader.addressing import Addressing
+from rollq.roles.member.leader.admin import AdminRequests
+from rollq.roles.member.leader.attempts import Attempts
+from rollq.roles.member.leader.batches import BatchRequests, BatchUnpacker, expired_batches
+from rollq.roles.member.leader.cache_relay import CacheRelay
+from rollq.roles.member.leader.caches import CacheDesk
+from rollq.roles.member.leader.clients import Clients
+from rollq.roles.member.leader.gateway import Gateway
+from rollq.roles.member.leader.jobs import JobRequests
+from rollq.roles.member.leader.keeping import Deliveries, Keeping
+from rollq.roles.member.leader.large import LargeMessages
+from rollq.roles.member.leader.output_watches import OutputWatches
+from rollq.roles.member.leader.proposals import SILENT, Proposals
+from rollq.roles.member.leader.reads import Reads
+from rollq.roles.member.leader.replies import Replies
+from rollq.roles.member.leader.session_log import SessionLog
+from rollq.roles.member.leader.sessions import Sessions
+from rollq.roles.member.leader.shell import Shell
+from rollq.roles.member.leader.workers import Workers
+from rollq.roles.member.outputs import Outputs
+from rollq.roles.member.replica import Replica
+from rollq.roles.member.reports import Reports
+from rollq.wire.messages import NotLeader
+
+LOOK_MS = 10_000  # how often expired batches and silent readers are looked for
+
+
+class LeaderState:
+    """Everything of one leader, from `gain` to `lose`, and again.
+
+    Attributes:
+        shell: What the shell knows; it fills it in.
+        sessions: Who is connected.
+        proposals: Commands on their way into the log.
+        keeping: Large bodies and results on their way into blobs.
+        deliveries: Messages that wait for the bytes of blobs.
+        gateway: Takes the messages of sessions.
+        reads: Queries that wait for their index.
+    """
+
+    def __init__(
+        self,
+        replica: Replica,
+        group: str,
+        clock: Clock,
+        jitter: Jitter,
+        *,
+        outputs: Outputs,
+        time: GroupClock,
+        reports: Reports,
+        raft: Callable[[], RaftNode],
+    ) -> None:
+        self._replica = replica
+        self._clock = clock
+        self._jitter = jitter
+        self._time = time
+        self._look_at_ms = 0  # when to look next, see LOOK_MS
+        self.shell = shell = Shell()
+        self.sessions = sessions = Sessions()
+        self.proposals = proposals = Proposals()
+        self._expiry = expiry = Expiry()
+        self._log = log = SessionLog(replica, clock, outputs)
+        self._replies = replies = Replies(group, sessions, outputs)
+        self.keeping = Keeping(outputs, clock)
+        self.deliveries = deliveries = Deliveries(outputs, clock, shell)
+        addressing = Addressing()
+        common = replica, sessions, proposals, replies
+        self._workers = workers = Workers(
+            *common, expiry=expiry, names=addressing.workers, log=log, clock=clock, jitter=jitter
+        )
+        self._clients = clients = Clients(
+            *common, deliveries=deliveries, shell=shell, outputs=outputs, log=log, jitter=jitter
+        )
+        large = LargeMessages(self.keeping, replies.refuse, workers.results_kept)
+        self.caches = caches = CacheDesk(replica, sessions, replies, clock)
+        self._relay = relay = CacheRelay(
+            sessions, replies, shell, caches, clock=clock, jitter=jitter
+        )
+        self._attempts = attempts = Attempts(
+            *common,
+            expiry=expiry,
+            caches=caches,
+            deliveries=deliveries,
+            large=large,
+            spellings=addressing.spellings,
+            shell=shell,
+            outputs=outputs,
+            jitter=jitter,
+        )
+        self.watches = watches = OutputWatches(replica, sessions, shell, outputs)
+        self.unpacker = BatchUnpacker()
+        self.reads = Reads(replica, replies, caches, reports, raft)
+        self.gateway = Gateway(
+            sessions,
+            replies,
+            clients=clients,
+            workers=workers,
+            jobs=JobRequests(proposals, replies, addressing, shell, large=large),
+            attempts=attempts,
+            batches=BatchRequests(proposals, replies, addressing, shell),
+            relay=relay,
+            watches=watches,
+            admin=AdminRequests(proposals, replies, workers, caches, shell=shell, raft=raft),
+            reads=self.reads,
+        )
+        sessions.on_opened += [relay.opened, caches.opened, watches.worker_opened]
+        sessions.on_gone += [log.left, watches.left, deliveries.gone, relay.gone, caches.gone]
+        sessions.on_gone.append(workers.gone)
+
+    # --- from election to the loss of it
+
+    def gain(self, member_id: int) -> None:
+        """This member leads, and its state holds everything that was ever committed."""
+        self._replies.member_id = member_id
+        self._expiry.gain(self._replica.state, self._clock.now_ms(), self._time.now_ms())
+        self._replica.dispatcher.nearest = self.caches.nearest
+        self._workers.learn_names()
+
+    def lose(self, leader: str, config: Config) -> None:
+        """Another member leads, or none: redirect all sessions, keep nothing."""
+        members = tuple(member.address for member in config.voters)
+        for number in self.sessions.clear():
+            self._replies.send(number, NotLeader(leader, members))
+            self._replies.close(number, "not the leader any more")
+        self.watches.clear()
+        self.proposals.clear()
+        self.unpacker = BatchUnpacker()
+        self._relay.clear()
+        self.caches.clear()
+        self.keeping.clear()
+        self.deliveries.clear()
+        self.reads.clear()
+        self._expiry.abdicate()
+        self._replica.dispatcher.abdicate()
+
+    # --- once a turn
+
+    def is_busy(self, share: int = 1) -> bool:
+        """Whether so much waits that sessions are not read for now."""
+        return self.proposals.is_busy(share) or self.keeping.is_busy(share)
+
+    def propose_own(self) -> None:
+        """What the leader itself proposes: timers that are due, steps of batches, and jobs for free
+        credits. Sends results that are owed."""
+        now_ms = self._clock.now_ms()
+        state, proposals = self._replica.state, self.proposals
+        due = self._expiry.due(state, now_ms, self._jitter, TURN_COMMANDS_MAX)
+        if due:
+            self._log.lost(due)
+            self._workers.propose_due(due)
+        if self.sessions.owing:
+            self._clients.send_owed()
+        if self.keeping:
+            self.keeping.pump()
+        if self.deliveries:
+            self.deliveries.pump()
+        self._relay.expire(now_ms)
+        self.caches.due()
+        proposals.add_own(self.unpacker.due(state))
+        if now_ms >= self._look_at_ms:  # what was proposed at the last look is applied by now
+            self._look_at_ms = now_ms + LOOK_MS
+            time_ms = self._time.now_ms()
+            proposals.add_own(expired_batches(state, time_ms))
+            proposals.add_own(silent_readers(state, time_ms))
+        self._workers.leave_silent(now_ms)
+        decided = self._replica.dispatcher.decide(TURN_COMMANDS_MAX)
+        proposals.add_own(decided, self._attempts.assigned)
+
+    # --- after every applied entry
+
+    def settle(self, applied: Applied) -> None:
+        """Tell whoever waits what became of the commands, and carry out the effects."""
+        self._expiry.observe(applied.events, self._replica.state, self._clock.now_ms())
+        batch = self.proposals.settled(applied.index)
+        if batch:
+            for (command, origin, _), outcome in zip(batch, applied.outcomes, strict=True):
+                if origin is not SILENT:
+                    origin.settle(origin, command, outcome, applied)
+        for effect in applied.effects:
+            if type(effect) is SendAssign:
+                self._attempts.assign(effect)
+            elif type(effect) is SendResult:
+                self._clients.send_result(effect)
+            elif type(effect) is SendCancel:
+                self._attempts.stop(effect)
+        if self.watches:
+            self.watches.follow(applied.effects)
