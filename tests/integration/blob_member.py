@@ -6,9 +6,11 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
+from rollq.base.access import LinkRole
 from rollq.base.jobs import BlobRef
 from rollq.net.link import Link
 from rollq.roles.blobs.server import BlobServer, Greeting
+from rollq.roles.door import Door
 from rollq.store.blobs.local import LocalBlobs
 from rollq.wire import messages as wire
 from rollq.wire.blob_messages import BlobGet, BlobPut, HelloBlobs
@@ -29,6 +31,7 @@ class BlobMember(FakeMember):
         super().__init__()
         self.store = LocalBlobs(folder)
         self.server = BlobServer(self.store, self._greet)
+        self._door = Door({LinkRole.BLOBS: self.server})
         self.server.start()
         self.gets: list[bytes] = []
         self.puts: list[bytes] = []
@@ -89,11 +92,11 @@ class BlobMember(FakeMember):
         self.gets += [one.digest for one in messages if isinstance(one, BlobGet)]
         self.puts += [one.digest for one in messages if isinstance(one, BlobPut)]
         if not (self.deaf and isinstance(messages[-1], BlobGet | BlobPut)):
-            self.server.hear(link, messages)
+            self._door.messages(link, messages)
         self._news.set()
 
     def _closed(self, link: Link, reason: str) -> None:
-        self.server.closed(link, reason)
+        self._door.closed(link, reason)
         super()._closed(link, reason)
 
 

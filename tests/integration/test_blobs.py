@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from rollq.base.access import LinkRole
 from rollq.base.digests import Digest
 from rollq.base.errors import DiskError, ErrorCode, RollqError, StateError
 from rollq.base.limits import BLOB_WINDOW_BYTES
@@ -21,6 +22,7 @@ from rollq.net.link import Link
 from rollq.net.listener import Listener
 from rollq.roles.blobs.client import BlobClient
 from rollq.roles.blobs.server import BlobServer, Greeting
+from rollq.roles.door import Door
 from rollq.store.blobs.local import LocalBlobs
 from rollq.wire.blob_messages import BlobChunk, HelloBlobs
 from rollq.wire.compact import Message
@@ -50,7 +52,8 @@ class Serving:
     ) -> None:
         self.store = LocalBlobs(folder)
         self.server = BlobServer(self.store, greet or self._greet, stored)
-        self.listener = Listener("g", self._hear, self.server.closed)
+        self.door = Door({LinkRole.BLOBS: self.server})
+        self.listener = Listener("g", self._hear, self.door.closed)
         self.links: dict[Link, None] = {}
         self.chunk_bytes = 0
         self.cuts: list[int] = []  # cuts the link once so many have come, one after the other
@@ -81,7 +84,7 @@ class Serving:
             self.cuts.pop(0)
             link.abort("cut by the test")
             return
-        self.server.hear(link, messages)
+        self.door.messages(link, messages)
 
 
 def test_files_and_bytes_come_and_go(tmp_path: Path) -> None:

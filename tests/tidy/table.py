@@ -18,6 +18,8 @@ ANY_ROLE = (
         "roles.silence",
         "roles.offers",
         "roles.dialogue",
+        "roles.access",
+        "roles.door",
     ),
     "roles.blobs",
 )

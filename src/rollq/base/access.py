@@ -1,4 +1,4 @@
-"""What a message asks for, in the terms of an access check: an action on resources.
+"""What a message asks for, in the terms of an access check: a principal, an action on resources.
 
 Names only. Which message asks for what is in the tables of messages (`wire.registry`), of admin
 verbs and of views; who may do what is decided where a message comes in.
@@ -8,6 +8,30 @@ from __future__ import annotations
 
 import enum
 from typing import Any, NamedTuple
+
+
+class LinkRole(enum.StrEnum):
+    """What a link is for, as its first message says."""
+
+    CLIENT = "client"
+    WORKER = "worker"
+    MEMBER = "member"
+    BLOBS = "blobs"
+    READER = "reader"
+
+
+class Principal(NamedTuple):
+    """Who speaks on a link. All but the address is as the peer says of itself: nothing proves it.
+
+    Attributes:
+        role: What the link is for.
+        name: A client id, the name or id of a worker, the id of a member; empty: it has none.
+        address: Where it connected from.
+    """
+
+    role: LinkRole
+    name: str
+    address: str
 
 
 class Action(enum.StrEnum):

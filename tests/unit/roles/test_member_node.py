@@ -27,7 +27,6 @@ class BusyDriver:
         self.raft = SimpleNamespace(
             role=Role.LEADER, config=None, leader_id=1, member_id=1, term=1, leader_address=""
         )
-        self.leader_state = SimpleNamespace(proposals=SimpleNamespace(is_busy=lambda *_: False))
 
     def begin(self) -> Any:
         return SimpleNamespace(needs_sync=False, run=lambda: None)
@@ -49,6 +48,7 @@ def test_a_member_with_much_to_do_listens_between_its_turns(
     member = cast(Any, MemberNode(MemberSetup("a:1"), "a", 1, tmp_path))
     member._driver = driver
     member._loop = SimpleNamespace(call_soon=later.append)
+    member._sessions = SimpleNamespace(maybe_resume=lambda: None)
     member._snapshots = SimpleNamespace(maybe_begin=lambda: None)
     member._news = SimpleNamespace(tell=lambda raft: None, tell_roll=lambda *_: None)
     member._turn()

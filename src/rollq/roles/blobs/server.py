@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeAlias
 
+from rollq.base.access import Principal
 from rollq.base.digests import Digest, digest_to_text
 from rollq.base.errors import RollqError
 from rollq.base.limits import (
@@ -111,10 +112,7 @@ class BlobServer:
         await end_tasks(self._healing.values())
         await asyncio.get_running_loop().run_in_executor(None, pool.shutdown)
 
-    def __contains__(self, link: Link) -> bool:
-        return link in self._sessions
-
-    def hear(self, link: Link, messages: Sequence[Message]) -> None:
+    def hear(self, link: Link, messages: Sequence[Message], principal: Principal) -> None:
         """Everything that comes on a link for blobs, its hello first."""
         session = self._sessions.get(link)
         if session is None:

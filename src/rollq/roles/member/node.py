@@ -16,12 +16,13 @@ import time
 from functools import partial
 from pathlib import Path
 
+from rollq.base.access import LinkRole
 from rollq.base.errors import DiskError, ErrorCode, LocalError, RollqError
-from rollq.base.limits import OWED_AHEAD_BYTES_MAX, STOP_MS_MAX, TURNS_MS_MAX
-from rollq.base.repeats import Repeats
+from rollq.base.limits import STOP_MS_MAX, TURNS_MS_MAX
 from rollq.net.link import DEFAULT_LIMITS, Link, LinkLimits
 from rollq.net.listener import Listener
-from rollq.raft.types import RaftMessage, Role
+from rollq.raft.types import Role
+from rollq.roles.door import Door
 from rollq.roles.member.blobs.aside import Aside
 from rollq.roles.member.blobs.member import MemberBlobs
 from rollq.roles.member.driver import Driver
@@ -36,8 +37,9 @@ from rollq.roles.member.outputs import (
     ToSession,
     Warn,
 )
-from rollq.roles.member.peer_links import PeerLinks
+from rollq.roles.member.peer_links import IncomingPeers, PeerLinks
 from rollq.roles.member.readers.server import ReaderServer
+from rollq.roles.member.session_links import SessionLinks
 from rollq.roles.member.setup import MemberSetup
 from rollq.roles.member.snapshot_runner import SnapshotRunner, trim_memory
 from rollq.roles.member.tables.exports import remove_exports
@@ -45,7 +47,7 @@ from rollq.roles.member.work import Work
 from rollq.roles.persist import PersistThread
 from rollq.store.real_disk import RealDisk
 from rollq.wire.compact import Message
-from rollq.wire.messages import LeaderHello, PeerMessage
+from rollq.wire.messages import LeaderHello
 
 log = logging.getLogger("rollq.member")
 
@@ -72,15 +74,10 @@ class MemberNode:
         self._listener = Listener(setup.group, self._messages, self._link_closed, limits)
         self._peers = PeerLinks(setup.group, self._hello)
         self._persist = PersistThread("persist")
-        self._sessions: dict[int, Link] = {}
-        self._numbers: dict[Link, int] = {}
-        self._members: dict[Link, LeaderHello] = {}
-        self._last_number = 0
+        self._door: Door | None = None  # once it serves
         self._news = News()
-        self._told = Repeats()
         self._turn_due = False
         self._working = False
-        self._paused = False
         self._ticker: asyncio.TimerHandle | None = None
         self._ending: asyncio.Task[None] | None = None  # held, or it might be collected
         self._tick_at = 0.0
@@ -109,10 +106,20 @@ class MemberNode:
             self._persist.shutdown()
             raise
         blobs.start()
+        self._sessions = SessionLinks(driver, self._wake)
         shell = driver.leader_state.shell
-        shell.has_room, shell.blobs = self._has_room, blobs.knowledge
+        shell.has_room, shell.blobs = self._sessions.has_room, blobs.knowledge
         self._readers = ReaderServer(driver, self._disk, self.setup, self._state_dir, self._wake)
         self._driver, self._blobs = driver, blobs
+        self._door = Door(
+            {
+                LinkRole.CLIENT: self._sessions,
+                LinkRole.WORKER: self._sessions,
+                LinkRole.MEMBER: IncomingPeers(driver, self._wake),
+                LinkRole.BLOBS: blobs.server,
+                LinkRole.READER: self._readers,
+            }
+        )
         self._aside = Aside(driver, blobs, self._wake)
         self._snapshots = SnapshotRunner(driver, self._disk, self._persist, self._snapshot_over)
         self._tick_at = self._loop.time()
@@ -141,65 +148,14 @@ class MemberNode:
     # --- inputs
 
     def _messages(self, link: Link, messages: list[Message]) -> None:
-        driver, blobs = self._driver, self._blobs
-        if driver is None or blobs is None or self._stopping:
+        if self._door is None or self._stopping:
             link.close("not serving yet")
-            return
-        number = self._numbers.get(link)
-        if number is not None:  # its first word was not a member's, so none of the others is
-            for message in messages:
-                driver.session_message(number, message)  # type: ignore[arg-type]
-            messages = []
-        elif blobs.takes(link, messages) or self._readers.takes(link, messages):
-            return
-        hello = self._members.get(link)
-        for message in messages:
-            if hello is not None or isinstance(message, LeaderHello):
-                if isinstance(message, LeaderHello):
-                    hello = self._members[link] = message
-                assert hello is not None
-                if isinstance(message, RaftMessage) and not self._is_of(hello, message):
-                    link.close("only members of the same cluster take part, each for itself")
-                    break
-                if isinstance(message, PeerMessage | RaftMessage):
-                    reason = driver.peer_message(hello.address, message, hello.boot)
-                    if reason:
-                        self._tell(f"member at {hello.address} is refused: {reason}")
-                        link.close(reason)
-                        break
-            else:
-                driver.session_message(self._number_of(link), message)  # type: ignore[arg-type]
-        if not self._paused and driver.leader_state.is_busy():
-            self._pause_sessions()
-        self._wake()
-
-    def _is_of(self, hello: LeaderHello, message: RaftMessage) -> bool:
-        """Whether a message of consensus is what its link may carry."""
-        is_same = hello.cluster_id == self.driver.roll.cluster_id
-        return is_same and message.sender == hello.member_id
+        else:
+            self._door.messages(link, messages)
 
     def _link_closed(self, link: Link, reason: str) -> None:
-        driver, blobs = self._driver, self._blobs
-        if driver is None or blobs is None:
-            return
-        blobs.server.closed(link, reason)
-        hello = self._members.pop(link, None)
-        number = self._numbers.pop(link, None)
-        if hello is not None:
-            self._tell(f"member at {hello.address} is gone: {reason}")
-            # Somebody else may have said its name: it is gone when the last such link is.
-            if all(other.address != hello.address for other in self._members.values()):
-                driver.peer_lost(hello.address)
-        elif number is not None:
-            del self._sessions[number]
-            driver.session_closed(number)
-        self._wake()
-
-    def _tell(self, text: str) -> None:
-        """Once, and then counted: links are dialed ten times a second."""
-        line = self._told.line(text, text, int(self._loop.time() * 1000))
-        if line:
-            log.warning("%s", line)
+        if self._door is not None:
+            self._door.closed(link, reason)
 
     def _tick(self) -> None:
         if self._stopping:
@@ -253,8 +209,7 @@ class MemberNode:
         self._news.tell_roll(driver.roll, self.setup.peers)
         if driver.raft.role is not Role.LEADER:
             self._deposed.set()
-        if self._paused and not driver.leader_state.is_busy(2):
-            self._resume_sessions()
+        self._sessions.maybe_resume()
 
     def _run(self, work: Work) -> None:
         """On the persist thread."""
@@ -333,28 +288,6 @@ class MemberNode:
 
     def _hello(self) -> LeaderHello:
         return self.driver.hello()
-
-    def _number_of(self, link: Link) -> int:
-        number = self._numbers.get(link)
-        if number is None:
-            self._last_number = number = self._last_number + 1
-            self._numbers[link] = number
-            self._sessions[number] = link
-        return number
-
-    def _has_room(self, number: int) -> bool:
-        link = self._sessions.get(number)
-        return link is not None and link.waiting_bytes < OWED_AHEAD_BYTES_MAX
-
-    def _pause_sessions(self) -> None:
-        self._paused = True
-        for link in self._sessions.values():
-            link.pause()
-
-    def _resume_sessions(self) -> None:
-        self._paused = False
-        for link in self._sessions.values():
-            link.resume()
 
     async def _hand_over(self) -> None:
         """Let a follower that has everything lead, so that nobody waits for an election."""

@@ -1,6 +1,6 @@
-"""Outgoing links to the other members: one each, opened when there is something to say.
+"""Links between members: outgoing ones, opened when there is something to send, and incoming ones.
 
-A member speaks on the link that it dialled and listens on those that were dialled to it. What
+A member sends on the link that it dialled and receives on those that were dialled to it. What
 cannot be sent now is dropped: consensus sends again what matters.
 """
 
@@ -10,14 +10,17 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from rollq.base.access import Principal
 from rollq.base.errors import RollqError
 from rollq.base.limits import PEER_REDIAL_MS, PEER_UNACKED_MS_MAX
 from rollq.base.repeats import Repeats
 from rollq.net.dialer import dial
 from rollq.net.link import Link, LinkLimits
+from rollq.raft.types import RaftMessage
+from rollq.roles.member.driver import Driver
 from rollq.roles.service import end_tasks
 from rollq.wire.compact import Message
-from rollq.wire.messages import Error, LeaderHello
+from rollq.wire.messages import Error, LeaderHello, PeerMessage
 
 LIMITS = LinkLimits(unacked_ms_max=PEER_UNACKED_MS_MAX)
 
@@ -89,6 +92,57 @@ class PeerLinks:
             if known is link:
                 del self._links[address]
                 self._tell(f"link to {address} closed: {reason}")
+
+    def _tell(self, text: str) -> None:
+        """Once, and then counted: links are dialed ten times a second."""
+        line = self._told.line(text, text, int(asyncio.get_running_loop().time() * 1000))
+        if line:
+            log.warning("%s", line)
+
+
+class IncomingPeers:
+    """A `Service` for links that other members dialed: what they say goes to the driver.
+
+    Args:
+        driver: Takes it.
+        wake: Called when the driver has something to do.
+    """
+
+    def __init__(self, driver: Driver, wake: Callable[[], None]) -> None:
+        self._driver = driver
+        self._wake = wake
+        self._hellos: dict[Link, LeaderHello] = {}  # the last on each link
+        self._told = Repeats()
+
+    def hear(self, link: Link, messages: list[Message], principal: Principal) -> None:
+        """Hand messages to the driver; a member that it refuses is cut off."""
+        for message in messages:
+            if isinstance(message, LeaderHello):
+                self._hellos[link] = message
+            hello = self._hellos[link]
+            if isinstance(message, RaftMessage) and not self._is_of(hello, message):
+                link.close("only members of the same cluster take part, each for itself")
+                break
+            assert isinstance(message, PeerMessage | RaftMessage), "the door lets in nothing else"
+            reason = self._driver.peer_message(hello.address, message, hello.boot)
+            if reason:
+                self._tell(f"member at {hello.address} is refused: {reason}")
+                link.close(reason)
+                break
+        self._wake()
+
+    def closed(self, link: Link, reason: str) -> None:
+        """A member is gone when the last link that named its address is."""
+        hello = self._hellos.pop(link)
+        self._tell(f"member at {hello.address} is gone: {reason}")
+        if all(other.address != hello.address for other in self._hellos.values()):
+            self._driver.peer_lost(hello.address)
+        self._wake()
+
+    def _is_of(self, hello: LeaderHello, message: RaftMessage) -> bool:
+        """Whether a message of consensus is of the cluster and the member of its link."""
+        is_same = hello.cluster_id == self._driver.roll.cluster_id
+        return is_same and message.sender == hello.member_id
 
     def _tell(self, text: str) -> None:
         """Once, and then counted: links are dialed ten times a second."""

@@ -13,6 +13,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
 
+from rollq.base.access import LinkRole
 from rollq.base.digests import Digest
 from rollq.base.errors import ErrorCode, RollqError, StateError
 from rollq.base.jobs import BlobRef
@@ -22,6 +23,7 @@ from rollq.net.listener import Listener
 from rollq.roles.blobs.carrier import Sink, Source
 from rollq.roles.blobs.client import BlobClient
 from rollq.roles.blobs.server import BlobServer, Greeting
+from rollq.roles.door import Door
 from rollq.store.blobs.local import LocalBlobs
 from rollq.wire.blob_messages import WORKER, HelloBlobs
 from rollq.wire.compact import Message
@@ -43,7 +45,8 @@ class Neighbours:
         self._clients: dict[str, tuple[BlobClient, int]] = {}  # and how many use it
         self._shunned: dict[str, float] = {}  # did not answer, and until when they are not asked
         self._server: BlobServer | None = None
-        self._listener = Listener("", self._hear, self._closed)
+        self._door: Door | None = None  # from `serve` on
+        self._listener = Listener("", self._messages, self._closed)
 
     async def serve(self, store: LocalBlobs, members: Sequence[str]) -> str:
         """Let others read from here on; returns where, `host:port`, or nothing if that cannot be:
@@ -51,6 +54,7 @@ class Neighbours:
         loop = asyncio.get_running_loop()
         self._server = BlobServer(ReadOnly(store), _greet)
         self._server.start()
+        self._door = Door({LinkRole.BLOBS: self._server})
         try:
             host = await loop.run_in_executor(None, own_host, members)
             port = await self._listener.start(host, 0)
@@ -125,16 +129,13 @@ class Neighbours:
         if len(self._shunned) > SHUNNED_MAX:
             del self._shunned[next(iter(self._shunned))]
 
-    def _hear(self, link: Link, messages: list[Message]) -> None:
-        server = self._server
-        if server is None or (link not in server and not isinstance(messages[0], HelloBlobs)):
-            link.close("a worker serves blobs, nothing else")
-        else:
-            server.hear(link, messages)
+    def _messages(self, link: Link, messages: list[Message]) -> None:
+        if self._door is not None:
+            self._door.messages(link, messages)
 
     def _closed(self, link: Link, reason: str) -> None:
-        if self._server is not None:
-            self._server.closed(link, reason)
+        if self._door is not None:
+            self._door.closed(link, reason)
 
 
 class ReadOnly:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,6 @@ from rollq.base.errors import ErrorCode, RollqError, StateError
 from rollq.base.ids import NIL_ID, MemberId
 from rollq.base.jobs import BlobRef
 from rollq.base.limits import BLOB_LOOKS_MAX
-from rollq.net.link import Link
 from rollq.raft.types import Member, Role
 from rollq.roles.blobs.carrier import make_pool
 from rollq.roles.blobs.pace import Pace
@@ -43,7 +42,6 @@ from rollq.store.blobs.local import FOLDER, LocalBlobs
 from rollq.store.blobs.protocol import BlobStore
 from rollq.store.blobs.remote import FsspecBlobs
 from rollq.wire.blob_messages import HelloBlobs
-from rollq.wire.compact import Message
 from rollq.wire.compression import ZSTD
 from rollq.wire.messages import AssignJob, Error, NotLeader, Result, Welcome
 
@@ -132,13 +130,6 @@ class MemberBlobs:
             await self._copies.stop()
             await asyncio.get_running_loop().run_in_executor(None, pool.shutdown)
         self._store.close()
-
-    def takes(self, link: Link, messages: Sequence[Message]) -> bool:
-        """Whether a link is for blobs; what came on it is dealt with then."""
-        if link not in self.server and not isinstance(messages[0], HelloBlobs):
-            return False
-        self.server.hear(link, messages)
-        return True
 
     def follow(self) -> None:
         """After every turn: pin what the state refers to by now, serve as who we are, and take note

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from rollq.base.errors import ErrorCode, RemoteError, StateError
+from rollq.roles.access import refusal
 from rollq.roles.member.leader.admin import AdminRequests
 from rollq.roles.member.leader.attempts import Attempts
 from rollq.roles.member.leader.batches import BatchRequests
@@ -136,10 +137,7 @@ class Gateway:
         kind = type(message)
         if kind in self._hellos:
             return RemoteError(ErrorCode.BAD_HANDSHAKE, "duplicate hello")
-        for role, handlers in (("client", self._of_client), ("worker", self._of_worker)):
-            if kind in handlers:
-                return RemoteError(ErrorCode.BAD_HANDSHAKE, f"requires a {role} session")
-        return RemoteError(ErrorCode.UNKNOWN_MESSAGE, f"a member does not take {kind.__name__}")
+        return refusal(kind)
 
     def _ping(self, session: Session, message: messages.Ping) -> None:
         self._replies.send(session.number, messages.Pong())

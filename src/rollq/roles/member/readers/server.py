@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from rollq.base.access import Principal
 from rollq.base.errors import ErrorCode
 from rollq.base.ids import NIL_ID
 from rollq.base.limits import READER_LINKS_MAX
@@ -48,18 +49,19 @@ class ReaderServer:
         self._last_number = 0
         self._columns.start()
 
-    def takes(self, link: Link, messages: Sequence[Message]) -> bool:
-        """Whether a link is a reader's; it is dealt with then."""
+    def hear(self, link: Link, messages: Sequence[Message], principal: Principal) -> None:
+        """A reader said hello."""
         hello = messages[0]
-        if not isinstance(hello, HelloReader):
-            return False
+        assert isinstance(hello, HelloReader), "the link is given away with its hello"
         refusal = self._refusal(hello)
         if refusal is not None:
             link.send(refusal)
             link.close(refusal.message)
         else:
-            self._take_over(link)
-        return True
+            self._take_over(link, principal)
+
+    def closed(self, link: Link, reason: str) -> None:
+        """Its thread goes on with the socket."""
 
     async def stop(self) -> None:
         """Hang up on everybody. Twice is no error."""
@@ -90,10 +92,9 @@ class ReaderServer:
             )
         return None
 
-    def _take_over(self, link: Link) -> None:
-        address = link.address
+    def _take_over(self, link: Link, principal: Principal) -> None:
         sock = link.release("it is a reader's, and goes on beside the loop")
-        session = ReaderSession(self._desk, link.connection, sock, HANDLERS)
+        session = ReaderSession(self._desk, link.connection, sock, HANDLERS, principal)
         welcome = Welcome(self._group, self._driver.raft.member_id)
         self._last_number += 1
 
@@ -105,5 +106,5 @@ class ReaderServer:
 
         thread = threading.Thread(target=serve, name=f"reader-{self._last_number}", daemon=True)
         self._threads[session] = thread
-        log.info("a reader at %s", address)
+        log.info("reader connected from %s", principal.address)
         thread.start()

@@ -8,9 +8,11 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from rollq.base.access import Principal
 from rollq.base.errors import ErrorCode, LocalError, RollqError
 from rollq.base.ids import MessageId
 from rollq.base.limits import READER_CHUNK_BYTES, READER_SILENT_MS_MAX
+from rollq.roles.access import check
 from rollq.roles.member.readers.desk import Desk
 from rollq.wire.checks import request_id_of
 from rollq.wire.compact import Message
@@ -39,8 +41,10 @@ class ReaderSession:
         connection: Connection,
         sock: socket.socket,
         handlers: Mapping[type, Handler],
+        principal: Principal,
     ) -> None:
         self.desk = desk
+        self._principal = principal
         self._connection = connection
         self._socket = sock
         self._handlers = handlers
@@ -92,6 +96,7 @@ class ReaderSession:
 
     def _answer(self, message: Message) -> None:
         try:
+            check(self._principal, message)
             self._handlers[type(message)](self, message)
         except RollqError as error:
             self._refuse(message, error)

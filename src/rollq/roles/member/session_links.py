@@ -1,0 +1,69 @@
+"""Links of clients and workers: their numbers, what they say to the driver, and back-pressure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+from rollq.base.access import Principal
+from rollq.base.limits import OWED_AHEAD_BYTES_MAX
+from rollq.net.link import Link
+from rollq.roles.member.driver import Driver
+from rollq.wire.compact import Message
+from rollq.wire.messages import SessionMessage
+
+
+class SessionLinks:
+    """A `Service` for clients and workers. While too much waits for the log, none is read.
+
+    Args:
+        driver: Takes what they say.
+        wake: Called when the driver has something to do.
+    """
+
+    def __init__(self, driver: Driver, wake: Callable[[], None]) -> None:
+        self._driver = driver
+        self._wake = wake
+        self._last_number = 0  # a number is never used twice
+        self._numbers: dict[Link, int] = {}
+        self._links: dict[int, Link] = {}  # the inverse of `_numbers`
+        self._paused = False
+
+    def hear(self, link: Link, messages: list[Message], principal: Principal) -> None:
+        """Hand messages to the driver."""
+        number = self._numbers.get(link)
+        if number is None:
+            self._last_number = number = self._last_number + 1
+            self._numbers[link] = number
+            self._links[number] = link
+        take = self._driver.session_message
+        for message in messages:
+            take(number, cast(SessionMessage, message))
+        if not self._paused and self._driver.leader_state.is_busy():
+            self._paused = True
+            for each in self._links.values():
+                each.pause()
+        self._wake()
+
+    def closed(self, link: Link, reason: str) -> None:
+        """A session is over."""
+        number = self._numbers.pop(link)
+        del self._links[number]
+        self._driver.session_closed(number)
+        self._wake()
+
+    def get(self, number: int) -> Link | None:
+        """The link of a session, while it lasts."""
+        return self._links.get(number)
+
+    def has_room(self, number: int) -> bool:
+        """Whether a session has read most of what it was sent."""
+        link = self._links.get(number)
+        return link is not None and link.waiting_bytes < OWED_AHEAD_BYTES_MAX
+
+    def maybe_resume(self) -> None:
+        """Read again if half of what waited is gone."""
+        if self._paused and not self._driver.leader_state.is_busy(2):
+            self._paused = False
+            for link in self._links.values():
+                link.resume()

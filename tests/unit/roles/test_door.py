@@ -1,0 +1,137 @@
+"""The one way in: who a link is, and what it may say."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from rollq.base.access import LinkRole, Principal
+from rollq.base.errors import ErrorCode, RemoteError
+from rollq.net.link import Link
+from rollq.raft.types import Heartbeat as RaftHeartbeat
+from rollq.roles.access import MAY_SAY, ROLE_OF_HELLO, check, principal_of
+from rollq.roles.door import Door
+from rollq.wire import messages as wire
+from rollq.wire.blob_messages import BlobAsk, HelloBlobs
+from rollq.wire.compact import Message
+from rollq.wire.reader_messages import HelloReader, SpanAsk
+from rollq.wire.registry import ROWS, Phase
+
+ID = bytes(15) + b"\1"
+HELLO_WORKER = wire.HelloWorker(ID, ("q",), name="box")
+
+
+class Line:
+    """A link that only notes what is done to it."""
+
+    def __init__(self) -> None:
+        self.address = "10.0.0.1:5"
+        self.sent: list[Any] = []
+        self.closed = ""
+
+    def send(self, message: Message) -> None:
+        self.sent.append(message)
+
+    def close(self, reason: str) -> None:
+        self.closed = reason
+
+
+class Room:
+    """A service that notes what it is given."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[Principal, list[Message]]] = []
+        self.gone: list[str] = []
+
+    def hear(self, link: Link, messages: list[Message], principal: Principal) -> None:
+        self.heard.append((principal, messages))
+
+    def closed(self, link: Link, reason: str) -> None:
+        self.gone.append(reason)
+
+
+def say(door: Door, line: Line, *messages: Message) -> None:
+    door.messages(cast(Link, line), list(messages))
+
+
+@pytest.mark.parametrize(
+    ("hello", "principal"),
+    [
+        (wire.HelloClient("ann"), Principal(LinkRole.CLIENT, "ann", "a:1")),
+        (HELLO_WORKER, Principal(LinkRole.WORKER, "box", "a:1")),
+        (wire.LeaderHello(7, "m:1", ID, 1, 0), Principal(LinkRole.MEMBER, "7", "a:1")),
+        (HelloBlobs("worker"), Principal(LinkRole.BLOBS, "worker", "a:1")),
+        (HelloReader("g"), Principal(LinkRole.READER, "", "a:1")),
+    ],
+)
+def test_the_first_message_names_the_principal(hello: Any, principal: Principal) -> None:
+    assert principal_of(hello, "a:1") == principal
+
+
+def test_every_hello_of_the_table_has_a_role() -> None:
+    hellos = {row.struct for row in ROWS if Phase.HELLO in row.phase}
+    assert hellos == set(ROLE_OF_HELLO)
+    assert all(hello in MAY_SAY[role] for hello, role in ROLE_OF_HELLO.items())
+
+
+@pytest.mark.parametrize(
+    ("role", "message", "needed"),
+    [
+        (LinkRole.CLIENT, wire.Credit(1), "Credit requires a worker session"),
+        (LinkRole.WORKER, wire.Cancel(ID, (ID,)), "Cancel requires a client session"),
+        (LinkRole.READER, BlobAsk(ID, ()), "BlobAsk requires a blobs session"),
+        (LinkRole.BLOBS, SpanAsk(ID), "SpanAsk requires a reader session"),
+        (LinkRole.CLIENT, RaftHeartbeat(1, 2, 1, 0), "RaftHeartbeat requires a member session"),
+        (LinkRole.MEMBER, wire.Ping(), "Ping requires a client or worker session"),
+    ],
+)
+def test_what_a_role_may_not_say_is_refused_in_one_way(
+    role: LinkRole, message: Any, needed: str
+) -> None:
+    with pytest.raises(RemoteError) as caught:
+        check(Principal(role, "", "a:1"), message)
+    assert (caught.value.code, caught.value.message) == (ErrorCode.BAD_HANDSHAKE, needed)
+
+
+def test_what_only_members_answer_is_taken_from_nobody() -> None:
+    for role in LinkRole:
+        with pytest.raises(RemoteError) as caught:
+            check(Principal(role, "", "a:1"), wire.Accepted(ID))
+        assert caught.value.code is ErrorCode.UNKNOWN_MESSAGE
+
+
+def test_messages_go_to_the_service_of_the_hello_until_the_link_is_gone() -> None:
+    room, other, line = Room(), Room(), Line()
+    door = Door({LinkRole.WORKER: room, LinkRole.CLIENT: other})
+    say(door, line, HELLO_WORKER)
+    say(door, line, wire.Credit(1), wire.Ping())
+    principal = Principal(LinkRole.WORKER, "box", "10.0.0.1:5")
+    assert room.heard == [(principal, [HELLO_WORKER]), (principal, [wire.Credit(1), wire.Ping()])]
+    door.closed(cast(Link, line), "over")
+    door.closed(cast(Link, line), "again")
+    assert (room.gone, other.heard, other.gone) == (["over"], [], [])
+
+
+def test_one_message_that_is_refused_keeps_back_the_others_and_ends_the_link() -> None:
+    room, line = Room(), Line()
+    door = Door({LinkRole.WORKER: room})
+    say(door, line, HELLO_WORKER)
+    say(door, line, wire.Credit(1), wire.Cancel(ID, (ID,)))
+    assert len(room.heard) == 1
+    (error,) = line.sent
+    assert (error.code, error.message) == (
+        ErrorCode.BAD_HANDSHAKE,
+        "Cancel requires a client session",
+    )
+    assert "Cancel requires a client session" in line.closed
+
+
+def test_a_role_that_is_not_served_is_told_what_is() -> None:
+    room, line = Room(), Line()
+    door = Door({LinkRole.BLOBS: room})
+    say(door, line, wire.HelloClient("ann"))
+    (error,) = line.sent
+    assert error.code == ErrorCode.BAD_HANDSHAKE
+    assert error.message == "a client session is not served here, only blobs"
+    assert not room.heard
