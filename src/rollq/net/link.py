@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import socket
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -80,7 +79,9 @@ class Link(asyncio.Protocol):
         self._limits = limits
         self._outbox: list[Message] = []
         self._flush_due = False
-        self._loop = asyncio.get_running_loop()
+        self._on_written: Callable[[int], None] | None = None
+        self._unwritten_bytes = 0  # passed to `write`, and not known to be with the system
+        self.loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._hello_timer: asyncio.TimerHandle | None = None
         self._reason = ""
@@ -106,7 +107,7 @@ class Link(asyncio.Protocol):
         self.post_all(messages)
         if not self._flush_due:
             self._flush_due = True
-            self._loop.call_soon(self.flush)
+            self.loop.call_soon(self.flush)
 
     def post_all(self, messages: Iterable[Message]) -> None:
         """Queue messages for a `flush` that the caller promises."""
@@ -153,16 +154,21 @@ class Link(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def release(self, reason: str) -> socket.socket:
-        """Detach the socket and make it blocking: nothing more is read or written here, and
-        `on_closed` is called. The new owner continues with `connection`."""
-        transport = cast(asyncio.Transport, self._transport)
-        mine = transport.get_extra_info("socket")
-        given = socket.socket(mine.family, mine.type, mine.proto, os.dup(mine.fileno()))
-        self._reason = self._reason or reason
-        transport.abort()
-        given.setblocking(True)
-        return given
+    def notify_written(self, on_written: Callable[[int], None]) -> None:
+        """Have `on_written` called with the sizes of what `write` wrote, when the system has it."""
+        self._on_written = on_written
+        cast(asyncio.Transport, self._transport).set_write_buffer_limits(0)
+
+    def write(self, data: bytes) -> None:
+        """Write frames that are encoded already."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        self.flush()
+        transport.write(data)
+        self._unwritten_bytes += len(data)
+        if not transport.get_write_buffer_size():
+            self.resume_writing()
 
     def pause(self) -> None:
         """Stop reading: back-pressure on the peer."""
@@ -175,6 +181,12 @@ class Link(asyncio.Protocol):
             cast(asyncio.Transport, self._transport).resume_reading()
 
     # --- asyncio's side
+
+    def resume_writing(self) -> None:
+        """The system has taken all that was written."""
+        size_bytes, self._unwritten_bytes = self._unwritten_bytes, 0
+        if size_bytes and self._on_written is not None:
+            self._on_written(size_bytes)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The socket is open."""
@@ -196,7 +208,7 @@ class Link(asyncio.Protocol):
         if self._reason:
             self._transport.abort()
         elif self.connection.side is Side.ACCEPTER:
-            self._hello_timer = self._loop.call_later(
+            self._hello_timer = self.loop.call_later(
                 self._limits.hello_ms_max / 1000, self._hello_overdue
             )
 
@@ -272,7 +284,7 @@ class Link(asyncio.Protocol):
         address = self.address or "a connection"
         is_dialer = self.connection.side is Side.ACCEPTER
         kind = f"{address.rpartition(':')[0] if is_dialer else address} {reason}"
-        line = CUT_OFF.line(kind, f"{address} is cut off: {reason}", int(self._loop.time() * 1000))
+        line = CUT_OFF.line(kind, f"{address} is cut off: {reason}", int(self.loop.time() * 1000))
         if line:  # where we dialed, whoever wanted the connection says what it means
             log.log(logging.WARNING if is_dialer else logging.INFO, "%s", line)
 

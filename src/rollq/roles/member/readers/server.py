@@ -1,4 +1,4 @@
-"""Takes links of readers over from the loop: a socket and a thread each."""
+"""Links of readers: each has a thread, because an answer may take seconds to make."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from pathlib import Path
 from rollq.base.access import Principal
 from rollq.base.errors import ErrorCode
 from rollq.base.ids import NIL_ID
-from rollq.base.limits import READER_LINKS_MAX
+from rollq.base.limits import READER_LINKS_MAX, READER_SILENT_MS_MAX
 from rollq.net.link import Link
+from rollq.net.thread_stream import ThreadStream
 from rollq.roles.member.driver import Driver
 from rollq.roles.member.readers.columns_keeper import ColumnsKeeper
 from rollq.roles.member.readers.desk import Desk
@@ -45,33 +46,40 @@ class ReaderServer:
         self._group = setup.group
         self._columns = ColumnsKeeper(state_dir, setup.group, setup.columns_niceness)
         self._loop = asyncio.get_running_loop()
-        self._threads: dict[ReaderSession, threading.Thread] = {}
+        self._streams: dict[Link, ThreadStream] = {}  # of links that are open
+        self._threads: dict[threading.Thread, None] = {}  # each outlives its link for a moment
         self._last_number = 0
         self._columns.start()
 
     def hear(self, link: Link, messages: Sequence[Message], principal: Principal) -> None:
-        """A reader said hello."""
+        """A reader says hello, or asks for something."""
+        stream = self._streams.get(link)
+        if stream is not None:
+            stream.feed(messages)
+            return
         hello = messages[0]
-        assert isinstance(hello, HelloReader), "the link is given away with its hello"
+        assert isinstance(hello, HelloReader), "the door begins with the hello"
         refusal = self._refusal(hello)
         if refusal is not None:
             link.send(refusal)
             link.close(refusal.message)
         else:
-            self._take_over(link, principal)
+            self._begin(link, principal)
 
     def closed(self, link: Link, reason: str) -> None:
-        """Its thread goes on with the socket."""
+        """A reader is gone; its thread ends when it notices."""
+        stream = self._streams.pop(link, None)
+        if stream is not None:
+            stream.link_closed(reason)
 
     async def stop(self) -> None:
         """Hang up on everybody. Twice is no error."""
         self._desk.stop()
         await self._exports.stop()
         await self._columns.stop()
-        threads = list(self._threads.values())
-        for session in self._threads:
-            session.hang_up()
-        for thread in threads:
+        for stream in self._streams.values():
+            stream.close("the member stops")
+        for thread in list(self._threads):
             await self._loop.run_in_executor(None, thread.join)
 
     def _refusal(self, hello: HelloReader) -> Error | None:
@@ -86,25 +94,25 @@ class ReaderServer:
             return Error(
                 NIL_ID,
                 int(ErrorCode.OVERLOADED),
-                f"{READER_LINKS_MAX} readers are here already",
+                f"reader limit reached: {READER_LINKS_MAX} are connected",
                 "ask another member, or later",
                 retryable=True,
             )
         return None
 
-    def _take_over(self, link: Link, principal: Principal) -> None:
-        sock = link.release("it is a reader's, and goes on beside the loop")
-        session = ReaderSession(self._desk, link.connection, sock, HANDLERS, principal)
+    def _begin(self, link: Link, principal: Principal) -> None:
+        stream = self._streams[link] = ThreadStream(link, READER_SILENT_MS_MAX / 1000)
+        session = ReaderSession(self._desk, stream, HANDLERS)
         welcome = Welcome(self._group, self._driver.raft.member_id)
         self._last_number += 1
 
         def serve() -> None:
             try:
                 session.serve(welcome)
-            finally:  # also if one of us made a mistake: the place is free again
-                self._loop.call_soon_threadsafe(self._threads.pop, session, None)
+            finally:  # also after a bug: the place is free again
+                self._loop.call_soon_threadsafe(self._threads.pop, thread, None)
 
         thread = threading.Thread(target=serve, name=f"reader-{self._last_number}", daemon=True)
-        self._threads[session] = thread
+        self._threads[thread] = None
         log.info("reader connected from %s", principal.address)
         thread.start()
