@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from rollq.base.ids import guid_to_text
-from rollq.wire.bounds import BOUNDS
+from rollq.wire.checks import BOUNDS
 from rollq.wire.compact import ENCODE, Message
 from rollq.wire.frame import Frame
 from rollq.wire.registry import AREA_OF, NUMBER_OF

@@ -14,7 +14,7 @@ from rollq.base.ids import NIL_ID, guid_from_text, guid_to_text
 from rollq.base.jobs import JobOptions, Status
 from rollq.base.limits import FRAME_BYTES_MAX
 from rollq.wire import messages as m
-from rollq.wire.bounds import BOUNDS
+from rollq.wire.checks import BOUNDS
 from rollq.wire.compact import Message
 from rollq.wire.compression import METHODS, inflate, shrink
 from rollq.wire.connection import Connection

@@ -20,7 +20,7 @@ INFLATED_BYTES_MAX: Final = FRAME_BYTES_MAX
 # The legacy protocol bounds what one worker may grant, against a peer that grants 2^31.
 CREDIT_MAX: Final = 10_000
 PATTERNS_PER_WORKER_MAX: Final = 64
-# What a field of a message may hold (`wire.bounds`), where nothing narrower says it.
+# What a field of a message may hold (`wire.fields`), where nothing narrower says it.
 ADDRESS_BYTES_MAX: Final = 512  # a host has 253
 FEATURES_MAX: Final = 64
 FEATURE_BYTES_MAX: Final = 64

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from rollq.wire.messages import SessionMessage
+from rollq.wire.messages import MemberMessage, ToMemberMessage
 
 
 class Record(Struct, frozen=True, gc=False):
@@ -33,7 +33,7 @@ class Disconnected(Record, frozen=True):
 class Received(Record, frozen=True):
     """A message came on the open connection."""
 
-    message: SessionMessage
+    message: MemberMessage
 
 
 class Tick(Record, frozen=True):
@@ -48,7 +48,7 @@ class Tick(Record, frozen=True):
 class Send(Record, frozen=True):
     """Send this on the open connection."""
 
-    message: SessionMessage
+    message: ToMemberMessage
 
 
 class Connect(Record, frozen=True):

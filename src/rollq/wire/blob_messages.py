@@ -14,10 +14,19 @@ from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
-from rollq.base.digests import DIGEST_BYTES
-from rollq.wire.messages import MessageId
-
-Digest: TypeAlias = Annotated[bytes, msgspec.Meta(min_length=DIGEST_BYTES, max_length=DIGEST_BYTES)]
+from rollq.base import limits as most
+from rollq.wire.fields import (
+    Digest,
+    ErrorNumber,
+    Features,
+    GroupName,
+    Keyword,
+    Line,
+    MessageId,
+    Number,
+    Payload,
+)
+from rollq.wire.rules import INT64_MAX, Free, Int, Many
 
 # Who dials, as a hello tells it. A member is served by any other, and asks for one copy alone; one
 # that only reads is served by any member too.
@@ -29,104 +38,98 @@ READER: Final = "reader"
 MISSING: Final = -1  # instead of a size: there is no such blob
 COMPLETE: Final = -1  # instead of an offset: nothing is lacking
 
+Digests: TypeAlias = Annotated[tuple[Digest, ...], Many(most.BLOB_ASK_MAX, Free())]
+Sizes: TypeAlias = Annotated[
+    tuple[int, ...], Many(most.BLOB_ASK_MAX, Int(MISSING, most.BLOB_BYTES_MAX))
+]
 
-class HelloBlobs(msgspec.Struct, array_like=True, frozen=True, tag=70):
+
+class BlobMessage(msgspec.Struct, array_like=True, frozen=True):
+    """Said on a link for blobs, by either end."""
+
+
+class HelloBlobs(BlobMessage, frozen=True, tag=70):
     """This link is for blobs of that group (empty: whichever is yours)."""
 
-    who: str
-    group: str = ""
-    features: tuple[str, ...] = ()
+    who: Keyword
+    group: GroupName = ""
+    features: Features = ()
 
 
-class BlobAsk(msgspec.Struct, array_like=True, frozen=True, tag=71):
+class BlobAsk(BlobMessage, frozen=True, tag=71):
     """Which of these do you have?"""
 
     request_id: MessageId
-    digests: tuple[Digest, ...]
+    digests: Digests
 
 
-class BlobHave(msgspec.Struct, array_like=True, frozen=True, tag=72):
+class BlobHave(BlobMessage, frozen=True, tag=72):
     """The sizes of what was asked for, in its order; -1 is missing."""
 
     request_id: MessageId
-    sizes: tuple[int, ...]
+    sizes: Sizes
 
 
-class BlobPut(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=73):
+class BlobPut(BlobMessage, frozen=True, gc=False, tag=73):
     """I want to give you this blob."""
 
     digest: Digest
-    size: int
+    size: Number
 
 
-class BlobGo(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=74):
+class BlobGo(BlobMessage, frozen=True, gc=False, tag=74):
     """Send it from this offset on (-1: it is stored already); or why not."""
 
     digest: Digest
-    offset: int
-    error: int = 0
-    detail: str = ""
+    offset: Annotated[int, Int(COMPLETE, INT64_MAX)]
+    error: ErrorNumber = 0
+    detail: Line = ""
 
 
-class BlobChunk(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=75):
+class BlobChunk(BlobMessage, frozen=True, gc=False, tag=75):
     """Bytes of a blob: as they are, or compressed by zstd, and then `packed` is their number."""
 
     digest: Digest
-    offset: int
-    data: bytes
-    packed: int = 0
+    offset: Number
+    data: Payload
+    packed: Annotated[int, Int(0, most.BLOB_CHUNK_BYTES_MAX)] = 0
 
 
-class BlobStored(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=76):
+class BlobStored(BlobMessage, frozen=True, gc=False, tag=76):
     """What you put is verified and stored where it is safe; or why not."""
 
     digest: Digest
-    error: int = 0
-    detail: str = ""
+    error: ErrorNumber = 0
+    detail: Line = ""
 
 
-class BlobGet(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=77):
+class BlobGet(BlobMessage, frozen=True, gc=False, tag=77):
     """Send me this blob from that offset on."""
 
     digest: Digest
-    offset: int = 0
+    offset: Number = 0
 
 
-class BlobInfo(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=78):
+class BlobInfo(BlobMessage, frozen=True, gc=False, tag=78):
     """The blob you want to get has this size, and its chunks follow; or why not."""
 
     digest: Digest
-    size: int
-    error: int = 0
-    detail: str = ""
+    size: Number
+    error: ErrorNumber = 0
+    detail: Line = ""
 
 
-class BlobMore(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=79):
+class BlobMore(BlobMessage, frozen=True, gc=False, tag=79):
     """Everything before this offset is written: the window is open from here. Said again without
     news, it means no more than: I am at it."""
 
     digest: Digest
-    offset: int
+    offset: Number
 
 
-class BlobDrop(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=80):
+class BlobDrop(BlobMessage, frozen=True, gc=False, tag=80):
     """I, who asked for this transfer, give it up. `error` is BLOB_CORRUPT if what came is not what
     the digest says: look after your copy."""
 
     digest: Digest
-    error: int = 0
-
-
-BlobMessage: TypeAlias = (
-    HelloBlobs
-    | BlobAsk
-    | BlobHave
-    | BlobPut
-    | BlobGo
-    | BlobChunk
-    | BlobStored
-    | BlobGet
-    | BlobInfo
-    | BlobMore
-    | BlobDrop
-)
+    error: ErrorNumber = 0

@@ -1,22 +1,44 @@
-"""The door: what a message must keep to whatever dialect it came in.
+"""What a message must keep to, whatever dialect it came in.
 
-Bounds of single fields are the table in `bounds`; here is only what looks at several at once.
+A message that a peer sends is checked before anything else sees it: each field by the rule in its
+type (`fields`), and what looks at several fields at once by the check of its row (`registry`). What
+else a request must be (a queue that exists, a state that allows it) is the business of whoever
+answers it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import Final, TypeVar
 
 import msgspec
 
+from rollq.base import limits as most
+from rollq.base.digests import DIGEST_BYTES
 from rollq.base.errors import ErrorCode
 from rollq.base.ids import NIL_ID
-from rollq.wire import output_messages as o
-from rollq.wire.bounds import CHECKS
-from rollq.wire.messages import MessageId, SubmitJob
-from rollq.wire.registry import REQUEST_ID_OF
-from rollq.wire.rules import OutOfBoundsError
+from rollq.base.jobs import AttemptRef, BlobRef, BulkItem, JobOptions
+from rollq.base.staged import SAME_BODY, StagedGroup, StagedPart
+from rollq.raft import types as raft
+from rollq.wire.fields import MessageId
+from rollq.wire.messages import SubmitJob
+from rollq.wire.registry import REQUEST_ID_OF, ROWS
+from rollq.wire.rules import (
+    INT64_MAX,
+    Bounds,
+    Bytes,
+    Check,
+    Free,
+    Int,
+    Many,
+    Name,
+    OutOfBoundsError,
+    Struct,
+    Text,
+    bounds,
+    bounds_of,
+    compile_table,
+)
 
 M = TypeVar("M", bound=msgspec.Struct)
 
@@ -31,8 +53,8 @@ def check_message(message: M) -> M:
     kind = type(message)
     try:
         checked: M = CHECKS[kind](message)
-        if kind in TOGETHER:
-            TOGETHER[kind](checked)
+        if kind in CHECKED_TOGETHER:
+            CHECKED_TOGETHER[kind](checked)
     except OutOfBoundsError as error:
         error.request_id = request_id_of(message)
         error.is_job = kind is SubmitJob
@@ -47,16 +69,143 @@ def request_id_of(message: msgspec.Struct) -> MessageId:
     return request_id
 
 
-def _check_watch(message: o.WatchOutput | o.TellOutput) -> None:
-    if max(message.offsets) == o.UNWANTED:
-        raise OutOfBoundsError(
-            ErrorCode.BAD_PAYLOAD,
-            f"{type(message).__name__}.offsets: neither stream is wanted",
-            "name an offset of one of them",
-        )
+FREE: Final = Free()
+NAME: Final = Name()
+NUMBER: Final = Int(0, INT64_MAX)
+PAYLOAD: Final = Bytes(most.FRAME_BYTES_MAX)
+DURATION: Final = Int(0, most.DURATION_MS_MAX)
+BLOBS: Final = Many(most.BLOBS_PER_JOB_MAX, Struct(BlobRef))
+MEMBERS: Final = Many(most.MEMBERS_TOLD_MAX, Struct(raft.Member))
 
-
-TOGETHER: Final[dict[type, Callable[[Any], None]]] = {
-    o.WatchOutput: _check_watch,
-    o.TellOutput: _check_watch,
+# Structs within messages that are also part of the log and of snapshots, where nothing is checked:
+# what was written once must be readable for ever.
+SHARED: Final[Mapping[type[msgspec.Struct], Bounds]] = {
+    JobOptions: bounds(
+        priority=Int(0, most.PRIORITY_MAX),
+        delay_ms=DURATION,
+        max_attempts=Int(0, most.ATTEMPTS_MAX),
+        lease_ms=DURATION,
+        run_ms_soft=DURATION,
+        run_ms_max=DURATION,
+        expire_ms=DURATION,
+        result_ttl_ms=DURATION,
+        retry_base_ms=DURATION,
+        retry_exit_codes=Many(most.RETRY_EXIT_CODES_MAX, Int(-(2**31), 2**32 - 1)),
+        worker_name=Text(most.WORKER_NAME_BYTES_MAX),
+        ships_exec=FREE,
+    ),
+    AttemptRef: bounds(job_id=NAME, attempt=Int(0, 2**31 - 1), fence=NUMBER),
+    BlobRef: bounds(digest=Bytes(DIGEST_BYTES, DIGEST_BYTES), size=Int(0, most.BLOB_BYTES_MAX)),
+    BulkItem: bounds(job_id=NAME, body=PAYLOAD, blobs=BLOBS, key=Text(most.JOB_KEY_BYTES_MAX)),
+    StagedGroup: bounds(
+        queue=Text(most.SUBJECT_BYTES_MAX),
+        exec_name=Text(most.EXEC_NAME_BYTES_MAX),
+        job_ids=PAYLOAD,
+        sizes=Many(most.IDS_PER_MESSAGE_MAX, Int(SAME_BODY, most.FRAME_BYTES_MAX)),
+        bodies=PAYLOAD,
+        options=Struct(JobOptions, optional=True),
+        caches=Many(most.CACHES_PER_JOB_MAX, Text(most.CACHE_ID_BYTES_MAX)),
+        keys=Text(most.FRAME_BYTES_MAX),
+        blobs=Many(most.IDS_PER_MESSAGE_MAX, BLOBS),
+        redrives=FREE,
+    ),
+    StagedPart: bounds(part=Text(most.BATCH_KEY_BYTES_MAX), count=NUMBER, crc=Int(0, 2**32 - 1)),
+    raft.Entry: bounds(term=NUMBER, index=NUMBER, kind=Int(0, max(raft.EntryKind)), data=PAYLOAD),
+    raft.Member: bounds(id=NUMBER, address=Text(most.ADDRESS_BYTES_MAX)),
+    raft.Config: bounds(voters=MEMBERS, learners=MEMBERS),
+    raft.SnapshotMeta: bounds(
+        index=NUMBER,
+        term=NUMBER,
+        config=Struct(raft.Config),
+        size_bytes=NUMBER,
+        sha256=Bytes(DIGEST_BYTES),
+    ),
 }
+
+# Raft owns its messages and knows nothing of wires.
+RAFT: Final[Mapping[type[msgspec.Struct], Bounds]] = {
+    raft.RequestVote: bounds(
+        to=NUMBER,
+        sender=NUMBER,
+        term=NUMBER,
+        last_index=NUMBER,
+        last_term=NUMBER,
+        pre=FREE,
+        transfer=FREE,
+    ),
+    raft.VoteResponse: bounds(
+        to=NUMBER,
+        sender=NUMBER,
+        term=NUMBER,
+        granted=FREE,
+        pre=FREE,
+        commit=NUMBER,
+        commit_term=NUMBER,
+    ),
+    raft.AppendEntries: bounds(
+        to=NUMBER,
+        sender=NUMBER,
+        term=NUMBER,
+        prev_index=NUMBER,
+        prev_term=NUMBER,
+        commit=NUMBER,
+        entries=Many(most.APPEND_BYTES_MAX // 4, Struct(raft.Entry)),
+    ),
+    raft.AppendResponse: bounds(
+        to=NUMBER,
+        sender=NUMBER,
+        term=NUMBER,
+        index=NUMBER,
+        rejected=FREE,
+        hint_index=NUMBER,
+        hint_term=NUMBER,
+    ),
+    raft.Heartbeat: bounds(to=NUMBER, sender=NUMBER, term=NUMBER, commit=NUMBER, context=NUMBER),
+    raft.HeartbeatResponse: bounds(to=NUMBER, sender=NUMBER, term=NUMBER, context=NUMBER),
+    raft.InstallSnapshot: bounds(
+        to=NUMBER,
+        sender=NUMBER,
+        term=NUMBER,
+        meta=Struct(raft.SnapshotMeta),
+        offset=NUMBER,
+        length=Int(0, most.FRAME_BYTES_MAX),
+        data=PAYLOAD,
+    ),
+    raft.InstallSnapshotResponse: bounds(
+        to=NUMBER, sender=NUMBER, term=NUMBER, index=NUMBER, offset=NUMBER, installed=FREE
+    ),
+    raft.TimeoutNow: bounds(to=NUMBER, sender=NUMBER, term=NUMBER),
+    raft.ReadIndex: bounds(to=NUMBER, sender=NUMBER, term=NUMBER, request=NUMBER),
+    raft.ReadIndexResponse: bounds(
+        to=NUMBER, sender=NUMBER, term=NUMBER, request=NUMBER, index=NUMBER
+    ),
+}
+
+
+def _bounds_of_all() -> dict[type[msgspec.Struct], Bounds]:
+    """The bounds of every message, and of every struct that is part of one."""
+    known: dict[type[msgspec.Struct], Bounds] = {**SHARED, **RAFT}
+    wanted = [row.struct for row in ROWS]
+    while wanted:
+        kind = wanted.pop()
+        if kind not in known:
+            known[kind] = bounds_of(kind)
+            wanted.extend(_parts(known[kind]))
+    return known
+
+
+def _parts(rules: Bounds) -> Iterator[type[msgspec.Struct]]:
+    for rule in rules.values():
+        inner = rule
+        while isinstance(inner, Many):
+            inner = inner.each
+        if isinstance(inner, Struct):
+            yield inner.kind
+
+
+BOUNDS: Final = _bounds_of_all()
+CHECKS: Final[Mapping[type[msgspec.Struct], Check]] = compile_table(
+    BOUNDS,
+    {JobOptions: ErrorCode.BAD_OPTIONS} | {row.struct: row.refusal for row in ROWS},
+)
+CHECKED_TOGETHER: Final = {row.struct: row.check for row in ROWS if row.check is not None}

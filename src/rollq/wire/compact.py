@@ -10,9 +10,12 @@ Messages between members name their group in the subject: `cluster.<group>.<area
 
 from __future__ import annotations
 
+import operator
 import re
+import types
 import typing
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -23,17 +26,11 @@ from rollq.raft import types as raft
 from rollq.wire import blob_messages as b
 from rollq.wire import messages as m
 from rollq.wire import reader_messages as r
-from rollq.wire import table_messages as t
 from rollq.wire.frame import Frame
 from rollq.wire.registry import AREA_OF, BATCH_NUMBER, NUMBER_OF, ROWS
 
 Message: TypeAlias = (
-    m.SessionMessage
-    | m.PeerMessage
-    | raft.RaftMessage
-    | b.BlobMessage
-    | r.ReaderMessage
-    | t.TableMessage
+    m.SessionMessage | m.PeerMessage | raft.RaftMessage | b.BlobMessage | r.ReaderMessage
 )
 
 
@@ -115,7 +112,11 @@ def _twin(struct: type[msgspec.Struct]) -> type[msgspec.Struct]:
 
 
 ENCODE: Final = msgspec.msgpack.Encoder().encode
-BATCH_DECODER: Final = msgspec.msgpack.Decoder(list[m.SessionMessage])
+# Only what is said in sessions rides in batches.
+_SESSION: Final = [row.struct for row in ROWS if issubclass(row.struct, m.SessionMessage)]
+BATCH_DECODER: Final[msgspec.msgpack.Decoder[list[m.SessionMessage]]] = msgspec.msgpack.Decoder(
+    types.GenericAlias(list, (reduce(operator.or_, _SESSION),))
+)
 DECODERS: Final[dict[int, tuple[Callable[[bytes], Any], type[Any]]]] = {
     row.number: (msgspec.msgpack.Decoder(_twin(row.struct)).decode, row.struct) for row in ROWS
 }

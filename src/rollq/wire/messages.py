@@ -1,421 +1,443 @@
-"""What peers say to each other, as values.
+"""What clients, workers and members say to each other, as values.
 
 A message is one struct whatever dialect its bytes were in: the legacy JSON, or our compact
 msgpack form used between peers that both offered it. `message_codec` maps the two. Nothing here
 is a command: the gateway decides what a message asks the group to agree on.
 
-The compact form is the struct itself as a msgpack array, so fields may be appended with a default
-and nothing else may change.
+The base of a struct says who may say it; its fields are of the bounded types of `fields`; its
+number, and everything else that is known of it, is its row in `registry`. The compact form is the
+struct itself as a msgpack array, so fields may be appended with a default and nothing else may
+change.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
-from rollq.base.ids import GUID_BYTES, NIL_ID, ClientId, MemberId
-from rollq.base.jobs import AttemptRef, BlobRef, BulkItem, JobOptions
+from rollq.base import limits as most
+from rollq.base.ids import NIL_ID
+from rollq.base.jobs import BulkItem, JobOptions
 from rollq.raft.types import Config, Member
-from rollq.wire.output_messages import OutputChunk, TellOutput, WatchOutput
-from rollq.wire.staging_messages import CommitBatch, DropBatch, StageJobs
+from rollq.wire.fields import (
+    Address,
+    BatchKey,
+    Blobs,
+    CacheIds,
+    ClientId,
+    Count,
+    Duration,
+    ErrorNumber,
+    ExecName,
+    ExitCode,
+    Features,
+    GroupName,
+    HeldAttempts,
+    Id,
+    Int32,
+    JobId,
+    JobIds,
+    JobKey,
+    JobStatus,
+    Keyword,
+    Line,
+    MemberId,
+    MessageId,
+    Number,
+    Payload,
+    RunMs,
+    SignalNumber,
+    Subject,
+    UsedBytes,
+    WorkerId,
+    WorkerName,
+)
+from rollq.wire.rules import INT64_MAX, Bytes, Free, Int, Many, Struct, Text
 
-# Ids of the wrong length are refused while a message is decoded.
-Id: TypeAlias = Annotated[bytes, msgspec.Meta(min_length=GUID_BYTES, max_length=GUID_BYTES)]
-JobId: TypeAlias = Id
-MessageId: TypeAlias = Id
-WorkerId: TypeAlias = Id
+ExecNames: TypeAlias = Annotated[
+    tuple[str, ...], Many(most.PROGRAMS_MAX, Text(most.EXEC_NAME_BYTES_MAX))
+]
+Patterns: TypeAlias = Annotated[
+    tuple[str, ...], Many(most.PATTERNS_PER_WORKER_MAX, Text(most.PATTERN_BYTES_MAX))
+]
+Addresses: TypeAlias = Annotated[
+    tuple[str, ...], Many(most.MEMBERS_TOLD_MAX, Text(most.ADDRESS_BYTES_MAX))
+]
+BulkItems: TypeAlias = Annotated[
+    tuple[BulkItem, ...], Many(most.IDS_PER_MESSAGE_MAX, Struct(BulkItem))
+]
+ClusterId: TypeAlias = Annotated[bytes, Bytes(most.CLUSTER_ID_BYTES_MAX)]
+Lives: TypeAlias = Annotated[tuple[int, ...], Many(most.LIVES_MAX, Int(0, INT64_MAX))]
+Roster: TypeAlias = Annotated[tuple[Member, ...], Many(most.MEMBERS_TOLD_MAX, Struct(Member))]
+Boots: TypeAlias = Annotated[  # of a member, how often its disk has been started
+    tuple[tuple[int, int], ...], Many(most.MEMBERS_TOLD_MAX, Many(2, Int(0, INT64_MAX), 2))
+]
+
+NOT_ASKED: Final = NIL_ID  # instead of a request id: nobody waits for the answer
+
+
+class ClientMessage(msgspec.Struct, array_like=True, frozen=True):
+    """A client says it to a member."""
+
+
+class WorkerMessage(msgspec.Struct, array_like=True, frozen=True):
+    """A worker says it to a member."""
+
+
+class MemberMessage(msgspec.Struct, array_like=True, frozen=True):
+    """A member says it to a client or a worker."""
+
+
+class PeerMessage(msgspec.Struct, array_like=True, frozen=True):
+    """A member says it to another member. Messages of raft are such too."""
+
+
+ToMemberMessage: TypeAlias = ClientMessage | WorkerMessage
+SessionMessage: TypeAlias = ClientMessage | WorkerMessage | MemberMessage
 
 
 # --- a client speaks
 
 
-class HelloClient(msgspec.Struct, array_like=True, frozen=True, tag=9):
+class HelloClient(ClientMessage, frozen=True, tag=9):
     """I am a client; at most `desired_parallelism` of my jobs may run at once (0: your default)."""
 
     client_id: ClientId
-    desired_parallelism: int = 0
-    features: tuple[str, ...] = ()
+    desired_parallelism: Int32 = 0
+    features: Features = ()
     plain: bool = False  # I speak more, but you did not answer my offer; one that would, hangs up
 
 
-class SubmitJob(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):
+class SubmitJob(ClientMessage, frozen=True, gc=False, tag=1):
     """Please run this. `body` reaches the worker as it is; `blobs` and `caches` are what it
     needs."""
 
     job_id: JobId
     client_id: ClientId
-    subject: str
-    exec_name: str
-    body: bytes
+    subject: Subject
+    exec_name: ExecName
+    body: Payload
     options: JobOptions | None = None
-    blobs: tuple[BlobRef, ...] = ()
-    caches: tuple[str, ...] = ()
-    job_key: str = ""  # what its owner calls it
+    blobs: Blobs = ()
+    caches: CacheIds = ()
+    job_key: JobKey = ""  # what its owner calls it
 
 
-class SubmitBulk(msgspec.Struct, array_like=True, frozen=True, tag=33):
+class SubmitBulk(ClientMessage, frozen=True, tag=33):
     """Please run these, all or none."""
 
     request_id: MessageId
     client_id: ClientId
-    subject: str
-    exec_name: str
-    items: tuple[BulkItem, ...]
+    subject: Subject
+    exec_name: ExecName
+    items: BulkItems
     options: JobOptions | None = None
-    batch_key: str = ""
-    caches: tuple[str, ...] = ()
+    batch_key: BatchKey = ""
+    caches: CacheIds = ()
 
 
-class SubmitArray(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=34):
+class SubmitArray(ClientMessage, frozen=True, gc=False, tag=34):
     """Please run `task_count` tasks that share one body."""
 
     array_id: JobId
     client_id: ClientId
-    subject: str
-    exec_name: str
-    body: bytes
-    task_count: int
+    subject: Subject
+    exec_name: ExecName
+    body: Payload
+    task_count: Annotated[int, Int(1, most.ARRAY_TASKS_MAX)]
     options: JobOptions | None = None
-    running_max: int = 0
-    blobs: tuple[BlobRef, ...] = ()
-    caches: tuple[str, ...] = ()
-    first_task: int = 0  # how far the id of task 0 is from `array_id`; 1 needs the feature `tasks`
+    running_max: Count = 0
+    blobs: Blobs = ()
+    caches: CacheIds = ()
+    # How far the id of task 0 is from `array_id`; 1 needs the feature `tasks`.
+    first_task: Annotated[int, Int(0, 1)] = 0
 
 
-class Cancel(msgspec.Struct, array_like=True, frozen=True, tag=35):
+class Cancel(ClientMessage, frozen=True, tag=35):
     """Please end these jobs or arrays."""
 
     request_id: MessageId
-    job_ids: tuple[JobId, ...]
+    job_ids: JobIds
 
 
-class Confirm(msgspec.Struct, array_like=True, frozen=True, tag=36):
+class Confirm(ClientMessage, frozen=True, tag=36):
     """I have these results; you owe them no longer."""
 
-    job_ids: tuple[JobId, ...]
+    job_ids: JobIds
 
 
-class Query(msgspec.Struct, array_like=True, frozen=True, tag=37):
+class Query(ClientMessage, frozen=True, tag=37):
     """How is it? `what` names a view (job, jobs, array, queue, queues, client, clients, worker,
     workers, dead, counts, caches, cache, holders, explain, readers, settings, hints, cluster,
     history), `key` whose."""
 
     request_id: MessageId
-    what: str
-    key: bytes = b""
-    limit: int = 100
+    what: Keyword
+    key: Annotated[bytes, Bytes(most.QUERY_KEY_BYTES_MAX)] = b""
+    limit: Annotated[int, Int(1, most.QUERY_ROWS_MAX)] = 100
 
 
-class Admin(msgspec.Struct, array_like=True, frozen=True, tag=39):
+class Admin(ClientMessage, frozen=True, tag=39):
     """Please change the grid: `action` with its arguments as a msgpack map."""
 
     request_id: MessageId
-    action: str  # pause resume redrive purge settings …, or membership; see `member.admin`
-    arguments: bytes = b""
+    action: Keyword  # pause resume redrive purge settings …, or membership; see `member.admin`
+    arguments: Payload = b""
 
 
 # --- a worker speaks
 
 
-class HelloWorker(msgspec.Struct, array_like=True, frozen=True, tag=10):
+class HelloWorker(WorkerMessage, frozen=True, tag=10):
     """I am a worker: what I serve, and which attempts I still hold (running or finished)."""
 
     worker_id: WorkerId
-    patterns: tuple[str, ...]
-    name: str = ""
-    incarnation: int = 0
-    slots: int = 0
-    holding: tuple[AttemptRef, ...] = ()
-    features: tuple[str, ...] = ()
-    blob_address: str = ""  # where other workers may fetch blobs from it, host:port
+    patterns: Patterns
+    name: WorkerName = ""
+    incarnation: Number = 0
+    slots: Count = 0
+    holding: HeldAttempts = ()
+    features: Features = ()
+    blob_address: Address = ""  # where other workers may fetch blobs from it, host:port
     plain: bool = False  # as in HelloClient
 
 
-class Credit(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=4):
+class Credit(WorkerMessage, frozen=True, gc=False, tag=4):
     """I can take this many more."""
 
-    count: int
+    count: Count
 
 
-class AckJob(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=3):
+class AckJob(WorkerMessage, frozen=True, gc=False, tag=3):
     """An attempt ended. A legacy worker names the job alone (attempt and fence 0)."""
 
     job_id: JobId
-    attempt: int = 0
-    fence: int = 0
-    status: int = 0
-    result: bytes = b""
-    exit_code: int = 0
-    signal: int = 0
-    run_ms: int = 0
-    peak_bytes: int = 0
-    blobs: tuple[BlobRef, ...] = ()
-    fetched_bytes: int = 0  # of its inputs: brought for this attempt
-    held_bytes: int = 0  # of its inputs: here already, or on their way for another
+    attempt: Count = 0
+    fence: Number = 0
+    status: JobStatus = 0
+    result: Payload = b""
+    exit_code: ExitCode = 0
+    signal: SignalNumber = 0
+    run_ms: RunMs = 0
+    peak_bytes: UsedBytes = 0
+    blobs: Blobs = ()
+    fetched_bytes: UsedBytes = 0  # of its inputs: brought for this attempt
+    held_bytes: UsedBytes = 0  # of its inputs: here already, or on their way for another
 
 
-class Nack(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=40):
+class Nack(WorkerMessage, frozen=True, gc=False, tag=40):
     """I could not run it. With `not_started` I did not try: that is no attempt of the job."""
 
     job_id: JobId
-    attempt: int
-    fence: int
-    detail: str = ""
+    attempt: Count
+    fence: Number
+    detail: Annotated[str, Text(most.INLINE_BYTES_MAX)] = ""
     not_started: bool = False
 
 
-class Heartbeat(msgspec.Struct, array_like=True, frozen=True, tag=42):
+class Heartbeat(WorkerMessage, frozen=True, tag=42):
     """I am alive and hold these attempts: their leases are renewed."""
 
-    holding: tuple[AttemptRef, ...] = ()
+    holding: HeldAttempts = ()
 
 
-class Announce(msgspec.Struct, array_like=True, frozen=True, tag=48):
+class Announce(WorkerMessage, frozen=True, tag=48):
     """What I can run: the first one of a session says all, later ones what changed. With `is_any`
     I may be given anything: I have more programs than I list."""
 
-    added: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
+    added: ExecNames = ()
+    removed: ExecNames = ()
     is_any: bool = False
     ships: bool = False  # I run programs that come with their jobs, too
 
 
-class Goodbye(msgspec.Struct, array_like=True, frozen=True, tag=44):
+class Goodbye(WorkerMessage, frozen=True, tag=44):
     """I leave for good; attempts that I still hold are lost."""
 
-    reason: str = ""
+    reason: Line = ""
 
 
-class Ping(msgspec.Struct, array_like=True, frozen=True, tag=46):
+class Ping(ClientMessage, WorkerMessage, frozen=True, tag=46):
     """Are you there? Answered with Pong by a member that makes progress."""
 
 
 # --- a member answers
 
 
-class Welcome(msgspec.Struct, array_like=True, frozen=True, tag=30):
+class Welcome(MemberMessage, frozen=True, tag=30):
     """Your hello was taken; these are the features that we both speak."""
 
-    group: str
+    group: GroupName
     member_id: MemberId
-    features: tuple[str, ...] = ()
-    owed: int = 0  # to a worker: so many assignments follow at once and cost no credit
+    features: Features = ()
+    owed: Count = 0  # to a worker: so many assignments follow at once and cost no credit
     # Ping a member that says nothing for so long; it answers, or is gone. 0: it does not answer.
-    ping_ms: int = 0
+    ping_ms: Duration = 0
 
 
-class Pong(msgspec.Struct, array_like=True, frozen=True, tag=47):
+class Pong(MemberMessage, frozen=True, tag=47):
     """I am here: the answer to Ping."""
 
 
-class NotLeader(msgspec.Struct, array_like=True, frozen=True, tag=20):
+class NotLeader(MemberMessage, frozen=True, tag=20):
     """Somebody else leads; empty: not known now, try again or another member."""
 
-    leader: str = ""
-    members: tuple[str, ...] = ()
+    leader: Address = ""
+    members: Addresses = ()
 
 
-class Accepted(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=31):
+class Accepted(MemberMessage, frozen=True, gc=False, tag=31):
     """What `request_id` (a job id for a single submit) asked for is committed."""
 
     request_id: MessageId
-    count: int = 1
+    count: Number = 1
     known: bool = False  # it was accepted before
     ended: bool = False  # and has ended: its result follows if it is still kept
 
 
-class Error(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=32):
+class Error(MemberMessage, frozen=True, gc=False, tag=32):
     """What `request_id` asked for was refused, or (nil id) what you sent broke the rules."""
 
     request_id: MessageId
-    code: int
-    message: str
-    hint: str = ""
+    code: ErrorNumber
+    message: Line
+    hint: Line = ""
     retryable: bool = False
 
 
-class Result(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=5):
+class Result(MemberMessage, frozen=True, gc=False, tag=5):
     """How your job ended; or so many tasks of your array, from this one on, that never began."""
 
     job_id: JobId
-    outcome: str  # done | dead | cancelled
-    status: int = 0
-    result: bytes = b""
-    exec_name: str = ""
-    exit_code: int = 0
-    signal: int = 0
-    run_ms: int = 0
-    attempt: int = 0
-    cause: int = 0
-    detail: str = ""
+    outcome: Keyword  # done | dead | cancelled
+    status: Count = 0
+    result: Payload = b""
+    exec_name: ExecName = ""
+    exit_code: ExitCode = 0
+    signal: SignalNumber = 0
+    run_ms: RunMs = 0
+    attempt: Count = 0
+    cause: Count = 0
+    detail: Line = ""
     client_id: ClientId = ""
-    count: int = 1
-    blobs: tuple[BlobRef, ...] = ()
-    job_key: str = ""
-    worker: str = ""  # who gave the result: its name, else its id
+    count: Count = 1
+    blobs: Blobs = ()
+    job_key: JobKey = ""
+    worker: WorkerName = ""  # who gave the result: its name, else its id
 
 
-class Answer(msgspec.Struct, array_like=True, frozen=True, tag=38):
+class Answer(MemberMessage, frozen=True, tag=38):
     """A view, read at `index`, as a msgpack value."""
 
     request_id: MessageId
-    index: int
-    value: bytes = b""
+    index: Number
+    value: Payload = b""
 
 
-class AssignJob(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=2):
+class AssignJob(MemberMessage, frozen=True, gc=False, tag=2):
     """Run this attempt, and hold its lease by heartbeats."""
 
     job_id: JobId
-    attempt: int
-    fence: int
-    lease_ms: int
-    subject: str
-    exec_name: str
-    body: bytes
+    attempt: Count
+    fence: Number
+    lease_ms: Duration
+    subject: Subject
+    exec_name: ExecName
+    body: Payload
     options: JobOptions | None = None
     client_id: ClientId = ""
-    task_number: int = -1
-    blobs: tuple[BlobRef, ...] = ()
-    expect_ms: int = 0  # that it may well run for; 0: nobody knows
+    task_number: Annotated[int, Int(-1, most.ARRAY_TASKS_MAX)] = -1
+    blobs: Blobs = ()
+    expect_ms: Duration = 0  # that it may well run for; 0: nobody knows
 
 
-class StopJob(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=43):
+class StopJob(MemberMessage, frozen=True, gc=False, tag=43):
     """End this attempt: cancelled, or not yours any more."""
 
     job_id: JobId
-    attempt: int
-    fence: int
+    attempt: Count
+    fence: Number
 
 
-class AckTaken(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=41):
+class AckTaken(MemberMessage, frozen=True, gc=False, tag=41):
     """Your ack or nack is committed (or was stale): forget the attempt."""
 
-    job_id: JobId
-    attempt: int
+    job_id: Id
+    attempt: Count
     stale: bool = False
 
 
 # --- members speak to each other (raft messages are rollq.raft.types)
 
 
-class LeaderHello(msgspec.Struct, array_like=True, frozen=True, tag=21):
+class LeaderHello(PeerMessage, frozen=True, tag=21):
     """Roll call: who I am and how often my disk has been started. Sent until answered."""
 
     member_id: MemberId
-    address: str
-    cluster_id: bytes
-    boot: int
-    last_index: int
+    address: Address
+    cluster_id: ClusterId
+    boot: Number
+    last_index: Number
     newcomer: bool = False  # my disk is empty: I ask to be let in
-    lives: tuple[int, ...] = ()  # the starts that my disk remembers, this one last
-    features: tuple[str, ...] = ()  # what I understand beyond the first version
+    lives: Lives = ()  # the starts that my disk remembers, this one last
+    features: Features = ()  # what I understand beyond the first version
 
 
-class RollAnswer(msgspec.Struct, array_like=True, frozen=True, tag=65):
+class RollAnswer(PeerMessage, frozen=True, tag=65):
     """What I know: of you, the highest boot I ever wrote down; of the group, who belongs to it."""
 
     member_id: MemberId
-    address: str
-    cluster_id: bytes
-    boot_known: int
-    to_boot: int
+    address: Address
+    cluster_id: ClusterId
+    boot_known: Number
+    to_boot: Number
     newcomer: bool = False
-    roster: tuple[Member, ...] = ()  # the configuration at the cluster's birth
+    roster: Roster = ()  # the configuration at the cluster's birth
     config: Config = Config()  # as it holds at `config_index` of my log
-    config_index: int = 0
-    boots: tuple[tuple[MemberId, int], ...] = ()  # what I have written down of everybody's starts
-    features: tuple[str, ...] = ()  # as in LeaderHello
+    config_index: Number = 0
+    boots: Boots = ()  # what I have written down of everybody's starts
+    features: Features = ()  # as in LeaderHello
     noted: bool = True  # your start is written down; no: your call arrived, answer mine
 
 
-class HistoryFetch(msgspec.Struct, array_like=True, frozen=True, tag=66):
+class HistoryFetch(PeerMessage, frozen=True, tag=66):
     """Send me the history rows of these log indexes."""
 
-    first: int
-    last: int
+    first: Number
+    last: Number
 
 
-class HistoryRows(msgspec.Struct, array_like=True, frozen=True, tag=67):
+class HistoryRows(PeerMessage, frozen=True, tag=67):
     """The rows of log indexes first to last (a prefix of what was asked for), as JSON lines."""
 
-    first: int
-    last: int
-    lines: tuple[bytes, ...] = ()
+    first: Number
+    last: Number
+    lines: Annotated[tuple[bytes, ...], Many(most.FRAME_BYTES_MAX // 2, Free())] = ()
 
 
-class MemberReport(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=68):
+class MemberReport(PeerMessage, frozen=True, gc=False, tag=68):
     """From time to time, to the leader: what my wall clock says, and what my state is."""
 
     member_id: MemberId
-    wall_ms: int
-    index: int = 0  # a log index that I have applied
-    state_hash: bytes = b""  # of my state there; empty: not known
+    wall_ms: Number
+    index: Number = 0  # a log index that I have applied
+    # Of my state there; empty: not known.
+    state_hash: Annotated[bytes, Bytes(most.STATE_HASH_BYTES_MAX)] = b""
 
 
 # --- the legacy cache messages (relayed; the file plane gives them meaning)
 
 
-class CachePut(msgspec.Struct, array_like=True, frozen=True, tag=6):
+class CachePut(ClientMessage, MemberMessage, frozen=True, tag=6):
     """Put files on the workers whose patterns overlap the target. `payload` is CachePutRequest."""
 
     request_id: MessageId
-    payload: bytes
+    payload: Payload
 
 
-class CacheAck(msgspec.Struct, array_like=True, frozen=True, tag=7):
+class CacheAck(WorkerMessage, MemberMessage, frozen=True, tag=7):
     """One worker's answer to CachePut. `payload` is CachePutResult."""
 
     request_id: MessageId
-    payload: bytes
-
-
-ClientMessage: TypeAlias = (
-    HelloClient
-    | SubmitJob
-    | SubmitBulk
-    | SubmitArray
-    | Cancel
-    | Confirm
-    | Query
-    | Admin
-    | CachePut
-    | WatchOutput
-    | StageJobs
-    | CommitBatch
-    | DropBatch
-    | Ping
-)
-WorkerMessage: TypeAlias = (
-    HelloWorker
-    | Credit
-    | AckJob
-    | Nack
-    | Heartbeat
-    | Announce
-    | Goodbye
-    | CacheAck
-    | OutputChunk
-    | Ping
-)
-MemberMessage: TypeAlias = (
-    Welcome
-    | NotLeader
-    | Accepted
-    | Error
-    | Result
-    | Answer
-    | AssignJob
-    | StopJob
-    | AckTaken
-    | CachePut
-    | CacheAck
-    | TellOutput
-    | OutputChunk
-    | Pong
-)
-SessionMessage: TypeAlias = ClientMessage | WorkerMessage | MemberMessage
-PeerMessage: TypeAlias = LeaderHello | RollAnswer | HistoryFetch | HistoryRows | MemberReport
-
-NOT_ASKED: MessageId = NIL_ID
+    payload: Payload

@@ -11,15 +11,18 @@ from __future__ import annotations
 
 from typing import Annotated, Final, TypeAlias
 
-import msgspec
-
-from rollq.base.ids import GUID_BYTES
-
-Id: TypeAlias = Annotated[bytes, msgspec.Meta(min_length=GUID_BYTES, max_length=GUID_BYTES)]
-Offsets: TypeAlias = tuple[int, int]  # of stdout and of stderr
+from rollq.base.errors import ErrorCode
+from rollq.base.limits import OUTPUT_CHUNK_BYTES_MAX
+from rollq.wire.fields import Count, Id, JobId, Number
+from rollq.wire.messages import ClientMessage, MemberMessage, WorkerMessage
+from rollq.wire.rules import INT64_MAX, Bytes, Int, Many, OutOfBoundsError
 
 STREAMS: Final = ("stdout", "stderr")
 UNWANTED: Final = -1  # instead of an offset: not this stream
+
+# Of stdout and of stderr.
+Offsets: TypeAlias = Annotated[tuple[int, int], Many(2, Int(UNWANTED, INT64_MAX), 2)]
+Totals: TypeAlias = Annotated[tuple[int, int], Many(2, Int(0, INT64_MAX), 2)]
 
 # How a chunk goes on.
 MORE: Final = 0
@@ -27,38 +30,48 @@ ATTEMPT_ENDED: Final = 1  # nothing more of this attempt comes; another may foll
 JOB_ENDED: Final = 2  # nothing follows; the result tells the rest
 
 
-class WatchOutput(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=81):
+class WatchOutput(ClientMessage, frozen=True, gc=False, tag=81):
     """Show me what this job writes, from these offsets of that attempt on (0: whichever runs).
     Said again it moves the window; with `on` false it ends the watch. `whole`: what the worker has
     on disk is wanted too, not only the end that it keeps in memory."""
 
     request_id: Id
-    job_id: Id
-    attempt: int = 0
+    job_id: JobId
+    attempt: Count = 0
     offsets: Offsets = (0, 0)
     on: bool = True
     whole: bool = False
 
 
-class TellOutput(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=82):
+class TellOutput(MemberMessage, frozen=True, gc=False, tag=82):
     """The same, to the worker that runs the attempt. The leader numbers its watches."""
 
     watch_id: Id
-    job_id: Id
-    attempt: int
-    fence: int
+    job_id: JobId
+    attempt: Count
+    fence: Number
     offsets: Offsets = (0, 0)
     on: bool = True
     whole: bool = False
 
 
-class OutputChunk(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=83):
+class OutputChunk(WorkerMessage, MemberMessage, frozen=True, gc=False, tag=83):
     """Bytes of a stream, for the watch of this id. `totals` are how many both have by now."""
 
     watch_id: Id
-    attempt: int
-    stream: int = 0
-    offset: int = 0
-    data: bytes = b""
-    totals: Offsets = (0, 0)
-    end: int = MORE
+    attempt: Count
+    stream: Annotated[int, Int(0, len(STREAMS) - 1)] = 0
+    offset: Number = 0
+    data: Annotated[bytes, Bytes(OUTPUT_CHUNK_BYTES_MAX)] = b""
+    totals: Totals = (0, 0)
+    end: Annotated[int, Int(0, JOB_ENDED)] = MORE
+
+
+def check_offsets(message: WatchOutput | TellOutput) -> None:
+    """Refuse a watch that wants neither stream."""
+    if max(message.offsets) == UNWANTED:
+        raise OutOfBoundsError(
+            ErrorCode.BAD_PAYLOAD,
+            f"{type(message).__name__}.offsets: neither stream is wanted",
+            "name an offset of one of them",
+        )

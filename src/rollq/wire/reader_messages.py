@@ -9,11 +9,13 @@ Written as the messages of `messages`; the same law of appended fields holds.
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
-from rollq.wire.messages import MessageId
+from rollq.base.limits import ACTION_BYTES_MAX, READER_CUTS_MAX
+from rollq.wire.fields import Features, GroupName, Keyword, MessageId, Number, Payload
+from rollq.wire.rules import Many, Struct, Text
 
 # The forms in which a piece of the history may come.
 LINES: Final = "lines"  # JSON lines as they are sealed, each with its line end
@@ -21,64 +23,73 @@ EVENTS: Final = "events"  # a msgpack array of `PackedIndex`: not sealed yet
 ARROW: Final = "arrow"  # an Arrow IPC stream with the columns of `history.columns`
 FORMS: Final = (LINES, EVENTS, ARROW)
 
-
-class HelloReader(msgspec.Struct, array_like=True, frozen=True, tag=84):
-    """I read what happened in that group (empty: whichever is yours)."""
-
-    group: str = ""
-    features: tuple[str, ...] = ()
-
-
-class SpanAsk(msgspec.Struct, array_like=True, frozen=True, tag=85):
-    """How far does the history go? `fresh`: answer when you have applied all that was committed
-    when this was asked. With `last`, tell also how it is cut from `first` to `last`."""
-
-    request_id: MessageId
-    fresh: bool = False
-    first: int = 0
-    last: int = 0
+Forms: TypeAlias = Annotated[tuple[str, ...], Many(16, Text(ACTION_BYTES_MAX))]
 
 
 class Cut(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A sealed range: what is read within it comes at once."""
 
-    first: int
-    last: int
-    size_bytes: int  # as lines
+    first: Number
+    last: Number
+    size_bytes: Number  # as lines
     has_columns: bool = False  # it can come as Arrow
 
 
-class SpanTold(msgspec.Struct, array_like=True, frozen=True, tag=86):
+Cuts: TypeAlias = Annotated[tuple[Cut, ...], Many(READER_CUTS_MAX, Struct(Cut))]
+
+
+class ReaderMessage(msgspec.Struct, array_like=True, frozen=True):
+    """Said on the link of a reader, by either end."""
+
+
+class HelloReader(ReaderMessage, frozen=True, tag=84):
+    """I read what happened in that group (empty: whichever is yours)."""
+
+    group: GroupName = ""
+    features: Features = ()
+
+
+class SpanAsk(ReaderMessage, frozen=True, tag=85):
+    """How far does the history go? `fresh`: answer when you have applied all that was committed
+    when this was asked. With `last`, tell also how it is cut from `first` to `last`."""
+
+    request_id: MessageId
+    fresh: bool = False
+    first: Number = 0
+    last: Number = 0
+
+
+class SpanTold(ReaderMessage, frozen=True, tag=86):
     """History up to `floor` is gone; all up to `applied` can be read."""
 
     request_id: MessageId
-    floor: int
-    applied: int
+    floor: Number
+    applied: Number
     leads: bool = False  # this member is the leader
-    cuts: tuple[Cut, ...] = ()
+    cuts: Cuts = ()
 
 
-class PiecesAsk(msgspec.Struct, array_like=True, frozen=True, tag=87):
+class PiecesAsk(ReaderMessage, frozen=True, tag=87):
     """Send me the history of these log indexes, in these forms. `lines` and `events` are always
     understood; `arrow` is sent only if it is named."""
 
     request_id: MessageId
-    first: int
-    last: int
-    forms: tuple[str, ...] = ()
+    first: Number
+    last: Number
+    forms: Forms = ()
 
 
-class PieceChunk(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=88):
+class PieceChunk(ReaderMessage, frozen=True, gc=False, tag=88):
     """Bytes of a piece, in order. Pieces follow each other without a gap; the answer is over with
     the last byte of the one that ends at the last index that was asked for."""
 
     request_id: MessageId
-    first: int
-    last: int
-    form: str
-    size_bytes: int  # of the whole piece, as it is sent
-    offset: int  # of this chunk
-    data: bytes
+    first: Number
+    last: Number
+    form: Keyword
+    size_bytes: Number  # of the whole piece, as it is sent
+    offset: Number  # of this chunk
+    data: Payload
     packed: bool = False  # the piece is compressed by zstd
 
 
@@ -89,6 +100,3 @@ class PackedIndex(msgspec.Struct, array_like=True, frozen=True, gc=False):
     stamp_ms: int
     packed: bytes  # compressed by zstd if it has not `packed_bytes`
     packed_bytes: int
-
-
-ReaderMessage: TypeAlias = HelloReader | SpanAsk | SpanTold | PiecesAsk | PieceChunk

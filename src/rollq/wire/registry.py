@@ -9,12 +9,13 @@ Reading order: `Row` says what a row holds; `ROWS` is the table; below it is wha
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from rollq.base.access import Action, Resource, ResourceKind
+from rollq.base.errors import ErrorCode
 from rollq.raft import types as raft
 from rollq.wire import blob_messages as b
 from rollq.wire import messages as m
@@ -66,6 +67,8 @@ class Row(NamedTuple):
         request_id: The field with the id that its sender waits on: what is out of bounds is refused
             under it. Empty: the sender waits for nothing, and a breach ends the connection.
         area: Of a message between members: the last token of its subject.
+        refusal: The code of the error, if a field is out of its bounds.
+        check: What looks at several fields at once; raises OutOfBoundsError.
     """
 
     number: int
@@ -78,6 +81,8 @@ class Row(NamedTuple):
     closes: tuple[Direction, ...] = ()
     request_id: str = ""
     area: str = ""
+    refusal: ErrorCode = ErrorCode.BAD_PAYLOAD
+    check: Callable[[Any], None] | None = None
 
     @property
     def name(self) -> str:
@@ -126,6 +131,7 @@ ROWS: Final = (
         *(9, m.HelloClient, FROM_CLIENT, Action.CLIENT_CONNECT),
         (Resource(K.CLIENT, "client_id"),),
         phase=Phase.HELLO,
+        refusal=ErrorCode.BAD_HANDSHAKE,
     ),
     Row(1, m.SubmitJob, FROM_CLIENT, Action.JOBS_SUBMIT, SUBMITTED, request_id="job_id"),
     Row(33, m.SubmitBulk, FROM_CLIENT, Action.JOBS_SUBMIT, SUBMITTED, OURS, request_id=ASKED),
@@ -148,7 +154,11 @@ ROWS: Final = (
         *(39, m.Admin, FROM_CLIENT, Action.ADMIN, (Resource(K.VERB, "action"),), OURS),
         request_id=ASKED,
     ),
-    Row(81, o.WatchOutput, FROM_CLIENT, Action.OUTPUT_READ, JOB, OURS, request_id=ASKED),
+    Row(
+        *(81, o.WatchOutput, FROM_CLIENT, Action.OUTPUT_READ, JOB, OURS),
+        request_id=ASKED,
+        check=o.check_offsets,
+    ),
     # The cache is named within the payload.
     Row(
         *(6, m.CachePut, (*FROM_CLIENT, *TO_WORKER), Action.CACHES_WRITE, (Resource(K.CACHE),)),
@@ -160,8 +170,9 @@ ROWS: Final = (
         *(10, m.HelloWorker, FROM_WORKER, Action.WORKER_CONNECT),
         (Resource(K.WORKER, "worker_id"), Resource(K.PATTERN, "patterns")),
         phase=Phase.HELLO,
+        refusal=ErrorCode.BAD_HANDSHAKE,
     ),
-    Row(4, m.Credit, FROM_WORKER, Action.JOBS_RUN, SESSION),
+    Row(4, m.Credit, FROM_WORKER, Action.JOBS_RUN, SESSION, refusal=ErrorCode.BAD_CREDIT),
     Row(3, m.AckJob, FROM_WORKER, Action.JOBS_RUN, JOB, request_id="job_id"),
     Row(40, m.Nack, FROM_WORKER, Action.JOBS_RUN, JOB, WITH_LEASE, request_id="job_id"),
     Row(
@@ -203,7 +214,7 @@ ROWS: Final = (
     Row(2, m.AssignJob, TO_WORKER, Action.JOBS_ASSIGN, JOB),
     Row(43, m.StopJob, TO_WORKER, Action.JOBS_ASSIGN, JOB, WITH_LEASE),
     Row(41, m.AckTaken, TO_WORKER, Action.ANSWER, JOB, WITH_LEASE),
-    Row(82, o.TellOutput, TO_WORKER, Action.OUTPUT_READ, JOB, OURS),
+    Row(82, o.TellOutput, TO_WORKER, Action.OUTPUT_READ, JOB, OURS, check=o.check_offsets),
     # --- members speak to each other
     Row(
         *(21, m.LeaderHello, PEERS, Action.GROUP_JOIN, (Resource(K.MEMBER, "member_id"),)),

@@ -1,14 +1,15 @@
 """How bounds of fields are written down, and the checks that are made of them.
 
-A row gives every field of a message a rule. `compile_row` makes one function of a row: rules are
-sorted by kind once, because the function runs for every message.
+Every field of a struct has a rule: in the type of the field (`bounds_of`), or, for structs that
+other packages own, in a table (`bounds`). `compile_bounds` makes one function of the rules of a
+struct: they are sorted by kind once, because the function runs for every message.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias, get_args, get_type_hints
 
 import msgspec
 
@@ -71,7 +72,7 @@ class Many(NamedTuple):
 
 
 class Struct(NamedTuple):
-    """A struct that has a row of its own; with `optional`, or None."""
+    """A struct that has bounds of its own; with `optional`, or None."""
 
     kind: type[msgspec.Struct]
     optional: bool = False
@@ -90,32 +91,60 @@ class Free(NamedTuple):
 
 
 Rule: TypeAlias = Int | Measured | Bytes | Text | Many | Struct | Name | Free
-Row: TypeAlias = Mapping[str, Rule]
+RULES: Final = (Int, Measured, Bytes, Text, Many, Struct, Name, Free)
+Bounds: TypeAlias = Mapping[str, Rule]  # of all fields of a struct, in their order
 Check: TypeAlias = Callable[[Any], Any]  # returns the message; raises if it is out of bounds
 
 
-def row(**rules: Rule) -> Row:
+def bounds(**rules: Rule) -> Bounds:
     """The rules of a struct's fields, all of them and in their order."""
     return rules
 
 
+def bounds_of(kind: type[msgspec.Struct]) -> Bounds:
+    """The rules that are written in the types of a struct's fields.
+
+    Raises:
+        AssertionError: a field has no bounds.
+    """
+    hints = get_type_hints(kind, include_extras=True)
+    return {name: _rule_in(kind, name, hints[name]) for name in kind.__struct_fields__}
+
+
+def _rule_in(kind: type[msgspec.Struct], name: str, hint: Any) -> Rule:
+    said = [one for one in getattr(hint, "__metadata__", ()) if isinstance(one, RULES)]
+    if said:
+        rule: Rule = said[-1]
+        return rule
+    if hint is bool:
+        return Free()
+    structs = [one for one in (hint, *get_args(hint)) if _is_struct(one)]
+    if structs:
+        return Struct(structs[0], optional=hint is not structs[0])
+    raise AssertionError(f"{kind.__name__}.{name} has no bounds: {hint}")
+
+
+def _is_struct(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, msgspec.Struct)
+
+
 def compile_table(
-    table: Mapping[type[msgspec.Struct], Row], codes: Mapping[type[msgspec.Struct], ErrorCode]
+    table: Mapping[type[msgspec.Struct], Bounds], codes: Mapping[type[msgspec.Struct], ErrorCode]
 ) -> dict[type[msgspec.Struct], Check]:
-    """The checks of all rows. `codes` are those of the errors, where it is not BAD_PAYLOAD."""
+    """The checks of all structs. `codes` are those of the errors, where it is not BAD_PAYLOAD."""
     checks: dict[type[msgspec.Struct], Check] = {}
     for kind, rules in table.items():
-        checks[kind] = compile_row(kind, rules, checks, codes.get(kind, ErrorCode.BAD_PAYLOAD))
+        checks[kind] = compile_bounds(kind, rules, checks, codes.get(kind, ErrorCode.BAD_PAYLOAD))
     return checks
 
 
-def compile_row(
+def compile_bounds(
     kind: type[msgspec.Struct],
-    rules: Row,
+    rules: Bounds,
     checks: Mapping[type[msgspec.Struct], Check],
     code: ErrorCode = ErrorCode.BAD_PAYLOAD,
 ) -> Check:
-    """The check of one row. Structs within it have theirs in `checks`, when it runs."""
+    """The check of one struct. Structs within it have theirs in `checks`, when it runs."""
     if tuple(rules) != kind.__struct_fields__:
         fields = ", ".join(kind.__struct_fields__)
         raise AssertionError(f"{kind.__name__} has bounds of {', '.join(rules)}, fields {fields}")

@@ -8,38 +8,44 @@ from __future__ import annotations
 
 from typing import Annotated, TypeAlias
 
-import msgspec
-
-from rollq.base.ids import GUID_BYTES, ClientId
+from rollq.base import limits as most
 from rollq.base.staged import StagedGroup, StagedPart
+from rollq.wire.fields import BatchKey, ClientId, MessageId, Number
+from rollq.wire.messages import ClientMessage
+from rollq.wire.rules import Many, Struct
 
-MessageId: TypeAlias = Annotated[bytes, msgspec.Meta(min_length=GUID_BYTES, max_length=GUID_BYTES)]
+StagedGroups: TypeAlias = Annotated[
+    tuple[StagedGroup, ...], Many(most.STAGE_CHUNK_JOBS_MAX, Struct(StagedGroup))
+]
+StagedParts: TypeAlias = Annotated[
+    tuple[StagedPart, ...], Many(most.STAGED_PARTS_MAX, Struct(StagedPart))
+]
 
 
-class StageJobs(msgspec.Struct, array_like=True, frozen=True, tag=96):
+class StageJobs(ClientMessage, frozen=True, tag=96):
     """Keep these jobs until their batch is committed. `number` counts the messages of the part from
     0; `client_id` is whose jobs they will be (empty: mine)."""
 
     request_id: MessageId
-    batch_key: str
-    part: str
-    number: int
-    groups: tuple[StagedGroup, ...]
+    batch_key: BatchKey
+    part: BatchKey
+    number: Number
+    groups: StagedGroups
     client_id: ClientId = ""
 
 
-class CommitBatch(msgspec.Struct, array_like=True, frozen=True, tag=97):
+class CommitBatch(ClientMessage, frozen=True, tag=97):
     """Accept all jobs of these parts, all or none, and forget the other parts of the batch."""
 
     request_id: MessageId
-    batch_key: str
-    parts: tuple[StagedPart, ...]
+    batch_key: BatchKey
+    parts: StagedParts
     client_id: ClientId = ""
 
 
-class DropBatch(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=98):
+class DropBatch(ClientMessage, frozen=True, gc=False, tag=98):
     """Forget what was staged for a batch, if it is not committed."""
 
     request_id: MessageId
-    batch_key: str
+    batch_key: BatchKey
     client_id: ClientId = ""

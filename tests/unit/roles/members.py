@@ -260,14 +260,14 @@ class Group:
 
     # --- sessions
 
-    def tell(self, session: int, *messages: wire.SessionMessage, to: str = "") -> None:
+    def tell(self, session: int, *messages: wire.ToMemberMessage, to: str = "") -> None:
         """A session says something; no turn is made. It lives with the leader unless `to` says."""
         home = self._homes.get(session) or to or self.address_of(self.leader)
         self._homes[session] = home
         for message in messages:
             self.members[home].session_message(session, message)
 
-    def say(self, session: int, *messages: wire.SessionMessage, to: str = "") -> list[Any]:
+    def say(self, session: int, *messages: wire.ToMemberMessage, to: str = "") -> list[Any]:
         """A session says something; what it is told until everything has settled."""
         self.tell(session, *messages, to=to)
         self.settle()

@@ -34,7 +34,7 @@ BODY = bytes(5_000)
     ],
 )
 def test_what_is_large_counts_as_such(
-    message: wire.SessionMessage, monkeypatch: pytest.MonkeyPatch
+    message: wire.ToMemberMessage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(early_messages, "HELD_BYTES_MAX", 4_000)
     assert not EarlyMessages().add(1, message)

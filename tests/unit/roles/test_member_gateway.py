@@ -161,7 +161,8 @@ def test_a_second_hello_ends_the_session(group: Group) -> None:
 
 
 def test_what_only_members_say_ends_the_session(group: Group) -> None:
-    error = error_of(group.say(CLIENT, wire.Accepted(job(1))))
+    forged: Any = wire.Accepted(job(1))  # no link hands this out
+    error = error_of(group.say(CLIENT, forged))
     assert error.code == ErrorCode.UNKNOWN_MESSAGE
     assert list(group.closed) == [CLIENT]
 

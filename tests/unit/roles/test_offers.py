@@ -57,7 +57,7 @@ class Story:
         self.said = self.feed(self.signals.Connected())
         return self.said[0]
 
-    def hear(self, message: wire.SessionMessage) -> list[Any]:
+    def hear(self, message: wire.MemberMessage) -> list[Any]:
         event = w.Received([message]) if self.kind == "worker" else c.Heard([message])
         return self.feed(event)
 

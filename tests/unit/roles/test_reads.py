@@ -64,7 +64,7 @@ class Member:
                 self.mishaps.append(output)
         return said
 
-    def say(self, message: wire.SessionMessage) -> list[Any]:
+    def say(self, message: wire.ToMemberMessage) -> list[Any]:
         self.driver.session_message(SESSION, message)
         return self.turns()
 

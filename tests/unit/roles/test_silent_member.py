@@ -120,7 +120,7 @@ def test_a_slow_group_is_given_longer_for_the_hello_of_a_worker() -> None:
 
 
 def client(
-    *heard: wire.SessionMessage, asks: bool = False
+    *heard: wire.MemberMessage, asks: bool = False
 ) -> Callable[[int, int, bool], dict[int, list[object]]]:
     """A client in a session where this was heard; returns its clock."""
     setup = ClientSetup("c", ("m1", "m2", "m3"), 0, FEATURES)

@@ -110,7 +110,7 @@ class Heard:
 
     def __init__(self) -> None:
         self.worker = opened()
-        self.said: list[wire.SessionMessage] = []
+        self.said: list[wire.WorkerMessage] = []
         self.started: list[AttemptRef] = []
         self.stored: list[StoredResult] = []
         self.forgotten: list[AttemptRef] = []

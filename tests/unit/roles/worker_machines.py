@@ -38,7 +38,7 @@ def ref(number: int, attempt: int = 1, fence: int = 0) -> AttemptRef:
 # --- events of one
 
 
-def received(message: wire.SessionMessage) -> Received:
+def received(message: wire.MemberMessage) -> Received:
     return Received([message])
 
 
@@ -70,7 +70,7 @@ def stored(of: AttemptRef) -> Stored:
 # --- instructions of one
 
 
-def say(message: wire.SessionMessage) -> Send:
+def say(message: wire.WorkerMessage) -> Send:
     return Send([message])
 
 

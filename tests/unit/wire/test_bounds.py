@@ -12,8 +12,7 @@ from rollq.base.ids import NIL_ID
 from rollq.base.jobs import AttemptRef, BlobRef, JobOptions, Status
 from rollq.base.limits import RUN_MS_MAX, USED_BYTES_MAX
 from rollq.wire import messages as m
-from rollq.wire.bounds import BOUNDS
-from rollq.wire.checks import check_message
+from rollq.wire.checks import BOUNDS, check_message
 from rollq.wire.compact import ENCODE
 from rollq.wire.connection import Connection
 from rollq.wire.features import FEATURES, agree
@@ -33,8 +32,8 @@ from rollq.wire.rules import (
     OutOfBoundsError,
     Struct,
     Text,
-    compile_row,
-    row,
+    bounds,
+    compile_bounds,
 )
 from tests.unit.wire.samples import JOB, OTHER, SAMPLES
 
@@ -51,7 +50,7 @@ class Sample(msgspec.Struct, array_like=True, frozen=True):
     inner: AttemptRef | None = None
 
 
-RULES = row(
+RULES = bounds(
     number=Int(-1, 5),
     text=Text(4, 1),
     data=Bytes(3, 1),
@@ -60,7 +59,7 @@ RULES = row(
     deep=Many(1, Many(2, Struct(BlobRef))),
     inner=Struct(AttemptRef, optional=True),
 )
-CHECK = compile_row(Sample, RULES, dict.fromkeys(BOUNDS, check_message))
+CHECK = compile_bounds(Sample, RULES, dict.fromkeys(BOUNDS, check_message))
 BLOB = BlobRef(bytes(32), 0)
 
 
@@ -90,7 +89,7 @@ def test_a_rule_holds_at_both_ends(field: str, good: list[Any], bad: list[Any]) 
 
 def test_a_row_names_every_field() -> None:
     with pytest.raises(AssertionError):
-        compile_row(AttemptRef, row(job_id=Name(), attempt=Int(0, 1)), {})
+        compile_bounds(AttemptRef, bounds(job_id=Name(), attempt=Int(0, 1)), {})
 
 
 def test_no_message_is_without_bounds_and_every_sample_keeps_to_its_own() -> None:

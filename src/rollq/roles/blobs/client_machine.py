@@ -32,7 +32,7 @@ from rollq.wire.blob_messages import (
     BlobPut,
     BlobStored,
 )
-from rollq.wire.messages import MessageId
+from rollq.wire.fields import MessageId
 
 
 class Offer(NamedTuple):

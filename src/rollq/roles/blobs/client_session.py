@@ -23,7 +23,8 @@ from rollq.roles.blobs.pace import Pace
 from rollq.wire.blob_messages import HelloBlobs
 from rollq.wire.compact import Message
 from rollq.wire.compression import ZSTD
-from rollq.wire.messages import Error, MessageId, NotLeader, Welcome
+from rollq.wire.fields import MessageId
+from rollq.wire.messages import Error, NotLeader, Welcome
 
 Progress: TypeAlias = Callable[[int, int], None]  # so many bytes of so many
 

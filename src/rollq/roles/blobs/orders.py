@@ -13,7 +13,7 @@ from msgspec import Struct
 from rollq.base.digests import Digest
 from rollq.base.errors import RollqError
 from rollq.wire.blob_messages import BlobChunk, BlobMessage
-from rollq.wire.messages import MessageId
+from rollq.wire.fields import MessageId
 
 
 class Order(Struct, frozen=True, gc=False):

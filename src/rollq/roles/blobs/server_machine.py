@@ -40,7 +40,7 @@ from rollq.wire.blob_messages import (
     BlobPut,
     BlobStored,
 )
-from rollq.wire.messages import MessageId
+from rollq.wire.fields import MessageId
 
 
 class ServerMachine(Machine):

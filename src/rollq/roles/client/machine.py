@@ -340,7 +340,7 @@ class ClientMachine:
     def _on_heard(self, event: Heard) -> None:
         self._hear(event.messages)
 
-    def _hear(self, messages: Sequence[wire.SessionMessage]) -> None:
+    def _hear(self, messages: Sequence[wire.MemberMessage]) -> None:
         """Answers one by one, then all results at once: a job is accepted before it ends."""
         is_answer = type(messages[-1]) not in GREETINGS
         self._silence.heard(self._now_ms, is_answer=is_answer)

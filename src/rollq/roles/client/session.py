@@ -250,7 +250,8 @@ class Session:
             leader = next(one.leader for one in messages if isinstance(one, wire.NotLeader))
             where = f"{leader} leads" if leader else "there is no leader yet"
             self.last_trouble = f"{self._dialed} answers, but {where}"
-        self._feed(signals.Heard(messages))  # type: ignore[arg-type]
+        told = [message for message in messages if isinstance(message, wire.MemberMessage)]
+        self._feed(signals.Heard(told))
         self._fill_window()
         self._flush_confirms()
 

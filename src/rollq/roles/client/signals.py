@@ -22,9 +22,9 @@ from rollq.wire.messages import (
     Answer,
     Cancel,
     Error,
+    MemberMessage,
     Query,
     Result,
-    SessionMessage,
     SubmitArray,
     SubmitBulk,
     SubmitJob,
@@ -89,7 +89,7 @@ class GivenUp:
 class Heard:
     """All that one read brought on the open connection, in this order."""
 
-    messages: Sequence[SessionMessage]
+    messages: Sequence[MemberMessage]
 
 
 @dataclass(slots=True)

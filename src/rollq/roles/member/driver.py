@@ -52,7 +52,7 @@ from rollq.wire.messages import (
     NotLeader,
     PeerMessage,
     Result,
-    SessionMessage,
+    ToMemberMessage,
 )
 
 PROMOTE_EVERY_TICKS = 8
@@ -253,7 +253,7 @@ class Driver:
                 self.raft.report_unreachable(member.id)
                 self.raft.leader_lost(member.id)
 
-    def session_message(self, session: int, message: SessionMessage) -> None:
+    def session_message(self, session: int, message: ToMemberMessage) -> None:
         """A client or worker said something; its first word must be a hello."""
         if self.leading:
             self._gateway.message(session, message)

@@ -12,7 +12,7 @@ from typing import Final
 
 from rollq.base.limits import HELD_BYTES_MAX, HELD_MESSAGES_MAX
 from rollq.wire.compact import ENCODE
-from rollq.wire.messages import SessionMessage
+from rollq.wire.messages import ToMemberMessage
 
 MESSAGE_BYTES: Final = 128  # what a message takes beside its encoding
 
@@ -25,13 +25,13 @@ class EarlyMessages:
     def __init__(self) -> None:
         # Session, message (None: the end of the session), size. There are at most HELD_MESSAGES_MAX
         # messages of HELD_BYTES_MAX in all, and no more ends than there were sessions.
-        self._messages: deque[tuple[int, SessionMessage | None, int]] = deque()
+        self._messages: deque[tuple[int, ToMemberMessage | None, int]] = deque()
         self._bytes = 0
 
     def __len__(self) -> int:
         return len(self._messages)
 
-    def add(self, session: int, message: SessionMessage) -> bool:
+    def add(self, session: int, message: ToMemberMessage) -> bool:
         """Keep a message for later; false if there is no room for it."""
         size_bytes = MESSAGE_BYTES + len(ENCODE(message))
         if len(self._messages) >= HELD_MESSAGES_MAX or self._bytes + size_bytes > HELD_BYTES_MAX:
@@ -44,7 +44,7 @@ class EarlyMessages:
         """A session is over."""
         self._messages.append((session, None, 0))
 
-    def take(self) -> tuple[int, SessionMessage | None]:
+    def take(self) -> tuple[int, ToMemberMessage | None]:
         """The oldest; None in place of a message is the end of its session."""
         session, message, size_bytes = self._messages.popleft()
         self._bytes -= size_bytes

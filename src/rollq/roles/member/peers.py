@@ -142,8 +142,10 @@ class Peers:
         elif isinstance(message, MemberReport):
             if leads:
                 self.reports.take(message, replica.hash_at(message.index))
-        elif not self.rows and replica.history.accepts(message, replica.state.applied_index):
-            self.rows.append(message)
+        elif isinstance(message, HistoryRows):
+            applied = replica.state.applied_index
+            if not self.rows and replica.history.accepts(message, applied):
+                self.rows.append(message)
 
     def report(self, raft: RaftNode, report: MemberReport) -> None:
         """Tell the leader how this member is, if it understands that and has an address: one that

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
 
 from rollq.base.access import Principal
 from rollq.base.limits import OWED_AHEAD_BYTES_MAX
 from rollq.net.link import Link
 from rollq.roles.member.driver import Driver
 from rollq.wire.compact import Message
-from rollq.wire.messages import SessionMessage
+from rollq.wire.messages import ToMemberMessage
 
 
 class SessionLinks:
@@ -38,7 +37,8 @@ class SessionLinks:
             self._links[number] = link
         take = self._driver.session_message
         for message in messages:
-            take(number, cast(SessionMessage, message))
+            if isinstance(message, ToMemberMessage):
+                take(number, message)
         if not self._paused and self._driver.leader_state.is_busy():
             self._paused = True
             for each in self._links.values():

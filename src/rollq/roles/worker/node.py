@@ -315,7 +315,8 @@ class WorkerNode:
                     self._stop_soon()
                 elif type(message) is wire.Error:
                     log.error("member %s: %s", link.address, message)
-        self._feed(signals.Received(messages))  # type: ignore[arg-type]
+        told = [message for message in messages if isinstance(message, wire.MemberMessage)]
+        self._feed(signals.Received(told))
 
     def _closed(self, link: Link, reason: str) -> None:
         if link is self._link:

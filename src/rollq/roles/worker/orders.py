@@ -17,7 +17,7 @@ from rollq.roles.worker.signals import (
     StoredResult,
     StoreResults,
 )
-from rollq.wire.messages import AssignJob, SessionMessage
+from rollq.wire.messages import AssignJob, WorkerMessage
 
 
 class Orders:
@@ -40,7 +40,7 @@ class Orders:
         """One that stands alone."""
         self._given.append(instruction)
 
-    def send(self, message: SessionMessage) -> None:
+    def send(self, message: WorkerMessage) -> None:
         """Send this, after what was sent before."""
         if not self._messages:
             self._given.append(Send(self._messages))
@@ -79,7 +79,7 @@ class Orders:
     def _begin(self) -> None:
         self._given: list[Instruction] = []
         # Each of these lists is part of an instruction in `_given` once it is not empty.
-        self._messages: list[SessionMessage] = []
+        self._messages: list[WorkerMessage] = []
         self._prepares: list[tuple[AssignJob, AttemptRef]] = []
         self._drops: list[AttemptRef] = []
         self._starts: list[tuple[AssignJob, AttemptRef]] = []

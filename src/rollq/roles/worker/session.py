@@ -143,7 +143,7 @@ class WorkerSession:
         self._offers.welcomed()
         self._renewed_ms = self._now_ms
 
-    def heard(self, messages: Sequence[wire.SessionMessage]) -> None:
+    def heard(self, messages: Sequence[wire.MemberMessage]) -> None:
         """Messages came."""
         # An error is what a member of ours answers to a legacy hello; a legacy leader sends none.
         self._was_heard |= any(type(message) is not wire.Error for message in messages)

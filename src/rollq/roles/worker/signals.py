@@ -25,7 +25,7 @@ from rollq.roles.dialogue import (
     Started,
     Tick,
 )
-from rollq.wire.messages import AssignJob, SessionMessage
+from rollq.wire.messages import AssignJob, MemberMessage, WorkerMessage
 
 __all__ = [
     "Connect",
@@ -87,7 +87,7 @@ class StoredResult(msgspec.Struct, array_like=True, frozen=True, gc=False):
 class Received(Record, frozen=True):
     """Messages came on the open connection, in this order."""
 
-    messages: Sequence[SessionMessage]
+    messages: Sequence[MemberMessage]
 
 
 class TurnOver(Record, frozen=True):
@@ -195,7 +195,7 @@ Event: TypeAlias = (
 class Send(Record, frozen=True):
     """Send these on the open connection, in this order."""
 
-    messages: list[SessionMessage]
+    messages: list[WorkerMessage]
 
 
 class PrepareInputs(Record, frozen=True):

@@ -25,19 +25,19 @@ from rollq.roles.member.leader.workers import Workers
 from rollq.roles.member.membership import find
 from rollq.subjects.grammar import parse_pattern
 from rollq.subjects.queues import queue_of, worker_pattern
-from rollq.wire import bounds as wire_bounds
+from rollq.wire.checks import BOUNDS as WIRE_BOUNDS
 from rollq.wire.messages import Admin
 from rollq.wire.rules import (
     INT64_MAX,
+    Bounds,
     Bytes,
     Free,
     Int,
     Many,
-    Row,
     Struct,
     Text,
+    bounds,
     compile_table,
-    row,
 )
 
 
@@ -237,10 +237,10 @@ JOB_ID = Bytes(GUID_BYTES, GUID_BYTES)
 IDS_MAX = limits.IDS_PER_MESSAGE_MAX
 EXEC_NAME = Text(limits.EXEC_NAME_BYTES_MAX)
 
-# The bounds of every argument, as `wire.bounds` has those of every message. What is narrower than
+# The bounds of every argument, as `wire.checks` has those of every message. What is narrower than
 # this (a lease has a least length) is the grid's answer.
-BOUNDS: dict[type[msgspec.Struct], Row] = {
-    commands.Settings: row(
+BOUNDS: dict[type[msgspec.Struct], Bounds] = {
+    commands.Settings: bounds(
         max_attempts=NUMBER,
         lease_ms=DURATION,
         worker_grace_ms=DURATION,
@@ -252,29 +252,29 @@ BOUNDS: dict[type[msgspec.Struct], Row] = {
         client_cap=NUMBER,
         use_hints=Free(),
     ),
-    commands.RedriveItem: row(job_id=JOB_ID, body=Free()),
-    ExecHint: row(
+    commands.RedriveItem: bounds(job_id=JOB_ID, body=Free()),
+    ExecHint: bounds(
         exec_name=EXEC_NAME, p50_ms=DURATION, p95_ms=DURATION, p99_ms=DURATION, count=NUMBER
     ),
-    BlobRef: wire_bounds.BOUNDS[BlobRef],
-    CacheEntry: row(
+    BlobRef: WIRE_BOUNDS[BlobRef],
+    CacheEntry: bounds(
         name=Text(limits.FILE_NAME_BYTES_MAX), blob=Struct(BlobRef), mode=Int(0, 0o777)
     ),
-    QueueArguments: row(queue=Text(limits.SUBJECT_BYTES_MAX)),
-    RedriveArguments: row(items=Many(IDS_MAX, Struct(commands.RedriveItem))),
-    PurgeArguments: row(job_ids=Many(IDS_MAX, JOB_ID)),
-    SettingsArguments: row(settings=Struct(commands.Settings)),
-    HintsArguments: row(hints=Many(limits.HINTS_MAX, Struct(ExecHint))),
-    PutCacheArguments: row(
+    QueueArguments: bounds(queue=Text(limits.SUBJECT_BYTES_MAX)),
+    RedriveArguments: bounds(items=Many(IDS_MAX, Struct(commands.RedriveItem))),
+    PurgeArguments: bounds(job_ids=Many(IDS_MAX, JOB_ID)),
+    SettingsArguments: bounds(settings=Struct(commands.Settings)),
+    HintsArguments: bounds(hints=Many(limits.HINTS_MAX, Struct(ExecHint))),
+    PutCacheArguments: bounds(
         cache_id=CACHE_ID,
         entries=Many(limits.CACHE_ENTRIES_MAX, Struct(CacheEntry)),
         target_pattern=Text(limits.PATTERN_BYTES_MAX),
     ),
-    RemoveCacheArguments: row(cache_id=CACHE_ID),
-    HoldArguments: row(name=READER_NAME, index=Int(1, INT64_MAX)),
-    FreeArguments: row(name=READER_NAME),
-    DismissArguments: row(worker_ids=Many(IDS_MAX, JOB_ID)),
-    MemberArguments: row(member_id=Int(1, INT64_MAX), address=Text(limits.ADDRESS_BYTES_MAX)),
+    RemoveCacheArguments: bounds(cache_id=CACHE_ID),
+    HoldArguments: bounds(name=READER_NAME, index=Int(1, INT64_MAX)),
+    FreeArguments: bounds(name=READER_NAME),
+    DismissArguments: bounds(worker_ids=Many(IDS_MAX, JOB_ID)),
+    MemberArguments: bounds(member_id=Int(1, INT64_MAX), address=Text(limits.ADDRESS_BYTES_MAX)),
 }
 CHECKS = compile_table(BOUNDS, dict.fromkeys((commands.Settings, ExecHint), ErrorCode.BAD_OPTIONS))
 

@@ -89,7 +89,7 @@ class Gateway:
             messages.Ping: self._ping,
         }
 
-    def message(self, number: int, message: messages.SessionMessage) -> None:
+    def message(self, number: int, message: messages.ToMemberMessage) -> None:
         """Take one message of a session."""
         try:
             session = self._sessions.get(number)
@@ -120,7 +120,7 @@ class Gateway:
             session.ending = Ending.LEFT  # without leases nothing else says that it is lost
         self._sessions.remove(number)
 
-    def _hello(self, number: int, message: messages.SessionMessage) -> None:
+    def _hello(self, number: int, message: messages.ToMemberMessage) -> None:
         hello = self._hellos.get(type(message))
         if hello is None:
             raise self._refusal(message)
@@ -132,7 +132,7 @@ class Gateway:
             )
         hello(number, message)
 
-    def _refusal(self, message: messages.SessionMessage) -> RemoteError:
+    def _refusal(self, message: messages.ToMemberMessage) -> RemoteError:
         """Why a session may not say this."""
         kind = type(message)
         if kind in self._hellos:

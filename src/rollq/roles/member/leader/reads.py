@@ -28,7 +28,7 @@ from rollq.roles.member.reports import Reports
 from rollq.roles.member.status import cluster_view
 from rollq.subjects.grammar import fold
 from rollq.wire.messages import Answer, Error, Query
-from rollq.wire.rules import Free, Int, Text, compile_row, row
+from rollq.wire.rules import Free, Int, Text, bounds, compile_bounds
 
 PENDING_READS_MAX = 4_096
 PLACE_BYTES_MAX = 8  # of a key that is a number, big-endian
@@ -194,14 +194,14 @@ def _history(replica: Replica, query: Query) -> tuple[int, int, tuple[bytes, ...
 _encode = msgspec.msgpack.Encoder().encode
 _decode_ids = msgspec.msgpack.Decoder(pages.IdFilter).decode
 _decode_filter = msgspec.msgpack.Decoder(pages.JobFilter).decode
-_check_ids = compile_row(
+_check_ids = compile_bounds(
     pages.IdFilter,
-    row(first=Text(DIGITS_MAX), last=Text(DIGITS_MAX), before=Int(0, PLACE_MAX)),
+    bounds(first=Text(DIGITS_MAX), last=Text(DIGITS_MAX), before=Int(0, PLACE_MAX)),
     {},
 )
-_check_filter = compile_row(
+_check_filter = compile_bounds(
     pages.JobFilter,
-    row(
+    bounds(
         state=Text(ACTION_BYTES_MAX),
         queue=Text(QUEUE_NAME_BYTES_MAX),
         client_id=Text(CLIENT_ID_BYTES_MAX),

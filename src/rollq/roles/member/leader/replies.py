@@ -73,7 +73,7 @@ class Replies:
             messages.Error(request_id, int(error.code), error.message, error.hint, error.retryable),
         )
 
-    def refuse(self, number: int, message: messages.SessionMessage, error: RollqError) -> None:
+    def refuse(self, number: int, message: messages.ToMemberMessage, error: RollqError) -> None:
         """A message cannot be taken."""
         self.error(number, request_id_of(message), error)
         if isinstance(message, messages.SubmitJob):
@@ -86,7 +86,7 @@ class Replies:
             self.warn(f"job {guid_to_text(job_id)} of {session.client_id!a} is refused: {why}")
             self.send(number, refusal_of(job_id, session.client_id, why))
 
-    def failed(self, number: int, message: messages.SessionMessage, error: Exception) -> None:
+    def failed(self, number: int, message: messages.ToMemberMessage, error: Exception) -> None:
         """A handler raised what it must not. The session ends, with an error that is not
         retryable: another leader has the same bug."""
         name = type(message).__name__
