@@ -85,7 +85,16 @@ def test_every_fault_of_the_swarm_can_strike() -> None:
     assert set(STRIKES) == set(ALL_FAULTS)
 
 
-@pytest.mark.parametrize("name", ["ack_before_fsync", "fence_not_checked", "credit_counted_twice"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ack_before_fsync",
+        "fence_not_checked",
+        "credit_counted_twice",
+        "worker_cpu_cap_ignored",
+        "worker_slot_leaked",
+    ],
+)
 def test_a_mutant_is_killed_and_leaves_no_trace(name: str) -> None:
     found = hunt(name, 20)
     assert found.seed >= 0

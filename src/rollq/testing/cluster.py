@@ -19,6 +19,7 @@ from rollq.testing.checkers.references import References
 from rollq.testing.checkers.replicas import EqualHistory, EqualState
 from rollq.testing.checkers.sessions import ClientBook, Credits, Runs
 from rollq.testing.checkers.times import Times
+from rollq.testing.checkers.workers import WorkerRules
 from rollq.testing.clock import MS, Timeline, VirtualClock
 from rollq.testing.jitter import Streams
 from rollq.testing.ledger import Ledger
@@ -75,6 +76,7 @@ class Cluster:
             Credits(),
             self.runs,
             Starts(self.runs),
+            WorkerRules(),
             self.book.batches,
             self.book,
             References(self.ledger),
@@ -105,8 +107,10 @@ class Cluster:
                 addresses=addresses,
                 patterns=(">",) if number == 1 else (QUEUES[number % 2], "gamma.>"),
                 slots=swarm.slots,
+                ahead=swarm.ahead,
                 programs=frozenset(TOOLS if number == 1 else TOOLS[: number % 3]),
                 on_start=self.runs.begins,
+                on_tried=self.runs.tried,
             )
             for number in range(1, swarm.workers + 1)
         ]
@@ -207,6 +211,7 @@ class Cluster:
         self._healing = True
         self.nemesis.stop()
         self.network.heal()
+        self.world.files.heal()
         for member in self.members:
             if member.doomed:
                 member.replace_disk()

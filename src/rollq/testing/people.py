@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from rollq.base.hints import ExecHint
 from rollq.base.ids import JobId
@@ -16,11 +17,12 @@ from rollq.testing.sim_batch import SimBatch
 from rollq.testing.sim_client import SimClient
 from rollq.testing.sim_client_map import SimMap
 from rollq.testing.swarm import Swarm
-from rollq.testing.workload import JobPlan, blob, body_of, inputs_of, tool_of
+from rollq.testing.workload import BLOB_NUMBERS, JobPlan, blob, body_of, inputs_of, tool_of
 from rollq.wire import messages as wire
 
 QUEUES = ("alpha", "beta", "gamma.deep")
 CACHES = ("data", "model")
+BAD_INPUTS_EXIT = 126  # of a job that cannot be prepared anywhere
 
 
 class Application:
@@ -235,24 +237,25 @@ class Application:
 
     def _body(self, run_ms_max: int = 4_000) -> bytes:
         chance = self._chance
-        run_ms = chance.draw(1, 300 if chance.chance(850) else run_ms_max)
-        return body_of(
-            JobPlan(
-                run_ms,
-                chance.pick((0, 0, 0, 0, 1, 7)),
-                chance.draw(2, 4) if chance.chance(60) else 0,
-                chance.draw(0, 1 << 30),
-                self._numbers(),
-                self._numbers(),
-            )
+        run_ms = chance.draw(1, self._swarm.usual_run_ms if chance.chance(850) else run_ms_max)
+        plan = JobPlan(
+            run_ms,
+            chance.pick((0, 0, 0, 0, 1, 7)),
+            chance.draw(2, 4) if chance.chance(60) else 0,
+            chance.draw(0, 1 << 30),
+            self._numbers(),
+            self._numbers(),
         )
+        if plan.inputs and chance.chance(100):
+            plan = replace(plan, exit_code=BAD_INPUTS_EXIT, outputs=(), bad_inputs=True)
+        return body_of(plan)
 
     def _numbers(self) -> tuple[int, ...]:
         """Blobs that a job needs or leaves; some that a cache has too, and some twice."""
         chance = self._chance
         if not chance.chance(300):
             return ()
-        return tuple(chance.draw(1, 25) for _ in range(chance.draw(1, 4)))
+        return tuple(chance.draw(1, BLOB_NUMBERS) for _ in range(chance.draw(1, 4)))
 
     def _options(self) -> JobOptions | None:
         chance = self._chance

@@ -56,7 +56,7 @@ def fall_silent(cluster: Cluster) -> None:
     settings = cluster.swarm.settings
     if settings.worker_grace_ms >= PATIENT_MS and settings.lease_ms >= PATIENT_MS:
         strict = [job_id for job_id in running if job_id not in excepted]
-        again = [job_id.hex() for job_id in strict if _attempt(cluster, job_id) > 1]
+        again = [job_id.hex() for job_id in strict if cluster.runs.start_count(job_id) > 1]
         if again:
             raise Violation("silence", f"{', '.join(again)} ran again for a {kind} leader")
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
+from rollq.base.errors import ErrorCode
 from rollq.base.ids import ClientId, JobId, MessageId, task_id
 from rollq.base.limits import LOOK_MS
 from rollq.roles.client import signals
@@ -14,7 +15,7 @@ from rollq.testing.clock import MS
 from rollq.testing.sim_member import World
 from rollq.testing.sim_session import SimSession
 from rollq.wire.features import ACCEPTED, ALIVE, COMPACT, TASKS
-from rollq.wire.messages import Result, SubmitArray, SubmitBulk, SubmitJob
+from rollq.wire.messages import Error, Result, SubmitArray, SubmitBulk, SubmitJob
 from rollq.wire.staging_messages import CommitBatch, DropBatch, StageJobs
 
 FEATURES: Final = (COMPACT, ACCEPTED, ALIVE, TASKS)
@@ -107,6 +108,11 @@ class SimClient(SimSession):
     def _do_tell(self, instruction: signals.Tell) -> None:
         self.world.trace.note(self.name, "told", instruction.answer)
         request = self.pending.pop(instruction.request_id, None)
+        answer = instruction.answer
+        if isinstance(answer, Error) and answer.code == ErrorCode.BLOB_MISSING and request:
+            self.world.files.heal()  # it uploads what it refers to, and sends the same again
+            self.ask(request)
+            return
         if request is not None:
             self._book.told(self, request, instruction.answer)
             for on_told in list(self.on_told):

@@ -40,6 +40,7 @@ from rollq.testing.disk import DiskImage, VirtualDisk
 from rollq.testing.faults import SimulatedCrash
 from rollq.testing.jitter import SeededJitter, Streams
 from rollq.testing.network import Network
+from rollq.testing.sim_files import GroupFiles
 from rollq.testing.trace import Trace
 
 PUBLISH_STEP_MS = 3
@@ -57,6 +58,7 @@ class World:
     checkers: Sequence[Checker]
     count: Callable[[str], None]  # a fault of this kind struck
     kept: dict[Digest, bytes] = field(default_factory=dict)  # blobs of large bodies and results
+    files: GroupFiles = field(default_factory=GroupFiles)  # blobs that jobs and results refer to
     # The checkers that look at one kind of happening, since most look at few.
     on_started: list[Callable[..., None]] = field(init=False)
     on_turned: list[Callable[..., None]] = field(init=False)
@@ -64,9 +66,10 @@ class World:
     on_sends: list[Callable[..., None]] = field(init=False)
     on_hears: list[Callable[..., None]] = field(init=False)
     on_applied: list[Callable[..., None]] = field(init=False)
+    on_worked: list[Callable[..., None]] = field(init=False)
 
     def __post_init__(self) -> None:
-        for hook in ("started", "turned", "works", "sends", "hears", "applied"):
+        for hook in ("started", "turned", "works", "sends", "hears", "applied", "worked"):
             setattr(self, f"on_{hook}", self._watching(hook))
 
     def _watching(self, hook: str) -> list[Callable[..., None]]:
@@ -165,6 +168,7 @@ class SimMember:
             self._halt(error)
             return
         self._watch_applies(driver)
+        driver.leader_state.shell.blobs = self.world.files
         self.driver = driver
         self.images = [*self.images[-3:], (self.disk.snapshot(), self.life)]
         for check in self.world.on_started:

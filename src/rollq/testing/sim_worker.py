@@ -1,4 +1,5 @@
-"""A worker in the simulator: the production machine, virtual executions, a durable table."""
+"""A worker in the simulator: the production machine, virtual executions and files, a durable
+table."""
 
 from __future__ import annotations
 
@@ -6,19 +7,27 @@ from collections.abc import Callable, Iterator
 from itertools import groupby
 from typing import Any
 
+from rollq.base.errors import ErrorCode, RemoteError, RollqError
 from rollq.base.ids import JobId, WorkerId
 from rollq.base.jobs import AttemptRef, Status
 from rollq.base.limits import LOOK_MS
 from rollq.roles import dialogue
+from rollq.roles.blobs.failures import FETCH_TRIES, may_fetch_again
 from rollq.roles.worker import signals
 from rollq.roles.worker.machine import WorkerMachine
 from rollq.roles.worker.session import WorkerSetup
+from rollq.testing.checkers.base import Violation
 from rollq.testing.clock import MS
 from rollq.testing.network import SessionLink
+from rollq.testing.sim_files import WorkerFiles
 from rollq.testing.sim_member import World
 from rollq.testing.sim_session import SimSession
 from rollq.testing.workload import outputs_of, plan_of, result_of, status_of
 from rollq.wire.messages import AssignJob
+
+FETCH_MS_MAX = 40  # to fetch the inputs of a job, or to upload its outputs
+LATE_PER_MILLE = 80  # of the fetches come late
+LATE_MS_MAX = 2_500
 
 
 class SimWorker(SimSession):
@@ -32,8 +41,10 @@ class SimWorker(SimSession):
         addresses: tuple[str, ...],
         patterns: tuple[str, ...],
         slots: int,
+        ahead: int,
         programs: frozenset[str],
         on_start: Callable[[AttemptRef, WorkerId, AssignJob], None],
+        on_tried: Callable[[AttemptRef], None],
     ) -> None:
         super().__init__()
         self.world = world
@@ -45,9 +56,15 @@ class SimWorker(SimSession):
         self.run_count = 0
         self._addresses = addresses
         self._patterns = patterns
-        self._slots = slots
+        self.slots = slots
+        self.ahead = ahead
+        self.files = WorkerFiles(world.files)
+        self._chance = world.streams.named(f"{name}/files")
+        self._preparing: dict[AttemptRef, AssignJob] = {}
+        self._prepared: dict[AttemptRef, None] = {}  # their inputs were sound when they were placed
         self._programs = programs
         self._on_start = on_start
+        self._on_tried = on_tried
         self._running: dict[AttemptRef, tuple[int, AssignJob]] = {}  # the execution, as a ticket
         self._paused = False
         self._backlog: list[signals.Event] = []
@@ -76,8 +93,9 @@ class SimWorker(SimSession):
             self._patterns,
             self.name,
             self.life,
-            self._slots,
+            self.slots,
             ("compact", "accepted", "lease", "patterns", "alive", "programs"),
+            self.ahead,
         )
         chance = self.world.streams.named(f"{self.name}/{self.life}")
         self.machine = WorkerMachine(setup, chance, tuple(self.table.values()))
@@ -93,7 +111,7 @@ class SimWorker(SimSession):
         self.world.trace.note(self.name, "crash", "table lost" if lose_table else "")
         self.machine = None
         self.life += 1
-        self._running.clear()
+        self._forget_executions()
         self._backlog.clear()
         self._paused = False
         if self._link is not None:
@@ -101,6 +119,12 @@ class SimWorker(SimSession):
             self._link = None
         if lose_table:
             self.table.clear()
+            self.files.lose()
+
+    def _forget_executions(self) -> None:
+        self._running.clear()
+        self._preparing.clear()
+        self._prepared.clear()
 
     def pause(self) -> None:
         """Suspended: it hears nothing and renews nothing."""
@@ -142,7 +166,10 @@ class SimWorker(SimSession):
 
     def _handle(self, event: signals.Event) -> None:
         if self.machine is not None:
-            for instruction in self.machine.handle(event):
+            instructions = self.machine.handle(event)
+            for check in self.world.on_worked:
+                check(self, event, instructions)
+            for instruction in instructions:
                 getattr(self, DO[type(instruction)])(instruction)
 
     def _tick(self, life: int) -> None:
@@ -160,11 +187,53 @@ class SimWorker(SimSession):
         for message in instruction.messages:
             self._do_send(dialogue.Send(message))
 
+    # --- inputs
+
     def _do_prepare(self, instruction: signals.PrepareInputs) -> None:
-        self._later(1, signals.InputsReady([ref for _, ref in instruction.jobs]))
+        for job, ref in instruction.jobs:
+            self._preparing[ref] = job
+            self._bring_later(ref, FETCH_TRIES)
+
+    def _bring_later(self, ref: AttemptRef, tries_left: int) -> None:
+        late = self._chance.chance(LATE_PER_MILLE)
+        delay_ms = self._chance.draw(1, LATE_MS_MAX if late else FETCH_MS_MAX)
+        self.world.timeline.after(delay_ms * MS, self._bring, self.life, ref, tries_left - 1)
+
+    def _bring(self, life: int, ref: AttemptRef, tries_left: int) -> None:
+        if life != self.life or ref not in self._preparing:
+            return
+        job = self._preparing[ref]
+        error: RollqError | None
+        if plan_of(job.body).bad_inputs:
+            error = RemoteError(ErrorCode.BAD_PAYLOAD, "a name that leads out of the directory")
+        else:
+            error = self.files.fetch(job.blobs, self._chance)
+        if error is None:
+            del self._preparing[ref]
+            self._prepared[ref] = None
+            self._feed(signals.InputsReady([ref]))
+            return
+        self.world.count(f"inputs_{error.code.name.lower()}")
+        if may_fetch_again(error, tries_left):
+            self._bring_later(ref, tries_left)
+        else:
+            del self._preparing[ref]
+            self._on_tried(ref)
+            self._feed(signals.InputsFailed(ref, error))
 
     def _do_drop_inputs(self, instruction: signals.DropInputs) -> None:
-        pass
+        for ref in instruction.refs:
+            self._preparing.pop(ref, None)
+            self._prepared.pop(ref, None)
+
+    def _do_fail(self, instruction: signals.FailJob) -> None:
+        job, ref = instruction.job, instruction.ref
+        exit_code = plan_of(job.body).exit_code
+        result = result_of(ref.job_id, job.body)
+        record = signals.StoredResult(ref, job.lease_ms, Status.FAILED, result, exit_code)
+        self._later(1, signals.Finished([record]))
+
+    # --- executions
 
     def _do_start(self, instruction: signals.StartJobs) -> None:
         for job, ref in instruction.jobs:
@@ -175,6 +244,8 @@ class SimWorker(SimSession):
         if job.exec_name not in self._programs:
             self._later(1, signals.StartFailed(ref, "no such program", not_started=True))
             return
+        if job.blobs and self._prepared.pop(ref, ref) is ref:
+            raise Violation("inputs", f"job {ref.job_id.hex()} was started without its inputs")
         self.world.trace.note(self.name, "runs", ref.job_id, ref.attempt, ref.fence)
         self._on_start(ref, self.worker_id, job)
         if ref.attempt < plan.start_fails_below:
@@ -222,9 +293,21 @@ class SimWorker(SimSession):
         for ref in instruction.refs:
             self.table.pop(ref, None)
 
+    def _do_upload(self, instruction: signals.UploadOutputs) -> None:
+        record = instruction.result
+        delay_ms = self._chance.draw(1, FETCH_MS_MAX)
+        self.world.timeline.after(delay_ms * MS, self._uploaded, self.life, record)
+
+    def _uploaded(self, life: int, record: signals.StoredResult) -> None:
+        if life == self.life:
+            self.world.count("outputs_uploaded_again")
+            self.world.files.upload(record.blobs)
+            self._feed(signals.Stored([record.ref]))
+
     def _do_exit(self, instruction: signals.Exit) -> None:
         self.machine = None
         self.life += 1
+        self._forget_executions()
 
     def _later(self, delay_ms: int, event: signals.Event) -> None:
         self.world.timeline.after(delay_ms * MS, self._feed_life, self.life, event)
@@ -250,8 +333,10 @@ DO: dict[type, str] = {
     signals.PrepareInputs: "_do_prepare",
     signals.DropInputs: "_do_drop_inputs",
     signals.StartJobs: "_do_start",
+    signals.FailJob: "_do_fail",
     signals.KillJob: "_do_kill",
     signals.StoreResults: "_do_store",
     signals.ForgetResults: "_do_forget",
+    signals.UploadOutputs: "_do_upload",
     signals.Exit: "_do_exit",
 }

@@ -54,6 +54,9 @@ PEOPLE_FAULTS: Final = (
     "worker_busy",
     "worker_drain",
     "worker_programs",
+    "worker_rot",
+    "blobs_missing",
+    "blobs_damaged",
     "client_crash",
     "transfer",
     "remove_member",
@@ -69,6 +72,8 @@ class Swarm:
     workers: int = 3
     clients: int = 2
     slots: int = 2
+    ahead: int = 0  # jobs that a worker may prefetch
+    usual_run_ms: int = 300  # most jobs run for less
     cap: int = 0
     jobs_per_client: int = 25
     chaos_ms: int = 12_000
@@ -135,5 +140,7 @@ def draw_swarm(chance: SeededJitter, **overrides: Any) -> Swarm:
         segment_bytes=chance.pick((4, 8, 16)) * 1024,
         raft=raft,
         settings=settings,
+        ahead=chance.pick((0, 3, 8, 64)),
+        usual_run_ms=chance.pick((300, 300, 30, 8)),
     )
     return replace(swarm, **overrides)

@@ -20,7 +20,10 @@ class JobPlan(msgspec.Struct, array_like=True, frozen=True):
     salt: int = 0
     inputs: tuple[int, ...] = ()  # numbers of blobs that it needs
     outputs: tuple[int, ...] = ()  # and of those that it leaves
+    bad_inputs: bool = False  # their names are wrong: it fails wherever it is prepared
 
+
+BLOB_NUMBERS = 25  # blobs are numbered below this; few, so that many jobs refer to the same
 
 # Programs of the simulated jobs. The first worker always has all of them.
 TOOLS = ("tool", "drill", "saw")

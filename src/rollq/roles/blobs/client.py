@@ -23,6 +23,7 @@ from rollq.base.jobs import BlobRef
 from rollq.base.limits import BLOB_ASK_MAX, BLOB_TRANSFERS_MAX
 from rollq.roles.blobs.carrier import Sink, Source, make_pool
 from rollq.roles.blobs.client_session import ClientSession, Progress, connect
+from rollq.roles.blobs.failures import FETCH_TRIES, may_fetch_again
 from rollq.roles.blobs.files import BytesSource, FileSink, FileSource
 from rollq.roles.blobs.growth import Growth
 from rollq.roles.blobs.pace import Pace
@@ -38,7 +39,6 @@ P = ParamSpec("P")
 PATIENCE_S = 60.0
 AGAIN_MS = 50
 NEVER = float("-inf")
-ROTTEN_TRIES = 3  # to fetch what came damaged
 # Trying again may help: the member is gone, does not lead any more, or has too much to do.
 AGAIN = frozenset(
     (
@@ -196,7 +196,7 @@ class BlobClient:
             raise StateError(ErrorCode.BLOB_MISSING, f"no blob {digest_to_text(digest)}")
         name = str(into) if isinstance(into, Path) else f"blob {digest_to_text(digest)}"
         # A member goes to another one; all others give this one time to heal what it has.
-        tries_left = 1 if self._who == MEMBER else ROTTEN_TRIES
+        tries_left = 1 if self._who == MEMBER else FETCH_TRIES
         async with self._alone("get", digest), self._gets:
             while tries_left:
                 tries_left -= 1
@@ -204,7 +204,7 @@ class BlobClient:
                     await self._get(name, digest, size, into, progress)
                     break
                 except RollqError as error:
-                    if error.code is not ErrorCode.BLOB_CORRUPT or not tries_left:
+                    if not may_fetch_again(error, tries_left):
                         raise
                     log.warning("%s", error)
         return size

@@ -1,9 +1,19 @@
-"""Errors of a transfer on the wire: a number and a text, and back. Pure."""
+"""Errors of a transfer: on the wire a number and a text, and when to try again. Pure."""
 
 from __future__ import annotations
 
+from typing import Final
+
 from rollq.base.digests import Digest, digest_to_text
 from rollq.base.errors import DiskError, ErrorCode, RemoteError, RollqError, StateError
+
+FETCH_TRIES: Final = 3  # of one blob that comes damaged
+
+
+def may_fetch_again(error: RollqError, tries_left: int) -> bool:
+    """Whether a fetch that failed is tried again at once: bytes that came damaged may come sound
+    the next time, since whoever sent them heals what it has."""
+    return error.code is ErrorCode.BLOB_CORRUPT and tries_left > 0
 
 
 def as_answer(error: RollqError) -> tuple[int, str]:

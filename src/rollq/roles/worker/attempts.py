@@ -182,10 +182,8 @@ class Attempts:
 
     def oldest_start_ms(self) -> int | None:
         """When the execution that has run longest began; None: nothing runs."""
-        if not self.running_count:
-            return None
         every = chain(self._held.values(), self._dropped.values())
-        return min([held.since_ms for held in every if held.in_slot])
+        return min([held.since_ms for held in every if held.in_slot], default=None)
 
     def end(self, held: Held, phase: Phase) -> None:
         """Its work is over; what is left is a report: `phase` is STORING or REFUSED."""

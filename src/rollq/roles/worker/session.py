@@ -175,12 +175,15 @@ class WorkerSession:
     # --- time
 
     def tick(self, now_ms: int) -> None:
-        """Ping a member that says nothing, or leave it for the next."""
+        """Time passes."""
         self._now_ms = now_ms
-        if self.state is DOWN:
-            return
+        if self.state is not DOWN:
+            self._maybe_leave_member()
+
+    def _maybe_leave_member(self) -> None:
+        """Ping a member that says nothing, or leave it for the next."""
         is_greeting = self.state is LinkState.GREETING
-        verdict = self._silence.judge(now_ms, is_greeting=is_greeting, ping_ms=self._ping_ms)
+        verdict = self._silence.judge(self._now_ms, is_greeting=is_greeting, ping_ms=self._ping_ms)
         if verdict is Verdict.PING:
             self._orders.send(wire.Ping())
         elif verdict is Verdict.HANG_UP:

@@ -7,11 +7,11 @@ from typing import Any
 from rollq.roles.client.machine import ClientMachine
 from rollq.roles.member.peers import Peers
 from rollq.roles.redial import Redial
-from rollq.roles.worker.machine import WorkerMachine
+from rollq.roles.worker.session import WorkerSession
 from rollq.testing.bugs.registry import mutant
 
 
-@mutant("worker_stays_with_a_silent_member", WorkerMachine, "_maybe_leave_member", faults=())
+@mutant("worker_stays_with_a_silent_member", WorkerSession, "_maybe_leave_member", faults=())
 def _worker_stays(old: Any) -> Any:
     return lambda self: None
 

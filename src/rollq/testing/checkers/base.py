@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rollq.roles.member.driver import Driver
     from rollq.roles.member.work import Work
     from rollq.testing.sim_member import SimMember
+    from rollq.testing.sim_worker import SimWorker
 
 
 class Violation(Exception):  # noqa: N818 - a verdict, not an error
@@ -51,6 +52,9 @@ class Checker:
 
     def applied(self, member: SimMember, entry: Entry, applied: Applied, state: GridState) -> None:
         """A member applied an entry."""
+
+    def worked(self, worker: SimWorker, event: Any, instructions: list[Any]) -> None:
+        """A worker's machine handled an event; what it asks for is not done yet."""
 
     def finished(self, members: list[SimMember]) -> None:
         """The run is over and everything is whole again."""

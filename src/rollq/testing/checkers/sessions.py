@@ -72,6 +72,7 @@ class Runs(Checker):
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._started: dict[AttemptRef, WorkerId] = {}
+        self._tried: dict[AttemptRef, None] = {}  # their inputs could not be had
 
     def begins(self, ref: AttemptRef, worker_id: WorkerId, job: wire.AssignJob) -> None:
         """A worker starts an execution."""
@@ -86,9 +87,17 @@ class Runs(Checker):
         elif ref.fence == ghost.fence and ghost.worker_id != worker_id:
             self.fail(f"attempt {ref.attempt} of job {ref.job_id.hex()} runs on another worker")
 
+    def tried(self, ref: AttemptRef) -> None:
+        """A worker could not get the inputs of an attempt."""
+        self._tried[ref] = None
+
     def has_started(self, ref: AttemptRef) -> bool:
         """Whether a worker ever tried to start this attempt."""
-        return ref in self._started
+        return ref in self._started or ref in self._tried
+
+    def start_count(self, job_id: JobId) -> int:
+        """How many attempts of a job were started."""
+        return sum(1 for ref in self._started if ref.job_id == job_id)
 
 
 @dataclass(slots=True)

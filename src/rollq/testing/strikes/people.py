@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from rollq.raft.types import Role
 from rollq.testing.clock import MS
-from rollq.testing.workload import TOOLS
+from rollq.testing.workload import BLOB_NUMBERS, TOOLS, blob
 
 if TYPE_CHECKING:
     from rollq.testing.nemesis import Nemesis
+
+BLOBS_MISSING_MAX = 8
 
 
 def worker_crash(nemesis: Nemesis) -> bool:
@@ -41,6 +43,32 @@ def worker_programs(nemesis: Nemesis) -> bool:
     """Programs come to a worker or go. The first one keeps all, so that every job can run."""
     worker = nemesis.chance.pick(nemesis.cluster.workers[1:])
     worker.find(frozenset(tool for tool in TOOLS if nemesis.chance.chance(500)))
+    return True
+
+
+def worker_rot(nemesis: Nemesis) -> bool:
+    """A blob on the disk of a worker rots."""
+    return nemesis.chance.pick(nemesis.cluster.workers).files.rot(nemesis.chance)
+
+
+def blobs_missing(nemesis: Nemesis) -> bool:
+    """The group lacks some blobs, until they are uploaded again or found."""
+    files = nemesis.cluster.world.files
+    for _ in range(nemesis.chance.draw(1, BLOBS_MISSING_MAX)):
+        files.missing[blob(nemesis.chance.draw(1, BLOB_NUMBERS)).digest] = None
+    nemesis.later(200, 3_000, files.missing.clear)
+    return True
+
+
+def blobs_damaged(nemesis: Nemesis) -> bool:
+    """What is fetched from the group often comes damaged, for a while."""
+    files = nemesis.cluster.world.files
+    files.damaged_per_mille = nemesis.chance.draw(100, 1_000)
+
+    def mend() -> None:
+        files.damaged_per_mille = 0
+
+    nemesis.later(200, 3_000, mend)
     return True
 
 

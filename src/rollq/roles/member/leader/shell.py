@@ -21,7 +21,7 @@ class BlobKnowledge(Protocol):
 
 
 class AllHeld:
-    """Every blob is on every member: for a group without files, as in the simulator."""
+    """Every blob is on every member: for a group without files, as in unit tests."""
 
     def lacking(self, refs: Iterable[BlobRef]) -> list[Digest]:
         """Nothing."""
