@@ -11,8 +11,10 @@ PAYLOAD_BYTES_MAX: Final = FRAME_BYTES_MAX - 64 * 1024
 SUBJECT_BYTES_MAX: Final = 1024
 SUBJECT_TOKENS_MAX: Final = 32
 HEADER_BYTES_MAX: Final = 16 * 1024
-# The first frame comes from somebody unknown; it must still hold CREDIT_MAX held attempts in JSON.
-HELLO_BYTES_MAX: Final = 1024 * 1024
+# The first frame comes from a stranger. A worker's names the attempts that it holds, up to
+# CREDIT_MAX of them in JSON; no other hello has anything of that size.
+HELLO_BYTES_MAX: Final = 4 * 1024
+HELLO_WORKER_BYTES_MAX: Final = 1024 * 1024
 # Below this, making a compressor costs more than the bytes it saves.
 COMPRESS_BYTES_MIN: Final = 1024
 # A payload may not inflate to more than a frame could have held uncompressed.

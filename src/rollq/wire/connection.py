@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from rollq.base.errors import ErrorCode, LocalError, RemoteError, RollqError
 from rollq.base.ids import NIL_ID
 from rollq.base.jobs import Status
-from rollq.base.limits import FRAME_BYTES_MAX, HELLO_BYTES_MAX
+from rollq.base.limits import HELLO_BYTES_MAX, HELLO_WORKER_BYTES_MAX
 from rollq.wire import messages as m
 from rollq.wire.blob_messages import HelloBlobs
 from rollq.wire.checks import check_message
@@ -38,6 +38,7 @@ from rollq.wire.reader_messages import HelloReader
 from rollq.wire.registry import AREA_OF, BATCH_NUMBER, NUMBER_OF, ROW_NUMBERED, is_known
 from rollq.wire.rules import OutOfBoundsError
 
+LARGER_HELLOS = {NUMBER_OF[m.HelloWorker]: HELLO_WORKER_BYTES_MAX}
 ANSWERING = (State.CLIENT, State.WORKER, State.READER)  # where an Error does not end the session
 
 
@@ -94,9 +95,11 @@ class Connection:
         # Types that change nothing about the conversation: batches of them are judged at once.
         self._said_steadily: frozenset[type] = frozenset()
         self._heard_steadily: frozenset[type] = frozenset()
-        # Whoever dials us is unknown until its first frame is read.
-        first_bytes_max = HELLO_BYTES_MAX if side is Side.ACCEPTER else FRAME_BYTES_MAX
-        self._decoder = FrameDecoder(first_bytes_max)
+        # Whoever dials us is a stranger until its first frame is read.
+        if side is Side.ACCEPTER:
+            self._decoder = FrameDecoder(HELLO_BYTES_MAX, LARGER_HELLOS)
+        else:
+            self._decoder = FrameDecoder()
 
     @property
     def partial_bytes(self) -> int:

@@ -10,6 +10,8 @@ file's business; types are numbers here.
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -64,14 +66,22 @@ class FrameDecoder:
     """Cuts frames out of bytes that arrive in pieces of any size.
 
     `feed` takes bytes, `frames` hands out every frame that is complete. Frames before a broken
-    one are handed out first; from then on `frames` raises and nothing more is taken. The first
-    frame may have a lower bound, since it comes from somebody we do not know yet.
+    one are handed out first; from then on `frames` raises and nothing more is taken.
+
+    Args:
+        first_bytes_max: The bound of the first frame, which comes from a stranger.
+        first_larger: Types whose first frame has a larger bound, and that bound.
     """
 
-    __slots__ = ("_error", "_limit", "_need", "_pending", "_whole")
+    __slots__ = ("_error", "_first_larger", "_limit", "_need", "_pending", "_whole")
 
-    def __init__(self, first_bytes_max: int = FRAME_BYTES_MAX) -> None:
-        self._limit = first_bytes_max
+    def __init__(
+        self,
+        first_bytes_max: int = FRAME_BYTES_MAX,
+        first_larger: Mapping[int, int] = MappingProxyType({}),
+    ) -> None:
+        self._limit = first_bytes_max  # FRAME_BYTES_MAX once the first frame is there
+        self._first_larger = first_larger  # not over FRAME_BYTES_MAX, so of no meaning then
         self._pending = bytearray()  # the beginning of a frame that is not all there
         self._need = LENGTH.size  # how long `_pending` must get before a look at it is worthwhile
         self._whole: list[Frame] = []
@@ -117,10 +127,10 @@ class FrameDecoder:
         """Take whole frames off `data`; where the first incomplete one begins."""
         take = self._whole.append
         unpack_head, unpack_length = HEAD.unpack_from, LENGTH.unpack_from
-        limit, size, at = self._limit, len(data), 0
+        limit, larger, size, at = self._limit, self._first_larger, len(data), 0
         while size - at >= HEAD_BYTES:
             length, kind, msg_id, corr_id, subject_bytes = unpack_head(data, at)
-            if not LEN_MIN <= length <= limit:
+            if not LEN_MIN <= length <= limit and not limit < length <= larger.get(kind, 0):
                 raise _bad_length(length, limit)
             end = at + 4 + length
             subject_at = at + HEAD_BYTES
@@ -146,10 +156,12 @@ class FrameDecoder:
         if len(data) - at < LENGTH.size:
             return LENGTH.size
         length: int = LENGTH.unpack_from(data, at)[0]
-        if not LEN_MIN <= length <= self._limit:
-            raise _bad_length(length, self._limit)
-        # The head is looked at once it is whole: its subject length may be wrong already.
-        return HEAD_BYTES if len(data) - at < HEAD_BYTES else LENGTH.size + length
+        if len(data) - at >= HEAD_BYTES:
+            return LENGTH.size + length  # `_cut` has seen the head, and allows it
+        limit = max(self._limit, *self._first_larger.values(), 0)
+        if not LEN_MIN <= length <= limit:
+            raise _bad_length(length, limit)
+        return HEAD_BYTES
 
 
 def _text(raw: bytes) -> str:

@@ -4,7 +4,8 @@ import pytest
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.ids import NIL_ID
-from rollq.base.limits import HELLO_BYTES_MAX
+from rollq.base.jobs import AttemptRef
+from rollq.base.limits import CREDIT_MAX, HELLO_BYTES_MAX, HELLO_WORKER_BYTES_MAX, LIVES_MAX
 from rollq.raft import types as raft
 from rollq.wire import messages as m
 from rollq.wire.blob_messages import BlobAsk, HelloBlobs
@@ -20,6 +21,7 @@ from rollq.wire.handshake import (
 )
 from rollq.wire.header import Header, decode_header, encode_header
 from rollq.wire.message_codec import Dialect, encode_message
+from rollq.wire.reader_messages import HelloReader
 from rollq.wire.registry import NUMBER_OF
 from tests.unit.wire.golden_vectors import VECTORS
 from tests.unit.wire.samples import JOB, SAMPLES
@@ -262,13 +264,50 @@ def test_after_an_error_nothing_is_taken_and_nothing_said() -> None:
         ours.send(m.NotLeader())
 
 
-def test_strangers_are_bounded() -> None:
-    ours = Connection(Side.ACCEPTER)
-    ours.receive_data((HELLO_BYTES_MAX + 1).to_bytes(4, "little"))
-    assert ours.error is not None
+@pytest.mark.parametrize(
+    ("number", "bytes_max"),
+    [(9, 4_096), (10, 1_048_576), (21, 4_096), (70, 4_096), (84, 4_096), (1, 4_096), (255, 4_096)],
+)
+def test_the_first_frame_of_a_stranger_is_bounded_before_it_is_read(
+    number: int, bytes_max: int
+) -> None:
+    for length, is_refused in ((bytes_max, False), (bytes_max + 1, True)):
+        head = length.to_bytes(4, "little") + bytes([number]) + bytes(34)
+        for pieces in ([head], [head[:4], head[4:]], [bytes([byte]) for byte in head]):
+            ours = Connection(Side.ACCEPTER)
+            for piece in pieces:
+                ours.receive_data(piece)
+            assert (ours.error is not None) is is_refused
+            if ours.error is not None:
+                assert ours.error.code == ErrorCode.FRAME_TOO_LARGE
+
+
+def test_every_hello_that_we_make_is_within_the_bound_of_strangers() -> None:
+    id_, name = b"i" * 16, "n" * 256
+    address = "h" * 253 + ":65535"
+    for hello in (
+        m.HelloClient(name, 9, FEATURES),
+        m.HelloWorker(id_, ("q" * 20,) * 64, name, 2**60, 64, (), FEATURES, address),
+        m.LeaderHello(2**60, address, id_, 2**60, 2**60, True, (2**62,) * LIVES_MAX, FEATURES),
+        HelloBlobs("worker", name, FEATURES),
+        HelloReader(name, FEATURES),
+    ):
+        raw = Connection(Side.DIALER, "g").send(hello)
+        assert len(raw) - 4 <= HELLO_BYTES_MAX
+
+
+def test_the_first_frame_of_a_member_that_we_dialed_is_not_bounded_so() -> None:
     dialer = Connection(Side.DIALER)
-    dialer.receive_data((HELLO_BYTES_MAX + 1).to_bytes(4, "little"))
+    dialer.receive_data((HELLO_WORKER_BYTES_MAX + 1).to_bytes(4, "little"))
     assert dialer.error is None
+
+
+def test_a_worker_that_holds_as_much_as_it_may_says_hello() -> None:
+    holding = tuple(AttemptRef(i.to_bytes(16, "big"), 1, 2**40) for i in range(1, CREDIT_MAX))
+    hello = m.HelloWorker(JOB, ("a",), "box", 1, 8, holding, FEATURES)
+    ours = Connection(Side.ACCEPTER)
+    assert ours.receive_data(Connection(Side.DIALER).send(hello)) == [hello]
+    assert ours.error is None
 
 
 def test_goodbye_is_the_last_word() -> None:

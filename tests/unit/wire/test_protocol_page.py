@@ -15,6 +15,7 @@ from rollq.base.limits import (
     FRAME_BYTES_MAX,
     HEADER_BYTES_MAX,
     HELLO_BYTES_MAX,
+    HELLO_WORKER_BYTES_MAX,
     OUTPUT_CHUNK_BYTES_MAX,
     OUTPUT_WINDOW_BYTES,
 )
@@ -77,7 +78,8 @@ def test_error_codes() -> None:
 
 
 def test_bounds() -> None:
-    for bound in (FRAME_BYTES_MAX, HELLO_BYTES_MAX, HEADER_BYTES_MAX, CREDIT_MAX):
+    first = (HELLO_BYTES_MAX, HELLO_WORKER_BYTES_MAX)
+    for bound in (FRAME_BYTES_MAX, *first, HEADER_BYTES_MAX, CREDIT_MAX):
         assert f"{bound:,}" in PAGE
     assert f"A chunk has at most {BLOB_CHUNK_BYTES_MAX:,} bytes" in PAGE
     assert f"A sender is at most {BLOB_WINDOW_BYTES:,} bytes ahead" in PAGE
