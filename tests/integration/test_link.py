@@ -66,6 +66,35 @@ def test_a_redirect_that_crosses_our_words_closes_the_link_in_good_order() -> No
     assert "redirected" in asyncio.run(end_while_words_wait(redirect))
 
 
+def test_last_words_reach_a_peer_that_is_left() -> None:
+    last = wire.Accepted(SUBMIT.job_id, 7)
+
+    def leave(link: Link) -> None:
+        link.send(last)
+        link.hang_up("it does not answer")
+
+    heard: list[Message] = []
+    assert "it does not answer" in asyncio.run(end_while_words_wait(leave, heard))
+    assert last in heard
+
+
+def test_a_peer_that_reads_nothing_is_left_at_once() -> None:
+    ends: list[Link] = []
+
+    def leave(link: Link) -> None:
+        if not ends:
+            ends.append(link)
+            many = [wire.Error(SUBMIT.job_id, 1, "x" * 60_000)] * 200
+            link.send_all(many)
+            link.flush()
+            assert link.waiting_bytes, "more than a socket takes"
+            link.hang_up("it does not answer")
+
+    heard: list[Message] = []
+    assert "it does not answer" in asyncio.run(end_while_words_wait(leave, heard))
+    assert len(heard) < 200
+
+
 @pytest.mark.parametrize("end_of", ["handler", "words"])
 def test_whatever_fails_ends_one_connection_with_an_error(
     end_of: str, caplog: pytest.LogCaptureFixture

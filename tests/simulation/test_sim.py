@@ -81,6 +81,13 @@ def test_a_worker_that_hung_up_in_vain_may_be_given_up_while_it_waits(
     assert not run_seed(seed, Swarm(settings=settings)).failure
 
 
+def test_a_worker_that_hears_nobody_keeps_what_it_runs() -> None:
+    settings = Settings(lease_ms=3_000, worker_grace_ms=500)
+    outcome = run_seed(0, Swarm(settings=settings))
+    assert not outcome.failure
+    assert outcome.report.faults["deaf_worker"] == 1
+
+
 def test_every_fault_of_the_swarm_can_strike() -> None:
     assert set(STRIKES) == set(ALL_FAULTS)
 
@@ -93,6 +100,7 @@ def test_every_fault_of_the_swarm_can_strike() -> None:
         "credit_counted_twice",
         "worker_cpu_cap_ignored",
         "worker_slot_leaked",
+        "deaf_worker_counts_as_gone",
     ],
 )
 def test_a_mutant_is_killed_and_leaves_no_trace(name: str) -> None:

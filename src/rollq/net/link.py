@@ -146,6 +146,14 @@ class Link(asyncio.Protocol):
             self._reason = self._reason or reason
             cast(asyncio.Transport, self._transport).close()
 
+    def hang_up(self, reason: str) -> None:
+        """Leave a peer that may not read: what waits is sent if nothing waited before it."""
+        if self.waiting_bytes:
+            self.abort(reason)
+        else:
+            self._warn(reason)
+            self.close(reason)
+
     def abort(self, reason: str) -> None:
         """Close without flushing, now or as soon as there is a socket."""
         if not self._reason:

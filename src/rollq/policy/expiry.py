@@ -150,8 +150,8 @@ class Expiry:
         self._graces.set(worker_id, self._heard_ms(now_ms) + self._settings.worker_grace_ms)
 
     def worker_silent(self, worker_id: WorkerId, incarnation: int, now_ms: int) -> None:
-        """A worker says nothing; its process may run on behind a broken network. It has as long as
-        a lease to come back, if that is longer than the grace."""
+        """A worker is not heard, or hears nothing; its process may run on behind a broken network.
+        It has as long as a lease to come back, if that is longer than the grace."""
         settings = self._settings
         self._vanished[worker_id] = incarnation
         grace_ms = max(settings.worker_grace_ms, settings.lease_ms)

@@ -2,7 +2,8 @@
 
 Three phases. Chaos: faults strike, and safety is asserted at every step. Heal: all faults off and
 everybody up; then the cluster must converge within a bounded virtual time. Silence: the leader
-falls silent for good; results must come within a bound, and it must find its way back.
+falls silent for good; results must come within a bound, and it must find its way back. Then a
+worker hears nobody for a while, and must keep what it runs.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from rollq.testing.ledger import Ledger
 from rollq.testing.nemesis import Nemesis, is_present
 from rollq.testing.network import GROUP, Network
 from rollq.testing.people import QUEUES, Application
-from rollq.testing.silences import fall_silent
+from rollq.testing.silences import fall_silent, lose_hearing, may_lose_hearing
 from rollq.testing.sim_client import SimClient
 from rollq.testing.sim_member import SimMember, World
 from rollq.testing.sim_worker import SimWorker
@@ -167,6 +168,10 @@ class Cluster:
             fall_silent(self)
             self._heal()
             self._converge()
+            if may_lose_hearing(self):
+                lose_hearing(self)
+                self._heal()
+                self._converge()
         for checker in self.checkers:
             checker.finished(self.members)
         return self._report()

@@ -99,6 +99,7 @@ class SessionLink:
         "down_stuck",
         "down_us",
         "endpoint",
+        "is_closing",
         "is_timing_out",
         "life",
         "member",
@@ -114,6 +115,7 @@ class SessionLink:
         self.member = member
         self.life = member.life
         self.open = True
+        self.is_closing = False  # the endpoint hung up: what it said before still arrives
         self.up_us = 0  # when the last message each way arrives: the next is not earlier
         self.down_us = 0
         self.up_stuck = False  # bytes to the member were swallowed: nothing comes through any more
@@ -227,7 +229,7 @@ class Network:
         self._timeline.after(link.up_us - self._timeline.now_us, self._at_member, link, frame)
 
     def _at_member(self, link: SessionLink, frame: Frame) -> None:
-        if link.open and link.member.life == link.life:
+        if (link.open or link.is_closing) and link.member.life == link.life:
             link.member.receive_session(link.number, decode_message(frame, Dialect.COMPACT))
 
     def to_endpoint(self, number: int, message: Any) -> None:
@@ -259,14 +261,16 @@ class Network:
             link.endpoint.lost(link)
 
     def close_by_endpoint(self, link: SessionLink, *, abrupt: bool = False) -> None:
-        """An endpoint hangs up, or dies: then the member may notice late."""
+        """An endpoint hangs up after its last words, or dies: then the member may notice late."""
         if not link.open:
             return
         self._forget(link)
         if self._is_up_stuck(link):
             return
-        delay_ms = self._chance.draw(1, 3_000) if abrupt else 1
-        self._timeline.after(delay_ms * MS, self._tell_member, link)
+        link.is_closing = not abrupt
+        delay_us = self._chance.draw(1, 3_000) * MS if abrupt else MS
+        delay_us = max(delay_us, link.up_us - self._timeline.now_us)
+        self._timeline.after(delay_us, self._tell_member, link)
 
     def cut(self, link: SessionLink) -> None:
         """The connection breaks: both ends learn of it, not at once and not together."""
@@ -313,6 +317,7 @@ class Network:
         return link.down_stuck
 
     def _tell_member(self, link: SessionLink) -> None:
+        link.is_closing = False
         if link.member.life == link.life:
             link.member.session_gone(link.number)
 

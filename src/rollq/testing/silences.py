@@ -1,9 +1,12 @@
-"""The last phase of a run: the leader falls silent for good, and the others must go on without it.
+"""The last phase of a run: the leader falls silent for good, and the others must go on without it;
+then a worker hears nobody for a while.
 
 Its process is suspended with all its sockets open, or the network swallows what it sends, what is
 sent to it, or both. Nobody is told. Law: whoever submits then has a result within a bound, and a
 job that was running when it happened is not run again for it. A worker that hung up in vain before
 is excepted: it waits longer for a silent leader, and maybe longer than the new one waits for it.
+A worker that hears nobody is heard itself: it keeps what it runs until its lease ends, however
+short its grace is.
 """
 
 from __future__ import annotations
@@ -11,6 +14,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rollq.base.ids import JobId
+from rollq.base.limits import LOOK_MS, PING_MS
+from rollq.grid.state import ASSIGNED
 from rollq.testing.checkers.base import Violation
 from rollq.testing.clock import MS
 
@@ -23,6 +28,8 @@ BEFORE_MS: Final = 400  # jobs that were submitted so long before the fault are 
 STEP_MS: Final = 100
 # With a shorter grace or lease a worker may be given up while it still waits for an answer.
 PATIENT_MS: Final = 3_000
+BACK_MS: Final = 2_500  # beyond the grace: a deaf worker leaves, is healed, dials and is welcomed
+DEAF_RUN_MS: Final = 4_000  # how long a job of a deaf worker runs
 
 
 def fall_silent(cluster: Cluster) -> None:
@@ -52,13 +59,54 @@ def fall_silent(cluster: Cluster) -> None:
         back = [(name, leader.address) for name in names if kind != "mute"]
         cluster.network.swallowing.update(dict.fromkeys(out + back))
     later = [application.want_one(chance.draw(1, 300)) for application in cluster.applications]
-    _wait(cluster, running + later, kind)
+    _wait(cluster, running + later, f"{kind} leader")
     settings = cluster.swarm.settings
     if settings.worker_grace_ms >= PATIENT_MS and settings.lease_ms >= PATIENT_MS:
         strict = [job_id for job_id in running if job_id not in excepted]
         again = [job_id.hex() for job_id in strict if cluster.runs.start_count(job_id) > 1]
         if again:
             raise Violation("silence", f"{', '.join(again)} ran again for a {kind} leader")
+
+
+def may_lose_hearing(cluster: Cluster) -> bool:
+    """Whether a worker can be deaf for longer than its grace, and be back before its lease ends."""
+    settings = cluster.swarm.settings
+    return settings.lease_ms >= settings.worker_grace_ms + BACK_MS
+
+
+def lose_hearing(cluster: Cluster) -> None:
+    """Swallow all that is said to a worker that runs a job, for longer than its grace.
+
+    Raises:
+        Violation: its job was run again, or has no result in time.
+    """
+    timeline, chance = cluster.timeline, cluster.streams.schedule
+    asked = [application.want_one(DEAF_RUN_MS) for application in cluster.applications]
+    timeline.run_until(timeline.now_us + BEFORE_MS * MS)
+    leader = cluster.leader()
+    if leader is None or leader.driver is None:
+        raise Violation("silence", "nobody leads a healed cluster")
+    jobs = leader.driver.state.jobs
+    held = [(one, jobs[one].worker_id) for one in asked if jobs[one].state is ASSIGNED]
+    worker = next((one for one in cluster.workers if one.worker_id in dict(held).values()), None)
+    if worker is None:
+        return  # nobody who is here runs what was asked for
+    cluster.count("deaf_worker")
+    cluster.trace.note(worker.name, "hears nobody")
+    ways = [(member.address, worker.name) for member in cluster.members]
+    cluster.network.swallowing.update(dict.fromkeys(ways))
+    deaf_ms = 2 * PING_MS + LOOK_MS + cluster.swarm.settings.worker_grace_ms
+    timeline.run_until(timeline.now_us + (deaf_ms + chance.draw(50, 250)) * MS)
+    for way in ways:
+        del cluster.network.swallowing[way]
+    _wait(cluster, asked, "deaf worker")
+    again = [
+        job_id.hex()
+        for job_id, worker_id in held
+        if worker_id == worker.worker_id and _attempt(cluster, job_id) > 1
+    ]
+    if again:
+        raise Violation("silence", f"{', '.join(again)} ran again for a deaf worker")
 
 
 def _waits_longer(worker: SimWorker) -> list[JobId]:
@@ -74,7 +122,7 @@ def _wait(cluster: Cluster, job_ids: list[JobId], kind: str) -> None:
         if timeline.now_us >= end_us:
             seconds = cluster.swarm.silent_ms_max // 1_000
             text = ", ".join(job_id.hex() for job_id in missing)
-            raise Violation("silence", f"no result after {seconds} s of a {kind} leader: {text}")
+            raise Violation("silence", f"no result after {seconds} s of a {kind}: {text}")
         timeline.run_until(timeline.now_us + STEP_MS * MS)
         missing = [one for one in missing if not _attempt(cluster, one)]
 

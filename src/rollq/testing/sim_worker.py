@@ -94,7 +94,7 @@ class SimWorker(SimSession):
             self.name,
             self.life,
             self.slots,
-            ("compact", "accepted", "lease", "patterns", "alive", "programs"),
+            ("compact", "accepted", "lease", "patterns", "alive", "programs", "returns"),
             self.ahead,
         )
         chance = self.world.streams.named(f"{self.name}/{self.life}")

@@ -18,6 +18,7 @@ OWN: Final = "own"  # where sessions share a client id, results come to the one 
 ALIVE: Final = "alive"  # Ping is answered with Pong, so that silence means something
 PROGRAMS: Final = "programs"  # the worker says what it can run, and which nacks are no attempt
 TASKS: Final = "tasks"  # tasks of an array may be numbered so that none has the array's own id
+RETURNS: Final = "returns"  # a Goodbye may say that the worker lives and comes back
 # A method of compression is a feature too; it needs `header`, which names it.
 FEATURES: Final = (
     COMPACT,
@@ -32,6 +33,7 @@ FEATURES: Final = (
     ALIVE,
     PROGRAMS,
     TASKS,
+    RETURNS,
     *METHODS,
 )
 

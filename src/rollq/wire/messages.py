@@ -253,9 +253,11 @@ class Announce(WorkerMessage, frozen=True, tag=48):
 
 
 class Goodbye(WorkerMessage, frozen=True, tag=44):
-    """I leave for good; attempts that I still hold are lost."""
+    """I leave for good; attempts that I still hold are lost. With `returns` I leave this connection
+    alone, on which I hear nothing: I keep my attempts and look for a member that answers."""
 
     reason: Line = ""
+    returns: bool = False  # needs the feature of this name
 
 
 class Ping(ClientMessage, WorkerMessage, frozen=True, tag=46):

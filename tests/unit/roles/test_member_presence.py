@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rollq.base.jobs import AttemptRef
 from rollq.base.limits import PING_MS, SESSION_QUIET_LOOKS_MAX
 from rollq.base.names import COMMAND_LINE
 from rollq.grid.state import ASSIGNED, QUEUED
@@ -58,6 +59,33 @@ def test_a_worker_that_pings_and_falls_silent_gets_no_more_work_and_keeps_what_i
     assert jobs[job(1)].state is ASSIGNED
     group.run(settings.lease_ms // TICK_MS)
     assert group.leader.state.jobs[job(1)].state is not ASSIGNED
+
+
+def test_a_worker_that_leaves_because_it_hears_nothing_keeps_what_it_runs(group: Group) -> None:
+    group.say(CLIENT, submit(1))
+    group.worker(WORKER, credit=2, features=(*OURS, "alive", "returns"))
+    group.say(WORKER, wire.Goodbye("the member is silent", returns=True))
+    assert group.closed == {WORKER: "goodbye: the member is silent"}
+    group.say(CLIENT, submit(2))
+    jobs = group.leader.state.jobs
+    settings = group.leader.state.settings
+    group.run(settings.worker_grace_ms // TICK_MS + 4)  # longer than a closed link is given
+    assert (jobs[job(1)].state, jobs[job(2)].state) == (ASSIGNED, QUEUED)
+    ref = AttemptRef(job(1), 1, 1)
+    group.worker(3, worker_id=worker(WORKER), holding=(ref,), features=OURS)
+    assert group.say(3, wire.AckJob(job(1), 1, 1, 0, b"done")) == [wire.AckTaken(job(1), 1)]
+    assert [one.attempt for one in group.heard(CLIENT, wire.Result)] == [1]
+
+
+def test_a_worker_that_hears_nothing_and_does_not_come_back_loses_what_it_runs(
+    group: Group,
+) -> None:
+    group.say(CLIENT, submit(1))
+    group.worker(WORKER, credit=1, features=(*OURS, "alive", "returns"))
+    group.say(WORKER, wire.Goodbye("the member is silent", returns=True))
+    group.run(group.leader.state.settings.lease_ms // TICK_MS + 4)
+    assert group.leader.state.jobs[job(1)].state is not ASSIGNED
+    assert not group.leader.state.workers
 
 
 def test_who_comes_and_goes_and_what_is_lost_is_in_the_log(group: Group) -> None:

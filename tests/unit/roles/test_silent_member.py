@@ -65,6 +65,28 @@ def test_a_worker_leaves_a_member_that_welcomed_it_and_fell_silent() -> None:
     }
 
 
+def test_a_worker_tells_a_silent_member_that_knows_it_that_it_keeps_its_attempts() -> None:
+    worker = dialed()
+    features = (*FEATURES, "returns")
+    worker.handle(received(wire.Welcome("g", 1, features, ping_ms=PING_MS)))
+    found = ticks(worker, 0, 2 * PING_MS + LOOK_MS)
+    assert found[2 * PING_MS] == [
+        say(wire.Goodbye("the member is silent", returns=True)),
+        Disconnect(stuck=True),
+        Connect("m2", 0),
+    ]
+
+
+def test_what_one_member_knows_is_not_said_to_the_next() -> None:
+    worker = dialed()
+    worker.handle(received(wire.Welcome("g", 1, (*FEATURES, "returns"), ping_ms=PING_MS)))
+    ticks(worker, 0, 2 * PING_MS + LOOK_MS)
+    worker.handle(Connected())
+    worker.handle(received(WELCOME))
+    found = ticks(worker, 3 * PING_MS, 9 * PING_MS)
+    assert [Disconnect(stuck=True), Connect("m3", 0)] in found.values()
+
+
 def test_a_worker_stays_with_a_member_that_answers() -> None:
     worker = open_worker()
     for begin_ms in range(0, 50 * PING_MS, PING_MS):

@@ -52,7 +52,7 @@ SAMPLES: list[Message] = [
     m.AckJob(JOB, 1, 2, Status.FAILED, b"result", 3, 9, 1_000, 2**40, BLOBS, 2**41, 5),
     m.Nack(JOB, 1, 2, "no such program"),
     m.Heartbeat(HELD),
-    m.Goodbye("drained"),
+    m.Goodbye("drained", True),
     m.Ping(),
     m.Pong(),
     m.Announce(("a", "b"), ("c",), False, True),

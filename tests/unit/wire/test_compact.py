@@ -47,7 +47,7 @@ def test_every_message_comes_back(message: Message) -> None:
 
 def test_payload_is_the_fields_alone() -> None:
     payload = encode_message(m.Goodbye("x"), Dialect.COMPACT).payload
-    assert payload == bytes.fromhex("91 a1 78")
+    assert payload == bytes.fromhex("92 a1 78 c2")
 
 
 def test_members_name_their_group_and_area() -> None:

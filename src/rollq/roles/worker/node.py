@@ -49,6 +49,7 @@ from rollq.wire.features import (
     OUTPUT,
     PATTERNS,
     PROGRAMS,
+    RETURNS,
 )
 from rollq.wire.output_messages import TellOutput
 
@@ -60,7 +61,18 @@ LINES_MAX: Final = 3  # of a kind in the log, before they are counted
 GC_THRESHOLDS: Final = (20_000, 50, 100)
 PROGRAMS_MS: Final = 2_000  # between two looks at the exec directory
 SILENT: Final = frozenset({wire.AssignJob, wire.AckTaken, wire.Pong})  # nothing to log
-FEATURES: Final = (COMPACT, ACCEPTED, LEASE, PATTERNS, BATCH, OUTPUT, CACHE, ALIVE, PROGRAMS)
+FEATURES: Final = (
+    COMPACT,
+    ACCEPTED,
+    LEASE,
+    PATTERNS,
+    BATCH,
+    OUTPUT,
+    CACHE,
+    ALIVE,
+    PROGRAMS,
+    RETURNS,
+)
 
 
 class WorkerNode:
@@ -268,7 +280,7 @@ class WorkerNode:
         if link is None:
             return
         if instruction.stuck:
-            link.abort("it does not answer")
+            link.hang_up("it does not answer")
         else:
             link.close("told to")
 

@@ -21,7 +21,7 @@ from rollq.roles.silence import Silence, Verdict
 from rollq.roles.worker.orders import Orders
 from rollq.roles.worker.signals import Connect, Disconnect, ProgramsFound
 from rollq.wire import messages as wire
-from rollq.wire.features import ALIVE, PROGRAMS
+from rollq.wire.features import ALIVE, PROGRAMS, RETURNS
 
 IDLE_HEARTBEAT_MS: Final = 10_000
 
@@ -67,6 +67,7 @@ class WorkerSession:
 
     __slots__ = (
         "_found",
+        "_knows_returns",
         "_now_ms",
         "_offers",
         "_orders",
@@ -90,6 +91,7 @@ class WorkerSession:
         self._offers = Offers()
         self._was_heard = False  # in this session
         self._ping_ms = 0  # of this session; 0: its member does not answer pings
+        self._knows_returns = False  # the member of this session reads a Goodbye with `returns`
         self._now_ms = 0  # of the last tick
         self._renewed_ms = 0  # when leases were renewed last
         self._found: ProgramsFound | None = None  # None until the shell has looked
@@ -112,6 +114,7 @@ class WorkerSession:
         """The connection is open: say who we are and what we hold."""
         setup = self._setup
         self._ping_ms = 0
+        self._knows_returns = False
         self._silence.opened(self._now_ms, self._redial.address)
         self.is_legacy = self._offers.is_plain(self._redial.address)
         self._was_heard = False
@@ -137,6 +140,7 @@ class WorkerSession:
         """The leader took us in."""
         self.state = OPEN
         self._ping_ms = message.ping_ms if ALIVE in message.features else 0
+        self._knows_returns = RETURNS in message.features
         self.returns_are_free = PROGRAMS in message.features
         self._announce(frozenset())
         self._redial.welcomed()
@@ -189,6 +193,9 @@ class WorkerSession:
         elif verdict is Verdict.HANG_UP:
             if is_greeting:
                 self._offers.unanswered(self._redial.address)
+            elif self._knows_returns:
+                # Perhaps only the way to us is broken: else our hang-up looks like our death.
+                self._orders.send(wire.Goodbye("the member is silent", returns=True))
             self.state = DOWN
             self._orders.give(Disconnect(stuck=True))
             self._orders.give(Connect(*self._redial.silent()))

@@ -1,17 +1,23 @@
-"""Bugs of links: members that fell silent are not left, and keep whoever was with them."""
+"""Bugs of links: silence is not noticed, or is taken for death."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from rollq.grid.commands import Settings
 from rollq.roles.client.machine import ClientMachine
+from rollq.roles.member.leader.sessions import WorkerSession
+from rollq.roles.member.leader.workers import Workers
 from rollq.roles.member.peers import Peers
 from rollq.roles.redial import Redial
-from rollq.roles.worker.session import WorkerSession
+from rollq.roles.worker import session
 from rollq.testing.bugs.registry import mutant
+from rollq.wire import messages as wire
 
 
-@mutant("worker_stays_with_a_silent_member", WorkerSession, "_maybe_leave_member", faults=())
+@mutant(
+    "worker_stays_with_a_silent_member", session.WorkerSession, "_maybe_leave_member", faults=()
+)
 def _worker_stays(old: Any) -> Any:
     return lambda self: None
 
@@ -33,3 +39,20 @@ def _link_is_kept(old: Any) -> Any:
 @mutant("silent_member_is_dialed_again_and_again", Redial, "_go_on", faults=())
 def _dialed_again(old: Any) -> Any:
     return lambda self: None
+
+
+@mutant(
+    "deaf_worker_counts_as_gone",
+    Workers,
+    "goodbye",
+    faults=(),
+    settings=Settings(lease_ms=3_000, worker_grace_ms=500),
+)
+def _deaf_is_gone(old: Any) -> Any:
+    def goodbye(self: Any, leaving: WorkerSession, message: wire.Goodbye) -> None:
+        if message.returns:
+            self._replies.close(leaving.number, "its connection broke")
+        else:
+            old(self, leaving, message)
+
+    return goodbye

@@ -52,8 +52,8 @@ class SessionLog:
         self._tell(f"client {what}, {level}", f"client {client_id} {what}", level=level)
 
     def silent(self, session: WorkerSession) -> None:
-        """A worker was silent for too long."""
-        text = f"worker {named(session)} is silent: it gets no more jobs until it reconnects"
+        """A worker was silent for too long, or does not hear us."""
+        text = f"worker {named(session)} does not answer: it gets no more jobs until it reconnects"
         self._tell("worker is silent", text)
 
     def lost(self, due: list[commands.Command]) -> None:

@@ -30,7 +30,9 @@ class Ending(enum.Enum):
     """How the session of a worker ended: what becomes of the attempts that it held."""
 
     VANISHED = "vanished"  # its connection broke: they are lost when the grace is over
-    SILENT = "silent"  # it is connected and says nothing: they are lost with their leases
+    # One side does not hear the other, and nothing says that its process is dead: they are lost
+    # with their leases.
+    SILENT = "silent"
     LEFT = "left"  # it will not come back: they are lost now
     REPLACED = "replaced"  # it has a newer session, which holds them
 

@@ -159,8 +159,10 @@ class Workers:
         self._replica.dispatcher.announce(session.worker_id, session.programs)
 
     def goodbye(self, session: WorkerSession, message: messages.Goodbye) -> None:
-        """It leaves for good."""
-        session.ending = Ending.LEFT
+        """It leaves for good, or because it hears nothing of this member."""
+        if message.returns:
+            self._log.silent(session)
+        session.ending = Ending.SILENT if message.returns else Ending.LEFT
         self._replies.close(session.number, f"goodbye: {message.reason}")
 
     # --- the end of a session
