@@ -25,21 +25,24 @@ if TYPE_CHECKING:
     from rollq.base.jobs import BlobRef, JobOptions
     from rollq.base.requests import Request, RequestFile
     from rollq.base.staged import StagedPart
-    from rollq.roles.client.blocking import BlockingClient
-    from rollq.roles.client.blocking_many import BlockingBatch, BlockingJob, BlockingKeyedRun
-    from rollq.roles.client.blocking_multi import BlockingMultiClient
-    from rollq.roles.client.caching import CacheReport
+    from rollq.roles.client.batches import CommitOutcome
+    from rollq.roles.client.blocking import (
+        BlockingBatch,
+        BlockingClient,
+        BlockingJob,
+        BlockingKeyedRun,
+        BlockingMultiClient,
+    )
+    from rollq.roles.client.caches import CacheReport
     from rollq.roles.client.client import Client
     from rollq.roles.client.executor import Executor
     from rollq.roles.client.handles import Batch, Counts, Job
     from rollq.roles.client.keyed import Ended, KeyedRun
-    from rollq.roles.client.mapping import MapRun
     from rollq.roles.client.multi import MultiClient
     from rollq.roles.client.outputs import Output
     from rollq.roles.client.parts import Redrive
     from rollq.roles.client.results import JobError, Result
     from rollq.roles.client.specs import CacheFile, JobSpec, Options
-    from rollq.roles.client.staging import CommitOutcome
     from rollq.roles.client.streams import StreamPart
     from rollq.roles.client.views import (
         ArrayView,
@@ -89,7 +92,6 @@ __all__ = [
     "JobView",
     "KeyedRun",
     "LocalError",
-    "MapRun",
     "MultiClient",
     "Options",
     "Output",
@@ -113,17 +115,17 @@ _HOMES = {
     "AttemptView": "rollq.roles.client.views",
     "Batch": "rollq.roles.client.handles",
     "BlobRef": "rollq.base.jobs",
-    "BlockingBatch": "rollq.roles.client.blocking_many",
+    "BlockingBatch": "rollq.roles.client.blocking",
     "BlockingClient": "rollq.roles.client.blocking",
-    "BlockingJob": "rollq.roles.client.blocking_many",
-    "BlockingKeyedRun": "rollq.roles.client.blocking_many",
-    "BlockingMultiClient": "rollq.roles.client.blocking_multi",
+    "BlockingJob": "rollq.roles.client.blocking",
+    "BlockingKeyedRun": "rollq.roles.client.blocking",
+    "BlockingMultiClient": "rollq.roles.client.blocking",
     "CacheFile": "rollq.roles.client.specs",
-    "CacheReport": "rollq.roles.client.caching",
+    "CacheReport": "rollq.roles.client.caches",
     "CacheView": "rollq.roles.client.views",
     "Client": "rollq.roles.client.client",
     "ClientView": "rollq.roles.client.views",
-    "CommitOutcome": "rollq.roles.client.staging",
+    "CommitOutcome": "rollq.roles.client.batches",
     "Counts": "rollq.roles.client.handles",
     "DeadlineError": "rollq.base.errors",
     "DialError": "rollq.base.errors",
@@ -141,7 +143,6 @@ _HOMES = {
     "JobView": "rollq.roles.client.views",
     "KeyedRun": "rollq.roles.client.keyed",
     "LocalError": "rollq.base.errors",
-    "MapRun": "rollq.roles.client.mapping",
     "MultiClient": "rollq.roles.client.multi",
     "Options": "rollq.roles.client.specs",
     "Output": "rollq.roles.client.outputs",

@@ -75,7 +75,7 @@ def test_what_was_owed_from_before_comes_to_whoever_puts_it_again(tmp_path: Path
     with SmallGrid(tmp_path, APP) as grid:
         numbers = range(1, 400)
         with BlockingClient(grid.address, client_id="work") as client:
-            client._client._session._flush_confirms = lambda: None  # type: ignore[method-assign]
+            client._inner._engine.session._flush_confirms = lambda: None  # type: ignore[attr-defined]
             collect(client, specs(*numbers))
         with BlockingClient(grid.address, client_id="work") as client:
             assert client.client("work").owed == len(numbers)  # type: ignore[union-attr]
@@ -167,7 +167,7 @@ def test_silence_while_nobody_waits_is_no_error() -> None:
             run = client.keyed_run()
             await run.put(specs(1))
             await leader.until(lambda: leader.of(wire.SubmitJob))
-            run._on_overdue()  # as the timer does that an earlier wait has left behind
+            run._pump._look()  # as the timer does that an earlier wait has left behind
             leader.reply = run_all
             leader.links[-1].close("over")
             (ended,) = await run.take()

@@ -44,7 +44,7 @@ def test_map_keeps_its_window_and_leaving_it_cancels_the_rest() -> None:
             leader.links[0].send(done(ids[3]))
             assert (await first).job_id == ids[3]
             assert len(taken) == 8
-            await results.aclose()  # type: ignore[attr-defined]
+            await results.aclose()
             (cancel,) = await leader.until(lambda: leader.of(wire.Cancel))
             assert set(cancel.job_ids) == set(ids) - {ids[3]}
             leader.links[0].send(wire.Result(ids[0], "cancelled"))

@@ -18,7 +18,7 @@ from tests.integration.workers import eventually
 
 
 async def two_up(client: MultiClient) -> None:
-    await eventually(lambda: all(session.is_open for session in client._sessions))
+    await eventually(lambda: all(session.is_open for session in client._engine.sessions))
 
 
 def test_the_jobs_of_a_bulk_are_spread_evenly() -> None:
@@ -30,7 +30,7 @@ def test_the_jobs_of_a_bulk_are_spread_evenly() -> None:
             assert {one.value async for one in batch.results()} == {bytes([n]) for n in range(10)}
             assert batch.counts.ok == 10
             assert len(first.of(wire.SubmitJob)) == len(second.of(wire.SubmitJob)) == 5
-            assert (client.inflight, client.pending, client._bulks) == ((0, 0), 0, {})
+            assert (client.inflight, client.pending, client._engine._bulks) == ((0, 0), 0, {})
         await first.stop()
         await second.stop()
 
@@ -53,7 +53,7 @@ def test_a_bulk_of_which_a_job_is_refused_is_refused() -> None:
             await leader.until(
                 lambda: {i for one in leader.of(wire.Cancel) for i in one.job_ids} == ids
             )
-            assert (client.inflight, client._requests) == ((0,), {})
+            assert (client.inflight, client._engine._requests) == ((0,), {})
         await leader.stop()
 
     play(story())
@@ -68,7 +68,11 @@ def test_an_array_stays_together_and_ends_with_its_last_task() -> None:
             for array in arrays:
                 assert [one.job_id async for one in array.results()] == list(array.job_ids())
             assert [len(one.of(wire.SubmitArray)) for one in (first, second)] == [1, 1]
-            assert (client.inflight, client._requests, client._arrays) == ((0, 0), {}, {})
+            assert (client.inflight, client._engine._requests, client._engine._arrays) == (
+                (0, 0),
+                {},
+                {},
+            )
         await first.stop()
         await second.stop()
 
@@ -113,7 +117,7 @@ def test_an_array_that_no_group_has_is_cancelled_at_once() -> None:
         async with MultiClient([leader.address]) as client:
             array = await client.submit_array("calc", 5)
             await leader.stop()
-            await eventually(lambda: not client._sessions[0].is_open)
+            await eventually(lambda: not client._engine.sessions[0].is_open)
             assert await array.cancel() == 5
             assert (await array.wait()).cut == 5
             assert [one async for one in array.results()] == []

@@ -181,7 +181,8 @@ def test_files_go_to_and_come_from_the_group_that_has_the_job(tmp_path: Path) ->
         SmallGrid(tmp_path / "two") as two,
         BlockingMultiClient([one.address, two.address], timeout=DEADLINE_S) as client,
     ):
-        until(lambda: all(session.is_open for session in client._client._sessions))
+        sessions = client._inner._engine.sessions  # type: ignore[attr-defined]
+        until(lambda: all(session.is_open for session in sessions))
         specs = [JobSpec("other", files={"in.bin": large}) for _ in range(2)]
         results = [*client.map(specs), *client.submit_many(specs).results()]
         outputs = {finished(result).outputs["out.bin"].read() for result in results}

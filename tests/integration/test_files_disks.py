@@ -150,7 +150,7 @@ def test_a_client_without_room_keeps_nothing(tmp_path: Path) -> None:
             async with BlobClient([tap.address]) as blobs:
                 ref = await blobs.put(data)
             async with Client(tap.address) as client:
-                output = Output("out.bin", ref, fetcher=client)
+                output = Output("out.bin", ref, fetcher=client._engine)
                 tap.hold("down", HALF)
                 saving = asyncio.create_task(output.asave(disk))
                 await asyncio.to_thread(tap.until_held)

@@ -41,13 +41,26 @@ class Full(BlockingClient):
 
     room = 0
 
+    @property
+    def batches(self) -> Any:
+        return FullBatches(self, super().batches)
+
+
+class FullBatches:
+    """What it stages."""
+
+    def __init__(self, client: Full, batches: Any) -> None:
+        self._client = client
+        self.settle = batches.settle
+        self._stage_messages = batches.stage_messages
+
     def stage_messages(self, messages: Any, **options: Any) -> None:
         messages = list(messages)
         if not options.get("waits", True):
-            if self.room < len(messages):
+            if self._client.room < len(messages):
                 raise StateError(ErrorCode.GRID_FULL, "256 MiB are staged")
-            self.room -= len(messages)
-        super().stage_messages(messages, **options)
+            self._client.room -= len(messages)
+        self._stage_messages(messages, **options)
 
 
 class CrashedError(Exception):

@@ -13,7 +13,7 @@ from rollq.cli.amounts import counted
 from rollq.cli.options import DEFAULT_SERVERS, DEFAULT_TIMEOUT_S, Json, Servers, Timeout
 
 if TYPE_CHECKING:
-    from rollq.roles.client.caching import CacheReport
+    from rollq.roles.client.caches import CacheReport
     from rollq.roles.client.views import CacheView, HolderView
 
 EPILOG = """\b

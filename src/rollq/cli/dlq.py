@@ -101,7 +101,7 @@ async def _look_dead(client: Client, job_id: bytes) -> dict[str, Any]:
     from rollq.cli.job import whole_document
     from rollq.roles.client.views import state_of
 
-    view = await client.job_view(job_id)
+    view = await client.jobs.view(job_id)
     if view is None:
         raise unknown_job(job_id)
     if view.state != "dead":

@@ -69,7 +69,7 @@ async def ends_of(client: Client, ids: Iterable[JobId]) -> AsyncGenerator[End, N
                 if isinstance(view, ArrayView):
                     views[job_id] = await client.array(job_id)
                 else:
-                    views[job_id] = await client.job_view(job_id)
+                    views[job_id] = await client.jobs.view(job_id)
         except RollqError as error:
             if exit_code_of(error) != EXIT_UNREACHABLE:
                 raise
@@ -77,7 +77,7 @@ async def ends_of(client: Client, ids: Iterable[JobId]) -> AsyncGenerator[End, N
 
 
 async def _find(client: Client, job_id: JobId) -> ArrayView | JobView | None:
-    view = await client.array(job_id) or await client.job_view(job_id)
+    view = await client.array(job_id) or await client.jobs.view(job_id)
     if view is None:
         raise unknown_job(job_id)
     return view

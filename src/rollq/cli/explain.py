@@ -48,6 +48,6 @@ async def _why(client: Client, ids: list[bytes]) -> tuple[bytes, str]:
     from rollq.cli.grid import unknown_job
 
     (job_id,) = ids
-    if await client.job_view(job_id) is None and await client.array(job_id) is None:
+    if await client.jobs.view(job_id) is None and await client.array(job_id) is None:
         raise unknown_job(job_id)
     return job_id, str(await client.explain(job_id))

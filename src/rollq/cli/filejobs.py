@@ -19,7 +19,8 @@ from rollq.base.ids import JobId, job_id_of_key, task_id, task_number
 from rollq.cli.joblist import check_jobs, read_jobs
 from rollq.cli.progress import Advance
 from rollq.roles.client.client import Client
-from rollq.roles.client.handles import PREFIX_BYTES, Batch, Counts, Job
+from rollq.roles.client.engine import PREFIX_BYTES
+from rollq.roles.client.handles import Batch, Counts, Job
 from rollq.roles.client.results import Result
 from rollq.roles.client.specs import JobSpec
 
@@ -94,10 +95,7 @@ class FileJobs:
                 error.add_note("nothing was accepted")
             raise
         if order.wait and not self._keyed:
-            self._batch = Batch(client, self._first_id, keeps=True)
-            self._batch.extend(len(self))
-            self._batch.complete()
-            client.expect(self._first_id[:PREFIX_BYTES], self._batch)
+            self._batch = client.batches.expect(self._first_id, len(self))
         try:
             self.was_known = (await client.commit(self.batch_key, (part,))).known
         except RollqError as error:
@@ -125,7 +123,7 @@ class FileJobs:
             yield result
 
     async def _attached(self) -> AsyncIterator[Job]:
-        self._client.drop(self._first_id[:PREFIX_BYTES])
+        self._client.batches.forget(self._first_id)
         left = (job_id for _, job_id in self.ids())
         while page := list(islice(left, ATTACHED_AT_ONCE)):
             for job in await asyncio.gather(*map(self._client.attach, page)):

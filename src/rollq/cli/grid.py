@@ -11,8 +11,8 @@ from rollq.base.ids import JobId, guid_from_text, guid_to_text
 from rollq.base.names import COMMAND_LINE
 from rollq.cli.amounts import counted
 from rollq.cli.service import run
+from rollq.roles.client.answers import decode_as
 from rollq.roles.client.client import Client
-from rollq.roles.client.operator import decode_as
 from rollq.subjects.queues import check_typed, queue_of
 
 Value = TypeVar("Value")
@@ -111,7 +111,7 @@ def unknown_job(job_id: JobId) -> StateError:
 
 async def must_be_a_job(client: Client, job_id: JobId) -> None:
     """Raises StateError WRONG_STATE for an array: only its tasks write anything."""
-    if await client.job_view(job_id) is None and (array := await client.array(job_id)) is not None:
+    if await client.jobs.view(job_id) is None and (array := await client.array(job_id)) is not None:
         raise StateError(
             ErrorCode.WRONG_STATE,
             f"{guid_to_text(job_id)} is an array of {counted(array.task_count, 'task')}",

@@ -160,7 +160,7 @@ class _Shown:
         if self._as_json or not self._text:
             return
         try:
-            view = await client.job_view(await found(client, parse_id(self._text)))
+            view = await client.jobs.view(await found(client, parse_id(self._text)))
         except StateError:
             return  # it is forgotten; its history is not
         if view is not None and view.request is not None:

@@ -57,7 +57,7 @@ async def _look(client: Client, job_id: bytes) -> dict[str, Any]:
     array = await client.array(job_id)
     if array is not None:
         return {"array": array_document(array)}
-    view = await client.job_view(job_id)
+    view = await client.jobs.view(job_id)
     if view is None:
         raise unknown_job(job_id)
     return await whole_document(client, view)
@@ -67,7 +67,7 @@ async def whole_document(client: Client, view: JobView) -> dict[str, Any]:
     """One job with the name of its worker, if the grid still knows that."""
     from rollq.cli.documents import job_document
     from rollq.grid.views import WorkerView
-    from rollq.roles.client.operator import decode_known
+    from rollq.roles.client.answers import decode_known
 
     document = job_document(view)
     if "worker" in document:

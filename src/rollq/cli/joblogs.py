@@ -72,7 +72,7 @@ def logs(
         await must_be_a_job(client, ids[0])
         async for part in client.output(ids[0], follow=follow, stream=stream, tail=tail):
             shown.show(part)
-        view = await client.job_view(ids[0])
+        view = await client.jobs.view(ids[0])
         is_over = view is None or view.end is not None
         if is_over and view is not None and stream != "stderr" and tail is None and not as_json:
             result = await client.result_of(ids[0])

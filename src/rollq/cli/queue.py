@@ -76,7 +76,11 @@ def _order(action: str, name: str, servers: str, timeout_s: float, *, as_json: b
     from rollq.cli.output import write_answer
 
     name = queue_name(name)
-    asked(servers, timeout_s, lambda client: client.change(action, queue=name))
+    asked(
+        servers,
+        timeout_s,
+        lambda client: client.pause(name) if action == "pause" else client.resume(name),
+    )
     document = {"queue": name, "paused": action == "pause"}
     write_answer(document, f"queue {name}: {action}d", as_json=as_json)
 

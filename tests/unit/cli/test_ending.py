@@ -63,11 +63,12 @@ class Leaders:
 
     def __init__(self, *answers: JobView | RollqError | None) -> None:
         self._answers = iter(answers)
+        self.jobs = self
 
     async def array(self, _job_id: bytes) -> None:
         return None
 
-    async def job_view(self, _job_id: bytes) -> JobView | None:
+    async def view(self, _job_id: bytes) -> JobView | None:
         answer = next(self._answers)
         if isinstance(answer, RollqError):
             raise answer

@@ -78,6 +78,15 @@ class FakeSession:
         self.requests: list[Any] = []
         self._lacks = lacks
 
+    def start(self) -> None:
+        """Nobody is dialled."""
+
+    def give_up(self, request_id: bytes) -> None:
+        """What was asked is answered at once."""
+
+    async def stop(self) -> None:
+        """Nobody hangs up."""
+
     def ask(self, request: Any, on_answer: Callable[[Answer], None]) -> None:
         self.requests.append(request)
         if self._lacks:

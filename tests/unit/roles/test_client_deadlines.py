@@ -1,15 +1,11 @@
-"""Deadlines and patience on a loop whose time the test moves."""
+"""Deadlines on a loop whose time the test moves."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from rollq.roles.client.deadlines import Deadlines
-from rollq.roles.client.patience import Patience
 
 
 class HandLoop:
@@ -102,25 +98,3 @@ def test_what_comes_after_a_quiet_time_is_watched_too() -> None:
     deadlines.add(second, 7)
     loop.pass_(7)
     assert (first.ended, second.ended) == (0, 1)
-
-
-def test_patience_ends_after_a_silence_not_after_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    loop = HandLoop()
-    monkeypatch.setattr(asyncio, "get_running_loop", lambda: loop)
-    overdue: list[float] = []
-    patience = Patience(10, lambda: overdue.append(loop.now))
-    patience.heard()
-    patience.watch()
-    loop.pass_(6)
-    patience.heard()
-    patience.watch()
-    loop.pass_(4)
-    assert loop.armed == [116.0]
-    loop.pass_(6)
-    assert overdue == [116.0]
-    assert loop.armed == []
-    patience.watch()
-    patience.stop()
-    patience.stop()
-    loop.pass_(20)
-    assert overdue == [116.0]

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 from rollq.base.ids import JobId, task_id
 from rollq.base.jobs import BlobRef
+from rollq.roles.client.engine import Engine
 from rollq.roles.client.handles import TAKEN_MAX, Batch
 from rollq.roles.client.supply import BytesMoved
 from rollq.wire import messages as wire
@@ -15,7 +18,7 @@ FIRST = b"twelve bytes" + bytes(4)
 class Nobody:
     """A client that must not be asked."""
 
-    async def cancel(self, *job_ids: JobId | str) -> int:
+    async def cancel(self, job_ids: Sequence[JobId]) -> int:
         raise AssertionError(job_ids)
 
     @property
@@ -30,7 +33,7 @@ class Nobody:
 
 
 def array_of(count: int, *, keeps: bool = True) -> Batch:
-    batch = Batch(Nobody(), FIRST, keeps=keeps, array_id=FIRST)
+    batch = Batch(cast("Engine", Nobody()), FIRST, keeps=keeps, array_id=FIRST)
     batch.extend(count)
     batch.complete()
     return batch

@@ -17,6 +17,7 @@ from rollq.base.limits import CLIENT_UPLOAD_TRIES
 from rollq.roles.blobs.carrier import as_rollq_error
 from rollq.roles.client import supplier as supplier_module
 from rollq.roles.client.client import Client
+from rollq.roles.client.group_engine import GroupEngine
 from rollq.roles.client.inputs import Inputs
 from rollq.roles.client.session import Answer
 from rollq.roles.client.specs import JobSpec
@@ -83,7 +84,7 @@ def test_a_progress_that_raises_ends_no_upload() -> None:
 
 def test_a_call_has_its_time_from_when_no_files_are_on_their_way() -> None:
     async def story() -> None:
-        client = Client("127.0.0.1:1", timeout=0.001)
+        client = GroupEngine("127.0.0.1:1", "", timeout_s=0.001)
         client._loop = asyncio.get_running_loop()
         answered: asyncio.Future[Answer | None] = client._loop.create_future()
         looks = 0

@@ -1,18 +1,24 @@
-"""Answers of a member as errors that Python raises. No IO."""
+"""Answers of a member, as views, or as errors that Python raises. No IO."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeVar
+
+import msgspec
 
 from rollq.base.errors import (
     DialError,
     DiskError,
     ErrorCode,
     LocalError,
+    RemoteError,
     RollqError,
     StateError,
 )
+from rollq.grid.views import ArrayView
 from rollq.wire import messages as wire
+
+Kind = TypeVar("Kind")
 
 
 def error_of(answer: wire.Error) -> RollqError:
@@ -26,6 +32,34 @@ def error_of(answer: wire.Error) -> RollqError:
     return KINDS.get(code // 100, StateError)(code, answer.message, answer.hint)
 
 
+def decode_as(value: bytes, kind: type[Kind]) -> Kind:
+    """A view out of msgpack.
+
+    Raises:
+        RemoteError: BAD_PAYLOAD, if the member speaks of something else.
+    """
+    try:
+        return msgspec.msgpack.decode(value, type=kind)
+    except msgspec.DecodeError as error:
+        raise RemoteError(
+            ErrorCode.BAD_PAYLOAD,
+            f"the member's answer: {error}",
+            "use the same rollq on both sides",
+        ) from None
+
+
+def decode_known(value: bytes, kind: type[Kind]) -> Kind | None:
+    """A view out of msgpack, or None if what was asked for is not known."""
+    return None if value == MSGPACK_NIL else decode_as(value, kind)
+
+
+def is_array_over(value: bytes) -> bool:
+    """Whether no task of an array waits or runs, by its view."""
+    view = decode_known(value, ArrayView)
+    return view is None or not (view.waiting or view.open)
+
+
+MSGPACK_NIL: Final = b"\xc0"
 KINDS: Final[dict[int, type[RollqError]]] = {
     1: LocalError,
     2: StateError,

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor as BaseExecutor
 from concurrent.futures import Future
+from math import inf
 from typing import Any, Unpack
 
 import msgspec
@@ -16,9 +17,9 @@ from rollq.base.errors import ErrorCode, LocalError, RollqError
 from rollq.base.ids import JobId
 from rollq.base.limits import CLIENT_PENDING_MAX
 from rollq.roles.client.answers import error_of
-from rollq.roles.client.client import Client
+from rollq.roles.client.group_engine import GroupEngine
 from rollq.roles.client.loop_thread import LoopThread
-from rollq.roles.client.outputs import Fetcher
+from rollq.roles.client.pump import Pump
 from rollq.roles.client.results import Result
 from rollq.roles.client.session import Answer
 from rollq.roles.client.specs import JobSpec, Options
@@ -55,7 +56,8 @@ class Executor(BaseExecutor):
         pending_max: int = CLIENT_PENDING_MAX,
         **options: Unpack[Options],
     ) -> None:
-        self._client = Client(addresses, client_id=client_id)
+        self._engine = GroupEngine(addresses, client_id)
+        self._pump: Pump[_JobFuture] = Pump(self._engine, "futures", inf, _JobFuture.on_answer)
         self._thread = LoopThread("rollq-executor")
         self._reads = reads
         self._options = options
@@ -67,7 +69,7 @@ class Executor(BaseExecutor):
         self._is_shut = False
         self._all_ended = threading.Condition(self._lock)
         self._thread.start()
-        self._thread.run(self._client.start())
+        self._thread.run(self._engine.start())
 
     def submit(self, fn: str | Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """A future for one job.
@@ -94,11 +96,6 @@ class Executor(BaseExecutor):
             self._thread.loop.call_soon_threadsafe(self._enter_new)
         return future
 
-    @property
-    def fetcher(self) -> Fetcher:
-        """What brings the large outputs of its jobs."""
-        return self._client
-
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Take no more. With `wait`, return when all have ended and the connection is closed."""
         with self._lock:
@@ -117,7 +114,7 @@ class Executor(BaseExecutor):
         with self._all_ended:
             self._all_ended.wait_for(lambda: not self._open)
         try:
-            self._thread.run(self._client.stop())
+            self._thread.run(self._engine.stop())
         except LocalError:
             return  # closed before
         self._thread.stop()
@@ -149,7 +146,10 @@ class Executor(BaseExecutor):
             if future.cancelled():
                 continue
             try:
-                future.job_id = self._client.enter(future.spec, future, future.on_answer)
+                request = self._engine.request_for(future.spec)
+                with self._engine.awaiting(request.job_id, future):
+                    self._pump.send(request, future)
+                future.job_id = request.job_id
             except RollqError as error:
                 self.end(future, error)
 
@@ -161,16 +161,18 @@ class Executor(BaseExecutor):
 
     def _leave(self, future: _JobFuture) -> None:
         if future.job_id is not None:
-            self._client.leave((future.job_id,))
+            self._pump.drop(future.job_id)
+            self._engine.leave((future.job_id,))
 
     def refuse(self, future: _JobFuture, error: RollqError) -> None:
         """The grid did not take a job."""
         if future.job_id is not None:
-            self._client.drop(future.job_id)
+            self._engine.targets.pop(future.job_id, None)
         self.end(future, error)
 
-    def take(self, future: _JobFuture, result: Result) -> None:
+    def take(self, future: _JobFuture, message: wire.Result) -> None:
         """A job has ended; what is large of its result is fetched before the future has it."""
+        result = Result(message, self._engine)
         if not result.is_large:
             self.end(future, result)
             return
@@ -201,7 +203,8 @@ class Executor(BaseExecutor):
 
     def _forget(self, future: _JobFuture) -> None:
         with self._all_ended:
-            if self._open.pop(future, ABSENT) is None:
+            if future in self._open:
+                del self._open[future]
                 self._room.release()
                 if not self._open:
                     self._all_ended.notify_all()
@@ -237,7 +240,7 @@ class _JobFuture(Future[Any]):
     def deliver(self, results: Sequence[wire.Result]) -> bool:
         """The result has come."""
         if not self.done():
-            self._executor.take(self, Result(results[0], self._executor.fetcher))
+            self._executor.take(self, results[0])
         return True
 
 
@@ -250,6 +253,3 @@ def _name_of(fn: Callable[..., Any]) -> str:
         f"{getattr(fn, '__name__', fn)!r} is not registered",
         "decorate it with @rollq.task, and start workers with its module as --app",
     )
-
-
-ABSENT = object()

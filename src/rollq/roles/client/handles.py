@@ -4,74 +4,33 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from msgspec import structs
 
 from rollq.base.errors import DeadlineError, ErrorCode, RollqError
 from rollq.base.ids import JobId, guid_to_text, task_id, task_number
 from rollq.base.limits import ARRAY_POLL_MS
-from rollq.roles.client.outputs import Fetcher
+from rollq.roles.client.engine import Engine
 from rollq.roles.client.results import CANCELLED, DONE, Result
-from rollq.roles.client.streams import Ending, StreamPart
+from rollq.roles.client.streams import StreamPart, output_of
 from rollq.wire import messages as wire
 
 Progress = Callable[[int, int | None], None]  # how many ended, of how many (None: not known)
-PREFIX_BYTES = 12  # what the ids of one batch or array have in common
 TAKEN_MAX = 1_024  # results handed out at once: those of an array's cut would be millions
-
-
-class Sink(Protocol):
-    """Whoever a result is for."""
-
-    def deliver(self, results: Sequence[wire.Result]) -> bool:
-        """Take results, at least one; true if no others are to come for now."""
-
-    def fail(self, error: RollqError) -> None:
-        """No result will come here: the client stops."""
-
-
-class Canceller(Fetcher, Protocol):
-    """What a job or a batch needs of its client."""
-
-    async def cancel(self, *job_ids: JobId | str) -> int:
-        """End jobs or arrays."""
-
-
-class Owner(Canceller, Protocol):
-    """What a job needs of its client."""
-
-    def output(
-        self,
-        job_id: JobId | str,
-        *,
-        follow: bool,
-        stream: str,
-        tail: int | None,
-        whole: bool,
-        result: Result | None,
-        ending: Ending | None,
-    ) -> AsyncGenerator[StreamPart, None]:
-        """What a job writes."""
-
-
-class Asker(Canceller, Protocol):
-    """What a batch needs of its client."""
-
-    async def is_array_over(self, array_id: JobId) -> bool:
-        """Whether no task of an array waits or runs."""
 
 
 class Job:
     """One accepted job."""
 
-    __slots__ = ("_client", "_error", "_result", "_waiters", "job_id")
+    __slots__ = ("_engine", "_error", "_result", "_waiters", "job_id")
 
-    def __init__(self, client: Owner, job_id: JobId) -> None:
+    job_id: JobId
+
+    def __init__(self, engine: Engine, job_id: JobId) -> None:
         self.job_id = job_id
-        self._client = client
+        self._engine = engine
         self._result: Result | None = None
         self._error: RollqError | None = None
         self._waiters: dict[asyncio.Future[None], None] = {}
@@ -94,7 +53,7 @@ class Job:
             RollqError: DISCONNECTED, if the client was stopped. The job goes on.
         """
         if self._result is None and self._error is None:
-            self._client.loop  # noqa: B018 - raises in a forked child: nobody would tell it there
+            self._engine.loop  # noqa: B018 - raises in a forked child: nobody would tell it there
             told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters[told] = None
             try:
@@ -119,9 +78,10 @@ class Job:
     def output(
         self, *, follow: bool = True, stream: str = "", tail: int | None = None
     ) -> AsyncGenerator[StreamPart, None]:
-        """What it writes, while it runs and after its end; see `Submitter.output`. Followed from
+        """What it writes, while it runs and after its end; see `Client.output`. Followed from
         its beginning (no `tail`), nothing is left out."""
-        return self._client.output(
+        return output_of(
+            self._engine,
             self.job_id,
             follow=follow,
             stream=stream,
@@ -133,11 +93,11 @@ class Job:
 
     async def cancel(self) -> bool:
         """Ask the grid to end it; false if it had ended."""
-        return await self._client.cancel(self.job_id) > 0
+        return await self._engine.cancel((self.job_id,)) > 0
 
     def deliver(self, results: Sequence[wire.Result]) -> bool:
         """The result has come."""
-        self._result = Result(results[0], self._client)
+        self._result = Result(results[0], self._engine)
         self._wake()
         return True
 
@@ -176,19 +136,26 @@ class Batch:
     """Many accepted jobs: bulk or array. Their ids follow one another, so it costs little.
 
     Args:
-        asker: The client.
+        engine: The client.
         first_id: The id of job 0.
         keeps: Whether results are kept for `results`, or only counted.
         array_id: Under which the grid knows it as one array; none: it does not.
+
+    Attributes:
+        counts: How the jobs ended so far.
     """
 
+    first_id: JobId
+    array_id: JobId
+    counts: Counts
+
     def __init__(
-        self, asker: Asker, first_id: JobId, *, keeps: bool, array_id: JobId = b""
+        self, engine: Engine, first_id: JobId, *, keeps: bool, array_id: JobId = b""
     ) -> None:
         self.first_id = first_id
         self.array_id = array_id
         self.counts = Counts()
-        self._asker = asker
+        self._engine = engine
         self._keeps = keeps
         self._ended = bytearray()
         self._kept: deque[wire.Result] = deque()
@@ -244,7 +211,7 @@ class Batch:
         while kept and len(taken) < TAKEN_MAX:
             one = kept.popleft()
             count = min(one.count, TAKEN_MAX)
-            taken += [Result(single(one, number), self._asker) for number in range(count)]
+            taken += [Result(single(one, number), self._engine) for number in range(count)]
             if one.count > TAKEN_MAX:
                 rest = one.count - TAKEN_MAX
                 kept.appendleft(structs.replace(single(one, TAKEN_MAX), count=rest))
@@ -252,7 +219,7 @@ class Batch:
         self._kept = kept
         return taken
 
-    async def results(self) -> AsyncIterator[Result]:
+    async def results(self) -> AsyncGenerator[Result, None]:
         """Every result once, as they come. Nothing if the batch was told not to keep them."""
         while taken := await self.take():
             for one in taken:
@@ -261,9 +228,9 @@ class Batch:
     async def cancel(self) -> int:
         """Ask the grid to end all that has not ended; how many that were."""
         if self.array_id:
-            return await self._asker.cancel(self.array_id)
+            return await self._engine.cancel((self.array_id,))
         left = [one for one, ended in zip(self.job_ids(), self._ended, strict=True) if not ended]
-        return await self._asker.cancel(*left) if left else 0
+        return await self._engine.cancel(left)
 
     # --- the client's side
 
@@ -320,7 +287,7 @@ class Batch:
         """Until something has changed."""
         if self._error is not None:
             raise self._error
-        self._asker.loop  # noqa: B018 - raises in a forked child: nobody would wake it there
+        self._engine.loop  # noqa: B018 - raises in a forked child: nobody would wake it there
         self._wake.clear()
         if not self.array_id:
             await self._wake.wait()
@@ -332,7 +299,7 @@ class Batch:
             before = self.counts.ended
             # Results come before the answer on the same link, unless they were owed from before.
             for _ in range(2):
-                if not await self._asker.is_array_over(self.array_id):
+                if not await self._engine.is_array_over(self.array_id):
                     return
             if self.counts.ended == before:
                 self.counts.cut = self.counts.total - before

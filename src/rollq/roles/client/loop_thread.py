@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncGenerator, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError
 from typing import Any, Final, TypeVar
 
@@ -77,6 +77,10 @@ class LoopThread:
             future.cancel()  # also when it is we who were interrupted
             raise
 
+    def call(self, function: Callable[..., Value], *args: Any, **kwargs: Any) -> Value:
+        """Call a function there."""
+        return self.run(_call(function, *args, **kwargs))
+
     def iterate(self, values: AsyncGenerator[Value, None]) -> Iterator[Value]:
         """What an asynchronous generator gives there; it is closed when the caller has enough."""
         try:
@@ -93,6 +97,11 @@ class LoopThread:
 
 
 END: Final = object()
+
+
+async def _call(function: Callable[..., Value], *args: Any, **kwargs: Any) -> Value:
+    await asyncio.sleep(0)
+    return function(*args, **kwargs)
 
 
 async def _next(values: AsyncGenerator[Value, None]) -> Value | object:

@@ -1,4 +1,5 @@
-"""The asyncio client of several groups: a shell around `MultiMachine` and one session a group."""
+"""The asyncio client of several groups. Its engine is a shell around `MultiMachine`, with one
+session a group."""
 
 from __future__ import annotations
 
@@ -9,19 +10,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self
 
+from msgspec import structs
+
 from rollq.base.errors import ErrorCode, LocalError, RollqError
 from rollq.base.ids import JobId, MessageId
 from rollq.base.jobs import BlobRef
 from rollq.base.limits import CLIENT_FETCH_TRIES, LOOK_MS, REDIAL_GROUP_MAX_MS
-from rollq.grid.views import ArrayView
 from rollq.roles.client import multi_machine as machine
-from rollq.roles.client.chunk import SplitBulk
+from rollq.roles.client.answers import is_array_over
+from rollq.roles.client.engine import PREFIX_BYTES, Engine
 from rollq.roles.client.forks import Home
-from rollq.roles.client.handles import PREFIX_BYTES, Batch
+from rollq.roles.client.handles import Batch
+from rollq.roles.client.jobs import SubmitCalls
 from rollq.roles.client.machine import id_of
-from rollq.roles.client.many import ManySubmitter
 from rollq.roles.client.multi_machine import MultiMachine, Policy
-from rollq.roles.client.operator import decode_known
+from rollq.roles.client.plain import singles_of
 from rollq.roles.client.results import CANCELLED
 from rollq.roles.client.session import Answer, OnAnswer, Session, as_addresses
 from rollq.roles.client.signals import Request
@@ -32,7 +35,7 @@ from rollq.wire import messages as wire
 ELSEWHERE: Final = (ErrorCode.BLOB_MISSING, ErrorCode.UNREACHABLE)  # another group may have it
 
 
-class MultiClient(ManySubmitter):
+class MultiClient(SubmitCalls):
     """A client that spreads its jobs over several groups.
 
     Each job is with one group at a time, also each of a bulk; an array stays together. If a group
@@ -49,6 +52,8 @@ class MultiClient(ManySubmitter):
         timeout: How many seconds a call waits for an answer, unless it says otherwise.
     """
 
+    _engine: MultiEngine
+
     def __init__(
         self,
         groups: Sequence[str],
@@ -58,39 +63,14 @@ class MultiClient(ManySubmitter):
         policy: str = Policy.ROUND_ROBIN,
         timeout: float = 30.0,
     ) -> None:
-        super().__init__(client_id, timeout)
-        if not groups or isinstance(groups, str):
-            raise LocalError(
-                ErrorCode.BAD_SETUP, "no groups", "give a list with the addresses of each group"
-            )
-        if policy not in list(Policy):
-            raise LocalError(
-                ErrorCode.BAD_SETUP, f"policy {policy!r}", f"use one of: {', '.join(Policy)}"
-            )
-        self._machine = MultiMachine(len(groups), Policy(policy))
-        self._sessions = [
-            Session(
-                addresses,
-                self.client_id,
-                desired_parallelism=machine.share(desired_parallelism, len(groups)),
-                redial_ms_max=REDIAL_GROUP_MAX_MS,
-                on_results=partial(self._on_results, number),
-                is_awaiting=lambda: bool(self._routes),
-                on_standing=partial(self._on_standing, number),
-            )
-            for number, addresses in enumerate(groups)
-        ]
-        self._suppliers = [
-            Supplier(session, as_addresses(addresses))
-            for session, addresses in zip(self._sessions, groups, strict=True)
-        ]
-        self._supplies: dict[JobId, Supply] = {}  # of jobs with files
-        self._requests: dict[JobId, wire.SubmitJob | wire.SubmitArray] = {}  # not ended
-        self._arrays: dict[bytes, JobId] = {}  # not ended, by what the ids of their tasks share
-        self._bulks: dict[MessageId, SplitBulk] = {}  # not accepted as a whole
-        self._on_answers: dict[JobId, OnAnswer] = {}  # not accepted by anybody
-        self._refusal: wire.Error | None = None
-        self._ticker: asyncio.TimerHandle | None = None
+        engine = MultiEngine(
+            groups,
+            client_id,
+            desired_parallelism=desired_parallelism,
+            policy=policy,
+            timeout_s=timeout,
+        )
+        super().__init__(engine)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -101,12 +81,86 @@ class MultiClient(ManySubmitter):
 
     async def start(self) -> None:
         """Begin to look for the leaders."""
+        await self._engine.start()
+
+    async def stop(self) -> None:
+        """Hang up everywhere. Jobs go on. In a forked child the connections are the parent's."""
+        await self._engine.stop()
+
+    @property
+    def client_id(self) -> str:
+        """The name that results are owed to."""
+        return self._engine.client_id
+
+    @property
+    def inflight(self) -> tuple[int, ...]:
+        """How many jobs each group has."""
+        return tuple(len(group.inflight) for group in self._engine.machine.groups)
+
+    @property
+    def pending(self) -> int:
+        """How many jobs wait for a group."""
+        return self._engine.machine.pending_count
+
+
+class MultiEngine(Engine):
+    """One session a group; the machine says which group gets which job.
+
+    Attributes:
+        machine: Who has which job.
+        sessions: The ways to the groups.
+    """
+
+    def __init__(
+        self,
+        groups: Sequence[str],
+        client_id: str,
+        *,
+        desired_parallelism: int,
+        policy: str,
+        timeout_s: float,
+    ) -> None:
+        super().__init__(client_id, timeout_s)
+        if not groups or isinstance(groups, str):
+            raise LocalError(
+                ErrorCode.BAD_SETUP, "no groups", "give a list with the addresses of each group"
+            )
+        if policy not in list(Policy):
+            raise LocalError(
+                ErrorCode.BAD_SETUP, f"policy {policy!r}", f"use one of: {', '.join(Policy)}"
+            )
+        self.machine = MultiMachine(len(groups), Policy(policy))
+        self.sessions = [
+            Session(
+                addresses,
+                self.client_id,
+                desired_parallelism=machine.share(desired_parallelism, len(groups)),
+                redial_ms_max=REDIAL_GROUP_MAX_MS,
+                on_results=partial(self._on_results, number),
+                is_awaiting=lambda: bool(self.targets),
+                on_standing=partial(self._on_standing, number),
+            )
+            for number, addresses in enumerate(groups)
+        ]
+        self._suppliers = [
+            Supplier(session, as_addresses(addresses))
+            for session, addresses in zip(self.sessions, groups, strict=True)
+        ]
+        self._supplies: dict[JobId, Supply] = {}  # of jobs with files
+        self._requests: dict[JobId, wire.SubmitJob | wire.SubmitArray] = {}  # not ended
+        self._arrays: dict[bytes, JobId] = {}  # not ended, by what the ids of their tasks share
+        self._bulks: dict[MessageId, SplitBulk] = {}  # not accepted as a whole
+        self._on_answers: dict[JobId, OnAnswer] = {}  # not accepted by anybody
+        self._refusal: wire.Error | None = None
+        self._ticker: asyncio.TimerHandle | None = None
+
+    async def start(self) -> None:
+        """Begin to look for the leaders."""
         if self._ticker is None:
             self._home = Home()
             self._loop = asyncio.get_running_loop()
             self._feed(machine.Started(self._now_ms()))
-            for supplier, session in zip(self._suppliers, self._sessions, strict=True):
-                session.start()
+            for supplier in self._suppliers:
                 supplier.start()
             self._tick()
         await asyncio.sleep(0)
@@ -117,30 +171,17 @@ class MultiClient(ManySubmitter):
             return
         self._ticker.cancel()
         self._ticker = None
-        self._machine = MultiMachine(len(self._sessions))  # what is said from now on is moot
-        for supplier, session in zip(self._suppliers, self._sessions, strict=True):
+        self.machine = MultiMachine(len(self.sessions))  # what is said from now on is moot
+        for supplier in self._suppliers:
             await supplier.stop()
-            await session.stop()
         self._fail_all()
         self._loop = None
         waiting, self._on_answers = self._on_answers, {}
         for job_id, on_answer in waiting.items():
             on_answer(wire.Error(job_id, int(ErrorCode.DISCONNECTED), "the client was stopped"))
 
-    @property
-    def inflight(self) -> tuple[int, ...]:
-        """How many jobs each group has."""
-        return tuple(len(group.inflight) for group in self._machine.groups)
-
-    @property
-    def pending(self) -> int:
-        """How many jobs wait for a group."""
-        return self._machine.pending_count
-
-    # --- for the submitter
-
-    def _session_of(self, job_id: JobId) -> Session:
-        return self._sessions[self._machine.owner_of(job_id) or 0]
+    def session_of(self, job_id: JobId) -> Session:
+        return self.sessions[self.machine.owner_of(job_id) or 0]
 
     def uploaded_at(self) -> float:
         """When files were on their way to any group last, by the loop's clock."""
@@ -213,7 +254,7 @@ class MultiClient(ManySubmitter):
         asked: list[JobId] = []
         ended = 0
         for job_id in job_ids:
-            if not self._machine.is_open(job_id) or self._machine.group_of(job_id) is not None:
+            if not self.machine.is_open(job_id) or self.machine.group_of(job_id) is not None:
                 asked.append(job_id)
                 continue
             self._feed(machine.Withdrawn(job_id))
@@ -223,7 +264,7 @@ class MultiClient(ManySubmitter):
     async def _cancel_in_groups(self, job_ids: tuple[JobId, ...]) -> int:
         loop = asyncio.get_running_loop()
         answers: list[asyncio.Future[Answer]] = []
-        for session in self._sessions:
+        for session in self.sessions:
             if session.is_open:
                 answered: asyncio.Future[Answer] = loop.create_future()
                 session.ask(
@@ -231,7 +272,7 @@ class MultiClient(ManySubmitter):
                 )
                 answers.append(answered)
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(self.timeout_s):
                 got = await asyncio.gather(*answers)
         except TimeoutError:
             raise self.overdue("cancel") from None
@@ -239,27 +280,24 @@ class MultiClient(ManySubmitter):
 
     async def is_array_over(self, array_id: JobId) -> bool:
         """Whether no task of an array waits or runs in the group that has it."""
-        number = self._machine.owner_of(array_id)
-        if number is None or not self._sessions[number].is_open:
+        number = self.machine.owner_of(array_id)
+        if number is None or not self.sessions[number].is_open:
             return False
         answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         query = wire.Query(secrets.token_bytes(16), "array", array_id)
-        self._sessions[number].ask(query, partial(_answer, answered))
+        self.sessions[number].ask(query, partial(_answer, answered))
         answer = await answered
-        if not isinstance(answer, wire.Answer):
-            return False
-        view = decode_known(answer.value, ArrayView)
-        return view is None or not (view.waiting or view.open)
+        return isinstance(answer, wire.Answer) and is_array_over(answer.value)
 
     def _leave(self, job_ids: tuple[JobId, ...]) -> None:
         """Nothing to do: withdrawing has cancelled them, or will when their group is back."""
 
     def _trouble(self) -> str:
-        troubles = [one.last_trouble for one in self._sessions if not one.is_open]
+        troubles = [one.last_trouble for one in self.sessions if not one.is_open]
         return "; ".join(text for text in troubles if text)
 
     def _was_sent(self) -> bool:
-        return any(session.was_open for session in self._sessions)
+        return any(session.was_open for session in self.sessions)
 
     # --- what the groups say
 
@@ -283,11 +321,11 @@ class MultiClient(ManySubmitter):
     ) -> None:
         """The first result of a task counts, whichever group it comes from; the last one of them
         ends the array, and its copy elsewhere."""
-        if is_cancelled and self._machine.owner_of(array_id) != number:
+        if is_cancelled and self.machine.owner_of(array_id) != number:
             return  # the echo of our own cancelling of a copy
         self._accepted(array_id)
         self._deliver_all([result])
-        if array_id[:PREFIX_BYTES] not in self._routes:
+        if array_id[:PREFIX_BYTES] not in self.targets:
             self._forget(array_id)
             self._feed(machine.Ended(number, array_id))
 
@@ -308,7 +346,7 @@ class MultiClient(ManySubmitter):
         """No more results of an array will come; how many were still to come."""
         self._accepted(array_id)
         self._forget(array_id)
-        batch = self._routes.pop(array_id[:PREFIX_BYTES], None)
+        batch = self.targets.pop(array_id[:PREFIX_BYTES], None)
         if not isinstance(batch, Batch):
             return 0
         left = len(batch) - batch.counts.ended
@@ -352,7 +390,7 @@ class MultiClient(ManySubmitter):
     def _feed(self, event: machine.Event) -> bool:
         """Do as the machine says; true if the result at hand counts."""
         counts = False
-        for instruction in self._machine.handle(event):
+        for instruction in self.machine.handle(event):
             if isinstance(instruction, machine.Accept):
                 counts = True
             else:
@@ -361,19 +399,15 @@ class MultiClient(ManySubmitter):
 
     def _do_place(self, instruction: machine.Place) -> None:
         number, job_id = instruction.group, instruction.job_id
-        request, on_answer = self._requests[job_id], self._when_answered(number, job_id)
-        if request.blobs:
-            supply = self._supplies.get(job_id, NOTHING)
-            self._suppliers[number].ask(request, on_answer, supply)
-        else:
-            self._sessions[number].ask(request, on_answer)
+        supply = self._supplies.get(job_id, NOTHING)
+        on_answer = self._when_answered(number, job_id)
+        self._suppliers[number].ask(self._requests[job_id], on_answer, supply)
 
     def _do_take_back(self, instruction: machine.TakeBack) -> None:
         self._suppliers[instruction.group].give_up(instruction.job_id)
-        self._sessions[instruction.group].give_up(instruction.job_id)
 
     def _do_cancel(self, instruction: machine.CancelCopies) -> None:
-        self._sessions[instruction.group].ask(
+        self.sessions[instruction.group].ask(
             wire.Cancel(secrets.token_bytes(16), instruction.job_ids), lambda answer: None
         )
 
@@ -394,14 +428,49 @@ class MultiClient(ManySubmitter):
             self._deliver_all([wire.Result(instruction.job_id, "dead", detail=refusal.message)])
 
 
+class SplitBulk:
+    """A bulk whose jobs go their own ways, and which is answered when all of them are.
+
+    Args:
+        bulk: The jobs.
+        on_answer: Called once: with the first refusal, if there was one.
+        open_bulks: It stands here, by its request id, until then.
+    """
+
+    __slots__ = ("_left", "_on_answer", "_open", "_refusal", "_request_id", "singles")
+
+    def __init__(
+        self,
+        bulk: wire.SubmitBulk,
+        on_answer: Callable[[wire.Accepted | wire.Error], None],
+        open_bulks: dict[MessageId, SplitBulk],
+    ) -> None:
+        self.singles = singles_of(bulk)
+        self._left = len(self.singles)
+        self._refusal: wire.Error | None = None
+        self._request_id = bulk.request_id
+        self._on_answer = on_answer
+        self._open = open_bulks
+        open_bulks[bulk.request_id] = self
+
+    def on_answer(self, answer: wire.Accepted | wire.Answer | wire.Error) -> None:
+        """One of the jobs was accepted or refused."""
+        self._left -= 1
+        if isinstance(answer, wire.Error) and self._refusal is None:
+            self._refusal = structs.replace(answer, request_id=self._request_id)
+        if not self._left and self._open.pop(self._request_id, None) is not None:
+            whole = wire.Accepted(self._request_id, len(self.singles))
+            self._on_answer(self._refusal or whole)
+
+
 def _answer(answered: asyncio.Future[Answer], answer: Answer) -> None:
     if not answered.done():
         answered.set_result(answer)
 
 
-DO: dict[type, Callable[[MultiClient, Any], None]] = {
-    machine.Place: MultiClient._do_place,
-    machine.TakeBack: MultiClient._do_take_back,
-    machine.CancelCopies: MultiClient._do_cancel,
-    machine.Reject: MultiClient._do_reject,
+DO: dict[type, Callable[[MultiEngine, Any], None]] = {
+    machine.Place: MultiEngine._do_place,
+    machine.TakeBack: MultiEngine._do_take_back,
+    machine.CancelCopies: MultiEngine._do_cancel,
+    machine.Reject: MultiEngine._do_reject,
 }

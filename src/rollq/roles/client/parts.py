@@ -19,7 +19,7 @@ from rollq.base.staged import (
     join_keys,
     part_crc,
 )
-from rollq.roles.client.chunk import REF_BYTES
+from rollq.roles.client.bulk import REF_BYTES
 from rollq.roles.client.draws import draw_id
 from rollq.roles.client.specs import (
     JobSpec,

@@ -21,6 +21,7 @@ from rollq.base.ids import JobId
 from rollq.base.limits import OUTPUT_CHUNK_BYTES_MAX, OUTPUT_WINDOW_BYTES
 from rollq.grid.views import JobView
 from rollq.roles.client.answers import error_of
+from rollq.roles.client.engine import Engine
 from rollq.roles.client.outputs import Fetcher, Output
 from rollq.roles.client.results import Result, result_message
 from rollq.roles.client.session import Answer, Session
@@ -357,6 +358,31 @@ class OutputReader:
                 end = result.end_of(name)
                 parts.append(reading.advance(stream, end.offset, end.data))
         return [part for part in parts if part is not None]
+
+
+def output_of(
+    engine: Engine,
+    job_id: JobId,
+    *,
+    follow: bool,
+    stream: str,
+    tail: int | None,
+    whole: bool,
+    result: Result | None = None,
+    ending: Ending | None = None,
+) -> AsyncGenerator[StreamPart, None]:
+    """What a job writes; see `Client.output`.
+
+    Args:
+        engine: The client.
+        job_id: The job.
+        follow, stream, tail, whole: As there.
+        result: How it ended, if that is known.
+        ending: What waits for that; left out, the grid is asked.
+    """
+    whole = whole and follow and tail is None
+    reader = OutputReader(engine.session_of(job_id), job_id, engine, stream, whole=whole)
+    return reader.parts(engine.timeout_s, follow=follow, tail=tail, result=result, ending=ending)
 
 
 def last_lines(parts: list[StreamPart], count: int) -> list[StreamPart]:

@@ -29,6 +29,7 @@ from rollq.roles.client.machine import id_of
 from rollq.roles.client.session import Answer, OnAnswer, Session
 from rollq.roles.client.signals import Request
 from rollq.roles.client.supply import (
+    NOTHING,
     BytesMoved,
     Piece,
     Supply,
@@ -82,7 +83,7 @@ class Supplier:
         addresses: tuple[str, ...],
         make: Callable[[str], Blobs] | None = None,
     ) -> None:
-        self._session = session
+        self.session = session
         self._make = make or partial(_blob_client, addresses)
         self._blobs: dict[str, Blobs] = {}
         self._tasks: dict[MessageId, tuple[asyncio.Task[None], OnAnswer]] = {}
@@ -93,18 +94,23 @@ class Supplier:
         self._running = False
 
     def start(self) -> None:
-        """Be ready. Whoever is needed is dialled when that is so."""
+        """Look for the leader. Who takes files is dialled when there are some."""
         self._running = True
+        self.session.start()
 
     def ask(self, request: Request, on_answer: OnAnswer, supply: Supply) -> None:
         """Send a request when the group has its blobs; the callback gets its answer."""
-        self._begin(request, on_answer, supply, tries=0)
+        if supply is NOTHING and not refs_of(request):
+            self.session.ask(request, on_answer)
+        else:
+            self._begin(request, on_answer, supply, tries=0)
 
     def give_up(self, request_id: MessageId) -> None:
         """Send neither the request nor its files."""
         entry = self._tasks.pop(request_id, None)
         if entry is not None:
             entry[0].cancel()
+        self.session.give_up(request_id)
 
     async def give(
         self, pieces: Sequence[Piece], progress: BytesMoved | None, *, again: bool
@@ -153,6 +159,7 @@ class Supplier:
         blobs, self._blobs = self._blobs, {}
         for one in blobs.values():
             await one.stop()
+        await self.session.stop()
 
     # --- one request
 
@@ -172,7 +179,7 @@ class Supplier:
                 await asyncio.sleep(tries * CLIENT_AGAIN_MS / 1000)
             await self._upload(refs_of(request), supply, again=tries > 0)
             self._tasks.pop(request_id, None)
-            self._session.ask(request, partial(self._heard, request, on_answer, supply, tries))
+            self.session.ask(request, partial(self._heard, request, on_answer, supply, tries))
         except RollqError as error:
             self._tasks.pop(request_id, None)
             on_answer(wire.Error(request_id, int(error.code), error.message, error.hint))

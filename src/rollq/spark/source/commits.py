@@ -151,7 +151,7 @@ class Commits:
             key = self._key_of(number)
             groups = unpacked(self._client.download(kept.blob))
             messages, part = part_again(self._client_id, key, PART, groups)
-            self._client.stage_messages(messages)
+            self._client.batches.stage_messages(messages)
             self._client.commit(key, (part,), client_id=self._client_id)
         self._forget(plan)
 

@@ -101,7 +101,7 @@ class Segments:
         if isinstance(page[0], Redrive):
             return builder.redrives(page)
         if any(spec.files for spec in page):
-            return builder.messages(self.client.settle(page))
+            return builder.messages(self.client.batches.settle(page))
         return builder.messages(page)
 
     def _flush(self, builder: PartBuilder, messages: Sequence[Message]) -> None:
@@ -110,7 +110,7 @@ class Segments:
         ids = b"".join(group.job_ids for group in groups) if self.has_ids else b""
         if self._has_room:
             try:
-                self.client.stage_messages(messages, waits=False)
+                self.client.batches.stage_messages(messages, waits=False)
                 self.sent.append(Segment(staged.part, part=staged, ids=ids))
                 self._rows += staged.count
                 return
@@ -118,7 +118,7 @@ class Segments:
                 if error.code not in NO_ROOM:
                     raise
                 self._has_room = False  # nor for what follows
-        self.client.supply([one for _, supply in messages for one in supply.pieces.values()])
+        self.client.caches.supply([one for _, supply in messages for one in supply.pieces.values()])
         files = tuple({ref: None for message, _ in messages for ref in refs_of(message)})
         blob = self.client.upload(packed(message.groups for message, _ in messages))
         self.sent.append(Segment(staged.part, kept=Kept(blob, staged.count, files), ids=ids))

@@ -1,4 +1,5 @@
-"""Files that workers hold before jobs come: put under a name, looked at, removed."""
+"""`client.caches`: files that workers hold before jobs come, put under a name, looked at, removed.
+Also bytes that the group keeps by their digest."""
 
 from __future__ import annotations
 
@@ -12,8 +13,9 @@ from rollq.base.errors import DeadlineError, ErrorCode, LocalError, RollqError, 
 from rollq.base.jobs import BlobRef
 from rollq.base.limits import CLIENT_AGAIN_MS, CLIENT_UPLOAD_TRIES
 from rollq.grid import views
-from rollq.roles.client.operator import PAGE, Operator, decode_as, decode_known
-from rollq.roles.client.supplier import Supplier
+from rollq.roles.client.answers import decode_as, decode_known
+from rollq.roles.client.asking import PAGE, GroupCalls
+from rollq.roles.client.outputs import Output
 from rollq.roles.client.supply import BytesMoved, Piece
 from rollq.roles.client.views import CacheView, HolderView
 from rollq.subjects.overlap import overlaps
@@ -68,10 +70,8 @@ class CacheReport(msgspec.Struct, frozen=True):
         raise StateError(ErrorCode.WRONG_STATE, what + why, hint)
 
 
-class Caching(Operator):
-    """Caches of one group."""
-
-    _supplier: Supplier
+class CacheCalls(GroupCalls):
+    """Caches of one group, and blobs."""
 
     async def cache_put(
         self,
@@ -106,11 +106,13 @@ class Caching(Operator):
         if target:
             check_typed(target)
         pattern = worker_pattern(target)
-        entries, pieces = await self._inputs.entries(files)
+        entries, pieces = await self._engine.inputs.entries(files)
         for tries in range(CLIENT_UPLOAD_TRIES):
-            await self._give(pieces, on_upload, min(timeout, self._timeout_s), again=tries > 0)
+            await self._give(
+                pieces, on_upload, min(timeout, self._engine.timeout_s), again=tries > 0
+            )
             try:
-                await self.change(
+                await self._change(
                     "put_cache", cache_id=cache_id, entries=entries, target_pattern=target
                 )
                 break
@@ -124,13 +126,13 @@ class Caching(Operator):
     async def upload(self, content: bytes) -> BlobRef:
         """Keep bytes in the group, by their digest. Nothing refers to them yet: they are kept for
         an hour at least, and longer if a job or a cache names them by then."""
-        entries, pieces = await self._inputs.entries({"content": content})
-        await self.supply(pieces)
+        entries, pieces = await self._engine.inputs.entries({"content": content})
+        await self._engine.supplier.give(pieces, None, again=False)
         return entries[0].blob
 
-    async def supply(self, pieces: Sequence[Piece]) -> None:
-        """As `upload`, of files that were read before."""
-        await self._supplier.give(pieces, None, again=False)
+    async def download(self, ref: BlobRef) -> bytes:
+        """Bytes that the group keeps, verified."""
+        return await Output("content", ref, fetcher=self._engine).aread()
 
     async def cache_remove(self, cache_id: str) -> None:
         """Let workers forget a cache, as soon as no job needs it.
@@ -138,23 +140,15 @@ class Caching(Operator):
         Raises:
             StateError: UNKNOWN_CACHE.
         """
-        await self.change("remove_cache", cache_id=cache_id)
+        await self._change("remove_cache", cache_id=cache_id)
 
     async def cache(self, cache_id: str) -> CacheView | None:
         """One cache, with its files; None if there is none."""
-        return decode_known(await self.query("cache", cache_id.encode()), CacheView)
-
-    async def caches(self) -> AsyncGenerator[CacheView, None]:
-        """Every cache, by name, without its files."""
-        after = ""
-        while page := decode_as(await self.query("caches", after.encode(), PAGE), list[CacheView]):
-            for view in page:
-                yield view
-            after = page[-1].cache_id
+        return decode_known(await self._query("cache", cache_id.encode()), CacheView)
 
     async def cache_holders(self, cache_id: str) -> list[HolderView]:
         """What every worker that is there, and meant to hold a cache, has of it."""
-        answer = await self.query("holders", cache_id.encode())
+        answer = await self._query("holders", cache_id.encode())
         return [HolderView.of(one) for one in decode_as(answer, list[views.HolderView])]
 
     async def _give(
@@ -165,10 +159,10 @@ class Caching(Operator):
         Raises:
             DeadlineError: TIMED_OUT, if no leader was found in time.
         """
-        given = asyncio.ensure_future(self._supplier.give(pieces, on_upload, again=again))
+        given = asyncio.ensure_future(self._engine.supplier.give(pieces, on_upload, again=again))
         try:
-            if not await self.uploaded(given, find_s):
-                raise self.overdue("the files of a cache", find_s)
+            if not await self._engine.uploaded(given, find_s):
+                raise self._engine.overdue("the files of a cache", find_s)
         finally:
             given.cancel()
         await given
@@ -199,6 +193,23 @@ class Caching(Operator):
             if loop.time() + LOOK_S > deadline:
                 return msgspec.structs.replace(report, timed_out=True)
             await asyncio.sleep(LOOK_S)
+
+
+class Caches(CacheCalls):
+    """`client.caches` with a name behind it; called, it gives every cache."""
+
+    async def __call__(self) -> AsyncGenerator[CacheView, None]:
+        """Every cache, by name, without its files."""
+        after = ""
+        kind = list[CacheView]
+        while page := decode_as(await self._query("caches", after.encode(), PAGE), kind):
+            for view in page:
+                yield view
+            after = page[-1].cache_id
+
+    async def supply(self, pieces: Sequence[Piece]) -> None:
+        """As `upload`, of files that were read before."""
+        await self._engine.supplier.give(pieces, None, again=False)
 
 
 def needed_of(need: int | str) -> Callable[[int], int]:

@@ -1,4 +1,4 @@
-"""Staged batches: many jobs sent ahead in parts, by one process or many, and accepted by one word.
+"""`client.batches`: many jobs sent ahead in parts, by one process or many, and accepted at once.
 
     part = await client.stage("load-7", "0", specs)        # any process, any number of them
     outcome = await client.commit("load-7", [part])        # all jobs of all parts, or none
@@ -19,15 +19,19 @@ from typing import Final
 import msgspec
 
 from rollq.base.errors import ErrorCode
-from rollq.base.ids import MessageId
+from rollq.base.ids import JobId
+from rollq.base.limits import BULK_CHUNKS_AHEAD
 from rollq.base.staged import StagedPart
+from rollq.roles.client.answers import error_of
+from rollq.roles.client.asking import GroupCalls
 from rollq.roles.client.bulk import PAGE_JOBS
 from rollq.roles.client.draws import draw_id
-from rollq.roles.client.flight import Door, Flight
+from rollq.roles.client.engine import PREFIX_BYTES, Engine
+from rollq.roles.client.handles import Batch
 from rollq.roles.client.parts import Message, PartBuilder, Redrive
+from rollq.roles.client.pump import Pump
 from rollq.roles.client.session import Answer
 from rollq.roles.client.specs import JobSpec
-from rollq.roles.client.submitter import Submitter
 from rollq.wire import messages as wire
 from rollq.wire.staging_messages import CommitBatch, DropBatch
 
@@ -41,8 +45,8 @@ class CommitOutcome(msgspec.Struct, frozen=True):
     known: bool
 
 
-class Staging(Submitter):
-    """The part of a client that stages and commits."""
+class BatchCalls(GroupCalls):
+    """Stage, commit, drop."""
 
     async def stage(
         self,
@@ -67,11 +71,11 @@ class Staging(Submitter):
             LocalError: BAD_OPTIONS, for a job that cannot be meant so; nothing is submitted.
             RollqError: a message was refused, or not accepted in time.
         """
-        builder = PartBuilder(client_id or self.client_id, batch_key, part)
+        builder = PartBuilder(client_id or self._engine.client_id, batch_key, part)
         left = iter(jobs)
-        with closing(self.stage_run(timeout)) as run:
+        with closing(StageRun(self._engine, timeout)) as run:
             while page := list(islice(left, PAGE_JOBS)):
-                await run.put(builder.messages(await self.settle_all(page)))
+                await run.put(builder.messages(await self._engine.inputs.settle_all(page)))
             await run.put(builder.rest())
             await run.finish()
         return builder.staged
@@ -91,8 +95,8 @@ class Staging(Submitter):
             RollqError: a message was refused, or not accepted in time. Whether all of them are
                 dead is asked by the commit.
         """
-        builder = PartBuilder(client_id or self.client_id, batch_key, part)
-        with closing(self.stage_run(timeout)) as run:
+        builder = PartBuilder(client_id or self._engine.client_id, batch_key, part)
+        with closing(StageRun(self._engine, timeout)) as run:
             await run.put(builder.redrives(jobs))
             await run.finish()
         return builder.staged
@@ -116,7 +120,7 @@ class Staging(Submitter):
             RollqError: it was refused for another reason, or not answered in time.
         """
         request = CommitBatch(draw_id(), batch_key, tuple(parts), client_id)
-        answer = await self._call(request, timeout)
+        answer = await self._engine.call(request, timeout)
         return CommitOutcome(int(answer.count), bool(answer.known))
 
     async def drop_batch(
@@ -124,59 +128,93 @@ class Staging(Submitter):
     ) -> bool:
         """Forget what was staged for a batch; false if there was nothing, or it is committed. What
         nobody commits or drops is dropped by the grid after an hour."""
-        answer = await self._call(DropBatch(draw_id(), batch_key, client_id), timeout)
+        answer = await self._engine.call(DropBatch(draw_id(), batch_key, client_id), timeout)
         return bool(answer.count)
 
-    def stage_run(self, timeout: float | None = None, *, waits: bool = True) -> StageRun:
-        """The messages of one part on their way, for those who make them elsewhere."""
-        return StageRun(self, self._timeout_s if timeout is None else timeout, waits=waits)
+
+class Batches(BatchCalls):
+    """The same, and what tools need that make parts themselves."""
+
+    async def settle(self, jobs: Sequence[JobSpec]) -> Sequence[JobSpec]:
+        """Read the files of jobs, as far as they are not in them."""
+        return await self._engine.inputs.settle_all(jobs)
+
+    async def stage_messages(
+        self, messages: Iterable[Message], *, waits: bool = True, timeout: float | None = None
+    ) -> None:
+        """Send what a `PartBuilder` made.
+
+        Args:
+            messages: Of any parts.
+            waits: Where there is no room for what is staged, whether to wait for it.
+            timeout: How many seconds nothing may be accepted.
+
+        Raises:
+            RollqError: GRID_FULL if there is no room, BAD_OPTIONS if the batch is full.
+        """
+        with closing(StageRun(self._engine, timeout, waits=waits)) as run:
+            await run.put(messages)
+            await run.finish()
+
+    def expect(self, first_id: JobId, count: int) -> Batch:
+        """A handle on jobs that are about to be committed, whose ids follow one another. Their
+        results come to it, unless they ended before."""
+        batch = Batch(self._engine, first_id, keeps=True)
+        batch.extend(count)
+        batch.complete()
+        self._engine.targets[first_id[:PREFIX_BYTES]] = batch
+        return batch
+
+    def forget(self, first_id: JobId) -> None:
+        """No more results come to the handle on these."""
+        self._engine.targets.pop(first_id[:PREFIX_BYTES], None)
 
 
-class StageRun(Flight[Message]):
+class StageRun:
     """Messages of one part on their way.
 
     Args:
-        door: The client that sends them.
-        patience_s: How long nothing may be accepted.
+        engine: The client that sends them.
+        timeout_s: How long nothing may be accepted; as for other calls if it is None.
         waits: Where there is no room for what is staged, whether to try again until there is, or
             to raise GRID_FULL at once.
     """
 
-    def __init__(self, door: Door, patience_s: float, *, waits: bool) -> None:
-        super().__init__(door, "a part", patience_s, lambda _content, _is_accepted: None)
+    def __init__(self, engine: Engine, timeout_s: float | None, *, waits: bool = True) -> None:
+        self._timeout_s = engine.timeout_s if timeout_s is None else timeout_s
         self._waits = waits
-        self._full_s: float | None = None  # since when there is no room, by the loop's clock
-        self._again: dict[MessageId, asyncio.TimerHandle] = {}
+        self._full_at: float | None = None  # since when there is no room, by the loop's clock
+        self._pump: Pump[Message] = Pump(
+            engine, "messages of a part", self._timeout_s, self._on_answer
+        )
 
     async def put(self, messages: Iterable[Message]) -> None:
         """Send more, each as soon as there is room on the way."""
         for message in messages:
-            await self.room()
-            await self.send(*message, message)
+            await self._pump.drain(BULK_CHUNKS_AHEAD - 1)
+            self._pump.send(message[0], message, message[1])
+            await asyncio.sleep(0)  # it leaves while the next one is made
+
+    async def finish(self) -> None:
+        """Wait until all are accepted.
+
+        Raises:
+            RollqError: one was refused, or none was answered for too long.
+        """
+        await self._pump.drain()
 
     def close(self) -> None:
         """What is not answered by now is not sent again."""
-        for timer in self._again.values():
-            timer.cancel()
-        super().close()
+        self._pump.close()
 
-    def _on_answer(self, answer: Answer) -> None:
+    def _on_answer(self, message: Message, answer: Answer) -> None:
         loop = asyncio.get_running_loop()
-        is_full = isinstance(answer, wire.Error) and answer.code == ErrorCode.GRID_FULL
-        if not is_full:
-            self._full_s = None
-        elif self._full_s is None:
-            self._full_s = loop.time()
-        waited_s = 0.0 if self._full_s is None else loop.time() - self._full_s
-        if is_full and self._waits and waited_s < self._patience_s:
-            self._again[answer.request_id] = loop.call_later(
-                STAGE_AGAIN_S, self._send_again, answer.request_id
-            )
-            self._wake.set()  # an answer it is
-        else:
-            super()._on_answer(answer)
-
-    def _send_again(self, request_id: MessageId) -> None:
-        del self._again[request_id]
-        request, supply = self._on_the_way[request_id]
-        self._door.ask(request, self._on_answer, supply)
+        if not (isinstance(answer, wire.Error) and answer.code == ErrorCode.GRID_FULL):
+            self._full_at = None
+        elif self._full_at is None:
+            self._full_at = loop.time()
+        full_s = 0.0 if self._full_at is None else loop.time() - self._full_at
+        if self._full_at is not None and self._waits and full_s < self._timeout_s:
+            self._pump.send_later(STAGE_AGAIN_S, message[0], message, message[1])
+        elif isinstance(answer, wire.Error):
+            self._pump.fail(error_of(answer))

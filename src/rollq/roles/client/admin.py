@@ -1,0 +1,102 @@
+"""`client.admin`: the group's queues, workers, clients, settings and members."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable
+from typing import Any
+
+from rollq.base.hints import ExecHint
+from rollq.base.ids import MemberId, WorkerId
+from rollq.grid import views
+from rollq.roles.client.answers import decode_as, decode_known
+from rollq.roles.client.asking import PAGE, GroupCalls
+from rollq.roles.client.specs import as_id
+from rollq.roles.client.views import ClientView, QueueView, Settings, WorkerView
+
+
+class Admin(GroupCalls):
+    """Questions to a group, and an operator's changes."""
+
+    async def counts(self) -> QueueView:
+        """All queues added up."""
+        return QueueView.of(decode_as(await self._query("counts"), views.QueueView))
+
+    async def queue(self, name: str) -> QueueView | None:
+        """One queue."""
+        view = decode_known(await self._query("queue", name.encode()), views.QueueView)
+        return None if view is None else QueueView.of(view)
+
+    async def queues(self) -> AsyncGenerator[QueueView, None]:
+        """Every queue, by name."""
+        after = ""
+        kind = list[views.QueueView]
+        while page := decode_as(await self._query("queues", after.encode(), PAGE), kind):
+            for view in page:
+                yield QueueView.of(view)
+            after = page[-1].name
+
+    async def client(self, client_id: str = "") -> ClientView | None:
+        """One client; this one if none is named."""
+        key = (client_id or self._engine.client_id).encode()
+        return decode_known(await self._query("client", key), ClientView)
+
+    async def workers(self) -> AsyncGenerator[WorkerView, None]:
+        """Every worker that the group knows, by id."""
+        after = b""
+        kind = list[views.WorkerView]
+        while page := decode_as(await self._query("workers", after, PAGE), kind):
+            for view in page:
+                yield WorkerView.of(view)
+            after = page[-1].worker_id
+
+    async def settings(self) -> Settings:
+        """The cluster's settings."""
+        return decode_as(await self._query("settings"), Settings)
+
+    async def hints(self) -> list[ExecHint]:
+        """What the grid was told of the run times of programs, by name."""
+        return decode_as(await self._query("hints"), list[ExecHint])
+
+    async def cluster(self) -> dict[str, Any]:
+        """The members of the group: who leads, who lags."""
+        return decode_as(await self._query("cluster"), dict[str, Any])
+
+    async def query(
+        self, what: str, key: bytes = b"", limit: int = 100, *, timeout: float | None = None
+    ) -> bytes:
+        """A view by its name, as msgpack."""
+        return await self._query(what, key, limit, timeout=timeout)
+
+    async def pause(self, queue: str) -> None:
+        """Assign nothing of this queue for now."""
+        await self._change("pause", queue=queue)
+
+    async def resume(self, queue: str) -> None:
+        """Assign again."""
+        await self._change("resume", queue=queue)
+
+    async def set_settings(self, settings: Settings) -> None:
+        """Replace the cluster's settings."""
+        await self._change("settings", settings=settings)
+
+    async def set_hints(self, hints: Iterable[ExecHint]) -> int:
+        """Replace what the grid knows of the run times of programs; none: it knows nothing. Returns
+        how many it knows now. They count while the setting `use_hints` is on."""
+        return await self._change("set_hints", hints=tuple(hints))
+
+    async def dismiss(self, *worker_ids: WorkerId | str) -> int:
+        """Tell workers to end now: what they run is cut off, and runs again elsewhere. Returns how
+        many were told; one that is looking for a leader just now is not."""
+        return await self._change("dismiss", worker_ids=tuple(as_id(one) for one in worker_ids))
+
+    async def add_member(self, member_id: MemberId, address: str) -> None:
+        """Let a member in; it votes as soon as it has caught up."""
+        await self._change("add_member", member_id=member_id, address=address)
+
+    async def remove_member(self, member_id: MemberId) -> None:
+        """Take a member out."""
+        await self._change("remove_member", member_id=member_id)
+
+    async def transfer(self, member_id: MemberId) -> None:
+        """Hand leadership to a member."""
+        await self._change("transfer", member_id=member_id)

@@ -1,0 +1,196 @@
+"""Blocking classes, made of asyncio ones: their calls run in the loop of a thread, and wait for it.
+
+    class BlockingJob(Bridge, of=Job): ...
+
+has every public call and attribute of `Job` that its body does not define itself:
+
+- a coroutine function is run, and its value returned;
+- an asynchronous generator is an iterator, closed when the caller has enough;
+- any other method is called in the loop's thread; a property is read at once;
+- what a call returns is bridged too, if its class is.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any, ClassVar, Final
+
+from rollq.base.ids import JobId
+from rollq.base.staged import StagedPart
+from rollq.roles.client.batches import BatchCalls, StageRun
+from rollq.roles.client.bulk import PAGE_JOBS
+from rollq.roles.client.handles import Batch
+from rollq.roles.client.jobs import SubmitCalls
+from rollq.roles.client.loop_thread import LoopThread
+from rollq.roles.client.parts import Message, PartBuilder, Redrive
+from rollq.roles.client.results import Result
+from rollq.roles.client.specs import JobSpec
+
+Function = Callable[..., Any]
+
+BRIDGED: dict[type, type[Bridge]] = {}
+INSTEAD: dict[Function, Function] = {}
+
+
+def instead_of(method: Function) -> Callable[[Function], Function]:
+    """What is decorated does the work of this asyncio method in every bridged class: it gets the
+    bridged object and the arguments."""
+
+    def register(function: Function) -> Function:
+        INSTEAD[method] = function
+        return function
+
+    return register
+
+
+# What the client itself calls on the handles that it gave away.
+INNER: Final = frozenset(("complete", "cut", "deliver", "extend", "fail", "welcomed"))
+
+
+def is_public(name: str) -> bool:
+    """Whether a name of an asyncio class is bridged."""
+    return (not name.startswith("_") and name not in INNER) or name in ("__call__", "__len__")
+
+
+class Bridge:
+    """An object that lives in the loop of a thread."""
+
+    _of: ClassVar[type]
+
+    def __init_subclass__(cls, *, of: type | None = None) -> None:
+        if of is None:
+            return  # an application's own subclass
+        cls._of = of
+        BRIDGED[of] = cls
+        members = dict(inspect.getmembers_static(of))
+        for base in of.__mro__:
+            members |= dict.fromkeys(inspect.get_annotations(base))
+        own = {name for base in cls.__mro__ for name in vars(base)}
+        for name in filter(is_public, members):
+            if name not in own:
+                setattr(cls, name, _bridged(name, members[name]))
+
+    def __init__(self, thread: LoopThread, inner: Any) -> None:
+        self._thread = thread
+        self._inner = inner
+
+    def _given(self, value: Any) -> Any:
+        """What a call returned, for this side."""
+        if isinstance(value, AsyncGenerator):
+            return self._thread.iterate(value)
+        made = BRIDGED.get(type(value))
+        return value if made is None else made(self._thread, value)
+
+
+def _bridged(name: str, member: Any) -> Any:
+    if not inspect.isfunction(member):
+        return property(lambda self: self._given(getattr(self._inner, name)), doc=member.__doc__)
+    function = INSTEAD.get(member)
+    if function is None:
+        function = _waiting if inspect.iscoroutinefunction(member) else _called
+        if inspect.isasyncgenfunction(member):
+            function = _iterated
+        function = functools.partial(function, member)
+
+    @functools.wraps(member)
+    def call(self: Bridge, *args: Any, **kwargs: Any) -> Any:
+        return function(self, *args, **kwargs)
+
+    return call
+
+
+def _waiting(method: Function, self: Bridge, *args: Any, **kwargs: Any) -> Any:
+    return self._given(self._thread.run(method(self._inner, *args, **kwargs)))
+
+
+def _iterated(method: Function, self: Bridge, *args: Any, **kwargs: Any) -> Any:
+    return self._thread.iterate(method(self._inner, *args, **kwargs))
+
+
+def _called(method: Function, self: Bridge, *args: Any, **kwargs: Any) -> Any:
+    return self._given(self._thread.call(method, self._inner, *args, **kwargs))
+
+
+# --- where one call into the loop brings many, or an iterable is to be read in this thread
+
+
+@instead_of(SubmitCalls.map)
+def _map(self: Bridge, *args: Any, **kwargs: Any) -> Iterator[Result]:
+    run = self._inner._map_run(*args, **kwargs)
+    try:
+        while results := self._thread.run(run.take()):
+            yield from results
+    finally:
+        self._thread.loop.call_soon_threadsafe(run.close)
+
+
+@instead_of(Batch.results)
+def _results(self: Bridge) -> Iterator[Result]:
+    while taken := self._thread.run(self._inner.take()):
+        yield from taken
+
+
+@instead_of(Batch.job_ids)
+def _job_ids(self: Bridge) -> Iterator[JobId]:
+    ids: Iterator[JobId] = self._inner.job_ids()  # also when the client is stopped
+    return ids
+
+
+@instead_of(BatchCalls.stage)
+def _stage(
+    self: Bridge,
+    batch_key: str,
+    part: str,
+    jobs: Iterable[JobSpec],
+    *,
+    client_id: str = "",
+    timeout: float | None = None,
+) -> StagedPart:
+    engine = self._inner._engine
+    builder = PartBuilder(client_id or engine.client_id, batch_key, part)
+    left = iter(jobs)
+    with _staging(self, timeout) as put:
+        while page := list(islice(left, PAGE_JOBS)):
+            if any(spec.files for spec in page):
+                page = self._thread.run(engine.inputs.settle_all(page))
+            put(builder.messages(page))
+        put(builder.rest())
+    return builder.staged
+
+
+@instead_of(BatchCalls.stage_redrives)
+def _stage_redrives(
+    self: Bridge,
+    batch_key: str,
+    part: str,
+    jobs: Iterable[Redrive],
+    *,
+    client_id: str = "",
+    timeout: float | None = None,
+) -> StagedPart:
+    builder = PartBuilder(client_id or self._inner._engine.client_id, batch_key, part)
+    with _staging(self, timeout) as put:
+        put(builder.redrives(jobs))
+    return builder.staged
+
+
+@contextmanager
+def _staging(self: Bridge, timeout: float | None) -> Iterator[Callable[[Iterable[Message]], None]]:
+    """Messages of a part on their way; all are accepted when this is left. They are made in this
+    thread, and one is sent while the next is made."""
+    thread = self._thread
+    stage = thread.call(StageRun, self._inner._engine, timeout)
+
+    def put(messages: Iterable[Message]) -> None:
+        for message in messages:
+            thread.run(stage.put((message,)))
+
+    try:
+        yield put
+        thread.run(stage.finish())
+    finally:
+        thread.call(stage.close)

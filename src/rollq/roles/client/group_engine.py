@@ -1,0 +1,164 @@
+"""The engine of a client of one group. It also keeps results that nobody here has asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from pathlib import Path
+from weakref import WeakSet
+
+from rollq.base.ids import JobId, MessageId
+from rollq.base.jobs import BlobRef
+from rollq.base.limits import CLIENT_DELIVERED_MAX, UNCLAIMED_BYTES_MAX, UNCLAIMED_RESULT_BYTES
+from rollq.roles.client.answers import is_array_over
+from rollq.roles.client.engine import Engine
+from rollq.roles.client.forks import Home
+from rollq.roles.client.keyed import KeyedRun
+from rollq.roles.client.session import OnAnswer, Session, as_addresses
+from rollq.roles.client.signals import Request
+from rollq.roles.client.supplier import Supplier
+from rollq.roles.client.supply import NOTHING, BytesMoved, Supply
+from rollq.wire import messages as wire
+
+
+class GroupEngine(Engine):
+    """One session with one group.
+
+    Attributes:
+        session: The way to the group.
+        supplier: The same for requests with files.
+        keyed_runs: Told when a leader has welcomed us.
+        unclaimed: Results of jobs that this process has not asked for: of an earlier one of the
+            same client id, up to UNCLAIMED_BYTES_MAX. They are not confirmed, so none is lost.
+    """
+
+    sends_bulks = True
+
+    def __init__(
+        self,
+        addresses: str,
+        client_id: str,
+        *,
+        desired_parallelism: int = 0,
+        timeout_s: float = 30.0,
+        shares_id: bool = False,
+    ) -> None:
+        super().__init__(client_id, timeout_s)
+        self.session = Session(
+            addresses,
+            self.client_id,
+            desired_parallelism=desired_parallelism,
+            shares_id=shares_id,
+            on_results=self.take_results,
+            is_awaiting=lambda: bool(self.targets),
+            on_standing=self._on_standing,
+        )
+        self.supplier = Supplier(self.session, as_addresses(addresses))
+        self.keyed_runs: WeakSet[KeyedRun] = WeakSet()
+        self.unclaimed: dict[JobId, wire.Result] = {}
+        self.unclaimed_bytes = 0
+        self._unwanted: dict[JobId, None] = {}  # left early; their results are confirmed unseen
+
+    async def start(self) -> None:
+        """Begin to look for the leader."""
+        if self._loop is None:
+            self._home = Home()
+        self._home.check()
+        self._loop = asyncio.get_running_loop()
+        self.supplier.start()
+        await asyncio.sleep(0)
+
+    async def stop(self) -> None:
+        """Hang up. In a forked child the connection is the parent's, and stays."""
+        if self._home.is_elsewhere:
+            return
+        await self.supplier.stop()
+        self._fail_all()
+        self._loop = None
+
+    def session_of(self, job_id: JobId) -> Session:
+        """The only one."""
+        return self.session
+
+    def ask(self, request: Request, on_answer: OnAnswer, supply: Supply = NOTHING) -> None:
+        """Send a request, after its files; the callback gets its answer."""
+        if self.unclaimed and type(request) is wire.SubmitJob:
+            self._drop_unclaimed(request.job_id)  # it will be sent again
+        if supply is NOTHING:
+            self.session.ask(request, on_answer)
+        else:
+            self.supplier.ask(request, on_answer, supply)
+
+    def give_up(self, request_id: MessageId) -> None:
+        """Wait no longer for an answer, and do not send this again."""
+        self.supplier.give_up(request_id)
+
+    def uploaded_at(self) -> float:
+        """When files were on their way last, by the loop's clock."""
+        return self.supplier.uploaded_at()
+
+    async def fetch(self, ref: BlobRef, path: Path, progress: BytesMoved | None = None) -> None:
+        """Bring a blob of the group into a file, verified."""
+        await self.supplier.fetch(ref, path, progress)
+
+    async def is_array_over(self, array_id: JobId) -> bool:
+        """Whether no task of an array waits or runs."""
+        answer = await self.call(wire.Query(secrets.token_bytes(16), "array", array_id))
+        return is_array_over(answer.value)
+
+    def take_results(self, results: list[wire.Result]) -> list[JobId]:
+        """Results that one read brought; the ids of those that may be confirmed."""
+        unclaimed: set[JobId] = set()
+        for result in self._deliver_all(results):
+            if result.job_id in self._unwanted:
+                del self._unwanted[result.job_id]
+            else:
+                self._keep_unclaimed(result)
+                unclaimed.add(result.job_id)
+        return [result.job_id for result in results if result.job_id not in unclaimed]
+
+    def take_unclaimed(self) -> list[wire.Result]:
+        """Those that are kept; they count as confirmed."""
+        held = list(self.unclaimed.values())
+        for one in held:
+            self.claim(one.job_id)
+        return held
+
+    def claim(self, job_id: JobId) -> None:
+        """The application has a result that it had not asked for here."""
+        self._drop_unclaimed(job_id)
+        self.session.taken(job_id)
+
+    async def _cancel(self, job_ids: tuple[JobId, ...]) -> int:
+        answer = await self.call(wire.Cancel(secrets.token_bytes(16), job_ids))
+        return int(answer.count)
+
+    def _leave(self, job_ids: tuple[JobId, ...]) -> None:
+        self._unwanted.update(dict.fromkeys(job_ids))
+        while len(self._unwanted) > CLIENT_DELIVERED_MAX:
+            del self._unwanted[next(iter(self._unwanted))]
+        self.session.ask(wire.Cancel(secrets.token_bytes(16), job_ids), lambda answer: None)
+
+    def _trouble(self) -> str:
+        return "" if self.session.is_open else self.session.last_trouble
+
+    def _was_sent(self) -> bool:
+        return self.session.was_open
+
+    def _on_standing(self, is_open: bool) -> None:
+        if is_open:
+            for run in self.keyed_runs:
+                run.welcomed()
+
+    def _keep_unclaimed(self, result: wire.Result) -> None:
+        self._drop_unclaimed(result.job_id)
+        self.unclaimed[result.job_id] = result
+        self.unclaimed_bytes += len(result.result) + UNCLAIMED_RESULT_BYTES
+        while self.unclaimed_bytes > UNCLAIMED_BYTES_MAX:
+            # Not lost: it is not confirmed, and `attach` asks the grid for it.
+            self._drop_unclaimed(next(iter(self.unclaimed)))
+
+    def _drop_unclaimed(self, job_id: JobId) -> None:
+        dropped = self.unclaimed.pop(job_id, None)
+        if dropped is not None:
+            self.unclaimed_bytes -= len(dropped.result) + UNCLAIMED_RESULT_BYTES

@@ -1,0 +1,381 @@
+"""`client.jobs`: submit jobs, wait for their results, ask how they stand, end them."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence, Sized
+from typing import Any, Final, Unpack
+
+import msgspec
+
+from rollq.base.errors import ErrorCode, LocalError, RollqError, StateError
+from rollq.base.ids import JobId, guid_to_text, task_id
+from rollq.base.limits import ARRAY_TASKS_MAX, MAP_WINDOW
+from rollq.grid import views
+from rollq.grid.commands import RedriveItem
+from rollq.roles.client.answers import decode_as, decode_known
+from rollq.roles.client.asking import PAGE, Calls, GroupCalls
+from rollq.roles.client.bulk import BulkRun
+from rollq.roles.client.engine import PREFIX_BYTES
+from rollq.roles.client.handles import Batch, Job, Progress
+from rollq.roles.client.keyed import KeyedRun, OnMade
+from rollq.roles.client.mapping import MapRun
+from rollq.roles.client.results import Result, result_message
+from rollq.roles.client.specs import (
+    Input,
+    JobSpec,
+    Options,
+    Payload,
+    as_id,
+    as_specs,
+    body_of,
+    job_options,
+    subject_of,
+)
+from rollq.roles.client.streams import StreamPart, output_of
+from rollq.roles.client.supply import BytesMoved, blobs_of, caches_of, supply_of
+from rollq.roles.client.views import ArrayView, JobView, state_of
+from rollq.wire import messages as wire
+
+FIRST_TASK: Final = 1  # tasks are numbered behind the array's id, so that none has it
+ENDS: Final = ("done", "dead", "cancelled")
+
+
+class SubmitCalls(Calls):
+    """What clients of one group and of several can do alike."""
+
+    async def submit(
+        self,
+        job: str | JobSpec,
+        args: Sequence[str] = (),
+        *,
+        files: Mapping[str, Input] | None = None,
+        outputs: Sequence[str] = (),
+        payload: Payload | None = None,
+        job_id: JobId | str | None = None,
+        key: str = "",
+        timeout: float | None = None,
+        progress: BytesMoved | None = None,
+        **options: Unpack[Options],
+    ) -> Job:
+        """Submit one job; returns when it is accepted: on the disks of a majority.
+
+        `files` are its inputs by name: bytes, the path of a file, the path of a folder (with all
+        that is in it), or what the grid has already. Small ones ride in the job; others go up
+        first, as far as the grid lacks them, and `progress` is told how much of them it has.
+        `outputs` are patterns of the files to bring back; all that are new if there are none.
+        `timeout` counts from when the files are there.
+
+        A job with an id or a `key` of your own may be submitted again, also by another process
+        under the same client id: it runs once, and its result comes to whoever asked last. The key
+        is told with its result and in the history.
+
+        Raises:
+            DeadlineError: nobody accepted it in time. It may have been accepted all the same.
+            RollqError: it was refused; the code and the hint say why.
+        """
+        name = job if isinstance(job, str) else ""
+        spec = JobSpec(name, args, files or {}, payload, job_id, options, outputs, key)
+        if not isinstance(job, str):
+            if spec != JobSpec(""):
+                raise LocalError(
+                    ErrorCode.BAD_OPTIONS, "a spec carries its own arguments and options"
+                )
+            spec = job
+        engine = self._engine
+        spec = await engine.inputs.settle(spec) if spec.files else spec
+        request = engine.request_for(spec)
+        handle = Job(engine, request.job_id)
+        with engine.awaiting(request.job_id, handle):
+            await engine.call(request, timeout, supply_of(spec, progress))
+        return handle
+
+    async def submit_many(
+        self,
+        jobs: str | Iterable[JobSpec],
+        arguments: Iterable[Any] | None = None,
+        *,
+        keep_results: bool = True,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+        **options: Unpack[Options],
+    ) -> Batch:
+        """Submit many jobs in few messages; returns when all are accepted.
+
+        Give specs, or a name and an iterable of arguments (each a string, a sequence of strings,
+        or bytes for a payload). Messages are accepted one by one: if one is refused, the jobs of
+        those before it stay accepted, and the error says how many. `timeout` is how long nothing
+        may be accepted; `progress` is told how many were.
+
+        Raises:
+            RollqError: a message was refused, or not accepted in time.
+        """
+        engine = self._engine
+        batch = Batch(engine, new_first_id(), keeps=keep_results)
+        prefix = batch.first_id[:PREFIX_BYTES]
+        engine.targets[prefix] = batch
+        run = BulkRun(engine, batch, engine.timeout_s if timeout is None else timeout, progress)
+        try:
+            await run.submit(as_specs(jobs, arguments, options))
+        except RollqError as error:
+            error.add_note(f"{run.accepted} jobs had been accepted before")
+            raise
+        finally:
+            run.close()
+            batch.complete()
+            if batch.is_done:
+                engine.targets.pop(prefix, None)
+        return batch
+
+    async def submit_array(
+        self,
+        exec_name: str,
+        count: int,
+        args: Sequence[str] = (),
+        *,
+        files: Mapping[str, Input] | None = None,
+        outputs: Sequence[str] = (),
+        payload: Payload | None = None,
+        running_max: int = 0,
+        keep_results: bool = True,
+        timeout: float | None = None,
+        progress: BytesMoved | None = None,
+        **options: Unpack[Options],
+    ) -> Batch:
+        """Submit `count` tasks that share arguments and files and are told apart by their number.
+        However many they are, they cost the grid one record until they run. Files as for `submit`.
+
+        Raises:
+            RollqError: it was refused, or not accepted in time.
+        """
+        if not 0 < count <= ARRAY_TASKS_MAX:
+            raise LocalError(
+                ErrorCode.BAD_OPTIONS,
+                f"an array of {count} tasks",
+                f"use 1 to {ARRAY_TASKS_MAX}, and several arrays for more",
+            )
+        engine = self._engine
+        array_id = new_first_id()
+        first_id = task_id(array_id, FIRST_TASK)
+        spec = JobSpec(exec_name, args, files or {}, payload, options=options, outputs=outputs)
+        spec = await engine.inputs.settle(spec) if files else spec
+        request = wire.SubmitArray(
+            array_id=array_id,
+            client_id=engine.client_id,
+            subject=subject_of(exec_name, options),
+            exec_name=exec_name,
+            body=body_of(spec, array_id, engine.client_id),
+            task_count=count,
+            options=job_options(spec.options),
+            running_max=running_max,
+            blobs=blobs_of(spec),
+            caches=caches_of(spec),
+            first_task=FIRST_TASK,
+        )
+        batch = Batch(engine, first_id, keeps=keep_results, array_id=array_id)
+        batch.extend(count)
+        batch.complete()
+        with engine.awaiting(first_id[:PREFIX_BYTES], batch):
+            await engine.call(request, timeout, supply_of(spec, progress))
+        return batch
+
+    async def map(
+        self,
+        jobs: str | Iterable[JobSpec],
+        arguments: Iterable[Any] | None = None,
+        *,
+        ordered: bool = False,
+        window: int = MAP_WINDOW,
+        progress: Progress | None = None,
+        **options: Unpack[Options],
+    ) -> AsyncGenerator[Result, None]:
+        """One program over many arguments: results as they come, or in order.
+
+        `arguments` may be endless: at most `window` jobs are on the way. An element is a string,
+        a sequence of strings, or bytes (a payload). Leaving the loop early cancels the rest.
+        """
+        run = self._map_run(
+            jobs, arguments, ordered=ordered, window=window, progress=progress, **options
+        )
+        try:
+            while results := await run.take():
+                for result in results:
+                    yield result
+        finally:
+            run.close()
+
+    async def cancel(self, *job_ids: JobId | str) -> int:
+        """End jobs and arrays: what waits at once, what runs as soon as its worker obeys. Returns
+        how many there were to end."""
+        return await self._engine.cancel([as_id(one) for one in job_ids])
+
+    def output(
+        self,
+        job_id: JobId | str,
+        *,
+        follow: bool = True,
+        stream: str = "",
+        tail: int | None = None,
+        whole: bool = False,
+    ) -> AsyncGenerator[StreamPart, None]:
+        """What a job writes: while it runs as it comes, after its end from the result.
+
+        Args:
+            job_id: Any job, also one of another client.
+            follow: Whether to go on until it is over; else only what it has written by now.
+            stream: `stdout` or `stderr`; empty: both, each in its order.
+            tail: Of what it has written by now, only the last lines of each stream.
+            whole: Nothing may be left out, also if it was written before this call or faster than
+                it can be shown. What does not come while it runs comes at its end.
+
+        Raises:
+            RollqError: UNKNOWN_JOB; TIMED_OUT, if nobody answered.
+        """
+        return output_of(
+            self._engine, as_id(job_id), follow=follow, stream=stream, tail=tail, whole=whole
+        )
+
+    def _map_run(
+        self,
+        jobs: str | Iterable[JobSpec],
+        arguments: Iterable[Any] | None = None,
+        *,
+        ordered: bool = False,
+        window: int = MAP_WINDOW,
+        progress: Progress | None = None,
+        **options: Unpack[Options],
+    ) -> MapRun:
+        if window < 1:
+            raise LocalError(ErrorCode.BAD_OPTIONS, f"a window of {window}", "use 1 or more")
+        source = jobs if arguments is None else arguments
+        return MapRun(
+            self._engine,
+            as_specs(jobs, arguments, options),
+            window=window,
+            ordered=ordered,
+            total=len(source) if isinstance(source, Sized) else None,
+            progress=progress,
+        )
+
+
+class JobCalls(SubmitCalls, GroupCalls):
+    """The jobs of one group."""
+
+    async def attach(self, job_id: JobId | str, *, timeout: float | None = None) -> Job:
+        """A handle on a job that another process submitted under this client id.
+
+        Raises:
+            StateError: UNKNOWN_JOB; or WRONG_STATE if it runs for another client, whom its result
+                will go to.
+        """
+        engine, wanted = self._engine, as_id(job_id)
+        known = engine.targets.get(wanted)
+        if isinstance(known, Job):
+            return known
+        view = await self._view(wanted, timeout)
+        if view is None:
+            raise StateError(ErrorCode.UNKNOWN_JOB, f"no job {guid_to_text(wanted)} is known")
+        job = Job(engine, wanted)
+        if view.end is not None:
+            job.deliver((result_message(view),))
+            engine.claim(wanted)
+        elif view.state in ENDS:
+            raise StateError(
+                ErrorCode.UNKNOWN_JOB,
+                f"job {job.id} is {state_of(view)}, and its result is not kept any more",
+                "attach sooner, or keep results for longer: result_ttl",
+            )
+        elif view.client_id != engine.client_id:
+            raise StateError(
+                ErrorCode.WRONG_STATE,
+                f"job {job.id} belongs to the client {view.client_id!r}",
+                "attach under that client id, or ask for its status",
+            )
+        else:
+            engine.targets[wanted] = job
+        return job
+
+    async def result_of(self, job_id: JobId | str, *, timeout: float | None = None) -> Result:
+        """How a job ended, whoever submitted it; its result stays owed to that client.
+
+        Raises:
+            StateError: UNKNOWN_JOB, also if its result is not kept any more; WRONG_STATE if it has
+                not ended.
+        """
+        wanted = as_id(job_id)
+        view = await self._view(wanted, timeout)
+        if view is not None and view.end is not None:
+            return Result(result_message(view), self._engine)
+        text = guid_to_text(wanted)
+        if view is None or view.state in ENDS:
+            raise StateError(ErrorCode.UNKNOWN_JOB, f"no result of job {text} is kept")
+        raise StateError(
+            ErrorCode.WRONG_STATE,
+            f"job {text} has not ended: it is {state_of(view)}",
+            "wait for its end",
+        )
+
+    def unclaimed(self) -> list[Result]:
+        """Results that have come so far of jobs that this process has not submitted: those of an
+        earlier one under this client id. They are confirmed by this call."""
+        return [Result(one, self._engine) for one in self._engine.take_unclaimed()]
+
+    def keyed_run(self, *, on_made: OnMade | None = None) -> KeyedRun:
+        """For jobs with ids of their own, some of which may have been submitted before. `on_made`
+        is told of those that the grid had not had before, in the client's thread."""
+        run = KeyedRun(self._engine, on_made)
+        self._engine.keyed_runs.add(run)
+        return run
+
+    async def status(self, job_id: JobId | str, *, timeout: float | None = None) -> JobView | None:
+        """One job or task; None if it is not known (any more)."""
+        view = await self._view(as_id(job_id), timeout)
+        return None if view is None else JobView.of(view)
+
+    async def array(self, array_id: JobId | str) -> ArrayView | None:
+        """One array, by what its tasks do."""
+        view = decode_known(await self._query("array", as_id(array_id)), views.ArrayView)
+        return None if view is None else ArrayView.of(view)
+
+    async def explain(self, job_id: JobId | str) -> Any:
+        """Why a job waits."""
+        return msgspec.msgpack.decode(await self._query("explain", as_id(job_id)))
+
+    async def dead(self) -> AsyncGenerator[JobView, None]:
+        """Every dead job, oldest first."""
+        after = 0
+        while True:
+            key = after.to_bytes(8, "big")
+            page = decode_as(await self._query("dead", key, PAGE), views.DeadPage)
+            for view in page.jobs:
+                yield JobView.of(view)
+            if not page.jobs:
+                return
+            after = page.after
+
+    async def redrive(self, *job_ids: JobId | str) -> int:
+        """Give dead jobs new attempts; returns how many were dead."""
+        items = tuple(RedriveItem(as_id(one)) for one in job_ids)
+        return await self._change("redrive", items=items)
+
+    async def purge(self, *job_ids: JobId | str) -> int:
+        """Forget dead jobs for good; returns how many there were."""
+        return await self._change("purge", job_ids=tuple(as_id(one) for one in job_ids))
+
+    async def _view(self, job_id: JobId, timeout: float | None) -> views.JobView | None:
+        return decode_known(await self._query("job", job_id, timeout=timeout), views.JobView)
+
+
+class Jobs(JobCalls):
+    """The same, and what tools need."""
+
+    async def view(
+        self, job_id: JobId | str, *, timeout: float | None = None
+    ) -> views.JobView | None:
+        """One job or task as a member tells it; None if it is not known (any more)."""
+        return await self._view(as_id(job_id), timeout)
+
+
+def new_first_id() -> JobId:
+    """The id of an array, or of the first of many jobs: the last bytes count."""
+    return secrets.token_bytes(PREFIX_BYTES) + bytes(4)

@@ -1,0 +1,174 @@
+"""The one pump of all calls that send many requests: what is sent and not answered, one timer for
+all of it, and one waiter that wakes when something has changed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from rollq.base.errors import RollqError
+from rollq.base.ids import MessageId
+from rollq.roles.client.engine import Engine
+from rollq.roles.client.machine import id_of
+from rollq.roles.client.session import Answer
+from rollq.roles.client.signals import Request
+from rollq.roles.client.supply import NOTHING, Supply
+
+Content = TypeVar("Content")
+
+
+class Pump(Generic[Content]):
+    """Requests of one call on their way.
+
+    Args:
+        engine: The client that sends them.
+        what: What they are, for the error; a plural, behind their count.
+        timeout_s: How long nothing may be answered while somebody waits. Files that are read or
+            uploaded count as answers.
+        on_answer: Told what a request held, and its answer. What is closed gets none.
+
+    Attributes:
+        error: Why nothing more is to come; the first one counts. Raised by `check` and `drain`.
+        reading: For how many jobs files are being read now, before they can be sent.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        what: str,
+        timeout_s: float,
+        on_answer: Callable[[Content, Answer], None],
+    ) -> None:
+        self.error: Exception | None = None
+        self.reading = 0
+        self._engine = engine
+        self._what = what
+        self._timeout_s = timeout_s
+        self._on_answer = on_answer
+        self._open: dict[MessageId, Content] = {}
+        self._later: dict[MessageId, asyncio.TimerHandle] = {}  # of these, not sent yet
+        self._has_files = False
+        self._heard_at = 0.0  # by the loop's clock: the last answer, or when somebody began to wait
+        self._timer: asyncio.TimerHandle | None = None
+        self._waiter: asyncio.Future[None] | None = None
+
+    def __len__(self) -> int:
+        """How many requests are not answered."""
+        return len(self._open)
+
+    def __contains__(self, request_id: MessageId) -> bool:
+        return request_id in self._open
+
+    def send(self, request: Request, content: Content, supply: Supply = NOTHING) -> None:
+        """Send one more, after its files."""
+        request_id = id_of(request)
+        self._open[request_id] = content
+        self._has_files |= supply is not NOTHING
+        try:
+            self._engine.ask(request, self.answered, supply)
+        except BaseException:
+            del self._open[request_id]
+            raise
+
+    def send_later(
+        self, delay_s: float, request: Request, content: Content, supply: Supply = NOTHING
+    ) -> None:
+        """Send one again after a while; until then it counts as unanswered."""
+
+        def send() -> None:
+            del self._later[request_id]
+            try:
+                self.send(request, content, supply)
+            except RollqError as error:
+                self.fail(error)
+
+        request_id = id_of(request)
+        self._open[request_id] = content
+        self._later[request_id] = self._engine.loop.call_later(delay_s, send)
+
+    def answered(self, answer: Answer) -> None:
+        """The answer to a request."""
+        if answer.request_id in self._open:
+            content = self._open.pop(answer.request_id)
+            self.heard()
+            self._on_answer(content, answer)
+
+    async def drain(self, open_max: int = 0) -> None:
+        """Wait until no more than so many are unanswered.
+
+        Raises:
+            Exception: `error`; DeadlineError if none was answered for too long.
+        """
+        self.check()
+        while len(self._open) > open_max:
+            await self.changed()
+            self.check()
+
+    async def changed(self, until: float | None = None) -> None:
+        """Wait until something has changed, or until this time of the loop's clock. If nothing is
+        answered for too long, that is the error then."""
+        loop = self._engine.loop
+        self._waiter = loop.create_future()
+        self._heard_at = loop.time()
+        if self._timer is None and (self._open or self.reading):
+            self._timer = loop.call_later(self._timeout_s, self._look)
+        try:
+            async with asyncio.timeout_at(until):
+                await self._waiter
+        except TimeoutError:
+            pass
+        finally:
+            self._waiter = None
+
+    def check(self) -> None:
+        """Raise the error, if there is one."""
+        if self.error is not None:
+            raise self.error
+
+    def heard(self) -> None:
+        """There was progress."""
+        self._heard_at = self._engine.loop.time()
+        self.wake()
+
+    def wake(self) -> None:
+        """Something has changed for whoever waits."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def fail(self, error: Exception) -> None:
+        """End what waits."""
+        self.error = self.error or error
+        self.wake()
+
+    def drop(self, request_id: MessageId) -> None:
+        """Await no answer to this one, and do not send it again."""
+        if self._open.pop(request_id, None) is not None:
+            self._engine.give_up(request_id)
+
+    def close(self) -> list[Content]:
+        """What is not answered by now is not sent again: what that was."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for timer in self._later.values():
+            timer.cancel()
+        self._later.clear()
+        left, self._open = self._open, {}
+        for request_id in left:
+            self._engine.give_up(request_id)
+        return list(left.values())
+
+    def _look(self) -> None:
+        self._timer = None
+        if self._waiter is None or not (self._open or self.reading):
+            return  # nobody waits now, or for nothing; whoever waits next starts the timer
+        loop = self._engine.loop
+        heard_at = loop.time() if self.reading else self._heard_at
+        if self._has_files:
+            heard_at = max(heard_at, self._engine.uploaded_at())
+        left_s = heard_at + self._timeout_s - loop.time()
+        if left_s > 0:
+            self._timer = loop.call_later(left_s, self._look)
+        else:
+            self.fail(self._engine.overdue(f"{len(self._open)} {self._what}", self._timeout_s))
