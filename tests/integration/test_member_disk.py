@@ -90,7 +90,9 @@ def test_snapshots_are_taken_while_turns_go_on(tmp_path: Path) -> None:
         await node.start()
         async with Client(setup.address) as client:
             jobs = [await client.submit("work", [str(n)], queue="q") for n in range(60)]
-        await until(lambda: len(snapshots_in(tmp_path)) == 2 and node.driver._order is None)
+        await until(
+            lambda: len(snapshots_in(tmp_path)) == 2 and node.driver._snapshots.order is None
+        )
         bodies = {
             job.job_id: node.driver.state.bodies.load(node.driver.state.jobs[job.job_id].body)
             for job in jobs

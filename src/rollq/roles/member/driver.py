@@ -43,6 +43,7 @@ from rollq.roles.member.reports import Reports, leap_to_ms
 from rollq.roles.member.rollcall import Phase, older_copy
 from rollq.roles.member.setup import MemberSetup
 from rollq.roles.member.snapshot_order import SnapshotOrder
+from rollq.roles.member.snapshot_schedule import SnapshotSchedule
 from rollq.roles.member.work import Work
 from rollq.store.disk import Disk
 from rollq.wire.messages import (
@@ -109,11 +110,9 @@ class Driver:
         self.read_points = ReadPoints()
         self._leading_term = 0  # the term in which this member leads (see `leading`); 0: none
         self._early = EarlyMessages()  # empty while this member leads
-        self._snapshot_index = self.replica.state.applied_index
+        self._snapshots = SnapshotSchedule(self._store, crash_point, self.replica)
         self._ticks = 0
         self._applied_tick = 0  # when an entry was last applied
-        self._order: SnapshotOrder | None = None
-        self._order_over = False  # it is published, or failed
         self._idle_ticks = 0
         self._unled_ticks = 0  # for how long nobody is known to lead
         self._scrub_at = SCRUB_EVERY_TICKS
@@ -148,16 +147,8 @@ class Driver:
         return self.roll.hello(self.raft.config, self.raft.last_index)
 
     def close(self) -> None:
-        """Leave the disk in the state that reads back best. Nothing may follow, and a snapshot that
-        was ordered and is not published by now has come to nothing."""
-        order, self._order = self._order, None
-        if order is not None and order.taken is not None:
-            self.replica.pace.taken(order.taken.size_bytes)
-            self.replica.history.sealed(order.index)
-        if self.replica.pace.is_due_at_stop():
-            order = self._order_snapshot()
-            order.publish(order.write())
-            self.replica.history.sealed(order.index)
+        """Leave the disk in the state that reads back best. Nothing may follow."""
+        self._snapshots.close(self.raft)
         self.replica.history.seal_rest()
         self._store.wal.close()
 
@@ -313,7 +304,7 @@ class Driver:
         self._peers.snapshot_wanted |= work.rotten
         if work.ready is not None:
             self._after_persist(work, work.ready)
-        self._maybe_settle_snapshot()
+        self._snapshots.settle(self.raft)
         self._follow_role()
         if self.leading:
             self.leader_state.reads.answer()
@@ -322,16 +313,16 @@ class Driver:
         """Order a snapshot if one is due and none is under way. The caller has it written before
         anything else changes, published on the persist thread, and hands it to
         `finish_snapshot`; turns go on meanwhile."""
-        if self._order is not None or not self._snapshot_due():
+        if self._snapshots.order is not None or not self._is_snapshot_due():
             return None
-        self._order = self._order_snapshot()
-        return self._order
+        self._peers.snapshot_wanted = False
+        return self._snapshots.begin(self.raft)
 
     def finish_snapshot(self, order: SnapshotOrder) -> None:
         """A snapshot is published, or came to nothing; then the next one will be later."""
-        assert order is self._order, "not the snapshot that was ordered"
-        self._order_over = True
-        self._maybe_settle_snapshot()
+        self._snapshots.finished(order)
+        if self._work is None:  # else at the end of the turn
+            self._snapshots.settle(self.raft)
 
     # --- begin, in order
 
@@ -388,7 +379,7 @@ class Driver:
             self._store.states.retire(self.replica.state)
             self.replica.replace(work.loaded)
             self.time.follow(self.state.time_ms)
-            self._snapshot_index = work.loaded.applied_index
+            self._snapshots.installed()
         self._apply(ready.committed)
         self._crash_point("applied")
         self.raft.advance(ready)
@@ -437,37 +428,15 @@ class Driver:
                 else:
                     self._gateway.message(session, message)
 
-    # --- snapshots
+    # --- helpers
 
-    def _snapshot_due(self) -> bool:
-        idle = self._ticks - self._applied_tick >= IDLE_TICKS_BEFORE_SNAPSHOT
-        # Nobody waits for a leader beside a fork and a child that wants a processor.
-        behind = self.state.applied_index > self._snapshot_index and not self._early
-        return self._peers.snapshot_wanted or (behind and self.replica.pace.is_due(idle=idle))
-
-    def _order_snapshot(self) -> SnapshotOrder:
-        state, raft = self.state, self.raft
-        self._snapshot_index = state.applied_index
-        self._peers.snapshot_wanted = False
-        self.replica.pace.ordered()
-        return SnapshotOrder(
-            self._store,
-            self._crash_point,
-            state,
-            (raft.term_at(state.applied_index) or 0, raft.config),
-            self.replica.history.unsealed(state.applied_index),
-        )
-
-    def _maybe_settle_snapshot(self) -> None:
-        """Let memory follow a snapshot that is on disk; not while a `Ready` is out."""
-        order = self._order
-        if order is None or not self._order_over or self._work is not None:
-            return
-        self._order, self._order_over = None, False
-        if order.taken is not None:
-            self.replica.history.sealed(order.index)
-            self.replica.pace.taken(order.taken.size_bytes)
-            self.raft.snapshot_taken(order.taken, min(order.compact_to, order.index))
+    def _is_snapshot_due(self) -> bool:
+        if self._peers.snapshot_wanted:
+            return True
+        if self._early:  # clients wait for a leader: a fork would compete with the election
+            return False
+        is_idle = self._ticks - self._applied_tick >= IDLE_TICKS_BEFORE_SNAPSHOT
+        return self._snapshots.is_due(idle=is_idle)
 
     def _join(self) -> None:
         """The cluster is written down: consensus starts from its roster."""

@@ -1,4 +1,4 @@
-"""One connection to one member, with a socket that blocks."""
+"""One connection to one member, on a blocking socket."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ from rollq.base.errors import (
 from rollq.base.ids import MessageId
 from rollq.base.limits import DIAL_MS_MAX, READER_ANSWER_MS, READER_GREETING_MS
 from rollq.net.dialer import split_address
+from rollq.roles.reader.models import Piece
 from rollq.wire.compact import Message
+from rollq.wire.compression import ZSTD, inflate
 from rollq.wire.connection import Connection
 from rollq.wire.handshake import Side
 from rollq.wire.messages import Error, NotLeader, Welcome
+from rollq.wire.reader_messages import PieceChunk
 
 M = TypeVar("M")
 
@@ -27,11 +30,11 @@ RECEIVE_BYTES = 512 * 1024
 
 
 class Channel:
-    """Says one thing, hears the answer. After any error but a `StateError` it is of no more use.
+    """Sends a request, receives the answer. After any error but a `StateError` it must be closed.
 
     Attributes:
         address: of the member.
-        welcome: what the member said first.
+        welcome: the first message of the member.
     """
 
     def __init__(self, address: str, hello: Message, timeout_s: float) -> None:
@@ -65,7 +68,7 @@ class Channel:
         self.close()
 
     def close(self) -> None:
-        """Hang up. Twice is no error."""
+        """Close the connection. Twice is no error."""
         self._socket.close()
 
     def new_request(self) -> MessageId:
@@ -97,21 +100,35 @@ class Channel:
             raise refusal(message)
         if isinstance(message, NotLeader):
             raise StateError(
-                ErrorCode.NOT_LEADER, f"not the leader; {message.leader or 'nobody'} is"
+                ErrorCode.NOT_LEADER, f"not the leader; the leader is {message.leader or 'unknown'}"
             )
         raise RemoteError(
-            ErrorCode.UNKNOWN_MESSAGE, f"{type(message).__name__} where {kind.__name__} was due"
+            ErrorCode.UNKNOWN_MESSAGE,
+            f"expected {kind.__name__}, got {type(message).__name__}",
         )
+
+    def hear_piece(self) -> Piece:
+        """The next piece of the history or of a table, whole. Raises as `hear`."""
+        chunk = self.hear(PieceChunk)
+        chunks = [chunk.data]
+        size = len(chunk.data)
+        while size < chunk.size_bytes:
+            chunks.append(self.hear(PieceChunk).data)
+            size += len(chunks[-1])
+        data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        if chunk.packed:
+            data = inflate(data, ZSTD)
+        return Piece(chunk.first, chunk.last, chunk.form, data)
 
     def _receive(self) -> None:
         try:
             data = self._socket.recv(RECEIVE_BYTES)
         except TimeoutError:
-            raise DialError(ErrorCode.TIMED_OUT, "it does not answer") from None
+            raise DialError(ErrorCode.TIMED_OUT, "no answer in time") from None
         except OSError as error:
             raise _gone(error) from None
         if not data:
-            raise DialError(ErrorCode.DISCONNECTED, "it hung up")
+            raise DialError(ErrorCode.DISCONNECTED, "the member closed the connection")
         self._heard.extend(self._connection.receive_data(data))
         if self._connection.error is not None and not self._heard:
             raise self._connection.error

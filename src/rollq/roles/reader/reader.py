@@ -23,7 +23,6 @@ from rollq.net.dialer import split_address
 from rollq.roles.reader.channel import Channel
 from rollq.roles.reader.leader import change, look
 from rollq.roles.reader.models import Holder, Piece, Span
-from rollq.roles.reader.pieces import hear_piece
 from rollq.roles.reader.tables import (
     TableHandle,
     ask_results,
@@ -354,7 +353,7 @@ def _stream(channel: Channel, first: int, last: int, forms: tuple[str, ...]) -> 
     """What one member sends of a range."""
     channel.say(PiecesAsk(channel.new_request(), first, last, forms))
     while first <= last:
-        piece = hear_piece(channel)
+        piece = channel.hear_piece()
         first = piece.last + 1
         yield piece
 

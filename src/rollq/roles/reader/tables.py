@@ -11,7 +11,6 @@ from rollq.base.limits import RESULTS_ASK_MAX
 from rollq.history.tables import EndedJob, ResultRow, result_row
 from rollq.roles.reader.channel import Channel
 from rollq.roles.reader.models import Piece
-from rollq.roles.reader.pieces import hear_piece
 from rollq.wire.table_messages import PartAsk, ResultsAsk, TableAsk, TableTold
 
 
@@ -55,7 +54,7 @@ def stream_part(channel: Channel, handle: TableHandle, part: Part, offset: int) 
     """Whole lines from an offset to the end of a part; `last` of a piece is where it ends."""
     channel.say(PartAsk(channel.new_request(), handle.export_id, part.number, offset))
     while offset < part.size_bytes:
-        piece = hear_piece(channel)
+        piece = channel.hear_piece()
         offset = piece.last
         yield piece
 
@@ -68,7 +67,7 @@ def ask_results(channel: Channel, job_ids: Sequence[JobId], index_min: int) -> l
         channel.say(ResultsAsk(channel.new_request(), some, index_min))
         last = -1
         while last < len(some) - 1:
-            piece = hear_piece(channel)
+            piece = channel.hear_piece()
             last = piece.last
             rows += map(result_row, _decode_ended(piece.data))
     return rows

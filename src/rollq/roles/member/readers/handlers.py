@@ -1,13 +1,39 @@
-"""Who answers what a reader says: one row a message."""
+"""Which handler answers which message of a reader, and the answer to `SpanAsk`."""
 
 from __future__ import annotations
 
+from itertools import islice
+
+from rollq.base.limits import READER_CUTS_MAX
+from rollq.history.twins import twins_there
+from rollq.roles.member.readers.desk import Desk
 from rollq.roles.member.readers.pieces import send_pieces
-from rollq.roles.member.readers.session import Handler
-from rollq.roles.member.readers.span import tell_span
+from rollq.roles.member.readers.session import Handler, ReaderSession
 from rollq.roles.member.readers.tables import send_part, send_results, tell_tables
-from rollq.wire.reader_messages import PiecesAsk, SpanAsk
+from rollq.wire.reader_messages import Cut, PiecesAsk, SpanAsk, SpanTold
 from rollq.wire.table_messages import PartAsk, ResultsAsk, TableAsk
+
+
+def tell_span(session: ReaderSession, ask: SpanAsk) -> None:
+    """Answer `SpanAsk`."""
+    desk = session.desk
+    if ask.fresh:
+        desk.fresh_index()
+    applied = desk.applied_index
+    cuts = _cuts(desk, ask.first, ask.last) if ask.last else ()
+    session.say(SpanTold(ask.request_id, desk.segments.floor(), applied, desk.leads, cuts))
+
+
+def _cuts(desk: Desk, first: int, last: int) -> tuple[Cut, ...]:
+    sizes = desk.segments.sizes()
+    there = twins_there(desk.disk)
+    found = (
+        Cut(*each, has_columns=(each[0], each[1]) in there)
+        for each in sizes
+        if each[1] >= first and each[0] <= last
+    )
+    return tuple(islice(found, READER_CUTS_MAX))
+
 
 HANDLERS: dict[type, Handler] = {
     SpanAsk: tell_span,

@@ -1,0 +1,81 @@
+"""When a snapshot is ordered, and what memory does when it is on disk. At most one is under way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rollq.raft.node import RaftNode
+from rollq.roles.member.replica import Replica
+from rollq.roles.member.snapshot_order import SnapshotOrder
+from rollq.roles.member.work import Store
+
+
+class SnapshotSchedule:
+    """The snapshots of one driver.
+
+    Attributes:
+        order: The one under way: from `begin` until `settle` after `finished`.
+    """
+
+    def __init__(self, store: Store, crash_point: Callable[[str], None], replica: Replica) -> None:
+        self.order: SnapshotOrder | None = None
+        self._is_over = False  # `order` is published, or failed; its memory is not settled
+        self._store = store
+        self._crash_point = crash_point
+        self._replica = replica
+        self._last_index = replica.state.applied_index  # of the last one ordered or installed
+
+    def is_due(self, *, idle: bool) -> bool:
+        """Whether the log since the last one is long enough for another."""
+        is_behind = self._replica.state.applied_index > self._last_index
+        return is_behind and self._replica.pace.is_due(idle=idle)
+
+    def begin(self, raft: RaftNode) -> SnapshotOrder:
+        """Order a snapshot of the state as it is now; none is under way."""
+        assert self.order is None, "one is under way"
+        self.order = self._make(raft)
+        return self.order
+
+    def finished(self, order: SnapshotOrder) -> None:
+        """The order is published, or failed; then the next one will be later."""
+        assert order is self.order, "not the snapshot that was ordered"
+        self._is_over = True
+
+    def settle(self, raft: RaftNode) -> None:
+        """Let memory follow one that is finished; not while a `Ready` is out."""
+        order = self.order
+        if order is None or not self._is_over:
+            return
+        self.order, self._is_over = None, False
+        if order.taken is not None:
+            self._replica.history.sealed(order.index)
+            self._replica.pace.taken(order.taken.size_bytes)
+            raft.snapshot_taken(order.taken, min(order.compact_to, order.index))
+
+    def installed(self) -> None:
+        """The state is that of a snapshot of another member."""
+        self._last_index = self._replica.state.applied_index
+
+    def close(self, raft: RaftNode) -> None:
+        """The member stops: leave what the next start would have to apply in a snapshot, if it is
+        much. One that was ordered and is not published by now has failed."""
+        order, self.order = self.order, None
+        if order is not None and order.taken is not None:
+            self._replica.pace.taken(order.taken.size_bytes)
+            self._replica.history.sealed(order.index)
+        if self._replica.pace.is_due_at_stop():
+            order = self._make(raft)
+            order.publish(order.write())
+            self._replica.history.sealed(order.index)
+
+    def _make(self, raft: RaftNode) -> SnapshotOrder:
+        state = self._replica.state
+        self._last_index = state.applied_index
+        self._replica.pace.ordered()
+        return SnapshotOrder(
+            self._store,
+            self._crash_point,
+            state,
+            (raft.term_at(state.applied_index) or 0, raft.config),
+            self._replica.history.unsealed(state.applied_index),
+        )
