@@ -132,8 +132,9 @@ def test_what_a_job_was_asked_to_run_can_be_asked_after_its_end(grid: Grid, tmp_
     shown = grid.run("job", ended).splitlines()
     assert "1 'two words'" in next(line for line in shown if line.startswith("args"))
     rows = grid.run("history", "tail", "--from", "1", "--job", ended)
-    assert "enqueue" in rows
-    assert "calcA 1 'two words'" in grid.stderr
+    assert "runs: calcA 1 'two words', files: in.txt" in rows
+    (row,) = grid.lines("history", "tail", "--from", "1", "--job", ended, "--type", "enqueue")
+    assert json.loads(row["request"]) == wanted
     paused = grid.json("submit", "calcA", "x", "--queue", "asked", "--delay", "99")
     assert grid.run("cancel", paused["id"][:8]) == "cancelling 1 job\n"
     assert grid.json("job", paused["id"])["request"] == {"args": ["x"]}

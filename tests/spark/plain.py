@@ -62,6 +62,7 @@ class Job:
     ended: int | None = None
     body: int | None = None
     blob: int | None = None
+    request: str | None = None
     last: Row = field(default_factory=dict)
     end: Row = field(default_factory=dict)
 
@@ -139,9 +140,11 @@ class Replay:
                 array = self._arrays[row["arrayId"]]
                 job.submitted, job.ready = array["row"]["ts"], array["ready"]
                 job.body, job.blob = array["row"]["bodyBytes"], array["row"]["blobBytes"]
+                job.request = text(array["row"], "request")
                 job.state = "waiting"
             else:
                 job.submitted, job.body, job.blob = ts, row["bodyBytes"], row["blobBytes"]
+                job.request = text(row, "request")
         state = self._state_after(row)
         if not state:
             return
@@ -238,6 +241,7 @@ class Replay:
             "last_ordinal": last["ordinal"],
             "since": job.since,
             "last_wait_ms": job.wait,
+            "request": job.request,
         }
 
     def silver_attempts(self) -> list[Row]:

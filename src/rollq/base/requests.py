@@ -7,7 +7,7 @@ kept as it is, and any other is replaced by its summary.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -75,6 +75,24 @@ def request_in(body: bytes) -> Request:
     counts = (len(asked.args or ()), len(env), len(asked.files or ()))
     is_cut = left < 0 or (len(args), len(names), len(files)) != counts
     return Request(args, tuple(files), names, len(body), is_cut=is_cut)
+
+
+def request_document(request: Request) -> dict[str, Any]:
+    """A request as JSON shows it, on the command line and in the history."""
+    if request.is_payload:
+        return {"payload_bytes": request.body_bytes}
+    document: dict[str, Any] = {"args": list(request.args)}
+    if request.files:
+        document["files"] = [
+            {"name": one.name}
+            | ({"bytes": one.size} if one.size >= 0 else {})
+            | ({"digest": one.digest} if one.digest else {})
+            | ({"cache": one.cache_id} if one.cache_id else {})
+            for one in request.files
+        ]
+    if request.env:
+        document["env"] = list(request.env)
+    return document | ({"cut": True} if request.is_cut else {})
 
 
 def kept_of(body: bytes) -> bytes:

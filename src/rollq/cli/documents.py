@@ -14,7 +14,8 @@ from rollq.base.hints import ExecHint
 from rollq.base.ids import guid_to_text
 from rollq.base.jobs import DEFAULT_OPTIONS, JobOptions
 from rollq.base.outcomes import STATES
-from rollq.base.requests import Request
+from rollq.base.requests import request_document
+from rollq.cli.amounts import counted
 from rollq.grid import views
 from rollq.grid.commands import NOBODY
 from rollq.grid.views import EndView, JobView, WorkerView
@@ -65,32 +66,13 @@ def job_document(view: JobView) -> dict[str, Any]:
     return document
 
 
-def request_document(request: Request) -> dict[str, Any]:
-    """What a job was asked to run. Of the environment only names: values may be secrets."""
-    if request.is_payload:
-        return {"payload_bytes": request.body_bytes}
-    document: dict[str, Any] = {"args": list(request.args)}
-    if request.files:
-        document["files"] = [
-            {"name": one.name}
-            | ({"bytes": one.size} if one.size >= 0 else {})
-            | ({"digest": one.digest} if one.digest else {})
-            | ({"cache": one.cache_id} if one.cache_id else {})
-            for one in request.files
-        ]
-    if request.env:
-        document["env"] = list(request.env)
-    return document | ({"cut": True} if request.is_cut else {})
-
-
-def request_line(view: JobView) -> str:
+def request_line(exec_name: str, asked: dict[str, Any]) -> str:
     """What a job was asked to run, on one line."""
-    request = view.request
-    if request is None or request.is_payload:
-        return f"{view.exec_name} with a payload of {view.body_bytes} bytes"
-    files = ", ".join(one.name for one in request.files)
-    line = shlex.join((view.exec_name, *request.args)) + (" …" if request.is_cut else "")
-    env = " ".join(request.env)
+    if "payload_bytes" in asked:
+        return f"{exec_name} with a payload of {counted(asked['payload_bytes'], 'byte')}"
+    files = ", ".join(one["name"] for one in asked.get("files", ()))
+    line = shlex.join((exec_name, *asked["args"])) + (" …" if asked.get("cut") else "")
+    env = " ".join(asked.get("env", ()))
     return line + (f", files: {files}" if files else "") + (f", env: {env}" if env else "")
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rollq.base.errors import ErrorCode, LocalError, StateError
+from rollq.base.errors import ErrorCode, LocalError
 from rollq.cli.options import (
     DEFAULT_SERVERS,
     DEFAULT_TIMEOUT_S,
@@ -37,7 +37,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 POLL_S = 0.25
-LEFT_OUT = ("index", "ordinal", "ts", "type", "jobId")
+LEFT_OUT = ("index", "ordinal", "ts", "type", "jobId", "request")
 
 
 @app.callback()
@@ -145,26 +145,10 @@ class _Shown:
                 f"use one of: {' '.join(EVENT_TYPES)}",
             )
         self._kind = kind
-        self._text = job
         self._job = digits_of(job) if job else ("", "")
         self._as_json = as_json
         self._is_narrow = sys.stdout.isatty()  # for eyes: a row is a line; else it is whole
         self._width = shutil.get_terminal_size().columns
-
-    async def introduce(self, client: Client) -> None:
-        """Say what the job was asked to run: rows of the history do not."""
-        from rollq.cli.documents import request_line
-        from rollq.cli.ids import found, parse_id
-        from rollq.cli.output import remark
-
-        if self._as_json or not self._text:
-            return
-        try:
-            view = await client.jobs.view(await found(client, parse_id(self._text)))
-        except StateError:
-            return  # it is forgotten; its history is not
-        if view is not None and view.request is not None:
-            remark(f"asked to run: {request_line(view)}")
 
     def wants(self, line: bytes) -> bool:
         """Whether a row is to be shown."""
@@ -180,7 +164,7 @@ class _Shown:
 
     def write(self, line: bytes) -> None:
         """Show a row."""
-        from rollq.cli.documents import when
+        from rollq.cli.documents import request_line, when
         from rollq.cli.ids import SHORT_DIGITS
         from rollq.cli.output import cut, write_line
 
@@ -191,6 +175,9 @@ class _Shown:
 
         row = msgspec.json.decode(line)
         rest = " ".join(f"{name}={row[name]}" for name in row if name not in LEFT_OUT)
+        if "request" in row:
+            asked = request_line(row.get("execName", ""), msgspec.json.decode(row["request"]))
+            rest += f" runs: {asked}"
         place = f"{row['index']}.{row['ordinal']}"
         clock = when(row["ts"]).partition(" ")[2] if self._is_narrow else when(row["ts"])
         job = row.get("jobId", "")
@@ -220,7 +207,6 @@ async def _tail(
     from rollq.cli.grid import connected
 
     async with connected(servers, timeout_s) as client:
-        await shown.introduce(client)
         place, lines = await _last(client, first, rows, shown)
         for line in lines:
             shown.write(line)

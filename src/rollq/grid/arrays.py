@@ -19,6 +19,7 @@ from rollq.base.limits import (
     INLINE_BYTES_MAX,
     JOBS_MAX,
 )
+from rollq.base.requests import kept_of
 from rollq.grid.admission import (
     admit_client,
     admit_queue,
@@ -95,6 +96,7 @@ def submit_array(state: GridState, command: SubmitArray, out: Applied) -> Outcom
             command.task_count,
             delay_ms=options.delay_ms,
             blob_bytes=blob_bytes(array.blobs),
+            request=kept_of(command.body),
         )
     )
     skip_taken(state, array, out)

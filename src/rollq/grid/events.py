@@ -115,3 +115,5 @@ class Event(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_default
     fetched_bytes: int = 0  # of the inputs of an attempt: brought to its worker for it
     held_bytes: int = 0  # of the inputs of an attempt: its worker had them
     job_key: str = ""  # what its owner calls the job
+    # of a new job or array: what `kept_of` keeps of its body, which never has values of variables
+    request: bytes = b""

@@ -58,6 +58,7 @@ def array_fact(
     cause: int = 0,
     detail: str = "",
     blob_bytes: int = 0,
+    request: bytes = b"",
 ) -> Event:
     """An event about an array, or `count` tasks of it that are not records."""
     return Event(
@@ -74,6 +75,7 @@ def array_fact(
         array_id=array.array_id,
         detail=detail,
         blob_bytes=blob_bytes,
+        request=request,
     )
 
 

@@ -20,6 +20,7 @@ from rollq.base.limits import (
     BULK_JOBS_MAX,
     JOBS_MAX,
 )
+from rollq.base.requests import kept_of
 from rollq.base.staged import StagedGroup
 from rollq.grid.admission import (
     admit_client,
@@ -88,7 +89,7 @@ def submit_job(state: GridState, command: SubmitJob, out: Applied) -> Outcome:
         past=past_with(command.blobs, command.caches),
         key=command.key,
     )
-    accept(state, record, len(command.body), out)
+    accept(state, record, command.body, out)
     return DONE_ONE
 
 
@@ -122,7 +123,7 @@ def is_same_job(
     )
 
 
-def accept(state: GridState, record: JobRecord, body_bytes: int, out: Applied) -> None:
+def accept(state: GridState, record: JobRecord, body: bytes, out: Applied) -> None:
     """Take a new job, into its queue or aside until its delay is over."""
     put_job(state, record)
     out.events.append(
@@ -134,9 +135,10 @@ def accept(state: GridState, record: JobRecord, body_bytes: int, out: Applied) -
             record.exec_name,
             priority=record.options.priority,
             delay_ms=record.delay_ms,
-            body_bytes=body_bytes,
+            body_bytes=len(body),
             blob_bytes=0 if record.past is None else blob_bytes(record.past.blobs),
             job_key=record.key,
+            request=kept_of(body),
         )
     )
 
@@ -247,6 +249,6 @@ def create_jobs(
         )
         if item.blobs or caches:
             record.past = past_with(item.blobs, caches)
-        accept(state, record, len(item.body), out)
+        accept(state, record, item.body, out)
         count += 1
     return count

@@ -51,4 +51,5 @@ EVENTS: Final = (
     Column("_index", "bigint", "index"),
     Column("_ordinal", "int", "ordinal"),
     Column("_ts", "timestamp", "ts"),
+    Column("request", "string", "request"),
 )

@@ -13,6 +13,7 @@ from functools import lru_cache
 import msgspec
 
 from rollq.base.ids import guid_to_text
+from rollq.base.requests import request_document, request_in
 from rollq.grid.events import Event
 
 SCHEMA_VERSION = 1
@@ -50,6 +51,7 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     fetchedBytes: int = 0  # noqa: N815
     heldBytes: int = 0  # noqa: N815
     jobKey: str = ""  # noqa: N815
+    request: str = ""  # of a new job or array: what it was asked to run, as JSON
 
 
 def to_lines(index: int, stamp_ms: int, events: Iterable[Event]) -> list[bytes]:
@@ -93,7 +95,12 @@ def _row(index: int, ordinal: int, stamp_ms: int, event: Event) -> Row:
         event.fetched_bytes,
         event.held_bytes,
         event.job_key,
+        _request(event.request) if event.request else "",
     )
+
+
+def _request(body: bytes) -> str:
+    return _encode(request_document(request_in(body))).decode()
 
 
 _encode = msgspec.json.Encoder().encode

@@ -25,7 +25,7 @@ from rollq.store.disk import Disk
 FOLDER: Final = "columns"
 SUFFIX: Final = ".arrow"
 TEMPORARY: Final = ".tmp"
-VERSION: Final = 1
+VERSION: Final = 2
 END_OF_STREAM: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 TAIL_BYTES: Final = 8
 FOOTER_BYTES_MAX: Final = 1024 * 1024

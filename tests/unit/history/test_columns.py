@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from rollq.base.requests import kept_of
 from rollq.grid.events import Event
 from rollq.history.columns import EVENTS
 from rollq.history.schema import Row, to_lines
 
 pytest.importorskip("pyarrow")
 
-from rollq.history.arrow import from_lines
+import pyarrow as pa
+
+from rollq.history.arrow import from_lines, from_stream
 
 
 def test_every_field_of_a_row_has_one_column_and_its_type_fits() -> None:
@@ -53,3 +57,37 @@ def test_numbers_of_old_that_no_column_holds_are_cut_to_what_it_holds() -> None:
     assert [row["signal"] for row in rows] == [-(2**31), 0, 0]
     assert [row["attempt"] for row in rows] == [0, 2**31 - 1, 0]
     assert [row["job_id"][:2] for row in rows] == ["01", "02", "03"]
+
+
+def test_what_a_job_was_asked_to_run_is_in_its_row_without_values_of_variables() -> None:
+    files = [
+        {"Name": "in.txt", "Content": "MTIz"},
+        {"Name": "big", "Digest": "ab" * 32, "Size": 9_000_000},
+        {"Name": "held", "CacheId": "set"},
+    ]
+    body = {"JobId": "x", "Args": ["1", "two words"], "Files": files, "Env": {"TOKEN": "secret"}}
+    bodies = [msgspec.json.encode(body), b"\x00bare", msgspec.json.encode({"JobId": "x"})]
+    events = [Event("enqueue", b"\x01" * 16, request=kept_of(one)) for one in bodies]
+    events.append(Event("assign", b"\x01" * 16))
+    lines = to_lines(7, 1_700_000_000_123, events)
+    assert b"secret" not in b"".join(lines)
+    rows = from_lines(b"\n".join(lines) + b"\n", EVENTS, "g").to_pylist()
+    asked = [row["request"] and msgspec.json.decode(row["request"]) for row in rows]
+    assert asked[0]["args"] == ["1", "two words"]
+    assert asked[0]["env"] == ["TOKEN"]
+    assert asked[0]["files"] == [
+        {"name": "in.txt", "bytes": 3},
+        {"name": "big", "bytes": 9_000_000, "digest": "ab" * 32},
+        {"name": "held", "cache": "set"},
+    ]
+    assert asked[1:] == [{"payload_bytes": 5}, {"args": []}, None]
+
+
+def test_columns_of_a_member_that_does_not_know_requests_have_none() -> None:
+    lines = b"\n".join(to_lines(7, 1, [Event("enqueue", b"\x01" * 16)])) + b"\n"
+    older = from_lines(lines, EVENTS[:-1], "g")
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, older.schema) as stream:
+        stream.write_table(older)
+    (row,) = from_stream(sink.getvalue(), EVENTS).to_pylist()
+    assert (row["type"], row["request"]) == ("enqueue", None)

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from rollq.base.errors import ErrorCode, LocalError
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 
 
 class Column(NamedTuple):
@@ -46,11 +46,14 @@ class Table:
         return tuple(column.name for column in self.columns)
 
 
-def _columns(text: str) -> tuple[Column, ...]:
-    """From `name type, name type`."""
+def _columns(text: str, *newer: Column) -> tuple[Column, ...]:
+    """From `name type, name type`; then those that a later version brought."""
     pairs = (part.split() for part in text.split(","))
-    return tuple(Column(name, kind) for name, kind in pairs)
+    return (*(Column(name, kind) for name, kind in pairs), *newer)
 
+
+# What a job or array was asked to run, as JSON.
+REQUEST: Final = Column("request", "string", since=3)
 
 BRONZE: Final = Table(
     "bronze_events",
@@ -60,7 +63,8 @@ BRONZE: Final = Table(
         "lease_ms bigint, status int, cause int, exit_code int, signal int, run_ms bigint,"
         "peak_bytes bigint, body_bytes bigint, count bigint, array_id string, detail string,"
         "cache_id string, blob_bytes bigint, fetched_bytes bigint, held_bytes bigint,"
-        "_group string, _index bigint, _ordinal int, _ts timestamp"
+        "_group string, _index bigint, _ordinal int, _ts timestamp",
+        REQUEST,
     ),
     by="_ts",
 )
@@ -72,7 +76,8 @@ JOBS: Final = Table(
         "first_assigned_at timestamp, ended_at timestamp, status int, exit_code int, signal int,"
         "cause int, attempts int, wait_ms bigint, run_ms bigint, total_ms bigint,"
         "body_bytes bigint, blob_bytes bigint, detail string, last_index bigint, last_ordinal int,"
-        "since timestamp, last_wait_ms bigint"
+        "since timestamp, last_wait_ms bigint",
+        REQUEST,
     ),
     by="ended_at",
 )
@@ -94,7 +99,8 @@ ARRAYS: Final = Table(
         "group string, array_id string, client_id string, queue string, exec string, priority int,"
         "tasks bigint, submitted_at timestamp, ready_at timestamp, ended_at timestamp,"
         "body_bytes bigint, blob_bytes bigint, first_index bigint, last_index bigint,"
-        "last_ordinal int"
+        "last_ordinal int",
+        REQUEST,
     ),
 )
 WORKERS: Final = Table(

@@ -42,7 +42,7 @@ def array_marks(d: Dialect, *, news: str = "news", has_open: bool = True) -> str
     carried = f"""
         UNION ALL
         SELECT {d.group}, array_id, last_index, last_ordinal, submitted_at, '{CARRY}', 0, tasks,
-            client_id, queue, exec, priority, body_bytes, blob_bytes, true, first_index,
+            client_id, queue, exec, priority, body_bytes, blob_bytes, request, true, first_index,
             submitted_at, tasks, ready_at
         FROM open_arrays"""
     return f"""
@@ -52,7 +52,7 @@ def array_marks(d: Dialect, *, news: str = "news", has_open: bool = True) -> str
             lead(starts) OVER ({_ARRAY_WINDOW}) AS n_starts
         FROM (
             SELECT _group AS grp, array_id, _index AS i, _ordinal AS o, _ts AS ts, type, delay_ms,
-                {d.count} AS n, client_id, queue, exec, priority, body_bytes, blob_bytes,
+                {d.count} AS n, client_id, queue, exec, priority, body_bytes, blob_bytes, request,
                 type = '{ARRAY_ENQUEUED}' AS starts, _index AS s_index, _ts AS s_at,
                 {d.count} AS s_tasks, CAST(NULL AS timestamp) AS c_ready_at
             FROM {news} WHERE job_id IS NULL AND array_id IS NOT NULL
@@ -76,7 +76,7 @@ def arrays(d: Dialect) -> str:
             max({first.format("body_bytes")}) AS body_bytes,
             max({first.format("blob_bytes")}) AS blob_bytes,
             max({first.format("s_index")}) AS first_index, ({last}).i AS last_index,
-            ({last}).o AS last_ordinal
+            ({last}).o AS last_ordinal, max({first.format("request")}) AS request
         FROM array_marks WHERE life > 0 GROUP BY grp, array_id, life
     """
 
@@ -84,7 +84,7 @@ def arrays(d: Dialect) -> str:
 def array_lives(d: Dialect) -> str:
     """What tasks must know of their arrays, from `arrays_now`."""
     return f"""
-        SELECT {d.group} AS grp, array_id, submitted_at, ready_at, body_bytes, blob_bytes,
+        SELECT {d.group} AS grp, array_id, submitted_at, ready_at, body_bytes, blob_bytes, request,
             first_index,
             lead(first_index) OVER (PARTITION BY {d.group}, array_id ORDER BY first_index)
                 AS next_index

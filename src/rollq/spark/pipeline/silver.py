@@ -117,6 +117,7 @@ def moves(d: Dialect, *, has_arrays: bool, has_open: bool) -> str:
             fetched_bytes, held_bytes, cause, detail, c_ended_at, p_after, p_ts, p_cause, p_detail,
             p_exit_code, p_signal, p_run_ms, p_wait_ms, own_wait_ms, begun.at AS begun_at,
             begun.body_bytes AS begun_body_bytes, begun.blob_bytes AS begun_blob_bytes,
+            begun.request AS begun_request,
             started.at AS started_at,
             started.wait_ms AS started_wait_ms,
             p_after = '{RUNNING}' AND type <> '{CARRY}' AS ends_attempt,
@@ -131,12 +132,13 @@ def moves(d: Dialect, *, has_arrays: bool, has_open: bool) -> str:
 def _event_marks(d: Dialect, has_arrays: bool) -> str:
     """New events as marks. Text is NULL where it is absent, so `array_id` tells a task."""
     first_of_task = f"(e.type = '{JOB_ASSIGNED}' AND e.attempt = 1 AND e.array_id IS NOT NULL)"
-    lives = "l.submitted_at, l.body_bytes, l.blob_bytes, l.ready_at"
+    lives = ("l.submitted_at", "l.body_bytes", "l.blob_bytes", "l.request")
     join = f"""
         LEFT JOIN array_lives l ON {first_of_task} AND e._group = l.grp AND e.array_id = l.array_id
             AND e._index >= l.first_index
             AND (l.next_index IS NULL OR e._index < l.next_index)"""
-    of_array = lives.split(", ") if has_arrays else ["CAST(NULL AS timestamp)", *["0"] * 2]
+    of_none = ("CAST(NULL AS timestamp)", "0", "0", "CAST(NULL AS string)")
+    of_array = lives if has_arrays else of_none
     ready_at = "l.ready_at" if has_arrays else "CAST(NULL AS timestamp)"
     accepted = f"e.type IN ('{JOB_ENQUEUED}', '{JOB_DELAYED}')"
     return f"""
@@ -151,6 +153,8 @@ def _event_marks(d: Dialect, has_arrays: bool) -> str:
                 AS s_body_bytes,
             CASE WHEN {accepted} THEN e.blob_bytes WHEN {first_of_task} THEN {of_array[2]} END
                 AS s_blob_bytes,
+            CASE WHEN {accepted} THEN e.request WHEN {first_of_task} THEN {of_array[3]} END
+                AS s_request,
             {ready_at} AS ready_at,
             CAST(NULL AS timestamp) AS c_first_at, CAST(NULL AS bigint) AS c_first_wait_ms,
             CAST(NULL AS bigint) AS c_wait_ms, CAST(NULL AS timestamp) AS c_ended_at
@@ -186,15 +190,17 @@ def _carry_marks(d: Dialect) -> str:
         SELECT {d.group}, job_id, last_index, last_ordinal, since, '{CARRY}', state, true,
             attempts, 0, priority, client_id, queue, exec, array_id, job_key,
             CAST(NULL AS string), status, exit_code, signal, run_ms, 0, 0, 0, 0, cause, detail,
-            submitted_at, body_bytes, blob_bytes, CAST(NULL AS timestamp), first_assigned_at,
-            wait_ms, last_wait_ms, ended_at
+            submitted_at, body_bytes, blob_bytes, request, CAST(NULL AS timestamp),
+            first_assigned_at, wait_ms, last_wait_ms, ended_at
         FROM open_jobs
     """
 
 
 def _begun(d: Dialect) -> str:
     """On marks that begin a life: what is known of its acceptance."""
-    packed = d.pack(at="s_at", body_bytes="s_body_bytes", blob_bytes="s_blob_bytes")
+    packed = d.pack(
+        at="s_at", body_bytes="s_body_bytes", blob_bytes="s_blob_bytes", request="s_request"
+    )
     return f"CASE WHEN starts THEN {packed} END"
 
 
@@ -279,7 +285,8 @@ def jobs(d: Dialect) -> str:
             {d.between_ms("begun_at", "ended_at")} AS total_ms,
             begun_body_bytes AS body_bytes, begun_blob_bytes AS blob_bytes,
             CASE WHEN after = 'purged' THEN p_detail ELSE detail END AS detail,
-            i AS last_index, o AS last_ordinal, ts AS since, own_wait_ms AS last_wait_ms, is_open
+            i AS last_index, o AS last_ordinal, ts AS since, own_wait_ms AS last_wait_ms,
+            begun_request AS request, is_open
         FROM (
             SELECT *, {ended_at} AS ended_at, {status} AS end_status, NOT {closed} AS is_open
             FROM moves WHERE is_last)
