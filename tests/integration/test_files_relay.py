@@ -22,8 +22,8 @@ from rollq.roles.blobs import carrier
 from rollq.roles.blobs.carrier import Packer, Source
 from rollq.roles.blobs.client import BlobClient
 from rollq.roles.blobs.files import BytesSource
-from rollq.roles.blobs.growth import Growth
 from rollq.roles.blobs.orders import Read
+from rollq.roles.blobs.relay import Growth
 from rollq.roles.member.blobs.relays import Relays
 from rollq.wire.blob_messages import BlobChunk
 from tests.integration.blob_members import MIB, followers, holders, place, run

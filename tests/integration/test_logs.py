@@ -173,7 +173,7 @@ def test_one_who_has_enough_leaves_and_the_worker_rests(
     parts = job.output()
     next(parts)
     parts.close()  # type: ignore[attr-defined]
-    until(lambda: not grid._worker._showing._watched)
+    until(lambda: not grid._worker._live_output._output)
     assert said(list(client.output(job.id, follow=False))) == b"one\n"
     (tmp_path / "go").touch()
     assert job.result(DEADLINE_S).ok

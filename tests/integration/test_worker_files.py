@@ -276,7 +276,7 @@ def test_outputs_that_nobody_takes_are_no_result(tmp_path: Path) -> None:
         async with running(tmp_path, member):
             member.assign(1, "make")
             nack = await member.until(lambda: member.nacks.get(job_id(1)))
-            assert "cannot be handed over" in nack.detail
+            assert "cannot be uploaded" in nack.detail
             assert "the member has no room" in nack.detail
 
     run(story())

@@ -10,7 +10,7 @@ from rollq.base.jobs import AttemptRef
 from rollq.base.limits import OUTPUT_WINDOW_BYTES
 from rollq.roles.client.streams import Reading
 from rollq.roles.worker.capture import Tail
-from rollq.roles.worker.watched import Watched
+from rollq.roles.worker.live_output import LiveOutput
 from rollq.wire.output_messages import ATTEMPT_ENDED, STREAMS, OutputChunk, TellOutput
 
 REF = AttemptRef(b"j" * 16, 1, 7)
@@ -30,7 +30,7 @@ class Road:
     def __init__(self) -> None:
         self.tails = (Tail(), Tail())
         self.is_open = True
-        self.watched = Watched(lambda _: self.tails, lambda _: self.is_open)
+        self.watched = LiveOutput(lambda _: self.tails, lambda _: self.is_open)
         self.reading = Reading("")
         self.on_the_way: list[OutputChunk] = []
         self.ended = False

@@ -14,10 +14,9 @@ from rollq.base.limits import (
     BLOB_WINDOW_BYTES,
 )
 from rollq.roles.blobs.client_machine import ClientMachine
-from rollq.roles.blobs.growth import Growth
 from rollq.roles.blobs.orders import Close, Read, Say
 from rollq.roles.blobs.receiving import Arrival
-from rollq.roles.blobs.relay import Relay
+from rollq.roles.blobs.relay import Growth, Relay
 from rollq.roles.blobs.turns import Turns
 from rollq.wire.blob_messages import BlobChunk, BlobGo, BlobPut, BlobStored
 from tests.unit.roles.blob_world import (

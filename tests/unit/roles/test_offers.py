@@ -48,7 +48,10 @@ class Story:
     def feed(self, event: Any) -> list[Any]:
         """What the machine says: messages as they are, other instructions too."""
         told: list[Any] = []
-        for one in self.machine.handle(event):
+        out = self.machine.handle(event)
+        if self.kind == "worker":
+            out = out + self.machine.handle(w.TurnOver())
+        for one in out:
             told += getattr(one, "messages", None) or [getattr(one, "message", one)]
         return told
 

@@ -13,9 +13,9 @@ import pytest
 
 from rollq.roles.worker.directories import Directories, Directory
 from rollq.roles.worker.exits import leave_exits_to_others
+from rollq.roles.worker.fd_poller import FdPoller
 from rollq.roles.worker.inputs import PAYLOAD, Stamps, place_input
 from rollq.roles.worker.outputs import Ending
-from rollq.roles.worker.watch import Watch
 
 JOB = bytes(range(16))
 
@@ -107,7 +107,7 @@ def test_one_that_is_not_as_it_was_is_not_used_again(tmp_path: Path, what: str) 
 
 def test_a_descriptor_with_the_number_of_a_closed_one_is_not_taken_for_it() -> None:
     loop = Loop()
-    watch = Watch(loop)  # type: ignore[arg-type]
+    watch = FdPoller(loop)  # type: ignore[arg-type]
     pipes = [os.pipe() for _ in range(2)]
     fresh: list[tuple[int, int]] = []
     called: list[int] = []

@@ -179,7 +179,7 @@ def test_the_cpu_cap_says_once_that_it_holds_jobs_back(caplog: pytest.LogCapture
     for _ in range(3 * CALM_SAMPLES):
         cap.judge(0.2)
     assert len(caplog.messages) == 2
-    assert "calm again" in caplog.messages[1]
+    assert "below the cap" in caplog.messages[1]
     cap.judge(0.9)
     assert len(caplog.messages) == 3
 

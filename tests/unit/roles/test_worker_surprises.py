@@ -10,7 +10,7 @@ from rollq.base.jobs import AttemptRef, BlobRef
 from rollq.roles.worker.blobs import WorkerBlobs
 from rollq.roles.worker.capture import Tail
 from rollq.roles.worker.directories import Directory
-from rollq.roles.worker.handovers import Handovers, Leavings
+from rollq.roles.worker.output_uploads import LargeOutputs, OutputUploads
 from rollq.roles.worker.outputs import Ending
 from rollq.roles.worker.preparations import Preparations
 from rollq.wire.messages import AssignJob
@@ -79,8 +79,8 @@ def test_what_a_job_left_and_cannot_be_handed_over_is_told_whatever_the_reason()
             told.append((ref, reason))
             failed.set()
 
-        handing = Handovers(cast(WorkerBlobs, Surprising()), lambda *_: None, on_failed)
-        nothing = Leavings(cast(Directory, None), None, (Tail(), Tail()))
+        handing = OutputUploads(cast(WorkerBlobs, Surprising()), lambda *_: None, on_failed)
+        nothing = LargeOutputs(cast(Directory, None), None, (Tail(), Tail()))
         handing.begin(JOB, REF, Ending(), nothing)
         await failed.wait()
         assert not handing._under_way

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -25,10 +24,11 @@ from rollq.roles.blobs.carrier import Sink, Source, make_pool
 from rollq.roles.blobs.client_session import ClientSession, Progress, connect
 from rollq.roles.blobs.failures import FETCH_TRIES, may_fetch_again
 from rollq.roles.blobs.files import BytesSource, FileSink, FileSource
-from rollq.roles.blobs.growth import Growth
 from rollq.roles.blobs.pace import Pace
+from rollq.roles.blobs.relay import Growth
 from rollq.roles.blobs.server import Store
 from rollq.roles.redial import Redial
+from rollq.roles.service import SystemJitter
 from rollq.wire.blob_messages import CLIENT, MEMBER, MISSING
 
 log = logging.getLogger("rollq.blobs")
@@ -73,7 +73,7 @@ class BlobClient:
         pool: ThreadPoolExecutor | None = None,
         pace: Pace | None = None,
     ) -> None:
-        self._redial = Redial(addresses, _Chance())
+        self._redial = Redial(addresses, SystemJitter())
         self._group = group
         self._who = who
         self._patience_s = patience_s
@@ -330,18 +330,6 @@ class BlobClient:
         if self._pool is None:
             self._pool = make_pool()
         return self._pool
-
-
-class _Chance:
-    """The machine's chance."""
-
-    def draw(self, low: int, high: int) -> int:
-        """An integer, low <= x < high."""
-        return low + secrets.randbelow(high - low) if high > low else low
-
-    def draw_id(self) -> bytes:
-        """Sixteen random bytes."""
-        return secrets.token_bytes(16)
 
 
 def _ask(page: tuple[Digest, ...], session: ClientSession) -> Awaitable[tuple[int, ...]]:

@@ -17,9 +17,9 @@ from rollq.net.link import Link
 from rollq.roles.blobs.carrier import Carrier, Sink, Source
 from rollq.roles.blobs.client_machine import ClientMachine
 from rollq.roles.blobs.failures import from_answer
-from rollq.roles.blobs.growth import Growth
 from rollq.roles.blobs.orders import AnyOrder, Commit, Found, Moved, Over
 from rollq.roles.blobs.pace import Pace
+from rollq.roles.blobs.relay import Growth
 from rollq.wire.blob_messages import HelloBlobs
 from rollq.wire.compact import Message
 from rollq.wire.compression import ZSTD
@@ -70,7 +70,7 @@ async def connect(
         link.abort("no answer to the hello")
         raise DialError(ErrorCode.TIMED_OUT, f"{address} does not answer the hello") from None
     except BaseException:
-        link.close("not wanted any more")
+        link.close("cancelled")
         raise
     if isinstance(answer, Welcome) and link.is_open:
         packs = ZSTD in answer.features

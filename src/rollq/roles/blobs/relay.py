@@ -7,10 +7,10 @@ stands still, or is slow, is not waited for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from rollq.base.limits import BLOB_RELAY_SLOW_TICKS_MAX, BLOB_WINDOW_BYTES
-from rollq.roles.blobs.growth import Growth
 
 
 class Relay:
@@ -87,3 +87,28 @@ class Follower:
         self.offset_before = 0  # a tick ago
         self.slow_ticks = 0
         self.is_awaited = True
+
+
+class Growth:
+    """Attributes:
+    ready: So many of its bytes can be read.
+    """
+
+    def __init__(self, ready: int) -> None:
+        self.ready = ready
+        self._listeners: list[Callable[[int], None]] = []
+
+    def grow(self, ready: int) -> None:
+        """More can be read."""
+        self.ready = ready
+        for listener in tuple(self._listeners):
+            listener(ready)
+
+    @contextmanager
+    def told(self, listener: Callable[[int], None]) -> Iterator[None]:
+        """Somebody is told of all growth for a time."""
+        self._listeners.append(listener)
+        try:
+            yield
+        finally:
+            self._listeners.remove(listener)

@@ -25,7 +25,7 @@ from rollq.net.link import Link
 from rollq.roles.blobs.carrier import Sink, Source, make_pool
 from rollq.roles.blobs.pace import Pace
 from rollq.roles.blobs.relay import Relay
-from rollq.roles.blobs.server_session import Session
+from rollq.roles.blobs.server_session import ServerSession
 from rollq.roles.blobs.turns import Turns
 from rollq.roles.service import end_tasks
 from rollq.wire.blob_messages import MEMBER, READER, HelloBlobs
@@ -87,7 +87,7 @@ class BlobServer:
         self.uploads: Turns[Digest, object] = Turns(BLOB_UPLOADS_MAX)
         self.downloads: Turns[object, object] = Turns(BLOB_DOWNLOADS_MAX)
         self._greet = greet
-        self._sessions: dict[Link, Session] = {}
+        self._sessions: dict[Link, ServerSession] = {}
         self._healing: dict[Digest, asyncio.Task[None]] = {}
         self._pool: ThreadPoolExecutor | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -147,7 +147,7 @@ class BlobServer:
         try:
             await heal(digest)
         except RollqError as error:
-            log.warning("blob %s cannot be brought back: %s", digest_to_text(digest), error)
+            log.warning("cannot repair blob %s: %s", digest_to_text(digest), error)
 
     def send_away(self, to: NotLeader) -> None:
         """This member does not lead any more: what clients and workers give belongs elsewhere."""
@@ -173,7 +173,7 @@ class BlobServer:
             link.close("it is not served here")
             return
         packs = ZSTD in greeting.features
-        self._sessions[link] = Session(self, link, self._pool, packs=packs, who=hello.who)
+        self._sessions[link] = ServerSession(self, link, self._pool, packs=packs, who=hello.who)
         if self._timer is None:
             self._tick_later()
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("rollq.blobs")
 
 
-class Session(Carrier):
+class ServerSession(Carrier):
     """One link."""
 
     machine: ServerMachine
@@ -50,7 +50,7 @@ class Session(Carrier):
             for message in messages:
                 self.machine.heard(message)
         except RemoteError as error:
-            log.warning("blobs: %s is cut off: %s", self.link.address, error)
+            log.warning("blobs: closing the link to %s: %s", self.link.address, error)
             self.link.send(Error(NIL_ID, error.code, error.message, error.hint, error.retryable))
             self.link.close(str(error))
         self.pump()

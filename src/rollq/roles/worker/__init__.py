@@ -1,1 +1,28 @@
-"""The worker: a pure machine that decides, and (later) the executor that runs."""
+"""The worker: takes assignments, runs them, keeps results durable until the grid has taken them.
+
+The machine decides and is pure; everything else does what it says. Read in this order:
+
+1. `signals`: the events that the machine gets and the instructions that it gives;
+2. `machine`: the laws, and which part handles an event; `orders` gathers the instructions;
+3. `session` (connection, leases, programs), `assignments` (one attempt from assignment to report),
+   `attempts` (phases and slots), `credit` (free slots, prefetch, CPU cap): the parts, all pure;
+4. `node`: the process around the machine: socket, timers, result table (`writer`, `results`);
+5. `executor`: runs what it is told: `programs` (with `directories`, `inputs`, `outputs`, `capture`,
+   `execs`, `environment`), `calls` of Python functions (`warm`, `warm_main`, `app`), `fitting` of
+   results, and the processes themselves (`child_processes`, `spawn`, `exits`, `fd_poller`,
+   `guard_main`);
+6. files: `blobs` (the worker's store; `verified`, `neighbours`), `preparations` (inputs before a
+   start), `output_uploads` (large outputs before a result), `pending_uploads` (until it is taken),
+   `caches` and `cache_index`;
+7. `live_output` and its sender: what a client that follows a job sees while it runs.
+
+| What fails | What happens |
+|---|---|
+| the leader | attempts run on, and are announced to the next leader |
+| the worker process | stored results are offered at the next start; the rest runs again elsewhere |
+| the disk of the result table | the worker stops; nothing that was not synced was acknowledged |
+| an input: missing, damaged, no room | nack: another worker may do better |
+| an input: its name or digest is invalid | the job fails with the cause |
+| a stored input: rotten | it is set aside and fetched again |
+| an output that the leader lacks | uploaded again, then the ack is repeated; if it is lost, nack |
+"""

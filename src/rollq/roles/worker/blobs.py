@@ -27,8 +27,8 @@ from rollq.roles.blobs.client import AGAIN, BlobClient
 from rollq.roles.blobs.client_session import Progress
 from rollq.roles.worker.exits import leave_exits_to_others
 from rollq.roles.worker.inputs import Linked, linked_to
-from rollq.roles.worker.looks import Looks
 from rollq.roles.worker.neighbours import Neighbours
+from rollq.roles.worker.verified import VerifiedBlobs
 from rollq.store.blobs.keeper import Keeper
 from rollq.store.blobs.local import FOLDER, LocalBlobs
 from rollq.store.blobs.scrub import Scrub
@@ -86,14 +86,14 @@ class WorkerBlobs:
         self._loop = asyncio.get_running_loop()
         pins = [(blob.digest, 1) for blob in owed]
         self._store, self._keeper = await self.on_thread(_open, self._folder, pins)
-        self._looks = Looks(self._store)
+        self._verified = VerifiedBlobs(self._store)
         self._opened = True
         self._scrub = Scrub(self._store, self._rotted, secrets.randbelow(256))
         self.address = await self._neighbours.serve(self._store, self._members)
         self._trim_soon()
 
     async def stop(self) -> None:
-        """Hang up and close. Whoever waits for a blob is to be stopped first."""
+        """Close the connections and the store. Stop whatever waits for a blob first."""
         if self._closed:
             return
         self._closed = True
@@ -110,7 +110,7 @@ class WorkerBlobs:
     # --- in use
 
     def pin(self, blobs: Iterable[BlobRef]) -> None:
-        """Somebody uses these; they need not be here yet."""
+        """Protect these from eviction; they need not be here yet."""
         for blob in blobs:
             self._keeper.pin(blob.digest)
 
@@ -205,7 +205,7 @@ class WorkerBlobs:
             except RollqError as error:
                 if error.code not in AGAIN:
                     raise
-                log.warning("%d blobs cannot be handed over yet: %s", len(blobs), error)
+                log.warning("%d blobs cannot be uploaded yet: %s", len(blobs), error)
                 await asyncio.sleep(GIVE_AGAIN_S)
             else:
                 return
@@ -244,7 +244,7 @@ class WorkerBlobs:
         while True:  # an eviction that had begun before it was pinned may take it away once
             await self._with_room(partial(self._fetch_once, blob, sources, moved))
             if await self.on_thread(stored, _now_ms()):
-                await self.on_thread(self._looks.note, blob.digest, _now_ms())
+                await self.on_thread(self._verified.note, blob.digest, _now_ms())
                 break
         log.info("fetched the blob %s, %d bytes", digest_to_text(blob.digest)[:16], blob.size)
         self._trim_soon()
@@ -252,10 +252,12 @@ class WorkerBlobs:
     def _set_aside_rotten(self, blobs: Sequence[BlobRef]) -> None:
         """On a thread."""
         for blob in blobs:
-            if self._keeper.holds(blob.digest) and not self._looks.is_sound(blob.digest, _now_ms()):
+            if self._keeper.holds(blob.digest) and not self._verified.is_sound(
+                blob.digest, _now_ms()
+            ):
                 self._keeper.lost(blob.digest)
                 name = digest_to_text(blob.digest)
-                log.error("the blob %s here was rotten: set aside, and fetched again", name)
+                log.error("blob %s is corrupt on disk: set aside, fetching it again", name)
 
     async def _fetch_once(
         self, blob: BlobRef, sources: Sequence[str], moved: Progress | None
@@ -296,11 +298,11 @@ class WorkerBlobs:
             gone = await self.on_thread(self._keeper.evict, _now_ms(), 0)
             if not gone:
                 raise
-            log.warning("the disk is full: %d blobs that nobody uses are removed", len(gone))
+            log.warning("the disk is full: evicted %d unused blobs", len(gone))
             return await act()
 
     def tick(self) -> None:
-        """Look around: a few times a second; nearly always there is nothing to do."""
+        """Called a few times a second; starts maintenance when it is due."""
         now_s = time.monotonic()
         if not self._closed and now_s - self._round_s > ROUND_S:
             self._round_s = now_s
@@ -315,10 +317,10 @@ class WorkerBlobs:
         try:
             self._keeper.evict(_now_ms(), self._bytes_max, self._age_ms)
         except RollqError as error:
-            log.warning("old blobs cannot be removed: %s", error)
+            log.warning("cannot evict unused blobs: %s", error)
 
     def _go_round(self) -> None:
-        """On a thread: let go of what is old, and read some of the rest again."""
+        """On a thread: evict what is old, and verify some of the rest."""
         if not self._rounds.acquire(blocking=False):
             return  # the disk is so slow that the last one is not over
         try:
@@ -326,13 +328,13 @@ class WorkerBlobs:
             self._store.sweep(_now_ms() - LEFTOVER_MS)
             self._scrub.step(SCRUB_BYTES)
         except RollqError as error:
-            log.warning("the blobs cannot be looked after: %s", error)
+            log.warning("blob maintenance failed: %s", error)
         finally:
             self._rounds.release()
 
     def _rotted(self, digest: Digest) -> None:
         """On a thread."""
-        log.error("the blob %s rotted on the disk; it is set aside", digest_to_text(digest))
+        log.error("blob %s is corrupt on disk: set aside", digest_to_text(digest))
         self._keeper.lost(digest)
 
     def _check_links(self, links: Sequence[Linked]) -> None:
@@ -349,13 +351,13 @@ class WorkerBlobs:
                 log.warning("the blob %s: %s", digest_to_text(link.digest), error)
             self._keeper.lost(link.digest)
             log.warning(
-                "the blob %s was changed by a job that had it as an input; it is set aside",
+                "blob %s was changed by a job that had it as an input: set aside",
                 digest_to_text(link.digest),
             )
 
 
 class _Coming:
-    """A blob on its way, and how many wait for it."""
+    """A fetch under way, and how many wait for it; it is cancelled when that falls to 0."""
 
     __slots__ = ("task", "waiting")
 

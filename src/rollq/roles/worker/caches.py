@@ -26,7 +26,7 @@ from rollq.base.limits import CACHE_ENTRIES_MAX, CACHE_ID_BYTES_MAX, DETAIL_BYTE
 from rollq.base.names import checked_tree
 from rollq.roles.service import end_tasks
 from rollq.roles.worker.assignments import CACHED_FILE
-from rollq.roles.worker.cache_book import FOLDER, Cache, CacheBook
+from rollq.roles.worker.cache_index import FOLDER, Cache, CacheIndex
 from rollq.roles.worker.signals import StartFailed
 from rollq.wire.messages import NOT_ASKED, AssignJob, CacheAck, CachePut
 from rollq.wire.models import (
@@ -52,7 +52,7 @@ TOLD_S: Final = 0.2  # how often a worker says how far it is
 DEFAULT_MODE: Final = 0o644
 
 
-class Blobs(Protocol):
+class CacheStore(Protocol):
     """What is needed of the worker's blobs."""
 
     def pin(self, blobs: Sequence[BlobRef]) -> None:
@@ -79,8 +79,8 @@ class Blobs(Protocol):
 class WorkerCaches:
     """All caches of one worker. Belongs to the loop."""
 
-    def __init__(self, state_dir: Path, blobs: Blobs, name: str, send: Send) -> None:
-        self._book = CacheBook(state_dir / FOLDER)
+    def __init__(self, state_dir: Path, blobs: CacheStore, name: str, send: Send) -> None:
+        self._index = CacheIndex(state_dir / FOLDER)
         self._blobs = blobs
         self._name = name
         self._send = send
@@ -93,7 +93,7 @@ class WorkerCaches:
     async def load(self) -> list[BlobRef]:
         """Read what an earlier life had; the blobs that must stay, to be pinned by the caller."""
         self._loop = asyncio.get_running_loop()
-        for cache in await self._loop.run_in_executor(None, self._book.load):
+        for cache in await self._loop.run_in_executor(None, self._index.load):
             self._caches[cache.cache_id] = cache
         return [blob for cache in self._caches.values() for blob in cache.blobs]
 
@@ -228,7 +228,7 @@ class WorkerCaches:
             done_bytes = total_bytes - sum(blob.size for blob in lacking)
             told = _Told(self, request_id, cache.cache_id, done_bytes, total_bytes)
             await self._blobs.bring(blobs, sources, told.moved)
-            await self._loop.run_in_executor(None, self._book.write, cache)
+            await self._loop.run_in_executor(None, self._index.write, cache)
         except BaseException:
             self._blobs.unpin(blobs)
             raise
@@ -257,7 +257,7 @@ class WorkerCaches:
                 cache = Cache(cache_id, entries, is_kept=known is not None and known.is_kept)
                 if cache.is_kept:
                     raise _conflict(cache_id, new[0].name)
-                await self._loop.run_in_executor(None, self._book.write, cache)
+                await self._loop.run_in_executor(None, self._index.write, cache)
         except BaseException:
             self._blobs.unpin([entry.blob for entry in added])
             raise
@@ -283,7 +283,7 @@ class WorkerCaches:
 
     async def _kept(self, content: bytes) -> BlobRef:
         self._last_number += 1
-        path = self._book.incoming(self._last_number)
+        path = self._index.incoming(self._last_number)
         try:
             await self._loop.run_in_executor(None, path.write_bytes, content)
             return await self._blobs.keep(path)
@@ -297,7 +297,7 @@ class WorkerCaches:
             if cache is None or not cache.is_kept:
                 return
             del self._caches[cache_id]
-            await self._loop.run_in_executor(None, self._book.remove, cache_id)
+            await self._loop.run_in_executor(None, self._index.remove, cache_id)
             self._blobs.unpin(cache.blobs)
             log.info("cache %s: removed", cache_id)
 
@@ -357,7 +357,7 @@ def _kept_cache(request: CachePutRequest) -> Cache:
 def _entries(request: CachePutRequest) -> Iterator[CacheEntry]:
     for entry in request.entries or ():
         if entry.digest is UNSET or entry.size is UNSET or entry.size < 0:
-            raise RemoteError(ErrorCode.BAD_PAYLOAD, "a kept cache names digests and sizes")
+            raise RemoteError(ErrorCode.BAD_PAYLOAD, "kept caches need digests and sizes")
         mode = DEFAULT_MODE if entry.mode is UNSET else entry.mode
         yield CacheEntry(entry.name, BlobRef(digest_from_text(entry.digest), entry.size), mode)
 
@@ -366,5 +366,5 @@ def _conflict(cache_id: str, name: str) -> StateError:
     return StateError(
         ErrorCode.CACHE_CONFLICT,
         f"the cache {cache_id[:64]!a} holds other files, {name[:64]!a} for one",
-        "take another name, or remove it first",
+        "use another cache id, or remove the cache first",
     )

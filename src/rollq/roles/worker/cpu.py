@@ -13,7 +13,7 @@ from rollq.roles.worker.signals import CpuBusy, CpuOk
 log = logging.getLogger("rollq.worker")
 
 SAMPLE_MS: Final = 250
-CALM_SAMPLES: Final = 8  # so many in a row below the cap, and the busy time is over for people
+CALM_SAMPLES: Final = 8  # in a row below the cap before that is logged
 
 
 class CpuCap:
@@ -26,8 +26,8 @@ class CpuCap:
     def __init__(self, cap: float) -> None:
         self._cap = cap
         self.busy = False
-        self._is_told = False  # people know that jobs are held back
-        self._calm = 0
+        self._is_logged = False  # that the cap holds jobs back
+        self._calm_count = 0  # samples below the cap in a row
         if cap < CPU_CAP_OFF:
             psutil.cpu_percent(None)  # the first call only sets the start of the first interval
 
@@ -40,23 +40,23 @@ class CpuCap:
     def judge(self, load: float) -> CpuOk | CpuBusy | None:
         """Compare a load (0 to 1) with the cap."""
         busy = load > self._cap
-        self._tell(load, busy=busy)
+        self._log(load, busy=busy)
         if busy is self.busy:
             return None
         self.busy = busy
         return CpuBusy() if busy else CpuOk()
 
-    def _tell(self, load: float, *, busy: bool) -> None:
+    def _log(self, load: float, *, busy: bool) -> None:
         """One line when jobs begin to be held back, and one when that is over: a load that swings
         around the cap makes no more."""
-        self._calm = 0 if busy else self._calm + 1
-        if busy and not self._is_told:
-            self._is_told = True
+        self._calm_count = 0 if busy else self._calm_count + 1
+        if busy and not self._is_logged:
+            self._is_logged = True
             log.info(
-                "the CPU is at %d %%, above the cap of %d %%: one job at a time until it is calmer",
+                "CPU at %d %%, above the cap of %d %%: one job at a time",
                 round(load * 100),
                 round(self._cap * 100),
             )
-        elif self._is_told and self._calm >= CALM_SAMPLES:
-            self._is_told = False
-            log.info("the CPU is calm again: as many jobs as there are slots")
+        elif self._is_logged and self._calm_count >= CALM_SAMPLES:
+            self._is_logged = False
+            log.info("CPU below the cap: all slots in use")

@@ -28,13 +28,14 @@ from rollq.roles.worker.calls import (
     request_of,
 )
 from rollq.roles.worker.capture import Tail
+from rollq.roles.worker.child_processes import ChildProcesses
 from rollq.roles.worker.directories import Directories, make_empty
 from rollq.roles.worker.environment import clean_environ, env_of
 from rollq.roles.worker.execs import ExecDir, NoProgramError
 from rollq.roles.worker.exits import leave_exits_to_others
-from rollq.roles.worker.family import Family
+from rollq.roles.worker.fd_poller import FdPoller
 from rollq.roles.worker.fitting import fit
-from rollq.roles.worker.handovers import Handovers, Leavings
+from rollq.roles.worker.output_uploads import LargeOutputs, OutputUploads
 from rollq.roles.worker.outputs import Ending, encode_result, refusal
 from rollq.roles.worker.preparations import Preparations
 from rollq.roles.worker.programs import ProgramRun, Programs
@@ -50,7 +51,6 @@ from rollq.roles.worker.signals import (
 )
 from rollq.roles.worker.warm import WarmPool
 from rollq.roles.worker.warm_main import Call
-from rollq.roles.worker.watch import Watch
 from rollq.tasks import Task
 from rollq.wire.messages import AssignJob
 from rollq.wire.models import JobRequest, decode_if_marked
@@ -96,12 +96,12 @@ class Executor:
             on_ready=self._prepared,
             on_failed=self._not_prepared,
         )
-        self._handing = Handovers(blobs, self._handed_over, self._refuse)
+        self._uploads = OutputUploads(blobs, self._uploaded, self._refuse)
         self._jobs_dir = jobs_dir
         self._on_end = on_end
         self._feed = feed
         self._waiting_count = waiting_count
-        self._family = Family(clean_environ(os.environ, setup.pass_env))
+        self._children = ChildProcesses(clean_environ(os.environ, setup.pass_env))
         self._tasks: dict[str, Task] = {}
         self._running: dict[AttemptRef, Run | None] = {}  # None: it is just being started
         self._begun_s: dict[AttemptRef, float] = {}  # of those in `_running`
@@ -111,7 +111,7 @@ class Executor:
         self._tell_due = False
         self._telling: asyncio.TimerHandle | None = None
         self._thread = ThreadPoolExecutor(1, "worker-files", leave_exits_to_others)
-        self._watch: Watch | None = None
+        self._poller: FdPoller | None = None
         self._programs: Programs | None = None
         self._pool: WarmPool | None = None
         self._loop_calls: LoopCalls | None = None
@@ -132,21 +132,21 @@ class Executor:
                 "decorate functions with rollq.task, or give a directory of programs",
             )
         jobs_dir = await loop.run_in_executor(self._thread, make_empty, self._jobs_dir)
-        self._family.open()
+        self._children.open()
         self._loop_calls = LoopCalls(loop, self._tell_freed)
-        self._watch = Watch(loop)
+        self._poller = FdPoller(loop)
         execs = ExecDir(self._setup.exec_dir)
         directories = Directories(self._thread, jobs_dir, by_job=self._setup.own_execs)
         self._programs = Programs(
-            *(loop, self._watch, self._family, execs, directories),
+            *(loop, self._poller, self._children, execs, directories),
             allow_shipped_execs=self._setup.allow_shipped_execs,
             own_execs=self._setup.own_execs,
         )
         self._preparing.open(directories)
-        self._handing.open(directories)
+        self._uploads.open(directories)
         if any(not task.in_loop for task in self._tasks.values()):
             self._pool = WarmPool(
-                self._watch, self._family, self._setup.apps, self._setup.slots, folder=jobs_dir
+                self._poller, self._children, self._setup.apps, self._setup.slots, folder=jobs_dir
             )
             await self._pool.start()
 
@@ -166,18 +166,18 @@ class Executor:
         """End everything that runs and wait for it; nothing is emitted any more."""
         self._on_end = self._feed = _ignore
         await self._preparing.close()
-        await self._handing.close()
+        await self._uploads.close()
         for run in list(self._running.values()):
             if run is not None:
                 run.kill()
         if self._pool is not None:
             self._pool.close()
-        await self._family.wait_empty()
-        self._family.close()
+        await self._children.wait_empty()
+        self._children.close()
         if self._programs is not None:
             self._programs.close()
-        if self._watch is not None:
-            self._watch.close()
+        if self._poller is not None:
+            self._poller.close()
         self._thread.shutdown(wait=False)
 
     def prepare(self, jobs: Sequence[tuple[AssignJob, AttemptRef]]) -> None:
@@ -215,7 +215,7 @@ class Executor:
         if run is not None:
             run.kill()
             return
-        job = self._handing.cancel(ref)
+        job = self._uploads.cancel(ref)
         if job is None and self._loop_calls is not None:
             call = self._loop_calls.remove(ref)
             if call is not None:
@@ -313,12 +313,12 @@ class Executor:
             freed, self._freed = self._freed, []
             self._feed(SlotsFreed(freed))
 
-    def _left(self, job: AssignJob, ref: AttemptRef, ending: Ending, leavings: Leavings) -> None:
+    def _left(self, job: AssignJob, ref: AttemptRef, ending: Ending, outputs: LargeOutputs) -> None:
         """A program ended, and left what goes as blobs."""
         self._free_slot(ref)
-        self._handing.begin(job, ref, ending, leavings)
+        self._uploads.begin(job, ref, ending, outputs)
 
-    def _handed_over(self, job: AssignJob, ref: AttemptRef, ending: Ending) -> None:
+    def _uploaded(self, job: AssignJob, ref: AttemptRef, ending: Ending) -> None:
         self._note_end(job, ref, ending)
         self._tell_soon()
 
@@ -342,14 +342,14 @@ class Executor:
 
     def _note_end(self, job: AssignJob, ref: AttemptRef, ending: Ending) -> None:
         """How it ended, told to the grid and in the report alike: nothing changes the status once
-        the report is made. What does not fit is handed over first, and then this is called again.
+        the report is made. What does not fit is uploaded first, and then this is called again.
         """
         encoded = encode_result(job, ending)
         if len(encoded) > INLINE_BYTES_MAX or ending.apart:
             # A legacy grid takes inline results alone; its attempts have no fence.
             encoded = fit(job, ending, as_blobs=job.fence > 0)
         if ending.apart:
-            self._handing.begin(job, ref, ending)
+            self._uploads.begin(job, ref, ending)
             return
         self._ends.append(
             StoredResult(

@@ -9,22 +9,22 @@ import signal
 import threading
 from collections.abc import Callable
 
-from rollq.roles.worker.watch import Watch
+from rollq.roles.worker.fd_poller import FdPoller
 
 
-def watch_exit(watch: Watch, pid: int, on_exit: Callable[[], None]) -> None:
+def watch_exit(poller: FdPoller, pid: int, on_exit: Callable[[], None]) -> None:
     """Call `on_exit` once, in the loop, when `pid` (a child of ours) has exited."""
     try:
         fd = os.pidfd_open(pid)
     except (AttributeError, OSError):  # no such call here, or no file descriptor left
-        _watch_by_thread(watch.loop, pid, on_exit)
+        _watch_by_thread(poller.loop, pid, on_exit)
         return
 
     def readable() -> None:
-        watch.close_fd(fd)
+        poller.close_fd(fd)
         on_exit()
 
-    watch.add(fd, readable)
+    poller.add(fd, readable)
 
 
 def leave_exits_to_others() -> None:

@@ -2,7 +2,7 @@
 
 A result goes through the log, so it holds INLINE_BYTES_MAX at most. A stream or a returned value
 that fits goes with it: as text if it is UTF-8, else as exact bytes beside the text. What does not
-fit is handed over as a blob, and the result has the end of it. Only where there are no blobs, at a
+fit is uploaded as a blob, and the result has the end of it. Only where there are no blobs, at a
 legacy grid, a stream is cut, which `stdout_size` tells, and a value that must be cut fails
 its job: half a value is none.
 """

@@ -67,7 +67,7 @@ def checked_inputs(files: tuple[InputFile, ...]) -> list[Input]:
         else:
             raise RemoteError(
                 ErrorCode.BAD_PAYLOAD,
-                f"the input {file.name[:64]!a} is in a cache, which this worker has not",
+                f"the input {file.name[:64]!a} is in a cache that this worker does not have",
             )
     return inputs
 

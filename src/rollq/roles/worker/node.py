@@ -23,19 +23,19 @@ from rollq.base.limits import LOOK_MS
 from rollq.base.repeats import Repeats
 from rollq.net.dialer import dial
 from rollq.net.link import Link
+from rollq.roles.service import SystemJitter
 from rollq.roles.worker import signals
 from rollq.roles.worker.blobs import WorkerBlobs
 from rollq.roles.worker.caches import WorkerCaches
-from rollq.roles.worker.chance import SystemChance
 from rollq.roles.worker.cpu import SAMPLE_MS, CpuCap
 from rollq.roles.worker.execs import ExecDir
 from rollq.roles.worker.executor import Executor
+from rollq.roles.worker.live_output_sender import LiveOutputSender
 from rollq.roles.worker.machine import WorkerMachine
 from rollq.roles.worker.pending_uploads import PendingUploads
 from rollq.roles.worker.results import ResultTable
 from rollq.roles.worker.session import WorkerSetup
 from rollq.roles.worker.setup import NodeSetup
-from rollq.roles.worker.showing import Showing
 from rollq.roles.worker.writer import ResultWriter
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
@@ -148,8 +148,8 @@ class WorkerNode:
         self._executor = executor
         ident = worker_id, setup.addresses, setup.patterns, setup.name, incarnation
         who = WorkerSetup(*ident, setup.slots, FEATURES, setup.ahead, self._blobs.address)
-        self._machine = WorkerMachine(who, SystemChance(), stored)
-        self._showing = Showing(executor.tails, self._machine.is_open)
+        self._machine = WorkerMachine(who, SystemJitter(), stored)
+        self._live_output = LiveOutputSender(executor.tails, self._machine.is_open)
         self._feed(await executor.look_for_programs())
         log.info(
             "worker %s starts: %d slots, %d results not taken yet",
@@ -321,7 +321,7 @@ class WorkerNode:
                 elif type(message) is wire.CachePut:
                     self._caches.take(message)
                 elif type(message) is TellOutput:
-                    self._showing.told(link, message)
+                    self._live_output.told(link, message)
                 elif type(message) is wire.Error and message.code == ErrorCode.DISMISSED:
                     log.info("dismissed: %s", message.message)
                     self._stop_soon()
@@ -396,7 +396,7 @@ class WorkerNode:
             self.drain()
 
     def _drain_overdue(self) -> None:
-        log.warning("%d attempts did not end in time", self.machine.running_count)
+        log.warning("drain timed out: %d attempts are still running", self.machine.running_count)
         self._stop_soon()
 
     def _stop_soon(self) -> None:
@@ -409,7 +409,7 @@ class WorkerNode:
         for task in (self._dialing, self._looking):
             if task is not None:
                 task.cancel()
-        self._showing.stop()
+        self._live_output.stop()
         for instruction in self.machine.handle(signals.StopRequested()):
             DO[type(instruction)](self, instruction)
         self._writer.store(self._executor.take_untold())  # offered at the next start, not run again

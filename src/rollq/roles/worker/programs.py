@@ -28,17 +28,17 @@ from rollq.base.jobs import DEFAULT_OPTIONS, Status
 from rollq.base.limits import JOB_ARGS_MAX
 from rollq.base.outcomes import SIGNAL_BASE
 from rollq.roles.worker.capture import SpooledTail, Tail
+from rollq.roles.worker.child_processes import ChildProcesses
 from rollq.roles.worker.directories import Directories
 from rollq.roles.worker.environment import env_of
 from rollq.roles.worker.execs import ExecDir, is_shipped, not_allowed
 from rollq.roles.worker.exits import watch_exit
-from rollq.roles.worker.family import Family
+from rollq.roles.worker.fd_poller import FdPoller
 from rollq.roles.worker.fitting import STREAMS, set_stream
-from rollq.roles.worker.handovers import Leavings
 from rollq.roles.worker.inputs import PAYLOAD, Input, Stamps, checked_inputs, place_input
+from rollq.roles.worker.output_uploads import LargeOutputs
 from rollq.roles.worker.outputs import Ending, Terms
 from rollq.roles.worker.preparations import Prepared
-from rollq.roles.worker.watch import Watch
 from rollq.wire.messages import AssignJob
 from rollq.wire.models import JobRequest
 
@@ -55,8 +55,8 @@ class Programs:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        watch: Watch,
-        family: Family,
+        poller: FdPoller,
+        children: ChildProcesses,
         execs: ExecDir,
         directories: Directories,
         *,
@@ -64,8 +64,8 @@ class Programs:
         own_execs: bool = False,
     ) -> None:
         self.loop = loop
-        self.watch = watch
-        self.family = family
+        self.poller = poller
+        self.children = children
         self.execs = execs
         self.directories = directories
         self.allow_shipped_execs = allow_shipped_execs
@@ -80,7 +80,7 @@ class Programs:
     def sample(self) -> None:
         """Look around: a few times a second."""
         self.own_rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        self.family.sweep()
+        self.children.sweep()
 
     def close(self) -> None:
         """No more executions."""
@@ -101,7 +101,7 @@ class ProgramRun:
         request: JobRequest | None,
         on_end: Callable[[Ending], None],
         *,
-        on_left: Callable[[Ending, Leavings], None],
+        on_left: Callable[[Ending, LargeOutputs], None],
         prepared: Prepared | None = None,
     ) -> None:
         self._programs = programs
@@ -161,7 +161,7 @@ class ProgramRun:
     def kill(self) -> None:
         """End it, whatever it does; it is cancelled then."""
         self._cancelled = True
-        self._programs.family.kill(self._pid)
+        self._programs.children.kill(self._pid)
 
     def sample(self) -> None:
         """Look at the memory it uses now: see `_peak_bytes`."""
@@ -246,7 +246,7 @@ class ProgramRun:
             env.append(b"ROLLQ_TASK=%d" % job.task_number)
         self._started_s = time.perf_counter()
         try:
-            self._pid = self._programs.family.spawn(
+            self._pid = self._programs.children.spawn(
                 argv, env, self._directory.files.fd, (stdin, out_end, err_end), own
             )
         except OSError as error:
@@ -254,10 +254,10 @@ class ProgramRun:
         finally:
             os.close(out_end)
             os.close(err_end)
-        watch_exit(self._programs.watch, self._pid, self._exited)
+        watch_exit(self._programs.poller, self._pid, self._exited)
         for place in (0, 1):
             os.set_blocking(self._pipes[place], False)
-            self._programs.watch.add(self._pipes[place], partial(self._readable, place))
+            self._programs.poller.add(self._pipes[place], partial(self._readable, place))
 
     def _set_limits(self) -> None:
         options = self._job.options or DEFAULT_OPTIONS
@@ -279,11 +279,11 @@ class ProgramRun:
 
     def _end_softly(self, limit_ms: int) -> None:
         self._notes.append(f"told to end, soft run limit of {limit_ms / 1000:g} s exceeded")
-        self._programs.family.signal_group(self._pid, signal.SIGTERM)
+        self._programs.children.signal_group(self._pid, signal.SIGTERM)
 
     def _end_hard(self, limit_ms: int) -> None:
         self._notes.append(f"killed, run limit of {limit_ms / 1000:g} s exceeded")
-        self._programs.family.kill(self._pid)
+        self._programs.children.kill(self._pid)
 
     # --- the way out
 
@@ -291,14 +291,14 @@ class ProgramRun:
         run_ms = int((time.perf_counter() - self._started_s) * 1000)
         for timer in self._timers:
             timer.cancel()
-        status, usage = self._programs.family.reap(self._pid)
+        status, usage = self._programs.children.reap(self._pid)
         self._drain_pipes()
         ending = self._ending(status, usage, run_ms)
         left = self._programs.directories.give(self._directory, self._inputs, ending, self._terms())
         if left is None and not any(tail.is_spooled for tail in self._tails):
             self._on_end(ending)
         else:
-            self._on_left(ending, Leavings(self._directory, left, self._tails))
+            self._on_left(ending, LargeOutputs(self._directory, left, self._tails))
 
     def _terms(self) -> Terms:
         request, prepared = self._request, self._prepared
@@ -350,7 +350,7 @@ class ProgramRun:
     def _close_pipe(self, place: int) -> None:
         fd = self._pipes[place]
         if fd >= 0:
-            self._programs.watch.close_fd(fd)
+            self._programs.poller.close_fd(fd)
             self._pipes[place] = -1
 
 

@@ -42,7 +42,7 @@ _CHECKED_FROM: Final = 8  # the checksum covers everything after itself
 NAMES: Final = ("results.a", "results.b")
 
 
-class Batch(msgspec.Struct, array_like=True, frozen=True):
+class ResultBatch(msgspec.Struct, array_like=True, frozen=True):
     """The body of a record."""
 
     stored: tuple[StoredResult, ...] = ()
@@ -57,7 +57,7 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
-_decode: Final = msgspec.msgpack.Decoder(Batch).decode
+_decode: Final = msgspec.msgpack.Decoder(ResultBatch).decode
 
 
 class ResultTable:
@@ -118,7 +118,7 @@ class ResultTable:
             if self._offset > max(self._table_bytes, 3 * self._base_bytes):
                 self._begin_generation()
             else:
-                self._append(Batch(tuple(stored), tuple(forgotten)))
+                self._append(ResultBatch(tuple(stored), tuple(forgotten)))
                 if stored:
                     os.fdatasync(self._fds[self._turn])
         except OSError as error:
@@ -201,11 +201,11 @@ class ResultTable:
         self._generation += 1
         self._seq = 0
         self._offset = 0
-        self._append(Batch(tuple(self._alive.values())))
+        self._append(ResultBatch(tuple(self._alive.values())))
         self._base_bytes = self._offset
         os.fdatasync(self._fds[self._turn])
 
-    def _append(self, batch: Batch) -> None:
+    def _append(self, batch: ResultBatch) -> None:
         body = _encode(batch)
         fixed = _HEADER.pack(MAGIC, 0, self._generation, self._seq, len(body))[_CHECKED_FROM:]
         crc = crc32(body, crc32(fixed))
@@ -218,10 +218,10 @@ class ResultTable:
         self._seq += 1
 
 
-def _read_run(fd: int, path: Path) -> tuple[int, list[Batch]]:
+def _read_run(fd: int, path: Path) -> tuple[int, list[ResultBatch]]:
     """The records of one file as far as they follow each other: generation (0: none), batches."""
     generation, offset = 0, 0
-    batches: list[Batch] = []
+    batches: list[ResultBatch] = []
     while True:
         header = os.pread(fd, _HEADER.size, offset)
         if len(header) < _HEADER.size:
@@ -232,7 +232,7 @@ def _read_run(fd: int, path: Path) -> tuple[int, list[Batch]]:
             break
         body = os.pread(fd, body_bytes, offset + _HEADER.size)
         if crc32(body, crc32(header[_CHECKED_FROM:])) != crc:
-            log.warning("%s: record %d is torn or damaged; it and what follows is void", path, seq)
+            log.warning("%s: record %d is torn or corrupt; ignoring it and what follows", path, seq)
             break
         with contextlib.suppress(msgspec.DecodeError):
             batches.append(_decode(body))

@@ -24,13 +24,13 @@ from rollq.base.limits import FRAME_BYTES_MAX
 from rollq.base.outcomes import SIGNAL_BASE
 from rollq.roles.worker import warm_main
 from rollq.roles.worker.capture import SpooledTail
+from rollq.roles.worker.child_processes import ChildProcesses
 from rollq.roles.worker.environment import INTERPRETER
 from rollq.roles.worker.exits import watch_exit
-from rollq.roles.worker.family import Family
+from rollq.roles.worker.fd_poller import FdPoller
 from rollq.roles.worker.fitting import END_BYTES, set_stream
 from rollq.roles.worker.outputs import Apart, Ending
 from rollq.roles.worker.warm_main import LENGTH_BYTES, Call, Reply
-from rollq.roles.worker.watch import Watch
 
 log = logging.getLogger("rollq.worker")
 
@@ -71,11 +71,17 @@ class WarmPool:
     return are written to files without a name in `folder`."""
 
     def __init__(
-        self, watch: Watch, family: Family, modules: tuple[str, ...], size: int, *, folder: str
+        self,
+        poller: FdPoller,
+        children: ChildProcesses,
+        modules: tuple[str, ...],
+        size: int,
+        *,
+        folder: str,
     ) -> None:
-        self.loop = watch.loop
-        self.watch = watch
-        self.family = family
+        self.loop = poller.loop
+        self.poller = poller
+        self.children = children
         self.modules = modules
         self.folder = folder
         self._environ = {
@@ -148,7 +154,7 @@ class WarmPool:
         argv = [sys.executable, "-m", warm_main.__name__, *self.modules]
         with theirs:
             # What a function prints is the worker's own log, not a result.
-            process.pid = self.family.spawn(
+            process.pid = self.children.spawn(
                 [os.fsencode(arg) for arg in argv],
                 [],
                 os.fsencode(os.getcwd()),
@@ -156,7 +162,7 @@ class WarmPool:
                 self._environ,
             )
         self._processes[process] = None
-        watch_exit(self.watch, process.pid, process.exited)
+        watch_exit(self.poller, process.pid, process.exited)
         ours.setblocking(False)
         await self.loop.create_unix_connection(lambda: process, sock=ours)
 
@@ -183,11 +189,11 @@ class WarmProcess(asyncio.Protocol):
 
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal."""
-        self._pool.family.signal_group(self.pid, number)
+        self._pool.children.signal_group(self.pid, number)
 
     def kill(self) -> None:
         """End it and all that it started."""
-        self._pool.family.kill(self.pid)
+        self._pool.children.kill(self.pid)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The socket is ours to use."""
@@ -248,7 +254,7 @@ class WarmProcess(asyncio.Protocol):
 
     def exited(self) -> None:
         """The process is gone: whatever it ran has failed."""
-        status, _ = self._pool.family.reap(self.pid)
+        status, _ = self._pool.children.reap(self.pid)
         if self._transport is not None:
             self._transport.close()
         if self._value is not None:

@@ -13,32 +13,32 @@ from rollq.base.limits import (
     OUTPUT_WINDOW_BYTES,
 )
 from rollq.net.link import Link
-from rollq.roles.worker.watched import FindTails, Watched
+from rollq.roles.worker.live_output import FindTails, LiveOutput
 from rollq.wire.output_messages import TellOutput
 
 SHARE_BYTES: Final = OUTPUT_BYTES_PER_S * OUTPUT_PACE_MS // 1_000
 
 
-class Showing:
-    """The shell of `Watched`: a timer, and the link on which the watches were asked for."""
+class LiveOutputSender:
+    """The shell of `LiveOutput`: a timer, and the link on which the watches were asked for."""
 
     def __init__(self, tails: FindTails, is_open: Callable[[AttemptRef], bool]) -> None:
-        self._watched = Watched(tails, is_open)
+        self._output = LiveOutput(tails, is_open)
         self._link: Link | None = None
         self._timer: asyncio.Handle | None = None
 
     def told(self, link: Link, message: TellOutput) -> None:
         """The leader wants to see the output of an attempt, or no longer."""
         if link is not self._link:  # the watches of an earlier session are over
-            self._watched.clear()
+            self._output.clear()
             self._link = link
-        self._watched.told(message)
-        if self._timer is None and self._watched:
+        self._output.told(message)
+        if self._timer is None and self._output:
             self._timer = asyncio.get_running_loop().call_soon(self._send)
 
     def stop(self) -> None:
         """Send nothing any more."""
-        self._watched.clear()
+        self._output.clear()
         if self._timer is not None:
             self._timer.cancel()
 
@@ -46,9 +46,9 @@ class Showing:
         self._timer = None
         link = self._link
         if link is None or not link.is_open:
-            self._watched.clear()
+            self._output.clear()
         elif link.waiting_bytes < OUTPUT_WINDOW_BYTES:  # job traffic must not wait behind it
-            link.send_all(self._watched.share(SHARE_BYTES))
-        if self._watched:
+            link.send_all(self._output.share(SHARE_BYTES))
+        if self._output:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(OUTPUT_PACE_MS / 1_000, self._send)

@@ -18,7 +18,7 @@ TRUSTED_MS: Final = 3_600_000
 LOOKS_MAX: Final = 16_384  # of more, those that were read longest ago are read again
 
 
-class Look(NamedTuple):
+class FileStamp(NamedTuple):
     """Of a file whose bytes were right."""
 
     inode: int
@@ -27,21 +27,21 @@ class Look(NamedTuple):
     read_ms: int
 
 
-class Looks:
+class VerifiedBlobs:
     """What was read when. Called from threads; two that read the same blob do no harm."""
 
     def __init__(self, store: LocalBlobs) -> None:
         self._store = store
-        self._looks: dict[Digest, Look] = {}
+        self._verified: dict[Digest, FileStamp] = {}
 
     def note(self, digest: Digest, now_ms: int) -> None:
         """All of it was just compared with its digest."""
         look = _look_at(self._store.path(digest), now_ms)
-        self._looks.pop(digest, None)
+        self._verified.pop(digest, None)
         if look is not None:
-            self._looks[digest] = look
-        while len(self._looks) > LOOKS_MAX:
-            self._looks.pop(next(iter(self._looks)), None)
+            self._verified[digest] = look
+        while len(self._verified) > LOOKS_MAX:
+            self._verified.pop(next(iter(self._verified)), None)
 
     def is_sound(self, digest: Digest, now_ms: int) -> bool:
         """Whether it is here and whole, as far as is known; if not it is set aside.
@@ -49,7 +49,7 @@ class Looks:
         Raises:
             DiskError: the disk's own reasons.
         """
-        known = self._looks.get(digest)
+        known = self._verified.get(digest)
         look = _look_at(self._store.path(digest), now_ms)
         if look is None:
             return False
@@ -66,11 +66,11 @@ class Looks:
         return True
 
 
-def _look_at(path: Path | None, now_ms: int) -> Look | None:
+def _look_at(path: Path | None, now_ms: int) -> FileStamp | None:
     if path is None:
         return None
     try:
         status = os.lstat(path)
     except FileNotFoundError:
         return None
-    return Look(status.st_ino, status.st_size, status.st_mtime_ns, now_ms)
+    return FileStamp(status.st_ino, status.st_size, status.st_mtime_ns, now_ms)

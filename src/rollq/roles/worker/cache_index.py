@@ -39,7 +39,7 @@ class Cache(msgspec.Struct, array_like=True, frozen=True):
         return tuple(entry.blob for entry in self.entries)
 
 
-class CacheBook:
+class CacheIndex:
     """All pages below one folder. Everything blocks."""
 
     def __init__(self, folder: Path) -> None:
@@ -97,5 +97,5 @@ def _read(path: Path) -> Cache | None:
     try:
         return msgspec.msgpack.decode(path.read_bytes(), type=Cache)
     except (OSError, msgspec.MsgspecError, RemoteError) as error:
-        log.warning("the page %s of a cache cannot be read: %s", path, error)
+        log.warning("cannot read the cache index file %s: %s", path, error)
         return None

@@ -13,7 +13,7 @@ from rollq.base.limits import (
     STREAM_BYTES_MAX,
 )
 from rollq.roles.worker.capture import SpooledTail, Tail, end_of
-from rollq.roles.worker.watched import Tails, Watched
+from rollq.roles.worker.live_output import LiveOutput, Tails
 from rollq.wire.output_messages import ATTEMPT_ENDED, OutputChunk, TellOutput
 
 JOB, FENCE, MUCH = b"j" * 16, 7, 10**9
@@ -35,7 +35,7 @@ class World:
         self.tails: Tails = (Tail(), Tail())
         self.runs = True
         self.is_open = True
-        self.watched = Watched(
+        self.watched = LiveOutput(
             lambda ref: self.tails if self.runs and ref == REF else None,
             lambda ref: self.is_open and ref == REF,
         )

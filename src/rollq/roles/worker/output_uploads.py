@@ -28,21 +28,21 @@ from rollq.wire.models import OutputFile, StreamBlob
 PINNED_S: Final = 60.0  # after a handover: by then the result itself is what keeps its blobs
 
 
-class Leavings(NamedTuple):
-    """What is to be handed over."""
+class LargeOutputs(NamedTuple):
+    """Outputs of one job that are too large for its result."""
 
     directory: Directory
     left: Left | None  # in the directory; None: nothing, and the directory is gone
     tails: tuple[Tail, Tail]  # stdout and stderr
 
 
-class Handovers:
-    """What is being handed over.
+class OutputUploads:
+    """Uploads of large outputs, one task a job.
 
     Args:
         blobs: Where outputs go first.
         on_done: Told that a job ended, with what its result refers to in its ending.
-        on_failed: Told that what a job left cannot be handed over.
+        on_failed: Told that the outputs of a job cannot be uploaded.
     """
 
     def __init__(
@@ -65,10 +65,10 @@ class Handovers:
         job: AssignJob,
         ref: AttemptRef,
         ending: Ending,
-        leavings: Leavings | None = None,
+        outputs: LargeOutputs | None = None,
     ) -> None:
         """Hand over what a job left, and what of its ending is to go apart."""
-        task = asyncio.get_running_loop().create_task(self._run(job, ref, ending, leavings))
+        task = asyncio.get_running_loop().create_task(self._run(job, ref, ending, outputs))
         self._under_way[ref] = job, task
 
     def cancel(self, ref: AttemptRef) -> AssignJob | None:
@@ -87,17 +87,17 @@ class Handovers:
     # --- helpers
 
     async def _run(
-        self, job: AssignJob, ref: AttemptRef, ending: Ending, leavings: Leavings | None
+        self, job: AssignJob, ref: AttemptRef, ending: Ending, outputs: LargeOutputs | None
     ) -> None:
         kept: list[BlobRef] = []
         try:
             try:
-                if leavings is not None:
-                    await self._keep_all(ending, leavings, kept)
+                if outputs is not None:
+                    await self._keep_all(ending, outputs, kept)
                 await self._keep_apart(ending, kept)
             finally:
-                if leavings is not None:
-                    self._clear(leavings)
+                if outputs is not None:
+                    self._clear(outputs)
                 for part in ending.apart:
                     if not isinstance(part.content, bytes):
                         part.content.close()
@@ -110,20 +110,20 @@ class Handovers:
         except Exception as error:  # whatever it is, the job must not stay here for ever
             self._blobs.unpin(kept)
             if self._under_way.pop(ref, None) is not None:
-                self._on_failed(ref, f"what it left cannot be handed over: {error}")
+                self._on_failed(ref, f"its outputs cannot be uploaded: {error}")
             return
         asyncio.get_running_loop().call_later(PINNED_S, self._blobs.unpin, kept)
         if self._under_way.pop(ref, None) is not None:
             ending.blobs = tuple(dict.fromkeys((*ending.blobs, *blobs)))
             self._on_done(job, ref, ending)
 
-    async def _keep_all(self, ending: Ending, leavings: Leavings, kept: list[BlobRef]) -> None:
-        if leavings.left is not None:
-            for found in leavings.left.large:
-                blob = await self._keep_output(leavings.directory.files, found, ending)
+    async def _keep_all(self, ending: Ending, outputs: LargeOutputs, kept: list[BlobRef]) -> None:
+        if outputs.left is not None:
+            for found in outputs.left.large:
+                blob = await self._keep_output(outputs.directory.files, found, ending)
                 if blob is not None:
                     kept.append(blob)
-        for name, tail in zip(("stdout", "stderr"), leavings.tails, strict=True):
+        for name, tail in zip(("stdout", "stderr"), outputs.tails, strict=True):
             if not isinstance(tail, SpooledTail):
                 continue
             if tail.problem:
@@ -159,10 +159,10 @@ class Handovers:
         ending.outputs.append(OutputFile(found.name, digest_to_text(blob.digest), blob.size, mode))
         return blob
 
-    def _clear(self, leavings: Leavings) -> None:
-        if leavings.left is not None:
-            self._directories.settle(leavings.directory, leavings.left)
-        for tail in leavings.tails:
+    def _clear(self, outputs: LargeOutputs) -> None:
+        if outputs.left is not None:
+            self._directories.settle(outputs.directory, outputs.left)
+        for tail in outputs.tails:
             if isinstance(tail, SpooledTail):
                 tail.close()
 

@@ -29,7 +29,7 @@ STAT_GROUP: Final = 2  # of the fields of /proc/PID/stat that follow the name in
 RUN: Final = b"ROLLQ_RUN="
 
 
-class Family:
+class ChildProcesses:
     """Starts, lists and ends processes. `open` before the first start, `close` after the last.
 
     Args:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rollq.roles.worker import looks
-from rollq.roles.worker.looks import TRUSTED_MS, Looks
+from rollq.roles.worker import verified
+from rollq.roles.worker.verified import TRUSTED_MS, VerifiedBlobs
 from rollq.store.blobs.local import LocalBlobs
 
 DATA = b"content" * 1_000
@@ -42,20 +42,20 @@ def path_of(store: LocalBlobs) -> Path:
 
 
 def test_one_that_looks_as_it_did_is_trusted_for_a_time(store: Counted) -> None:
-    seen = Looks(store)
+    seen = VerifiedBlobs(store)
     assert seen.is_sound(DIGEST, 1)
     assert seen.is_sound(DIGEST, TRUSTED_MS)
     assert store.reads == 1
     assert seen.is_sound(DIGEST, TRUSTED_MS + 1)
     assert store.reads == 2
-    other = Looks(store)
+    other = VerifiedBlobs(store)
     other.note(DIGEST, 5)
     assert other.is_sound(DIGEST, 6)
     assert store.reads == 2
 
 
 def test_one_that_changed_is_read_and_set_aside_if_it_is_rotten(store: Counted) -> None:
-    seen = Looks(store)
+    seen = VerifiedBlobs(store)
     seen.note(DIGEST, 1)
     os.utime(path_of(store), ns=(1, 1))
     assert seen.is_sound(DIGEST, 2)
@@ -72,8 +72,8 @@ def test_one_that_changed_is_read_and_set_aside_if_it_is_rotten(store: Counted) 
 def test_of_too_many_the_oldest_is_read_again(
     store: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(looks, "LOOKS_MAX", 1)
-    seen = Looks(store)
+    monkeypatch.setattr(verified, "LOOKS_MAX", 1)
+    seen = VerifiedBlobs(store)
     seen.note(DIGEST, 1)
     with store.begin(hashlib.sha256(b"").digest(), 0) as incoming:
         incoming.commit()

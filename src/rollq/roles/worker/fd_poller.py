@@ -15,7 +15,7 @@ from typing import Final
 READY_MAX: Final = 64  # handled in one turn; the rest is still ready in the next
 
 
-class Watch:
+class FdPoller:
     """Calls back, in the loop, while there is something to read."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -26,7 +26,7 @@ class Watch:
             loop.add_reader(self._epoll.fileno(), self._poll)
 
     def add(self, fd: int, on_ready: Callable[[], None]) -> None:
-        """Watch a descriptor until it is taken away."""
+        """FdPoller a descriptor until it is taken away."""
         if self._epoll is None:
             self.loop.add_reader(fd, on_ready)
         else:
@@ -43,7 +43,7 @@ class Watch:
         os.close(fd)
 
     def close(self) -> None:
-        """Watch nothing any more. Safe to call twice."""
+        """FdPoller nothing any more. Safe to call twice."""
         if self._epoll is not None and not self._epoll.closed:
             self.loop.remove_reader(self._epoll.fileno())
             self._epoll.close()
