@@ -12,7 +12,7 @@ from rollq.testing import sim
 from rollq.testing.bugs.registry import MUTANTS, applied_mutant
 from rollq.testing.cluster import Cluster
 from rollq.testing.mutants import hunt
-from rollq.testing.nemesis import STRIKES
+from rollq.testing.nemesis import INJECTORS
 from rollq.testing.silences import fall_silent
 from rollq.testing.sim import run_seed
 from rollq.testing.swarm import ALL_FAULTS, Swarm
@@ -88,8 +88,8 @@ def test_a_worker_that_hears_nobody_keeps_what_it_runs() -> None:
     assert outcome.report.faults["deaf_worker"] == 1
 
 
-def test_every_fault_of_the_swarm_can_strike() -> None:
-    assert set(STRIKES) == set(ALL_FAULTS)
+def test_every_fault_of_the_swarm_has_an_injector() -> None:
+    assert set(INJECTORS) == set(ALL_FAULTS)
 
 
 @pytest.mark.parametrize(

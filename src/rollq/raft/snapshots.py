@@ -10,7 +10,7 @@ from __future__ import annotations
 from rollq.base.ids import MemberId
 from rollq.raft.progress import Progress
 from rollq.raft.ready import SnapshotChunk
-from rollq.raft.state import Incoming, RaftState
+from rollq.raft.state import IncomingSnapshot, RaftState
 from rollq.raft.types import (
     NO_MEMBER,
     InstallSnapshot,
@@ -111,7 +111,7 @@ def _send_chunk(
     )
 
 
-def _incoming_for(state: RaftState, message: InstallSnapshot) -> Incoming | None:
+def _incoming_for(state: RaftState, message: InstallSnapshot) -> IncomingSnapshot | None:
     """The transfer that a chunk belongs to; None if a newer one has taken its place."""
     incoming = state.incoming
     if incoming is not None and incoming.meta == message.meta:
@@ -124,7 +124,7 @@ def _incoming_for(state: RaftState, message: InstallSnapshot) -> Incoming | None
     ):
         return None
     abandon(state)
-    state.incoming = Incoming(meta=message.meta, term=message.term)
+    state.incoming = IncomingSnapshot(meta=message.meta, term=message.term)
     return state.incoming
 
 

@@ -115,7 +115,7 @@ class ReadQueue:
 
 
 @dataclass(slots=True)
-class Incoming:
+class IncomingSnapshot:
     """A snapshot that is being received."""
 
     meta: SnapshotMeta
@@ -165,7 +165,7 @@ class RaftState:
     transferee: MemberId = NO_MEMBER
 
     reads: ReadQueue = field(default_factory=ReadQueue)
-    incoming: Incoming | None = None
+    incoming: IncomingSnapshot | None = None
 
     # For the next Ready.
     chunks: list[SnapshotChunk] = field(default_factory=list)

@@ -1,6 +1,6 @@
 """A whole cluster in one thread, from one seed: members, workers, clients, faults, checkers.
 
-Three phases. Chaos: faults strike, and safety is asserted at every step. Heal: all faults off and
+Three phases. Chaos: faults come, and safety is asserted at every step. Heal: all faults off and
 everybody up; then the cluster must converge within a bounded virtual time. Silence: the leader
 falls silent for good; results must come within a bound, and it must find its way back. Then a
 worker hears nobody for a while, and must keep what it runs.
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from rollq.raft.types import Role
 from rollq.roles.member.setup import MemberSetup
+from rollq.testing.applications import QUEUES, Application
 from rollq.testing.checkers.attempts import Starts
 from rollq.testing.checkers.base import Checker, Violation
 from rollq.testing.checkers.consensus import OneLeader, Promises
@@ -26,7 +27,6 @@ from rollq.testing.jitter import Streams
 from rollq.testing.ledger import Ledger
 from rollq.testing.nemesis import Nemesis, is_present
 from rollq.testing.network import GROUP, Network
-from rollq.testing.people import QUEUES, Application
 from rollq.testing.silences import fall_silent, lose_hearing, may_lose_hearing
 from rollq.testing.sim_client import SimClient
 from rollq.testing.sim_member import SimMember, World
@@ -41,7 +41,7 @@ HEAL_STEP_MS = 500
 
 
 @dataclass(slots=True)
-class Report:
+class RunReport:
     """What one seed came to."""
 
     virtual_us: int = 0
@@ -149,7 +149,7 @@ class Cluster:
 
     # --- the run
 
-    def run(self) -> Report:
+    def run(self) -> RunReport:
         """Chaos, heal, verdict. Raises Violation."""
         starts = [member.start for member in self.members]
         starts += [worker.start for worker in self.workers]
@@ -296,8 +296,8 @@ class Cluster:
                 lacks.append(f"{client.name} waits for {len(client.pending)} answers")
         return (lacks + self.book.missing(self.clients))[:8]
 
-    def _report(self) -> Report:
-        report = Report(
+    def _report(self) -> RunReport:
+        report = RunReport(
             self.timeline.now_us,
             self.timeline.event_count,
             self.ledger.ended_count,

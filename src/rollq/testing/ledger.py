@@ -66,7 +66,7 @@ class JobGhost:
 
 
 @dataclass(slots=True)
-class Line:
+class CommittedEntry:
     """One committed entry."""
 
     term: int
@@ -84,7 +84,7 @@ CUTS = {facts.JOB_CANCELLED: CANCELLED, facts.JOB_EXPIRED: DEAD}
 
 
 @dataclass(slots=True, frozen=True)
-class Cut:
+class UnrunTasks:
     """Tasks of an array that ended before they began: the last ones of it."""
 
     index: int
@@ -98,12 +98,12 @@ class Ledger(Checker):
 
     name = "committed entries"
 
-    lines: list[Line] = field(default_factory=list)  # of index 1, 2, …
+    lines: list[CommittedEntry] = field(default_factory=list)  # of index 1, 2, …
     jobs: dict[JobId, JobGhost] = field(default_factory=dict)
     arrays: dict[JobId, int] = field(default_factory=dict)  # array -> index it was accepted at
-    cuts: dict[JobId, Cut] = field(default_factory=dict)  # array -> how its last tasks ended
+    cuts: dict[JobId, UnrunTasks] = field(default_factory=dict)  # array -> how its last tasks ended
     # The same of arrays that were forgotten: a message sent before may still be on its way.
-    past_cuts: dict[JobId, Cut] = field(default_factory=dict)
+    past_cuts: dict[JobId, UnrunTasks] = field(default_factory=dict)
     in_flight: dict[ClientId, int] = field(default_factory=dict)
     caps: dict[ClientId, int] = field(default_factory=dict)
     last_fence: int = 0
@@ -119,7 +119,7 @@ class Ledger(Checker):
         index, crc = entry.index, crc32(entry.data)
         if index == len(self.lines) + 1:
             self.lines.append(
-                Line(
+                CommittedEntry(
                     entry.term,
                     entry.kind,
                     crc,
@@ -169,7 +169,7 @@ class Ledger(Checker):
         elif event.kind in CUTS and event.array_id and not event.job_id:
             if event.array_id in self.cuts:
                 self.fail(f"array {event.array_id.hex()} was cut again at {index}")
-            self.cuts[event.array_id] = Cut(index, event.count, CUTS[event.kind])
+            self.cuts[event.array_id] = UnrunTasks(index, event.count, CUTS[event.kind])
         elif event.kind == facts.JOB_FORGOTTEN and event.array_id and not event.job_id:
             cut = self.cuts.pop(event.array_id, None)
             if cut is not None:

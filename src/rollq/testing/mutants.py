@@ -24,8 +24,8 @@ from rollq.testing.jitter import Streams
 from rollq.testing.sim import run_seed
 from rollq.testing.swarm import draw_swarm
 
-# importing a room registers its bugs
-ROOMS: Final = (consensus, storage, grid, leader, silence, clocks, worker)
+# importing a module registers its mutants
+MODULES: Final = (consensus, storage, grid, leader, silence, clocks, worker)
 
 
 @dataclass(slots=True, frozen=True)

@@ -1,6 +1,6 @@
-"""The one who breaks things: strikes at drawn times with the faults that the swarm allows.
+"""Injects faults at random times, of the kinds that the swarm allows.
 
-The fault atlas: a disk that loses what it promised (rot, emptied, an older copy) is *damaged* until
+Limits: a disk that loses what it promised (rot, emptied, an older copy) is *damaged* until
 its member is a whole voter again, and never so many at once that a majority could have lost the
 same entry. Nor is a disk damaged that may hold the only copy of a row of the history: a member that
 installed a snapshot has to fetch what it never applied, and rot is found only by and by. So after
@@ -15,43 +15,43 @@ from typing import TYPE_CHECKING
 
 from rollq.roles.member.rollcall import Phase
 from rollq.testing.clock import MS
+from rollq.testing.injectors import disks, network, operations, processes
 from rollq.testing.sim_member import SimMember
-from rollq.testing.strikes import disks, network, people, processes
 
 if TYPE_CHECKING:
     from rollq.testing.cluster import Cluster
 
 
 class Nemesis:
-    """Strikes until it is told to stop."""
+    """Injects faults between `start` and `stop`."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.chance = cluster.streams.schedule
         self.timeline = cluster.timeline
         self.active = False
-        self.choke_next = False  # whoever is elected next is cut off at once
+        self.choke_next = False  # the next leader is isolated at once
         cluster.one_leader.on_elected = partial(network.elected, self)
 
     def start(self) -> None:
-        """Begin to strike."""
+        """Begin to inject faults."""
         self.active = True
         swarm = self.cluster.swarm
         self.cluster.network.faults = swarm.net
         if swarm.faults:
-            self.timeline.after(swarm.fault_ms_max * MS, self._strike)
+            self.timeline.after(swarm.fault_ms_max * MS, self._inject)
 
     def stop(self) -> None:
         """No more faults."""
         self.active = False
 
-    def _strike(self) -> None:
+    def _inject(self) -> None:
         if not self.active:
             return
         swarm, chance = self.cluster.swarm, self.chance
-        self.timeline.after(chance.draw(swarm.fault_ms_min, swarm.fault_ms_max) * MS, self._strike)
+        self.timeline.after(chance.draw(swarm.fault_ms_min, swarm.fault_ms_max) * MS, self._inject)
         kind = chance.pick(swarm.faults)
-        if STRIKES[kind](self):
+        if INJECTORS[kind](self):
             self.cluster.count(kind)
             self.cluster.trace.note("nemesis", kind)
 
@@ -64,7 +64,7 @@ class Nemesis:
         if self.active:
             action()
 
-    # --- helpers of the strikes
+    # --- helpers of the injectors
 
     def some_up(self) -> SimMember | None:
         """A member whose process runs; more often than by chance the leader."""
@@ -83,7 +83,7 @@ class Nemesis:
         return items
 
     def may_damage(self) -> SimMember | None:
-        """A member whose disk may be damaged now without breaking the atlas."""
+        """A member whose disk may be damaged now within the limits."""
         cluster = self.cluster
         for member in cluster.members:
             # Rot is found when the disk is read, so a life that began before it proves nothing.
@@ -116,7 +116,7 @@ def holds_history(member: SimMember) -> bool:
     return not is_there or member.disk.read(name, 0, len(content)) != content
 
 
-STRIKES: dict[str, Callable[[Nemesis], bool]] = {
+INJECTORS: dict[str, Callable[[Nemesis], bool]] = {
     "partition": network.partition,
     "one_way": network.one_way,
     "flap": network.flap,
@@ -124,7 +124,7 @@ STRIKES: dict[str, Callable[[Nemesis], bool]] = {
     "choke_leader": network.choke_leader,
     "cut_sessions": network.cut_sessions,
     "shut_out": network.shut_out,
-    "swallow": network.swallow,
+    "blackhole": network.blackhole,
     "forge": network.forge,
     "crash_power": processes.crash_power,
     "crash_kill": processes.crash_kill,
@@ -144,15 +144,15 @@ STRIKES: dict[str, Callable[[Nemesis], bool]] = {
     "rot_tail": disks.rot_tail,
     "empty_disk": disks.empty_disk,
     "old_disk": disks.old_disk,
-    "worker_crash": people.worker_crash,
-    "worker_pause": people.worker_pause,
-    "worker_drain": people.worker_drain,
-    "worker_busy": people.worker_busy,
-    "worker_programs": people.worker_programs,
-    "worker_rot": people.worker_rot,
-    "blobs_missing": people.blobs_missing,
-    "blobs_damaged": people.blobs_damaged,
-    "client_crash": people.client_crash,
-    "transfer": people.transfer,
-    "remove_member": people.remove_member,
+    "worker_crash": operations.worker_crash,
+    "worker_pause": operations.worker_pause,
+    "worker_drain": operations.worker_drain,
+    "worker_busy": operations.worker_busy,
+    "worker_programs": operations.worker_programs,
+    "worker_rot": operations.worker_rot,
+    "blobs_missing": operations.blobs_missing,
+    "blobs_damaged": operations.blobs_damaged,
+    "client_crash": operations.client_crash,
+    "transfer": operations.transfer,
+    "remove_member": operations.remove_member,
 }

@@ -1,14 +1,14 @@
-"""The virtual network: lossy links between members, and sessions that are cut.
+"""The virtual network: lossy links between members, and sessions that break.
 
-Member links lose, double, reorder, delay and replay. A session is a TCP connection: in order while
-it lives, ended at any moment, and the two ends learn of the end at different times. All bytes take
-the road of production: every message is encoded and decoded by `wire.message_codec`.
+Member links lose, duplicate, reorder, delay and replay messages. A session is a TCP connection: in
+order while it is open, broken at any moment, and the two ends learn of it at different times. Every
+message is encoded and decoded by `wire.message_codec`, as in production.
 
-A way may also swallow: what is sent on it is lost and nobody is told. A connection that lost bytes
-stays stuck in that direction after the way is good again, as TCP tries less and less often: only
-who closes it and dials anew gets through. An endpoint whose bytes are not taken for too long is
-told that its connection broke, as the kernel tells it in production (TCP_USER_TIMEOUT); so is one
-that says nothing on a connection that the member has closed (keepalive).
+A direction may also be a black hole: what is sent is dropped, and the sender is not told. A
+connection that lost bytes stays stuck in that direction after the black hole is gone, because TCP
+retransmits less and less often: only closing and dialing again helps. An endpoint whose bytes are
+not acknowledged for too long is told that its connection broke, as by the kernel in production
+(TCP_USER_TIMEOUT); so is one that sends nothing on a connection that the member closed (keepalive).
 """
 
 from __future__ import annotations
@@ -118,13 +118,13 @@ class SessionLink:
         self.is_closing = False  # the endpoint hung up: what it said before still arrives
         self.up_us = 0  # when the last message each way arrives: the next is not earlier
         self.down_us = 0
-        self.up_stuck = False  # bytes to the member were swallowed: nothing comes through any more
+        self.up_stuck = False  # bytes to the member were lost, so nothing later arrives
         self.down_stuck = False
         self.is_timing_out = False  # the endpoint's kernel will find it broken
 
 
 class Network:
-    """Everybody's connections."""
+    """All connections of a run."""
 
     def __init__(self, timeline: Timeline, chance: SeededJitter, trace: Trace) -> None:
         self._timeline = timeline
@@ -136,12 +136,12 @@ class Network:
         self.members: dict[str, Node] = {}
         self.blocked: dict[tuple[str, str], None] = {}  # (from, to) between members
         self.shut: dict[str, None] = {}  # members that no endpoint reaches
-        # (from, to), members by address and endpoints by name: what is sent there is swallowed
-        self.swallowing: dict[tuple[str, str], None] = {}
+        # (from, to), members by address and endpoints by name
+        self.blackholes: dict[tuple[str, str], None] = {}
         self._stuck: dict[tuple[str, str], int] = {}  # links between members, and since when
         self.links: dict[int, SessionLink] = {}
         self.counts = {"lost": 0, "doubled": 0, "replayed": 0, "late": 0, "blocked": 0, "sent": 0}
-        self.counts["swallowed"] = 0
+        self.counts["blackholed"] = 0
         self.on_delivered: Callable[[str, str, Any], None] | None = None
 
     # --- between members
@@ -153,7 +153,7 @@ class Network:
         if (sender.address, to) in self.blocked:
             self.counts["blocked"] += 1
             return
-        if self._is_swallowed(sender.address, to):
+        if self._is_blackholed(sender.address, to):
             return
         frame = encode_message(message, Dialect.COMPACT, GROUP)
         if faults.loss_per_mille and chance.chance(faults.loss_per_mille):
@@ -169,19 +169,19 @@ class Network:
                 self.counts["replayed"] += 1
                 self._carry(*chance.pick(self._old))
 
-    def _is_swallowed(self, sender: str, to: str) -> bool:
+    def _is_blackholed(self, sender: str, to: str) -> bool:
         """Whether a link between members loses this. One whose other direction works is noticed by
         TCP itself, which closes it; one that is dead both ways is for the member to leave."""
         way, back, now_us = (sender, to), (to, sender), self._timeline.now_us
-        if way in self.swallowing:
+        if way in self.blackholes:
             self._stuck.setdefault(way, now_us)
         if way not in self._stuck:
             return False
-        is_one_way = way not in self.swallowing and back not in self.swallowing | self._stuck
+        is_one_way = way not in self.blackholes and back not in self.blackholes | self._stuck
         if is_one_way and now_us - self._stuck[way] > PEER_UNACKED_MS_MAX * MS:
             del self._stuck[way]
             return False
-        self.counts["swallowed"] += 1
+        self.counts["blackholed"] += 1
         return True
 
     def close_peer(self, sender: Node, to: str) -> None:
@@ -212,7 +212,7 @@ class Network:
             self._timeline.after(self._chance.draw(1, 50) * MS, endpoint.refused, ticket)
             return
         name = endpoint.name
-        if (name, address) in self.swallowing or (address, name) in self.swallowing:
+        if (name, address) in self.blackholes or (address, name) in self.blackholes:
             self._timeline.after(DIAL_MS_MAX * MS, endpoint.refused, ticket)
             return
         self._session_count += 1
@@ -303,17 +303,17 @@ class Network:
             self._timeline.after(after_ms * MS, self._closed, link)
 
     def _is_up_stuck(self, link: SessionLink) -> bool:
-        if not link.up_stuck and (link.endpoint.name, link.member.address) in self.swallowing:
+        if not link.up_stuck and (link.endpoint.name, link.member.address) in self.blackholes:
             link.up_stuck = True
         if link.up_stuck:
             self._time_out(link, LINK_UNACKED_MS_MAX)
-        self.counts["swallowed"] += link.up_stuck
+        self.counts["blackholed"] += link.up_stuck
         return link.up_stuck
 
     def _is_down_stuck(self, link: SessionLink) -> bool:
-        if not link.down_stuck and (link.member.address, link.endpoint.name) in self.swallowing:
+        if not link.down_stuck and (link.member.address, link.endpoint.name) in self.blackholes:
             link.down_stuck = True
-        self.counts["swallowed"] += link.down_stuck
+        self.counts["blackholed"] += link.down_stuck
         return link.down_stuck
 
     def _tell_member(self, link: SessionLink) -> None:
@@ -332,5 +332,5 @@ class Network:
         self.faults = NetFaults()
         self.blocked.clear()
         self.shut.clear()
-        self.swallowing.clear()
+        self.blackholes.clear()
         self._old.clear()

@@ -1,7 +1,7 @@
 """The last phase of a run: the leader falls silent for good, and the others must go on without it;
 then a worker hears nobody for a while.
 
-Its process is suspended with all its sockets open, or the network swallows what it sends, what is
+Its process is suspended with all its sockets open, or the network drops what it sends, what is
 sent to it, or both. Nobody is told. Law: whoever submits then has a result within a bound, and a
 job that was running when it happened is not run again for it. A worker that hung up in vain before
 is excepted: it waits longer for a silent leader, and maybe longer than the new one waits for it.
@@ -57,7 +57,7 @@ def fall_silent(cluster: Cluster) -> None:
         names += [*(one.name for one in cluster.workers), *cluster.clients]
         out = [(leader.address, name) for name in names if kind != "deaf"]
         back = [(name, leader.address) for name in names if kind != "mute"]
-        cluster.network.swallowing.update(dict.fromkeys(out + back))
+        cluster.network.blackholes.update(dict.fromkeys(out + back))
     later = [application.want_one(chance.draw(1, 300)) for application in cluster.applications]
     _wait(cluster, running + later, f"{kind} leader")
     settings = cluster.swarm.settings
@@ -75,7 +75,7 @@ def may_lose_hearing(cluster: Cluster) -> bool:
 
 
 def lose_hearing(cluster: Cluster) -> None:
-    """Swallow all that is said to a worker that runs a job, for longer than its grace.
+    """Drop all that is said to a worker that runs a job, for longer than its grace.
 
     Raises:
         Violation: its job was run again, or has no result in time.
@@ -94,11 +94,11 @@ def lose_hearing(cluster: Cluster) -> None:
     cluster.count("deaf_worker")
     cluster.trace.note(worker.name, "hears nobody")
     ways = [(member.address, worker.name) for member in cluster.members]
-    cluster.network.swallowing.update(dict.fromkeys(ways))
+    cluster.network.blackholes.update(dict.fromkeys(ways))
     deaf_ms = 2 * PING_MS + LOOK_MS + cluster.swarm.settings.worker_grace_ms
     timeline.run_until(timeline.now_us + (deaf_ms + chance.draw(50, 250)) * MS)
     for way in ways:
-        del cluster.network.swallowing[way]
+        del cluster.network.blackholes[way]
     _wait(cluster, asked, "deaf worker")
     again = [
         job_id.hex()

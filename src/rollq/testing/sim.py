@@ -17,7 +17,7 @@ from time import perf_counter
 from typing import Final
 
 from rollq.testing.checkers.base import Violation
-from rollq.testing.cluster import Cluster, Report
+from rollq.testing.cluster import Cluster, RunReport
 from rollq.testing.jitter import Streams
 from rollq.testing.swarm import Swarm, draw_swarm
 
@@ -32,7 +32,7 @@ class Outcome:
     """How one seed went; `failure` is empty if it went well."""
 
     seed: int
-    report: Report
+    report: RunReport
     failure: str = ""
     trace: list[str] = field(default_factory=list)
 
@@ -46,7 +46,7 @@ def run_seed(seed: int, swarm: Swarm | None = None, *, live_trace: bool = False)
         failure = str(violation)
     except Exception as error:  # whatever the product raises is a finding
         failure = f"{type(error).__name__}: {error}\n{traceback.format_exc()}"
-    return Outcome(seed, Report(), failure, cluster.trace.lines(TRACE_LINES))
+    return Outcome(seed, RunReport(), failure, cluster.trace.lines(TRACE_LINES))
 
 
 def run_many(seeds: list[int]) -> list[Outcome]:
@@ -82,20 +82,20 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     began = perf_counter()
     if options.seed is not None:
-        return tell([run_seed(options.seed, live_trace=options.trace)], began, trace=True)
+        return print_figures([run_seed(options.seed, live_trace=options.trace)], began, trace=True)
     done: list[Outcome] = []
     for outcome in outcomes(options.start, options.seeds, options.jobs):
         done.append(outcome)
         if len(done) % SEEDS_PER_LINE == 0:
-            tell_progress(done, options.seeds, perf_counter() - began)
+            print_progress(done, options.seeds, perf_counter() - began)
         if outcome.failure:
-            tell_failure(outcome, trace=not options.keep_going)
+            print_failure(outcome, trace=not options.keep_going)
             if not options.keep_going:
                 break
-    return tell(done, began, trace=False)
+    return print_figures(done, began, trace=False)
 
 
-def tell_progress(done: list[Outcome], count: int, seconds: float) -> None:
+def print_progress(done: list[Outcome], count: int, seconds: float) -> None:
     """How far a long run has come, where it does not disturb the figures."""
     failed = sum(1 for outcome in done if outcome.failure)
     left_s = seconds / len(done) * (count - len(done))
@@ -103,12 +103,12 @@ def tell_progress(done: list[Outcome], count: int, seconds: float) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def tell(done: list[Outcome], began: float, *, trace: bool) -> int:
+def print_figures(done: list[Outcome], began: float, *, trace: bool) -> int:
     """Print the figures; the exit code."""
     failed = [outcome for outcome in done if outcome.failure]
     if trace:
         for outcome in failed:
-            tell_failure(outcome, trace=True)
+            print_failure(outcome, trace=True)
     faults: Counter[str] = Counter()
     for outcome in done:
         faults.update(outcome.report.faults)
@@ -133,7 +133,7 @@ def tell(done: list[Outcome], began: float, *, trace: bool) -> int:
     return 1 if failed else 0
 
 
-def tell_failure(outcome: Outcome, *, trace: bool) -> None:
+def print_failure(outcome: Outcome, *, trace: bool) -> None:
     """Everything a reader needs to see it happen again."""
     if trace:
         print("\n".join(outcome.trace))

@@ -22,8 +22,8 @@ FEATURES: Final = (COMPACT, ACCEPTED, ALIVE, TASKS)
 TICK_MS = 500
 
 
-class Book(Protocol):
-    """Where it is written down what clients saw; the checkers read it."""
+class ClientObserver(Protocol):
+    """Is told what a client sees; a checker."""
 
     def asked(self, client: SimClient, request: signals.Request) -> None:
         """The application asks for something."""
@@ -39,7 +39,7 @@ class SimClient(SimSession):
     """One client: its process (or its absence), and what its application wrote down."""
 
     def __init__(
-        self, world: World, name: str, addresses: tuple[str, ...], cap: int, book: Book
+        self, world: World, name: str, addresses: tuple[str, ...], cap: int, book: ClientObserver
     ) -> None:
         super().__init__()
         self.world = world

@@ -23,7 +23,7 @@ NET_FAULTS: Final = (
     "choke_leader",
     "cut_sessions",
     "shut_out",
-    "swallow",
+    "blackhole",
     "forge",
 )
 PROCESS_FAULTS: Final = (
@@ -48,7 +48,7 @@ DISK_FAULTS: Final = (
     "empty_disk",
     "old_disk",
 )
-PEOPLE_FAULTS: Final = (
+OPERATION_FAULTS: Final = (
     "worker_crash",
     "worker_pause",
     "worker_busy",
@@ -61,7 +61,7 @@ PEOPLE_FAULTS: Final = (
     "transfer",
     "remove_member",
 )
-ALL_FAULTS: Final = NET_FAULTS + PROCESS_FAULTS + DISK_FAULTS + PEOPLE_FAULTS
+ALL_FAULTS: Final = NET_FAULTS + PROCESS_FAULTS + DISK_FAULTS + OPERATION_FAULTS
 
 
 @dataclass(slots=True, frozen=True)
@@ -81,7 +81,7 @@ class Swarm:
     silent_ms_max: int = (
         12_000  # results come within this if the leader falls silent; 0: it does not
     )
-    fault_ms_min: int = 150  # between two strikes of the nemesis
+    fault_ms_min: int = 150  # between two faults
     fault_ms_max: int = 1_200
     faults: tuple[str, ...] = ()
     net: NetFaults = field(default_factory=NetFaults)

@@ -182,10 +182,10 @@ def test_an_endpoint_that_hangs_up_is_missed() -> None:
     assert world.endpoint.losses == 0
 
 
-def test_an_endpoint_whose_bytes_are_swallowed_loses_its_connection_at_last() -> None:
+def test_an_endpoint_whose_bytes_are_dropped_loses_its_connection_at_last() -> None:
     world = World()
     link = world.dial()
-    world.network.swallowing["w1", "a"] = None
+    world.network.blackholes["w1", "a"] = None
     world.network.to_member(link, Credit(1))
     world.network.heal()
     world.network.to_member(link, Credit(2))  # the stream is stuck: nothing overtakes
@@ -199,7 +199,7 @@ def test_an_endpoint_that_says_nothing_learns_that_the_member_closed_or_died() -
     for end in ("closed", "died"):
         world = World()
         link = world.dial()
-        world.network.swallowing["a", "w1"] = None
+        world.network.blackholes["a", "w1"] = None
         if end == "closed":
             world.network.close_by_member(link.number)
         else:

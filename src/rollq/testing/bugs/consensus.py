@@ -152,7 +152,7 @@ def _old_disk(old: Any) -> Any:
     return lambda lives, life: False
 
 
-@mutant("start_believed_at_once", Peers, "_called", faults=("forge", "crash_kill", "swallow"))
+@mutant("start_believed_at_once", Peers, "_called", faults=("forge", "crash_kill", "blackhole"))
 def _start_believed(old: Any) -> Any:
     def called(self: Any, note: BootNote, *rest: Any) -> None:
         old(self, note, *rest)

@@ -101,7 +101,7 @@ class Runs(Checker):
 
 
 @dataclass(slots=True)
-class Submitted:
+class SubmittedJob:
     """A job as its client asked for it."""
 
     client: str
@@ -115,8 +115,8 @@ class ClientBook(Checker):
     """What clients were told is true, committed, complete, and not stale."""
 
     ledger: Ledger
-    jobs: dict[JobId, Submitted] = field(default_factory=dict)
-    arrays: dict[JobId, Submitted] = field(default_factory=dict)
+    jobs: dict[JobId, SubmittedJob] = field(default_factory=dict)
+    arrays: dict[JobId, SubmittedJob] = field(default_factory=dict)
     task_counts: dict[JobId, int] = field(default_factory=dict)
     first_tasks: dict[JobId, JobId] = field(default_factory=dict)  # array -> id of its task 0
     prefixes: dict[bytes, JobId] = field(default_factory=dict)
@@ -134,12 +134,12 @@ class ClientBook(Checker):
     def asked(self, client: SimClient, request: Request) -> None:
         """The application asks for something."""
         if isinstance(request, wire.SubmitJob):
-            self.jobs.setdefault(request.job_id, Submitted(client.client_id, request.body))
+            self.jobs.setdefault(request.job_id, SubmittedJob(client.client_id, request.body))
         elif isinstance(request, wire.SubmitBulk):
             for item in request.items:
-                self.jobs.setdefault(item.job_id, Submitted(client.client_id, item.body))
+                self.jobs.setdefault(item.job_id, SubmittedJob(client.client_id, item.body))
         elif isinstance(request, wire.SubmitArray):
-            known = Submitted(client.client_id, request.body)
+            known = SubmittedJob(client.client_id, request.body)
             self.arrays.setdefault(request.array_id, known)
             self.task_counts[request.array_id] = request.task_count
             first_id = task_id(request.array_id, request.first_task)
@@ -149,7 +149,7 @@ class ClientBook(Checker):
             for group in request.groups:
                 if not group.redrives:
                     for job_id, body in zip(ids_of(group.job_ids), bodies_of(group), strict=True):
-                        self.jobs.setdefault(job_id, Submitted(client.client_id, body))
+                        self.jobs.setdefault(job_id, SubmittedJob(client.client_id, body))
         elif isinstance(request, wire.Query):
             job = self.jobs.get(request.key) if request.what == "job" else None
             known_job = request.key if job is not None and job.accepted else None
@@ -244,7 +244,7 @@ class ClientBook(Checker):
         if told != (task_id(self.first_tasks[array_id], first), cut.count, cut.state):
             self.fail(f"the cut of array {array_id.hex()} was told as {result}")
 
-    def _submitted(self, job_id: JobId) -> Submitted | None:
+    def _submitted(self, job_id: JobId) -> SubmittedJob | None:
         known = self.jobs.get(job_id)
         if known is None:
             array_id = self.prefixes.get(job_id[:12])

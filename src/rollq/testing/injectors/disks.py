@@ -1,4 +1,4 @@
-"""Faults of disks: failures that stop a member, and damage that the fault atlas must allow."""
+"""Faults of disks: failures that stop a member, and damage within the limits of `nemesis`."""
 
 from __future__ import annotations
 

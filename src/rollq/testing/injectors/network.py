@@ -153,7 +153,7 @@ def forge(nemesis: Nemesis) -> bool:
     return True
 
 
-def swallow(nemesis: Nemesis) -> bool:
+def blackhole(nemesis: Nemesis) -> bool:
     """A member, often the leader, that some or all others cannot reach, or be reached from, and
     nobody is told: bytes vanish in one direction or both."""
     cluster, chance = nemesis.cluster, nemesis.chance
@@ -166,12 +166,12 @@ def swallow(nemesis: Nemesis) -> bool:
     direction = chance.pick(("both", "both", "out", "in"))
     ways = [(member.address, name) for name in names if direction != "in"]
     ways += [(name, member.address) for name in names if direction != "out"]
-    swallowing = cluster.network.swallowing
-    swallowing.update(dict.fromkeys(ways))
+    blackholes = cluster.network.blackholes
+    blackholes.update(dict.fromkeys(ways))
 
     def let_through() -> None:
         for way in ways:
-            swallowing.pop(way, None)
+            blackholes.pop(way, None)
 
     nemesis.later(500, 8_000, let_through)
     return bool(ways)

@@ -26,7 +26,7 @@ BAD_INPUTS_EXIT = 126  # of a job that cannot be prepared anywhere
 
 
 class Application:
-    """What one client wants over time."""
+    """The requests of one client over time."""
 
     def __init__(
         self, client: SimClient, timeline: Timeline, chance: SeededJitter, swarm: Swarm
@@ -41,7 +41,7 @@ class Application:
         self.paused: dict[str, None] = {}
 
     def start(self) -> None:
-        """Begin to want things."""
+        """Begin to send requests."""
         self._timeline.after(self._chance.draw(1, 400) * MS, self._want)
 
     def _want(self) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rollq.testing.clock import MS
+from rollq.testing.injectors import network
 from rollq.testing.sim_member import SimMember
-from rollq.testing.strikes import network
 
 if TYPE_CHECKING:
     from rollq.testing.nemesis import Nemesis
@@ -61,7 +61,7 @@ def crash_point(nemesis: Nemesis) -> bool:
     member = nemesis.some_up()
     if member is not None:
         member.armed_point = nemesis.chance.pick(CRASH_POINTS)
-    return False  # counted when it strikes, by the name of the point
+    return False  # counted when it happens, by the name of the point
 
 
 def crash_disk_op(nemesis: Nemesis) -> bool:
