@@ -20,7 +20,7 @@ def test_a_program_runs_as_a_copy_in_a_directory_named_by_its_job(tmp_path: Path
                 files = {"in.bin": bytes(size)}
                 result = client.submit("calcA", files=files).result()
                 here, name, *listed, count = result.stdout.split()
-                assert Path(here).name == result.id
+                assert Path(here) == tmp_path / "jobs" / result.id
                 assert (name, listed) == ("./calcA.exe", ["calcA.exe", "in.bin"])
                 assert int(count) == size
                 assert set(result.outputs) == {"out.txt"}

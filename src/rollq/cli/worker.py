@@ -12,7 +12,7 @@ from rollq.base.errors import ErrorCode, LocalError
 from rollq.cli.amounts import AGES_S, SIZES, amount
 from rollq.cli.leader import Level, LogLevel
 from rollq.cli.options import Json
-from rollq.cli.places import find_places
+from rollq.cli.places import EXEC_DIR, LEGACY_EXEC_DIR, find_places
 
 if TYPE_CHECKING:
     from rollq.roles.worker.setup import NodeSetup
@@ -170,8 +170,9 @@ def worker(
     if exec_dir is None and not app and not allow_shipped_execs:
         raise LocalError(
             ErrorCode.BAD_SETUP,
-            "there is nothing that this worker could run",
-            "give --exec-dir with programs, or --app with a module of @task functions",
+            f"no programs to run: neither {LEGACY_EXEC_DIR} nor ./{EXEC_DIR} is a directory",
+            "give --exec-dir with programs, --app with a module of @task functions, or "
+            "--allow-shipped-execs for programs that come with their jobs",
         )
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     more = [part.strip() for part in servers.split(",") if part.strip()]

@@ -18,6 +18,7 @@ from rollq.base.errors import DialError, ErrorCode, LocalError, RollqError, Stat
 from rollq.cli import leader, worker
 from rollq.cli.failures import exit_code_of
 from rollq.cli.main import app
+from rollq.cli.places import LEGACY_EXEC_DIR
 from rollq.roles.worker.setup import NodeSetup
 
 runner = CliRunner()
@@ -182,6 +183,17 @@ def test_wrong_usage_is_told_and_has_code_2(arguments: list[str]) -> None:
     assert result.stdout == ""
     assert result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_a_worker_that_could_run_nothing_names_the_directories_that_it_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = runner.invoke(app, ["worker", "127.0.0.1", "5000", "job.assign.*"])
+    assert result.exit_code == 2
+    told = " ".join(result.stderr.split())
+    assert f"neither {LEGACY_EXEC_DIR} nor ./exec is a directory" in told
+    assert "--allow-shipped-execs" in told
 
 
 @pytest.mark.parametrize("arguments", [["status"], ["submit", "calcA"], ["job", ID]])

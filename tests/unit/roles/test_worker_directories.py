@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from rollq.roles.worker.directories import Directories, Directory
+from rollq.base.ids import guid_to_text
+from rollq.roles.worker.directories import Directories, Directory, make_empty
 from rollq.roles.worker.exits import leave_exits_to_others
 from rollq.roles.worker.fd_poller import FdPoller
 from rollq.roles.worker.inputs import PAYLOAD, Stamps, place_input
@@ -140,3 +141,34 @@ def test_only_the_thread_that_asked_is_not_woken_by_exits() -> None:
         blocked = thread.submit(signal.pthread_sigmask, signal.SIG_BLOCK, ()).result()
     assert signal.SIGCHLD in blocked
     assert signal.SIGCHLD not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+# --- named by their jobs, in a folder that workers share
+
+
+def test_workers_that_share_a_folder_do_not_share_the_directory_of_a_job(tmp_path: Path) -> None:
+    first, second = (
+        Directories(AtOnce(), make_empty(f"{tmp_path}/{name}"), by_job=True) for name in "ab"
+    )
+    job = guid_to_text(JOB)
+    mine, theirs, again = first.take(JOB), second.take(JOB), first.take(JOB)
+    assert mine.path == f"{tmp_path}/{job}"
+    assert theirs.path == f"{tmp_path}/b/{job}-1"
+    assert again.path == f"{tmp_path}/a/{job}-2"
+    first.discard(mine)
+    assert second.take(JOB).path == mine.path
+
+
+def test_what_a_killed_worker_left_goes_when_it_starts_again_and_that_of_others_stays(
+    tmp_path: Path,
+) -> None:
+    names = f"{tmp_path}/a", f"{tmp_path}/b"
+    killed, other = (Directories(AtOnce(), make_empty(name), by_job=True) for name in names)
+    left, kept = killed.take(JOB), other.take(bytes(15) + b"\x01")
+    other.take(JOB)  # under another name, as the first has it
+    Path(left.path, "file").touch()
+    make_empty(names[0])
+    assert not Path(left.path).exists()
+    assert Path(kept.path).exists()
+    make_empty(names[1])
+    assert sorted(os.listdir(tmp_path)) == ["a", "b"]

@@ -10,10 +10,11 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import re
 import stat
 from concurrent.futures import Executor, Future
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.ids import JobId, guid_to_text
@@ -23,32 +24,53 @@ from rollq.store.beneath import Beneath
 
 log = logging.getLogger("rollq.worker")
 
+TMP: Final = ".tmp"
+JOB_TMP: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.tmp")
 LONG_AGO_NS: Final = 1_000_000_000 * 1_000_000_000  # in 2001: whatever is added now is later
+
+
+class Parent(NamedTuple):
+    """Where directories of jobs are made: held open, and its path to tell people."""
+
+    files: Beneath
+    path: str
+
+    @classmethod
+    def at(cls, path: str) -> Parent:
+        """Hold this one open."""
+        return cls(Beneath(path), path)
+
+    @property
+    def fd(self) -> int:
+        """Its descriptor."""
+        return self.files.fd
 
 
 class Directory:
     """One directory, held open, and how to know it again."""
 
     __slots__ = (
-        *("_entry", "_identity", "_parent", "_tmp", "_tmp_untouched", "_untouched"),
+        *("_entry", "_identity", "_parent", "_tmp", "_tmp_parent", "_tmp_untouched", "_untouched"),
         *("files", "path", "tmp_env"),
     )
 
-    def __init__(self, parent: Beneath, above: str, entry: str) -> None:
+    def __init__(self, parent: Parent, entry: str, tmp_parent: Parent) -> None:
         self._parent = parent
         self._entry = entry
-        self.path = f"{above}/{entry}"  # to tell people
-        # For temporary files: beside it, not in it, because what is left there is no output.
-        self._tmp = f"{entry}.tmp"
-        self.tmp_env = os.fsencode(f"TMPDIR={above}/{self._tmp}")
+        self.path = f"{parent.path}/{entry}"  # to tell people
+        # For temporary files: not in it, because what is left there is no output. While it is
+        # there the directory is ours: made after it, removed before it (see `make_empty`).
+        self._tmp_parent = tmp_parent
+        self._tmp = f"{entry}{TMP}"
+        self.tmp_env = os.fsencode(f"TMPDIR={tmp_parent.path}/{self._tmp}")
         os.mkdir(entry, 0o700, dir_fd=parent.fd)
         try:
-            os.mkdir(self._tmp, 0o700, dir_fd=parent.fd)
+            os.mkdir(self._tmp, 0o700, dir_fd=tmp_parent.fd)
         except OSError:
             os.rmdir(entry, dir_fd=parent.fd)
             raise
         self._tmp_untouched = self._remember_tmp_empty()
-        self.files = Beneath(entry, parent)
+        self.files = Beneath(entry, parent.files)
         status = os.fstat(self.files.fd)
         self._identity = (status.st_dev, status.st_ino, status.st_mode)
         self._untouched: os.stat_result | None = None
@@ -91,7 +113,7 @@ class Directory:
         if now[:2] != self._tmp_untouched[:2]:
             return False  # something else has its name
         fd = os.open(
-            self._tmp, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=self._parent.fd
+            self._tmp, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=self._tmp_parent.fd
         )
         try:
             is_empty = not os.listdir(fd)
@@ -103,11 +125,11 @@ class Directory:
 
     def _remember_tmp_empty(self) -> tuple[int, int, int, int]:
         times = (LONG_AGO_NS, LONG_AGO_NS)  # for the same reason as in `remember_empty`
-        os.utime(self._tmp, ns=times, dir_fd=self._parent.fd, follow_symlinks=False)
+        os.utime(self._tmp, ns=times, dir_fd=self._tmp_parent.fd, follow_symlinks=False)
         return self._look_at_tmp()
 
     def _look_at_tmp(self) -> tuple[int, int, int, int]:
-        status = os.stat(self._tmp, dir_fd=self._parent.fd, follow_symlinks=False)
+        status = os.stat(self._tmp, dir_fd=self._tmp_parent.fd, follow_symlinks=False)
         return status.st_ino, status.st_mode, status.st_mtime_ns, status.st_ctime_ns
 
     def is_same(self, now: os.stat_result) -> bool:
@@ -125,8 +147,8 @@ class Directory:
     def remove(self) -> None:
         """Remove what has its name now, with all that is in it; raises OSError."""
         self.files.close()
-        self._parent.remove(self._tmp)
-        self._parent.remove(self._entry)
+        self._tmp_parent.files.remove(self._tmp)
+        self._parent.files.remove(self._entry)
 
 
 class Directories:
@@ -134,13 +156,20 @@ class Directories:
 
     Their parent is held open from the start: whatever programs do to the path that leads to it,
     what is made, read and removed lies in this one.
+
+    Args:
+        thread: For what may take long, one after the other.
+        parent: This worker's own, which is empty.
+        by_job: As a legacy worker does: directories lie beside `parent`, named by their jobs, and
+            are not used again. Other workers of the machine may do the same there.
     """
 
     def __init__(self, thread: Executor, parent: str, *, by_job: bool = False) -> None:
-        self._thread = thread  # for what may take long, one after the other
-        self._by_job = by_job  # named by jobs, and never used again
+        self._thread = thread
+        self._by_job = by_job
         self.path = parent
-        self._parent = Beneath(parent)
+        self._parent = Parent.at(parent)
+        self._shared = Parent.at(os.path.dirname(parent)) if by_job else self._parent
         self._made_count = 0
         self._clean: list[Directory] = []  # bounded by the slots
 
@@ -150,12 +179,15 @@ class Directories:
             return self._clean.pop()
         self._made_count += 1
         name = str(self._made_count)
-        if self._by_job:
-            try:
-                return Directory(self._parent, self.path, guid_to_text(job_id))
-            except FileExistsError:  # that of an earlier attempt is not removed yet
-                name = f"{guid_to_text(job_id)}-{name}"
-        return Directory(self._parent, self.path, name)
+        if not self._by_job:
+            return Directory(self._parent, name, self._parent)
+        job = guid_to_text(job_id)
+        try:
+            return Directory(self._shared, job, self._parent)
+        except FileExistsError:  # of another worker here, or of an earlier attempt
+            directory = Directory(self._parent, f"{job}-{name}", self._parent)
+            log.info("%s/%s is in use: the job has %s", self._shared.path, job, directory.path)
+            return directory
 
     def give(
         self, directory: Directory, inputs: Stamps, ending: Ending, terms: Terms = TERMS
@@ -208,7 +240,8 @@ class Directories:
         for directory in self._clean:
             directory.files.close()
         self._clean.clear()
-        self._thread.submit(self._parent.close)
+        for parent in dict.fromkeys((self._shared, self._parent)):
+            self._thread.submit(parent.files.close)
 
     def _clear(self, directory: Directory, files: list[str] | None) -> None:
         """Empty it, if only these files are in it; None: who knows what is there."""
@@ -227,12 +260,15 @@ class Directories:
 
 
 def make_empty(directory: str) -> str:
-    """Make a directory, without what an earlier life left in it; returns its absolute path."""
+    """Make a directory, without what an earlier life of this worker left in it, or beside it by
+    the names of jobs; returns its absolute path."""
     path = os.path.abspath(directory)
     above, name = os.path.split(path)
     try:
         os.makedirs(above, mode=0o700, exist_ok=True)
         with Beneath(above) as parent:
+            for left in _left_beside(path):
+                parent.remove(left)
             parent.remove(name)
         os.mkdir(path, mode=0o700)
     except OSError as error:
@@ -242,6 +278,15 @@ def make_empty(directory: str) -> str:
             "give the user that runs rollq the right to write there, or name another",
         ) from None
     return path
+
+
+def _left_beside(path: str) -> list[str]:
+    """The directories of jobs beside this one that its worker made and did not remove."""
+    try:
+        names = os.listdir(path)
+    except OSError:
+        return []
+    return [name.removesuffix(TMP) for name in names if JOB_TMP.fullmatch(name)]
 
 
 def _removed(directory: Directory, removal: Future[None]) -> None:

@@ -41,7 +41,7 @@ class NodeSetup:
     pass_env: tuple[str, ...] = ()  # names of ours that jobs see too; PREFIX_*: all that begin so
     blob_bytes_max: int = 16 * 1024**3  # kept of files that no job uses just now
     blob_age_ms: int = 7 * 24 * 3_600_000  # and for how long
-    # As in a legacy worker, a directory is named by its job, and has a copy of the program, which
+    # As in a legacy worker, a directory is `jobs_dir/JobId`, and has a copy of the program, which
     # runs there. It costs a copy a job, and no directory is used again.
     own_execs: bool = False
 
