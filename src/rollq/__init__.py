@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         StateError,
     )
     from rollq.base.hints import ExecHint
+    from rollq.base.ids import job_id_of_key
     from rollq.base.jobs import BlobRef, JobOptions
     from rollq.base.requests import Request, RequestFile
     from rollq.base.staged import StagedPart
@@ -107,6 +108,7 @@ __all__ = [
     "StateError",
     "StreamPart",
     "WorkerView",
+    "job_id_of_key",
     "task",
 ]
 
@@ -158,6 +160,7 @@ _HOMES = {
     "StateError": "rollq.base.errors",
     "StreamPart": "rollq.roles.client.streams",
     "WorkerView": "rollq.roles.client.views",
+    "job_id_of_key": "rollq.base.ids",
 }
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rollq.base.jobs import AttemptRef
 from rollq.base.limits import OUTPUT_WINDOW_BYTES
-from rollq.roles.client.streams import Reading
+from rollq.roles.client.streams import StreamPosition
 from rollq.roles.worker.capture import Tail
 from rollq.roles.worker.live_output import LiveOutput
 from rollq.wire.output_messages import ATTEMPT_ENDED, STREAMS, OutputChunk, TellOutput
@@ -31,7 +31,7 @@ class Road:
         self.tails = (Tail(), Tail())
         self.is_open = True
         self.watched = LiveOutput(lambda _: self.tails, lambda _: self.is_open)
-        self.reading = Reading("")
+        self.reading = StreamPosition("")
         self.on_the_way: list[OutputChunk] = []
         self.ended = False
         self.again = False

@@ -8,7 +8,7 @@ from rollq.base.errors import ErrorCode
 from rollq.base.jobs import BulkItem
 from rollq.base.limits import REDIAL_GROUP_MAX_MS
 from rollq.roles.client import machine as client_machine
-from rollq.roles.client.machine import RETRY_MS, ClientMachine, ClientSetup, Link, id_of
+from rollq.roles.client.machine import RETRY_MS, ClientMachine, ClientSetup, SessionState, id_of
 from rollq.roles.client.signals import (
     Asked,
     Connect,
@@ -76,7 +76,7 @@ def test_start_dials_and_greets() -> None:
     assert client.handle(Started()) == [Connect("m1", 0)]
     assert client.handle(Connected()) == [Send(HELLO)]
     assert client.handle(WELCOME) == []
-    assert client.link is Link.OPEN
+    assert client.link is SessionState.OPEN
 
 
 def test_a_leader_that_is_not_the_first_is_to_tell_us_all() -> None:
@@ -141,7 +141,7 @@ def test_not_leader_is_followed() -> None:
     client.handle(Connected())
     out = client.handle(Received(wire.NotLeader("m9")))
     assert out == [Disconnect(), Connect("m9", 0)]
-    assert client.link is Link.DOWN
+    assert client.link is SessionState.DOWN
     assert client.handle(Disconnected()) == [Connect("m1", 500)]
 
 

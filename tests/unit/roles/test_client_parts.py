@@ -13,7 +13,7 @@ from rollq.base.staged import SAME_BODY, StagedPart, bodies_of, chunk_crc, ids_o
 from rollq.roles.client import parts
 from rollq.roles.client.parts import PartBuilder, Redrive
 from rollq.roles.client.specs import JobSpec, body_of
-from rollq.roles.client.supply import NOTHING, Piece, SettledSpec, refs_of
+from rollq.roles.client.supply import NOTHING, InputBlob, SettledSpec, refs_of
 from rollq.wire.staging_messages import StageJobs
 
 
@@ -80,7 +80,7 @@ def test_messages_are_bounded_and_numbered(monkeypatch: pytest.MonkeyPatch, limi
 
 def test_files_go_along() -> None:
     ref = BlobRef(b"b" * 32, 9)
-    piece = Piece("data", Path("data"), ref)
+    piece = InputBlob("data", Path("data"), ref)
     builder = PartBuilder("ann", "b", "p")
     settled = SettledSpec("calc", ("1",), blobs=(ref,), pieces={ref.digest: piece}, caches=("c",))
     assert not list(builder.messages([settled, JobSpec("calc", ("2",))]))

@@ -14,8 +14,8 @@ from rollq.roles.client.session import OnOutput
 from rollq.roles.client.streams import (
     INBOX_BYTES_MAX,
     OutputReader,
-    Reading,
     StreamPart,
+    StreamPosition,
     last_lines,
 )
 from rollq.wire.output_messages import OutputChunk, WatchOutput
@@ -34,7 +34,7 @@ def part(data: bytes, offset: int = 0, stream: str = "stdout", **more: int) -> S
 
 
 def test_what_comes_again_is_not_shown_again() -> None:
-    reading = Reading("")
+    reading = StreamPosition("")
     assert reading.take(chunk(0, b"abc")) == part(b"abc")
     assert reading.take(chunk(0, b"abc")) is None
     assert reading.take(chunk(1, b"bcde")) == part(b"de", 3)
@@ -43,7 +43,7 @@ def test_what_comes_again_is_not_shown_again() -> None:
 
 
 def test_what_was_left_out_is_told() -> None:
-    reading = Reading("stdout")
+    reading = StreamPosition("stdout")
     reading.take(chunk(0, b"abc"))
     assert reading.take(chunk(10, b"x")) == part(b"x", 10, skipped=7)
     assert reading.take(chunk(20, b"")) == part(b"", 20, skipped=9)
@@ -51,31 +51,31 @@ def test_what_was_left_out_is_told() -> None:
 
 
 def test_another_attempt_begins_at_the_beginning() -> None:
-    reading = Reading("")
+    reading = StreamPosition("")
     reading.take(chunk(0, b"abc"))
     assert reading.take(chunk(0, b"ab", attempt=2)) == part(b"ab", attempt=2)
     assert reading.take(chunk(3, b"late")) is None
     assert (reading.attempt, reading.offsets) == (2, (2, 0))
 
 
-def is_level(reading: Reading) -> bool:
+def is_level(reading: StreamPosition) -> bool:
     return reading.is_level
 
 
 def test_level_is_who_has_read_what_there_was_at_the_beginning() -> None:
-    reading = Reading("")
+    reading = StreamPosition("")
     assert not is_level(reading)
     reading.take(chunk(0, b"abc", totals=(3, 2)))
     assert not is_level(reading)
     reading.take(chunk(0, b"de", stream=1, totals=(1_000, 2)))
     assert is_level(reading)
-    only = Reading("stderr")
+    only = StreamPosition("stderr")
     only.take(chunk(0, b"", totals=(1_000, 0)))
     assert is_level(only)
 
 
 def test_who_wants_the_whole_takes_nothing_behind_a_gap() -> None:
-    reading = Reading("", whole=True)
+    reading = StreamPosition("", whole=True)
     assert reading.take(chunk(0, b"abc")) == part(b"abc")
     assert reading.take(chunk(10, b"late")) is None
     assert reading.take(chunk(10, b"")) is None
@@ -86,7 +86,7 @@ def test_who_wants_the_whole_takes_nothing_behind_a_gap() -> None:
 
 def test_a_stream_must_have_a_name() -> None:
     with pytest.raises(LocalError) as caught:
-        Reading("stdin")
+        StreamPosition("stdin")
     assert caught.value.code is ErrorCode.BAD_OPTIONS
 
 

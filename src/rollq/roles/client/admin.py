@@ -14,7 +14,7 @@ from rollq.roles.client.specs import as_id
 from rollq.roles.client.views import ClientView, QueueView, Settings, WorkerView
 
 
-class Admin(GroupCalls):
+class AdminCalls(GroupCalls):
     """Questions to a group, and an operator's changes."""
 
     async def counts(self) -> QueueView:

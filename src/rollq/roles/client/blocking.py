@@ -10,7 +10,7 @@ import inspect
 from typing import Any, Self
 
 from rollq.base.errors import LocalError
-from rollq.roles.client.admin import Admin
+from rollq.roles.client.admin import AdminCalls
 from rollq.roles.client.batches import Batches
 from rollq.roles.client.bridge import Bridge
 from rollq.roles.client.caches import Caches
@@ -93,5 +93,5 @@ class BlockingCaches(Bridge, of=Caches):
     """`client.caches` of a blocking client."""
 
 
-class BlockingAdmin(Bridge, of=Admin):
+class BlockingAdmin(Bridge, of=AdminCalls):
     """`client.admin` of a blocking client."""

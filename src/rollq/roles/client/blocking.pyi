@@ -18,7 +18,7 @@ from rollq.roles.client.parts import Message, Redrive
 from rollq.roles.client.results import Result
 from rollq.roles.client.specs import Input, JobSpec, Options, Payload
 from rollq.roles.client.streams import StreamPart
-from rollq.roles.client.supply import BytesMoved, Piece
+from rollq.roles.client.supply import BytesMoved, InputBlob
 from rollq.roles.client.views import (
     ArrayView,
     CacheView,
@@ -808,7 +808,7 @@ class BlockingCaches:
 
     def __call__(self) -> Iterator[CacheView]:
         """Every cache, by name, without its files."""
-    def supply(self, pieces: Sequence[Piece]) -> None:
+    def supply(self, pieces: Sequence[InputBlob]) -> None:
         """As `upload`, of files that were read before."""
     def cache_put(
         self,

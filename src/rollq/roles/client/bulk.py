@@ -20,7 +20,7 @@ from rollq.roles.client.handles import Batch, Progress
 from rollq.roles.client.pump import Pump
 from rollq.roles.client.session import Answer
 from rollq.roles.client.specs import JobSpec, body_of, job_options, subject_of
-from rollq.roles.client.supply import NOTHING, Piece, SettledSpec, Supply, caches_of
+from rollq.roles.client.supply import NOTHING, InputBlob, SettledSpec, Supply, caches_of
 from rollq.wire import messages as wire
 
 PAGE_JOBS: Final = 256  # whose files are read before the first of them is sent
@@ -37,7 +37,7 @@ class BulkRun:
         self._engine = engine
         self._batch = batch
         self._progress = progress
-        self._chunk = Chunk()
+        self._chunk = BulkMessage()
         self._count = 0
         # Of each message its first job, and how many.
         self._pump: Pump[tuple[int, int]] = Pump(
@@ -63,7 +63,7 @@ class BulkRun:
         for jobs in self._pump.close():
             self._batch.cut(*jobs)
 
-    def _chunks(self, specs: Iterable[JobSpec]) -> Iterator[Chunk]:
+    def _chunks(self, specs: Iterable[JobSpec]) -> Iterator[BulkMessage]:
         """Jobs that follow one another and ask for the same, as far as a message is full."""
         client_id, first_id = self._engine.client_id, self._batch.first_id
         for spec in specs:
@@ -76,12 +76,12 @@ class BulkRun:
             job_id = task_id(first_id, self._count)
             body = body_of(spec, job_id, client_id)
             if not self._chunk.add(spec, job_id, body):
-                full, self._chunk = self._chunk, Chunk()
+                full, self._chunk = self._chunk, BulkMessage()
                 yield full
                 self._chunk.add(spec, job_id, body)
             self._count += 1
 
-    async def _send(self, chunk: Chunk) -> None:
+    async def _send(self, chunk: BulkMessage) -> None:
         await self._pump.drain(BULK_CHUNKS_AHEAD - 1)
         first, count = len(self._batch), len(chunk.items)
         self._batch.extend(count)
@@ -98,7 +98,7 @@ class BulkRun:
             self._progress(self.accepted, None)
 
 
-class Chunk:
+class BulkMessage:
     """The jobs of one message, as they are collected: they follow one another and ask for the
     same. No IO."""
 
@@ -108,7 +108,7 @@ class Chunk:
         self.items: list[BulkItem] = []
         self._first: JobSpec | None = None
         self._bytes = 0
-        self._pieces: dict[Digest, Piece] = {}
+        self._pieces: dict[Digest, InputBlob] = {}
         self._has_blobs = False
 
     def add(self, spec: JobSpec, job_id: JobId, body: bytes) -> bool:

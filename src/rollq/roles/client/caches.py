@@ -16,7 +16,7 @@ from rollq.grid import views
 from rollq.roles.client.answers import decode_as, decode_known
 from rollq.roles.client.asking import PAGE, GroupCalls
 from rollq.roles.client.outputs import Output
-from rollq.roles.client.supply import BytesMoved, Piece
+from rollq.roles.client.supply import BytesMoved, InputBlob
 from rollq.roles.client.views import CacheView, HolderView
 from rollq.subjects.overlap import overlaps
 from rollq.subjects.queues import check_typed, worker_pattern
@@ -152,7 +152,12 @@ class CacheCalls(GroupCalls):
         return [HolderView.of(one) for one in decode_as(answer, list[views.HolderView])]
 
     async def _give(
-        self, pieces: Sequence[Piece], on_upload: BytesMoved | None, find_s: float, *, again: bool
+        self,
+        pieces: Sequence[InputBlob],
+        on_upload: BytesMoved | None,
+        find_s: float,
+        *,
+        again: bool,
     ) -> None:
         """Send files that the group lacks.
 
@@ -207,7 +212,7 @@ class Caches(CacheCalls):
                 yield view
             after = page[-1].cache_id
 
-    async def supply(self, pieces: Sequence[Piece]) -> None:
+    async def supply(self, pieces: Sequence[InputBlob]) -> None:
         """As `upload`, of files that were read before."""
         await self._engine.supplier.give(pieces, None, again=False)
 

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from typing import Self
 
-from rollq.roles.client.admin import Admin
+from rollq.roles.client.admin import AdminCalls
 from rollq.roles.client.batches import BatchCalls, Batches
 from rollq.roles.client.caches import CacheCalls, Caches
 from rollq.roles.client.group_engine import GroupEngine
 from rollq.roles.client.jobs import JobCalls, Jobs
 
 
-class Client(JobCalls, BatchCalls, CacheCalls, Admin):
+class Client(JobCalls, BatchCalls, CacheCalls, AdminCalls):
     """A client of one group.
 
     Args:
@@ -39,7 +39,7 @@ class Client(JobCalls, BatchCalls, CacheCalls, Admin):
     jobs: Jobs
     batches: Batches
     caches: Caches
-    admin: Admin
+    admin: AdminCalls
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Client(JobCalls, BatchCalls, CacheCalls, Admin):
         self.jobs = Jobs(engine)
         self.batches = Batches(engine)
         self.caches = Caches(engine)
-        self.admin = Admin(engine)
+        self.admin = AdminCalls(engine)
 
     async def __aenter__(self) -> Self:
         await self.start()

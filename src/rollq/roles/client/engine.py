@@ -22,7 +22,7 @@ from rollq.roles.client.deadlines import Deadlines
 from rollq.roles.client.forks import Home
 from rollq.roles.client.inputs import Inputs
 from rollq.roles.client.machine import id_of
-from rollq.roles.client.session import Answer, OnAnswer, Session
+from rollq.roles.client.session import Answer, GroupSession, OnAnswer
 from rollq.roles.client.signals import Request
 from rollq.roles.client.specs import JobSpec, body_of, id_for, job_options, subject_of
 from rollq.roles.client.supply import NOTHING, BytesMoved, Supply, blobs_of, caches_of
@@ -192,7 +192,7 @@ class Engine(ABC):
         """Hang up. Jobs go on. In a forked child the connections are the parent's, and stay."""
 
     @abstractmethod
-    def session_of(self, job_id: JobId) -> Session:
+    def session_of(self, job_id: JobId) -> GroupSession:
         """The way to the group that has a job."""
 
     @abstractmethod

@@ -14,7 +14,7 @@ from rollq.roles.client.answers import is_array_over
 from rollq.roles.client.engine import Engine
 from rollq.roles.client.forks import Home
 from rollq.roles.client.keyed import KeyedRun
-from rollq.roles.client.session import OnAnswer, Session, as_addresses
+from rollq.roles.client.session import GroupSession, OnAnswer, as_addresses
 from rollq.roles.client.signals import Request
 from rollq.roles.client.supplier import Supplier
 from rollq.roles.client.supply import NOTHING, BytesMoved, Supply
@@ -44,7 +44,7 @@ class GroupEngine(Engine):
         shares_id: bool = False,
     ) -> None:
         super().__init__(client_id, timeout_s)
-        self.session = Session(
+        self.session = GroupSession(
             addresses,
             self.client_id,
             desired_parallelism=desired_parallelism,
@@ -76,7 +76,7 @@ class GroupEngine(Engine):
         self._fail_all()
         self._loop = None
 
-    def session_of(self, job_id: JobId) -> Session:
+    def session_of(self, job_id: JobId) -> GroupSession:
         """The only one."""
         return self.session
 

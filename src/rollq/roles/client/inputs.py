@@ -26,7 +26,7 @@ from rollq.base.limits import (
 )
 from rollq.roles.client.specs import BYTES, CacheFile, JobSpec, check_names, inline_bytes
 from rollq.roles.client.supply import (
-    Piece,
+    InputBlob,
     SettledSpec,
     Stamp,
     changed,
@@ -72,7 +72,7 @@ class Inputs:
         inline = _inline(found, INLINE_BYTES_MAX - inline_bytes(spec, (one.name for one in found)))
         files: dict[str, InputFile] = {}
         blobs: dict[Digest, BlobRef] = {}
-        pieces: dict[Digest, Piece] = {}
+        pieces: dict[Digest, InputBlob] = {}
         caches: dict[str, None] = {}
         for one in found:
             if isinstance(one.given, CacheFile):
@@ -86,7 +86,7 @@ class Inputs:
             ref = self._ref(one)
             blobs[ref.digest] = ref
             if isinstance(one.given, Path | bytes):
-                pieces[ref.digest] = Piece(one.name, one.given, ref, one.stamp)
+                pieces[ref.digest] = InputBlob(one.name, one.given, ref, one.stamp)
             files[one.name] = InputFile(
                 one.name, digest=digest_to_text(ref.digest), size=ref.size, mode=mode
             )
@@ -101,7 +101,7 @@ class Inputs:
             caches=tuple(caches),
         )
 
-    async def entries(self, files: Mapping[str, Any]) -> tuple[list[CacheEntry], list[Piece]]:
+    async def entries(self, files: Mapping[str, Any]) -> tuple[list[CacheEntry], list[InputBlob]]:
         """Files that go up as blobs, however small, as a cache has them.
 
         Raises:
@@ -110,17 +110,17 @@ class Inputs:
         async with self._readers:
             return await asyncio.to_thread(self._entries, files)
 
-    def _entries(self, files: Mapping[str, Any]) -> tuple[list[CacheEntry], list[Piece]]:
+    def _entries(self, files: Mapping[str, Any]) -> tuple[list[CacheEntry], list[InputBlob]]:
         """On a thread."""
         found = list(_found(files, CACHE_ENTRIES_MAX, "one cache"))
         check_names([one.name for one in found])
         entries: list[CacheEntry] = []
-        pieces: dict[Digest, Piece] = {}
+        pieces: dict[Digest, InputBlob] = {}
         for one in found:
             ref = self._ref(one)
             entries.append(CacheEntry(one.name, ref, EXECUTABLE if one.is_executable else PLAIN))
             if isinstance(one.given, Path | bytes):
-                pieces[ref.digest] = Piece(one.name, one.given, ref, one.stamp)
+                pieces[ref.digest] = InputBlob(one.name, one.given, ref, one.stamp)
         return entries, list(pieces.values())
 
     def _ref(self, found: _Found) -> BlobRef:

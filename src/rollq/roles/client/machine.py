@@ -79,7 +79,7 @@ class ClientSetup:
     redial_ms_max: int = REDIAL_MAX_MS  # the longest wait before the next try to find the leader
 
 
-class Link(enum.IntEnum):
+class SessionState(enum.IntEnum):
     """Where the session with a member stands."""
 
     DOWN = 0
@@ -128,7 +128,7 @@ class ClientMachine:
         self._is_plain = False  # the session is one with a legacy leader
         self._was_heard = False  # in this session
         self._plain_jobs = PlainJobs()
-        self.link = Link.DOWN
+        self.link = SessionState.DOWN
         self.was_welcomed = False
         self._features: tuple[str, ...] = ()  # of the session, as the leader welcomed us
         self._pending: dict[MessageId, Request] = {}  # in the order they were asked
@@ -179,7 +179,7 @@ class ClientMachine:
             self._delivered_before.pop(request.job_id, None)
             # Nobody took it when it came unasked for; now somebody will.
             self._untaken.pop(request.job_id, None)
-        if self.link is Link.OPEN:
+        if self.link is SessionState.OPEN:
             self._send(request)
 
     def _on_given_up(self, event: GivenUp) -> None:
@@ -203,7 +203,7 @@ class ClientMachine:
             self._watches[request.request_id] = request
         elif self._watches.pop(request.request_id, None) is None:
             return
-        if self.link is Link.OPEN:
+        if self.link is SessionState.OPEN:
             self._out.append(Send(request))
 
     def _on_tick(self, event: Tick) -> None:
@@ -211,10 +211,14 @@ class ClientMachine:
         for answer in self._plain_jobs.take_answers() if self._is_plain else ():
             if self._settle(answer.request_id):
                 self._out.append(Tell(answer.request_id, answer))
-        if self.link is Link.DOWN:
+        if self.link is SessionState.DOWN:
             return
         self._maybe_leave(event)
-        if not self._put_off or self.link is not Link.OPEN or event.now_ms < self._retry_at_ms:
+        if (
+            not self._put_off
+            or self.link is not SessionState.OPEN
+            or event.now_ms < self._retry_at_ms
+        ):
             return
         for request_id in self._put_off:
             self._out.append(Send(self._pending[request_id]))
@@ -226,7 +230,7 @@ class ClientMachine:
         is_asked = len(self._pending) > len(self._put_off) and not self._is_plain
         verdict = self._silence.judge(
             event.now_ms,
-            is_greeting=self.link is Link.GREETING,
+            is_greeting=self.link is SessionState.GREETING,
             is_asked=is_asked,
             ping_ms=self._ping_ms if is_asked or self._watches or event.is_awaiting else 0,
             extra_ms=event.asked_bytes // SILENCE_BYTES_PER_MS,
@@ -234,7 +238,7 @@ class ClientMachine:
         if verdict is Verdict.PING:
             self._out.append(Send(wire.Ping()))
         elif verdict is Verdict.HANG_UP:
-            if self.link is Link.GREETING:
+            if self.link is SessionState.GREETING:
                 self._offers.unanswered(self._redial.address)
             self._lose_session()
             self._out.append(Disconnect(stuck=True))
@@ -247,7 +251,7 @@ class ClientMachine:
 
     def _on_connected(self, event: Connected) -> None:
         setup = self._setup
-        self.link = Link.GREETING
+        self.link = SessionState.GREETING
         self._ping_ms = 0
         self._silence.opened(self._now_ms, self._redial.address)
         self._is_plain = self._offers.is_plain(self._redial.address)
@@ -266,7 +270,7 @@ class ClientMachine:
         setup = self._setup
         hello = wire.HelloClient(setup.client_id, setup.desired_parallelism, plain=True)
         self._out.append(Send(hello))
-        self.link = Link.OPEN
+        self.link = SessionState.OPEN
         self.was_welcomed = True
         self._features = ()
         self._out += map(Send, self._plain_jobs.unended())
@@ -274,13 +278,13 @@ class ClientMachine:
             self._send(request)
 
     def _on_disconnected(self, event: Disconnected) -> None:
-        if self._is_plain and self.link is Link.OPEN and not self._was_heard:
+        if self._is_plain and self.link is SessionState.OPEN and not self._was_heard:
             self._offers.hung_up(self._redial.address)
         self._lose_session()
         self._out.append(Connect(*self._redial.failed()))
 
     def _on_reachable(self, event: Reachable) -> None:
-        if self.link is Link.DOWN:
+        if self.link is SessionState.DOWN:
             self._out.append(Connect(*self._redial.reachable(event.address)))
 
     def _on_not_leader(self, message: wire.NotLeader) -> None:
@@ -291,8 +295,8 @@ class ClientMachine:
     def _lose_session(self) -> None:
         """Changes that were sent and not answered may or may not have happened."""
         self._plain_jobs.cut()
-        was_open = self.link is Link.OPEN
-        self.link = Link.DOWN
+        was_open = self.link is SessionState.OPEN
+        self.link = SessionState.DOWN
         self._put_off.clear()
         if was_open:
             for request_id, request in list(self._pending.items()):
@@ -305,7 +309,7 @@ class ClientMachine:
                     self._doubtful.update(dict.fromkeys(_jobs_of(request), request_id))
 
     def _on_welcome(self, message: wire.Welcome) -> None:
-        self.link = Link.OPEN
+        self.link = SessionState.OPEN
         self.was_welcomed = True
         self._ping_ms = message.ping_ms if ALIVE in message.features else 0
         self._redial.welcomed()
@@ -356,7 +360,7 @@ class ClientMachine:
             on_message = ON_MESSAGE.get(type(message))
             if on_message is not None:
                 on_message(self, message)
-                if self.link is Link.DOWN:  # redirected: the rest is of the past
+                if self.link is SessionState.DOWN:  # redirected: the rest is of the past
                     break
         if results:
             self._on_results(results)
@@ -439,7 +443,8 @@ class ClientMachine:
                 self._out.append(Tell(request_id, wire.Accepted(request_id, known=True)))
 
     def _confirm(self, job_ids: list[JobId]) -> None:
-        if job_ids and self.link is Link.OPEN:  # else the next leader sends them and is told then
+        """To an open session; else the next leader sends them again, and is told then."""
+        if job_ids and self.link is SessionState.OPEN:
             self._out.append(Send(wire.Confirm(tuple(job_ids))))
 
     def _tell_error(

@@ -16,7 +16,7 @@ from msgspec import structs
 from rollq.base.errors import ErrorCode, RollqError
 from rollq.base.ids import TASK_INDEX_BYTES, JobId
 from rollq.roles.client.answers import error_of
-from rollq.roles.client.bulk import Chunk
+from rollq.roles.client.bulk import BulkMessage
 from rollq.roles.client.draws import draw_id
 from rollq.roles.client.engine import PREFIX_BYTES, Engine
 from rollq.roles.client.handles import Progress
@@ -155,7 +155,7 @@ class MapRun:
         client_id, sends_bulks = engine.client_id, engine.sends_bulks
         prefix, base = self._prefix_for(room)
         until = self._entered + room
-        chunk = Chunk()
+        chunk = BulkMessage()
         try:
             for spec in islice(self._specs, room):
                 if spec.files and must_settle(spec):
@@ -164,7 +164,7 @@ class MapRun:
                     job_id = prefix + (self._entered - base).to_bytes(TASK_INDEX_BYTES, "big")
                     body = body_of(spec, job_id, client_id)
                     if not chunk.add(spec, job_id, body):
-                        full, chunk = chunk, Chunk()
+                        full, chunk = chunk, BulkMessage()
                         chunk.add(spec, job_id, body)
                         self._send(full)
                 else:
@@ -183,7 +183,7 @@ class MapRun:
             self._base = self._entered
         return self._prefixes[-1], self._base
 
-    def _send(self, chunk: Chunk) -> None:
+    def _send(self, chunk: BulkMessage) -> None:
         try:
             bulk = chunk.message(self._engine.client_id)
             if len(bulk.items) == 1:

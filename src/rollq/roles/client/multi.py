@@ -26,7 +26,7 @@ from rollq.roles.client.machine import id_of
 from rollq.roles.client.multi_machine import MultiMachine, Policy
 from rollq.roles.client.plain import singles_of
 from rollq.roles.client.results import CANCELLED
-from rollq.roles.client.session import Answer, OnAnswer, Session, as_addresses
+from rollq.roles.client.session import Answer, GroupSession, OnAnswer, as_addresses
 from rollq.roles.client.signals import Request
 from rollq.roles.client.supplier import Supplier
 from rollq.roles.client.supply import NOTHING, BytesMoved, Supply
@@ -131,7 +131,7 @@ class MultiEngine(Engine):
             )
         self.machine = MultiMachine(len(groups), Policy(policy))
         self.sessions = [
-            Session(
+            GroupSession(
                 addresses,
                 self.client_id,
                 desired_parallelism=machine.share(desired_parallelism, len(groups)),
@@ -180,7 +180,7 @@ class MultiEngine(Engine):
         for job_id, on_answer in waiting.items():
             on_answer(wire.Error(job_id, int(ErrorCode.DISCONNECTED), "the client was stopped"))
 
-    def session_of(self, job_id: JobId) -> Session:
+    def session_of(self, job_id: JobId) -> GroupSession:
         return self.sessions[self.machine.owner_of(job_id) or 0]
 
     def uploaded_at(self) -> float:
@@ -262,15 +262,11 @@ class MultiEngine(Engine):
         return ended + (await self._cancel_in_groups(tuple(asked)) if asked else 0)
 
     async def _cancel_in_groups(self, job_ids: tuple[JobId, ...]) -> int:
-        loop = asyncio.get_running_loop()
-        answers: list[asyncio.Future[Answer]] = []
-        for session in self.sessions:
-            if session.is_open:
-                answered: asyncio.Future[Answer] = loop.create_future()
-                session.ask(
-                    wire.Cancel(secrets.token_bytes(16), job_ids), partial(_answer, answered)
-                )
-                answers.append(answered)
+        answers = [
+            session.call(wire.Cancel(secrets.token_bytes(16), job_ids))
+            for session in self.sessions
+            if session.is_open
+        ]
         try:
             async with asyncio.timeout(self.timeout_s):
                 got = await asyncio.gather(*answers)
@@ -283,10 +279,8 @@ class MultiEngine(Engine):
         number = self.machine.owner_of(array_id)
         if number is None or not self.sessions[number].is_open:
             return False
-        answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         query = wire.Query(secrets.token_bytes(16), "array", array_id)
-        self.sessions[number].ask(query, partial(_answer, answered))
-        answer = await answered
+        answer = await self.sessions[number].call(query)
         return isinstance(answer, wire.Answer) and is_array_over(answer.value)
 
     def _leave(self, job_ids: tuple[JobId, ...]) -> None:
@@ -461,11 +455,6 @@ class SplitBulk:
         if not self._left and self._open.pop(self._request_id, None) is not None:
             whole = wire.Accepted(self._request_id, len(self.singles))
             self._on_answer(self._refusal or whole)
-
-
-def _answer(answered: asyncio.Future[Answer], answer: Answer) -> None:
-    if not answered.done():
-        answered.set_result(answer)
 
 
 DO: dict[type, Callable[[MultiEngine, Any], None]] = {

@@ -157,7 +157,7 @@ Instruction: TypeAlias = Place | TakeBack | CancelCopies | Accept | Reject
 
 
 @dataclass(slots=True)
-class Group:
+class GroupState:
     """One group: whether it can be reached, and what it has."""
 
     is_up: bool = False
@@ -171,7 +171,7 @@ class MultiMachine:
     """Pending jobs, and who has the others. `handle` is the only mutator."""
 
     def __init__(self, group_count: int, policy: Policy = Policy.ROUND_ROBIN) -> None:
-        self.groups = [Group() for _ in range(group_count)]
+        self.groups = [GroupState() for _ in range(group_count)]
         self._policy = policy
         self._pending: dict[JobId, None] = {}  # with no group, in the order of their coming
         self._owner: dict[JobId, int] = {}
@@ -192,7 +192,7 @@ class MultiMachine:
         """Jobs that no group has."""
         return len(self._pending)
 
-    def group_of(self, job_id: JobId) -> Group | None:
+    def group_of(self, job_id: JobId) -> GroupState | None:
         """The group that has a job, if it can be reached."""
         owner = self._owner.get(job_id)
         return self.groups[owner] if owner is not None and self.groups[owner].is_up else None
@@ -346,7 +346,7 @@ class MultiMachine:
             del copies[next(iter(copies))]
 
 
-def _room(group: Group) -> int:
+def _room(group: GroupState) -> int:
     """How many jobs a group may be given now."""
     return max(0, MULTI_AHEAD - len(group.unanswered)) if group.is_up else 0
 

@@ -30,7 +30,7 @@ from rollq.roles.client.specs import (
     job_options,
     subject_of,
 )
-from rollq.roles.client.supply import NOTHING, Piece, Supply, blobs_of, caches_of, supply_of
+from rollq.roles.client.supply import NOTHING, InputBlob, Supply, blobs_of, caches_of, supply_of
 from rollq.wire.staging_messages import StageJobs
 
 # What jobs of one group have in common: program, subject, options, caches.
@@ -64,7 +64,7 @@ class PartBuilder:
         self._groups: dict[Likeness, Columns] = {}
         self._jobs = 0  # in the message that is being made
         self._bytes = 0
-        self._pieces: dict[Digest, Piece] = {}
+        self._pieces: dict[Digest, InputBlob] = {}
         # The last job's, and what they mean, because neighbours are often alike.
         self._last: Options | None = None
         self._last_exec = ""

@@ -29,8 +29,7 @@ from rollq.net.dialer import dial, split_address, takes_connections
 from rollq.net.link import Link
 from rollq.roles.client import signals
 from rollq.roles.client.forks import Home
-from rollq.roles.client.machine import ClientMachine, ClientSetup, id_of
-from rollq.roles.client.machine import Link as Standing
+from rollq.roles.client.machine import ClientMachine, ClientSetup, SessionState, id_of
 from rollq.roles.client.specs import request_bytes
 from rollq.wire import messages as wire
 from rollq.wire.checks import check_message
@@ -47,7 +46,7 @@ OnOutput: TypeAlias = Callable[[OutputChunk | wire.Error], None]
 FEATURES = (COMPACT, ACCEPTED, BATCH, OUTPUT, ALIVE, TASKS)
 
 
-class Session:
+class GroupSession:
     """The way to one group.
 
     Args:
@@ -107,7 +106,7 @@ class Session:
     @property
     def is_open(self) -> bool:
         """Whether a leader has welcomed us."""
-        return self._machine.link is Standing.OPEN
+        return self._machine.link is SessionState.OPEN
 
     @property
     def was_open(self) -> bool:
@@ -180,6 +179,12 @@ class Session:
             if not self._is_crowded and self._link is not None:
                 self._link.flush()
             self._is_crowded = False
+
+    def call(self, request: signals.Request) -> asyncio.Future[Answer]:
+        """Send a request; its answer. Raises as `ask` does."""
+        answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self.ask(request, lambda one: None if answered.done() else answered.set_result(one))
+        return answered
 
     def give_up(self, request_id: MessageId) -> None:
         """Wait no longer for an answer, and do not send this again."""
@@ -327,7 +332,7 @@ class Session:
         instructions = machine.handle(event)
         for instruction in instructions:
             DO[type(instruction)](self, instruction)
-        if (machine.link is Standing.OPEN) is not self._was_open:
+        if (machine.link is SessionState.OPEN) is not self._was_open:
             self._was_open = not self._was_open
             self._on_standing(self._was_open)
         return bool(instructions)
@@ -417,11 +422,11 @@ class _SystemJitter:
         return secrets.token_bytes(16)
 
 
-DO: dict[type, Callable[[Session, Any], None]] = {
-    signals.Send: Session._do_send,
-    signals.Deliver: Session._do_deliver,
-    signals.Tell: Session._do_tell,
-    signals.Show: Session._do_show,
-    signals.Connect: Session._do_connect,
-    signals.Disconnect: Session._do_disconnect,
+DO: dict[type, Callable[[GroupSession, Any], None]] = {
+    signals.Send: GroupSession._do_send,
+    signals.Deliver: GroupSession._do_deliver,
+    signals.Tell: GroupSession._do_tell,
+    signals.Show: GroupSession._do_show,
+    signals.Connect: GroupSession._do_connect,
+    signals.Disconnect: GroupSession._do_disconnect,
 }

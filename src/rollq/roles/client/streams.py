@@ -24,7 +24,7 @@ from rollq.roles.client.answers import error_of
 from rollq.roles.client.engine import Engine
 from rollq.roles.client.outputs import Fetcher, Output
 from rollq.roles.client.results import Result, result_message
-from rollq.roles.client.session import Answer, Session
+from rollq.roles.client.session import GroupSession
 from rollq.wire import messages as wire
 from rollq.wire.output_messages import (
     JOB_ENDED,
@@ -68,7 +68,7 @@ class StreamPart:
         return self.data.decode(errors="replace")
 
 
-class Reading:
+class StreamPosition:
     """How far a reader is in both streams of an attempt. Pure.
 
     Args:
@@ -145,7 +145,7 @@ class OutputReader:
 
     def __init__(
         self,
-        session: Session,
+        session: GroupSession,
         job_id: JobId,
         fetcher: Fetcher,
         stream: str = "",
@@ -156,7 +156,7 @@ class OutputReader:
         self._job_id = job_id
         self._fetcher = fetcher
         self._whole = whole
-        self._reading = Reading(stream, whole=whole)
+        self._reading = StreamPosition(stream, whole=whole)
         self._request_id = secrets.token_bytes(16)
         self._resumed_at: tuple[int, Offsets] | None = None  # where the last gap was
         self._inbox: deque[OutputChunk | wire.Error] = deque()
@@ -297,11 +297,9 @@ class OutputReader:
     async def _find_result(self, timeout_s: float) -> Result | None:
         """How it ended, if the grid still knows."""
         query = wire.Query(secrets.token_bytes(16), "job", self._job_id)
-        answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._session.ask(query, lambda one: None if answered.done() else answered.set_result(one))
         try:
             async with asyncio.timeout(timeout_s):
-                answer = await answered
+                answer = await self._session.call(query)
         except TimeoutError:
             self._session.give_up(query.request_id)
             raise self._overdue(timeout_s) from None

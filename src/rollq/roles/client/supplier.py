@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from rollq.base.digests import Digest
 from rollq.base.errors import DialError, ErrorCode, RollqError
@@ -26,12 +26,12 @@ from rollq.base.limits import (
 )
 from rollq.roles.blobs.client import BlobClient
 from rollq.roles.client.machine import id_of
-from rollq.roles.client.session import Answer, OnAnswer, Session
+from rollq.roles.client.session import Answer, GroupSession, OnAnswer
 from rollq.roles.client.signals import Request
 from rollq.roles.client.supply import (
     NOTHING,
     BytesMoved,
-    Piece,
+    InputBlob,
     Supply,
     changed,
     check_same,
@@ -45,29 +45,6 @@ log = logging.getLogger("rollq.client")
 NEVER: Final = float("-inf")
 
 
-class Blobs(Protocol):
-    """A group's blobs, as `BlobClient` has them."""
-
-    async def have(self, digests: Iterable[Digest]) -> dict[Digest, int]:
-        """Those that the group has."""
-
-    async def put(
-        self, source: Path | bytes, progress: BytesMoved | None, digest: Digest | None
-    ) -> BlobRef:
-        """Give one to the group."""
-
-    async def fetch(
-        self, digest: Digest, into: Path, size: int | None, progress: BytesMoved | None
-    ) -> int:
-        """Bring one into a file."""
-
-    def connected_at(self) -> float:
-        """When somebody was there to take files, by the loop's clock."""
-
-    async def stop(self) -> None:
-        """Hang up."""
-
-
 class Supplier:
     """Requests with files, and files of results.
 
@@ -79,13 +56,13 @@ class Supplier:
 
     def __init__(
         self,
-        session: Session,
+        session: GroupSession,
         addresses: tuple[str, ...],
-        make: Callable[[str], Blobs] | None = None,
+        make: Callable[[str], BlobClient] | None = None,
     ) -> None:
         self.session = session
-        self._make = make or partial(_blob_client, addresses)
-        self._blobs: dict[str, Blobs] = {}
+        self._make = make or (lambda who: BlobClient(addresses, who=who))
+        self._blobs: dict[str, BlobClient] = {}
         self._tasks: dict[MessageId, tuple[asyncio.Task[None], OnAnswer]] = {}
         self._held: dict[Digest, None] = {}  # what the group has, as far as we know
         self._uploads = 0
@@ -113,7 +90,7 @@ class Supplier:
         self.session.give_up(request_id)
 
     async def give(
-        self, pieces: Sequence[Piece], progress: BytesMoved | None, *, again: bool
+        self, pieces: Sequence[InputBlob], progress: BytesMoved | None, *, again: bool
     ) -> None:
         """Send files that the group lacks. `again`: it said that it lacks some."""
         if again:
@@ -210,7 +187,7 @@ class Supplier:
             self._uploads -= 1
             self._uploaded_at = asyncio.get_running_loop().time()
 
-    async def _send(self, pieces: list[Piece], tally: _Tally, *, again: bool) -> None:
+    async def _send(self, pieces: list[InputBlob], tally: _Tally, *, again: bool) -> None:
         missing = [piece for piece in pieces if piece.ref.digest not in self._held]
         if len(missing) > 1 and not again:
             had = await self._client().have([piece.ref.digest for piece in missing])
@@ -222,7 +199,7 @@ class Supplier:
         while len(self._held) > CLIENT_DIGESTS_MAX:
             del self._held[next(iter(self._held))]
 
-    async def _put(self, piece: Piece, tally: _Tally) -> None:
+    async def _put(self, piece: InputBlob, tally: _Tally) -> None:
         if self._places is None:
             self._places = asyncio.Semaphore(CLIENT_UPLOADS)
         digest = piece.ref.digest
@@ -236,7 +213,7 @@ class Supplier:
                 raise
         tally.moved(digest, piece.ref.size, piece.ref.size)
 
-    def _client(self, who: str = CLIENT) -> Blobs:
+    def _client(self, who: str = CLIENT) -> BlobClient:
         if not self._running:
             raise DialError(ErrorCode.DISCONNECTED, "the client was stopped")
         if who not in self._blobs:
@@ -244,21 +221,17 @@ class Supplier:
         return self._blobs[who]
 
 
-def _blob_client(addresses: tuple[str, ...], who: str) -> Blobs:
-    return BlobClient(addresses, who=who)
-
-
 class _Tally:
     """How much of a request's files the group has."""
 
-    def __init__(self, pieces: list[Piece], progress: BytesMoved | None) -> None:
+    def __init__(self, pieces: list[InputBlob], progress: BytesMoved | None) -> None:
         self._sizes = {piece.ref.digest: piece.ref.size for piece in pieces}
         self._total = sum(self._sizes.values())
         self._done = self._total
         self._moved: dict[Digest, int] = {}
         self._progress = progress
 
-    def begin(self, missing: list[Piece]) -> None:
+    def begin(self, missing: list[InputBlob]) -> None:
         """Only these are to be sent."""
         self._moved = {piece.ref.digest: 0 for piece in missing}
         self._done = self._total - sum(piece.ref.size for piece in missing)

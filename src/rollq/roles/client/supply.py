@@ -21,7 +21,7 @@ BytesMoved: TypeAlias = Callable[[int, int], None]  # so many bytes of so many
 Stamp: TypeAlias = tuple[int, ...]
 
 
-class Piece(msgspec.Struct, frozen=True):
+class InputBlob(msgspec.Struct, frozen=True):
     """One file of a job that goes up as a blob.
 
     Attributes:
@@ -40,7 +40,7 @@ class Supply(msgspec.Struct, frozen=True):
     """Where the blobs of a request can be had from, and who is told how they get on. A request
     that refers to none comes with `NOTHING`."""
 
-    pieces: dict[Digest, Piece] = {}
+    pieces: dict[Digest, InputBlob] = {}
     progress: BytesMoved | None = None
 
 
@@ -51,7 +51,7 @@ class SettledSpec(JobSpec, frozen=True):
     """A job whose files have been read: small ones are in the body, others have digests."""
 
     blobs: tuple[BlobRef, ...] = ()
-    pieces: dict[Digest, Piece] = {}  # noqa: RUF012
+    pieces: dict[Digest, InputBlob] = {}  # noqa: RUF012
     caches: tuple[str, ...] = ()
 
 
@@ -88,7 +88,7 @@ def stamp_of(status: os.stat_result) -> Stamp:
     return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
-def check_same(piece: Piece) -> None:
+def check_same(piece: InputBlob) -> None:
     """Before a file is sent: it must be the one whose digest is known.
 
     Raises:

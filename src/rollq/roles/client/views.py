@@ -7,7 +7,7 @@ here is made of one of those by its `of`.
 from __future__ import annotations
 
 from signal import Signals
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import msgspec
 
@@ -51,7 +51,17 @@ CAUSES: Final = {
 }
 
 
-class EndView(msgspec.Struct, frozen=True, kw_only=True):
+class View(msgspec.Struct, frozen=True, kw_only=True):
+    """What a member told, with some fields in the words of people."""
+
+    @classmethod
+    def made(cls, told: msgspec.Struct, **fields: Any) -> Self:
+        """The fields as they were told, but for those that are given."""
+        names = (name for name in cls.__struct_fields__ if name not in fields)
+        return cls(**{name: getattr(told, name) for name in names}, **fields)
+
+
+class EndView(View, frozen=True, kw_only=True):
     """How a job ended.
 
     Attributes:
@@ -75,7 +85,7 @@ class EndView(msgspec.Struct, frozen=True, kw_only=True):
     blobs: tuple[BlobRef, ...] = ()
 
 
-class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
+class AttemptView(View, frozen=True, kw_only=True):
     """An attempt that gave no result, and why."""
 
     attempt: int
@@ -86,7 +96,7 @@ class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
     stamp_ms: int
 
 
-class JobView(msgspec.Struct, frozen=True, kw_only=True):
+class JobView(View, frozen=True, kw_only=True):
     """One job, or one task of an array.
 
     Attributes:
@@ -122,33 +132,18 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, view: views.JobView) -> Self:
         """The same as a member told it."""
-        end = view.end
-        return cls(
+        return cls.made(
+            view,
             job_id=guid_to_text(view.job_id),
-            client_id=view.client_id,
-            queue=view.queue,
-            exec_name=view.exec_name,
             state=state_of(view),
-            attempt=view.attempt,
-            options=view.options,
-            body_bytes=view.body_bytes,
-            stamp_ms=view.stamp_ms,
-            delay_ms=view.delay_ms,
             worker_id=id_text(view.worker_id),
-            fence=view.fence,
-            lease_ms=view.lease_ms,
-            cancel_requested=view.cancel_requested,
             array_id=id_text(view.array_id),
-            end=None if end is None else _end(view.state, end),
+            end=None if view.end is None else _end(view.state, view.end),
             attempts=tuple(map(_attempt, view.attempts)),
-            blobs=view.blobs,
-            caches=view.caches,
-            key=view.key,
-            request=view.request,
         )
 
 
-class ArrayView(msgspec.Struct, frozen=True, kw_only=True):
+class ArrayView(View, frozen=True, kw_only=True):
     """One array, by what its tasks do."""
 
     array_id: str
@@ -169,25 +164,10 @@ class ArrayView(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, view: views.ArrayView) -> Self:
         """The same as a member told it."""
-        return cls(
-            array_id=guid_to_text(view.array_id),
-            client_id=view.client_id,
-            queue=view.queue,
-            exec_name=view.exec_name,
-            task_count=view.task_count,
-            running_max=view.running_max,
-            delayed=view.delayed,
-            waiting=view.waiting,
-            open=view.open,
-            running=view.running,
-            ok=view.done - view.failed,
-            failed=view.failed,
-            dead=view.dead,
-            cancelled=view.cancelled,
-        )
+        return cls.made(view, array_id=guid_to_text(view.array_id), ok=view.done - view.failed)
 
 
-class QueueView(msgspec.Struct, frozen=True, kw_only=True):
+class QueueView(View, frozen=True, kw_only=True):
     """One queue, or all of them (without a name): how many jobs stand where."""
 
     name: str
@@ -203,20 +183,12 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, view: views.QueueView) -> Self:
         """The same as a member told it."""
-        return cls(
-            name=view.name,
-            paused=view.paused,
-            waiting=view.queued,
-            delayed=view.delayed,
-            running=view.assigned,
-            ok=view.done - view.failed,
-            failed=view.failed,
-            dead=view.dead,
-            cancelled=view.cancelled,
+        return cls.made(
+            view, waiting=view.queued, running=view.assigned, ok=view.done - view.failed
         )
 
 
-class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
+class WorkerView(View, frozen=True, kw_only=True):
     """One worker, and the ids of the jobs that it has."""
 
     worker_id: str
@@ -229,17 +201,11 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, view: views.WorkerView) -> Self:
         """The same as a member told it."""
-        return cls(
-            worker_id=guid_to_text(view.worker_id),
-            incarnation=view.incarnation,
-            name=view.name,
-            patterns=view.patterns,
-            slots=view.slots,
-            held=tuple(map(guid_to_text, view.held)),
-        )
+        held = tuple(map(guid_to_text, view.held))
+        return cls.made(view, worker_id=guid_to_text(view.worker_id), held=held)
 
 
-class HolderView(msgspec.Struct, frozen=True, kw_only=True):
+class HolderView(View, frozen=True, kw_only=True):
     """What one worker has of a cache."""
 
     worker_id: str
@@ -252,14 +218,7 @@ class HolderView(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, view: views.HolderView) -> Self:
         """The same as a member told it."""
-        return cls(
-            worker_id=guid_to_text(view.worker_id),
-            name=view.name,
-            patterns=view.patterns,
-            status=view.status,
-            message=view.message,
-            done_bytes=view.done_bytes,
-        )
+        return cls.made(view, worker_id=guid_to_text(view.worker_id))
 
 
 def state_of(view: views.JobView) -> str:
@@ -299,25 +258,14 @@ def id_text(guid: bytes) -> str:
 
 
 def _end(state: str, end: views.EndView) -> EndView:
-    return EndView(
-        exit_code=exit_code_of(state, end.exit_code, end.signal, end.run_ms),
-        signal=end.signal,
-        cause=cause_word(end.cause),
-        detail=end.detail,
-        run_ms=end.run_ms,
-        peak_bytes=end.peak_bytes,
-        result=end.result,
-        confirmed=end.confirmed,
-        blobs=end.blobs,
-    )
+    exit_code = exit_code_of(state, end.exit_code, end.signal, end.run_ms)
+    return EndView.made(end, exit_code=exit_code, cause=cause_word(end.cause))
 
 
 def _attempt(lost: AttemptOutcome) -> AttemptView:
-    return AttemptView(
-        attempt=lost.attempt,
+    return AttemptView.made(
+        lost,
         worker_id=id_text(lost.worker_id),
         cause=cause_word(lost.cause),
         exit_code=lost.exit_code if lost.cause == Cause.EXIT_CODE else None,
-        detail=lost.detail,
-        stamp_ms=lost.stamp_ms,
     )
