@@ -161,7 +161,7 @@ class Carrier:
         return future
 
     async def leave(self, number: int) -> None:
-        """Until nobody works on a transfer that has ended; its source or sink is not closed."""
+        """Return when no thread works on an ended transfer; its source or sink is not closed."""
         while (future := self._working.get(number)) is not None:
             await asyncio.wait((future,))
         self.things.pop(number, None)
@@ -176,7 +176,7 @@ class Carrier:
         """Some of what was to be done on the pool is done."""
 
     def has_closed(self, number: int) -> None:
-        """Nobody touches the blob for this transfer any more."""
+        """No thread touches the blob for this transfer any more."""
 
     def commit(self, order: Commit, digest: Digest, then: Callable[[None], None]) -> None:
         """Verify and keep what was written."""

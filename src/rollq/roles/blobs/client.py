@@ -136,8 +136,8 @@ class BlobClient:
     async def put(
         self, source: Path | bytes, progress: Progress | None = None, digest: Digest | None = None
     ) -> BlobRef:
-        """Give a file or bytes to the group; returns when a majority has it. Whoever knows the
-        digest saves it a reading.
+        """Give a file or bytes to the group; returns when a majority has it. With
+        `digest` the source is read once less.
 
         Raises:
             RollqError: BLOB_CORRUPT if the file changes meanwhile, DISK_FULL, and so on.
@@ -263,7 +263,7 @@ class BlobClient:
                 await self._give_up(session, error)
 
     async def _leader(self, deadline: float) -> ClientSession:
-        """A session with whoever leads."""
+        """A session with the leader."""
         async with self._dialling:
             loop = asyncio.get_running_loop()
             while self._session is None or not self._session.link.is_open:

@@ -12,7 +12,7 @@ FETCH_TRIES: Final = 3  # of one blob that comes damaged
 
 def may_fetch_again(error: RollqError, tries_left: int) -> bool:
     """Whether a fetch that failed is tried again at once: bytes that came damaged may come sound
-    the next time, since whoever sent them heals what it has."""
+    the next time, since the sender repairs its copy."""
     return error.code is ErrorCode.BLOB_CORRUPT and tries_left > 0
 
 

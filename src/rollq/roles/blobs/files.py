@@ -1,8 +1,8 @@
 """Sources and sinks outside a store: a file of the user, or bytes in memory.
 
 Called from threads. A file that is fetched is written beside its place under another name, which
-the digest is part of: a later try goes on where an earlier one ended, and nobody ever sees half a
-file under its own name.
+the digest is part of: a later try goes on where an earlier one ended, and no reader ever sees half
+a file under its own name.
 """
 
 from __future__ import annotations

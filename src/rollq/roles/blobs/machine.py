@@ -1,6 +1,6 @@
 """What both ends of a link for blobs do alike. Pure: messages and news of the disk in, orders out.
 
-A machine lives as long as its link. Whoever drives it tells what came (`heard`), what an order led
+A machine lives as long as its link. Its shell tells what came (`heard`), what an order led
 to, and that time passes (`tick`), and carries out what `take_orders` hands over. A peer that
 breaks the rules is a RemoteError out of `heard`: the link must end. News of a transfer that has
 been given up meanwhile are ignored.

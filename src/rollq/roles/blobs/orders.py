@@ -78,7 +78,7 @@ class Read(Order, frozen=True):
 
 
 class Doubt(Order, frozen=True):
-    """Somebody says that our copy of a blob is rotten. No answer."""
+    """A peer reports that our copy of a blob is corrupt. No answer."""
 
     digest: Digest
 
@@ -90,21 +90,21 @@ class Close(Order, frozen=True):
 
 
 class Found(Order, frozen=True):
-    """To whoever asked: these are the sizes, -1 for what is missing."""
+    """To the caller: these are the sizes, -1 for what is missing."""
 
     request_id: MessageId
     sizes: tuple[int, ...]
 
 
 class Moved(Order, frozen=True):
-    """To whoever asked: so far it has come."""
+    """To the caller: so many bytes have come."""
 
     number: int
     offset: int
 
 
 class Over(Order, frozen=True):
-    """To whoever asked: the transfer has ended, well if there is no error."""
+    """To the caller: the transfer has ended, successfully if there is no error."""
 
     number: int
     error: RollqError | None = None

@@ -1,8 +1,8 @@
 """The receiving half of a transfer: what came, what of it is written, what the sender is told.
 Pure.
 
-What came and is not written is held, and is never more than the window: whoever sends more breaks
-the rules.
+What came and is not written is held, and is never more than the window: a peer that sends more
+breaks the rules.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A blob that is passed on to others while it comes in, and is taken no faster than they follow.
 Pure.
 
-So whoever takes over has nearly as much of it as we have, and little of it is sent again. One that
-stands still, or is slow, is not waited for.
+So a follower that takes over has nearly as much of it as we have, and little of it is sent
+again. One that stands still, or is slow, is not waited for.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Relay:
         self._go_on()
 
     def moved(self, who: str, offset: int) -> None:
-        """Somebody has so much of it. Nobody is waited for before this is said."""
+        """A follower has so many bytes. It is waited for only after the first such report."""
         one = self._followers.get(who)
         if one is None:
             one = self._followers[who] = Follower()
@@ -46,7 +46,7 @@ class Relay:
         self._go_on()
 
     def left(self, who: str) -> None:
-        """Somebody has all of it, or takes no more."""
+        """A follower has all of it, or takes no more."""
         self._followers.pop(who, None)
         self._go_on()
 
@@ -106,7 +106,7 @@ class Growth:
 
     @contextmanager
     def told(self, listener: Callable[[int], None]) -> Iterator[None]:
-        """Somebody is told of all growth for a time."""
+        """Call the listener on growth inside the block."""
         self._listeners.append(listener)
         try:
             yield

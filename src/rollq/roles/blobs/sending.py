@@ -1,7 +1,7 @@
 """The sending half of a link: who may send how much next. Pure.
 
 All transfers of a link share one window, so that what is on its way or read ahead is bounded
-whatever their number. They take turns: whoever was served goes to the end of the row.
+whatever their number. They take turns: the one that was served goes to the end of the queue.
 """
 
 from __future__ import annotations

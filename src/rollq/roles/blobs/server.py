@@ -1,6 +1,6 @@
 """Serves the blobs of a store on links whose first frame is HelloBlobs.
 
-Has no socket of its own: whoever listens hands over such links with all that comes on them. What
+Has no socket of its own: the listener hands over such links with all that comes on them. What
 may be stored, and where copies must be before it counts as stored, is not decided here: `greet`
 says who is welcome, and `stored` is awaited before BlobStored is said.
 """
@@ -98,7 +98,7 @@ class BlobServer:
             self._pool = make_pool()
 
     async def stop(self) -> None:
-        """Let go of all links (whoever listens closes them) and finish what is being written."""
+        """Release all links (the listener closes them) and finish what is being written."""
         pool, self._pool = self._pool, None
         if pool is None:
             return
@@ -157,7 +157,7 @@ class BlobServer:
                 link.close("not the leader any more")
 
     def end_copies(self) -> None:
-        """This member leads now: whoever led before it gives it no copies any more, and holds no
+        """This member leads now: the previous leader sends it no copies any more, and holds no
         turn that an upload may want."""
         for link, session in list(self._sessions.items()):
             if session.who == MEMBER and session.machine.is_given:

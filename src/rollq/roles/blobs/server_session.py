@@ -100,7 +100,7 @@ class ServerSession(Carrier):
             self.on_pool(partial(self._look, order.digests), partial(self._looked, order))
 
     def has_closed(self, number: int) -> None:
-        """Let somebody else have the turn."""
+        """Pass the turn on."""
         me = (self, number)
         digest = self._digests.pop(number, None)
         if digest is not None:
@@ -178,9 +178,9 @@ class ServerSession(Carrier):
         self.pump()
 
     def _committed(self, number: int, _: None) -> None:
-        self._relays.pop(number, None)  # whoever is passed the rest of it gets it all the same
+        self._relays.pop(number, None)  # followers get the rest all the same
         self.machine.committed(number)
-        # Whoever waits to give the same blob need not wait for all the copies.
+        # Another upload of the same blob need not wait for all the copies.
         self.close(number)
 
     async def _vouch(self, order: Vouch) -> None:

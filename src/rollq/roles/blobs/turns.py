@@ -20,7 +20,7 @@ class Turns(Generic[K, W]):
         self._count_max = count_max
         self._served: dict[K, W] = {}
         self._waiting: dict[K, dict[W, Callable[[], None]]] = {}
-        self._row: dict[K, None] = {}  # keys that somebody waits for and nobody is served for
+        self._row: dict[K, None] = {}  # keys with waiters and none served
 
     def enter(self, key: K, who: W, start: Callable[[], None]) -> None:
         """Ask for a turn; `start` is called when it has come, perhaps at once."""
@@ -30,7 +30,7 @@ class Turns(Generic[K, W]):
         self._serve()
 
     def leave(self, key: K, who: W) -> None:
-        """The turn is over, or is not wanted any more. Whoever has none may say it as well."""
+        """The turn is over, or is not wanted any more. No effect without a turn."""
         if self._served.get(key) == who:
             del self._served[key]
             if key in self._waiting:
@@ -49,7 +49,7 @@ class Turns(Generic[K, W]):
         return len(self._row)
 
     def is_wanted(self, key: K) -> bool:
-        """Whether somebody waits for this very key."""
+        """Whether anything waits for this key."""
         return key in self._waiting
 
     def _serve(self) -> None:

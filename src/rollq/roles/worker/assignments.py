@@ -168,7 +168,7 @@ class Assignments:
         held = self.attempts.find(ref)
         if held is None or held.phase is not PREPARING:
             return
-        held.has_inputs = False  # whoever failed to bring them has cleared them away
+        held.has_inputs = False  # the shell has cleared them away
         if isinstance(error, RemoteError) and error.code is not ErrorCode.BLOB_CORRUPT:
             assert held.job is not None, "it has not started"
             held.phase = ENDING

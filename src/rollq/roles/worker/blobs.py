@@ -56,7 +56,7 @@ class WorkerBlobs:
         state_dir: The store is a folder in it.
         addresses: Members of the group.
         bytes_max: How large the store may be, apart from what is in use.
-        age_ms: How long a blob stays that nobody uses.
+        age_ms: How long an unused blob is kept.
     """
 
     def __init__(
@@ -234,7 +234,7 @@ class WorkerBlobs:
         finally:
             coming.waiting -= 1
             if not coming.waiting:
-                coming.task.cancel()  # nobody wants it any more; no harm if it is here
+                coming.task.cancel()  # no job wants it any more; no effect if it has come
                 if self._coming.get(blob.digest) is coming:
                     del self._coming[blob.digest]
 

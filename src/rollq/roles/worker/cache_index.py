@@ -1,6 +1,6 @@
 """Which files a worker's caches consist of, on its disk: one file a cache, found again by a start.
 
-The files themselves are blobs; nobody reads these pages but this module. A page that cannot be read
+The files themselves are blobs; only this module reads the index files. One that cannot be read
 is as good as none: the cache is put again.
 """
 

@@ -56,7 +56,7 @@ class CacheStore(Protocol):
     """What is needed of the worker's blobs."""
 
     def pin(self, blobs: Sequence[BlobRef]) -> None:
-        """Somebody uses these."""
+        """Protect these from eviction."""
 
     def unpin(self, blobs: Sequence[BlobRef]) -> None:
         """The reverse."""
@@ -141,7 +141,7 @@ class WorkerCaches:
         try:
             request = decode_if_marked(job.body, JobRequest, "JobId")
         except RemoteError:
-            return job  # whoever runs it says so
+            return job  # its execution reports that
         if request is None or not request.files:
             return job
         if not any(map(_is_cached, request.files)):

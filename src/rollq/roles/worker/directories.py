@@ -1,7 +1,7 @@
 """Directories for jobs: one each, empty at first, used again where that is safe.
 
 A directory that a program left empty of all but plain files is emptied and used again: making
-and removing one costs as much as starting a program does. One that nobody touched is not even
+and removing one costs as much as starting a program does. One that was not touched is not even
 looked into.
 """
 
@@ -91,7 +91,7 @@ class Directory:
         return os.stat(self._entry, dir_fd=self._parent.fd, follow_symlinks=False)
 
     def is_untouched(self, now: os.stat_result) -> bool:
-        """Whether nobody added or removed a file since it was known to be empty.
+        """Whether no file was added or removed since it was known to be empty.
 
         The time of change cannot be set by a program, and that of modification does not come
         back by itself: a tick of the clock in which both happen would have to be the same.
@@ -221,7 +221,7 @@ class Directories:
         return None
 
     def settle(self, directory: Directory, left: Left) -> None:
-        """Nobody reads its outputs any more."""
+        """Its outputs are not needed any more."""
         self._clear(directory, left.files)
 
     def drop(self, directory: Directory) -> None:

@@ -31,7 +31,7 @@ def leave_exits_to_others() -> None:
     """For a thread of ours that starts nothing: never be woken because a program exited.
 
     While the loop starts a program it holds signals back, and the system would wake another thread
-    only to find out that nobody wants this one.
+    only to find out that this one is not wanted.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD,))
 
@@ -42,7 +42,7 @@ def _watch_by_thread(
     def wait() -> None:
         with contextlib.suppress(ChildProcessError):
             os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(on_exit)
 
     threading.Thread(target=wait, name=f"wait-{pid}", daemon=True).start()

@@ -1,7 +1,7 @@
 """Who watches the output of what runs here, and what to send them next. Pure.
 
 Laws kept here:
-- nothing is copied or kept for a job that nobody watches;
+- nothing is copied or kept for a job without watchers;
 - a watcher that wants the whole is sent what is on disk too, and misses nothing while it is there;
 - a watcher is sent no more than its window beyond what it has taken, and all of them together no
   more than the share that `share` is called with: what is not kept until its turn is left out, and
@@ -91,7 +91,7 @@ class LiveOutput:
             self._find(watch)
 
     def clear(self) -> None:
-        """The session is over: whoever still watches asks the next leader."""
+        """The session is over: watchers ask the next leader."""
         self._watches.clear()
         self._refused.clear()
 

@@ -1,4 +1,4 @@
-"""Sends what programs write to those who watch, at a pace; it rests while nobody does."""
+"""Sends what programs write to watchers, at a limited rate; idle without watchers."""
 
 from __future__ import annotations
 

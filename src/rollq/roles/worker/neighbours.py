@@ -1,7 +1,7 @@
 """Other workers: blobs are served to them, and fetched from those that a leader names.
 
-They may read and nothing else. Whoever knows a digest may have its bytes, as from a member, and
-checks what comes. A neighbour that is gone, or has not got a blob, is no error: members have it.
+They may read and nothing else. Who knows a digest may fetch its bytes, as from a member, and
+verifies what comes. A neighbour that is gone, or has not got a blob, is no error: members have it.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ class OutputUploads:
         self._under_way[ref] = job, task
 
     def cancel(self, ref: AttemptRef) -> AssignJob | None:
-        """Nobody wants it any more; None if it is not under way."""
+        """Stop an upload; None if it is not under way."""
         job, task = self._under_way.pop(ref, (None, None))
         if task is not None:
             task.cancel()

@@ -45,7 +45,7 @@ class Apart(NamedTuple):
     """A stream or a returned value that is too large for a result, and is to go as a blob."""
 
     name: str  # "stdout", "stderr" or "data"
-    content: bytes | IO[bytes]  # a file is closed by whoever hands it over
+    content: bytes | IO[bytes]  # a file is closed by the uploader
 
 
 class Ending(Struct, gc=False):

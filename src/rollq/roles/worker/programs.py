@@ -45,7 +45,7 @@ from rollq.wire.models import JobRequest
 log = logging.getLogger("rollq.worker")
 
 PIPE_READ_BYTES: Final = 64 * 1024
-DRAIN_READS_MAX: Final = 64  # a pipe holds less; more can only come from somebody who escaped
+DRAIN_READS_MAX: Final = 64  # a pipe holds less; more can only come from an escaped process
 RSS_UNIT_BYTES: Final = 1024  # of ru_maxrss on Linux
 
 
@@ -133,7 +133,7 @@ class ProgramRun:
 
         Raises:
             StateError: this worker cannot run it; another may.
-            RemoteError: nobody can run it as it was asked for.
+            RemoteError: no worker can run it as requested.
         """
         directories = self._programs.directories
         directory = None if self._prepared is None else self._prepared.directory

@@ -36,7 +36,7 @@ class ResultWriter:
         self._on_failed = on_failed
         self._thread: PersistThread | None = None  # while it is open
         self._stores: list[StoredResult] = []
-        self._forgets: list[AttemptRef] = []  # go with the next results: nobody waits for them
+        self._forgets: list[AttemptRef] = []  # written with the next results
         self._writing = False
         self._usable = False
 
@@ -93,7 +93,7 @@ class ResultWriter:
             self._table.commit(stores, forgets)
         except BaseException as error:
             failure = error
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody wants to know
+        with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._written, failure, stores)
 
     def _written(self, error: BaseException | None, stores: list[StoredResult]) -> None:
