@@ -34,7 +34,7 @@ from rollq.grid.effects import Refused
 from rollq.grid.state import ASSIGNED, QUEUED, ClientRecord, GridState
 from rollq.policy.dispatch import Dispatcher
 from rollq.policy.placement import PLACEMENTS
-from rollq.policy.pools import ANYTHING, Programs
+from rollq.policy.pools import ANYTHING, ProgramSet
 from rollq.subjects.matcher import matches
 from tests.unit.grid.kit import Grid, job_id, submit, worker_id
 from tests.unit.policy.kit import EVERYTHING, Desk
@@ -52,10 +52,10 @@ EXECS = ("exe", "exe", "rare", "odd")
 # What a worker says that it can run; None: nothing is said, so anything.
 PROGRAMS = (
     ANYTHING,
-    Programs(frozenset({"exe"})),
-    Programs(frozenset({"exe", "rare"})),
-    Programs(frozenset({"odd"}), ships=True),
-    Programs(frozenset()),
+    ProgramSet(frozenset({"exe"})),
+    ProgramSet(frozenset({"exe", "rare"})),
+    ProgramSet(frozenset({"odd"}), ships=True),
+    ProgramSet(frozenset()),
 )
 
 
@@ -73,7 +73,7 @@ class Office:
         self.credit: dict[str, int] = {}  # of workers with a session
         self.granted: Counter[str] = Counter()  # in the present session
         self.given: Counter[str] = Counter()
-        self.programs: dict[str, Programs] = {}  # of workers, as they said last
+        self.programs: dict[str, ProgramSet] = {}  # of workers, as they said last
         self.last = 0
         for number in range(len(WORKERS)):
             self.open_worker(number, 0, 0)
@@ -158,7 +158,7 @@ class Office:
         self.credit[name] = self.granted[name] = self.given[name] = 0
 
     def announce(self, who: int, what: int, _: int) -> None:
-        """Programs came to a worker, or went."""
+        """ProgramSet came to a worker, or went."""
         name = WORKERS[who % 3]
         self.programs[name] = PROGRAMS[what % len(PROGRAMS)]
         self.leader.announce(worker_id(name), self.programs[name])
@@ -211,7 +211,7 @@ class Office:
 
     def change_leader(self, swap: int, lost: int, _: int) -> None:
         """Nobody has a session; what is under way is lost, or applied after the change."""
-        self.leader.abdicate()
+        self.leader.step_down()
         self.credit.clear()
         if swap % 2:
             self.leader, self.follower = self.follower, self.leader
@@ -316,7 +316,7 @@ class Office:
 
     def everything_runs_at_once_without_limits(self) -> None:
         """Take away every obstacle: all that waits must run, on the leader and on the follower."""
-        self.leader.abdicate()
+        self.leader.step_down()
         self.credit.clear()
         self.under_way.clear()
         self.apply(SetSettings(Settings(client_cap=0)))
@@ -345,7 +345,7 @@ class Office:
             for array_id, count in tasks.items():
                 if array_id not in limited:
                     assert counts[array_id] == count
-            member.abdicate()
+            member.step_down()
 
 
 def name_of_worker(identity: bytes) -> str:

@@ -1,1 +1,20 @@
-"""Choices of the elected leader, not replicated: dispatch, placement, expiry, retry. Pure."""
+"""Choices of the elected leader, which are not replicated: which job goes to which worker, and what
+is over. Pure: no clock, no chance; a choice becomes true only as a command that the group applies.
+
+Two machines, each fed by the events of applied entries:
+
+    Dispatcher  (every member follows, the leader decides)      Expiry  (the leader alone)
+      holds      what may not start now: caps, decisions          timers   many timers, one next
+      backlog    queues matched with pools of workers             retry    how long until the next
+        lanes    order within one queue                                    attempt
+        pools    workers by what they serve
+          placement   which worker of a pool is next
+      waiting    why a job does not run, in words
+      hints      how long a lease is
+
+Read `lanes`, `pools`, `backlog`, `holds`, `dispatch`, in this order; then `timers`, `expiry`.
+
+The words: a *session* is one connection of a worker to the leader, with its *credit* (jobs that it
+may still be given). A *pool* is the sessions that asked for one pattern. A *ring* is an order of
+turns: who was served goes to its end. *Reserved* is what was decided and is not applied yet.
+"""

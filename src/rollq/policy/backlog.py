@@ -5,12 +5,17 @@ something to give stands in the rings of the pools that serve it; a pool with cr
 stands in a line. Both leave when they are visited in vain, not when they run dry, so that a queue
 that flips between empty and not costs nothing but its jobs.
 
-What needs a program that some workers of its queue lack waits apart from the rest of the queue,
-in lanes that are served by the parts of the pools that have it (`pools`). It is put there when one
-who lacks it would have had it, and takes turns with the rest of the queue from then on.
+A job of a program that some workers of its queue lack is split off: it waits in lanes of that
+program, which are served by the parts of the pools that have it (`pools`). It moves there when a
+pool with such a worker meets it, so a queue that all its workers can run costs nothing for this.
+Split-off lanes and the rest of the queue take turns.
 
-A job that names its worker waits in a mailbox: a queue of that worker alone, with a pool of its
+A job that names its worker is pinned: it waits in a queue of that worker alone, with a pool of its
 own, served before everything else. The worker must serve the job's queue all the same.
+
+What a turn costs: `push`, `mark_changed` and a decision are O(1) in jobs, queues, clients and
+workers. `refresh` costs one move for each session that changed. O(queues) is only what is rare: a
+new pattern with wildcards, and a change of leader.
 """
 
 from __future__ import annotations
@@ -22,49 +27,58 @@ from typing import Final
 from rollq.grid.state import GridState
 from rollq.policy.lanes import MIXED, Item, QueueLanes
 from rollq.policy.placement import Placement, RoundRobin, make_placement
-from rollq.policy.pools import Pool, Pools, Programs, Session, need_of, only_queue
+from rollq.policy.pools import DispatchSession, Pool, Pools, ProgramSet, only_queue, program_of
 
-IDLE_MIN: Final = 64  # empty queues that are not worth a sweep
-MAIL_PATTERN: Final = ""  # no subject has it
+IDLE_MIN: Final = 64  # fewer empty queues are not worth a sweep
+PINNED_PATTERN: Final = ""  # of the pools of pinned queues: no worker can ask for it
 
 
 class Backlog:
     """Queues with what waits in them, matched with pools of sessions."""
 
     __slots__ = (
-        "_mailboxes",
+        "_changed",
         "_named",
+        "_pinned",
         "_placement",
         "_pools",
         "_queues",
         "_state",
-        "_touched",
         "_wildcards_new",
         "line",
-        "mail_line",
+        "pinned_line",
     )
 
     def __init__(self, state: GridState, placement: str) -> None:
         self._state = state
         self._placement = placement
+        # By name, made with the first job; kept while the state has the queue, and somewhat longer
+        # (`_sweep`), because most queues fill again.
         self._queues: dict[str, QueueLanes] = {}
-        self._mailboxes: dict[str, dict[str, QueueLanes]] = {}  # worker name → queue → lanes
-        self.desert()
+        # Worker name → queue → lanes. Dropped when empty: there may be one for each worker.
+        # Invariant: such lanes have exactly one whole pool, of the worker's sessions that serve
+        # the queue; of most workers that is one session or none.
+        self._pinned: dict[str, dict[str, QueueLanes]] = {}
+        self.clear_sessions()
 
-    def desert(self) -> None:
-        """All sessions are gone at once."""
+    def clear_sessions(self) -> None:
+        """All sessions are gone at once; what waits stays."""
         self._pools = Pools(self._placement)
-        self._named: dict[str, dict[Session, None]] = {}
-        self._touched: dict[Session, None] = {}
+        self._named: dict[str, dict[DispatchSession, None]] = {}  # by the name of their worker
+        # Sessions whose credit or load changed since the last `refresh`.
+        self._changed: dict[DispatchSession, None] = {}
+        # A pattern that may match any queue is new; they are matched once a turn, however many
+        # workers came in it.
         self._wildcards_new = False
-        self.line: deque[Pool] = deque()  # pools to serve, in turns
-        self.mail_line: deque[Pool] = deque()  # those of mailboxes, which come first
+        # Pools with credit and a ring, in turns; each at most once (`Pool.is_ready`).
+        self.line: deque[Pool] = deque()
+        self.pinned_line: deque[Pool] = deque()  # those of pinned queues, which come first
         for queue in self._queues.values():
-            for lanes in (queue, *queue.apart.values()):
+            for lanes in (queue, *queue.split.values()):
                 lanes.pools, lanes.absent = [], []
-        for boxes in self._mailboxes.values():
-            for box in boxes.values():
-                self._open_door(box)
+        for by_queue in self._pinned.values():
+            for pinned in by_queue.values():
+                self._add_pinned_pool(pinned)
 
     # --- what waits
 
@@ -88,119 +102,121 @@ class Backlog:
         if queue is not None:
             queue.went_stale(item)
             if not queue.size:
-                self.maybe_drop_mailbox(queue)
+                self.maybe_drop_pinned(queue)
 
     def queue_of(self, item: Item) -> QueueLanes | None:
         """Where an item waits, or would."""
         queue = self.whole_queue_of(item)
-        if queue is None or not queue.apart:
+        if queue is None or not queue.split:
             return queue
-        return queue.apart.get(need_of(item), queue)
+        return queue.split.get(program_of(item), queue)
 
     def whole_queue_of(self, item: Item) -> QueueLanes | None:
         """The queue of an item, which is served by all who serve it, whatever they can run."""
         name = item.options.worker_name
         if name:
-            return self._mailboxes.get(name, {}).get(item.queue)
+            return self._pinned.get(name, {}).get(item.queue)
         return self._queues.get(item.queue)
 
     def queues(self) -> Iterator[QueueLanes]:
-        """Every queue, and every mailbox."""
+        """Every queue, pinned ones too."""
         yield from self._queues.values()
-        for boxes in self._mailboxes.values():
-            yield from boxes.values()
+        for by_queue in self._pinned.values():
+            yield from by_queue.values()
 
     def offer(self, queue: QueueLanes) -> None:
         """Put a queue that has something to give into the rings that it is missing from."""
         if queue.absent and queue.is_runnable:
             for pool in queue.absent:
                 pool.ring.append(queue)
-                self._line_up(pool)
+                self._maybe_line_up(pool)
             queue.absent = []
 
     def pause(self, name: str, is_paused: bool) -> None:
         """Assign nothing from a queue, or again."""
         queue = self._queues.get(name)
-        boxes = [boxes[name] for boxes in self._mailboxes.values() if name in boxes]
-        for whole in boxes if queue is None else [queue, *boxes]:
-            for lanes in (whole, *whole.apart.values()):
+        pinned = [by_queue[name] for by_queue in self._pinned.values() if name in by_queue]
+        for whole in pinned if queue is None else [queue, *pinned]:
+            for lanes in (whole, *whole.split.values()):
                 lanes.is_paused = is_paused
                 self.offer(lanes)
 
-    def put_apart(self, queue: QueueLanes) -> int:
+    def split_off(self, queue: QueueLanes) -> int:
         """Let what `take` found unfit wait for those who can run it; how many that were."""
         unfit, queue.unfit = queue.unfit, []
         for item in unfit:
-            need = need_of(item)
-            lanes = queue.apart.get(need)
+            program = program_of(item)
+            lanes = queue.split.get(program)
             if lanes is None:
                 lanes = self._new_lanes(queue.name, queue.worker_name)
-                self._set_apart(queue, lanes, need)
+                self._add_split(queue, lanes, program)
             lanes.push(item)
             self.offer(lanes)
         return len(unfit)
 
-    def maybe_put_all_apart(self, queue: QueueLanes) -> bool:
-        """As `put_apart` for all that waits in a queue, at once, if all of it needs the same; call
-        if somebody who serves it lacks that. The lanes stay what they are, and new ones become the
-        queue."""
-        need = queue.only_need
-        if need == MIXED or not queue.size or need in queue.apart:
+    def maybe_split_all(self, queue: QueueLanes) -> bool:
+        """As `split_off` for all that waits in a queue, if all of it needs the same program; call
+        if some worker that serves it lacks that. Costs the same for one job and for a million: the
+        lanes become those of the program, and new, empty ones become the queue."""
+        program = queue.only_program
+        if program == MIXED or not queue.size or program in queue.split:
             return False
         whole = self._new_lanes(queue.name, queue.worker_name)
         whole.pools, whole.absent = queue.pools, list(queue.pools)
-        whole.apart, queue.apart = queue.apart, {}
+        whole.split, queue.split = queue.split, {}
         if queue.worker_name:
-            self._mailboxes[queue.worker_name][queue.name] = whole
+            self._pinned[queue.worker_name][queue.name] = whole
         else:
             self._queues[queue.name] = whole
+        # The rings of its pools still hold these lanes; `Dispatcher._serve` takes them out, because
+        # they have a program now and the pools have not.
         queue.pools = []
-        self._set_apart(whole, queue, need)
+        self._add_split(whole, queue, program)
         self.offer(queue)
         return True
 
-    def _set_apart(self, queue: QueueLanes, lanes: QueueLanes, need: str) -> None:
-        """Lanes serve one program of a queue from now on."""
-        if len(queue.apart) > IDLE_MIN:
-            for known in [known for known in queue.apart.values() if not known.size]:
-                self._let_go(queue, known)
-        lanes.need = need
-        queue.apart[need] = lanes
-        lanes.pools = [pool.part(need, self._candidates_of(pool)) for pool in queue.pools]
+    def _add_split(self, queue: QueueLanes, lanes: QueueLanes, program: str) -> None:
+        """Lanes hold one program of a queue from now on. Empty lanes of others go if many are."""
+        if len(queue.split) > IDLE_MIN:
+            for known in [known for known in queue.split.values() if not known.size]:
+                self._drop_split(queue, known)
+        lanes.program = program
+        queue.split[program] = lanes
+        lanes.pools = [pool.part(program, self._candidates_of(pool)) for pool in queue.pools]
         lanes.absent = list(lanes.pools)
 
-    def _let_go(self, queue: QueueLanes, lanes: QueueLanes) -> None:
-        """Forget lanes that stand apart and are empty."""
-        del queue.apart[lanes.need]
+    def _drop_split(self, queue: QueueLanes, lanes: QueueLanes) -> None:
+        """Forget empty lanes of one program."""
+        del queue.split[lanes.program]
         for pool in queue.pools:
-            part = pool.parts.get(lanes.need)
+            part = pool.parts.get(lanes.program)
             if part is not None and part in lanes.pools:
                 pool.drop_part(part)
 
     def _candidates_of(self, pool: Pool) -> Placement:
         return make_placement(self._placement) if pool.pattern else RoundRobin()
 
-    def maybe_drop_mailbox(self, queue: QueueLanes) -> None:
-        """Forget a mailbox that was emptied; ordinary queues are swept now and then."""
+    def maybe_drop_pinned(self, queue: QueueLanes) -> None:
+        """Forget a pinned queue that was emptied; ordinary queues are swept now and then."""
         if not queue.worker_name or queue.size:
             return
-        boxes = self._mailboxes.get(queue.worker_name, {})
-        box = boxes.get(queue.name)
-        if box is None or box.size or any(lanes.size for lanes in box.apart.values()):
+        by_queue = self._pinned.get(queue.worker_name, {})
+        pinned = by_queue.get(queue.name)
+        if pinned is None or pinned.size or any(lanes.size for lanes in pinned.split.values()):
             return
-        if box is queue or box.apart.get(queue.need) is queue:
-            del boxes[queue.name]
-            if not boxes:
-                del self._mailboxes[queue.worker_name]
-            for lanes in list(box.apart.values()):
-                self._let_go(box, lanes)
-            for session in list(box.pools[0].sessions):
-                box.pools[0].dismiss(session)
+        if pinned is queue or pinned.split.get(queue.program) is queue:
+            del by_queue[queue.name]
+            if not by_queue:
+                del self._pinned[queue.worker_name]
+            for lanes in list(pinned.split.values()):
+                self._drop_split(pinned, lanes)
+            for session in list(pinned.pools[0].sessions):
+                pinned.pools[0].dismiss(session)
 
     # --- who serves
 
-    def join(self, session: Session, patterns: Iterable[str]) -> None:
-        """A session serves the queues of its patterns, and its mailboxes, from now on."""
+    def join(self, session: DispatchSession, patterns: Iterable[str]) -> None:
+        """A session serves the queues of its patterns from now on, and those pinned to its name."""
         for pool in self._pools.join(session, patterns):
             name = only_queue(pool.pattern)
             if name is None:
@@ -209,10 +225,10 @@ class Backlog:
                 self._match(self._queues[name])
         if session.name:
             self._named.setdefault(session.name, {})[session] = None
-            for box in self._mailboxes.get(session.name, {}).values():
-                self._maybe_deliver(box, session)
+            for pinned in self._pinned.get(session.name, {}).values():
+                self._maybe_serve_pinned(pinned, session)
 
-    def leave(self, session: Session) -> None:
+    def leave(self, session: DispatchSession) -> None:
         """A session serves nobody any more."""
         self._pools.leave(session)
         named = self._named.get(session.name)
@@ -221,39 +237,39 @@ class Backlog:
             if not named:
                 del self._named[session.name]
 
-    def announce(self, session: Session, programs: Programs) -> None:
+    def announce(self, session: DispatchSession, programs: ProgramSet) -> None:
         """A session can run other programs from now on."""
         for pool in self._pools.announce(session, programs):
-            self._line_up(pool)
+            self._maybe_line_up(pool)
 
-    def touch(self, session: Session) -> None:
-        """The credit or the load of a session changed; `freshen` will look at it."""
-        self._touched[session] = None
+    def mark_changed(self, session: DispatchSession) -> None:
+        """The credit or the load of a session changed; `refresh` will look at it."""
+        self._changed[session] = None
 
-    def freshen(self) -> None:
+    def refresh(self) -> None:
         """Catch up with all that was put off: once a turn, however much has happened in it."""
-        for session in self._touched:
-            session.weigh()
+        for session in self._changed:
+            session.update_load()
             for pool in session.serving:
                 if not pool.is_ready:
-                    self._line_up(pool)
-        self._touched.clear()
+                    self._maybe_line_up(pool)
+        self._changed.clear()
         if self._wildcards_new:
             self._wildcards_new = False
             for queue in self._queues.values():
                 self._match(queue)
 
-    def _line_up(self, pool: Pool) -> None:
+    def _maybe_line_up(self, pool: Pool) -> None:
         if not pool.is_ready and pool.ring and pool.candidates.count:
             pool.is_ready = True
-            (self.line if pool.pattern else self.mail_line).append(pool)
+            (self.line if pool.pattern else self.pinned_line).append(pool)
 
     def _lanes_for(self, item: Item) -> QueueLanes:
         name = item.options.worker_name
-        queue = self._queues.get(item.queue) if not name else self._mailbox(item.queue, name)
+        queue = self._queues.get(item.queue) if not name else self._pinned_queue(item.queue, name)
         if queue is None:
             return self._open_queue(item.queue)
-        return queue.apart.get(need_of(item), queue) if queue.apart else queue
+        return queue.split.get(program_of(item), queue) if queue.split else queue
 
     def _open_queue(self, name: str) -> QueueLanes:
         if len(self._queues) > 2 * len(self._state.queues) + IDLE_MIN:
@@ -265,22 +281,22 @@ class Backlog:
     def _sweep(self) -> None:
         """Forget queues in which nothing waits."""
         for name, queue in list(self._queues.items()):
-            lanes_apart = list(queue.apart.values())
-            if queue.size or name in self._state.queues or any(one.size for one in lanes_apart):
+            splits = list(queue.split.values())
+            if queue.size or name in self._state.queues or any(one.size for one in splits):
                 continue
             del self._queues[name]
-            for lanes in lanes_apart:
-                self._let_go(queue, lanes)
+            for lanes in splits:
+                self._drop_split(queue, lanes)
 
-    def _mailbox(self, name: str, worker_name: str) -> QueueLanes:
-        boxes = self._mailboxes.setdefault(worker_name, {})
-        box = boxes.get(name)
-        if box is None:
-            box = boxes[name] = self._new_lanes(name, worker_name)
-            self._open_door(box)
+    def _pinned_queue(self, name: str, worker_name: str) -> QueueLanes:
+        by_queue = self._pinned.setdefault(worker_name, {})
+        pinned = by_queue.get(name)
+        if pinned is None:
+            pinned = by_queue[name] = self._new_lanes(name, worker_name)
+            self._add_pinned_pool(pinned)
             for session in self._named.get(worker_name, ()):
-                self._maybe_deliver(box, session)
-        return box
+                self._maybe_serve_pinned(pinned, session)
+        return pinned
 
     def _new_lanes(self, name: str, worker_name: str) -> QueueLanes:
         queue = QueueLanes(name, worker_name)
@@ -288,18 +304,18 @@ class Backlog:
         queue.is_paused = record is not None and record.paused
         return queue
 
-    def _open_door(self, box: QueueLanes) -> None:
-        """Give a mailbox a pool of its own, still without sessions."""
-        pool = Pool(MAIL_PATTERN, RoundRobin())
-        pool.engage()
-        self._serve_by(box, [pool])
+    def _add_pinned_pool(self, pinned: QueueLanes) -> None:
+        """Give a pinned queue a pool of its own, still without sessions."""
+        pool = Pool(PINNED_PATTERN, RoundRobin())
+        pool.start_serving()
+        self._serve_by(pinned, [pool])
 
-    def _maybe_deliver(self, box: QueueLanes, session: Session) -> None:
-        """Let a session take from a mailbox if it serves the queue."""
-        serving = self._pools.serving(box.name)
+    def _maybe_serve_pinned(self, pinned: QueueLanes, session: DispatchSession) -> None:
+        """Let a session take from a queue that is pinned to its name, if it serves the queue."""
+        serving = self._pools.serving(pinned.name)
         if any(pool in serving for pool in session.pools):
-            box.pools[0].admit(session)
-            for lanes in (box, *box.apart.values()):
+            pinned.pools[0].admit(session)
+            for lanes in (pinned, *pinned.split.values()):
                 self.offer(lanes)
 
     def _match(self, queue: QueueLanes) -> None:
@@ -308,23 +324,23 @@ class Backlog:
         known = dict.fromkeys(queue.pools)
         new = [pool for pool in serving if pool not in known]
         for pool in new:
-            pool.engage()
+            pool.start_serving()
         if new or len(serving) != len(known):
             self._serve_by(queue, serving)
 
     def _serve_by(self, queue: QueueLanes, serving: list[Pool]) -> None:
-        """A queue is served by these pools from now on, and what stands apart by their parts."""
+        """A queue is served by these pools from now on, and its split-off lanes by their parts."""
         before = queue.pools
         self._change_pools(queue, serving)
-        for need, lanes in queue.apart.items():
+        for program, lanes in queue.split.items():
             for pool in before:
-                part = pool.parts.get(need)
+                part = pool.parts.get(program)
                 if part is not None and part in lanes.pools and pool not in serving:
                     pool.drop_part(part)
             parts = [
-                pool.parts[need]
-                if pool in before and need in pool.parts
-                else pool.part(need, self._candidates_of(pool))
+                pool.parts[program]
+                if pool in before and program in pool.parts
+                else pool.part(program, self._candidates_of(pool))
                 for pool in serving
             ]
             self._change_pools(lanes, parts)

@@ -29,15 +29,16 @@ from rollq.policy.backlog import Backlog
 from rollq.policy.hints import lease_ms_of
 from rollq.policy.holds import Holds
 from rollq.policy.lanes import MIXED, Item
-from rollq.policy.pools import ANYTHING, Pool, Programs, Session
+from rollq.policy.pools import ANYTHING, DispatchSession, Pool, ProgramSet
 from rollq.policy.waiting import unserved, why_waiting
 
 _seq = attrgetter("seq")
 _likeness = attrgetter("__class__", "queue", "client", "exec_name", "options")
 
 
-# Jobs that one turn may put apart for workers that can run them: what is left has its turn later.
-APART_PER_TURN_MAX: Final = 4_096
+# Jobs that one turn may split off for workers that can run them; the rest have their turn later.
+# A million jobs of mixed programs would otherwise hold up the loop when one worker comes.
+SPLITS_PER_TURN_MAX: Final = 4_096
 
 # Of those who hold these caches, one of whom the question is true; None if none of a few is.
 Nearest: TypeAlias = Callable[[tuple[str, ...], Callable[[WorkerId], bool]], WorkerId | None]
@@ -46,7 +47,7 @@ Nearest: TypeAlias = Callable[[tuple[str, ...], Callable[[WorkerId], bool]], Wor
 class Dispatcher:
     """Index of what can be assigned, and the leader's choice of what is."""
 
-    __slots__ = ("_apart_left", "_backlog", "_holds", "_sessions", "_state", "nearest")
+    __slots__ = ("_backlog", "_holds", "_sessions", "_splits_left", "_state", "nearest")
 
     def __init__(self, state: GridState, placement: str = "least-load") -> None:
         """Index what waits in `state`, which may be at any point of its life.
@@ -54,11 +55,12 @@ class Dispatcher:
         Raises:
             LocalError: BAD_OPTIONS, if there is no such placement policy.
         """
-        self._state = state
+        self._state = state  # read only, and only between entries: the same as every member's
         self._holds = Holds(state)
         self._backlog = Backlog(state, placement)
-        self._sessions: dict[WorkerId, Session] = {}
-        self._apart_left = 0  # jobs that may still be put apart in this turn
+        # The leader's; empty on followers. At most one a worker: a newer one replaces it.
+        self._sessions: dict[WorkerId, DispatchSession] = {}
+        self._splits_left = 0  # jobs that may still be split off in this turn
         # Which of the workers that hold caches suits, if the leader knows one.
         self.nearest: Nearest | None = None
         waiting: list[Item] = [job for job in state.jobs.values() if job.state is QUEUED]
@@ -91,7 +93,7 @@ class Dispatcher:
         patterns: Sequence[str],
         running: int = 0,
         *,
-        programs: Programs = ANYTHING,
+        programs: ProgramSet = ANYTHING,
     ) -> None:
         """A worker may be given work from now on; it has no credit yet.
 
@@ -104,11 +106,11 @@ class Dispatcher:
             programs: What it can run.
         """
         self.close_worker(worker_id)
-        session = Session(worker_id, incarnation, name, running, programs)
+        session = DispatchSession(worker_id, incarnation, name, running, programs)
         self._sessions[worker_id] = session
         self._backlog.join(session, patterns)
 
-    def announce(self, worker_id: WorkerId, programs: Programs) -> None:
+    def announce(self, worker_id: WorkerId, programs: ProgramSet) -> None:
         """A worker can run other programs from now on; no harm if it has no session."""
         session = self._sessions.get(worker_id)
         if session is not None and session.programs != programs:
@@ -138,14 +140,14 @@ class Dispatcher:
         if credits > room:
             credits = max(0, room)
         session.credit += credits
-        self._backlog.touch(session)
+        self._backlog.mark_changed(session)
 
     def credit(self, worker_id: WorkerId) -> int:
         """How many more jobs a worker may be given; 0 without a session."""
         session = self._sessions.get(worker_id)
         return session.credit if session is not None else 0
 
-    def abdicate(self) -> None:
+    def step_down(self) -> None:
         """Leadership is lost: no sessions, no credits, and what was decided waits again.
 
         It may yet be applied, if the next leader has it in its log; then its event says so.
@@ -161,7 +163,7 @@ class Dispatcher:
         self._holds.room_made_for_all()
         self._sessions.clear()
         self.nearest = None
-        self._backlog.desert()
+        self._backlog.clear_sessions()
         for item in dict.fromkeys(decided):
             self._give_back(item)
 
@@ -171,13 +173,14 @@ class Dispatcher:
         """Up to `count_max` assignments. Each spends a credit until it is applied or refused."""
         commands: list[AssignJob | AssignTask] = []
         backlog = self._backlog
-        backlog.freshen()
-        self._apart_left = APART_PER_TURN_MAX
+        backlog.refresh()
+        self._splits_left = SPLITS_PER_TURN_MAX
         while True:
-            self._serve(backlog.mail_line, commands, count_max)
+            self._serve(backlog.pinned_line, commands, count_max)
             self._serve(backlog.line, commands, count_max)
             if len(commands) >= count_max:
                 return commands
+            # Clients come back from their caps only now: nobody else could use the credit.
             woken = self._holds.wake()
             if not woken:
                 return commands
@@ -199,21 +202,21 @@ class Dispatcher:
         session.running -= 1
         if self._sessions.get(session.worker_id) is session:
             session.credit += 1
-            self._backlog.touch(session)
+            self._backlog.mark_changed(session)
         if item is not None:
-            self._holds.room_made(item.client.client_id)
+            self._holds.room_made(item.client.client_id)  # its reservation is gone
             self._give_back(item)
 
     # --- views
 
     def explain(self, job_id: JobId) -> str:
         """In words, why a job or an array is not running."""
-        self._backlog.freshen()
+        self._backlog.refresh()
         return why_waiting(self._state, self._backlog, self._holds, job_id)
 
     def unserved(self, count_max: int) -> list[UnservedView]:
         """What waits and no connected worker can run."""
-        self._backlog.freshen()
+        self._backlog.refresh()
         return unserved(self._state, self._backlog, count_max)
 
     # --- helpers
@@ -231,27 +234,28 @@ class Dispatcher:
                 pool.is_ready = False
                 continue
             queue = ring[0]
-            if queue.need != pool.need:
-                ring.popleft()  # it stands apart since it came into this ring
+            if queue.program != pool.program:
+                ring.popleft()  # it was split off since it came into this ring
                 continue
-            picky = None  # the pool, if some job of this queue may be beyond one of its workers
-            need = queue.only_need
-            if pool.picky_count and (need == MIXED or not pool.suits(need)):
-                if self._backlog.maybe_put_all_apart(queue):
+            limited = None  # the pool, if one of its workers may lack the program of some job here
+            program = queue.only_program
+            if pool.limited_count and (program == MIXED or not pool.all_can_run(program)):
+                if self._backlog.maybe_split_all(queue):
                     continue
-                picky = pool
-            item = queue.take(holds, picky)
+                limited = pool
+            item = queue.take(holds, limited)
             if queue.unfit:
-                self._apart_left -= self._backlog.put_apart(queue)
-                if item is None and self._apart_left <= 0:
+                self._splits_left -= self._backlog.split_off(queue)
+                if item is None and self._splits_left <= 0:
                     return
             if item is None:
                 if queue.is_runnable:
-                    continue  # more stands in it than is put apart at once
+                    continue  # it holds more unfit jobs than one call takes out
                 ring.popleft()
                 queue.absent.append(pool)
-                self._backlog.maybe_drop_mailbox(queue)
+                self._backlog.maybe_drop_pinned(queue)
                 continue
+            # Whoever was served goes to the end: one job a turn, for queues and for pools.
             ring.rotate(-1)
             line.rotate(-1)
             commands.append(self._assign(item, pool))
@@ -263,13 +267,15 @@ class Dispatcher:
             session = pool.candidates.pick(item)
         if isinstance(item, JobRecord) and item.past is not None and item.past.attempts:
             session = pool.untried(session, item.past.attempts)
+        # Until the command is applied or refused the job counts as running, so that a second
+        # decision of this turn sees the load that the first has made.
         session.credit -= 1
         session.running += 1
         session.reserved += 1
         if session.credit and pool.candidates.count == 1 and len(session.serving) == 1:
-            self._backlog.touch(session)  # compared with nobody: once a turn is enough
+            self._backlog.mark_changed(session)  # compared with nobody: once a turn is enough
         else:
-            session.weigh()
+            session.update_load()
         lease_ms = item.options.lease_ms or lease_ms_of(self._state, item.exec_name)
         if isinstance(item, JobRecord):
             self._holds.reserve_job(item, session)
@@ -279,7 +285,7 @@ class Dispatcher:
         self._holds.reserve_task(item, session)
         return AssignTask(item.array_id, session.worker_id, session.incarnation, lease_ms)
 
-    def _near(self, item: Item, pool: Pool) -> Session | None:
+    def _near(self, item: Item, pool: Pool) -> DispatchSession | None:
         """One of the pool that could take the job at once and holds the files that it names. Nobody
         waits for such a one, so that a preference starves neither jobs nor workers."""
         owner = item if isinstance(item, ArrayRecord) else item.array or item.past
@@ -300,20 +306,20 @@ class Dispatcher:
         if isinstance(item, JobRecord):
             if item.state is QUEUED and self._state.jobs.get(item.job_id) is item:
                 self._backlog.push(item)
-            self._let_rest_try(item.array)
+            self._retry_throttled(item.array)
         else:
-            self._lay(item)
-            self._let_rest_try(item)
+            self._push_array(item)
+            self._retry_throttled(item)
 
-    def _lay(self, array: ArrayRecord) -> None:
-        if array.tasks_waiting and not array.delayed and self._holds.lay(array):
+    def _push_array(self, array: ArrayRecord) -> None:
+        if array.tasks_waiting and not array.delayed and self._holds.enlist(array):
             self._backlog.push(array)
 
-    def _let_rest_try(self, array: ArrayRecord | None) -> None:
+    def _retry_throttled(self, array: ArrayRecord | None) -> None:
         if array is not None and array.running_max:
-            for item in self._holds.rested(array.array_id):
+            for item in self._holds.take_unthrottled(array.array_id):
                 if isinstance(item, ArrayRecord):
-                    self._lay(item)
+                    self._push_array(item)
                 else:
                     self._backlog.push(item)
 
@@ -330,7 +336,7 @@ class Dispatcher:
     def _on_array(self, event: Event) -> None:
         array = self._state.array_of(event.array_id)
         if array is not None:
-            self._lay(array)
+            self._push_array(array)
 
     def _on_attempt_lost(self, event: Event) -> None:
         self._on_attempt_over(event)
@@ -365,7 +371,7 @@ class Dispatcher:
 
     def _array_gone(self, array: ArrayRecord) -> None:
         """An array has no tasks left to assign."""
-        self._holds.unlay(array)
+        self._holds.delist(array)
         self._backlog.went_stale(array)
 
     def _on_attempt_over(self, event: Event) -> None:
@@ -374,10 +380,10 @@ class Dispatcher:
         if session is not None:
             session.running -= 1
             if session.credit:
-                self._backlog.touch(session)
+                self._backlog.mark_changed(session)
         self._holds.room_made(event.client_id)
         if event.array_id:
-            self._let_rest_try(self._state.array_of(event.array_id))
+            self._retry_throttled(self._state.array_of(event.array_id))
 
     def _on_end(self, event: Event) -> None:
         """A job ended without a result, running or not."""
@@ -386,7 +392,7 @@ class Dispatcher:
         else:
             self._on_gone(event)
             if event.array_id:
-                self._let_rest_try(self._state.array_of(event.array_id))
+                self._retry_throttled(self._state.array_of(event.array_id))
 
     def _on_paused(self, event: Event) -> None:
         self._backlog.pause(event.queue, event.kind == events.QUEUE_PAUSED)

@@ -13,7 +13,7 @@ Leases and graces count the time in which this member could hear of workers. Whi
 still nobody could renew anything: such a gap does not count, and nothing is taken from a worker
 within RENEWAL_MS after it.
 
-An array has the id of its first task, so timers of arrays go by the prefix of the id instead.
+An array may have the id of its first task, so timers of arrays go by the prefix of the id instead.
 """
 
 from __future__ import annotations
@@ -82,26 +82,34 @@ class Expiry:
     )
 
     def __init__(self) -> None:
-        self._leases: Timers[JobId] = Timers()
-        self._terms: dict[JobId, tuple[int, int]] = {}  # attempt and lease_ms of each lease
-        self._delays: Timers[bytes] = Timers()
-        self._waits: Timers[bytes] = Timers()  # what waits and has an expire_ms
-        self._keeps: Timers[bytes] = Timers()  # what has ended, until it is forgotten
-        self._graces: Timers[WorkerId] = Timers()
+        # Two clocks: leases and graces are due by `_heard_ms`, which stands still while the process
+        # does; all others by `now_ms`. Everything is set between `gain` and `step_down`.
+        self._leases: Timers[JobId] = Timers()  # of what is ASSIGNED
+        # Attempt and lease_ms of each lease, for `renew`. Invariant: the same keys as `_leases`,
+        # but for what `_lost` has taken out and found ended.
+        self._terms: dict[JobId, tuple[int, int]] = {}
+        self._delays: Timers[bytes] = Timers()  # of what is DELAYED, and of delayed arrays
+        self._waits: Timers[bytes] = Timers()  # of what waits and has an expire_ms
+        self._keeps: Timers[bytes] = Timers()  # of what has ended, until it is forgotten
+        self._graces: Timers[WorkerId] = Timers()  # of workers without a session
         self._timers = (self._leases, self._delays, self._waits, self._keeps, self._graces)
-        self._vanished: dict[WorkerId, int] = {}  # the incarnation that each grace is for
-        # Attempts whose worker had no session when they were assigned, and none since.
+        # The incarnation that each grace is for: a worker that came back under a new one is not
+        # closed by the old one's timer.
+        self._vanished: dict[WorkerId, int] = {}
+        # Attempts (by number) whose worker had no session when they were assigned, and none since:
+        # known not to have started. Empty but for a moment after a worker went.
         self._unsent: dict[JobId, int] = {}
-        self._settings = Settings()
-        self._scan: Iterator[JobRecord | ArrayRecord] | None = None  # what is still to be read
-        self._gained_ms = 0
+        self._settings = Settings()  # of the state, as of the last event that changed them
+        # What is still to be read of the state that leadership was gained with; None: all is read.
+        self._scan: Iterator[JobRecord | ArrayRecord] | None = None
+        self._gained_ms = 0  # `now_ms` of the change of leader
         self._now_ms = 0  # when this was last asked something
         self._stood_ms = 0  # how long the process stood still, in all
         self._renewed_ms = 0  # until then nothing is taken from a worker
-        self._time_ms = 0
+        self._time_ms = 0  # the group's time at `_gained_ms`; stamps are of that clock
         self._state = GridState()
 
-    # --- the term of office
+    # --- leadership
 
     def gain(self, state: GridState, now_ms: int, time_ms: int) -> None:
         """Leadership is gained: set every timer from the state. `now_ms` is of the clock that all
@@ -110,7 +118,7 @@ class Expiry:
         A large state is not read at once, which could cost the leadership again: what is left of
         it is read by the calls of `due` that follow.
         """
-        self.abdicate()
+        self.step_down()
         self._gained_ms, self._time_ms, self._now_ms = now_ms, time_ms, now_ms
         self._state = state
         self._settings = state.settings
@@ -119,7 +127,7 @@ class Expiry:
         self._scan = chain(list(state.arrays.values()), list(state.jobs.values()))
         self._scan_on(now_ms)
 
-    def abdicate(self) -> None:
+    def step_down(self) -> None:
         """Leadership is lost: from now on somebody else's timers count."""
         for timers in self._timers:
             timers.clear()
@@ -337,7 +345,7 @@ class Expiry:
     # --- events
 
     def _on_waiting(self, event: Event, state: GridState, now_ms: int) -> None:
-        """A job waits: its delay runs, and its patience."""
+        """A job waits: its delay runs, and its time limit of waiting."""
         if event.delay_ms:
             self._delays.set(event.job_id, now_ms + event.delay_ms)
         record = state.jobs.get(event.job_id)

@@ -2,10 +2,12 @@
 
 A decision counts against the cap of its client and the limit of its array from the moment it is
 made, on top of what the state counts as running; it is released when it is applied or refused.
-Whoever meets a limit is put aside and costs nothing until there is room again:
+What meets a limit is put aside and costs nothing until there is room again:
 
-- a client at its cap: its lanes are parked, and come back as many at a time as it has room;
-- an array at its `running_max`: it rests, with those of its tasks that wait for another attempt.
+- a client at its cap is *parked*: its lanes leave their rings, and come back as many at a time as
+  it has room;
+- an array at its `running_max` is *throttled*, with those of its tasks that wait for another
+  attempt.
 """
 
 from __future__ import annotations
@@ -17,50 +19,72 @@ import msgspec
 
 from rollq.base.ids import ClientId, JobId, WorkerId
 from rollq.grid.state import QUEUED, ArrayRecord, ClientRecord, GridState, JobRecord
-from rollq.policy.lanes import REST, SKIP, START, START_AND_STAY, Item, QueueLanes
+from rollq.policy.lanes import SKIP, START, START_AND_STAY, THROTTLED, Item, QueueLanes
 
 if TYPE_CHECKING:
-    from rollq.policy.pools import Session
+    from rollq.policy.pools import DispatchSession
 
 
 class Decision(msgspec.Struct, frozen=True, gc=False):
     """A job given to a session by a command that is not applied yet."""
 
     record: JobRecord
-    session: Session
+    session: DispatchSession
 
 
 class ArrayHold:
-    """Decisions under way for one array, and what rests because of its limit."""
+    """Decisions under way for one array, and what its limit throttles."""
 
-    __slots__ = ("client", "reserved", "resting", "tasks", "tasks_reserved")
+    __slots__ = ("client", "reserved", "tasks", "tasks_reserved", "throttled")
 
     def __init__(self, client: ClientRecord) -> None:
         self.client = client  # the array may be gone before what was decided is refused
-        self.reserved = 0  # starts decided: new tasks and further attempts of old ones
-        self.tasks_reserved = 0  # of these, new tasks
-        self.tasks: dict[WorkerId, list[Session]] = {}  # who was given new tasks, in order
-        self.resting: deque[Item] = deque()
+        # Starts that were decided and are not applied: new tasks and further attempts of old ones.
+        # None is decided unless running + reserved < running_max.
+        self.reserved = 0
+        # Of these, new tasks. Which task it is, the group says (the next one), so a decision on
+        # one is known by array and worker alone. Invariant: the number of sessions in `tasks`.
+        self.tasks_reserved = 0
+        self.tasks: dict[WorkerId, list[DispatchSession]] = {}  # who was given them, in order
+        # The array itself and tasks of it that wait for a running one to end, in order. May name
+        # what waits no more: `take_unthrottled` asks.
+        self.throttled: deque[Item] = deque()
 
     @property
     def is_idle(self) -> bool:
         """Whether there is nothing to remember."""
-        return not self.reserved and not self.resting
+        return not self.reserved and not self.throttled
 
 
 class Holds:
     """Decisions that are not applied yet, and everything that a limit keeps waiting."""
 
-    __slots__ = ("_arrays", "_clients_reserved", "_hungry", "_laid", "_parked", "_state", "jobs")
+    __slots__ = (
+        "_arrays",
+        "_clients_reserved",
+        "_listed",
+        "_maybe_room",
+        "_parked",
+        "_state",
+        "jobs",
+    )
 
     def __init__(self, state: GridState) -> None:
         self._state = state
+        # Decisions on jobs and on further attempts of tasks, from `reserve_job` until the command
+        # is applied or refused, or leadership is lost: as many as entries under way carry.
         self.jobs: dict[JobId, Decision] = {}
+        # Of each client, decisions of all kinds under way; absent: none. Counts against its cap.
         self._clients_reserved: dict[ClientRecord, int] = {}
+        # By array; there while it has decisions under way or something throttled.
         self._arrays: dict[JobId, ArrayHold] = {}
-        self._laid: dict[JobId, None] = {}  # arrays that stand in a lane
+        # Arrays that stand in a lane: each stands in one once, however many tasks it has.
+        self._listed: dict[JobId, None] = {}
+        # Of each client at its cap, the lanes that gave up their turn: client, queue, priority. By
+        # id, because a client's record may be forgotten and made again.
         self._parked: dict[ClientId, deque[tuple[ClientRecord, QueueLanes, int]]] = {}
-        self._hungry: dict[ClientId, None] = {}  # parked clients that may have room again
+        # Of these, clients that may have room again; looked at by the next `wake`.
+        self._maybe_room: dict[ClientId, None] = {}
 
     # --- asked for every job that has its turn
 
@@ -72,45 +96,45 @@ class Holds:
         return client.in_flight + self._clients_reserved.get(client, 0) >= cap
 
     def judge(self, item: Item) -> int:
-        """Whether the first of a lane may start; what must rest is kept here from now on."""
+        """Whether the first of a lane may start; what is throttled is kept here from now on."""
         if isinstance(item, JobRecord):
             if item.state is not QUEUED or item.job_id in self.jobs:
                 return SKIP
-            if item.array is None or not self._rests(item.array, item):
+            if item.array is None or not self._throttle(item.array, item):
                 return START
-            return REST
+            return THROTTLED
         hold = self._arrays.get(item.array_id)
         left = item.tasks_waiting - (hold.tasks_reserved if hold is not None else 0)
         if left > 1 and not item.delayed and not item.running_max:
             return START_AND_STAY
         if left <= 0 or item.delayed:
             verdict = SKIP
-        elif self._rests(item, item):
-            verdict = REST
+        elif self._throttle(item, item):
+            verdict = THROTTLED
         else:
             verdict = START_AND_STAY if left > 1 else START
         if verdict != START_AND_STAY:
-            self.unlay(item)
+            self.delist(item)
         return verdict
 
     def is_decided(self, item: Item) -> bool:
         """Whether a job was given to a session by a command that is not applied yet."""
         return isinstance(item, JobRecord) and item.job_id in self.jobs
 
-    def lay(self, array: ArrayRecord) -> bool:
-        """An array is about to stand in a lane; False if it does already, or rests."""
-        if array.array_id in self._laid or self.is_resting(array):
+    def enlist(self, array: ArrayRecord) -> bool:
+        """An array is about to stand in a lane; False if it does already, or is throttled."""
+        if array.array_id in self._listed or self.is_throttled(array):
             return False
-        self._laid[array.array_id] = None
+        self._listed[array.array_id] = None
         return True
 
-    def unlay(self, array: ArrayRecord) -> None:
+    def delist(self, array: ArrayRecord) -> None:
         """An array stands in no lane any more, or has nothing left to give."""
-        self._laid.pop(array.array_id, None)
+        self._listed.pop(array.array_id, None)
 
     # --- decisions
 
-    def reserve_job(self, record: JobRecord, session: Session) -> None:
+    def reserve_job(self, record: JobRecord, session: DispatchSession) -> None:
         """A job was given to a session."""
         self.jobs[record.job_id] = Decision(record, session)
         reserved, client = self._clients_reserved, record.client
@@ -129,7 +153,7 @@ class Holds:
                 self._maybe_forget(record.array.array_id)
         return decision
 
-    def reserve_task(self, array: ArrayRecord, session: Session) -> None:
+    def reserve_task(self, array: ArrayRecord, session: DispatchSession) -> None:
         """The next task of an array was given to a session."""
         hold = self._hold(array)
         hold.reserved += 1
@@ -138,7 +162,7 @@ class Holds:
         reserved, client = self._clients_reserved, array.client
         reserved[client] = reserved.get(client, 0) + 1
 
-    def release_task(self, array_id: JobId, worker_id: WorkerId) -> Session | None:
+    def release_task(self, array_id: JobId, worker_id: WorkerId) -> DispatchSession | None:
         """A decision on a task is applied or refused; None if there was none."""
         hold = self._arrays.get(array_id)
         if hold is None or worker_id not in hold.tasks:
@@ -153,7 +177,7 @@ class Holds:
         self._maybe_forget(array_id)
         return session
 
-    def task_sessions(self) -> list[tuple[JobId, Session]]:
+    def task_sessions(self) -> list[tuple[JobId, DispatchSession]]:
         """Every decision on a task that is under way."""
         return [
             (array_id, session)
@@ -174,11 +198,11 @@ class Holds:
     def room_made(self, client_id: ClientId) -> None:
         """A client may have room again: fewer jobs in flight, or a higher cap."""
         if client_id in self._parked:
-            self._hungry[client_id] = None
+            self._maybe_room[client_id] = None
 
     def room_made_for_all(self) -> None:
         """The cap of every client may have changed."""
-        self._hungry.update(dict.fromkeys(self._parked))
+        self._maybe_room.update(dict.fromkeys(self._parked))
 
     def wake(self) -> list[QueueLanes]:
         """Bring back as many parked lanes as their clients have room; the queues they are in.
@@ -188,7 +212,7 @@ class Holds:
         next, so none is kept waiting by another.
         """
         woken: list[QueueLanes] = []
-        for client_id in list(self._hungry):
+        for client_id in list(self._maybe_room):
             lanes = self._parked[client_id]
             count = min(self._room(client_id, len(lanes)), len(lanes))
             for _ in range(count):
@@ -198,20 +222,20 @@ class Holds:
             if not lanes:
                 del self._parked[client_id]
             if not lanes or not count:
-                del self._hungry[client_id]
+                del self._maybe_room[client_id]
         return woken
 
-    def rested(self, array_id: JobId) -> list[Item]:
-        """What rested and may try again: as much of it as the array has room for."""
+    def take_unthrottled(self, array_id: JobId) -> list[Item]:
+        """What was throttled and may try again: as much of it as the array has room for."""
         hold = self._arrays.get(array_id)
         array = self._state.array_of(array_id)
         if hold is None or array is None:
             return []
         room = array.running_max - array.running - hold.reserved
         back: list[Item] = []
-        while hold.resting and len(back) < room:
-            item = hold.resting.popleft()
-            if self._still_waits(item):  # else its turn is another's, or that one rests for ever
+        while hold.throttled and len(back) < room:
+            item = hold.throttled.popleft()
+            if self._still_waits(item):  # else the room is another's, or that one waits for ever
                 back.append(item)
         self._maybe_forget(array_id)
         return back
@@ -222,16 +246,16 @@ class Holds:
         reserved = hold.reserved if hold is not None else 0
         return bool(array.running_max) and array.running + reserved >= array.running_max
 
-    def is_resting(self, item: Item) -> bool:
+    def is_throttled(self, item: Item) -> bool:
         """Whether this waits for a task of its array to end."""
         array = item.array if isinstance(item, JobRecord) else item
         hold = self._arrays.get(array.array_id) if array is not None else None
-        return hold is not None and item in hold.resting
+        return hold is not None and item in hold.throttled
 
-    def _rests(self, array: ArrayRecord, item: Item) -> bool:
+    def _throttle(self, array: ArrayRecord, item: Item) -> bool:
         if not self.is_at_limit(array):
             return False
-        self._hold(array).resting.append(item)
+        self._hold(array).throttled.append(item)
         return True
 
     def _still_waits(self, item: Item) -> bool:

@@ -7,8 +7,8 @@ because it is at its cap; never both. A lane of one job is that job itself: a ba
 jobs of as many clients costs a dictionary entry and a ring slot a job, no object of its own.
 
 Lanes are not cleaned when a job is assigned elsewhere, cancelled or expired: what does not wait
-any more is skipped when its turn comes, and swept out when it is more than half of a queue.
-Nothing here knows of workers or credits.
+any more is *stale*, is skipped when its turn comes, and swept out when it is more than half of a
+queue. Nothing here knows of credits, and of workers only whether all of a pool can run a job.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rollq.base.limits import PRIORITY_MAX
 from rollq.grid.state import QUEUED, ArrayRecord, ClientRecord, JobRecord
-from rollq.policy.pools import SHIPPED, need_of
+from rollq.policy.pools import SHIPPED, program_of
 
 if TYPE_CHECKING:
     from rollq.policy.holds import Holds
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 Item: TypeAlias = JobRecord | ArrayRecord
 
-STALE_MIN: Final = 64  # entries that are not worth a sweep
+STALE_MIN: Final = 64  # fewer stale entries are not worth a sweep
 
 # What `Holds.judge` says of the first of a lane. Plain ints: compared for every job.
 START: Final = 0  # it may start, and leaves the lane
 START_AND_STAY: Final = 1  # a task of it may start; the array stays first
 SKIP: Final = 2  # it waits no more
-REST: Final = 3  # it may not start now; `Holds` keeps it until it may
+THROTTLED: Final = 3  # its array is at its limit; `Holds` keeps it until it may start
 MIXED: Final = "\0\0"  # no program is called that
-UNFIT_MAX: Final = 1_024  # jobs that one turn puts aside for workers that can run them
-GAP_MIN: Final = 32  # taken places at the head of a lane that are not worth closing
+UNFIT_MAX: Final = 1_024  # jobs that one call of `take` leaves for other workers, so that it ends
+GAP_MIN: Final = 32  # fewer free places at the head of a lane are not worth a move of the rest
 
 _seq = attrgetter("seq")
 
@@ -45,8 +45,9 @@ _seq = attrgetter("seq")
 class Lane(list[Item | None]):
     """Jobs of one client at one level, by seq. Never empty while it is in a level.
 
-    A list with a moving head: places before `head` are taken and None. Jobs that come back are
-    older than those that wait, so room at the head makes their return cheap.
+    A list with a moving head: places before `head` are None, all others are jobs. Jobs that come
+    back are older than those that wait, so room at the head makes their return cheap: taking and
+    returning the first cost O(1), a job in the middle moves the shorter side.
     """
 
     __slots__ = ("head",)
@@ -62,6 +63,7 @@ class Lane(list[Item | None]):
             self.append(item)
             return
         if not self.head:
+            # An eighth more room, so that a run of returning jobs moves the lane once.
             self.head = 1 + len(self) // 8
             self[:0] = [None] * self.head
         place = bisect_left(self, item.seq, lo=self.head, key=_seq)
@@ -85,33 +87,35 @@ class Lane(list[Item | None]):
             self.head = 0
 
 
-class Level:
+class PriorityLevel:
     """One priority of one queue: clients in turn."""
 
     __slots__ = ("lanes", "ring")
 
     def __init__(self) -> None:
+        # Clients in turn. Each that has a lane stands here once, or is parked by `Holds`.
         self.ring: deque[ClientRecord] = deque()
-        # None: everything in the lane is gone; the client leaves when its turn comes
+        # A lane of one job is that job. None: all of it is gone, and the client leaves when its
+        # turn comes, because to take it out of the ring costs as much as the ring is long.
         self.lanes: dict[ClientRecord, Item | Lane | None] = {}
 
 
 class QueueLanes:
     """Everything that waits in one queue (for one named worker, if `worker_name` is set), but for
-    what needs a program that some of its workers lack: each such program has lanes of its own."""
+    jobs of a program that some of its workers lack: each such program has lanes of its own."""
 
     __slots__ = (
         "absent",
-        "apart",
         "empty_count",
         "is_paused",
         "levels",
         "mask",
         "name",
-        "need",
-        "only_need",
+        "only_program",
         "pools",
+        "program",
         "size",
+        "split",
         "stale_count",
         "unfit",
         "worker_name",
@@ -121,17 +125,22 @@ class QueueLanes:
         self.name = name
         self.worker_name = worker_name
         self.is_paused = False
-        self.levels: list[Level | None] = [None] * (PRIORITY_MAX + 1)
-        self.mask = 0  # bit p: the ring of level p may hold somebody
-        self.size = 0  # entries in lanes, stale ones too
-        self.stale_count = 0  # how many of them wait no more, as far as is known
+        self.levels: list[PriorityLevel | None] = [None] * (PRIORITY_MAX + 1)
+        # Bit p: the ring of level p may hold a client. The highest bit is the next level, without
+        # a look at the others.
+        self.mask = 0
+        self.size = 0  # entries in lanes, stale ones too; those of parked clients count
+        self.stale_count = 0  # of them, those that wait no more, as far as is known
         self.empty_count = 0  # lanes that were emptied since the last sweep, not by `take`
         self.pools: list[Pool] = []  # that serve this queue
         self.absent: list[Pool] = []  # of these, the ones whose rings it is not in
-        self.need = ""  # of lanes that stand apart: the one program; see `pools.need_of`
-        self.apart: dict[str, QueueLanes] = {}  # what stands apart, by need
-        self.only_need = ""  # what all that waits here needs, or MIXED
-        self.unfit: list[Item] = []  # taken out by `take`, to be put apart
+        # Jobs of a program that some of its workers lack wait in lanes of their own (`Backlog`):
+        self.program = ""  # of such lanes: the one program; see `pools.program_of`
+        self.split: dict[str, QueueLanes] = {}  # of the queue: such lanes by program
+        # What all that waits here needs, or MIXED; settled anew when the lanes were empty. Saves a
+        # look at each job while all workers can run it.
+        self.only_program = ""
+        self.unfit: list[Item] = []  # left by `take` for `Backlog.split_off`; empty between turns
 
     @property
     def is_runnable(self) -> bool:
@@ -141,15 +150,15 @@ class QueueLanes:
     def push(self, item: Item) -> None:
         """Something waits here from now on."""
         options = item.options
-        # `need_of`, written out: it is asked for every job that comes.
-        need = item.exec_name if not options.ships_exec else SHIPPED + item.exec_name
-        if need != self.only_need:
-            self.only_need = MIXED if self.size else need
+        # `program_of`, written out: it is asked for every job that comes.
+        program = item.exec_name if not options.ships_exec else SHIPPED + item.exec_name
+        if program != self.only_program:
+            self.only_program = MIXED if self.size else program
         priority = options.priority
         client = item.client
         level = self.levels[priority]
         if level is None:
-            level = self.levels[priority] = Level()
+            level = self.levels[priority] = PriorityLevel()
         lanes = level.lanes
         client_count = len(lanes)
         lane = lanes.setdefault(client, item)
@@ -198,7 +207,7 @@ class QueueLanes:
             level = self.levels[priority]
             assert level is not None  # a bit is set for a level that exists
             ring, lanes = level.ring, level.lanes
-            while ring:
+            while ring:  # each visit gives a job, parks a client or takes one out: it ends
                 client = ring.popleft()
                 lane = lanes[client]
                 if lane is not None and holds.is_full(client):
@@ -240,6 +249,7 @@ class QueueLanes:
             if is_empty:
                 lanes[item.client] = None
                 self.empty_count += 1
+        # Swept at half: a sweep reads everything, so each stale entry pays for two reads.
         useless = self.stale_count + self.empty_count
         if useless > STALE_MIN and 2 * useless > self.size + self.empty_count:
             self._sweep()
@@ -279,8 +289,8 @@ class QueueLanes:
         return None, False
 
     def _is_unfit(self, item: Item, holds: Holds, pool: Pool) -> bool:
-        """Whether somebody of the pool cannot run it; then it leaves these lanes."""
-        if pool.suits(need_of(item)) or not _waits(item) or holds.is_decided(item):
+        """Whether some worker of the pool cannot run it; then it leaves these lanes."""
+        if pool.all_can_run(program_of(item)) or not _waits(item) or holds.is_decided(item):
             return False
         self.unfit.append(item)
         self.size -= 1

@@ -5,10 +5,10 @@ patterns match it: how many those are depends on the wildcards of its subject, n
 workers, even if every worker has a pattern of its own besides the shared ones. A session is in as
 many pools as it has patterns, with one credit for all of them.
 
-A session may have said which programs it can run. As long as all sessions of a pool can run what
-waits, nothing is different. For a program that some of them lack, the pool gets a part: a pool of
-those who have it, made when a job that needs it has its turn. So a session is in as many parts as
-it has such programs with jobs, and a decision looks at nobody who could not run the job.
+A session may have listed the programs that it can run. As long as all sessions of a pool can run
+what waits, nothing is different. For a program that some of them lack, the pool gets a part: a pool
+of those who have it, made when a job that needs it has its turn. So a session is in as many parts
+as it has such programs with jobs, and a decision looks at nobody who could not run the job.
 
 Sessions and credits exist on the leader only and die with its leadership.
 """
@@ -31,29 +31,29 @@ from rollq.subjects.trie import Trie
 if TYPE_CHECKING:
     from rollq.policy.lanes import Item, QueueLanes
 
-UNTRIED_LOOKS_MAX: Final = 16  # sessions that are looked at for a job that was lost before
-DESERTED_MIN: Final = 64  # pools without sessions that are not worth a sweep
-VERDICTS_MAX: Final = 4_096  # programs of which a pool remembers whether everybody has them
+UNTRIED_CHECKED_MAX: Final = 16  # sessions that are looked at for a job that was lost before
+EMPTY_POOLS_MIN: Final = 64  # fewer pools without sessions are not worth a sweep
+VERDICTS_MAX: Final = 4_096  # programs of which a pool remembers whether all sessions have them
 SHIPPED: Final = "\0"  # before the name of a program that comes with its job
 
 
-def need_of(item: Item) -> str:
-    """What a worker must be able to run for this: the name of a program, and whether it comes with
-    the job."""
+def program_of(item: Item) -> str:
+    """What a worker must be able to run for this: the name of a program, marked if it comes with
+    the job (such a job also needs a worker that allows that)."""
     return SHIPPED + item.exec_name if item.options.ships_exec else item.exec_name
 
 
-class Programs(NamedTuple):
-    """What a worker said it can run."""
+class ProgramSet(NamedTuple):
+    """What a worker announced that it can run."""
 
     names: frozenset[str] | None = None  # None: anything, as far as is known
     ships: bool = False  # it runs programs that come with their jobs, too
 
 
-ANYTHING: Final = Programs()
+ANYTHING: Final = ProgramSet()
 
 
-class Session:
+class DispatchSession:
     """One open session of a worker: what it may be given, and what it has."""
 
     __slots__ = (
@@ -75,29 +75,38 @@ class Session:
         incarnation: int,
         name: str,
         running: int,
-        programs: Programs = ANYTHING,
+        programs: ProgramSet = ANYTHING,
     ) -> None:
         self.worker_id = worker_id
         self.incarnation = incarnation
         self.name = name
+        # Jobs that it may still be given. Granted by the worker, spent by a decision, given back
+        # when the group refuses it; 0 for good once the session is closed.
+        # Invariant: credit + reserved <= CREDIT_MAX.
         self.credit = 0
-        self.running = running  # attempts that it has, or will have when decisions are applied
-        self.reserved = 0  # of these, decided but not applied yet
-        self.load = 0  # as its pools know it; see `weigh`
-        self.pools: list[Pool] = []  # all of its pools
+        # Attempts that it has, and those that were decided for it. Goes down when an attempt ends,
+        # whichever leader decided it.
+        self.running = running
+        # Of `running`, what was decided and is not applied yet; back in `_on_assigned` or
+        # `refused`. Invariant: 0 <= reserved <= running.
+        self.reserved = 0
+        # `load_of(credit, running)` as its pools were last told: between `mark_changed` and
+        # `refresh` it lags behind, so that ten acks in one entry cost one move.
+        self.load = 0
+        self.pools: list[Pool] = []  # all that it is in, parts too
         self.serving: list[Pool] = []  # of these, the ones that have a queue at all
         self.programs = programs
 
-    def can_run(self, need: str) -> bool:
-        """Whether it has what `need_of` a job says."""
+    def can_run(self, program: str) -> bool:
+        """Whether it has what `program_of` a job says."""
         names, ships = self.programs
         if names is None:
             return True
-        if need.startswith(SHIPPED):
-            return ships or need[1:] in names
-        return need in names
+        if program.startswith(SHIPPED):
+            return ships or program[1:] in names
+        return program in names
 
-    def weigh(self) -> None:
+    def update_load(self) -> None:
         """Tell the pools that it serves in what credit and running have come to."""
         old, new = self.load, load_of(self.credit, self.running)
         if old != new:
@@ -118,70 +127,76 @@ class Pool:
         "candidates",
         "has_queue",
         "is_ready",
-        "need",
+        "limited_count",
         "parts",
         "pattern",
-        "picky_count",
+        "program",
         "ring",
         "sessions",
         "users",
     )
 
-    def __init__(self, pattern: str, candidates: Placement, need: str = "") -> None:
-        self.pattern = pattern
-        self.candidates = candidates
-        self.need = need  # of a part: what its sessions can run; empty: a whole pool
-        self.parts: dict[str, Pool] = {}  # by need
-        self.users = 0  # of a part: queues that are served by it
-        # Sessions that said what they can run; always 0 in a part, where all can run its `need`.
-        self.picky_count = 0
-        self._verdicts: dict[str, bool] = {}  # of needs: whether every session can run it
-        self.ring: deque[QueueLanes] = deque()  # queues take turns; idle ones leave when visited
-        self.is_ready = False  # stands in the line of pools that are served
-        self.has_queue = False
-        self.sessions: dict[Session, None] = {}
+    def __init__(self, pattern: str, candidates: Placement, program: str = "") -> None:
+        self.pattern = pattern  # that all sessions asked for; PINNED_PATTERN: of one pinned queue
+        self.candidates = candidates  # of `sessions`, those with credit; nobody unless `has_queue`
+        self.program = program  # of a part: what its sessions can run; empty: a whole pool
+        # By program: the sessions that can run it. Made when a job needs one that some lack,
+        # dropped with its last queue. Who is in a part is in the whole pool, too.
+        self.parts: dict[str, Pool] = {}
+        self.users = 0  # of a part: queues that are served by it; at 0 it is dropped
+        # Sessions that listed their programs; always 0 in a part, where all can run `program`.
+        # While it is 0 no job is looked at for its program at all.
+        self.limited_count = 0
+        # By program: whether every session can run it. Forgotten when a session comes or goes.
+        self._verdicts: dict[str, bool] = {}
+        # Queues in turn. A queue is in the ring or has this pool in its `absent`. One that ran dry
+        # leaves when it is visited in vain, so that a queue of one job at a time stays in.
+        self.ring: deque[QueueLanes] = deque()
+        self.is_ready = False  # stands in `Backlog.line` or `pinned_line`, once
+        self.has_queue = False  # stays true: queues come back
+        self.sessions: dict[DispatchSession, None] = {}  # a set with an order
 
-    def admit(self, session: Session) -> None:
+    def admit(self, session: DispatchSession) -> None:
         """A session becomes one of this pool's."""
         self.sessions[session] = None
-        self.picky_count += not self.need and session.programs.names is not None
+        self.limited_count += not self.program and session.programs.names is not None
         self._verdicts.clear()
         session.pools.append(self)
         if self.has_queue:
             session.serving.append(self)
             self.candidates.move(session, 0, session.load)
-        for need, part in self.parts.items():
-            if session.can_run(need):
+        for program, part in self.parts.items():
+            if session.can_run(program):
                 part.admit(session)
 
-    def dismiss(self, session: Session) -> None:
+    def dismiss(self, session: DispatchSession) -> None:
         """A session leaves this pool alone; see `Pools.leave` for leaving all."""
         del self.sessions[session]
-        self.picky_count -= not self.need and session.programs.names is not None
+        self.limited_count -= not self.program and session.programs.names is not None
         self._verdicts.clear()
         session.pools.remove(self)
         if self.has_queue:
             session.serving.remove(self)
             self.candidates.move(session, session.load, 0)
 
-    def suits(self, need: str) -> bool:
-        """Whether every session here can run it; ask only if some are picky."""
-        verdict = self._verdicts.get(need)
+    def all_can_run(self, program: str) -> bool:
+        """Whether every session here can run it; ask only if `limited_count`."""
+        verdict = self._verdicts.get(program)
         if verdict is None:
             if len(self._verdicts) >= VERDICTS_MAX:
                 self._verdicts.clear()
-            verdict = all(session.can_run(need) for session in self.sessions)
-            self._verdicts[need] = verdict
+            verdict = all(session.can_run(program) for session in self.sessions)
+            self._verdicts[program] = verdict
         return verdict
 
-    def part(self, need: str, candidates: Placement) -> Pool:
-        """Those of this pool that can run it, for one more queue."""
-        part = self.parts.get(need)
+    def part(self, program: str, candidates: Placement) -> Pool:
+        """The sessions of this pool that can run it, for one more queue."""
+        part = self.parts.get(program)
         if part is None:
-            part = self.parts[need] = Pool(self.pattern, candidates, need)
-            part.engage()
+            part = self.parts[program] = Pool(self.pattern, candidates, program)
+            part.start_serving()
             for session in self.sessions:
-                if session.can_run(need):
+                if session.can_run(program):
                     part.admit(session)
         part.users += 1
         return part
@@ -189,23 +204,25 @@ class Pool:
     def drop_part(self, part: Pool) -> None:
         """One queue less is served by a part."""
         part.users -= 1
-        if not part.users and self.parts.get(part.need) is part:
-            del self.parts[part.need]
+        if not part.users and self.parts.get(part.program) is part:
+            del self.parts[part.program]
             for session in list(part.sessions):
                 part.dismiss(session)
 
-    def untried(self, picked: Session, attempts: Sequence[AttemptOutcome]) -> Session:
-        """The one that was picked for a job, unless it has lost it before and another could take it
-        at once: what kept it from running there, a full disk for one, may well keep it again. Of a
-        few others it is the one with the least load."""
+    def untried(
+        self, picked: DispatchSession, attempts: Sequence[AttemptOutcome]
+    ) -> DispatchSession:
+        """The one that was picked for a job, unless it has lost it before and another has credit:
+        what kept the job from running there, a full disk for one, may well keep it again. Of a few
+        others it is the one with the least load; all of them would cost what the pool has."""
         tried = [outcome.worker_id for outcome in attempts]
         if picked.worker_id not in tried:
             return picked
-        few = islice(self.sessions, UNTRIED_LOOKS_MAX)
+        few = islice(self.sessions, UNTRIED_CHECKED_MAX)
         others = [other for other in few if other.credit and other.worker_id not in tried]
         return min(others, key=attrgetter("load"), default=picked)
 
-    def engage(self) -> None:
+    def start_serving(self) -> None:
         """The pool matches a queue."""
         if not self.has_queue:
             self.has_queue = True
@@ -217,16 +234,16 @@ class Pool:
 class Pools:
     """All pools by pattern, and which of them match a queue."""
 
-    __slots__ = ("_by_pattern", "_deserted_count", "_placement", "_trie")
+    __slots__ = ("_by_pattern", "_empty_count", "_placement", "_trie")
 
     def __init__(self, placement: str) -> None:
         make_placement(placement)  # a wrong name is refused now, not at the first worker
         self._placement = placement
-        self._by_pattern: dict[str, Pool] = {}
-        self._trie: Trie[Pool] = Trie()
-        self._deserted_count = 0
+        self._by_pattern: dict[str, Pool] = {}  # whole pools; parts hang in them
+        self._trie: Trie[Pool] = Trie()  # the same by what their patterns match
+        self._empty_count = 0  # of them, how many have no session; they are swept now and then
 
-    def join(self, session: Session, patterns: Iterable[str]) -> list[Pool]:
+    def join(self, session: DispatchSession, patterns: Iterable[str]) -> list[Pool]:
         """Put a session into the pools of its patterns; the pools that are new by this."""
         made: list[Pool] = []
         for pattern in dict.fromkeys(patterns):
@@ -237,23 +254,25 @@ class Pools:
                 self._by_pattern[pattern] = pool
                 made.append(pool)
             elif not pool.sessions:
-                self._deserted_count -= 1
+                self._empty_count -= 1
             pool.admit(session)
         return made
 
-    def leave(self, session: Session) -> None:
-        """Take a session out of all its pools. Deserted ones stay a while: workers come back."""
+    def leave(self, session: DispatchSession) -> None:
+        """Take a session out of all its pools. Empty pools stay a while: workers come back."""
         session.credit = 0
         for pool in list(session.pools):
             pool.dismiss(session)
             if not pool.sessions and self._by_pattern.get(pool.pattern) is pool:
-                self._deserted_count += 1
-        if self._deserted_count > DESERTED_MIN + len(self._by_pattern) // 2:
+                self._empty_count += 1
+        if self._empty_count > EMPTY_POOLS_MIN + len(self._by_pattern) // 2:
             self._sweep()
 
-    def announce(self, session: Session, programs: Programs) -> list[Pool]:
+    def announce(self, session: DispatchSession, programs: ProgramSet) -> list[Pool]:
         """A session can run other programs from now on; all pools that it is in."""
-        wholes = [pool for pool in session.pools if not pool.need]
+        wholes = [pool for pool in session.pools if not pool.program]
+        # Out of everything and in again: `admit` finds the parts, and the counts stay simple. A
+        # worker announces when its programs change, not when it runs one.
         for pool in list(session.pools):
             pool.dismiss(session)
         session.programs = programs
@@ -270,7 +289,7 @@ class Pools:
             if not pool.sessions:
                 del self._by_pattern[pattern]
                 self._trie.remove(pattern, pool)
-        self._deserted_count = 0
+        self._empty_count = 0
 
 
 def only_queue(pattern: str) -> str | None:

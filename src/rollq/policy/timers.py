@@ -29,10 +29,12 @@ class Timers(Generic[K]):
     __slots__ = ("_due_ms", "_heap", "_line", "_number")
 
     def __init__(self) -> None:
-        self._due_ms: dict[K, int] = {}
-        self._line: deque[tuple[int, int, K]] = deque()  # ascending
-        self._heap: list[tuple[int, int, K]] = []
-        self._number = 0
+        self._due_ms: dict[K, int] = {}  # the truth; the entries below are only when to look here
+        # Entries (due_ms, number, key). Invariant: every timer has one that is due no later than
+        # it is; an entry without such a timer is stale.
+        self._line: deque[tuple[int, int, K]] = deque()  # ascending by (due_ms, number)
+        self._heap: list[tuple[int, int, K]] = []  # what came out of order
+        self._number = 0  # of the last entry; keeps keys from being compared
 
     def __len__(self) -> int:
         """How many timers are set."""

@@ -20,7 +20,7 @@ from rollq.grid.views import UnservedView, queue_view
 from rollq.policy.backlog import Backlog
 from rollq.policy.holds import Holds
 from rollq.policy.lanes import MIXED, Item, QueueLanes
-from rollq.policy.pools import SHIPPED, Session, need_of
+from rollq.policy.pools import SHIPPED, DispatchSession, program_of
 
 NAMES_MAX: Final = 5  # of workers, in a sentence
 
@@ -85,7 +85,7 @@ def _what_is_missing(state: GridState, backlog: Backlog, holds: Holds, item: Ite
     if not sessions:
         wanted = f"no worker named {name}" if name else "no worker"
         return f"{wanted} serves queue {item.queue}"
-    able = [session for session in sessions if session.can_run(need_of(item))]
+    able = [session for session in sessions if session.can_run(program_of(item))]
     if not able:
         hint = "" if item.options.ships_exec else "; if its file is there: chmod +x"
         return f"{_lacks(item)}; workers serving the queue: {_names(sessions)}{hint}"
@@ -107,18 +107,18 @@ def unserved(state: GridState, backlog: Backlog, count_max: int) -> list[Unserve
         if view is None or not view.queued or view.paused:
             continue
         sessions = sessions_of(queue)
-        for lanes in (queue, *queue.apart.values()):
+        for lanes in (queue, *queue.split.values()):
             if not lanes.size or len(found) >= count_max:
                 continue
-            need = lanes.need or ("" if lanes.only_need == MIXED else lanes.only_need)
-            if not sessions or (need and not any(one.can_run(need) for one in sessions)):
-                program = need.removeprefix(SHIPPED)
+            program = lanes.program or ("" if lanes.only_program == MIXED else lanes.only_program)
+            if not sessions or (program and not any(one.can_run(program) for one in sessions)):
+                program = program.removeprefix(SHIPPED)
                 where = queue.name, queue.worker_name
                 found.append(UnservedView(*where, program, view.queued, _names(sessions)))
     return found
 
 
-def sessions_of(queue: QueueLanes | None) -> list[Session]:
+def sessions_of(queue: QueueLanes | None) -> list[DispatchSession]:
     """Everybody who serves a queue, whatever they can run."""
     pools = queue.pools if queue is not None else []
     return list({session: None for pool in pools for session in pool.sessions})
@@ -133,7 +133,7 @@ def _lacks(item: Item) -> str:
     return f"no connected worker has program {item.exec_name}"
 
 
-def _names(sessions: list[Session]) -> str:
+def _names(sessions: list[DispatchSession]) -> str:
     names = sorted(session.name or guid_to_text(session.worker_id) for session in sessions)
     more = len(names) - NAMES_MAX
     return ", ".join(names[:NAMES_MAX]) + (f" and {more} more" if more > 0 else "")

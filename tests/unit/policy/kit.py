@@ -7,7 +7,7 @@ from rollq.grid.commands import AssignJob, AssignTask, Command, ForgetJobs, Open
 from rollq.grid.effects import Applied, Refused
 from rollq.grid.views import UnservedView, queue_view
 from rollq.policy.dispatch import Dispatcher
-from rollq.policy.pools import ANYTHING, Programs
+from rollq.policy.pools import ANYTHING, ProgramSet
 from tests.unit.grid.kit import Grid, job_id, worker_id
 
 EVERYTHING = ("job.assign.>",)
@@ -34,7 +34,7 @@ class Desk(Grid):
         credit: int = 0,
         patterns: tuple[str, ...] = EVERYTHING,
         incarnation: int = 1,
-        programs: Programs = ANYTHING,
+        programs: ProgramSet = ANYTHING,
     ) -> None:
         """A worker opens a session and grants credit."""
         self.apply(OpenWorker(worker_id(name), incarnation, name, patterns, 4))

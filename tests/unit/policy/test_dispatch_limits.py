@@ -168,8 +168,8 @@ class TestNamedWorkers:
             desk.submit(name, worker_name="w")
             assert desk.run() == [f"{name}@w"]
             assert desk.run() == []
-            assert not desk.dispatcher._backlog._mailboxes
-            assert not desk.follower._backlog._mailboxes
+            assert not desk.dispatcher._backlog._pinned
+            assert not desk.follower._backlog._pinned
         session = desk.dispatcher._sessions[worker_id("w")]
         assert len(session.pools) == 1
 

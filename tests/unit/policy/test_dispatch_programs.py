@@ -8,13 +8,13 @@ import pytest
 from rollq.grid.commands import SubmitArray
 from rollq.policy import dispatch, lanes
 from rollq.policy.placement import PLACEMENTS
-from rollq.policy.pools import Pool, Programs, Session
+from rollq.policy.pools import DispatchSession, Pool, ProgramSet
 from tests.unit.grid.kit import job_id, submit, worker_id
 from tests.unit.policy.kit import Desk, name_of
 
 
-def having(*names: str, ships: bool = False) -> Programs:
-    return Programs(frozenset(names), ships)
+def having(*names: str, ships: bool = False) -> ProgramSet:
+    return ProgramSet(frozenset(names), ships)
 
 
 def ask_for(desk: Desk, exec_name: str, *names: str, **options: object) -> None:
@@ -109,7 +109,7 @@ def test_tasks_of_an_array_go_to_those_who_have_its_program() -> None:
 
 def test_what_is_apart_moves_in_bounded_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lanes, "UNFIT_MAX", 2)
-    monkeypatch.setattr(dispatch, "APART_PER_TURN_MAX", 3)
+    monkeypatch.setattr(dispatch, "SPLITS_PER_TURN_MAX", 3)
     desk = Desk()
     ask_for(desk, "one", "a")
     ask_for(desk, "two", *(f"t{number}" for number in range(9)))
@@ -148,14 +148,14 @@ def test_a_decision_looks_at_nobody_who_could_not_run_the_job(
     ask_for(desk, "special", "first")
     desk.run()
     looks = 0
-    can_run = Session.can_run
+    can_run = DispatchSession.can_run
 
-    def counted(self: Session, need: str) -> bool:
+    def counted(self: DispatchSession, need: str) -> bool:
         nonlocal looks
         looks += 1
         return can_run(self, need)
 
-    monkeypatch.setattr(Session, "can_run", counted)
+    monkeypatch.setattr(DispatchSession, "can_run", counted)
     for number in range(50):
         ask_for(desk, "special", f"s{number}")
         assert desk.run() == [f"s{number}@able"]

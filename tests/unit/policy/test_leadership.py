@@ -49,7 +49,7 @@ def test_abdication_drops_sessions_and_puts_decisions_back_in_order() -> None:
     desk.submit_array("arr", 2)
     desk.submit("m", worker_name="w")
     assert len(desk.decide()) == 4
-    desk.dispatcher.abdicate()
+    desk.dispatcher.step_down()
     assert desk.credit("w") == 0
     assert desk.decide() == []
     assert decided_by(desk.dispatcher) == ["m@w", "a@w", "b@w", "c@w", "arr@w", "arr@w"]
@@ -61,7 +61,7 @@ def test_a_decision_may_be_applied_after_abdication() -> None:
     desk.submit("a", "b", "c")
     desk.submit_array("arr", 1)
     decided = desk.decide()
-    desk.dispatcher.abdicate()
+    desk.dispatcher.step_down()
     desk.apply(*decided)
     assert decided_by(desk.dispatcher) == ["c@w", "arr@w"]
 
@@ -71,7 +71,7 @@ def test_the_last_task_may_be_applied_after_abdication() -> None:
     desk.worker("w", 2)
     desk.submit_array("arr", 2)
     decided = desk.decide()
-    desk.dispatcher.abdicate()
+    desk.dispatcher.step_down()
     desk.apply(*decided)
     assert decided_by(desk.dispatcher) == []
 
@@ -82,7 +82,7 @@ def test_caps_hold_after_abdication() -> None:
     desk.worker("w", 5)
     desk.submit("a", "b")
     assert len(desk.decide()) == 1
-    desk.dispatcher.abdicate()
+    desk.dispatcher.step_down()
     assert decided_by(desk.dispatcher) == ["a@w"]
 
 
@@ -92,7 +92,7 @@ def test_parked_lanes_wake_on_the_next_leader() -> None:
     desk.worker("w", 5)
     desk.submit("a", "b")
     assert desk.run() == ["a@w"]
-    desk.dispatcher.abdicate()
+    desk.dispatcher.step_down()
     desk.ack("a")
     assert decided_by(desk.dispatcher) == ["b@w"]
 

@@ -6,7 +6,7 @@ from rollq.base.errors import ErrorCode, LocalError
 from rollq.grid.state import ClientRecord
 from rollq.policy import placement
 from rollq.policy.placement import LeastLoad, Placement, RoundRobin, Sticky, make_placement
-from rollq.policy.pools import Pool, Session
+from rollq.policy.pools import DispatchSession, Pool
 from tests.unit.grid.kit import Grid
 
 
@@ -16,8 +16,8 @@ class Candidates:
     def __init__(self, placement: Placement) -> None:
         self.placement = placement
         self.pool = Pool("job.assign.>", placement)
-        self.pool.engage()
-        self.sessions: dict[str, Session] = {}
+        self.pool.start_serving()
+        self.sessions: dict[str, DispatchSession] = {}
         grid = Grid()
         grid.submit("x")
         self.job = grid.job("x")
@@ -25,10 +25,10 @@ class Candidates:
     def set(self, name: str, credit: int, running: int = 0) -> None:
         session = self.sessions.get(name)
         if session is None:
-            session = self.sessions[name] = Session(name.encode(), 1, name, 0)
+            session = self.sessions[name] = DispatchSession(name.encode(), 1, name, 0)
             self.pool.admit(session)
         session.credit, session.running = credit, running
-        session.weigh()
+        session.update_load()
 
     def pick(self, client: str = "ann") -> str:
         self.job.client = ClientRecord(client)

@@ -21,7 +21,7 @@ from rollq.base.limits import (
     PROGRAMS_MAX,
     SESSION_QUIET_LOOKS_MAX,
 )
-from rollq.policy.pools import ANYTHING, Programs
+from rollq.policy.pools import ANYTHING, ProgramSet
 from rollq.wire.features import ALIVE, COMPACT, LEASE
 from rollq.wire.messages import Announce
 
@@ -67,7 +67,7 @@ class WorkerSession:
     blob_address: str = ""  # where other workers may fetch blobs from it
     opened: bool = False
     credit_early: int = 0  # 0 <= credit_early <= CREDIT_MAX, and 0 once it is opened
-    programs: Programs = ANYTHING  # that it announced
+    programs: ProgramSet = ANYTHING  # that it announced
     renews: bool = field(init=False)  # it renews leases by heartbeats
     names_attempts: bool = field(init=False)  # its acks say which attempt they mean
     pings: bool = field(init=False)  # it is never silent for long while it lives
@@ -89,7 +89,7 @@ class WorkerSession:
         known = self.programs.names or frozenset()
         names = known.difference(message.removed).union(message.added)
         is_any = message.is_any or len(names) > PROGRAMS_MAX
-        self.programs = Programs(None if is_any else names, message.ships)
+        self.programs = ProgramSet(None if is_any else names, message.ships)
 
     def attempt_meant(self, job_id: JobId, attempt: int, fence: int) -> AttemptRef:
         """The attempt that an ack is of. A legacy worker names the job alone: it means the attempt

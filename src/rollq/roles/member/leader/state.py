@@ -150,8 +150,8 @@ class LeaderState:
         self.keeping.clear()
         self.deliveries.clear()
         self.reads.clear()
-        self._expiry.abdicate()
-        self._replica.dispatcher.abdicate()
+        self._expiry.step_down()
+        self._replica.dispatcher.step_down()
 
     # --- once a turn
 
