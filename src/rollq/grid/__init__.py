@@ -1,1 +1,23 @@
-"""The replicated state machine: commands in, state, events and effects out. Pure."""
+"""The replicated state machine: commands in, state, events and effects out. Pure, and the same on
+every member: no clock, no chance, no iteration over a set, no float.
+
+Read in this order:
+
+    commands      what the group is asked to agree on      command_codec   as bytes of the log
+    state         what it agreed on                        lifecycle       where a job may go next
+    apply         one committed entry in; the table of handlers
+      submits, arrays, attempts, jobs, workers, clients, queues, caches, staging, …   handlers
+      admission   bounds of what may enter                 moves           how records move, counted
+      refs        blobs and caches, counted                tasks, times    arrays, the group's time
+    events        what became true (facts builds them)     effects         what the leader must send
+    outbox        what is still owed, derived again by a new leader
+    snapshot      the state as bytes (snapshot_rows, snapshot_staged, crowds, chunks), and derive,
+                  which rebuilds what is not written
+    views, pages  what people and tables read
+    invariants    what must always hold; the simulator asks after every entry
+    state_hash    members that applied as much have the same
+
+A handler checks everything first and refuses without a change, or does all of it: there is no
+rollback. What a handler costs must not grow with the number of jobs; bulk work is bounded by the
+size of its command.
+"""

@@ -32,7 +32,7 @@ from rollq.grid.moves import rest_client
 from rollq.grid.outcomes import BEING_UNPACKED, CLIENTS_FULL, QUEUES_FULL
 from rollq.grid.state import PREFIX_BYTES, ClientRecord, GridState, QueueRecord
 
-_OPTIONS_SEEN_MAX = 1_024
+_OPTIONS_SEEN_MAX = 1_024  # different options that are shared; beyond, sharing begins anew
 
 
 def refuse_submit(

@@ -91,6 +91,7 @@ def apply_entry(state: GridState, index: int, data: bytes) -> Applied:
         out.stamp_ms = batch.stamp_ms
         if data[0] >= MONOTONIC_VERSION:
             state.time_ms = out.stamp_ms = max(state.time_ms, batch.stamp_ms)
+        # One dict lookup a command, by exact type: commands are never subclassed.
         outcomes, handlers = out.outcomes, HANDLERS
         for command in batch.commands:
             outcomes.append(handlers[type(command)](state, command, out))

@@ -1,4 +1,4 @@
-"""Rebuilds what follows from the persisted fields: counts, shelves, what is held.
+"""Rebuilds what follows from the persisted fields: counts, indexes, what is held.
 
 A state that is read from a snapshot gets its derived fields here, and `invariants` compares a live
 state with what this finds. Orders must come out as they grew: held jobs by fence, open tasks
@@ -14,7 +14,7 @@ from rollq.base.ids import JobId
 from rollq.base.jobs import Status
 from rollq.grid.admission import admit_queue
 from rollq.grid.refs import hold_blobs, hold_files
-from rollq.grid.shelf import Shelf
+from rollq.grid.seq_index import SeqIndex
 from rollq.grid.state import ASSIGNED, DEAD, DONE, ClientRecord, GridState, JobRecord
 from rollq.grid.tasks import count_cut
 
@@ -70,9 +70,9 @@ def derive(state: GridState, records: list[JobRecord]) -> None:
     _hold(state, assigned)
     for seq, client, job_id in sorted(owed, key=_first):
         client.owed.add(seq, job_id)
-    _shelve(state.dead, dead)
-    _shelve(state.confirmed, confirmed)
-    _shelve(
+    _fill(state.dead, dead)
+    _fill(state.confirmed, confirmed)
+    _fill(
         state.idle_clients,
         [(one.idle_seq, one.client_id) for one in state.clients.values() if one.idle_seq],
     )
@@ -86,9 +86,9 @@ def _hold(state: GridState, assigned: list[JobRecord]) -> None:
             record.array.running += 1
 
 
-def _shelve(shelf: Shelf[Key], keys: list[tuple[int, Key]]) -> None:
+def _fill(index: SeqIndex[Key], keys: list[tuple[int, Key]]) -> None:
     for seq, key in sorted(keys, key=_first):
-        shelf.add(seq, key)
+        index.add(seq, key)
 
 
 _first = itemgetter(0)

@@ -286,7 +286,7 @@ def readers_are_few_and_bounded(state: GridState) -> Iterator[str]:
 
 
 def derived_fields_follow(state: GridState) -> Iterator[str]:
-    """Counts, shelves and what is held are what the persisted fields say, in the same order."""
+    """Counts, indexes and what is held are what the persisted fields say, in the same order."""
     data = encode_snapshot(state)
     try:
         fresh = decode_snapshot(data)
@@ -318,9 +318,9 @@ def derived_fields_follow(state: GridState) -> Iterator[str]:
         yield "what is reserved"
     if list(state.job_index.after(0)) != list(fresh.job_index.after(0)):
         yield "the index of jobs"
-    for shelf in ("dead", "confirmed", "idle_clients"):
-        if list(getattr(state, shelf).items()) != list(getattr(fresh, shelf).items()):
-            yield f"shelf {shelf}"
+    for index in ("dead", "confirmed", "idle_clients"):
+        if list(getattr(state, index).items()) != list(getattr(fresh, index).items()):
+            yield f"index {index}"
 
 
 def _queue_counts(state: GridState, name: str) -> tuple[list[int], int, int] | None:

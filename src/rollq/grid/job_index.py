@@ -24,7 +24,7 @@ OFFSET_MAX: Final = 2**32 - 1
 _seq = attrgetter("seq")
 
 
-class Chunk:
+class IndexChunk:
     """Jobs that were accepted one after another. A removed one leaves None until many have."""
 
     __slots__ = ("ids", "live", "offsets")
@@ -49,7 +49,7 @@ class JobIndex:
     def __init__(self) -> None:
         self.fresh: list[JobRecord] = []
         self._firsts: list[int] = []  # of each chunk, the number that its offsets count from
-        self._chunks: list[Chunk] = []
+        self._chunks: list[IndexChunk] = []
 
     def file_fresh(self) -> None:
         """Put what was added since the last call into chunks."""
@@ -109,12 +109,12 @@ class JobIndex:
     def __len__(self) -> int:
         return len(self.fresh) + sum(chunk.live for chunk in self._chunks)
 
-    def _tail(self, seq: int) -> tuple[int, Chunk]:
+    def _tail(self, seq: int) -> tuple[int, IndexChunk]:
         """The chunk that takes a job with this number, and the number that it begins with."""
         if self._chunks:
             first, chunk = self._firsts[-1], self._chunks[-1]
             if len(chunk.ids) < CHUNK_JOBS and seq - first <= OFFSET_MAX:
                 return first, chunk
         self._firsts.append(seq)
-        self._chunks.append(Chunk())
+        self._chunks.append(IndexChunk())
         return seq, self._chunks[-1]

@@ -117,7 +117,11 @@ def move(state: GridState, record: JobRecord, new: JobState, stamp_ms: int) -> N
 def enter_assigned(
     state: GridState, record: JobRecord, worker: WorkerRecord, lease_ms: int, stamp_ms: int
 ) -> None:
-    """A new attempt begins on this worker, under a new fence."""
+    """A new attempt begins on this worker, under a new fence.
+
+    While a job is ASSIGNED: it is in `held` of exactly its worker, counts once in `in_flight` of
+    its client and in `running` of its array, and has the highest fence that it ever had.
+    """
     move(state, record, ASSIGNED, stamp_ms)
     state.last_fence = record.fence = state.last_fence + 1
     record.attempt += 1
@@ -130,7 +134,8 @@ def enter_assigned(
 
 
 def leave_assigned(state: GridState, record: JobRecord, new: JobState, stamp_ms: int) -> None:
-    """The attempt is over, whatever it came to."""
+    """The attempt is over, whatever it came to. The inverse of `enter_assigned`, but for attempt,
+    fence and worker, which an end keeps and a lost attempt clears."""
     del state.workers[record.worker_id].held[record.job_id]
     record.client.in_flight -= 1
     record.lease_ms = 0
@@ -227,7 +232,7 @@ def end_without(state: GridState, new: JobState, cause: Cause, detail: str) -> E
 
 
 def finish(state: GridState, record: JobRecord, end: EndRecord, out: Applied) -> None:
-    """A job came to its end: its client is owed the news until it confirms them."""
+    """A job came to its end: its client is owed the result until it confirms it."""
     record.end = end
     record.cancel_requested = False
     if record.state is DEAD:
@@ -245,8 +250,9 @@ def finish(state: GridState, record: JobRecord, end: EndRecord, out: Applied) ->
 
 
 def drop_body(state: GridState, record: JobRecord, end: EndRecord) -> None:
-    """Nobody will run this again: keep only what tells a repeated submit from another job, and what
-    people may ask about it. Tasks have what their array has."""
+    """Nobody will run this again: keep only what tells a repeated submit from another job (a
+    checksum), and what people may ask about it. Tasks have what their array has. Most bodies are
+    short and are kept as they are, so this writes nothing."""
     if record.array is None:
         body = state.bodies.load(record.body)
         end.body_crc = crc32(body) if record.past is None else submitted_crc(state, record)

@@ -2,7 +2,7 @@
 
 Canonical: members that applied the same log write the same bytes, whatever order their tables
 grew in, whatever process wrote them, and wherever their bodies were; so bytes can be compared.
-Only persisted fields are written; counts, shelves and what workers hold are rebuilt (`derive`).
+Only persisted fields are written; counts, indexes and what workers hold are rebuilt (`derive`).
 
     version 1 | length of the head 8, little-endian | head (msgpack, `snapshot_rows`) | bodies
 

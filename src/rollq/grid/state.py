@@ -22,7 +22,7 @@ from rollq.base.jobs import BlobRef, CacheEntry, JobOptions
 from rollq.grid.bodies import Bodies, MemoryBodies, Token
 from rollq.grid.commands import NOBODY, Settings
 from rollq.grid.job_index import JobIndex
-from rollq.grid.shelf import Shelf
+from rollq.grid.seq_index import SeqIndex
 
 
 class JobState(enum.IntEnum):
@@ -62,7 +62,8 @@ class AttemptOutcome(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class EndRecord(msgspec.Struct, array_like=True, gc=False):
-    """How a job ended; exists while the job is DONE, DEAD or CANCELLED."""
+    """How a job ended; exists exactly while the job is DONE, DEAD or CANCELLED (a redrive takes it
+    away again)."""
 
     seq: int  # order of ends, grid-wide
     status: int  # Status
@@ -79,7 +80,8 @@ class EndRecord(msgspec.Struct, array_like=True, gc=False):
 
 
 class PastRecord(msgspec.Struct, array_like=True, gc=False):
-    """What only some jobs bring along: lost attempts, redrives, and files that they need."""
+    """What only some jobs bring along: lost attempts, redrives, and files that they need. Apart,
+    because most jobs have none of it, and a million may wait."""
 
     attempts: tuple[AttemptOutcome, ...] = ()
     starts_base: int = 0  # attempts before the last redrive: not counted against max_attempts
@@ -100,7 +102,7 @@ class ClientRecord(msgspec.Struct, eq=False):
     in_flight: int = 0  # its jobs in ASSIGNED
     record_count: int = 0  # its jobs and arrays of any state
     # Ended, unconfirmed; by end seq. Of the tasks that a cut ended, the first stands for all.
-    owed: Shelf[JobId] = msgspec.field(default_factory=Shelf)
+    owed: SeqIndex[JobId] = msgspec.field(default_factory=SeqIndex)
 
 
 class QueueRecord(msgspec.Struct, eq=False):
@@ -331,20 +333,27 @@ class GridState:
 
     def __init__(self, bodies: Bodies | None = None) -> None:
         self.bodies: Bodies = MemoryBodies() if bodies is None else bodies
-        self.applied_index: int = 0
+        self.applied_index: int = 0  # of the last entry applied; the next must follow it
         self.log_hash: bytes = bytes(HASH_BYTES)  # of every entry applied so far
         # Of what every entry since version 5 changed; the same on members that applied as much.
         self.state_hash: bytes = bytes(HASH_BYTES)
         self.time_ms: int = 0  # of the group, at the last entry; never goes back
         self.leaps: list[Leap] = []  # of `time_ms`, oldest first; LEAPS_KEPT_MAX of them
+        # One counter for every order in the grid (jobs, ends, confirmations, idle clients): a
+        # number is used once, so no two things share a place.
         self.last_seq: int = 0
+        # Of attempts, grid-wide and never reused: who holds a lower one for a job is stale.
         self.last_fence: int = 0
         self.settings = Settings()
+        # Every job from its submit until it is forgotten or purged, tasks from their first start;
+        # JOBS_MAX of them.
         self.jobs: dict[JobId, JobRecord] = {}
         self.arrays: dict[bytes, ArrayRecord] = {}  # by the first PREFIX_BYTES of their ids
         self.clients: dict[ClientId, ClientRecord] = {}
         self.queues: dict[str, QueueRecord] = {}
         self.workers: dict[WorkerId, WorkerRecord] = {}
+        # Bulks that were taken under a key, the oldest first; BATCHES_KEPT_MAX of them. Older keys
+        # are forgotten: a repeat is then known by the ids of its jobs, while those are known.
         self.batches: OrderedDict[tuple[ClientId, str], BatchRecord] = OrderedDict()
         self.caches: dict[str, CacheRecord] = {}
         # by client and key: the one that was added to longest ago first
@@ -353,21 +362,23 @@ class GridState:
         # by name: the one that was heard of longest ago first
         self.readers: OrderedDict[str, ReaderRecord] = OrderedDict()
         self.hints: dict[str, ExecHint] = {}  # by exec_name
-        # derived
-        self.job_index = JobIndex()  # `jobs` by seq
+        # Derived: not in a snapshot, rebuilt by `derive`, recounted by `invariants`.
+        self.job_index = JobIndex()  # `jobs` by seq, filed at the end of each entry
         # By queue: tasks that ended unassigned, of arrays that are still known, by their end. Apart
         # from `queues`, because they do not keep a queue alive.
         self.cut_counts: dict[str, list[int]] = {}
         self.staged_bytes: int = 0  # of `staged` and `committed`
         self.staged_count: int = 0  # jobs in them
-        self.reserved: dict[JobId, None] = {}  # accepted by a commit, not unpacked
+        # Jobs that a commit accepted and `UnpackBatch` has not made records of yet. Disjoint from
+        # `jobs`: an id is reserved, then a job.
+        self.reserved: dict[JobId, None] = {}
         self.blobs: dict[Digest, BlobCount] = {}  # what jobs, results and caches refer to
         # Which blobs came to be referred to (True) and which are so no more, for a shell that keeps
         # the content and empties this list. None: nobody wants to know.
         self.blob_news: list[tuple[Digest, bool]] | None = None
-        self.dead: Shelf[JobId] = Shelf()  # by end seq
-        self.confirmed: Shelf[JobId] = Shelf()  # DONE and CANCELLED, by confirmed seq
-        self.idle_clients: Shelf[ClientId] = Shelf()  # by idle seq
+        self.dead: SeqIndex[JobId] = SeqIndex()  # by end seq
+        self.confirmed: SeqIndex[JobId] = SeqIndex()  # DONE and CANCELLED, by confirmed seq
+        self.idle_clients: SeqIndex[ClientId] = SeqIndex()  # by idle seq
         # a cache, not state: equal options become one object
         self.options_seen: dict[JobOptions, JobOptions] = {}
 

@@ -1,4 +1,4 @@
-"""A shelf: keys in the order in which they came, each removable, readable from any place on.
+"""Keys in the order in which they came, each removable, readable from any place on.
 
 Places are sequence numbers that only grow. Adding, removing and taking the oldest cost O(1)
 amortised, a page O(log n + page). A plain dict cannot do that: reading on from a key, or taking
@@ -13,18 +13,20 @@ from typing import Generic, TypeVar
 
 Key = TypeVar("Key")
 
-_SLACK = 64  # removed places that may lie around on even the smallest shelf
+_SLACK = 64  # removed places that even the smallest index may still hold
 
 
-class Shelf(Generic[Key]):
+class SeqIndex(Generic[Key]):
     """Keys by growing sequence number."""
 
     __slots__ = ("_head", "_items", "_order")
 
     def __init__(self) -> None:
-        self._items: dict[int, Key] = {}
-        self._order: list[int] = []  # all places, ascending; some may be removed already
-        self._head = 0  # places before this one are removed
+        self._items: dict[int, Key] = {}  # what is there, by its number; also in order
+        # Every number that was added since it was last rebuilt, ascending, removed ones too: at
+        # most twice as many as there are keys, so that a rebuild is paid for by removals.
+        self._order: list[int] = []
+        self._head = 0  # in `_order`: everything before it is removed; only `oldest` moves it
 
     def add(self, seq: int, key: Key) -> None:
         """Put a key at the end; `seq` must be higher than all before it."""
