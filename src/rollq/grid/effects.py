@@ -14,6 +14,7 @@ from rollq.base.errors import ErrorCode
 from rollq.base.ids import ClientId, JobId, WorkerId
 from rollq.base.jobs import BlobRef, JobOptions
 from rollq.grid.events import Event
+from rollq.grid.state import EndRecord
 
 
 class SendAssign(msgspec.Struct, frozen=True, gc=False):
@@ -49,16 +50,9 @@ class SendResult(msgspec.Struct, frozen=True, gc=False):
     job_id: JobId
     exec_name: str
     outcome: str  # done | dead | cancelled
-    status: int  # Status
-    result: bytes
-    exit_code: int = 0
-    signal: int = 0
-    run_ms: int = 0
+    end: EndRecord  # the job's own: read it before the next entry is applied
     attempt: int = 0
-    cause: int = 0
-    detail: str = ""
     count: int = 1
-    blobs: tuple[BlobRef, ...] = ()  # what it left
     key: str = ""  # what its owner calls it
     worker_id: WorkerId = b""  # who gave the result
 

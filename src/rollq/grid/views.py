@@ -6,6 +6,7 @@ Costs: one record, or one page. `grid_counts` walks the queues and nothing longe
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import replace
 
 from rollq.base.ids import ClientId, JobId, WorkerId, guid_to_text
 from rollq.base.jobs import DEFAULT_OPTIONS, BlobRef, CacheEntry, JobOptions
@@ -281,10 +282,7 @@ def _task_view(array: ArrayRecord, number: int) -> JobView:
 
 def _cut_view(array: ArrayRecord) -> EndView:
     """How a task ended that was never assigned."""
-    told = cut_result_of(array)
-    return EndView(
-        told.status, b"", 0, 0, 0, 0, told.cause, told.detail, confirmed=not array.cut_seq
-    )
+    return replace(_end_view(cut_result_of(array).end), confirmed=not array.cut_seq)
 
 
 def array_view(state: GridState, array_id: JobId) -> ArrayView | None:

@@ -284,7 +284,7 @@ def test_a_client_is_owed_one_message_for_all_tasks_that_never_began() -> None:
     (told,) = grid.apply(ExpireJobs((ARRAY,))).effects
     assert isinstance(told, SendResult)
     assert (told.job_id, told.count, told.outcome) == (task_id(ARRAY, 1), 9, "dead")
-    assert (told.status, told.cause) == (Status.FAILED, Cause.EXPIRED)
+    assert (told.end.status, told.end.cause) == (Status.FAILED, Cause.EXPIRED)
     finish(grid, 0)
     results, _ = owed_to_client(grid.state, "ann", 0, 100)
     assert [(one.job_id, one.count) for one in results] == [(told.job_id, 9), (ARRAY, 1)]
@@ -311,7 +311,11 @@ def test_tasks_that_never_began_say_who_cancelled_them() -> None:
     (told,) = grid.apply(CancelJobs((ARRAY,), "olga")).effects
     assert isinstance(told, SendResult)
     assert (told.job_id, told.count, told.outcome) == (ARRAY, 3, "cancelled")
-    assert (told.status, told.cause, told.detail) == (Status.CANCELLED, Cause.NONE, "olga")
+    assert (told.end.status, told.end.cause, told.end.detail) == (
+        Status.CANCELLED,
+        Cause.NONE,
+        "olga",
+    )
     view = job_view(grid.state, task_id(ARRAY, 2))
     assert view is not None
     assert view.end is not None

@@ -110,7 +110,7 @@ def test_ack_ends_the_job_with_its_result(status: Status) -> None:
     assert (event.run_ms, event.peak_bytes) == (70, 5)
     result = applied.effects[0]
     assert isinstance(result, SendResult)
-    assert (result.outcome, result.status, result.result) == ("done", status, b"result")
+    assert (result.outcome, result.end.status, result.end.result) == ("done", status, b"result")
     assert grid.job("a").state is DONE
     assert list(grid.state.clients["ann"].owed) == [job_id("a")]
 
@@ -190,8 +190,8 @@ def test_the_retry_rule_ends_when_attempts_do_and_the_last_output_is_kept() -> N
     assert kinds(applied) == ["dlq"]
     result = applied.effects[0]
     assert isinstance(result, SendResult)
-    assert (result.outcome, result.cause, result.exit_code) == ("dead", Cause.EXIT_CODE, 75)
-    assert (result.result, result.run_ms) == (b"result", 4)
+    assert (result.outcome, result.end.cause, result.end.exit_code) == ("dead", Cause.EXIT_CODE, 75)
+    assert (result.end.result, result.end.run_ms) == (b"result", 4)
     assert grid.job("a").body == b"a"
 
 

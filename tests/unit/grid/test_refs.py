@@ -45,7 +45,7 @@ def test_a_job_holds_its_inputs_until_it_is_done_and_its_outputs_until_it_is_for
     assert order.blobs == (A, B)
     (told,) = grid.ack("x", blobs=(B, C)).effects
     assert isinstance(told, SendResult)
-    assert told.blobs == (B, C)
+    assert told.end.blobs == (B, C)
     assert counts(grid) == {"a": 1, "b": 1, "c": 1}
     grid.apply(c.ForgetJobs((job_id("x"),)))
     assert counts(grid) == {"a": 1}

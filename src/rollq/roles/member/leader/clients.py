@@ -118,11 +118,11 @@ class Clients:
             self._deliver(session, result)
         if len(results) < OWED_RESULTS_PER_TURN_MAX:
             self._sessions.owing.pop(session.number, None)
-        return sum(len(result.result) for result in results)
+        return sum(len(result.end.result) for result in results)
 
     def _deliver(self, client: ClientSession, effect: SendResult) -> None:
         message = outcome_of(self._replica.state, effect)
-        if effect.blobs and needs_blobs(message, knows_blobs=client.knows_blobs):
+        if effect.end.blobs and needs_blobs(message, knows_blobs=client.knows_blobs):
             sent = partial(self._delivered, client, effect.job_id)
             self._deliveries.add(
                 Delivery(client.number, message, client.knows_blobs, _always, sent)

@@ -35,23 +35,24 @@ def assignment(state: GridState, effect: SendAssign, spellings: Spellings) -> As
 
 def outcome_of(state: GridState, effect: SendResult) -> Result:
     """To a client: how its job ended."""
+    end = effect.end
     return Result(
         effect.job_id,
         effect.outcome,
-        effect.status,
-        effect.result,
+        end.status,
+        end.result,
         effect.exec_name,
-        effect.exit_code,
-        effect.signal,
-        effect.run_ms,
-        effect.attempt,
-        effect.cause,
-        effect.detail,
-        effect.client_id,
-        effect.count,
-        effect.blobs,
-        effect.key,
-        worker_called(state, effect.worker_id),
+        exit_code=end.exit_code,
+        signal=end.signal,
+        run_ms=end.run_ms,
+        attempt=effect.attempt,
+        cause=end.cause,
+        detail=end.detail,
+        client_id=effect.client_id,
+        count=effect.count,
+        blobs=end.blobs,
+        job_key=effect.key,
+        worker=worker_called(state, effect.worker_id),
     )
 
 
