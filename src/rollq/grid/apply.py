@@ -85,7 +85,7 @@ def apply_entry(state: GridState, index: int, data: bytes) -> Applied:
     """
     if index != state.applied_index + 1:
         raise LocalError(ErrorCode.BUG, f"entry {index} applied after entry {state.applied_index}")
-    out = Applied(index, 0, [], [], [])
+    out = Applied(index, 0, outcomes=[], events=[], effects=[])
     if data:
         batch = decode_batch(data)
         out.stamp_ms = batch.stamp_ms

@@ -98,10 +98,10 @@ def keep_chunk(state: GridState, groups: tuple[StagedGroup, ...], crc: int) -> S
     chunk = StagedChunk(
         b"".join(group.job_ids for group in groups),
         crc,
-        tuple(keep(data[at : at + PIECE_BYTES]) for at in range(0, len(data), PIECE_BYTES)),
-        tuple(chain.from_iterable(chain.from_iterable(group.blobs for group in groups))),
-        tuple(chain.from_iterable(group.caches for group in groups)),
-        groups[0].redrives,
+        pieces=tuple(keep(data[at : at + PIECE_BYTES]) for at in range(0, len(data), PIECE_BYTES)),
+        blobs=tuple(chain.from_iterable(chain.from_iterable(group.blobs for group in groups))),
+        caches=tuple(chain.from_iterable(group.caches for group in groups)),
+        redrives=groups[0].redrives,
     )
     hold_chunk(state, chunk)
     return chunk

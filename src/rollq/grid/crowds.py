@@ -56,13 +56,13 @@ def crowd_of(records: Sequence[JobRecord], body_sizes: Iterable[int]) -> Crowd:
     return Crowd(
         first.client.client_id,
         first.queue,
-        first.exec_name,
-        options_or_none(first.options),
-        b"".join(record.job_id for record in records),
-        _ranges(record.seq for record in records),
-        _runs(record.stamp_ms for record in records),
-        _runs(body_sizes),
-        join_keys([record.key for record in records]),
+        exec_name=first.exec_name,
+        options=options_or_none(first.options),
+        job_ids=b"".join(record.job_id for record in records),
+        seqs=_ranges(record.seq for record in records),
+        stamps_ms=_runs(record.stamp_ms for record in records),
+        body_sizes=_runs(body_sizes),
+        keys=join_keys([record.key for record in records]),
     )
 
 

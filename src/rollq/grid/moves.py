@@ -199,7 +199,14 @@ def remember_attempt(
     past = record.past
     if past is None:
         past = record.past = PastRecord()
-    outcome = AttemptOutcome(record.attempt, record.worker_id, cause, exit_code, detail, stamp_ms)
+    outcome = AttemptOutcome(
+        record.attempt,
+        record.worker_id,
+        cause=cause,
+        exit_code=exit_code,
+        detail=detail,
+        stamp_ms=stamp_ms,
+    )
     past.attempts = (*past.attempts, outcome)[-ATTEMPTS_MAX:]
     return past
 

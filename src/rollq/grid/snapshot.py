@@ -84,35 +84,45 @@ def snapshot_pieces(state: GridState) -> tuple[int, Iterator[bytes]]:
     head = Head(
         state.applied_index,
         state.log_hash,
-        state.last_seq,
-        state.last_fence,
-        state.settings,
-        sorted(queue.name for queue in state.queues.values() if queue.paused),
-        [
+        last_seq=state.last_seq,
+        last_fence=state.last_fence,
+        settings=state.settings,
+        paused_queues=sorted(queue.name for queue in state.queues.values() if queue.paused),
+        clients=[
             ClientRow(client.client_id, client.cap, client.idle_seq)
             for client in sorted(state.clients.values(), key=attrgetter("client_id"))
         ],
-        [
+        workers=[
             WorkerRow(
-                worker.worker_id, worker.incarnation, worker.name, worker.patterns, worker.slots
+                worker.worker_id,
+                worker.incarnation,
+                name=worker.name,
+                patterns=worker.patterns,
+                slots=worker.slots,
             )
             for worker in sorted(state.workers.values(), key=attrgetter("worker_id"))
         ],
-        [BatchRow(*key, batch) for key, batch in state.batches.items()],
-        [array_row(array) for array in sorted(state.arrays.values(), key=_by_seq)],
-        list(map(crowd_of, crowds, crowd_sizes)),
-        list(_row_chunks(zip(rows, sizes, strict=True))),
-        [
-            CacheRow(cache.cache_id, cache.entries, cache.targets, cache.stamp_ms, cache.removed)
+        batches=[BatchRow(*key, batch) for key, batch in state.batches.items()],
+        arrays=[array_row(array) for array in sorted(state.arrays.values(), key=_by_seq)],
+        crowds=list(map(crowd_of, crowds, crowd_sizes)),
+        row_chunks=list(_row_chunks(zip(rows, sizes, strict=True))),
+        caches=[
+            CacheRow(
+                cache.cache_id,
+                cache.entries,
+                targets=cache.targets,
+                stamp_ms=cache.stamp_ms,
+                removed=cache.removed,
+            )
             for cache in sorted(state.caches.values(), key=attrgetter("cache_id"))
         ],
-        staged_rows(state),
-        committed_rows(state),
-        list(state.readers.items()),
-        listed_hints(state),
-        state.time_ms,
-        state.leaps,
-        state.state_hash,
+        staged=staged_rows(state),
+        committed=committed_rows(state),
+        readers=list(state.readers.items()),
+        hints=listed_hints(state),
+        time_ms=state.time_ms,
+        leaps=state.leaps,
+        state_hash=state.state_hash,
     )
     data = _encoder.encode(head)
     tokens = [record.body for crowd in crowds for record in crowd]
@@ -227,13 +237,21 @@ def _tables(head: Head, state: GridState) -> GridState:
         )
     for worker in head.workers:
         state.workers[worker.worker_id] = WorkerRecord(
-            worker.worker_id, worker.incarnation, worker.name, worker.patterns, worker.slots
+            worker.worker_id,
+            worker.incarnation,
+            name=worker.name,
+            patterns=worker.patterns,
+            slots=worker.slots,
         )
     for batch in head.batches:
         state.batches[batch.client_id, batch.batch_key] = batch.batch
     for cache in head.caches:
         state.caches[cache.cache_id] = CacheRecord(
-            cache.cache_id, cache.entries, cache.targets, cache.stamp_ms, cache.removed
+            cache.cache_id,
+            cache.entries,
+            targets=cache.targets,
+            stamp_ms=cache.stamp_ms,
+            removed=cache.removed,
         )
     state.readers.update(head.readers)
     for row in head.arrays:
@@ -245,27 +263,27 @@ def _array(state: GridState, row: ArrayRow) -> ArrayRecord:
     return ArrayRecord(
         row.array_id,
         state.clients[row.client_id],
-        intern(row.queue),
-        intern(row.exec_name),
-        row.body,
-        share_options(state, row.options),
-        row.task_count,
-        row.running_max,
-        row.seq,
-        row.stamp_ms,
-        row.delayed,
-        row.next_number,
-        row.cut_at,
-        JobState(row.cut_as),
-        row.cut_by,
-        row.cut_seq,
-        row.forget_asked,
-        {number: bytearray(bits) for number, bits in row.chunks},
-        row.ended_counts,
-        row.blobs,
-        row.caches,
-        row.first_task,
-        row.failed or 0,
+        queue=intern(row.queue),
+        exec_name=intern(row.exec_name),
+        body=row.body,
+        options=share_options(state, row.options),
+        task_count=row.task_count,
+        running_max=row.running_max,
+        seq=row.seq,
+        stamp_ms=row.stamp_ms,
+        delayed=row.delayed,
+        next_number=row.next_number,
+        cut_at=row.cut_at,
+        cut_as=JobState(row.cut_as),
+        cut_by=row.cut_by,
+        cut_seq=row.cut_seq,
+        forget_asked=row.forget_asked,
+        chunks={number: bytearray(bits) for number, bits in row.chunks},
+        ended_counts=row.ended_counts,
+        blobs=row.blobs,
+        caches=row.caches,
+        first_task=row.first_task,
+        failed=row.failed or 0,
     )
 
 

@@ -37,10 +37,10 @@ def committed_rows(state: GridState) -> list[CommittedRow]:
         CommittedRow(
             batch.client.client_id,
             batch.batch_key,
-            [_row(state, chunk) for chunk in batch.chunks],
-            b"".join(sorted(batch.known)),
-            batch.position,
-            batch.stamp_ms,
+            chunks=[_row(state, chunk) for chunk in batch.chunks],
+            known=b"".join(sorted(batch.known)),
+            position=batch.position,
+            stamp_ms=batch.stamp_ms,
         )
         for batch in state.committed.values()
     ]

@@ -149,7 +149,7 @@ def commit_batch(state: GridState, command: CommitBatch, out: Applied) -> Outcom
         client = admit_client(state, command.client_id)
         own(state, client)
         state.committed[name] = CommittedBatch(
-            client, command.batch_key, deque(chunks), known, out.stamp_ms
+            client, command.batch_key, chunks=deque(chunks), known=known, stamp_ms=out.stamp_ms
         )
         state.reserved.update(accepted)
     state.batches[name] = BatchRecord(STAGED, count)

@@ -33,7 +33,7 @@ def open_worker(state: GridState, command: OpenWorker, out: Applied) -> Outcome:
         return refusal
     worker = state.workers.get(command.worker_id)
     if worker is None:
-        worker = WorkerRecord(command.worker_id, command.incarnation, "", (), 0)
+        worker = WorkerRecord(command.worker_id, command.incarnation, name="", patterns=(), slots=0)
         state.workers[command.worker_id] = worker
     restarted = worker.incarnation != command.incarnation
     worker.incarnation = command.incarnation

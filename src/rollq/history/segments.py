@@ -95,7 +95,7 @@ class Segments:
                 offset, crc = self._put(temporary, offset, crc, piece)
         offset, crc = self._put(temporary, offset, crc, piece)
         crc = footer_crc(VERSION, first, last, count, crc)
-        footer = msgspec.json.encode(Footer(VERSION, first, last, count, crc))
+        footer = msgspec.json.encode(Footer(VERSION, first, last=last, count=count, crc=crc))
         self._disk.write(temporary, offset, footer + b"\n")
         self._disk.sync(temporary)
 

@@ -275,7 +275,9 @@ def said_in(result: bytes) -> JobResult:
         said = None
     if said is not None:
         return said
-    return JobResult("", None, None, "", None, None, data=result or UNSET)
+    return JobResult(
+        "", None, exec_name=None, status="", stdout=None, stderr=None, data=result or UNSET
+    )
 
 
 def args_in(body: bytes) -> tuple[str, ...] | None:

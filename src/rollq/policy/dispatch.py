@@ -106,7 +106,9 @@ class Dispatcher:
             programs: What it can run.
         """
         self.close_worker(worker_id)
-        session = DispatchSession(worker_id, incarnation, name, running, programs)
+        session = DispatchSession(
+            worker_id, incarnation, name=name, running=running, programs=programs
+        )
         self._sessions[worker_id] = session
         self._backlog.join(session, patterns)
 

@@ -150,16 +150,16 @@ def decode_header(data: bytes, offset: int, segment: int) -> Header | None:
     return Header(
         kind,
         copy,
-        number,
-        seq,
-        synced_seq,
-        HardState(term, vote, commit),
-        first_index,
-        Position(last_term, last_index),
-        prev_crc,
-        body_bytes,
-        body_crc,
-        crc,
+        segment=number,
+        seq=seq,
+        synced_seq=synced_seq,
+        hard_state=HardState(term, vote, commit),
+        first_index=first_index,
+        last=Position(last_term, last_index),
+        prev_crc=prev_crc,
+        body_bytes=body_bytes,
+        body_crc=body_crc,
+        crc=crc,
     )
 
 

@@ -84,7 +84,12 @@ def mend(disk: Disk, walk: Walk, base: Position, segment_bytes: int) -> Recovere
     _write_again(disk, segment_name(walk.number), walk.offset)
     walk.hard_state = hard_state
     return Recovered(
-        head.identity, hard_state, entries, head.suspect, walk.torn, dict(head.peer_boots)
+        head.identity,
+        hard_state,
+        entries=entries,
+        suspect=head.suspect,
+        torn=walk.torn,
+        peer_boots=dict(head.peer_boots),
     )
 
 

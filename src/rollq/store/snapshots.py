@@ -111,7 +111,10 @@ class Snapshots:
     def save(self, index: int, term: int, config: Config, body: bytes) -> SnapshotMeta:
         """Store a snapshot that is at hand; durable when it returns."""
         self.begin()
-        meta = self.write(SnapshotMeta(index, term, config, len(body), NO_DIGEST), (body,))
+        meta = self.write(
+            SnapshotMeta(index, term, config=config, size_bytes=len(body), sha256=NO_DIGEST),
+            (body,),
+        )
         self.publish(meta)
         return meta
 

@@ -82,7 +82,9 @@ def stand_in_for_body(ref: BlobRef, job_id: JobId, client_id: str, exec_name: st
     """What the log holds in place of a body that is kept as this blob."""
     note = f"the body, {ref.size} bytes, is kept as a blob"
     ident = guid_to_text(job_id)
-    return encode_model(KeptBody(_named(ref), ident, client_id, exec_name, note))
+    return encode_model(
+        KeptBody(_named(ref), ident, client_id=client_id, exec_name=exec_name, note=note)
+    )
 
 
 def stand_in_for_result(ref: BlobRef, job_id: JobId, result: bytes) -> bytes:
@@ -92,24 +94,35 @@ def stand_in_for_result(ref: BlobRef, job_id: JobId, result: bytes) -> bytes:
     head = report_head(result)
     if head is None:
         stdout = _tail(_as_text(result))
-        made = KeptResult(_named(ref), ident, None, None, STATUS_OK, stdout, "", None, 0, note)
+        made = KeptResult(
+            _named(ref),
+            ident,
+            client_id=None,
+            exec_name=None,
+            status=STATUS_OK,
+            stdout=stdout,
+            stderr="",
+            output_archive=None,
+            exit_code=0,
+            note=note,
+        )
         return encode_model(made)
     text = _TEXT.decode(result)
     return encode_model(
         KeptResult(
             _named(ref),
             ident,
-            _name(head.client_id),
-            _name(head.exec_name),
-            head.status[:NAME_CHARS_KEPT],
-            _tail(text.stdout or ""),
-            _tail(text.stderr or ""),
-            None,
-            head.exit_code,
-            note,
-            head.signal or UNSET,
-            head.run_ms or UNSET,
-            head.peak_bytes or UNSET,
+            client_id=_name(head.client_id),
+            exec_name=_name(head.exec_name),
+            status=head.status[:NAME_CHARS_KEPT],
+            stdout=_tail(text.stdout or ""),
+            stderr=_tail(text.stderr or ""),
+            output_archive=None,
+            exit_code=head.exit_code,
+            note=note,
+            signal=head.signal or UNSET,
+            run_ms=head.run_ms or UNSET,
+            peak_bytes=head.peak_bytes or UNSET,
         )
     )
 
