@@ -128,7 +128,7 @@ def test_a_flipped_bit_on_a_minority_is_found_and_healed(tmp_path: Path) -> None
             until(lambda: holders(members, ref.digest) == 3)
             for member in members.all:
                 flip(member, ref.digest)
-                member.until_line("is rotten")
+                member.until_line("is corrupt")
                 until(lambda: holders(members, ref.digest) == 3)
 
         run(story())

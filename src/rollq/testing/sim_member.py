@@ -19,6 +19,7 @@ from rollq.base.jobs import BlobRef
 from rollq.grid.effects import Applied
 from rollq.raft.types import Entry
 from rollq.roles.member.driver import Driver
+from rollq.roles.member.inlining import completed
 from rollq.roles.member.outputs import (
     ClosePeer,
     CloseSession,
@@ -32,7 +33,6 @@ from rollq.roles.member.outputs import (
 from rollq.roles.member.rollcall import Phase
 from rollq.roles.member.setup import MemberSetup
 from rollq.roles.member.snapshot_order import SnapshotOrder
-from rollq.roles.member.wholes import completed
 from rollq.roles.member.work import Work
 from rollq.testing.checkers.base import Checker
 from rollq.testing.clock import MS, Timeline, VirtualClock

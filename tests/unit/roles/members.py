@@ -16,6 +16,7 @@ from rollq.base.jobs import BlobRef
 from rollq.raft.node import RaftOptions
 from rollq.raft.types import RaftMessage
 from rollq.roles.member.driver import Driver
+from rollq.roles.member.inlining import completed
 from rollq.roles.member.outputs import (
     ClosePeer,
     CloseSession,
@@ -27,7 +28,6 @@ from rollq.roles.member.outputs import (
     Warn,
 )
 from rollq.roles.member.setup import MemberSetup
-from rollq.roles.member.wholes import completed
 from rollq.testing.disk import VirtualDisk
 from rollq.testing.jitter import SeededJitter
 from rollq.wire import messages as wire

@@ -1,4 +1,4 @@
-"""Parts of a member's blobs: the leader's book, the shelf with its leases, when to try again."""
+"""Blobs of a member: what a majority holds, the store with its leases, when to try again."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from rollq.base.limits import BLOB_FETCH_AGAIN_MS, BLOB_FETCH_AGAIN_MS_MAX
 from rollq.grid.refs import hold_blobs, release_blobs
 from rollq.grid.state import GridState
 from rollq.raft.types import Role
-from rollq.roles.member.blobs.book import Book, GroupKnowledge
 from rollq.roles.member.blobs.care import Retries
+from rollq.roles.member.blobs.majority import GroupKnowledge, MajorityBlobs
 from rollq.roles.member.blobs.member import BUSY_MS, MemberBlobs
-from rollq.roles.member.blobs.shelf import Shelf
+from rollq.roles.member.blobs.member_store import MemberBlobStore
 from rollq.roles.member.setup import MemberSetup
 from rollq.store.blobs.keeper import Keeper
 from rollq.store.blobs.local import LocalBlobs
@@ -35,7 +35,7 @@ LEASE_MS = 1_000
 
 
 def test_the_book_holds_what_was_vouched_for_in_its_size_and_time() -> None:
-    book = Book()
+    book = MajorityBlobs()
     assert not book.holds(A, 0, VOTERS)
     book.vouch(A.digest, A.size, 100, VOTERS)
     assert book.holds(A, 99, VOTERS)
@@ -47,14 +47,14 @@ def test_the_book_holds_what_was_vouched_for_in_its_size_and_time() -> None:
 
 
 def test_a_majority_of_others_is_another_majority() -> None:
-    book = Book()
+    book = MajorityBlobs()
     book.vouch(A.digest, A.size, 100, VOTERS)
     assert not book.holds(A, 0, (1, 2, 4))
     assert not book.holds(A, 0, VOTERS)
 
 
 def test_the_book_is_bounded_and_the_oldest_entry_goes() -> None:
-    book = Book(2)
+    book = MajorityBlobs(2)
     for ref in (A, B, A, C):
         book.vouch(ref.digest, ref.size, 100, VOTERS)
     assert [book.holds(ref, 0, VOTERS) for ref in (A, B, C)] == [True, False, True]
@@ -62,7 +62,7 @@ def test_the_book_is_bounded_and_the_oldest_entry_goes() -> None:
 
 
 def test_what_the_state_refers_to_is_held_and_the_rest_is_looked_for() -> None:
-    book, state = Book(), GridState()
+    book, state = MajorityBlobs(), GridState()
     sought: list[Digest] = []
     knowledge = GroupKnowledge(book, lambda: state, lambda: VOTERS, lambda: 7, sought.append)
     hold_blobs(state, [A])
@@ -108,21 +108,21 @@ def test_what_fails_is_tried_later_and_later() -> None:
     assert retries.next_ms() is None
 
 
-# --- the shelf
+# --- the store of a member
 
 
 class Room:
-    """A shelf on a real disk, and a clock."""
+    """A store on a real disk, and a clock."""
 
     def __init__(self, folder: Path) -> None:
         self.now_ms = 10**13  # later than any file's own time
         self.store = LocalBlobs(folder)
         self.keeper = Keeper(self.store, ())
-        self.shelf = Shelf(self.store, self.keeper, LEASE_MS, lambda: self.now_ms)
+        self.tracked = MemberBlobStore(self.store, self.keeper, LEASE_MS, lambda: self.now_ms)
 
     def put(self, data: bytes) -> Digest:
         digest = hashlib.sha256(data).digest()
-        sink = self.shelf.begin(digest, len(data))
+        sink = self.tracked.begin(digest, len(data))
         sink.write(data[sink.offset :])
         sink.commit()
         sink.close()
@@ -143,16 +143,16 @@ def test_what_is_brought_or_asked_for_stays_for_the_time_of_a_lease(room: Room) 
     digest = room.put(b"some")
     room.now_ms += LEASE_MS - 1
     assert room.evicted() == []
-    assert room.shelf.size(digest) == 4
+    assert room.tracked.size(digest) == 4
     room.now_ms += LEASE_MS - 1
     assert room.evicted() == []
     room.now_ms += 1
     assert room.evicted() == [digest]
-    assert room.shelf.size(digest) is None
+    assert room.tracked.size(digest) is None
 
 
 def test_asking_for_what_is_not_there_leaves_nothing_in_the_books(room: Room) -> None:
-    assert room.shelf.size(A.digest) is None
+    assert room.tracked.size(A.digest) is None
     assert room.keeper.count == 0
     assert room.keeper.wanted() == []
 
@@ -162,16 +162,16 @@ def test_what_others_put_or_took_away_is_noticed(room: Room) -> None:
     with room.store.begin(digest, 6) as incoming:
         incoming.write(b"beside")
         incoming.commit()
-    assert room.shelf.size(digest) == 6
+    assert room.tracked.size(digest) == 6
     assert room.keeper.holds(digest)
     room.keeper.pin(digest)
     room.store.remove(digest)
-    assert room.shelf.size(digest) is None
+    assert room.tracked.size(digest) is None
     assert room.keeper.wanted() == [digest]
     assert room.put(b"beside") == digest
     room.store.remove(digest)
     with pytest.raises(StateError):
-        room.shelf.open(digest)
+        room.tracked.open(digest)
     assert room.keeper.wanted() == [digest]
 
 
@@ -185,13 +185,13 @@ def rot(room: Room, digest: Digest, data: bytes) -> None:
 def test_a_rotten_blob_is_wanted_again(room: Room) -> None:
     digest = room.put(b"some")
     room.keeper.pin(digest)
-    assert room.shelf.is_sound(digest)
+    assert room.tracked.is_sound(digest)
     rot(room, digest, b"same")
-    assert not room.shelf.is_sound(digest)
+    assert not room.tracked.is_sound(digest)
     assert room.keeper.wanted() == [digest]
-    assert not room.shelf.is_sound(digest)
+    assert not room.tracked.is_sound(digest)
     room.put(b"some")
-    assert room.shelf.is_sound(digest)
+    assert room.tracked.is_sound(digest)
     assert room.keeper.wanted() == []
 
 
@@ -199,31 +199,31 @@ def test_one_that_became_shorter_gives_way_to_the_whole(room: Room) -> None:
     digest = room.put(b"some")
     rot(room, digest, b"so")
     room.put(b"some")
-    assert room.shelf.is_sound(digest)
+    assert room.tracked.is_sound(digest)
     assert room.keeper.bytes_stored == 4
     with pytest.raises(RemoteError) as caught:
-        room.shelf.begin(digest, 5)
+        room.tracked.begin(digest, 5)
     assert caught.value.code is ErrorCode.BLOB_CORRUPT
 
 
 def test_a_shared_store_has_no_books(tmp_path: Path) -> None:
     store = LocalBlobs(tmp_path)
-    shelf = Shelf(store, None, LEASE_MS, lambda: 0)
+    tracked = MemberBlobStore(store, None, LEASE_MS, lambda: 0)
     digest = hashlib.sha256(b"x").digest()
-    assert shelf.size(digest) is None
-    sink = shelf.begin(digest, 1)
+    assert tracked.size(digest) is None
+    sink = tracked.begin(digest, 1)
     sink.write(b"x")
     sink.commit()
     sink.close()
-    assert shelf.size(digest) == 1
-    assert shelf.open(digest).read(0, 1) == b"x"
+    assert tracked.size(digest) == 1
+    assert tracked.open(digest).read(0, 1) == b"x"
     rot_path = store.path(digest)
     assert rot_path is not None
     rot_path.chmod(0o644)
     rot_path.write_bytes(b"y")
-    assert not shelf.is_sound(digest)
+    assert not tracked.is_sound(digest)
     with pytest.raises(StateError):
-        shelf.open(digest)
+        tracked.open(digest)
     store.close()
 
 

@@ -50,7 +50,7 @@ def test_a_member_with_much_to_do_listens_between_its_turns(
     member._loop = SimpleNamespace(call_soon=later.append)
     member._sessions = SimpleNamespace(maybe_resume=lambda: None)
     member._snapshots = SimpleNamespace(maybe_begin=lambda: None)
-    member._news = SimpleNamespace(tell=lambda raft: None, tell_roll=lambda *_: None)
+    member._status_log = SimpleNamespace(tell=lambda raft: None, tell_roll=lambda *_: None)
     member._turn()
     assert driver.turns == 2
     (again,) = later

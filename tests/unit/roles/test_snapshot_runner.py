@@ -46,6 +46,6 @@ def test_a_member_that_cannot_fork_goes_on_and_tries_again(
     assert driver.finished == [0, 1]
     assert over == [None, None], "an error would stop the member"
     assert [record.getMessage() for record in caplog.records] == [
-        f"the snapshot at {index} failed, the next one may do: [Errno {errno.EAGAIN}] no process"
+        f"snapshot at {index} failed, retried later: [Errno {errno.EAGAIN}] no process"
         for index in (0, 1)
     ]

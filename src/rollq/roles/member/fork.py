@@ -28,7 +28,7 @@ PR_SET_PDEATHSIG: Final = 1
 READ_BYTES: Final = 64 * 1024
 
 
-class Answer(msgspec.Struct):
+class ChildAnswer(msgspec.Struct):
     """What a child says at its end: what its work gave, or what went wrong."""
 
     given: bytes = b""
@@ -38,7 +38,7 @@ class Answer(msgspec.Struct):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Answer).decode
+_decode = msgspec.msgpack.Decoder(ChildAnswer).decode
 
 
 class Fork:
@@ -48,7 +48,7 @@ class Fork:
         self,
         disk: RealDisk,
         work: Callable[[], bytes],
-        done: Callable[[Answer], None],
+        done: Callable[[ChildAnswer], None],
         *,
         niceness: int,
     ) -> None:
@@ -99,7 +99,7 @@ class Fork:
         try:
             answer = _decode(self._answer)
         except msgspec.MsgspecError:
-            answer = Answer(message="the process that was at it was killed")
+            answer = ChildAnswer(message="the process that was at it was killed")
         self._done(answer)
 
     def _reap(self) -> None:
@@ -112,7 +112,7 @@ def _work_in_child(
     work: Callable[[], bytes], disk: RealDisk, answer_to: int, niceness: int
 ) -> NoReturn:
     """All that the child does."""
-    answer = Answer()
+    answer = ChildAnswer()
     try:
         gc.disable()  # a collection would write to every page
         os.nice(niceness)
@@ -120,9 +120,9 @@ def _work_in_child(
         disk.forked()
         answer.given = work()
     except (DiskError, StateError) as error:
-        answer = Answer(b"", int(error.code), error.message, error.hint)
+        answer = ChildAnswer(b"", int(error.code), error.message, error.hint)
     except BaseException as error:
-        answer = Answer(message=repr(error))
+        answer = ChildAnswer(message=repr(error))
     with contextlib.suppress(OSError):
         os.write(answer_to, _encode(answer))
     os._exit(0)

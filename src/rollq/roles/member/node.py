@@ -23,10 +23,9 @@ from rollq.net.link import DEFAULT_LIMITS, Link, LinkLimits
 from rollq.net.listener import Listener
 from rollq.raft.types import Role
 from rollq.roles.door import Door
-from rollq.roles.member.blobs.aside import Aside
+from rollq.roles.member.blobs.blob_work import BlobWork
 from rollq.roles.member.blobs.member import MemberBlobs
 from rollq.roles.member.driver import Driver
-from rollq.roles.member.news import News
 from rollq.roles.member.outputs import (
     ClosePeer,
     CloseSession,
@@ -42,6 +41,7 @@ from rollq.roles.member.readers.server import ReaderServer
 from rollq.roles.member.session_links import SessionLinks
 from rollq.roles.member.setup import MemberSetup
 from rollq.roles.member.snapshot_runner import SnapshotRunner, trim_memory
+from rollq.roles.member.status_log import StatusLog
 from rollq.roles.member.tables.exports import remove_exports
 from rollq.roles.member.work import Work
 from rollq.roles.persist import PersistThread
@@ -75,7 +75,7 @@ class MemberNode:
         self._peers = PeerLinks(setup.group, self._hello)
         self._persist = PersistThread("persist")
         self._door: Door | None = None  # once it serves
-        self._news = News()
+        self._status_log = StatusLog()
         self._turn_due = False
         self._working = False
         self._ticker: asyncio.TimerHandle | None = None
@@ -120,7 +120,7 @@ class MemberNode:
                 LinkRole.READER: self._readers,
             }
         )
-        self._aside = Aside(driver, blobs, self._wake)
+        self._blob_work = BlobWork(driver, blobs, self._wake)
         self._snapshots = SnapshotRunner(driver, self._disk, self._persist, self._snapshot_over)
         self._tick_at = self._loop.time()
         self._tick()
@@ -205,8 +205,8 @@ class MemberNode:
         except Exception as error:
             self._fail(error)
             return
-        self._news.tell(driver.raft)
-        self._news.tell_roll(driver.roll, self.setup.peers)
+        self._status_log.tell(driver.raft)
+        self._status_log.tell_roll(driver.roll, self.setup.peers)
         if driver.raft.role is not Role.LEADER:
             self._deposed.set()
         self._sessions.maybe_resume()
@@ -255,7 +255,7 @@ class MemberNode:
                 if link is not None:
                     link.close(output.reason)
             elif isinstance(output, KeepBlobs | Complete):
-                self._aside.begin(output)
+                self._blob_work.begin(output)
             elif isinstance(output, Warn):
                 getattr(log, output.level)("%s", output.text)
             elif isinstance(output, ClosePeer):
@@ -310,10 +310,10 @@ class MemberNode:
         if self.failure is not None:
             return
         if isinstance(error, RollqError):
-            log.error("the member stops: %s", error)
+            log.error("member stops: %s", error)
             self.failure = error
         else:
-            log.error("the member stops", exc_info=error)
+            log.error("member stops", exc_info=error)
             self.failure = LocalError(ErrorCode.BUG, f"a turn failed: {error!r}", "report the log")
         self._ending = self._loop.create_task(self._shut(str(self.failure)))
 
@@ -327,7 +327,7 @@ class MemberNode:
         self._snapshots.stop()
         await self._readers.stop()
         if self._blobs is not None:
-            await self._aside.stop()
+            await self._blob_work.stop()
             await self._blobs.stop()
         await self._peers.stop(reason)
         await self._listener.stop(reason)

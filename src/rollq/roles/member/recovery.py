@@ -17,7 +17,7 @@ from rollq.roles.member.rollcall import RollCall
 from rollq.roles.member.setup import MemberSetup
 from rollq.roles.member.snapshot_order import SnapshotPace
 from rollq.roles.member.states import States
-from rollq.roles.member.work import Store
+from rollq.roles.member.work import MemberStore
 from rollq.store.disk import Disk
 from rollq.store.identity import NONCE_BITS, Identity, identity_lost
 from rollq.store.snapshots import Snapshots
@@ -30,7 +30,7 @@ MEMBER_ID_BYTES = 7  # fits every language's signed 64-bit integer
 class Recovery:
     """Everything a driver starts from."""
 
-    store: Store
+    store: MemberStore
     replica: Replica
     raft: RaftNode
     roll: RollCall
@@ -75,7 +75,7 @@ def recover(setup: MemberSetup, disk: Disk, jitter: Jitter) -> Recovery:
     me = Member(identity.member_id, setup.address)
     roll = RollCall(me, identity.cluster_id, identity.roster, wal.lives, wal.admitted)
     return Recovery(
-        Store(wal, snapshots, segments, states), replica, raft, roll, dict(found.peer_boots)
+        MemberStore(wal, snapshots, segments, states), replica, raft, roll, dict(found.peer_boots)
     )
 
 

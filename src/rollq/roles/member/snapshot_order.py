@@ -27,7 +27,7 @@ from rollq.grid.state import GridState
 from rollq.history.segments import FOLDER, TEMPORARY
 from rollq.raft.types import Config, SnapshotMeta
 from rollq.roles.member.history_log import Recent
-from rollq.roles.member.work import Store
+from rollq.roles.member.work import MemberStore
 from rollq.store.snapshots import NO_DIGEST
 
 _encoder = msgspec.msgpack.Encoder()
@@ -42,7 +42,7 @@ class SnapshotOrder:
 
     def __init__(
         self,
-        store: Store,
+        store: MemberStore,
         crash_point: Callable[[str], None],
         state: GridState,
         position: tuple[int, Config],

@@ -18,7 +18,7 @@ from typing import Final
 
 from rollq.base.errors import DiskError, ErrorCode, RollqError
 from rollq.roles.member.driver import Driver
-from rollq.roles.member.fork import Answer, Fork
+from rollq.roles.member.fork import ChildAnswer, Fork
 from rollq.roles.member.snapshot_order import SnapshotOrder
 from rollq.store.real_disk import RealDisk
 
@@ -79,7 +79,7 @@ class SnapshotRunner:
             self._fork.kill()
             self._fork = None
 
-    def _written(self, order: SnapshotOrder, answer: Answer) -> None:
+    def _written(self, order: SnapshotOrder, answer: ChildAnswer) -> None:
         assert self._fork is not None, "one was at work"
         self._fork_ms = self._fork.fork_ms
         self._fork = None
@@ -91,7 +91,7 @@ class SnapshotRunner:
             self._failed(order, answer)
 
     def _failed(self, order: SnapshotOrder, why: object) -> None:
-        log.error("the snapshot at %d failed, the next one may do: %s", order.index, why)
+        log.error("snapshot at %d failed, retried later: %s", order.index, why)
         self._over(order, None)
 
     def _publish(self, order: SnapshotOrder, written: bytes) -> None:

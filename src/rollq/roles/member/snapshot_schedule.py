@@ -7,7 +7,7 @@ from collections.abc import Callable
 from rollq.raft.node import RaftNode
 from rollq.roles.member.replica import Replica
 from rollq.roles.member.snapshot_order import SnapshotOrder
-from rollq.roles.member.work import Store
+from rollq.roles.member.work import MemberStore
 
 
 class SnapshotSchedule:
@@ -17,7 +17,9 @@ class SnapshotSchedule:
         order: The one under way: from `begin` until `settle` after `finished`.
     """
 
-    def __init__(self, store: Store, crash_point: Callable[[str], None], replica: Replica) -> None:
+    def __init__(
+        self, store: MemberStore, crash_point: Callable[[str], None], replica: Replica
+    ) -> None:
         self.order: SnapshotOrder | None = None
         self._is_over = False  # `order` is published, or failed; its memory is not settled
         self._store = store

@@ -22,7 +22,7 @@ from rollq.wire.messages import HistoryRows, LeaderHello
 
 
 @dataclass(slots=True)
-class Store:
+class MemberStore:
     """What is on a member's disk, and where states come from."""
 
     wal: Wal
@@ -43,7 +43,7 @@ class BootNote:
 class Work:
     """At most one of these is under way."""
 
-    store: Store
+    store: MemberStore
     crash_point: Callable[[str], None]
     ready: Ready | None = None
     cluster: tuple[bytes, tuple[Member, ...]] | None = None  # found: write it down

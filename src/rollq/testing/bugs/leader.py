@@ -11,7 +11,7 @@ from rollq.grid import commands
 from rollq.grid.effects import SendAssign
 from rollq.grid.state import GridState
 from rollq.policy.dispatch import Dispatcher
-from rollq.roles.member.leader.attempts import Attempts
+from rollq.roles.member.leader.attempts import AttemptRequests
 from rollq.roles.member.leader.clients import Clients
 from rollq.roles.member.leader.jobs import JobRequests
 from rollq.roles.member.leader.sessions import ClientSession, WorkerSession
@@ -34,7 +34,7 @@ def _accepted_early(old: Any) -> Any:
     return submit
 
 
-@mutant("given_back_counts_as_attempt", Attempts, "nack", faults=("worker_drain",))
+@mutant("given_back_counts_as_attempt", AttemptRequests, "nack", faults=("worker_drain",))
 def _given_back_counts(old: Any) -> Any:
     def nack(self: Any, session: WorkerSession, message: wire.Nack) -> None:
         old(self, session, msgspec.structs.replace(message, not_started=False))

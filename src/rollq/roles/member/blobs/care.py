@@ -1,7 +1,7 @@
-"""What a member does for its blobs in the background: fetch what it should have, read what it has
-again and again, and clear away what nobody needs.
+"""Background work on a member's blobs: fetch those that are missing, verify those that are there,
+evict those that nothing needs.
 
-Slow and bounded by intent: jobs and transfers come first. One thread reads and clears away.
+Slow and bounded by intent: jobs and transfers come first. One thread verifies and evicts.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ class Care:
     Args:
         setup: How much, how often.
         store: Our own.
-        keeper: Its books.
+        keeper: Its index.
         copies: Where blobs are fetched from.
         may_evict: Whether what nothing refers to here is really not referred to.
-        lost: Told that a blob of ours was rotten.
+        lost: Told of a blob of ours that was corrupt.
         now_ms: The time; never set back.
     """
 
@@ -100,7 +100,7 @@ class Care:
             self._thread = ThreadPoolExecutor(1, "blobs-care")
             self._tasks = [
                 asyncio.create_task(self._fetch_always()),
-                asyncio.create_task(self._keep_house(self._thread)),
+                asyncio.create_task(self._verify_and_evict(self._thread)),
             ]
             self.wake()
 
@@ -136,7 +136,7 @@ class Care:
             except Exception as error:  # of one blob; the others are fetched all the same
                 is_bug = not isinstance(error, RollqError)
                 name = digest_to_text(digest)
-                log.warning("blob %s is not to be had yet: %s", name, error, exc_info=is_bug)
+                log.warning("blob %s cannot be fetched yet: %s", name, error, exc_info=is_bug)
                 self._retries.failed(digest, self._now_ms())
             else:
                 self._rotten.pop(digest, None)
@@ -150,7 +150,7 @@ class Care:
 
     # --- what is there
 
-    async def _keep_house(self, thread: ThreadPoolExecutor) -> None:
+    async def _verify_and_evict(self, thread: ThreadPoolExecutor) -> None:
         loop, setup = asyncio.get_running_loop(), self._setup
         scrub_ms = evict_ms = self._now_ms()
         while True:
@@ -165,24 +165,24 @@ class Care:
                         scrub_ms = now_ms + setup.scrub_round_ms
                 if now_ms >= evict_ms and self._may_evict():
                     evict_ms = now_ms + setup.evict_every_ms
-                    await loop.run_in_executor(thread, self._clear_away)
+                    await loop.run_in_executor(thread, self._evict)
             except Exception as error:  # the next step may have more luck
                 is_bug = not isinstance(error, RollqError)
-                log.warning("looking after the blobs: %s", error, exc_info=is_bug)
+                log.warning("verification or eviction of blobs failed: %s", error, exc_info=is_bug)
 
     def _found(self, rotten: list[Digest]) -> None:
         for digest in rotten:
-            log.error("blob %s is rotten: set aside, and fetched again", digest_to_text(digest))
+            log.error("blob %s is corrupt: quarantined, and fetched again", digest_to_text(digest))
             self._rotten[digest] = None
             self._lost(digest)
         if rotten:
             self.wake()
 
-    def _clear_away(self) -> None:
+    def _evict(self) -> None:
         """On the thread."""
         setup, now_ms = self._setup, self._now_ms()
         gone = self._keeper.evict(now_ms, setup.bytes_max or None, setup.age_ms or None)
         if gone:
             gone_bytes = sum(blob.size for blob in gone)
-            log.info("%d blobs that nothing refers to, %d bytes, are gone", len(gone), gone_bytes)
+            log.info("evicted %d unreferenced blobs, %d bytes", len(gone), gone_bytes)
         self._store.sweep(now_ms - BLOB_LEFTOVER_MS)

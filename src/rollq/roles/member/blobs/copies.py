@@ -20,7 +20,7 @@ from rollq.raft.types import Member
 from rollq.roles.blobs.client import BlobClient
 from rollq.roles.blobs.pace import Pace
 from rollq.roles.blobs.turns import Turns
-from rollq.roles.member.blobs.shelf import Shelf
+from rollq.roles.member.blobs.member_store import MemberBlobStore
 from rollq.roles.service import end_tasks
 from rollq.store.blobs.failures import blob_missing
 from rollq.wire.blob_messages import MEMBER
@@ -32,7 +32,7 @@ class Copies:
     """Moves blobs between this member and the others. `stop` may be called twice.
 
     Args:
-        shelf: Our own.
+        store: Our own.
         group: Its name.
         me: Our id, by which the others are told from us.
         voters: Who votes now.
@@ -44,7 +44,7 @@ class Copies:
     def __init__(
         self,
         *,
-        shelf: Shelf,
+        store: MemberBlobStore,
         group: str,
         me: Callable[[], MemberId],
         voters: Callable[[], tuple[Member, ...]],
@@ -52,7 +52,7 @@ class Copies:
         pool: ThreadPoolExecutor,
         pace: Pace,
     ) -> None:
-        self._shelf = shelf
+        self._store = store
         self._group = group
         self._me = me
         self._voters = voters
@@ -162,14 +162,14 @@ class Copies:
         try:
             await turn
             if not await self._has(digest):
-                await self.peer(address).fetch(digest, self._shelf, size)
+                await self.peer(address).fetch(digest, self._store, size)
                 log.info("blob %s is fetched from %s", digest_to_text(digest), address)
         finally:
             self._turns.leave(digest, turn)
 
     async def _has(self, digest: Digest) -> bool:
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool, self._shelf.size, digest) is not None
+        return await loop.run_in_executor(self._pool, self._store.size, digest) is not None
 
     def _start(self, address: str, digest: Digest) -> asyncio.Task[None]:
         self._behind[address] = self._behind.get(address, 0) + 1
@@ -180,7 +180,7 @@ class Copies:
 
     async def _give(self, address: str, digest: Digest) -> None:
         try:
-            await self.peer(address).give(digest, partial(self._shelf.open, digest))
+            await self.peer(address).give(digest, partial(self._store.open, digest))
         except RollqError as error:
             raise type(error)(error.code, f"{address}: {error.message}", error.hint) from None
 

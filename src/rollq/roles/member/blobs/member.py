@@ -26,15 +26,15 @@ from rollq.roles.blobs.carrier import make_pool
 from rollq.roles.blobs.pace import Pace
 from rollq.roles.blobs.relay import Relay
 from rollq.roles.blobs.server import EVERYWHERE, BlobServer, Greeting
-from rollq.roles.member.blobs.book import Book, GroupKnowledge
 from rollq.roles.member.blobs.care import Care
 from rollq.roles.member.blobs.copies import Copies
+from rollq.roles.member.blobs.majority import GroupKnowledge, MajorityBlobs
+from rollq.roles.member.blobs.member_store import MemberBlobStore
 from rollq.roles.member.blobs.relays import Relays
-from rollq.roles.member.blobs.shelf import Shelf
 from rollq.roles.member.driver import Driver
+from rollq.roles.member.inlining import completed
 from rollq.roles.member.outputs import Complete
 from rollq.roles.member.setup import MemberSetup
-from rollq.roles.member.wholes import completed
 from rollq.roles.service import end_tasks
 from rollq.store.blobs.failures import blob_missing
 from rollq.store.blobs.keeper import Keeper
@@ -62,19 +62,21 @@ class MemberBlobs:
         self._started_ms = self._now_ms()
         self._state = driver.state
         self._store, keeper = self._open(state_dir / FOLDER)
-        self._shelf = Shelf(self._store, keeper, self._setup.lease_ms, self._now_ms)
+        self._member_store = MemberBlobStore(
+            self._store, keeper, self._setup.lease_ms, self._now_ms
+        )
         self._pace = Pace(self._is_busy)
         self.server = BlobServer(
-            self._shelf,
+            self._member_store,
             self._greet,
             self._stored,
             pace=self._pace,
             heal=self._heal,
             relay=self._relay,
         )
-        self._book = Book()
+        self._majority = MajorityBlobs()
         self.knowledge = GroupKnowledge(
-            self._book, lambda: driver.state, self._voter_ids, self._now_ms, self._look_for
+            self._majority, lambda: driver.state, self._voter_ids, self._now_ms, self._look_for
         )
         self._keeper = keeper
         self._term_seen = 0
@@ -90,7 +92,7 @@ class MemberBlobs:
         """Serve, copy and look after blobs from now on."""
         self._pool = make_pool()
         self._copies = Copies(
-            shelf=self._shelf,
+            store=self._member_store,
             group=self._group,
             me=lambda: self._driver.raft.member_id,
             voters=self._voters,
@@ -111,7 +113,7 @@ class MemberBlobs:
                 keeper=self._keeper,
                 copies=self._copies,
                 may_evict=self._may_evict,
-                lost=self._book.forget,
+                lost=self._majority.forget,
                 now_ms=self._now_ms,
             )
             self._care.start()
@@ -176,7 +178,7 @@ class MemberBlobs:
         turns.enter(ref.digest, turn, begin)
         try:
             await turn
-            await self._on_pool(lambda: self._shelf.store_bytes(ref.digest, data))
+            await self._on_pool(lambda: self._member_store.store_bytes(ref.digest, data))
         finally:
             turns.leave(ref.digest, turn)
         await self._secure(ref.digest)
@@ -193,13 +195,13 @@ class MemberBlobs:
             RollqError: one is not here and cannot be fetched now, or it is rotten.
         """
         for ref in order.message.blobs:
-            if await self._on_pool(partial(self._shelf.size, ref.digest)) != ref.size:
+            if await self._on_pool(partial(self._member_store.size, ref.digest)) != ref.size:
                 await self._heal(ref.digest)
         return await self._on_pool(
-            lambda: completed(order.message, self._shelf.read, knows_blobs=order.knows_blobs)
+            lambda: completed(order.message, self._member_store.read, knows_blobs=order.knows_blobs)
         )
 
-    # --- the store and its books
+    # --- the store and its index
 
     def _open(self, folder: Path) -> tuple[BlobStore, Keeper | None]:
         if self._setup.url:
@@ -273,8 +275,8 @@ class MemberBlobs:
 
     async def _heal(self, digest: Digest) -> None:
         """Somebody misses a blob, or says that ours is rotten."""
-        if not await self._on_pool(lambda: self._shelf.is_sound(digest)):
-            self._book.forget(digest)
+        if not await self._on_pool(lambda: self._member_store.is_sound(digest)):
+            self._majority.forget(digest)
             if self._keeper is not None:
                 await self._copies.take(digest)
 
@@ -310,11 +312,11 @@ class MemberBlobs:
     async def _spread(self, digest: Digest) -> None:
         until_ms = self._now_ms() + self._setup.lease_ms // 2
         voters = self._voter_ids()
-        size = await self._on_pool(lambda: self._shelf.size(digest))
+        size = await self._on_pool(lambda: self._member_store.size(digest))
         if self._keeper is not None:
             if size is None:
                 await self._copies.take(digest)
-                size = await self._on_pool(lambda: self._shelf.size(digest))
+                size = await self._on_pool(lambda: self._member_store.size(digest))
             try:
                 await self._copies.spread(digest)
             except RollqError as error:
@@ -323,10 +325,10 @@ class MemberBlobs:
                 raise
         if size is None:
             raise blob_missing(digest)
-        self._book.vouch(digest, size, until_ms, voters)
+        self._majority.vouch(digest, size, until_ms, voters)
 
     async def _must_be_sound(self, digest: Digest) -> None:
-        if not await self._on_pool(lambda: self._shelf.is_sound(digest)):
+        if not await self._on_pool(lambda: self._member_store.is_sound(digest)):
             text = f"the copy of {digest_to_text(digest)} here was rotten"
             raise StateError(ErrorCode.NOT_READY, text, "upload it again")
 

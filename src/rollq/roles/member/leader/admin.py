@@ -16,7 +16,7 @@ from rollq.base.names import checked_tree
 from rollq.grid import commands
 from rollq.raft.node import RaftNode
 from rollq.raft.types import ChangeKind, ConfigChange, Member, MemberChange
-from rollq.roles.member.leader.caches import CacheDesk
+from rollq.roles.member.leader.caches import GroupCaches
 from rollq.roles.member.leader.proposals import Origin, Proposals
 from rollq.roles.member.leader.replies import Replies
 from rollq.roles.member.leader.sessions import ClientSession
@@ -119,7 +119,7 @@ class AdminRequests:
         proposals: Proposals,
         replies: Replies,
         workers: Workers,
-        caches: CacheDesk,
+        caches: GroupCaches,
         *,
         shell: Shell,
         raft: Callable[[], RaftNode],

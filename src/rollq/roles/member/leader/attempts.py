@@ -1,4 +1,4 @@
-"""Attempts between the leader and its workers: assignments out, acks and nacks in."""
+"""AttemptRequests between the leader and its workers: assignments out, acks and nacks in."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rollq.grid.refs import caches_of
 from rollq.policy.expiry import Expiry
 from rollq.policy.retry import give_back_delay_ms, retry_delay_ms
 from rollq.roles.member.leader.addressing import Spellings
-from rollq.roles.member.leader.caches import CacheDesk
+from rollq.roles.member.leader.caches import GroupCaches
 from rollq.roles.member.leader.effect_messages import assignment, needs_blobs
 from rollq.roles.member.leader.keeping import Deliveries, Delivery
 from rollq.roles.member.leader.large import LargeMessages, failed_ack, is_large
@@ -29,7 +29,7 @@ from rollq.roles.member.replica import Replica
 from rollq.wire import messages
 
 
-class Attempts:
+class AttemptRequests:
     """The attempts of one leader.
 
     Attributes:
@@ -44,7 +44,7 @@ class Attempts:
         replies: Replies,
         *,
         expiry: Expiry,
-        caches: CacheDesk,
+        caches: GroupCaches,
         deliveries: Deliveries,
         large: LargeMessages,
         spellings: Spellings,

@@ -13,7 +13,7 @@ from rollq.base.errors import ErrorCode, RollqError, StateError
 from rollq.base.ids import MessageId, WorkerId
 from rollq.base.limits import CACHE_ACK_MS_MAX, CACHE_PUTS_MAX
 from rollq.base.stamp import Clock, Jitter
-from rollq.roles.member.leader.caches import CacheDesk, is_target
+from rollq.roles.member.leader.caches import GroupCaches, is_target
 from rollq.roles.member.leader.replies import Replies
 from rollq.roles.member.leader.session_log import named
 from rollq.roles.member.leader.sessions import ClientSession, Session, Sessions, WorkerSession
@@ -50,7 +50,7 @@ class CacheRelay:
         sessions: Sessions,
         replies: Replies,
         shell: Shell,
-        caches: CacheDesk,
+        caches: GroupCaches,
         *,
         clock: Clock,
         jitter: Jitter,

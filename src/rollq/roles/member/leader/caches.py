@@ -59,7 +59,7 @@ HAVE: Final = (STATUS_OK, STATUS_SKIPPED)
 
 
 @dataclass(slots=True)
-class Holding:
+class CacheHolding:
     """What a worker was told of a cache, and what it said."""
 
     status: str = STATUS_WAITING
@@ -72,17 +72,17 @@ class Holding:
 
 
 @dataclass(slots=True)
-class Spread:
+class CacheSpread:
     """One cache among the workers that are there."""
 
     size_bytes: int
-    holdings: dict[WorkerId, Holding] = field(default_factory=dict)
+    holdings: dict[WorkerId, CacheHolding] = field(default_factory=dict)
     have: dict[WorkerId, None] = field(default_factory=dict)
     asked: dict[WorkerId, None] = field(default_factory=dict)
     waiting: dict[WorkerId, None] = field(default_factory=dict)
 
 
-class CacheDesk:
+class GroupCaches:
     """Caches by name, and how far they have spread."""
 
     def __init__(
@@ -97,7 +97,7 @@ class CacheDesk:
         self._replies = replies
         self._send = replies.send
         self._clock = clock
-        self._spreads: dict[str, Spread] = {}
+        self._spreads: dict[str, CacheSpread] = {}
         self._asked_counts: dict[WorkerId, int] = {}
         self._sweep_ms = 0
 
@@ -206,7 +206,7 @@ class CacheDesk:
             if holding is None:
                 if not worker.opened or not is_target(cache.targets, worker.patterns):
                     continue
-                holding = _UNABLE if CACHE not in worker.features else Holding()
+                holding = _UNABLE if CACHE not in worker.features else CacheHolding()
             found.append(
                 HolderView(
                     worker.worker_id,
@@ -237,17 +237,17 @@ class CacheDesk:
 
     # --- helpers
 
-    def _want(self, cache: CacheRecord, worker: WorkerSession) -> Holding:
+    def _want(self, cache: CacheRecord, worker: WorkerSession) -> CacheHolding:
         """Note that a worker is to hold a cache."""
         if CACHE not in worker.features:
             return _UNABLE
         spread = self._spreads.get(cache.cache_id)
         if spread is None:
             size_bytes = sum(entry.blob.size for entry in cache.entries)
-            spread = self._spreads[cache.cache_id] = Spread(size_bytes)
+            spread = self._spreads[cache.cache_id] = CacheSpread(size_bytes)
         holding = spread.holdings.get(worker.worker_id)
         if holding is None:
-            holding = spread.holdings[worker.worker_id] = Holding()
+            holding = spread.holdings[worker.worker_id] = CacheHolding()
             spread.waiting[worker.worker_id] = None
         elif holding.status == STATUS_FAILED:  # somebody asks anew
             holding.status = STATUS_WAITING
@@ -302,7 +302,7 @@ class CacheDesk:
         )
         self._send(worker.number, CachePut(NOT_ASKED, encode_model(request)))
 
-    def _sources(self, spread: Spread) -> tuple[str, ...]:
+    def _sources(self, spread: CacheSpread) -> tuple[str, ...]:
         """Some workers that have it; whoever is named first is named last the next time."""
         if spread.size_bytes <= CACHE_DIRECT_BYTES:
             return ()
@@ -317,13 +317,13 @@ class CacheDesk:
                     break
         return tuple(named)
 
-    def _settled(self, spread: Spread, worker_id: WorkerId, status: str, message: str) -> None:
+    def _settled(self, spread: CacheSpread, worker_id: WorkerId, status: str, message: str) -> None:
         holding = spread.holdings[worker_id]
         holding.status, holding.message, holding.is_asked = status, message, False
         del spread.asked[worker_id]
         self._asked_counts[worker_id] -= 1
 
-    def _failed(self, spread: Spread, worker_id: WorkerId, message: str) -> None:
+    def _failed(self, spread: CacheSpread, worker_id: WorkerId, message: str) -> None:
         self._settled(spread, worker_id, STATUS_FAILED, message)
         holding = spread.holdings[worker_id]
         wait_ms = min(CACHE_AGAIN_MS_MAX, CACHE_AGAIN_MS << min(holding.failures, 16))
@@ -346,7 +346,7 @@ class CacheDesk:
                     spread.waiting[worker_id] = None
             self._pump(cache_id)
 
-    def _drop(self, cache_id: str, spread: Spread) -> None:
+    def _drop(self, cache_id: str, spread: CacheSpread) -> None:
         """The group has forgotten a cache: so do the workers."""
         del self._spreads[cache_id]
         for worker_id in spread.holdings:
@@ -361,7 +361,7 @@ class CacheDesk:
         self._send(worker.number, CachePut(NOT_ASKED, encode_model(request)))
 
 
-def _has_source(spread: Spread) -> bool:
+def _has_source(spread: CacheSpread) -> bool:
     """Whether one more may fetch a cache now: small ones at any time, else from a worker that has
     it and serves few; the first from a member."""
     if spread.size_bytes <= CACHE_DIRECT_BYTES:
@@ -375,4 +375,4 @@ def is_target(targets: tuple[str, ...], patterns: tuple[str, ...]) -> bool:
 
 
 _overlaps = lru_cache(maxsize=16_384)(overlaps)
-_UNABLE: Final = Holding(STATUS_FAILED, "this worker cannot fetch files by digest")
+_UNABLE: Final = CacheHolding(STATUS_FAILED, "this worker cannot fetch files by digest")

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.roles.access import refusal
 from rollq.roles.member.leader.admin import AdminRequests
-from rollq.roles.member.leader.attempts import Attempts
+from rollq.roles.member.leader.attempts import AttemptRequests
 from rollq.roles.member.leader.batches import BatchRequests
 from rollq.roles.member.leader.cache_relay import CacheRelay
 from rollq.roles.member.leader.clients import Clients
@@ -22,7 +22,7 @@ from rollq.roles.member.leader.jobs import JobRequests
 from rollq.roles.member.leader.output_watches import OutputWatches
 from rollq.roles.member.leader.reads import Reads
 from rollq.roles.member.leader.replies import Replies
-from rollq.roles.member.leader.sessions import Ending, Session, Sessions, WorkerSession
+from rollq.roles.member.leader.sessions import Session, SessionEnd, Sessions, WorkerSession
 from rollq.roles.member.leader.workers import Workers
 from rollq.wire import messages
 from rollq.wire.output_messages import OutputChunk, WatchOutput
@@ -49,7 +49,7 @@ class Gateway:
         clients: Clients,
         workers: Workers,
         jobs: JobRequests,
-        attempts: Attempts,
+        attempts: AttemptRequests,
         batches: BatchRequests,
         relay: CacheRelay,
         watches: OutputWatches,
@@ -117,7 +117,7 @@ class Gateway:
         """The session's connection is gone."""
         session = self._sessions.get(number)
         if isinstance(session, WorkerSession) and not session.renews:
-            session.ending = Ending.LEFT  # without leases nothing else says that it is lost
+            session.ending = SessionEnd.LEFT  # without leases nothing else says that it is lost
         self._sessions.remove(number)
 
     def _hello(self, number: int, message: messages.ToMemberMessage) -> None:

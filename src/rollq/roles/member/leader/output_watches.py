@@ -123,7 +123,7 @@ class OutputWatches:
     # --- what was agreed on
 
     def follow(self, effects: Sequence[Effect]) -> None:
-        """Attempts begin, and jobs end."""
+        """AttemptRequests begin, and jobs end."""
         for effect in effects:
             if type(effect) is SendAssign:
                 for watch in self._by_job.get(effect.job_id, {}).values():

@@ -20,7 +20,7 @@ from rollq.grid.hints import listed_hints
 from rollq.grid.readers import reader_views
 from rollq.raft.node import RaftNode
 from rollq.raft.ready import ReadReady
-from rollq.roles.member.leader.caches import CacheDesk
+from rollq.roles.member.leader.caches import GroupCaches
 from rollq.roles.member.leader.replies import Replies
 from rollq.roles.member.leader.sessions import ClientSession
 from rollq.roles.member.replica import Replica
@@ -49,7 +49,7 @@ class Reads:
         self,
         replica: Replica,
         replies: Replies,
-        caches: CacheDesk,
+        caches: GroupCaches,
         reports: Reports,
         raft: Callable[[], RaftNode],
     ) -> None:

@@ -26,7 +26,7 @@ from rollq.wire.features import ALIVE, COMPACT, LEASE
 from rollq.wire.messages import Announce
 
 
-class Ending(enum.Enum):
+class SessionEnd(enum.Enum):
     """How the session of a worker ended: what becomes of the attempts that it held."""
 
     VANISHED = "vanished"  # its connection broke: they are lost when the grace is over
@@ -74,7 +74,7 @@ class WorkerSession:
     quiet_looks: int = 0  # calls of `Sessions.look` since its last message
     results_kept: int = 0  # results being stored as blobs; their acks are not proposed yet
     has_left: bool = False  # it left while `results_kept` > 0
-    ending: Ending = Ending.VANISHED  # set before the session is removed
+    ending: SessionEnd = SessionEnd.VANISHED  # set before the session is removed
     # If it does not name attempts: those that it was sent and has not acked.
     sent: dict[JobId, AttemptRef] = field(default_factory=dict)
 
@@ -206,7 +206,7 @@ class Sessions:
         older = self._workers.get(session.worker_id)
         if older is not None:
             del self._by_number[older.number]
-            older.ending = Ending.REPLACED
+            older.ending = SessionEnd.REPLACED
             self._gone(older)
         self._by_number[session.number] = session
         self._workers[session.worker_id] = session

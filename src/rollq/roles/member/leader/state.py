@@ -20,10 +20,10 @@ from rollq.raft.types import Config
 from rollq.roles.member.group_clock import GroupClock
 from rollq.roles.member.leader.addressing import Addressing
 from rollq.roles.member.leader.admin import AdminRequests
-from rollq.roles.member.leader.attempts import Attempts
+from rollq.roles.member.leader.attempts import AttemptRequests
 from rollq.roles.member.leader.batches import BatchRequests, BatchUnpacker, expired_batches
 from rollq.roles.member.leader.cache_relay import CacheRelay
-from rollq.roles.member.leader.caches import CacheDesk
+from rollq.roles.member.leader.caches import GroupCaches
 from rollq.roles.member.leader.clients import Clients
 from rollq.roles.member.leader.gateway import Gateway
 from rollq.roles.member.leader.jobs import JobRequests
@@ -92,11 +92,11 @@ class LeaderState:
             *common, deliveries=deliveries, shell=shell, outputs=outputs, log=log, jitter=jitter
         )
         large = LargeMessages(self.keeping, replies.refuse, workers.results_kept)
-        self.caches = caches = CacheDesk(replica, sessions, replies, clock)
+        self.caches = caches = GroupCaches(replica, sessions, replies, clock)
         self._relay = relay = CacheRelay(
             sessions, replies, shell, caches, clock=clock, jitter=jitter
         )
-        self._attempts = attempts = Attempts(
+        self._attempts = attempts = AttemptRequests(
             *common,
             expiry=expiry,
             caches=caches,

@@ -1,7 +1,7 @@
 """Workers of the leader: from hello to the end of the session.
 
 The first message makes a session and proposes OpenWorker. When that is applied the worker is
-welcomed and *opened*: from then on it gets jobs for its credit. How a session ends (`Ending`)
+welcomed and *opened*: from then on it gets jobs for its credit. How a session ends (`SessionEnd`)
 decides what becomes of the attempts that the worker holds. Jobs themselves are in `attempts`.
 """
 
@@ -24,7 +24,7 @@ from rollq.roles.member.leader.addressing import WorkerNames, bounded
 from rollq.roles.member.leader.proposals import SILENT, Origin, Proposals
 from rollq.roles.member.leader.replies import Replies
 from rollq.roles.member.leader.session_log import SessionLog
-from rollq.roles.member.leader.sessions import Ending, Session, Sessions, WorkerSession
+from rollq.roles.member.leader.sessions import Session, SessionEnd, Sessions, WorkerSession
 from rollq.roles.member.replica import Replica
 from rollq.subjects.grammar import fold, parse_pattern
 from rollq.subjects.queues import worker_pattern
@@ -162,22 +162,22 @@ class Workers:
         """It leaves for good, or because it hears nothing of this member."""
         if message.returns:
             self._log.silent(session)
-        session.ending = Ending.SILENT if message.returns else Ending.LEFT
+        session.ending = SessionEnd.SILENT if message.returns else SessionEnd.LEFT
         self._replies.close(session.number, f"goodbye: {message.reason}")
 
     # --- the end of a session
 
     def gone(self, session: Session) -> None:
-        """A session was removed; see `Ending`."""
+        """A session was removed; see `SessionEnd`."""
         if not isinstance(session, WorkerSession):
             return
         self._replica.dispatcher.close_worker(session.worker_id)
         worker = session.worker_id, session.incarnation
-        if session.ending is Ending.VANISHED:
+        if session.ending is SessionEnd.VANISHED:
             self._expiry.worker_vanished(*worker, self._clock.now_ms())
-        elif session.ending is Ending.SILENT:
+        elif session.ending is SessionEnd.SILENT:
             self._expiry.worker_silent(*worker, self._clock.now_ms())
-        elif session.ending is Ending.LEFT:
+        elif session.ending is SessionEnd.LEFT:
             if session.results_kept:
                 session.has_left = True  # its attempts are lost after their results, not before
             else:
@@ -200,7 +200,7 @@ class Workers:
             return
         for session in self._sessions.look():
             self._log.silent(session)
-            session.ending = Ending.SILENT
+            session.ending = SessionEnd.SILENT
             self._replies.close(session.number, "the worker is silent")
 
     def dismiss(self, worker_ids: Iterable[WorkerId], by: ClientId) -> int:

@@ -1,9 +1,9 @@
 """Readers of the history and of tables, each served by a thread of its own.
 
 The thread reads files and makes answers, which may take seconds, and asks the loop only for small
-slices of what it has in memory (`desk`). The loop keeps the socket (`net.thread_stream`). Any
-member serves, so that analytics need not touch the leader.
+slices of what it has in memory (`member_view`). The loop keeps the socket
+(`net.thread_stream`). Any member serves, so that analytics need not touch the leader.
 
-Reading order: `server`, `session`, `handlers`, `desk`; then `pieces` (history), `tables` (state and
-results), and `columns_maker` with `columns_keeper` (sealed history as Arrow files).
+Reading order: `server`, `session`, `handlers`, `member_view`; then `pieces` (history), `tables`
+(state and results), and `columns_maker` with `columns_keeper` (sealed history as Arrow files).
 """

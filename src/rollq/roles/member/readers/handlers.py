@@ -6,7 +6,7 @@ from itertools import islice
 
 from rollq.base.limits import READER_CUTS_MAX
 from rollq.history.twins import twins_there
-from rollq.roles.member.readers.desk import Desk
+from rollq.roles.member.readers.member_view import MemberView
 from rollq.roles.member.readers.pieces import send_pieces
 from rollq.roles.member.readers.session import Handler, ReaderSession
 from rollq.roles.member.readers.tables import send_part, send_results, tell_tables
@@ -16,17 +16,17 @@ from rollq.wire.table_messages import PartAsk, ResultsAsk, TableAsk
 
 def tell_span(session: ReaderSession, ask: SpanAsk) -> None:
     """Answer `SpanAsk`."""
-    desk = session.desk
+    member = session.member
     if ask.fresh:
-        desk.fresh_index()
-    applied = desk.applied_index
-    cuts = _cuts(desk, ask.first, ask.last) if ask.last else ()
-    session.say(SpanTold(ask.request_id, desk.segments.floor(), applied, desk.leads, cuts))
+        member.fresh_index()
+    applied = member.applied_index
+    cuts = _cuts(member, ask.first, ask.last) if ask.last else ()
+    session.say(SpanTold(ask.request_id, member.segments.floor(), applied, member.leads, cuts))
 
 
-def _cuts(desk: Desk, first: int, last: int) -> tuple[Cut, ...]:
-    sizes = desk.segments.sizes()
-    there = twins_there(desk.disk)
+def _cuts(member: MemberView, first: int, last: int) -> tuple[Cut, ...]:
+    sizes = member.segments.sizes()
+    there = twins_there(member.disk)
     found = (
         Cut(*each, has_columns=(each[0], each[1]) in there)
         for each in sizes

@@ -14,7 +14,7 @@ from rollq.base.limits import INFLATED_BYTES_MAX, READER_INDEXES_MAX, READER_PIE
 from rollq.history.cutting import SegmentFile
 from rollq.history.twins import read_stream, read_twin, twin_name
 from rollq.roles.member.history_log import Recent
-from rollq.roles.member.readers.desk import ELSEWHERE
+from rollq.roles.member.readers.member_view import ELSEWHERE
 from rollq.roles.member.readers.session import ReaderSession
 from rollq.wire.reader_messages import ARROW, EVENTS, LINES, PackedIndex, PiecesAsk
 
@@ -30,7 +30,7 @@ def send_pieces(session: ReaderSession, ask: PiecesAsk) -> None:
     """
     if not 0 < ask.first <= ask.last:
         raise RemoteError(ErrorCode.BAD_PAYLOAD, f"no range: {ask.first} to {ask.last}")
-    session.desk.wait_applied(ask.last)
+    session.member.wait_applied(ask.last)
     _Sending(session, ask).run()
 
 
@@ -50,7 +50,7 @@ class _Sending:
 
     def __init__(self, session: ReaderSession, ask: PiecesAsk) -> None:
         self._session = session
-        self._desk = session.desk
+        self._view = session.member
         self._ask = ask
         self._at = ask.first  # what is to be sent next
         self._ranges: list[tuple[int, int]] = []
@@ -60,7 +60,7 @@ class _Sending:
             if self._send_sealed() or self._send_recent():
                 continue
             # What was in memory a moment ago may be sealed by now.
-            self._ranges = self._desk.segments.ranges()
+            self._ranges = self._view.segments.ranges()
             if not self._send_sealed():
                 raise self._lacking()
 
@@ -78,14 +78,14 @@ class _Sending:
 
     def _send_columns(self, ends: tuple[int, int], last: int) -> None:
         """Send of a segment what there is as Arrow; between batches too, if only lines can be."""
-        twin = read_twin(self._desk.disk, *ends, self._desk.group)
+        twin = read_twin(self._view.disk, *ends, self._view.group)
         for batch in [] if twin is None else twin.batches:
             if batch.first < self._at or batch.last > last:
                 continue
             assert twin is not None
-            stream = read_stream(self._desk.disk, twin, batch)
+            stream = read_stream(self._view.disk, twin, batch)
             if stream is None:  # it is rotten, and will be made anew from the lines
-                self._desk.disk.remove(twin_name(*ends))
+                self._view.disk.remove(twin_name(*ends))
                 return
             self._send_lines(ends, batch.first - 1)
             self._say(batch.last, ARROW, stream)
@@ -94,17 +94,17 @@ class _Sending:
         """Send the lines of a segment, from the next index to `last`, if that is not before it."""
         if self._at > last:
             return
-        if not self._desk.is_sound(*ends):
+        if not self._view.is_sound(*ends):
             raise StateError(
                 ErrorCode.NOT_READY, f"history {ends[0]} to {ends[1]} is damaged here", ELSEWHERE
             )
-        segment = SegmentFile(self._desk.disk, *ends)
+        segment = SegmentFile(self._view.disk, *ends)
         for _, reached, lines in segment.pieces(self._at, last, READER_PIECE_BYTES):
             self._say(reached, LINES, lines)
 
     def _send_recent(self) -> bool:
         """Send what is in memory from the next index on; False if that is not there."""
-        recent = self._desk.on_loop(
+        recent = self._view.on_loop(
             lambda driver: driver.replica.history.recent(self._at, READER_INDEXES_MAX)
         )
         part: list[Recent] = []
@@ -131,7 +131,7 @@ class _Sending:
         self._at = last + 1
 
     def _lacking(self) -> StateError:
-        floor = self._desk.segments.floor()
+        floor = self._view.segments.floor()
         if self._at <= floor:
             return StateError(
                 ErrorCode.HISTORY_GONE,

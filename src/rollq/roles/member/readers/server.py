@@ -16,8 +16,8 @@ from rollq.net.link import Link
 from rollq.net.thread_stream import ThreadStream
 from rollq.roles.member.driver import Driver
 from rollq.roles.member.readers.columns_keeper import ColumnsKeeper
-from rollq.roles.member.readers.desk import Desk
 from rollq.roles.member.readers.handlers import HANDLERS
+from rollq.roles.member.readers.member_view import MemberView
 from rollq.roles.member.readers.session import ReaderSession
 from rollq.roles.member.setup import MemberSetup
 from rollq.roles.member.tables.exports import Exports
@@ -41,7 +41,7 @@ class ReaderServer:
         wake: Callable[[], None],
     ) -> None:
         self._exports = Exports(state_dir, disk, lambda: driver.state)
-        self._desk = Desk(driver, disk, setup.group, wake, self._exports)
+        self._view = MemberView(driver, disk, setup.group, wake, self._exports)
         self._driver = driver
         self._group = setup.group
         self._columns = ColumnsKeeper(state_dir, setup.group, setup.columns_niceness)
@@ -74,7 +74,7 @@ class ReaderServer:
 
     async def stop(self) -> None:
         """Hang up on everybody. Twice is no error."""
-        self._desk.stop()
+        self._view.stop()
         await self._exports.stop()
         await self._columns.stop()
         for stream in self._streams.values():
@@ -102,7 +102,7 @@ class ReaderServer:
 
     def _begin(self, link: Link, principal: Principal) -> None:
         stream = self._streams[link] = ThreadStream(link, READER_SILENT_MS_MAX / 1000)
-        session = ReaderSession(self._desk, stream, HANDLERS)
+        session = ReaderSession(self._view, stream, HANDLERS)
         welcome = Welcome(self._group, self._driver.raft.member_id)
         self._last_number += 1
 

@@ -10,7 +10,7 @@ from rollq.base.errors import ErrorCode, LocalError, RollqError
 from rollq.base.ids import MessageId
 from rollq.base.limits import READER_CHUNK_BYTES
 from rollq.net.thread_stream import ThreadStream
-from rollq.roles.member.readers.desk import Desk
+from rollq.roles.member.readers.member_view import MemberView
 from rollq.wire.checks import request_id_of
 from rollq.wire.compact import Message
 from rollq.wire.messages import Error, Welcome
@@ -26,16 +26,16 @@ class ReaderSession:
     """Welcomes, then answers one message after the other until one of both hangs up.
 
     Attributes:
-        desk: what a handler may see of the member.
+        member: what a handler may see of the member.
     """
 
     def __init__(
         self,
-        desk: Desk,
+        member: MemberView,
         stream: ThreadStream,
         handlers: Mapping[type, Handler],
     ) -> None:
-        self.desk = desk
+        self.member = member
         self._stream = stream
         self._handlers = handlers
 

@@ -39,11 +39,11 @@ def tell_tables(session: ReaderSession, ask: TableAsk) -> None:
     Raises:
         RollqError: why it cannot be done.
     """
-    desk = session.desk
+    member = session.member
     if ask.fresh:
-        desk.fresh_index()
-    desk.wait_applied(ask.index_min)
-    asked: Future[Export] = desk.on_loop(lambda _: desk.exports.ask(ask.tables))
+        member.fresh_index()
+    member.wait_applied(ask.index_min)
+    asked: Future[Export] = member.on_loop(lambda _: member.exports.ask(ask.tables))
     while True:
         try:
             export = asked.result(EXPORT_ALIVE_MS / 1000)
@@ -60,7 +60,7 @@ def send_part(session: ReaderSession, ask: PartAsk) -> None:
     Raises:
         StateError: EXPORT_GONE.
     """
-    exports = session.desk.exports
+    exports = session.member.exports
     export = exports.find(ask.export_id)
     is_there = 0 <= ask.number < len(export.parts)
     size_bytes = export.parts[ask.number].size_bytes if is_there else 0
@@ -93,10 +93,10 @@ def send_results(session: ReaderSession, ask: ResultsAsk) -> None:
     """Answer `ResultsAsk`: some at a time, so that the loop never waits for long."""
     if not 0 < len(ask.job_ids) <= RESULTS_ASK_MAX:
         raise RemoteError(ErrorCode.BAD_PAYLOAD, f"name 1 to {RESULTS_ASK_MAX} jobs")
-    session.desk.wait_applied(ask.index_min)
+    session.member.wait_applied(ask.index_min)
     for first in range(0, len(ask.job_ids), RESULTS_SLICE):
         some = ask.job_ids[first : first + RESULTS_SLICE]
-        ended = session.desk.on_loop(partial(_ended_jobs, some))
+        ended = session.member.on_loop(partial(_ended_jobs, some))
         last = first + len(some) - 1
         say_packed(session, ask.request_id, (first, last), ENDED, _encode(ended))
 

@@ -30,7 +30,7 @@ from rollq.base.limits import (
 )
 from rollq.grid.state import GridState
 from rollq.history.tables import TABLES
-from rollq.roles.member.fork import Answer, Fork
+from rollq.roles.member.fork import ChildAnswer, Fork
 from rollq.roles.member.tables.writer import part_path, write_tables
 from rollq.store.real_disk import RealDisk
 from rollq.wire.table_messages import TablePart
@@ -190,7 +190,7 @@ class Exports:
     def _kept_bytes(self) -> int:
         return sum(export.size_bytes for export in self._kept.values())
 
-    def _written(self, export: Export, made: Future[Export], answer: Answer) -> None:
+    def _written(self, export: Export, made: Future[Export], answer: ChildAnswer) -> None:
         assert self._fork is not None, "one was at work"
         fork_ms = self._fork.fork_ms
         self._fork = self._made = None
@@ -244,7 +244,7 @@ def _write(state: GridState, tables: tuple[str, ...], folder: Path) -> bytes:
     return _encode(write_tables(state, tables, folder))
 
 
-def _failure(answer: Answer) -> RollqError:
+def _failure(answer: ChildAnswer) -> RollqError:
     if not answer.code:
         return LocalError(ErrorCode.BUG, f"the tables cannot be written: {answer.message}")
     # A disk that fails this way is no reason to stop: nobody was promised anything.

@@ -1,4 +1,4 @@
-"""A member's own store with its books: whatever is asked for, brought or read is leased.
+"""A member's own store with its index (`Keeper`): whatever is asked for, brought or read is leased.
 
 Called from threads. What this says to be here stays here for the time of a lease, and whoever asks
 may rely on that; what the state refers to stays as long as it does.
@@ -18,12 +18,12 @@ from rollq.store.blobs.keeper import Keeper
 from rollq.store.blobs.protocol import BlobStore, Reader
 
 
-class Shelf:
+class MemberBlobStore:
     """What a server and a fetcher need of a store, with a keeper beside it.
 
     Args:
         store: Where blobs are.
-        keeper: Its books; None if this member does not decide what may go, as in a shared store.
+        keeper: Its index; None if this member does not decide what may go, as in a shared store.
         lease_ms: How long what is asked for or brought stays, if nothing refers to it.
         now_ms: The time; never set back.
     """
@@ -47,11 +47,11 @@ class Shelf:
             return None
         return size if self._lease(digest, size) else None
 
-    def begin(self, digest: Digest, size: int) -> ShelfSink:
+    def begin(self, digest: Digest, size: int) -> TrackedSink:
         """Take a blob. What has its name and another size is looked at first."""
         if self.store.size(digest) not in (None, size):
             self.is_sound(digest)
-        return ShelfSink(self.store.begin(digest, size), partial(self._stored, digest, size))
+        return TrackedSink(self.store.begin(digest, size), partial(self._stored, digest, size))
 
     def open(self, digest: Digest) -> Reader:
         """To read from it. Raises StateError BLOB_MISSING."""
@@ -120,8 +120,8 @@ class Shelf:
         return self.keeper.lease(digest, now_ms + self._lease_ms)
 
 
-class ShelfSink:
-    """A blob that comes in, and gets into the books when it is whole."""
+class TrackedSink:
+    """A blob that comes in, and is indexed when it is whole."""
 
     def __init__(self, incoming: Incoming, stored: Callable[[], None]) -> None:
         self._incoming = incoming

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from rollq.raft.types import NO_MEMBER, Config, Member
-from rollq.roles.member.news import News
+from rollq.roles.member.status_log import StatusLog
 
 A, B, C = Member(1, "a:1"), Member(2, "b:1"), Member(3, "c:1")
 
@@ -25,7 +25,7 @@ class Raft:
 
 def test_every_change_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "rollq.member")
-    news, raft = News(), Raft()
+    news, raft = StatusLog(), Raft()
 
     def told(**changes: object) -> list[str]:
         caplog.clear()
@@ -38,19 +38,19 @@ def test_every_change_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     assert told() == ["the group is a:1, b:1, c:1"]
     assert told(term=1) == []
     assert told(leader_id=2) == ["b:1 leads in term 1"]
-    assert told(leader_id=NO_MEMBER, term=2) == ["nobody leads in term 2"]
+    assert told(leader_id=NO_MEMBER, term=2) == ["no leader in term 2"]
     assert told(leader_id=1) == ["this member leads in term 2"]
     assert told(config=Config((A, B), (C,))) == ["the group is a:1, b:1; not voting yet: c:1"]
     assert told(config=Config((A, B), (C,))) == []
     assert told(leader_id=9) == ["member 9 leads in term 2"]
-    assert told(config=Config((B,))) == ["this member was taken out of the group: stop it"]
+    assert told(config=Config((B,))) == ["this member was removed from the group: stop it"]
 
 
 def test_a_member_says_whom_it_waits_for_when_that_changes(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO", "rollq.member")
-    news = News()
+    news = StatusLog()
     missing = [("b:1", "c:1"), ("b:1", "c:1"), ("c:1",), ()]
     for addresses in missing:
         roll = SimpleNamespace(me=A, missing=lambda peers, found=addresses: found)

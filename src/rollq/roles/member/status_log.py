@@ -15,7 +15,7 @@ from rollq.roles.member.rollcall import RollCall
 log = logging.getLogger("rollq.member")
 
 
-class News:
+class StatusLog:
     """Compares consensus with what was told last; cheap while nothing changes."""
 
     __slots__ = ("_config", "_leader", "_term", "_waited_for")
@@ -51,7 +51,7 @@ class News:
             return
         own = raft.member_id
         if _has(before, own) and not _has(now, own):
-            log.warning("this member was taken out of the group: stop it")
+            log.warning("this member was removed from the group: stop it")
             return
         listening = ", ".join(member.address for member in now.learners)
         log.info(
@@ -69,7 +69,7 @@ class News:
             address = address_of(raft.config, raft.leader_id) or f"member {raft.leader_id}"
             log.info("%s leads in term %d", address, raft.term)
         elif had_leader:
-            log.warning("nobody leads in term %d", raft.term)
+            log.warning("no leader in term %d", raft.term)
 
 
 def _has(config: Config, member_id: int) -> bool:

@@ -11,7 +11,7 @@ from msgspec import UNSET
 from rollq.base.ids import guid_to_text
 from rollq.base.jobs import BlobRef
 from rollq.base.limits import FRAME_BYTES_MAX
-from rollq.roles.member.wholes import completed
+from rollq.roles.member.inlining import completed
 from rollq.store.archive import pack, unpack
 from rollq.wire.frame import encode_frame
 from rollq.wire.kept import result_kept, stand_in_for_result

@@ -15,7 +15,7 @@ from rollq.base.limits import BLOB_BOOK_MAX
 from rollq.grid.state import GridState
 
 
-class Book:
+class MajorityBlobs:
     """Blobs that a majority of these voters holds, for how long. The oldest entry gives way."""
 
     def __init__(self, count_max: int = BLOB_BOOK_MAX) -> None:
@@ -53,17 +53,17 @@ class Book:
 
 class GroupKnowledge:
     """A `BlobKnowledge`: what the state refers to was held by a majority and is pinned since; all
-    else must be in the book. What is not is looked for, so that a later try may succeed."""
+    else must be in there. What is not is looked for, so that a later try may succeed."""
 
     def __init__(
         self,
-        book: Book,
+        majority: MajorityBlobs,
         state: Callable[[], GridState],
         voters: Callable[[], tuple[MemberId, ...]],
         now_ms: Callable[[], int],
         look_for: Callable[[Digest], None],
     ) -> None:
-        self._book = book
+        self._majority = majority
         self._state = state
         self._voters = voters
         self._now_ms = now_ms
@@ -75,7 +75,7 @@ class GroupKnowledge:
         lacking = [
             ref.digest
             for ref in refs
-            if ref.digest not in known and not self._book.holds(ref, now_ms, voters)
+            if ref.digest not in known and not self._majority.holds(ref, now_ms, voters)
         ]
         for digest in lacking:
             self._look_for(digest)

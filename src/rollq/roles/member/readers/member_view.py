@@ -23,7 +23,7 @@ ELSEWHERE = "ask another member, or later"
 SOUND_MAX: Final = 16_384  # of more segments, those that were verified first are verified again
 
 
-class Desk:
+class MemberView:
     """One for all readers of a member. Made on the loop; its methods are called on threads.
 
     Attributes:

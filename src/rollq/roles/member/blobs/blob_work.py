@@ -1,4 +1,4 @@
-"""Work with blobs that the driver asks for: done beside its turns, then told to it."""
+"""What the driver asks for that needs the bytes of blobs: done beside its turns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rollq.roles.service import end_tasks
 log = logging.getLogger("rollq.member")
 
 
-class Aside:
+class BlobWork:
     """Carries out `KeepBlobs` and `Complete`. `stop` ends what is under way."""
 
     def __init__(self, driver: Driver, blobs: MemberBlobs, wake: Callable[[], None]) -> None:
@@ -26,21 +26,21 @@ class Aside:
         self._tasks: dict[asyncio.Task[None], None] = {}
 
     def begin(self, order: KeepBlobs | Complete) -> None:
-        """Do this; the driver hears of it."""
+        """Begin; the driver is called when it is done."""
         work = self._keep(order) if isinstance(order, KeepBlobs) else self._complete(order)
         task = asyncio.get_running_loop().create_task(work)
         self._tasks[task] = None
         task.add_done_callback(self._over)
 
     async def stop(self) -> None:
-        """Nothing more is told."""
+        """The driver is called no more."""
         await end_tasks(self._tasks)
 
     async def _keep(self, order: KeepBlobs) -> None:
         try:
             refs = [await self._blobs.keep(part) for part in order.parts]
         except RollqError as error:
-            log.warning("%d bytes are not kept as a blob: %s", sum(map(len, order.parts)), error)
+            log.warning("%d bytes are not stored as a blob: %s", sum(map(len, order.parts)), error)
             self._driver.kept(order.ticket, (), error)
         else:
             self._driver.kept(order.ticket, refs)
