@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rollq.roles.member.rollcall import Phase
+from rollq.roles.member.rollcall import JoinPhase
 from rollq.testing.clock import MS
 from rollq.testing.injectors import disks, network, operations, processes
 from rollq.testing.sim_member import SimMember
@@ -103,7 +103,11 @@ class Nemesis:
 def is_present(member: SimMember) -> bool:
     """Whether a member takes part in consensus with a sound log."""
     driver = member.driver
-    return driver is not None and driver.roll.phase is Phase.PRESENT and driver.raft.suspect is None
+    return (
+        driver is not None
+        and driver.roll.phase is JoinPhase.PRESENT
+        and driver.raft.suspect is None
+    )
 
 
 def holds_history(member: SimMember) -> bool:

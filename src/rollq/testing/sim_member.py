@@ -30,7 +30,7 @@ from rollq.roles.member.outputs import (
     ToSession,
     Warn,
 )
-from rollq.roles.member.rollcall import Phase
+from rollq.roles.member.rollcall import JoinPhase
 from rollq.roles.member.setup import MemberSetup
 from rollq.roles.member.snapshot_order import SnapshotOrder
 from rollq.roles.member.work import Work
@@ -288,7 +288,7 @@ class SimMember:
             work.run()
             driver.finish(work)
             self._flush(driver)
-            if driver.roll.phase is Phase.PRESENT:
+            if driver.roll.phase is JoinPhase.PRESENT:
                 self.present_life = self.life
             for check in self.world.on_turned:
                 check(self, driver)

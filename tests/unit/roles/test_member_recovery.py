@@ -8,7 +8,7 @@ from rollq.base.errors import DiskError, ErrorCode
 from rollq.base.limits import TERM_MAX
 from rollq.raft.types import HardState
 from rollq.roles.member.recovery import plausible
-from rollq.roles.member.rollcall import Phase
+from rollq.roles.member.rollcall import JoinPhase
 from rollq.store.wal import Wal
 from rollq.testing.disk import VirtualDisk
 from rollq.wire import messages as wire
@@ -180,7 +180,7 @@ def test_a_member_registers_with_the_others_before_it_takes_part() -> None:
     group.isolated[victim] = None
     back = group.start(victim)
     group.run(40)
-    assert back.roll.phase is Phase.REGISTERING
+    assert back.roll.phase is JoinPhase.REGISTERING
     assert back.raft.term == group.leader.raft.term
     group.isolated.clear()
     group.until(lambda: back.roll.phase.name == "PRESENT")
@@ -194,7 +194,7 @@ def test_an_older_copy_of_a_disk_refuses_to_go_on() -> None:
     for _ in range(2):
         group.kill(victim)
         again = group.start(victim)
-        group.until(lambda: again.roll.phase is Phase.PRESENT)  # noqa: B023
+        group.until(lambda: again.roll.phase is JoinPhase.PRESENT)  # noqa: B023
     group.kill(victim)
     group.disks[victim].restore(image)
     group.start(victim)

@@ -9,7 +9,7 @@ from rollq.base.errors import DiskError, ErrorCode
 from rollq.base.ids import NIL_ID
 from rollq.raft.types import AppendResponse, Member
 from rollq.roles.member.driver import Driver
-from rollq.roles.member.rollcall import UNNOTED, Phase
+from rollq.roles.member.rollcall import UNNOTED, JoinPhase
 from rollq.store.identity import NONCE_BITS, life_of
 from rollq.testing.disk import VirtualDisk
 from rollq.wire import messages as wire
@@ -154,7 +154,7 @@ def test_members_that_all_start_anew_believe_each_other() -> None:
         group.start(address)
     group.elect()
     group.run(8)
-    assert {driver.roll.phase for driver in group.members.values()} == {Phase.PRESENT}
+    assert {driver.roll.phase for driver in group.members.values()} == {JoinPhase.PRESENT}
 
 
 def test_a_forged_start_does_not_keep_two_members_from_electing() -> None:
@@ -230,7 +230,7 @@ def test_no_hello_in_its_name_stops_a_member_that_takes_part() -> None:
                 group.members[other].peer_message(address, forged)
         group.run(40)
     assert group.say(CLIENT, submit(9)) == [wire.Accepted(job(9))]
-    assert {driver.roll.phase for driver in group.members.values()} == {Phase.PRESENT}
+    assert {driver.roll.phase for driver in group.members.values()} == {JoinPhase.PRESENT}
 
 
 def test_a_member_whose_disk_was_copied_and_started_in_its_place_stops() -> None:
@@ -241,7 +241,7 @@ def test_a_member_whose_disk_was_copied_and_started_in_its_place_stops() -> None
     copy = VirtualDisk()
     copy.restore(group.disks[address].snapshot())
     group.start(address, copy)
-    group.until(lambda: group.members[address].roll.phase is Phase.PRESENT)
+    group.until(lambda: group.members[address].roll.phase is JoinPhase.PRESENT)
     group.members[address] = original
     with pytest.raises(DiskError) as caught:
         group.run(40)

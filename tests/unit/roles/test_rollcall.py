@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rollq.base.ids import NIL_ID
 from rollq.raft.types import Config, Member
-from rollq.roles.member.rollcall import UNNOTED, Phase, RollCall, is_forgotten
+from rollq.roles.member.rollcall import UNNOTED, JoinPhase, RollCall, is_forgotten
 from rollq.store.identity import life_of
 from rollq.wire.messages import LeaderHello, RollAnswer
 
@@ -33,7 +33,7 @@ def notes(member: Member, to: RollCall, boot_known: int = 0) -> RollAnswer:
 
 
 def is_present(roll: RollCall) -> bool:
-    return roll.phase is Phase.PRESENT
+    return roll.phase is JoinPhase.PRESENT
 
 
 def test_a_cluster_is_born_only_when_every_initial_member_is_new() -> None:
@@ -80,7 +80,7 @@ def test_an_answer_that_nothing_is_written_down_yet_does_not_count() -> None:
     hello = roll.hello(CONFIG, 1)
     assert UNNOTED in hello.features
     roll.take(known(B).unnoted(hello), PEERS)
-    assert roll.phase is Phase.REGISTERING
+    assert roll.phase is JoinPhase.REGISTERING
     assert "b" in roll.missing(PEERS)
 
 
@@ -88,14 +88,14 @@ def test_answers_of_learners_and_newcomers_do_not_count() -> None:
     roll = known()
     roll.take(notes(Member(9, "i"), roll), PEERS)
     roll.take(says_new(B, roll), PEERS)
-    assert roll.phase is Phase.REGISTERING
+    assert roll.phase is JoinPhase.REGISTERING
 
 
 def test_a_copy_from_before_the_cluster_was_born_registers_too() -> None:
     roll = newcomer()
     assert roll.take(notes(C, roll), PEERS)
     roll.joined()
-    assert roll.phase is Phase.REGISTERING
+    assert roll.phase is JoinPhase.REGISTERING
     later = known(boot=2).boot
     copy = newcomer()
     assert not copy.take(notes(C, copy, boot_known=later), PEERS)
@@ -105,7 +105,7 @@ def test_a_copy_from_before_the_cluster_was_born_registers_too() -> None:
 def test_the_only_voter_asks_nobody() -> None:
     roll = known()
     roll.settle(Config((A,)), 1)
-    assert roll.phase is Phase.PRESENT
+    assert roll.phase is JoinPhase.PRESENT
 
 
 def test_an_older_copy_of_a_disk_learns_of_its_later_life() -> None:
@@ -113,7 +113,7 @@ def test_an_older_copy_of_a_disk_learns_of_its_later_life() -> None:
     later = known(boot=4, nonce=1).boot
     roll.take(notes(B, roll, boot_known=later), PEERS)
     assert roll.superseded
-    assert roll.phase is Phase.REGISTERING
+    assert roll.phase is JoinPhase.REGISTERING
 
 
 def test_one_word_does_not_stop_a_member_that_takes_part_but_a_quorum_does() -> None:
@@ -156,7 +156,7 @@ def test_an_answer_to_an_earlier_life_is_ignored() -> None:
     roll = known(boot=4)
     answer = RollAnswer(B.id, B.address, CLUSTER, 0, known(boot=3).boot)
     roll.take(answer, PEERS)
-    assert roll.phase is Phase.REGISTERING
+    assert roll.phase is JoinPhase.REGISTERING
 
 
 def test_members_of_another_cluster_get_no_answer() -> None:
@@ -208,7 +208,7 @@ def test_the_majority_is_of_the_newest_configuration_that_anybody_knows() -> Non
     replaced = Config((A, Member(22, "b"), Member(33, "c")))
     old = RollAnswer(22, "b", CLUSTER, 0, roll.boot, config=replaced, config_index=40)
     roll.take(old, PEERS)
-    assert roll.phase is Phase.PRESENT
+    assert roll.phase is JoinPhase.PRESENT
     roll.settle(CONFIG, 1)
 
 
@@ -216,7 +216,7 @@ def test_an_answer_of_a_member_that_was_replaced_does_not_count() -> None:
     roll = known()
     replaced = Config((A, Member(22, "b"), Member(33, "c")))
     roll.take(RollAnswer(B.id, "b", CLUSTER, 0, roll.boot, config=replaced, config_index=9), PEERS)
-    assert roll.phase is Phase.REGISTERING
+    assert roll.phase is JoinPhase.REGISTERING
 
 
 def test_what_others_were_told_of_a_later_life_counts_too() -> None:

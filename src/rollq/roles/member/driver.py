@@ -40,7 +40,7 @@ from rollq.roles.member.peers import Peers
 from rollq.roles.member.read_points import ReadPoints
 from rollq.roles.member.recovery import recover, start_of_cluster
 from rollq.roles.member.reports import Reports, leap_to_ms
-from rollq.roles.member.rollcall import Phase, older_copy
+from rollq.roles.member.rollcall import JoinPhase, older_copy
 from rollq.roles.member.setup import MemberSetup
 from rollq.roles.member.snapshot_order import SnapshotOrder
 from rollq.roles.member.snapshot_schedule import SnapshotSchedule
@@ -165,7 +165,7 @@ class Driver:
         raft = self.raft
         self._unled_ticks = 0 if raft.leader_id else self._unled_ticks + 1
         self._peers.tick(raft)
-        if self.roll.phase is not Phase.PRESENT:
+        if self.roll.phase is not JoinPhase.PRESENT:
             return
         raft.tick()
         if self.leading and self._ticks % PROMOTE_EVERY_TICKS == 0:
@@ -207,7 +207,7 @@ class Driver:
                 self._peers.message(
                     address, message, self.raft, self.replica, leads=self.leading, boot=boot
                 )
-            elif self.roll.phase is Phase.PRESENT and message.to == self.raft.member_id:
+            elif self.roll.phase is JoinPhase.PRESENT and message.to == self.raft.member_id:
                 self._consensus_message(address, message, boot)
         except RemoteError as error:  # what no correct member says
             return str(error)
@@ -237,7 +237,7 @@ class Driver:
 
     def peer_lost(self, address: str) -> None:
         """The link to a member broke: if it led, do not wait for the timeout."""
-        if self.roll.phase is not Phase.PRESENT:
+        if self.roll.phase is not JoinPhase.PRESENT:
             return
         for member in self.raft.config.voters + self.raft.config.learners:
             if member.address == address:
@@ -351,7 +351,7 @@ class Driver:
         work.clear_suspect = self._suspect_on_disk and self.raft.suspect is None
         work.admitted, self._admitted = self._admitted, False
         # Before roll call is over consensus is not fed: there is only the committed log to apply.
-        if self.roll.phase is not Phase.NEWCOMER and self.raft.has_ready():
+        if self.roll.phase is not JoinPhase.NEWCOMER and self.raft.has_ready():
             work.ready = self.raft.ready()
             peers.send(self.raft, work.ready.send_now, self._store.snapshots)
         elif self._idle_ticks == IDLE_TICKS_BEFORE_MARK:

@@ -33,7 +33,7 @@ UNNOTED: Final = "unnoted"  # an answer may say that nothing is written down yet
 FEATURES: Final = (REPORTS, UNNOTED)
 
 
-class Phase(enum.IntEnum):
+class JoinPhase(enum.IntEnum):
     """How far a member is on its way into consensus."""
 
     NEWCOMER = 0
@@ -58,7 +58,7 @@ class RollCall:
         self.boot = lives[-1]
         self._lives = lives
         self.admitted = admitted  # an applied configuration named us once
-        self.phase = Phase.NEWCOMER if cluster_id == NIL_ID else Phase.REGISTERING
+        self.phase = JoinPhase.NEWCOMER if cluster_id == NIL_ID else JoinPhase.REGISTERING
         self.superseded = False  # somebody knows a later life of this disk
         self._claims: dict[MemberId, None] = {}  # who said so while we took part
         self._answered: dict[MemberId, str] = {}  # who noted our boot, and from where
@@ -78,7 +78,7 @@ class RollCall:
         hello = self.hello(config, last_index)
         members = (*config.voters, *config.learners, *self._config.voters)
         addresses = [member.address for member in members if member.id not in self._answered]
-        if hello.newcomer or self.phase is not Phase.PRESENT:
+        if hello.newcomer or self.phase is not JoinPhase.PRESENT:
             addresses = [*addresses, *peers, *(member.address for member in members)]
         return {address: hello for address in addresses if address != self.me.address}
 
@@ -99,7 +99,7 @@ class RollCall:
 
     def missing(self, peers: tuple[str, ...]) -> tuple[str, ...]:
         """Those who have not answered our call, as long as we need them."""
-        if self.phase is Phase.PRESENT:
+        if self.phase is JoinPhase.PRESENT:
             return ()
         met = {*self._newcomers, *self._answered.values(), self.me.address}
         known = tuple(member.address for member in self._config.voters) or peers
@@ -127,7 +127,7 @@ class RollCall:
             self.cluster_id,
             boots.get(hello.member_id, 0),
             hello.boot,
-            self.phase is Phase.NEWCOMER,
+            self.phase is JoinPhase.NEWCOMER,
             self.roster,
             config,
             config_index,
@@ -150,10 +150,10 @@ class RollCall:
         boots = dict(answer.boots)
         told = boots.get(self.me.id, 0) if boots else answer.boot_known
         if is_forgotten(self._lives, told):
-            if self.phase is not Phase.PRESENT or self._is_claimed_by_quorum(answer):
+            if self.phase is not JoinPhase.PRESENT or self._is_claimed_by_quorum(answer):
                 self.superseded = True
             return False
-        if self.phase is Phase.NEWCOMER:
+        if self.phase is JoinPhase.NEWCOMER:
             return self._find_cluster(answer, peers)
         if answer.cluster_id != self.cluster_id:
             return False
@@ -175,17 +175,17 @@ class RollCall:
         those of the newest configuration that we know of."""
         if config_index >= self._config_index and config.voters:
             self._config, self._config_index = config, config_index
-        if self.phase is not Phase.REGISTERING:
+        if self.phase is not JoinPhase.REGISTERING:
             return
         voters = self._config.voters
         known = sum(1 for v in voters if v.id == self.me.id or v.id in self._answered)
         if known > len(voters) // 2:
-            self.phase = Phase.PRESENT
+            self.phase = JoinPhase.PRESENT
 
     def joined(self) -> None:
         """The cluster is written down. We register like everybody: this may be an older copy of a
         disk, from before it belonged to the cluster."""
-        self.phase = Phase.REGISTERING
+        self.phase = JoinPhase.REGISTERING
         self._config = Config(self.roster)
         self.settle(self._config, 0)
 
