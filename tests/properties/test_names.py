@@ -14,8 +14,8 @@ from rollq.base.errors import RemoteError
 from rollq.base.limits import FILE_NAME_BYTES_MAX
 from rollq.base.names import checked_name, checked_tree
 from rollq.store.archive import pack, unpack
-from rollq.store.beneath import Beneath, settle_links
 from rollq.store.descriptors import write_all
+from rollq.store.safe_dir import SafeDir, settle_links
 
 NASTY = [
     *("..", ".", "/", "//", "\\", ":", "\0", "\n", " ", ". ", "C:", "NUL", "con", ".txt", "~"),
@@ -60,17 +60,17 @@ def test_whatever_is_placed_lands_below_and_nothing_else_changes(names: list[str
         (top / "precious").write_bytes(b"precious")
         before = outside_of(top)
         placed: dict[str, bytes] = {}
-        with Beneath(str(top / "job")) as beneath:
+        with SafeDir(str(top / "job")) as directory:
             for number, name in enumerate(names):
                 with contextlib.suppress(RemoteError):
-                    fd = beneath.open_new(checked_name(name))
+                    fd = directory.open_new(checked_name(name))
                     placed[name] = b"%d" % number
                     write_all(fd, placed[name])
                     os.close(fd)
-            found = [one for one in settle_links(list(beneath.walk())) if one.is_file]
-            assert {one.name: beneath.read(one) for one in found} == placed
+            found = [one for one in settle_links(list(directory.walk())) if one.is_file]
+            assert {one.name: directory.read(one) for one in found} == placed
         assert outside_of(top) == before
-        with Beneath(made) as parent:
+        with SafeDir(made) as parent:
             parent.remove("job")
         assert outside_of(top) == [str(top / "precious")]
         assert (top / "precious").read_bytes() == b"precious"

@@ -361,7 +361,7 @@ READER_CUTS_MAX: Final = 65_536  # told at once
 READERS_MAX: Final = 64  # that are known by name: each may hold all of the history back
 READER_NAME_BYTES_MAX: Final = 256
 READER_HOLD_MS_MAX: Final = 7 * 86_400_000  # one that is not heard of holds nothing back any more
-# Columnar twins of sealed history, made by a process that takes what nobody else wants.
+# Arrow copies of sealed history, made by a process that takes what nobody else wants.
 COLUMNS_BYTES_MIN: Final = 256 * 1024  # shorter segments are read as lines
 COLUMNS_PIECE_BYTES: Final = 4 * 1024 * 1024  # of lines in one batch: some 15,000 rows
 COLUMNS_CHECK_MS: Final = 3_000

@@ -4,7 +4,7 @@ Whatever becomes a file name passes here first: inputs, outputs, the entries of 
 caches, on the way in and on the way out. A file name is relative, of plain parts with `/` between
 them, and means the same on every file system: what one system would fold, strip or resolve is
 refused on all of them. A name that passed is safe to create below a directory; that nothing on
-the way there is a link is the business of `rollq.store.beneath`.
+the way there is a link is the business of `rollq.store.safe_dir`.
 """
 
 from __future__ import annotations

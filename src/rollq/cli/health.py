@@ -13,8 +13,8 @@ from rollq.cli.amounts import counted
 from rollq.cli.failures import EXIT_UNREACHABLE, exit_code_of
 from rollq.cli.grid import ask, connected
 from rollq.grid.views import CountsView, QueueView, UnservedView, WorkerView
+from rollq.history.arrow_cache import copies_there
 from rollq.history.segments import Segments
-from rollq.history.twins import twins_there
 from rollq.net.dialer import dial
 from rollq.roles.client.session import as_addresses
 from rollq.roles.member.status import ClusterView
@@ -52,7 +52,7 @@ def history_findings(disk: Disk) -> list[Finding]:
 def _columns_findings(disk: Disk, segments: Segments) -> list[Finding]:
     """Whether readers get columns, which are much quicker to read than lines."""
     worth = [ends for *ends, size in segments.sizes() if size >= COLUMNS_BYTES_MIN]
-    there = twins_there(disk)
+    there = copies_there(disk)
     lacking = sum((first, last) not in there for first, last in worth)
     if not lacking:
         return []

@@ -31,8 +31,8 @@ from rollq.roles.worker.outputs import (
 )
 from rollq.roles.worker.pending_uploads import PendingUploads
 from rollq.roles.worker.signals import Stored, StoredResult, UploadFailed
-from rollq.store.beneath import Beneath, Found
 from rollq.store.blobs.local import LocalBlobs
+from rollq.store.safe_dir import Found, SafeDir
 from rollq.wire.messages import AssignJob
 from rollq.wire.models import InputFile
 
@@ -82,7 +82,7 @@ def test_blobs_are_linked_or_copied_and_programs_are_always_copied(
         Input(("inline",), b"1", is_program=True),
     ]
     stamps: Stamps = {}
-    with Beneath(str(tmp_path / "job")) as files:
+    with SafeDir(str(tmp_path / "job")) as files:
         linked = place_all(files, inputs, stamps, lambda one: path_in(store, one), links=links)
         ending = Ending()
         terms = Terms(links=[link.inode for link in linked])
@@ -103,7 +103,7 @@ def test_an_input_under_another_name_is_an_output_though_it_is_a_link(tmp_path: 
     (tmp_path / "job").mkdir()
     stamps: Stamps = {}
     inputs = [Input(("data",), None, DIGEST)]
-    with Beneath(str(tmp_path / "job")) as files:
+    with SafeDir(str(tmp_path / "job")) as files:
         (link,) = place_all(files, inputs, stamps, lambda one: path_in(store, one), links=True)
         os.rename(tmp_path / "job" / "data", tmp_path / "job" / "moved")
         strange, ours = Ending(), Ending()
@@ -122,7 +122,7 @@ def test_a_blob_that_a_job_wrote_to_is_set_aside(tmp_path: Path) -> None:
         ref = BlobRef(DIGEST, len(TEXT))
         blobs.pin((ref,))
         (tmp_path / "job").mkdir()
-        with Beneath(str(tmp_path / "job")) as files:
+        with SafeDir(str(tmp_path / "job")) as files:
             links = place_all(files, [Input(("a",), None, DIGEST)], {}, blobs.path, links=True)
         path = blobs.path(DIGEST)
         path.chmod(0o600)
@@ -204,7 +204,7 @@ def test_results_with_blobs_fit(tmp_path: Path) -> None:
     for number in range(600):
         (tmp_path / f"file-{number:03}").write_bytes(os.urandom(2_000))
     ending = Ending(stdout="\x07" * STREAM_BYTES_MAX)
-    with Beneath(str(tmp_path)) as files:
+    with SafeDir(str(tmp_path)) as files:
         left = collect_outputs(files, {}, ending, Terms(as_blobs=True))
     assert ending.archive is None
     assert len(left.large) > 250
@@ -219,7 +219,7 @@ def test_patterns_choose_outputs_and_tell_what_fits_nothing(tmp_path: Path) -> N
     for name in ("a.csv", "b.log", "deep/c.csv"):
         (tmp_path / name).write_bytes(bytes(300_000))
     ending = Ending()
-    with Beneath(str(tmp_path)) as files:
+    with SafeDir(str(tmp_path)) as files:
         terms = Terms(wanted=("**/*.csv", "*.txt"), as_blobs=True)
         left = collect_outputs(files, {}, ending, terms)
     assert [one.name for one in left.large] == ["a.csv", "deep/c.csv"]
@@ -229,7 +229,7 @@ def test_patterns_choose_outputs_and_tell_what_fits_nothing(tmp_path: Path) -> N
 def test_without_blobs_large_outputs_are_named_alone(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(bytes(300_000))
     ending = Ending()
-    with Beneath(str(tmp_path)) as files:
+    with SafeDir(str(tmp_path)) as files:
         assert collect_outputs(files, {}, ending) == Left(["a"], [])
     assert ending.notes == ["1 output files of 300000 bytes are too large inline"]
 

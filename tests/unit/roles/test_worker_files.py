@@ -15,7 +15,7 @@ from rollq.base.limits import ARCHIVE_FILES_MAX, FILE_NAME_PARTS_MAX
 from rollq.roles.worker.inputs import Input, Stamps, checked_inputs, place_input
 from rollq.roles.worker.outputs import Ending, collect_outputs
 from rollq.store.archive import unpack
-from rollq.store.beneath import Beneath
+from rollq.store.safe_dir import SafeDir
 from rollq.wire.models import InputFile
 
 SECRET = b"what only its owner may read"
@@ -24,7 +24,7 @@ SECRET = b"what only its owner may read"
 def collected(directory: Path, inputs: Stamps | None = None) -> tuple[dict[str, bytes], Ending]:
     """What a job that left this directory returns."""
     ending = Ending()
-    with Beneath(str(directory)) as files:
+    with SafeDir(str(directory)) as files:
         collect_outputs(files, inputs or {}, ending)
     return unpack(ending.archive, 1 << 20) if ending.archive else {}, ending
 
@@ -39,7 +39,7 @@ def test_many_files_are_not_even_looked_at(tmp_path: Path) -> None:
 
 def test_an_input_written_anew_is_an_output(tmp_path: Path) -> None:
     stamps: Stamps = {}
-    with Beneath(str(tmp_path)) as files:
+    with SafeDir(str(tmp_path)) as files:
         place_input(files, ("deep", "a"), b"1", stamps)
     assert collected(tmp_path, stamps)[0] == {}
     (tmp_path / "deep/a").write_bytes(b"2")
@@ -162,7 +162,7 @@ def test_what_is_not_the_jobs_own_plain_file_stays_where_it_is(
     assert SECRET not in outputs.values()
     assert set(outputs) <= {"fine", "plain", "PLAIN"}
     assert note in " ".join(ending.notes)
-    with Beneath(str(tmp_path)) as parent:
+    with SafeDir(str(tmp_path)) as parent:
         parent.remove("job")
     assert not directory.exists()
     assert secret.read_bytes() == SECRET
@@ -208,7 +208,7 @@ def test_a_file_that_another_took_the_place_of_is_not_read(tmp_path: Path) -> No
     secret.write_bytes(SECRET)
     directory.mkdir()
     (directory / "a").write_bytes(b"1")
-    with Beneath(str(directory)) as files:
+    with SafeDir(str(directory)) as files:
         (found,) = files.walk()
         assert files.read(found) == b"1"
         (directory / "a").unlink()

@@ -11,7 +11,7 @@ from rollq.base.errors import ErrorCode, RemoteError
 from rollq.base.limits import OUTPUT_BYTES_MAX
 from rollq.base.names import NAME_CHARS_SHOWN, checked_name, checked_tree
 from rollq.store.archive import pack, unpack
-from rollq.store.beneath import Beneath
+from rollq.store.safe_dir import SafeDir
 from tests.unit.store.attacks import ARCHIVES, HARMLESS, NAMES, TREES, zipped
 
 
@@ -54,8 +54,8 @@ def test_the_table_is_long() -> None:
 def test_odd_names_that_harm_nobody_land_below(tmp_path: Path, name: str) -> None:
     parts = checked_name(name)
     assert "/".join(parts) == name
-    with Beneath(str(tmp_path)) as beneath:
-        write_fd = beneath.open_new(parts)
+    with SafeDir(str(tmp_path)) as directory:
+        write_fd = directory.open_new(parts)
         with open(write_fd, "wb") as file:
             file.write(b"1")
     (found,) = [one for one in tmp_path.rglob("*") if one.is_file()]

@@ -22,7 +22,7 @@ from rollq.base.names import Parts, checked_tree
 from rollq.roles.blobs.carrier import FULL
 from rollq.roles.blobs.files import part_of
 from rollq.roles.client.supply import BytesMoved
-from rollq.store.beneath import Beneath
+from rollq.store.safe_dir import SafeDir
 
 T = TypeVar("T")
 
@@ -137,7 +137,7 @@ class Output:
         finally:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
-    def save_below(self, folder: Beneath, path: Path, parts: Parts) -> None:
+    def save_below(self, folder: SafeDir, path: Path, parts: Parts) -> None:
         """Put it in place below a folder, which `path` is the path of, through no link in it."""
         content = self._content
         if not isinstance(content, bytes):
@@ -147,7 +147,7 @@ class Output:
             folder.replace(parts, content, PROGRAM if self.mode & EXECUTABLE else PLAIN)
 
     async def asave_below(
-        self, folder: Beneath, path: Path, parts: Parts, progress: BytesMoved | None = None
+        self, folder: SafeDir, path: Path, parts: Parts, progress: BytesMoved | None = None
     ) -> None:
         """The same as `save_below`, without blocking the loop."""
         if self.is_here:
@@ -273,9 +273,9 @@ def save_outputs(outputs: Sequence[Output], folder: Path) -> list[str]:
     places = checked_tree(output.name for output in outputs)
     if places:
         os.makedirs(folder, exist_ok=True)
-        with Beneath(os.fspath(folder)) as beneath:
+        with SafeDir(os.fspath(folder)) as directory:
             for parts, output in zip(places, outputs, strict=True):
-                output.save_below(beneath, folder, parts)
+                output.save_below(directory, folder, parts)
     return [output.name for output in outputs]
 
 
@@ -295,9 +295,9 @@ async def asave_outputs(
 
     if places:
         await asyncio.to_thread(os.makedirs, folder, exist_ok=True)
-        with Beneath(os.fspath(folder)) as beneath:
+        with SafeDir(os.fspath(folder)) as directory:
             for parts, output in zip(places, outputs, strict=True):
-                await output.asave_below(beneath, folder, parts, moved)
+                await output.asave_below(directory, folder, parts, moved)
                 moved(output.size, output.size)
                 done += output.size
     return [output.name for output in outputs]

@@ -20,7 +20,7 @@ from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.ids import JobId, guid_to_text
 from rollq.roles.worker.inputs import Stamps
 from rollq.roles.worker.outputs import TERMS, Ending, Left, Terms, collect_outputs
-from rollq.store.beneath import Beneath
+from rollq.store.safe_dir import SafeDir
 
 log = logging.getLogger("rollq.worker")
 
@@ -32,13 +32,13 @@ LONG_AGO_NS: Final = 1_000_000_000 * 1_000_000_000  # in 2001: whatever is added
 class Parent(NamedTuple):
     """Where directories of jobs are made: held open, and its path to tell people."""
 
-    files: Beneath
+    files: SafeDir
     path: str
 
     @classmethod
     def at(cls, path: str) -> Parent:
         """Hold this one open."""
-        return cls(Beneath(path), path)
+        return cls(SafeDir(path), path)
 
     @property
     def fd(self) -> int:
@@ -70,7 +70,7 @@ class Directory:
             os.rmdir(entry, dir_fd=parent.fd)
             raise
         self._tmp_untouched = self._remember_tmp_empty()
-        self.files = Beneath(entry, parent.files)
+        self.files = SafeDir(entry, parent.files)
         status = os.fstat(self.files.fd)
         self._identity = (status.st_dev, status.st_ino, status.st_mode)
         self._untouched: os.stat_result | None = None
@@ -266,7 +266,7 @@ def make_empty(directory: str) -> str:
     above, name = os.path.split(path)
     try:
         os.makedirs(above, mode=0o700, exist_ok=True)
-        with Beneath(above) as parent:
+        with SafeDir(above) as parent:
             for left in _left_beside(path):
                 parent.remove(left)
             parent.remove(name)

@@ -18,8 +18,8 @@ from msgspec import UNSET
 from rollq.base.digests import Digest, digest_from_text
 from rollq.base.errors import ErrorCode, RemoteError
 from rollq.base.names import Parts, checked_name, checked_tree
-from rollq.store.beneath import Beneath
 from rollq.store.descriptors import write_all
+from rollq.store.safe_dir import SafeDir
 from rollq.wire.models import InputFile
 
 PAYLOAD: Final[Parts] = ("payload",)
@@ -73,7 +73,7 @@ def checked_inputs(files: tuple[InputFile, ...]) -> list[Input]:
 
 
 def place_input(
-    directory: Beneath, parts: Parts, content: bytes, stamps: Stamps, mode: int = 0o644
+    directory: SafeDir, parts: Parts, content: bytes, stamps: Stamps, mode: int = 0o644
 ) -> None:
     """Create an input, and note how it looks: one that still does was not written to.
 
@@ -92,7 +92,7 @@ def place_input(
 
 
 def place_all(
-    directory: Beneath,
+    directory: SafeDir,
     inputs: Sequence[Input],
     stamps: Stamps,
     path_of: Callable[[Digest], Path],
@@ -128,7 +128,7 @@ def linked_to(source: Path, digest: Digest) -> Linked:
     return Linked(digest, status.st_ino, (status.st_size, status.st_mtime_ns, status.st_mode))
 
 
-def _place_copy(directory: Beneath, one: Input, source: Path, stamps: Stamps) -> None:
+def _place_copy(directory: SafeDir, one: Input, source: Path, stamps: Stamps) -> None:
     fd = os.open(source, os.O_RDONLY | os.O_NOFOLLOW)
     try:
         mode = READ_ONLY_PROGRAM if one.is_program else READ_ONLY

@@ -21,7 +21,7 @@ from rollq.roles.worker.capture import SpooledTail, Tail
 from rollq.roles.worker.directories import Directories, Directory
 from rollq.roles.worker.inputs import EXECUTABLE
 from rollq.roles.worker.outputs import NAME_CHARS_SHOWN, Ending, Left
-from rollq.store.beneath import Beneath, Found
+from rollq.store.safe_dir import Found, SafeDir
 from rollq.wire.messages import AssignJob
 from rollq.wire.models import OutputFile, StreamBlob
 
@@ -144,7 +144,7 @@ class OutputUploads:
             kept.append(blob)
             setattr(ending, f"{name}_blob", StreamBlob(digest_to_text(blob.digest), blob.size))
 
-    async def _keep_output(self, files: Beneath, found: Found, ending: Ending) -> BlobRef | None:
+    async def _keep_output(self, files: SafeDir, found: Found, ending: Ending) -> BlobRef | None:
         try:
             fd = files.open_found(found)
         except OSError as error:

@@ -21,7 +21,7 @@ from rollq.base.limits import (
 from rollq.base.names import NameTree, checked_name
 from rollq.roles.worker.inputs import Stamps
 from rollq.store.archive import pack
-from rollq.store.beneath import Beneath, Found, settle_links
+from rollq.store.safe_dir import Found, SafeDir, settle_links
 from rollq.wire.messages import AssignJob
 from rollq.wire.models import (
     STATUS_FAILED,
@@ -97,7 +97,7 @@ class Left(NamedTuple):
 
 
 def collect_outputs(
-    directory: Beneath, inputs: Stamps, ending: Ending, terms: Terms = TERMS
+    directory: SafeDir, inputs: Stamps, ending: Ending, terms: Terms = TERMS
 ) -> Left:
     """Zip what is new or changed into `ending`, as far as it is small; the rest is told.
 
@@ -162,7 +162,7 @@ def _well_named(outputs: list[Found], left_out: list[str]) -> list[Found]:
 
 
 def _pack_small(
-    directory: Beneath,
+    directory: SafeDir,
     outputs: list[Found],
     ending: Ending,
     left_out: list[str],
@@ -231,7 +231,7 @@ def _room_bytes(ending: Ending) -> int:
 
 
 def _readable(
-    directory: Beneath, outputs: list[Found], left_out: list[str]
+    directory: SafeDir, outputs: list[Found], left_out: list[str]
 ) -> Iterator[tuple[str, bytes, int]]:
     for one in outputs:
         try:

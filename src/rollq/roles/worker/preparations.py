@@ -21,7 +21,7 @@ from rollq.roles.worker.blobs import WorkerBlobs
 from rollq.roles.worker.directories import Directories, Directory
 from rollq.roles.worker.execs import not_allowed
 from rollq.roles.worker.inputs import Input, Linked, Stamps, checked_inputs, place_all
-from rollq.store.beneath import Beneath
+from rollq.store.safe_dir import SafeDir
 from rollq.wire.messages import AssignJob
 from rollq.wire.models import JobRequest, decode_if_marked
 
@@ -175,7 +175,7 @@ class Preparations:
             raise
         return Prepared(request, job.blobs, directory, stamps, links, program)
 
-    def _place_all(self, files: Beneath, inputs: list[Input], stamps: Stamps) -> list[Linked]:
+    def _place_all(self, files: SafeDir, inputs: list[Input], stamps: Stamps) -> list[Linked]:
         """On a thread."""
         return place_all(files, inputs, stamps, self._blobs.path, links=LINKS_ARE_SAFE)
 

@@ -1,6 +1,6 @@
-"""Sees to it that sealed segments have columnar twins: starts a process now and then.
+"""Sees to it that sealed segments have Arrow copies: starts a process now and then.
 
-Nothing depends on it: without pyarrow, without memory, without room on the disk there are no twins,
+Nothing depends on it: without pyarrow, without memory, without room on the disk there are none,
 and readers get lines.
 """
 
@@ -17,7 +17,7 @@ from typing import Final
 
 from rollq.base.errors import RollqError
 from rollq.base.limits import COLUMNS_AGAIN_MS_MAX, COLUMNS_CHECK_MS
-from rollq.history import twins
+from rollq.history import arrow_cache
 from rollq.history.segments import FOLDER
 from rollq.roles.member.readers import columns_maker
 from rollq.roles.service import end_tasks
@@ -41,7 +41,7 @@ class ColumnsKeeper:
         self._seen: tuple[int, int] | None = None  # how the folders were when nothing could be done
 
     def start(self) -> None:
-        """Look after twins from now on, if Arrow is there at all."""
+        """Look after copies from now on, if Arrow is there at all."""
         if self._task is not None or self._niceness is None:
             return
         if importlib.util.find_spec("pyarrow") is None:
@@ -75,7 +75,7 @@ class ColumnsKeeper:
 
     def _maybe_make(self) -> str:
         """Have made what is missing, if anything is; why that did not succeed. On a thread."""
-        seen = (self._changed_ns(FOLDER), self._changed_ns(twins.FOLDER))
+        seen = (self._changed_ns(FOLDER), self._changed_ns(arrow_cache.FOLDER))
         if seen == self._seen:
             return ""
         disk = LookDisk(self._state_dir)
@@ -98,7 +98,10 @@ class ColumnsKeeper:
         if maker.returncode:
             return "" if self._ending else f"exit code {maker.returncode}: {said}"
         if columns_maker.missing(disk, self._group) == missing:
-            self._seen = seen[0], self._changed_ns(twins.FOLDER)  # damaged, until they are replaced
+            self._seen = (
+                seen[0],
+                self._changed_ns(arrow_cache.FOLDER),
+            )  # damaged, until they are replaced
         return ""
 
     def _changed_ns(self, folder: str) -> int:

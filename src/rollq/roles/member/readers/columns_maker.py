@@ -1,8 +1,8 @@
-"""Makes columnar twins, as a process beside a member: `python -m … STATE GROUP NICENESS`.
+"""Makes Arrow copies, as a process beside a member: `python -m … STATE GROUP NICENESS`.
 
 It does what there is to do and ends. It takes only what nobody else wants of the machine, dies with
-the member that started it (its standard input ends then), and writes nothing but twins, so whatever
-happens to it the member is not concerned.
+the member that started it (its standard input ends then), and writes nothing but copies:
+whatever happens to it, the member is not concerned.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ import msgspec
 import psutil  # type: ignore[import-untyped]
 
 from rollq.base.limits import COLUMNS_BYTES_MIN, COLUMNS_PIECE_BYTES
-from rollq.history import twins
+from rollq.history import arrow_cache
+from rollq.history.arrow_cache import ArrowCopy, Batch
 from rollq.history.columns import EVENTS
 from rollq.history.cutting import SegmentFile
 from rollq.history.segments import Segments, name_of
-from rollq.history.twins import Batch, Twin
 from rollq.store.disk import Disk
 from rollq.store.look import LookDisk
 
@@ -42,36 +42,38 @@ def main() -> None:
 
 
 def make_all(state: Path, group: str) -> int:
-    """Make every twin that is missing; how many were made."""
+    """Make every copy that is missing; how many were made."""
     disk = LookDisk(state)
-    (state / twins.FOLDER).mkdir(mode=0o700, exist_ok=True)
+    (state / arrow_cache.FOLDER).mkdir(mode=0o700, exist_ok=True)
     for name in stale(disk):
-        (state / twins.FOLDER / name).unlink(missing_ok=True)
+        (state / arrow_cache.FOLDER / name).unlink(missing_ok=True)
     ranges = missing(disk, group)
     for first, last in ranges:
         if Segments(disk).is_sound(first, last):
-            make_twin(state, disk, (first, last), group)
+            make_copy(state, disk, (first, last), group)
     return len(ranges)
 
 
 def missing(disk: Disk, group: str) -> list[tuple[int, int]]:
-    """Segments that are worth a twin and have none that could be read."""
+    """Segments that are worth a copy and have none that could be read."""
     return [
         (first, last)
         for first, last, size in Segments(disk).sizes()
-        if size >= COLUMNS_BYTES_MIN and twins.read_twin(disk, first, last, group) is None
+        if size >= COLUMNS_BYTES_MIN and arrow_cache.read_copy(disk, first, last, group) is None
     ]
 
 
 def stale(disk: Disk) -> list[str]:
     """Names of files whose segments are gone, and of what was begun and not ended."""
     kept = {(first, last) for first, last, _ in Segments(disk).sizes()}
-    return [name for name in disk.names(twins.FOLDER) if twins.twin_range(name) not in kept]
+    return [
+        name for name in disk.names(arrow_cache.FOLDER) if arrow_cache.copy_range(name) not in kept
+    ]
 
 
-def make_twin(state: Path, disk: Disk, ends: tuple[int, int], group: str) -> None:
-    """Make the twin of one segment, which is known to be sound."""
-    temporary = state / f"{twins.twin_name(*ends)}{twins.TEMPORARY}"
+def make_copy(state: Path, disk: Disk, ends: tuple[int, int], group: str) -> None:
+    """Make the copy of one segment, which is known to be sound."""
+    temporary = state / f"{arrow_cache.copy_name(*ends)}{arrow_cache.TEMPORARY}"
     schema_bytes, batches = _write_stream(temporary, SegmentFile(disk, *ends), ends, group)
     with temporary.open("rb+") as file:
         schema_crc = crc32(file.read(schema_bytes))
@@ -79,11 +81,11 @@ def make_twin(state: Path, disk: Disk, ends: tuple[int, int], group: str) -> Non
             file.seek(batch.offset)
             batches[number] = msgspec.structs.replace(batch, crc=crc32(file.read(batch.size)))
         file.seek(0, os.SEEK_END)
-        twin = Twin(twins.VERSION, group, *ends, schema_bytes, schema_crc, batches)
-        file.write(twins.encode_footer(twin))
+        copy = ArrowCopy(arrow_cache.VERSION, group, *ends, schema_bytes, schema_crc, batches)
+        file.write(arrow_cache.encode_footer(copy))
     temporary.chmod(FILE_MODE)
     if disk.size(name_of(*ends)) >= 0:
-        temporary.rename(state / twins.twin_name(*ends))
+        temporary.rename(state / arrow_cache.copy_name(*ends))
     else:  # the segment was let go meanwhile
         temporary.unlink()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 
 from rollq.base.limits import READER_CUTS_MAX
-from rollq.history.twins import twins_there
+from rollq.history.arrow_cache import copies_there
 from rollq.roles.member.readers.member_view import MemberView
 from rollq.roles.member.readers.pieces import send_pieces
 from rollq.roles.member.readers.session import Handler, ReaderSession
@@ -26,7 +26,7 @@ def tell_span(session: ReaderSession, ask: SpanAsk) -> None:
 
 def _cuts(member: MemberView, first: int, last: int) -> tuple[Cut, ...]:
     sizes = member.segments.sizes()
-    there = twins_there(member.disk)
+    there = copies_there(member.disk)
     found = (
         Cut(*each, has_columns=(each[0], each[1]) in there)
         for each in sizes

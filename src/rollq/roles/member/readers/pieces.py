@@ -11,8 +11,8 @@ import zstandard
 from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.base.ids import MessageId
 from rollq.base.limits import INFLATED_BYTES_MAX, READER_INDEXES_MAX, READER_PIECE_BYTES
+from rollq.history.arrow_cache import copy_name, read_copy, read_stream
 from rollq.history.cutting import SegmentFile
-from rollq.history.twins import read_stream, read_twin, twin_name
 from rollq.roles.member.history_log import Recent
 from rollq.roles.member.readers.member_view import ELSEWHERE
 from rollq.roles.member.readers.session import ReaderSession
@@ -78,14 +78,14 @@ class _Sending:
 
     def _send_columns(self, ends: tuple[int, int], last: int) -> None:
         """Send of a segment what there is as Arrow; between batches too, if only lines can be."""
-        twin = read_twin(self._view.disk, *ends, self._view.group)
-        for batch in [] if twin is None else twin.batches:
+        copy = read_copy(self._view.disk, *ends, self._view.group)
+        for batch in [] if copy is None else copy.batches:
             if batch.first < self._at or batch.last > last:
                 continue
-            assert twin is not None
-            stream = read_stream(self._view.disk, twin, batch)
+            assert copy is not None
+            stream = read_stream(self._view.disk, copy, batch)
             if stream is None:  # it is rotten, and will be made anew from the lines
-                self._view.disk.remove(twin_name(*ends))
+                self._view.disk.remove(copy_name(*ends))
                 return
             self._send_lines(ends, batch.first - 1)
             self._say(batch.last, ARROW, stream)

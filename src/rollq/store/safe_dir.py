@@ -3,7 +3,7 @@
 A directory is held open, and everything is reached from its descriptor one name at a time. No
 step follows a link, so a name means what lies below the directory even if a program replaced a
 folder by a link just before. Names from outside pass `rollq.base.names` first; what is found on
-the disk may have any name. Nothing here locks: two that use one `Beneath` at a time must not list
+the disk may have any name. Nothing here locks: two that use one `SafeDir` at a time must not list
 the same folder.
 """
 
@@ -46,7 +46,7 @@ class Found(NamedTuple):
         return stat.S_ISREG(self.status.st_mode)
 
 
-class Beneath:
+class SafeDir:
     """One directory, held open until `close`.
 
     Args:
@@ -59,7 +59,7 @@ class Beneath:
 
     __slots__ = ("fd",)
 
-    def __init__(self, root: str, parent: Beneath | None = None) -> None:
+    def __init__(self, root: str, parent: SafeDir | None = None) -> None:
         if parent is None:
             self.fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
         else:
@@ -71,7 +71,7 @@ class Beneath:
             os.close(self.fd)
             self.fd = -1
 
-    def __enter__(self) -> Beneath:
+    def __enter__(self) -> SafeDir:
         return self
 
     def __exit__(self, *_exc: object) -> None:

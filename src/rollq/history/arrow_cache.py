@@ -1,4 +1,4 @@
-"""Columnar twins of sealed segments: the same rows as Arrow, so that nobody has to parse them.
+"""Arrow copies of sealed segments: the same rows as Arrow, so that nobody has to parse them.
 
 `columns/<first>-<last>.arrow`: an Arrow IPC stream with one record batch for every piece of whole
 log indexes, then a footer of ours that says where each batch lies and which indexes it holds. So
@@ -6,7 +6,7 @@ any run of batches can be sent as a stream of its own, as bytes, by a process wi
 
     schema message | batch message … | end of stream | footer (JSON) | length of it 4 | checksum 4
 
-A twin is a cache. Lines stay the truth: a twin that does not verify, is of another version or is
+A copy is a cache. Lines stay the truth: a copy that does not verify, is of another version or is
 missing is made anew, and whoever reads gets lines meanwhile. So nothing here is ever synced.
 Law of change: columns are appended (`columns.EVENTS`) and raise VERSION, which makes all anew.
 """
@@ -42,7 +42,7 @@ class Batch(msgspec.Struct, frozen=True, gc=False, array_like=True):
     crc: int
 
 
-class Twin(msgspec.Struct, frozen=True):
+class ArrowCopy(msgspec.Struct, frozen=True):
     """The footer."""
 
     version: int
@@ -54,41 +54,41 @@ class Twin(msgspec.Struct, frozen=True):
     batches: list[Batch]
 
 
-def twin_name(first: int, last: int) -> str:
+def copy_name(first: int, last: int) -> str:
     """The file of a range."""
     return f"{FOLDER}/{first:020d}-{last:020d}{SUFFIX}"
 
 
-def twin_range(name: str) -> tuple[int, int] | None:
-    """The range of a file, given without its folder; None: it is no twin."""
+def copy_range(name: str) -> tuple[int, int] | None:
+    """The range of a file, given without its folder; None: it is no copy."""
     return range_of(f"{name.removesuffix(SUFFIX)}.jsonl") if name.endswith(SUFFIX) else None
 
 
-def encode_footer(twin: Twin) -> bytes:
+def encode_footer(copy: ArrowCopy) -> bytes:
     """What stands behind the stream."""
-    footer = msgspec.json.encode(twin)
+    footer = msgspec.json.encode(copy)
     return footer + len(footer).to_bytes(4, "little") + crc32(footer).to_bytes(4, "little")
 
 
-def twins_there(disk: Disk) -> frozenset[tuple[int, int]]:
+def copies_there(disk: Disk) -> frozenset[tuple[int, int]]:
     """The ranges of all files, readable or not."""
     try:
-        ranges = map(twin_range, disk.names(FOLDER))
+        ranges = map(copy_range, disk.names(FOLDER))
         return frozenset(each for each in ranges if each is not None)
     except DiskError:
         return frozenset()
 
 
-def read_twin(disk: Disk, first: int, last: int, group: str) -> Twin | None:
-    """The footer of a twin, if there is one of this version that can be read."""
+def read_copy(disk: Disk, first: int, last: int, group: str) -> ArrowCopy | None:
+    """The footer of a copy, if there is one of this version that can be read."""
     try:
-        return _read_twin(disk, first, last, group)
+        return _read_copy(disk, first, last, group)
     except DiskError:
         return None
 
 
-def _read_twin(disk: Disk, first: int, last: int, group: str) -> Twin | None:
-    name = twin_name(first, last)
+def _read_copy(disk: Disk, first: int, last: int, group: str) -> ArrowCopy | None:
+    name = copy_name(first, last)
     size = disk.size(name)
     if size < TAIL_BYTES:
         return None
@@ -100,21 +100,21 @@ def _read_twin(disk: Disk, first: int, last: int, group: str) -> Twin | None:
     if crc32(footer) != int.from_bytes(tail[4:], "little"):
         return None
     try:
-        twin = msgspec.json.decode(footer, type=Twin)
+        copy = msgspec.json.decode(footer, type=ArrowCopy)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
     expected = (VERSION, group, first, last)
-    return twin if (twin.version, twin.group, twin.first, twin.last) == expected else None
+    return copy if (copy.version, copy.group, copy.first, copy.last) == expected else None
 
 
-def read_stream(disk: Disk, twin: Twin, batch: Batch) -> bytes | None:
+def read_stream(disk: Disk, copy: ArrowCopy, batch: Batch) -> bytes | None:
     """One batch as an Arrow IPC stream; None if it does not verify."""
-    name = twin_name(twin.first, twin.last)
+    name = copy_name(copy.first, copy.last)
     try:
-        schema = disk.read(name, 0, twin.schema_bytes)
+        schema = disk.read(name, 0, copy.schema_bytes)
         data = disk.read(name, batch.offset, batch.size)
     except DiskError:
         return None
-    if (crc32(schema), crc32(data)) != (twin.schema_crc, batch.crc):
+    if (crc32(schema), crc32(data)) != (copy.schema_crc, batch.crc):
         return None
     return b"".join((schema, data, END_OF_STREAM))

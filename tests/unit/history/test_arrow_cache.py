@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from rollq.base import limits
 from rollq.grid.events import Event
-from rollq.history import twins
+from rollq.history import arrow_cache
 from rollq.history.arrow import from_lines, from_stream
 from rollq.history.columns import EVENTS, Column
 from rollq.history.schema import to_lines
@@ -56,24 +56,24 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "state"
 
 
-def _twin(state: Path) -> twins.Twin:
-    twin = twins.read_twin(LookDisk(state), FIRST, LAST, "g")
-    assert twin is not None
-    return twin
+def _copy(state: Path) -> arrow_cache.ArrowCopy:
+    copy = arrow_cache.read_copy(LookDisk(state), FIRST, LAST, "g")
+    assert copy is not None
+    return copy
 
 
-def test_a_twin_has_the_rows_of_its_segment_in_batches_of_whole_indexes(state: Path) -> None:
+def test_an_arrow_copy_has_the_rows_of_its_segment_in_batches_of_whole_indexes(state: Path) -> None:
     disk = LookDisk(state)
     assert missing(disk, "g") == [(FIRST, LAST)]  # what is small is not worth it
     assert make_all(state, "g") == 1
     assert missing(disk, "g") == []
-    twin = _twin(state)
-    assert len(twin.batches) > 3
+    copy = _copy(state)
+    assert len(copy.batches) > 3
     at = FIRST
     tables = []
-    for batch in twin.batches:
+    for batch in copy.batches:
         assert batch.first == at
-        data = twins.read_stream(disk, twin, batch)
+        data = arrow_cache.read_stream(disk, copy, batch)
         assert data is not None
         table = from_stream(data, EVENTS)
         found = table.column("_index").to_pylist()
@@ -88,8 +88,8 @@ def test_a_twin_has_the_rows_of_its_segment_in_batches_of_whole_indexes(state: P
 
 def test_only_what_is_wanted_is_read_and_unknown_columns_are_empty(state: Path) -> None:
     make_all(state, "g")
-    twin = _twin(state)
-    data = twins.read_stream(LookDisk(state), twin, twin.batches[0])
+    copy = _copy(state)
+    data = arrow_cache.read_stream(LookDisk(state), copy, copy.batches[0])
     wanted = (
         Column("of_tomorrow", "bigint", "x"),
         EVENTS[0],
@@ -104,24 +104,24 @@ def test_only_what_is_wanted_is_read_and_unknown_columns_are_empty(state: Path) 
 
 def test_rot_is_seen_and_what_cannot_be_read_is_made_anew(state: Path) -> None:
     make_all(state, "g")
-    path = state / twins.twin_name(FIRST, LAST)
+    path = state / arrow_cache.copy_name(FIRST, LAST)
     whole = path.read_bytes()
-    twin = _twin(state)
-    batch = twin.batches[1]
+    copy = _copy(state)
+    batch = copy.batches[1]
     middle = batch.offset + batch.size // 2
     path.write_bytes(whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :])
     disk = LookDisk(state)
-    assert twins.read_stream(disk, twin, batch) is None
-    assert twins.read_stream(disk, twin, twin.batches[0]) is not None
+    assert arrow_cache.read_stream(disk, copy, batch) is None
+    assert arrow_cache.read_stream(disk, copy, copy.batches[0]) is not None
     path.write_bytes(bytes([whole[9] ^ 1]) + whole[1:])
-    assert twins.read_stream(disk, twin, twin.batches[0]) is None
+    assert arrow_cache.read_stream(disk, copy, copy.batches[0]) is None
     for bad in (b"", b"short", whole[:-1], whole[:-9] + b"x" + whole[-8:], bytes(100)):
         path.write_bytes(bad)
-        assert twins.read_twin(disk, FIRST, LAST, "g") is None
+        assert arrow_cache.read_copy(disk, FIRST, LAST, "g") is None
         assert missing(disk, "g") == [(FIRST, LAST)]
     assert make_all(state, "g") == 1
     assert path.read_bytes() == whole
-    assert twins.read_twin(disk, FIRST, LAST, "another") is None
+    assert arrow_cache.read_copy(disk, FIRST, LAST, "another") is None
 
 
 def test_what_has_no_segment_any_more_goes(state: Path) -> None:
@@ -135,7 +135,7 @@ def test_what_has_no_segment_any_more_goes(state: Path) -> None:
     assert list((state / "columns").iterdir()) == []
 
 
-def test_a_damaged_segment_gets_no_twin(state: Path) -> None:
+def test_a_damaged_segment_gets_no_copy(state: Path) -> None:
     [path] = (one for one in (state / "history").iterdir() if f"{FIRST:020d}" in one.name)
     path.write_bytes(path.read_bytes().replace(b'"ann"', b'"bob"', 1))
     make_all(state, "g")
@@ -176,7 +176,7 @@ def test_no_process_is_started_again_and_again_for_a_damaged_segment(
     os.utime(path.parent, ns=(later_ns, later_ns))
     assert [keeper._maybe_make() for _ in range(3)] == [""] * 3
     assert begun == 2
-    assert _twin(state).batches
+    assert _copy(state).batches
 
 
 def test_a_batch_of_lines_fits_the_rows_that_spark_likes() -> None:

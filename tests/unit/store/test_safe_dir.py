@@ -13,8 +13,8 @@ import pytest
 
 from rollq.base.errors import ErrorCode, RemoteError
 from rollq.base.limits import REMOVAL_DEPTH_MAX
-from rollq.store import beneath as beneath_module
-from rollq.store.beneath import Beneath
+from rollq.store import safe_dir
+from rollq.store.safe_dir import SafeDir
 
 NOBODY = 65_534
 
@@ -34,43 +34,43 @@ def is_untouched(job: Path) -> bool:
 
 
 def remove(job: Path) -> None:
-    with Beneath(str(job.parent)) as parent:
+    with SafeDir(str(job.parent)) as parent:
         parent.remove(job.name)
 
 
 def test_files_are_created_once_with_their_folders(job: Path) -> None:
-    with Beneath(str(job)) as beneath:
-        os.close(beneath.open_new(("a", "b", "c"), 0o755))
+    with SafeDir(str(job)) as directory:
+        os.close(directory.open_new(("a", "b", "c"), 0o755))
         assert os.access(job / "a/b/c", os.X_OK)
-        os.close(beneath.open_new(("a", "b", "d")))
-        beneath.make_folders(("a", "b", "e"))
-        beneath.make_folders(("a", "b", "e"))
+        os.close(directory.open_new(("a", "b", "d")))
+        directory.make_folders(("a", "b", "e"))
+        directory.make_folders(("a", "b", "e"))
         assert (job / "a/b/e").is_dir()
         for parts in (("a", "b", "c"), ("a", "b", "c", "x"), ("a", "b", "e")):
             with pytest.raises(RemoteError, match="/".join(parts)) as caught:
-                beneath.open_new(parts)
+                directory.open_new(parts)
             assert caught.value.code is ErrorCode.BAD_PAYLOAD
         with pytest.raises(RemoteError):
-            beneath.make_folders(("a", "b", "c"))
-    beneath.close()
+            directory.make_folders(("a", "b", "c"))
+    directory.close()
 
 
-STEPS: list[Callable[[Beneath, str], object]] = [
-    lambda beneath, _: beneath.open_new(("link", "new")),
-    lambda beneath, _: beneath.open_new(("link", "file")),
-    lambda beneath, _: beneath.open_new(("dangling",)),
-    lambda beneath, _: beneath.make_folders(("link", "new")),
-    lambda beneath, _: beneath.make_folders(("link",)),
-    lambda beneath, _: beneath.replace(("link", "file"), b"other"),
-    lambda beneath, source: beneath.link(("link", "new"), source),
-    lambda beneath, _: beneath.open_read(("link", "file")),
-    lambda beneath, _: beneath.open_read(("to_file",)),
-    lambda beneath, _: beneath.open_read(("deep", "link", "file")),
+STEPS: list[Callable[[SafeDir, str], object]] = [
+    lambda directory, _: directory.open_new(("link", "new")),
+    lambda directory, _: directory.open_new(("link", "file")),
+    lambda directory, _: directory.open_new(("dangling",)),
+    lambda directory, _: directory.make_folders(("link", "new")),
+    lambda directory, _: directory.make_folders(("link",)),
+    lambda directory, _: directory.replace(("link", "file"), b"other"),
+    lambda directory, source: directory.link(("link", "new"), source),
+    lambda directory, _: directory.open_read(("link", "file")),
+    lambda directory, _: directory.open_read(("to_file",)),
+    lambda directory, _: directory.open_read(("deep", "link", "file")),
 ]
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_no_step_follows_a_link(job: Path, step: Callable[[Beneath, str], object]) -> None:
+def test_no_step_follows_a_link(job: Path, step: Callable[[SafeDir, str], object]) -> None:
     precious = job.parent / "precious"
     (job / "link").symlink_to(precious)
     (job / "to_file").symlink_to(precious / "file")
@@ -78,19 +78,19 @@ def test_no_step_follows_a_link(job: Path, step: Callable[[Beneath, str], object
     (job / "deep").mkdir()
     (job / "deep" / "link").symlink_to(precious)
     (job / "own").touch()
-    with Beneath(str(job)) as beneath, pytest.raises((RemoteError, OSError)):
-        step(beneath, str(job / "own"))
+    with SafeDir(str(job)) as directory, pytest.raises((RemoteError, OSError)):
+        step(directory, str(job / "own"))
     assert is_untouched(job)
 
 
 def test_a_folder_that_became_a_link_is_not_entered(job: Path) -> None:
     (job / "sub").mkdir()
-    with Beneath(str(job)) as beneath, Beneath("sub", beneath) as sub:
+    with SafeDir(str(job)) as directory, SafeDir("sub", directory) as sub:
         os.rename(job / "sub", job / "moved")
         (job / "sub").symlink_to(job.parent / "precious")
         os.close(sub.open_new(("lands",)))
         with pytest.raises(OSError, match="directory"):
-            Beneath("sub", beneath)
+            SafeDir("sub", directory)
     assert (job / "moved" / "lands").exists()
     assert is_untouched(job)
 
@@ -99,30 +99,30 @@ def test_a_file_is_replaced_whole_and_a_link_by_itself(job: Path) -> None:
     (job / "link").symlink_to(job.parent / "precious" / "file")
     (job / "old").write_bytes(b"old")
     (job / "folder").mkdir()
-    with Beneath(str(job)) as beneath:
+    with SafeDir(str(job)) as directory:
         for name in ("link", "old", "new"):
-            beneath.replace((name,), b"new", 0o755)
+            directory.replace((name,), b"new", 0o755)
             assert not (job / name).is_symlink()
             assert (job / name).read_bytes() == b"new"
         with pytest.raises(IsADirectoryError):
-            beneath.replace(("folder",), b"")
+            directory.replace(("folder",), b"")
     assert sorted(os.listdir(job)) == ["folder", "link", "new", "old"]
     assert is_untouched(job)
 
 
 def test_a_file_of_ours_is_linked_or_copied(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = job.parent / "precious" / "file"
-    with Beneath(str(job)) as beneath, open(source, "rb") as file:
-        assert beneath.link(("d", "linked"), str(source))
+    with SafeDir(str(job)) as directory, open(source, "rb") as file:
+        assert directory.link(("d", "linked"), str(source))
         assert os.path.samefile(job / "d/linked", source)
         with pytest.raises(RemoteError, match="d/linked"):
-            beneath.link(("d", "linked"), str(source))
-        beneath.copy(("d", "copied"), file.fileno(), 0o755)
-        monkeypatch.setattr(beneath_module, "COPY_BYTES", 3)
+            directory.link(("d", "linked"), str(source))
+        directory.copy(("d", "copied"), file.fileno(), 0o755)
+        monkeypatch.setattr(safe_dir, "COPY_BYTES", 3)
         monkeypatch.setattr(os, "copy_file_range", _cannot)
-        beneath.copy(("d", "by hand"), file.fileno())
+        directory.copy(("d", "by hand"), file.fileno())
         monkeypatch.setattr(os, "link", _cannot)
-        assert not beneath.link(("d", "other"), str(source))
+        assert not directory.link(("d", "other"), str(source))
     assert (job / "d/copied").read_bytes() == (job / "d/by hand").read_bytes() == b"precious"
     assert os.access(job / "d/copied", os.X_OK)
     assert not os.path.samefile(job / "d/copied", source)
@@ -137,9 +137,9 @@ def test_removal_of_what_is_not_there_or_no_folder(job: Path) -> None:
     (job / "link").symlink_to(job.parent / "precious")
     os.mkfifo(job / "fifo")
     (job / "empty").mkdir()
-    with Beneath(str(job)) as beneath:
+    with SafeDir(str(job)) as directory:
         for name in ("file", "link", "fifo", "empty", "absent"):
-            beneath.remove(name)
+            directory.remove(name)
     assert os.listdir(job) == []
     assert is_untouched(job)
 
@@ -216,13 +216,13 @@ def test_what_cannot_be_removed_is_told_and_the_rest_is_gone(
     with pytest.raises(PermissionError, match="stuck"):
         remove(job)
     assert [str(one.relative_to(job)) for one in sorted(job.rglob("*"))] == ["a", "a/stuck"]
-    with Beneath(str(job / "a")) as beneath, pytest.raises(PermissionError, match="stuck"):
-        beneath.remove("stuck")
+    with SafeDir(str(job / "a")) as directory, pytest.raises(PermissionError, match="stuck"):
+        directory.remove("stuck")
 
 
 LOCKED = """
 import os, sys
-from rollq.store.beneath import Beneath
+from rollq.store.safe_dir import SafeDir
 os.chdir(sys.argv[1])
 if os.getuid() == 0:
     os.setgid({nobody}); os.setuid({nobody})
@@ -234,9 +234,9 @@ deep = "job/deep" + "/d" * {depth}
 os.makedirs(deep + "/locked/in")
 for locked in (deep + "/locked/in", deep + "/locked", "job/a/b/c", "job/a/b", "job/a", "job"):
     os.chmod(locked, 0)
-parent = Beneath(".")
+parent = SafeDir(".")
 os.chmod("job", 0o500)
-with Beneath("job", parent) as job:
+with SafeDir("job", parent) as job:
     print([(one.name, one.problem) for one in job.walk() if one.problem])
 os.chmod("job", 0)
 parent.remove("job")
@@ -260,16 +260,16 @@ def test_permissions_that_were_taken_away_do_not_keep_a_tree(tmp_path: Path) -> 
 
 MOUNTED = """
 import os, subprocess, sys
-from rollq.store.beneath import Beneath
+from rollq.store.safe_dir import SafeDir
 os.chdir(sys.argv[1])
 os.makedirs("job/a/same"); os.makedirs("job/other")
 subprocess.run(["mount", "--bind", "precious", "job/a/same"], check=True)
 subprocess.run(["mount", "-t", "tmpfs", "none", "job/other"], check=True)
 open("job/other/x", "w").close()
-with Beneath("job") as job:
+with SafeDir("job") as job:
     print([(one.name, one.problem) for one in job.walk() if one.problem])
 try:
-    with Beneath(".") as parent:
+    with SafeDir(".") as parent:
         parent.remove("job")
 except OSError as error:
     print(error.strerror)
