@@ -139,7 +139,7 @@ def test_commands_put_list_and_remove(grid: Grid, tmp_path: Path) -> None:
     assert "data/a.txt" in shown
     assert "w3" in shown
     told = grid.command("put", "d2", str(tmp_path / "data"), "--target", "other")
-    assert "1 of 1 workers have it" in told.stdout
+    assert "held by 1 of 1 worker" in told.stdout
     grid.command("rm", "d2")
     grid.command("ls", "d2", code=4)
     grid.command("rm", "d2", code=4)

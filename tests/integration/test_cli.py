@@ -271,7 +271,7 @@ def test_a_file_with_bad_rows_is_refused_as_a_whole(grid: Grid, tmp_path: Path) 
     lines.write_text("\n".join(rows))
     ask = ("submit", "calcA", "--from-file", str(lines), "--queue", "bad-file")
     grid.run(*ask, code=2)
-    assert "2 lines are wrong" in grid.stderr
+    assert "2 invalid lines" in grid.stderr
     assert "line 4001" in grid.stderr
     assert "line 5000, column 7" in grid.stderr
     assert "bad-file" not in [queue["name"] for queue in grid.lines("queue", "list")]
@@ -378,7 +378,7 @@ def test_hints_are_shown_switched_off_and_forgotten(grid: Grid) -> None:
     assert "90000" in grid.run("hints", "show")
     assert grid.run("hints", "use", "off") == "hints are off\n"
     assert grid.json("settings", "show")["use_hints"] is False
-    assert "switched off" in grid.run("hints", "show")
+    assert "hints are off" in grid.run("hints", "show")
     assert grid.json("settings", "set", "use_hints=1")["use_hints"] is True
     grid.run("hints", "use", "maybe", code=2)
     grid.run("hints", "clear")

@@ -59,7 +59,7 @@ def test_a_leader_that_is_told_to_stop_hands_over(tmp_path: Path) -> None:
         assert grid.json("cluster", "status")["leader"] != leader
         assert grid.json("job", job_id)["state"] == "waiting"
         assert f"member {leader} is down" in grid.run("doctor", code=1)
-        assert "handing leadership over" in fleet.log_of(leader)
+        assert "transferring leadership" in fleet.log_of(leader)
         second = grid.json("cluster", "status")["leader"]
         fleet.kill(second)
         told = grid.run("doctor", "--timeout", "1", code=3)

@@ -38,7 +38,7 @@ def test_an_array_is_explained_and_has_no_output_of_its_own(grid: Grid) -> None:
     assert grid.run("explain", array) == "it has ended: no task is left\n"
     assert grid.run("logs", array, code=4) == ""
     assert f"{array} is an array of 2 tasks" in grid.stderr
-    assert "name a task" in grid.stderr
+    assert "give the id of a task" in grid.stderr
 
 
 def test_jobs_and_arrays_are_waited_for_until_all_have_ended(grid: Grid, tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_jobs_are_cancelled_by_what_they_have_in_common(grid: Grid, tmp_path: Pa
 
     grid.until(lambda: len(grid.lines("jobs", "--client", "ann", "--limit", "700")) == 602)
     grid.run("cancel", "--queue", "bulk", "--client", "ann", code=2)
-    assert "651 jobs would be cancelled" in grid.stderr
+    assert "cancelling 651 jobs" in grid.stderr
     assert waiting() == 651
     waits = ("cancel", "--queue", "bulk", "--client", "ann", "--state", "waiting", "--yes")
     assert grid.json(*waits) == {"cancelled": 650}
@@ -120,7 +120,7 @@ def test_tasks_that_run_are_not_cancelled_with_those_that_wait(grid: Grid, tmp_p
     array = grid.run(*held, "--array", "3", "--running-max", "1").strip()
     grid.until(lambda: grid.json("job", array)["array"]["running"] == 1)
     grid.run("cancel", "--client", "cat", "--state", "waiting", "--yes", code=1)
-    assert f"left out: 2 tasks of array {array}" in grid.stderr
+    assert f"skipped: 2 tasks of array {array}" in grid.stderr
     assert grid.json("job", array)["array"]["running"] == 1
     assert grid.json("cancel", "--client", "cat", "--yes") == {"cancelled": 3}
     grid.run("wait", array, code=1)

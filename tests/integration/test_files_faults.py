@@ -1,4 +1,4 @@
-"""Files whose way is cut: whoever is killed, what arrived is not sent again, and it ends well."""
+"""Files whose way is lost: whoever is killed, what arrived is not sent again, and it ends well."""
 
 from __future__ import annotations
 

@@ -71,10 +71,10 @@ def test_last_words_reach_a_peer_that_is_left() -> None:
 
     def leave(link: Link) -> None:
         link.send(last)
-        link.hang_up("it does not answer")
+        link.hang_up("no answer")
 
     heard: list[Message] = []
-    assert "it does not answer" in asyncio.run(end_while_words_wait(leave, heard))
+    assert "no answer" in asyncio.run(end_while_words_wait(leave, heard))
     assert last in heard
 
 
@@ -88,10 +88,10 @@ def test_a_peer_that_reads_nothing_is_left_at_once() -> None:
             link.send_all(many)
             link.flush()
             assert link.waiting_bytes, "more than a socket takes"
-            link.hang_up("it does not answer")
+            link.hang_up("no answer")
 
     heard: list[Message] = []
-    assert "it does not answer" in asyncio.run(end_while_words_wait(leave, heard))
+    assert "no answer" in asyncio.run(end_while_words_wait(leave, heard))
     assert len(heard) < 200
 
 

@@ -38,7 +38,7 @@ def test_a_leader_that_is_told_to_stop_hands_over_to_one_that_has_everything(
             term = cluster(talker).term
             member = members.at(address)
             assert member.stop() == 0
-            chosen = member.until_line("handing leadership over to").split()[-1]
+            chosen = member.until_line("transferring leadership to").split()[-1]
             new, talker = find_leader([one for one in members.addresses if one != address])
             # The one that was chosen leads the very next term: nobody had to time out.
             assert (new, cluster(talker).term) == (chosen, term + 1)

@@ -122,7 +122,7 @@ def test_whoever_makes_columns_dies_with_the_member(member: MemberProcess) -> No
 def test_a_member_whose_columns_cannot_be_written_serves_lines(member: MemberProcess) -> None:
     (member.state / "columns").write_bytes(b"not a folder")
     member.start()
-    member.until_line("no columns for readers")
+    member.until_line("Arrow columns cannot be written")
     with Reader(member.address) as reader:
         last = reader.span().applied
         table, forms = _table(reader, 1, last, ARROW)

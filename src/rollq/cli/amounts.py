@@ -23,7 +23,7 @@ def amount(text: str, units: dict[str, int], option: str) -> int:
         known = " ".join(filter(None, units))
         raise LocalError(
             ErrorCode.BAD_OPTIONS,
-            f"{option} {text!r} is no amount",
-            f"use a whole number, with a unit if you like: {known}",
+            f"{option} {text!r} is not a valid amount",
+            f"use a whole number, optionally with a unit: {known}",
         )
     return int(digits) * units[unit]

@@ -54,7 +54,7 @@ def audit(state_dirs: list[Path]) -> Audit:
     last_end = max((n for n, line in enumerate(longest, 1) if _is_end(line)), default=0)
     for state_dir, story in zip(state_dirs, stories, strict=True):
         if story != longest[: len(story)]:
-            audit.problems.append(f"{state_dir.name} tells another story than the others")
+            audit.problems.append(f"the history of {state_dir.name} differs from the others")
         if len(story) < last_end:
             audit.problems.append(f"{state_dir.name} lacks the ends of some jobs")
     return audit

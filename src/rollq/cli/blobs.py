@@ -36,11 +36,13 @@ Store = Annotated[
         "--store",
         envvar="ROLLQ_STORE",
         metavar="URL",
-        help="A shared store instead: s3://BUCKET/FOLDER or what else fsspec knows.",
+        help="Shared object store instead: s3://BUCKET/FOLDER or any fsspec URL.",
         show_default=False,
     ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing; say what would be done.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Change nothing; print what would be done.")
+]
 DAY_MS: Final = 86_400_000
 BEGINNING_MIN: Final = 4
 
@@ -49,9 +51,9 @@ BEGINNING_MIN: Final = 4
 def ls(
     state: StateDir = None, store: Store = "", limit: Limit = 1_000, as_json: Json = False
 ) -> None:
-    """List blobs by digest. Changes nothing.
+    """List blobs by digest. Read-only.
 
-    With --json: one JSON object a line.
+    With --json: one JSON object per line.
     """
     from itertools import islice
 
@@ -66,7 +68,7 @@ def ls(
         else:
             write_line(f"{document['digest']}  {blob.size:>14}  {document['changed']}")
     if next(listed, None) is not None:
-        remark(f"there are more than {limit}: use --limit")
+        remark(f"more than {limit} blobs: use --limit to see more")
 
 
 @app.command(
@@ -78,13 +80,16 @@ Examples:
 )
 def stat(
     digest: Annotated[
-        str, typer.Argument(metavar="DIGEST", help="One blob, or how its digest begins; else all.")
+        str,
+        typer.Argument(
+            metavar="DIGEST", help="Digest of a blob, or its first digits (default: totals)."
+        ),
     ] = "",
     state: StateDir = None,
     store: Store = "",
     as_json: Json = False,
 ) -> None:
-    """Show one blob, or how much there is. Changes nothing.
+    """Show one blob, or totals. Read-only.
 
     Exit code 4 if there is no such blob.
     """
@@ -108,18 +113,18 @@ Examples:
 def verify(
     digest: Annotated[
         list[str] | None,
-        typer.Argument(metavar="DIGEST", help="These only, or how they begin; else all."),
+        typer.Argument(metavar="DIGEST", help="Digests, or their first digits (default: all)."),
     ] = None,
     state: StateDir = None,
     store: Store = "",
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Read blobs and compare them with their digests. What is rotten is set aside in rotten/, so
-    that nobody is given it; a member fetches it anew from its peers.
+    """Verify blobs against their digests. Corrupt ones are moved to rotten/ and no longer served; a
+    member fetches them again from its peers.
 
-    In a directory that is in use, nothing is changed: who uses it finds out by itself. Exit code 1
-    if something is rotten.
+    A directory in use is not changed: its process detects corrupt blobs by itself. Exit code 1 if a
+    blob is corrupt.
     """
     from rollq.base.errors import StateError
     from rollq.cli.output import remark, write_json, write_line
@@ -132,7 +137,7 @@ def verify(
         except DiskError as error:
             if error.code is not ErrorCode.DISK_BUSY:
                 raise
-            remark(f"{error.message}; what is rotten stays where it is")
+            remark(f"{error.message}; corrupt blobs are not moved")
             changes = False
     checked, rotten = 0, []
     for one in wanted or (blob.digest for blob in blobs.digests()):
@@ -172,28 +177,28 @@ def gc(
         str,
         typer.Option(
             metavar="SIZE",
-            help="Remove the oldest until so much is left: 500M, 20G.",
+            help="Evict the oldest blobs above this total size: 500M, 20G.",
             show_default="",
         ),
     ] = "",
     older_than: Annotated[
         str,
-        typer.Option(metavar="AGE", help="Remove what is older: 12h, 30d.", show_default=""),
+        typer.Option(metavar="AGE", help="Evict blobs older than this: 12h, 30d.", show_default=""),
     ] = "",
     keep: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Digests that stay, one a line; -: from stdin.", show_default=False
+            metavar="FILE", help="Digests to keep, one per line; - is stdin.", show_default=False
         ),
     ] = None,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Clear away: parts of uploads and rotten blobs that nobody touched for a day (or for AGE).
+    """Remove partial uploads and corrupt blobs unchanged for a day (or for --older-than).
 
-    With --max-bytes or --older-than also blobs, oldest first. Only the running grid knows which
-    blobs are still needed, so those that stay must be named with --keep (it may be empty). Refused
-    in a directory that is in use: members and workers that run clear away by themselves.
+    With --max-bytes or --older-than also evict blobs, oldest first. Only the running grid knows
+    which blobs are referenced, so those to keep must be listed with --keep (it may be empty).
+    Refused for a directory in use: running members and workers evict by themselves.
     """
     import time
 
@@ -206,8 +211,8 @@ def gc(
     if evicts and keep is None:
         raise LocalError(
             ErrorCode.BAD_OPTIONS,
-            "nobody here knows which blobs jobs and results still need",
-            "name those that stay in a file: --keep FILE (--keep /dev/null if none is needed)",
+            "which blobs are still referenced is known only to the running grid",
+            "list those to keep: --keep FILE (--keep /dev/null to keep none)",
         )
     kept = _digests_in(keep) if keep is not None else []
     now_ms = time.time_ns() // 1_000_000
@@ -241,8 +246,8 @@ def _look(state: Path | None, url: str) -> LocalBlobs | FsspecBlobs:
     if (state is None) == (not url):
         raise LocalError(
             ErrorCode.BAD_OPTIONS,
-            "which blobs are meant?",
-            "give either --state DIR of a member or worker, or --store URL",
+            "neither or both of --state and --store are given",
+            "use --state DIR of a member or worker, or --store URL",
         )
     if state is not None:
         from rollq.store.blobs.local import Use
@@ -266,8 +271,8 @@ def _take(state: Path) -> LocalBlobs:
     if holder:
         raise DiskError(
             ErrorCode.DISK_BUSY,
-            f"process {holder} uses the state directory {state}",
-            "stop it first; a member or worker that runs clears away by itself",
+            f"process {holder} is using the state directory {state}",
+            "stop it first; running members and workers evict by themselves",
         )
     return _local(state, Use.ALONE)
 
@@ -293,19 +298,21 @@ def _named(blobs: LocalBlobs | FsspecBlobs, text: str) -> Stored:
     if len(text) < BEGINNING_MIN or text.strip("0123456789abcdef"):
         raise RemoteError(
             ErrorCode.BAD_ID,
-            f"not a digest, nor the beginning of one: {text[:80]!r}",
-            f"a digest is written in 64 of 0-9 and a-f; {BEGINNING_MIN} may be enough",
+            f"{text[:80]!r} is not a digest",
+            f"a digest has 64 digits of 0-9 and a-f; the first {BEGINNING_MIN} or more will do",
         )
     first = int(text[:2], 16)
     near = takewhile(lambda blob: blob.digest[0] == first, blobs.digests(first))
     found = [blob for blob in near if blob.digest.hex().startswith(text)]
     if not found:
-        raise StateError(ErrorCode.BLOB_MISSING, f"there is no blob {text}", "`rollq blobs ls`")
+        raise StateError(
+            ErrorCode.BLOB_MISSING, f"no blob has digest {text}", "`rollq blobs ls` lists blobs"
+        )
     if len(found) > 1:
         raise LocalError(
             ErrorCode.BAD_OPTIONS,
-            f"{len(found)} blobs begin with {text}",
-            f"one of them is {found[0].digest.hex()}",
+            f"{text} is short for {len(found)} digests",
+            f"give more digits; one is {found[0].digest.hex()}",
         )
     return found[0]
 

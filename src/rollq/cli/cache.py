@@ -25,7 +25,7 @@ Examples:
 """
 app = typer.Typer(
     name="cache",
-    help="Files that workers hold before jobs come: put, list, remove.",
+    help="Put, list and remove caches: files that workers hold in advance.",
     epilog=EPILOG,
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -38,9 +38,7 @@ Tell = Callable[["list[HolderView]"], None]
 
 PutTimeout = Annotated[
     float,
-    typer.Option(
-        "--timeout", min=0.1, metavar="SECONDS", help="How long to wait for workers, or a leader."
-    ),
+    typer.Option("--timeout", min=0.1, metavar="SECONDS", help="How long to wait for workers."),
 ]
 
 
@@ -55,30 +53,30 @@ def put(
     name: Name,
     paths: Annotated[
         list[Path],
-        typer.Argument(metavar="PATH", help="Files, and folders with all that is in them."),
+        typer.Argument(metavar="PATH", help="Files, and directories with their contents."),
     ],
     target: Annotated[
         str,
         typer.Option(
             metavar="PATTERN",
-            help="Only workers one of whose patterns overlaps this one.",
+            help="Only workers that serve a queue matching this pattern.",
             show_default="all",
         ),
     ] = "",
     need: Annotated[
-        str, typer.Option(metavar="all|K|P%", help="How many workers must have it.")
+        str, typer.Option(metavar="all|K|P%", help="How many workers must hold the files.")
     ] = "all",
     timeout: PutTimeout = 600.0,
     servers: Servers = DEFAULT_SERVERS,
     as_json: Json = False,
 ) -> None:
-    """Keep files in the group under a name, and wait until workers have them.
+    """Store files under a cache id, and wait until workers hold them.
 
-    A job names such a file by the cache and by its name in it: a file by its own name, what is in
-    a folder as FOLDER/NAME. The same files again are no error; other files under a name that is
-    taken are refused. Workers that come later, or could not, get them by themselves.
+    A job refers to such a file by cache id and name: a file by its own name, a file of a directory
+    as DIR/NAME. Putting the same files again is idempotent; other files under a taken id are
+    refused. Workers that join later, or failed to fetch, fetch the files by themselves.
 
-    Exit code 1 if too many workers could not, 3 if too many have not answered in time.
+    Exit code 1 if too many workers failed, 3 if too many did not finish within --timeout.
     """
     from rollq.cli.output import write_json, write_line
     from rollq.cli.progress import progress_bar
@@ -122,13 +120,13 @@ def put(
 @app.command("ls", epilog="Example: rollq cache ls dataset-v1 --json")
 def list_(
     name: Annotated[
-        str, typer.Argument(metavar="ID", help="One cache: its files and its workers.")
+        str, typer.Argument(metavar="ID", help="Cache id; without it, all caches are listed.")
     ] = "",
     servers: Servers = DEFAULT_SERVERS,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """List caches; or the files of one, and what every worker has of it."""
+    """List caches; or the files of one cache and its state on every worker."""
     from rollq.cli.grid import asked
     from rollq.cli.output import write_json, write_line, write_table
 
@@ -161,7 +159,7 @@ def rm(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Remove a cache: new jobs cannot name it; it goes when no job needs it any more."""
+    """Remove a cache: new jobs cannot use it; its files go with the last job that does."""
     from rollq.cli.grid import asked
     from rollq.cli.output import write_answer
 
@@ -185,8 +183,8 @@ def named(paths: list[Path]) -> dict[str, Path]:
         if name in files:
             raise LocalError(
                 ErrorCode.BAD_OPTIONS,
-                f"{files[name]} and {path} are both named {name!r}",
-                "put them below one folder, or rename one",
+                f"{files[name]} and {path} have the same name {name!r}",
+                "put them into one directory, or rename one",
             )
         files[name] = path
     return files
@@ -230,7 +228,9 @@ async def _one(client: Any, name: str) -> dict[str, Any]:
 
     view = await client.cache(name)
     if view is None:
-        raise StateError(ErrorCode.UNKNOWN_CACHE, f"no cache {name!r}", "`rollq cache ls`")
+        raise StateError(
+            ErrorCode.UNKNOWN_CACHE, f"no cache has id {name!r}", "`rollq cache ls` lists caches"
+        )
     files = [
         {
             "name": entry.name,

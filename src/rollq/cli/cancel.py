@@ -44,16 +44,18 @@ def cancel(
     state: Annotated[
         State | None, typer.Option(help="All jobs in this state.", show_default=False)
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Without ids: do not ask.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Without ids: do not ask for confirmation.")
+    ] = False,
     servers: Servers = DEFAULT_SERVERS,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """End jobs or whole arrays: those named, or all that match --queue, --client and --state.
+    """Cancel jobs or arrays: those named, or all that match --queue, --client and --state.
 
-    What waits ends at once. What runs is killed by its worker, and ends when that is confirmed.
-    Without ids it tells how many match and asks before it ends them; where nobody can be asked (no
-    terminal, --json) it wants --yes. Exit code 1 if there was nothing to end.
+    Waiting jobs end at once. Running jobs are killed by their workers, and end when that is
+    confirmed. Without ids it asks for confirmation; without a terminal, or with --json, it requires
+    --yes. Exit code 1 if no job was cancelled.
     """
     from rollq.cli.amounts import counted
     from rollq.cli.failures import EXIT_FOUND
@@ -63,12 +65,12 @@ def cancel(
     if bool(job_id) is bool(queue or client or state):
         raise LocalError(
             ErrorCode.BAD_OPTIONS,
-            "it is not clear which jobs are meant",
-            "name their ids, or use --queue, --client or --state, alone or together",
+            "neither ids nor filters are given, or both",
+            "name ids, or use --queue, --client or --state, alone or together",
         )
     if job_id:
         count = asked_of(servers, timeout, job_id, lambda client, ids: client.cancel(*ids))
-        told = "nothing to cancel: unknown, or ended before"
+        told = "nothing to cancel: unknown, or already ended"
     else:
         chosen = _choose(queue, client, state, servers=servers, timeout_s=timeout)
         count = _cancel(chosen, servers, timeout, asks=not yes, as_json=as_json)
@@ -105,7 +107,7 @@ def _cancel(chosen: Chosen, servers: str, timeout_s: float, *, asks: bool, as_js
         if as_json or not sys.stdin.isatty():
             raise LocalError(
                 ErrorCode.BAD_OPTIONS,
-                f"{what} would be cancelled, and nobody can be asked",
+                f"cancelling {what} requires confirmation, and stdin is not a terminal",
                 "add --yes",
             )
         typer.confirm(f"Cancel {what}?", abort=True, err=True)

@@ -38,8 +38,8 @@ async def choose(client: Client, wanted: JobFilter) -> Chosen:
         if wanted.state and array.open:
             text = guid_to_text(array.array_id)
             chosen.left.append(
-                f"left out: {counted(array.waiting, 'task')} of array {text} that did not start; "
-                f"they end only with those that did: `rollq cancel {text}`"
+                f"skipped: {counted(array.waiting, 'task')} of array {text} not started yet; "
+                f"they can be cancelled only with the whole array: `rollq cancel {text}`"
             )
             continue
         whole.add(array.array_id)

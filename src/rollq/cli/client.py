@@ -13,9 +13,11 @@ Examples:
   rollq client 127.0.0.1 5000 clientA 8
   rollq client 127.0.0.1 5000 clientA --exec resize --count 10
 """
-Exec = Annotated[str, typer.Option("--exec", metavar="NAME", help="Program or task to run.")]
+Exec = Annotated[
+    str, typer.Option("--exec", metavar="NAME", help="Program or @task function to run.")
+]
 Count = Annotated[
-    int, typer.Option(min=1, metavar="N", help="How many jobs; job n gets the argument n.")
+    int, typer.Option(min=1, metavar="N", help="Number of jobs; job n gets the argument n.")
 ]
 
 
@@ -36,7 +38,7 @@ def client(
             envvar="CLIENT_DESIRED_PAR",
             metavar="DESIRED",
             min=0,
-            help="Jobs of this client at once.",
+            help="Jobs of this client to run at once.",
         ),
     ] = 4,
     exec_name: Exec = "calcA",
@@ -44,10 +46,9 @@ def client(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Submit a few jobs under a name, and show their results.
+    """Submit a few jobs under a client id, and show their results.
 
-    The sample client of the first designs; `rollq submit` does more. Exit code 1 if a job did not
-    end well.
+    A sample client; `rollq submit` does more. Exit code 1 unless all jobs succeeded.
     """
     from rollq.cli.service import run
 

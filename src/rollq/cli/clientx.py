@@ -35,11 +35,13 @@ def clientx(
         list[str],
         typer.Argument(
             metavar="HOST:PORT… [DESIRED_TOTAL]",
-            help="A member of each group (more of one group with commas); at the end, how many "
-            "jobs may run at once in all.",
+            help="A member of each group (several of one group with commas), then the number of "
+            "jobs to run at once in total.",
         ),
     ],
-    policy: Annotated[Policy, typer.Option(help="How a group is chosen.")] = Policy.ROUND_ROBIN,
+    policy: Annotated[
+        Policy, typer.Option(help="How to choose the group of a job.")
+    ] = Policy.ROUND_ROBIN,
     exec_name: Exec = "calcA",
     count: Count = 3,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
@@ -47,8 +49,8 @@ def clientx(
 ) -> None:
     """Spread a few jobs over several groups, and show their results.
 
-    A job whose group is gone for ten seconds is sent to another under the same id: across groups
-    a job may run more than once. Exit code 1 if a job did not end well.
+    A job whose group is unreachable for ten seconds is sent to another group under the same id:
+    across groups a job may run more than once. Exit code 1 unless all jobs succeeded.
     """
     from rollq.cli.service import run
 
@@ -57,7 +59,7 @@ def clientx(
         desired = int(groups.pop())
     if any(":" not in group for group in groups):
         raise LocalError(
-            ErrorCode.BAD_OPTIONS, "every group needs a HOST:PORT", "see `rollq clientx --help`"
+            ErrorCode.BAD_OPTIONS, "a group without HOST:PORT", "see `rollq clientx --help`"
         )
     if not run(_run(client_id, groups, desired, policy.value, exec_name, count, timeout, as_json)):
         raise typer.Exit(1)

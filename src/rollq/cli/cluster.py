@@ -23,7 +23,7 @@ Examples:
 """
 app = typer.Typer(
     name="cluster",
-    help="Look at the members of the group, and change who belongs to it.",
+    help="Show and change the members of the group.",
     epilog=EPILOG,
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -37,7 +37,7 @@ LongTimeout = Annotated[
         envvar="ROLLQ_TIMEOUT",
         min=0.1,
         metavar="SECONDS",
-        help="How long to wait until it is so.",
+        help="How long to wait for the change to take effect.",
     ),
 ]
 
@@ -48,7 +48,7 @@ def status(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Show members with role, term, commit index and how far behind each one is."""
+    """Show members: role, term, commit index and lag."""
     _run(_look(servers, timeout), as_json=as_json)
 
 
@@ -59,10 +59,10 @@ def add(
     timeout: LongTimeout = 60.0,
     as_json: Json = False,
 ) -> None:
-    """Wait until a new member has caught up and votes.
+    """Wait until a new member has caught up and is a voter.
 
     Start it first, on an empty state directory, with the members of the group as its --peers: it
-    asks to be let in, gets everything that was ever accepted, and then votes.
+    joins as a learner, receives the whole state, and is then made a voter.
     """
     from rollq.net.dialer import split_address
 
@@ -77,20 +77,23 @@ def remove(
     timeout: LongTimeout = 30.0,
     as_json: Json = False,
 ) -> None:
-    """Take a member out of the group. Stop its process afterwards."""
+    """Remove a member from the group. Stop its process afterwards."""
     _run(_remove(servers, timeout, member), as_json=as_json)
 
 
 @app.command(epilog="Example: rollq cluster transfer 127.0.0.1:5002")
 def transfer(
     member: Annotated[
-        str, typer.Argument(metavar="MEMBER", help="Who shall lead; else the most advanced.")
+        str,
+        typer.Argument(
+            metavar="MEMBER", help="The new leader (default: the follower with the longest log)."
+        ),
     ] = "",
     servers: Servers = DEFAULT_SERVERS,
     timeout: LongTimeout = 30.0,
     as_json: Json = False,
 ) -> None:
-    """Let another member lead, without an election timeout."""
+    """Transfer leadership to another member, without an election timeout."""
     _run(_transfer(servers, timeout, member), as_json=as_json)
 
 
@@ -140,8 +143,8 @@ async def _add(servers: str, timeout_s: float, address: str) -> ClusterView:
             client,
             timeout_s,
             votes,
-            f"{address} does not vote yet",
-            f"start it on an empty state directory with --peers {names}, and look at its log",
+            f"{address} is not a voter",
+            f"start it on an empty state directory with --peers {names}, and check its log",
         )
 
 
@@ -155,8 +158,8 @@ async def _remove(servers: str, timeout_s: float, named: str) -> ClusterView:
             client,
             timeout_s,
             lambda view: all(one.member_id != member.member_id for one in view.members),
-            f"{named} still belongs to the group",
-            "look at `rollq cluster status`",
+            f"{named} is still a member",
+            "see `rollq cluster status`",
         )
 
 
@@ -171,7 +174,7 @@ async def _transfer(servers: str, timeout_s: float, named: str) -> ClusterView:
             followers = [one for one in view.members if one.role == "follower" and one.active]
             if not followers:
                 raise LocalError(
-                    ErrorCode.BAD_OPTIONS, "nobody else could lead", "start another voter first"
+                    ErrorCode.BAD_OPTIONS, "no other voter is active", "start another voter first"
                 )
             member = max(followers, key=lambda one: one.match)
         await client.transfer(member.member_id)
@@ -179,8 +182,8 @@ async def _transfer(servers: str, timeout_s: float, named: str) -> ClusterView:
             client,
             timeout_s,
             lambda view: view.leader_id == member.member_id,
-            f"{member.address} does not lead yet",
-            "look at `rollq cluster status`; a member that lags cannot take over",
+            f"{member.address} is not the leader",
+            "see `rollq cluster status`; a member that lags cannot take over",
         )
 
 
@@ -196,7 +199,7 @@ def _find(view: ClusterView, named: str) -> MemberView:
         if named in (member.address, str(member.member_id)):
             return member
     known = ", ".join(member.address for member in view.members)
-    raise LocalError(ErrorCode.BAD_OPTIONS, f"no member {named[:128]!r}", f"there are: {known}")
+    raise LocalError(ErrorCode.BAD_OPTIONS, f"no member is {named[:128]!r}", f"members: {known}")
 
 
 async def _until(

@@ -4,11 +4,12 @@ tells what happened."""
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -35,6 +36,15 @@ MEMBER_OPTIONS = ("--snapshot-entries", "200", "--group", GROUP)
 WORKER_OPTIONS = ("--slots", "4", "--cpu-cap", "1")
 POLL_S = 0.02
 PATIENCE_S = 30.0
+INSTALL: Final = "pip install 'rollq[spark]'"
+# Some thousand events: what takes time is compiling, so there is as little of it as can be.
+SMALL: Final = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.memory": "1g",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.shuffle.partitions": "2",
+}
 
 
 @dataclass(slots=True)
@@ -59,14 +69,14 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(
-    jobs: Annotated[int, typer.Option(min=10, metavar="N", help="How many jobs.")] = 1000,
+    jobs: Annotated[int, typer.Option(min=10, metavar="N", help="Number of jobs.")] = 1000,
     keep: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Work here and leave it behind.")
+        Path | None, typer.Option(metavar="DIR", help="Working directory, which is kept.")
     ] = None,
-    report: Annotated[
-        Path, typer.Option(metavar="FILE", help="The page that tells what happened.")
-    ] = Path("rollq-demo.html"),
-    no_report: Annotated[bool, typer.Option("--no-report", help="Do without that page.")] = False,
+    report: Annotated[Path, typer.Option(metavar="FILE", help="HTML report to write.")] = Path(
+        "rollq-demo.html"
+    ),
+    no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.")] = False,
     as_json: Json = False,
 ) -> None:
     """Kill the leader in the middle of a thousand jobs; check that nothing is lost.
@@ -160,7 +170,7 @@ async def _kill_leader(
     _say(as_json, f"{view.leader} leads (term {view.term}) after {seen.failover_s:.2f} s")
     fleet.start_member(seen.killed, *MEMBER_OPTIONS)
     await asyncio.to_thread(fleet.await_line, seen.killed, "serves on")
-    _say(as_json, f"{seen.killed} is back, and catches up")
+    _say(as_json, f"{seen.killed} is restarted and catching up")
 
 
 async def _settle(operator: Client, addresses: list[str]) -> None:
@@ -245,12 +255,11 @@ def _show(document: dict[str, Any]) -> None:
     )
     for problem in document["problems"]:
         write_line(f"PROBLEM: {problem}")
-    write_line("the promise is broken" if document["problems"] else "the promise holds")
+    write_line("FAILED" if document["problems"] else "every job ended exactly once")
 
 
 def _tell(fleet: Fleet, page: Path, *, as_json: bool) -> str:
     """The pipeline and the page; where it is."""
-    from rollq.cli.aftermath import write_page
     from rollq.cli.output import write_line
 
     _say(as_json, "running the pipeline over the history, in Spark: half a minute or so")
@@ -258,8 +267,33 @@ def _tell(fleet: Fleet, page: Path, *, as_json: bool) -> str:
     if not write_page(state, GROUP, fleet.root / "tables", page):
         return ""
     if not as_json:
-        write_line(f"what happened, as a page: {page.absolute()}")
+        write_line(f"report: {page.absolute()}")
     return str(page)
+
+
+def write_page(state: Path, group: str, tables: Path, page: Path) -> bool:
+    """Run the pipeline over the history of a member that has stopped, and write the report.
+
+    Whether it was written: without Spark there is none, and a remark says what to install.
+    """
+    from rollq.cli.output import remark
+
+    if importlib.util.find_spec("pyspark") is None:
+        remark(f"no report: Spark is not installed; {INSTALL}")
+        return False
+    from rollq.cli.report import write_report
+    from rollq.cli.spark import quiet_spark
+    from rollq.spark.pipeline.feed import Feed
+    from rollq.spark.pipeline.run import Pipeline
+
+    try:
+        with quiet_spark("local[2]", **SMALL) as spark:
+            Pipeline(spark, Feed(path=str(state), group=group), tables).run()
+            write_report(spark, tables, page)
+    except RollqError as error:
+        remark(f"no report: {error.message}; {error.hint}")
+        return False
+    return True
 
 
 def _say(as_json: bool, text: str) -> None:

@@ -30,17 +30,17 @@ def demo3(
     port: Annotated[
         int,
         typer.Option(
-            min=0, max=65_533, metavar="PORT", help="First of three ports; 0 takes free ones."
+            min=0, max=65_533, metavar="PORT", help="First of three ports (0 = any free ports)."
         ),
     ] = 0,
     keep: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Work here and leave it behind.")
+        Path | None, typer.Option(metavar="DIR", help="Working directory, which is kept.")
     ] = None,
-    count: Annotated[int, typer.Option(min=1, metavar="N", help="How many jobs to run.")] = 6,
-    once: Annotated[bool, typer.Option("--once", help="Stop when the jobs are done.")] = False,
+    count: Annotated[int, typer.Option(min=1, metavar="N", help="Number of jobs to run.")] = 6,
+    once: Annotated[bool, typer.Option("--once", help="Stop when the jobs have ended.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Three members, two workers and a few jobs on this machine, until Ctrl-C.
+    """Run three members, two workers and a few jobs on this machine, until Ctrl-C.
 
     Everything is removed at the end, unless --keep names a folder.
     """

@@ -109,7 +109,7 @@ async def _look_dead(client: Client, job_id: bytes) -> dict[str, Any]:
         raise StateError(
             ErrorCode.WRONG_STATE,
             f"job {text} is not dead: it is {state_of(view)}",
-            f"`rollq job {text}` shows it; `rollq dlq list` shows what is dead",
+            f"`rollq job {text}` shows it; `rollq dlq list` lists dead jobs",
         )
     return await whole_document(client, view)
 
@@ -123,9 +123,9 @@ def redrive(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Run dead jobs again, with their attempts counted anew.
+    """Requeue dead jobs, with their attempt count reset.
 
-    All that are named, or none: exit code 4 if one of them is not dead.
+    All or nothing: exit code 4 if a named job is not dead.
     """
     _order("redrive", job_id, every, queue, servers, timeout, as_json)
 
@@ -135,20 +135,24 @@ def purge(
     job_id: Ids = None,
     every: All = False,
     queue: Queue = "",
-    yes: Annotated[bool, typer.Option("--yes", help="With --all: do not ask.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="With --all: do not ask for confirmation.")
+    ] = False,
     servers: Servers = DEFAULT_SERVERS,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Forget dead jobs for good: they and their output cannot be had back.
+    """Delete dead jobs and their output; this cannot be undone.
 
-    All that are named, or none: exit code 4 if one of them is not dead, 1 if one is not known.
+    All or nothing: exit code 4 if a named job is not dead, 1 if one is unknown.
     """
     if every and not yes:
         if as_json:
-            raise LocalError(ErrorCode.BAD_OPTIONS, "purge --all wants --yes", "add it")
+            raise LocalError(
+                ErrorCode.BAD_OPTIONS, "purge --all requires confirmation", "add --yes"
+            )
         which = f"of queue {queue}" if queue else "of all queues"
-        typer.confirm(f"Forget the dead jobs {which} for good?", abort=True, err=True)
+        typer.confirm(f"Delete the dead jobs {which}?", abort=True, err=True)
     _order("purge", job_id, every, queue, servers, timeout, as_json)
 
 
@@ -167,14 +171,14 @@ def _order(
     if bool(ids) is every or (queue and not every):
         raise LocalError(
             ErrorCode.BAD_OPTIONS,
-            "it is not clear which jobs are meant",
-            "name their ids, or use --all (with --queue, if only one queue is meant)",
+            "neither ids nor --all are given, or both",
+            "name ids, or use --all (with --queue for one queue)",
         )
     named = ids or []
     count = asked_of(
         servers, timeout_s, named, lambda client, found: _order_all(client, action, found, queue)
     )
-    done = "redriven" if action == "redrive" else "forgotten"
+    done = "redriven" if action == "redrive" else "purged"
     write_answer({action: count}, f"{counted(count, 'job')} {done}", as_json=as_json)
     if count < len(named):
         raise typer.Exit(EXIT_FOUND)
@@ -189,8 +193,8 @@ async def _order_all(client: Client, action: str, named: list[bytes], queue: str
             count += await act(*ids[first : first + ORDER_ROWS])
     except StateError as error:
         if named and error.code in (ErrorCode.WRONG_STATE, ErrorCode.UNKNOWN_JOB):
-            error.hint = "`rollq dlq list` shows what is dead; " + (
-                f"{count} that were named before it are done" if count else "nothing was done"
+            error.hint = "`rollq dlq list` lists dead jobs; " + (
+                f"{count} named before it are done" if count else "no job was changed"
             )
         raise
     return count

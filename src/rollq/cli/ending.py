@@ -73,7 +73,7 @@ async def ends_of(client: Client, ids: Iterable[JobId]) -> AsyncGenerator[End, N
         except RollqError as error:
             if exit_code_of(error) != EXIT_UNREACHABLE:
                 raise
-            remark(f"rollq: {error.message}; asking again")
+            remark(f"rollq: {error.message}; retrying")
 
 
 async def _find(client: Client, job_id: JobId) -> ArrayView | JobView | None:
@@ -100,8 +100,8 @@ def end_of(job_id: JobId, view: ArrayView | JobView | None) -> End | None:
     if view is not None and (word := state_of(view)) not in ENDED:
         return None
     if view is None or word == OK:
-        return _without_result(job_id, UNKNOWN, "unknown: it has ended, and no result is kept")
-    return _without_result(job_id, word, f"{word}: no result is kept")
+        return _without_result(job_id, UNKNOWN, "unknown: ended, and its result is no longer kept")
+    return _without_result(job_id, word, f"{word}: its result is no longer kept")
 
 
 def _without_result(job_id: JobId, state: str, told: str) -> End:

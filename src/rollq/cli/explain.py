@@ -35,7 +35,7 @@ def explain(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Say in words why a job or an array is not running."""
+    """Explain why a job or array is not running."""
     from rollq.base.ids import guid_to_text
     from rollq.cli.ids import asked_of
     from rollq.cli.output import write_answer

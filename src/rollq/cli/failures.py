@@ -63,7 +63,7 @@ def _what_lacks_is_told() -> Iterator[None]:
             raise
         raise LocalError(
             ErrorCode.BAD_SETUP,
-            f"this needs Spark, and {error.name} is not installed",
+            f"this command requires Spark: {error.name} is not installed",
             "pip install 'rollq[spark]'",
         ) from error
 
@@ -107,8 +107,8 @@ def report(error: RollqError, *, as_json: bool) -> None:
         text = msgspec.json.encode(document).decode()
     else:
         hint = "".join(f"\n  {line}" for line in (*notes, error.hint) if line)
-        where = " (our bug: please report it)" if error.code is ErrorCode.BUG else ""
+        where = " (a bug in rollq: please report it)" if error.code is ErrorCode.BUG else ""
         text = f"rollq: {error.message} [{error.code.name.lower()}]{where}{hint}"
         if error.fault is Fault.PEER and not hint:
-            text += "\n  sending the same again will not help"
+            text += "\n  repeating the same request will not help"
     sys.stderr.write(text + "\n")

@@ -27,9 +27,9 @@ Examples:
 """
 
 Names = Annotated[
-    list[str] | None, typer.Argument(metavar="NAME", help="Files to fetch; all if none is named.")
+    list[str] | None, typer.Argument(metavar="NAME", help="Files to fetch (default: all).")
 ]
-Save = Annotated[Path, typer.Option("--save", metavar="DIR", help="Put them here.")]
+Save = Annotated[Path, typer.Option("--save", metavar="DIR", help="Directory to save files in.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -45,10 +45,10 @@ def fetch(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Fetch the files that a job left, as long as its result is kept.
+    """Download the output files of a job, as long as its result is kept.
 
-    What is fetched is verified. A fetch that was broken off goes on where it was when the same is
-    fetched to the same folder again. Prints the path of every file.
+    Files are verified. An interrupted download resumes when repeated with the same --save. Prints
+    the path of every file.
     """
     from rollq.cli.amounts import counted
     from rollq.cli.ids import asked_of

@@ -81,8 +81,8 @@ class FileJobs:
         if checked.has_keys and not order.client_id:
             raise LocalError(
                 ErrorCode.BAD_OPTIONS,
-                f"{order.source} has keys, which count only with --client-id",
-                "add --client-id NAME: the same key of the same client is the same job",
+                f"{order.source} has keys, which require --client-id",
+                "add --client-id NAME: keys are unique per client id",
             )
         self.counts.total = checked.count
         specs = self._specs(read_jobs(*rows, header=order.header), checked.count, advance)
@@ -101,7 +101,7 @@ class FileJobs:
         except RollqError as error:
             again = f"--client-id {client.client_id} --batch {self.batch_key}"
             if error.code in UNSURE:
-                error.add_note(f"submit the file again with {again}: it is accepted once")
+                error.add_note(f"resubmit the file with {again}: that is idempotent")
             else:
                 error.add_note("nothing was accepted")
             raise

@@ -74,7 +74,7 @@ def job_ids(texts: list[str]) -> list[JobId]:
         except RemoteError:
             raise LocalError(
                 ErrorCode.BAD_OPTIONS,
-                f"{text[:64]!r} is no job id",
+                f"{text[:64]!r} is not a job id",
                 "an id looks like 6f9619ff-8b86-d011-b42d-00c04fc964ff; `rollq jobs` lists some",
             ) from None
     return made
@@ -94,7 +94,7 @@ def queue_name(text: str) -> str:
     except RemoteError:
         raise LocalError(
             ErrorCode.BAD_OPTIONS,
-            f"no queue can be named {text[:64]!r}",
+            f"{text[:64]!r} is not a valid queue name",
             "use words without white space, * or >, joined by dots, as in render.fast",
         ) from None
 
@@ -115,5 +115,5 @@ async def must_be_a_job(client: Client, job_id: JobId) -> None:
         raise StateError(
             ErrorCode.WRONG_STATE,
             f"{guid_to_text(job_id)} is an array of {counted(array.task_count, 'task')}",
-            f"name a task: `rollq jobs --exec {array.exec_name}` lists them",
+            f"give the id of a task: `rollq jobs --exec {array.exec_name}` lists them",
         )

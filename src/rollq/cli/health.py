@@ -172,7 +172,7 @@ async def _trouble(address: str) -> str:
         link = await dial(address, "", lambda *_: None, lambda *_: None)
     except RollqError as error:
         return error.message
-    link.close("only looking")
+    link.close("probe only")
     return ""
 
 

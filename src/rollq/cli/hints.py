@@ -20,7 +20,7 @@ Examples:
 """
 app = typer.Typer(
     name="hints",
-    help="Look at what the grid was told of run times, switch it off, or forget it.",
+    help="Show, switch on or off, and clear hints: expected run times of programs.",
     epilog=EPILOG,
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -34,7 +34,7 @@ def show(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Show all hints: run times in ms that half, 95 % and 99 % of the runs did not exceed."""
+    """Show all hints: median, 95th and 99th percentile of run times, in ms."""
     from rollq.cli.documents import HINT_COLUMNS
     from rollq.cli.grid import asked
     from rollq.cli.output import write_json, write_line, write_table
@@ -46,23 +46,25 @@ def show(
     rows = [list(hint.values()) for hint in document["hints"]]
     write_table(HINT_COLUMNS, rows)
     if not document["use_hints"]:
-        write_line("switched off: rollq hints use on")
+        write_line("hints are off: switch them on with `rollq hints use on`")
 
 
 @app.command(epilog="Example: rollq hints use off")
 def use(
-    switch: Annotated[str, typer.Argument(metavar="on|off", help="Whether they count.")],
+    switch: Annotated[str, typer.Argument(metavar="on|off", help="Use hints: on or off.")],
     servers: Servers = DEFAULT_SERVERS,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Let hints count, or not. They stay known; it is the setting use_hints."""
+    """Switch the use of hints on or off (setting use_hints); they are kept."""
     from rollq.cli.grid import asked
     from rollq.cli.output import write_answer
 
     wanted = SWITCH.get(switch)
     if wanted is None:
-        raise LocalError(ErrorCode.BAD_OPTIONS, f"{switch[:64]!r} is no switch", "use on or off")
+        raise LocalError(
+            ErrorCode.BAD_OPTIONS, f"{switch[:64]!r} is neither on nor off", "use on or off"
+        )
     asked(servers, timeout, lambda client: _switch(client, wanted))
     write_answer({"use_hints": wanted}, f"hints are {switch}", as_json=as_json)
 
@@ -73,12 +75,12 @@ def clear(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Forget all hints."""
+    """Delete all hints."""
     from rollq.cli.grid import asked
     from rollq.cli.output import write_answer
 
     asked(servers, timeout, lambda client: client.set_hints(()))
-    write_answer({"hints": 0}, "no hints", as_json=as_json)
+    write_answer({"hints": 0}, "hints deleted", as_json=as_json)
 
 
 async def _look(client: Client) -> dict[str, Any]:

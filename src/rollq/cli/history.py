@@ -31,7 +31,7 @@ Examples:
 """
 app = typer.Typer(
     name="history",
-    help="Read what happened, in the order in which it happened.",
+    help="Read the event history, and manage its readers.",
     epilog=EPILOG,
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -42,7 +42,7 @@ LEFT_OUT = ("index", "ordinal", "ts", "type", "jobId", "request")
 
 @app.callback()
 def history() -> None:
-    """Read what happened, in the order in which it happened."""
+    """Read the event history, and manage its readers."""
 
 
 @app.command(
@@ -56,13 +56,18 @@ Examples:
 )
 def tail(
     rows: Annotated[
-        int, typer.Option("--rows", "-n", min=0, metavar="N", help="The last so many rows.")
+        int, typer.Option("--rows", "-n", min=0, metavar="N", help="Show the last N rows.")
     ] = 20,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Follow new rows until Ctrl-C.")
+    ] = False,
     first: Annotated[
         int,
         typer.Option(
-            "--from", min=0, metavar="INDEX", help="All rows from this log index on; 0: the last."
+            "--from",
+            min=0,
+            metavar="INDEX",
+            help="Show all rows from this log index on (0 = only the last).",
         ),
     ] = 0,
     kind: Annotated[
@@ -76,8 +81,8 @@ def tail(
 ) -> None:
     """Show the last rows of the history, of a running group or of a state directory.
 
-    With --state only sealed segments are read: a member seals when it takes a snapshot and when
-    it stops. With --json: the rows as they are stored, one JSON object a line.
+    With --state only sealed segments are read: a member seals at snapshots and when it stops. With
+    --json: the rows as stored, one JSON object per line.
     """
     from rollq.cli.service import run
 
@@ -85,7 +90,7 @@ def tail(
     if state is not None:
         if follow:
             raise LocalError(
-                ErrorCode.BAD_OPTIONS, "--follow asks a running group", "leave out --state"
+                ErrorCode.BAD_OPTIONS, "--follow requires a running group", "remove --state"
             )
         _tail_sealed(state, first, rows, shown)
         return
@@ -101,16 +106,16 @@ Examples:
 )
 def readers(
     free: Annotated[
-        str, typer.Option(metavar="NAME", help="Keep nothing for this reader any more.")
+        str, typer.Option(metavar="NAME", help="Release this reader: keep no history for it.")
     ] = "",
     servers: Servers = DEFAULT_SERVERS,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Show for whom history is kept: readers that have a name, and how far each has read.
+    """Show named readers, and the log index that each has read up to.
 
-    What a reader has not read is not let go, whatever bounds members have for history. One that is
-    not heard of for seven days holds nothing back any more.
+    History that a named reader has not read is kept despite --history-mb and --history-days. A
+    reader not seen for seven days is released.
     """
     from rollq.cli.documents import when
     from rollq.cli.output import write_answer, write_json, write_table
@@ -120,7 +125,7 @@ def readers(
         if free:
             reader.free(free)
             document = {"name": free, "freed": True}
-            write_answer(document, f"nothing is kept for {free} any more", as_json=as_json)
+            write_answer(document, f"reader {free} released", as_json=as_json)
             return
         found = reader.holders()
     if as_json:
@@ -128,7 +133,7 @@ def readers(
             write_json({"name": one.name, "index": one.index, "ts": one.stamp_ms})
     else:
         rows = [(one.name, one.index, when(one.stamp_ms)) for one in found]
-        write_table(("name", "from index", "last heard of"), rows)
+        write_table(("name", "from index", "last seen"), rows)
 
 
 class _Shown:
@@ -141,7 +146,7 @@ class _Shown:
         if kind and kind not in EVENT_TYPES:
             raise LocalError(
                 ErrorCode.BAD_OPTIONS,
-                f"no row is of type {kind!r}",
+                f"unknown row type {kind!r}",
                 f"use one of: {' '.join(EVENT_TYPES)}",
             )
         self._kind = kind
@@ -193,7 +198,7 @@ def _tail_sealed(state: Path, first: int, rows: int, shown: _Shown) -> None:
 
     segments = Segments(LookDisk(state))
     if not segments.names():
-        remark("nothing is sealed here yet; ask the running member, or stop it first")
+        remark("no sealed segments here: ask the running member, or stop it first")
     lines = filter(shown.wants, segments.read(first or 1, 2**63))
     for line in lines if first else deque(lines, maxlen=rows):
         shown.write(line)

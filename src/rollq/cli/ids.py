@@ -57,9 +57,9 @@ def parse_id(text: str) -> Wanted:
     if parts is None or len(parts[1]) < DIGITS_MIN:
         raise LocalError(
             ErrorCode.BAD_OPTIONS,
-            f"{text[:64]!r} is no job id",
-            "an id looks like 6f9619ff-8b86-d011-b42d-00c04fc964ff; its first digits will do if no "
-            "other begins with them; `rollq jobs` lists some",
+            f"{text[:64]!r} is not a job id",
+            "an id looks like 6f9619ff-8b86-d011-b42d-00c04fc964ff; its first digits are enough if "
+            "unambiguous; `rollq jobs` lists ids",
         )
     return IdFilter(parts[1], parts[2] or "")
 

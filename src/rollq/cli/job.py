@@ -39,10 +39,9 @@ def job(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Show one job or array: state, attempts, result.
+    """Show one job or array: state, request, attempts, result.
 
-    Exit code 4 if the grid does not know it. How the job itself ended does not change the exit
-    code of this command.
+    Exit code 4 if the job is unknown; the outcome of the job does not change the exit code.
     """
     from rollq.cli.ids import asked_of
 

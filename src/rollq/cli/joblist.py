@@ -15,10 +15,11 @@ import msgspec
 from rollq.base.errors import ErrorCode, LocalError, RollqError
 from rollq.base.ids import NIL_ID
 from rollq.base.limits import INLINE_BYTES_MAX, STAGED_BYTES_MAX, STAGED_JOBS_MAX
+from rollq.cli.amounts import counted
 from rollq.roles.client.specs import FIELDS, JobSpec, Options, body_of, id_for, job_options
 
 FORMS = (".jsonl", ".ndjson", ".csv")
-EACH = "give each a key, or none"
+EACH = "give every line a key, or none"
 PROBLEMS_SHOWN: Final = 20
 BYTE: Final = re.compile(r" \(byte (\d+)\)")
 
@@ -82,12 +83,12 @@ def check_jobs(path: Path, exec_name: str, options: Options, *, header: bool) ->
     if checked.problem_count:
         raise _refused(path, checked)
     if not checked.count:
-        raise LocalError(ErrorCode.BAD_OPTIONS, f"{path} holds no job", "write one a line")
+        raise LocalError(ErrorCode.BAD_OPTIONS, f"{path} has no jobs", "write one per line")
     if checked.count > STAGED_JOBS_MAX or size > STAGED_BYTES_MAX:
         raise LocalError(
             ErrorCode.BAD_OPTIONS,
-            f"{path} holds {checked.count} jobs of {size} bytes; at most {STAGED_JOBS_MAX} jobs "
-            f"and {STAGED_BYTES_MAX} bytes are accepted at once",
+            f"{path} has {checked.count} jobs of {size} bytes; a batch holds at most "
+            f"{STAGED_JOBS_MAX} jobs and {STAGED_BYTES_MAX} bytes",
             "split the file",
         )
     return checked
@@ -128,10 +129,10 @@ def _refused(path: Path, checked: Checked) -> LocalError:
     hidden = checked.problem_count - len(checked.problems)
     shown = checked.problems + ([f"and {hidden} more"] if hidden else [])
     count = checked.problem_count
-    what = f"{path}: {count} line{' is' if count == 1 else 's are'} wrong"
+    what = f"{path}: {counted(count, 'invalid line')}"
     lines = "\n  ".join(shown)
     return LocalError(
-        ErrorCode.BAD_OPTIONS, f"{what}\n  {lines}", "correct the file; nothing was accepted"
+        ErrorCode.BAD_OPTIONS, f"{what}\n  {lines}", "correct the file; no job was accepted"
     )
 
 
@@ -149,8 +150,8 @@ def _rows(path: Path, exec_name: str, options: Options, *, header: bool) -> Iter
     if path.suffix not in FORMS:
         raise LocalError(
             ErrorCode.BAD_OPTIONS,
-            f"{path}: not known what kind of file that is",
-            f"name it {' or '.join(FORMS)}",
+            f"{path}: unknown file type",
+            f"use the suffix {' or '.join(FORMS)}",
         )
     read = _csv if path.suffix == ".csv" else _jsonl
     keys: dict[str, int] = {}  # and where they stand
@@ -166,10 +167,10 @@ def _rows(path: Path, exec_name: str, options: Options, *, header: bool) -> Iter
                     yield number, problem
     except OSError as error:
         raise LocalError(
-            ErrorCode.BAD_OPTIONS, f"{path}: {error.strerror or error}", "check the name"
+            ErrorCode.BAD_OPTIONS, f"{path}: {error.strerror or error}", "check the path"
         ) from None
     except UnicodeDecodeError as error:
-        raise LocalError(ErrorCode.BAD_OPTIONS, f"{path}: {error}", "write it in UTF-8") from None
+        raise LocalError(ErrorCode.BAD_OPTIONS, f"{path}: {error}", "save it as UTF-8") from None
 
 
 def _jsonl(lines: Any, exec_name: str, *, header: bool) -> Iterator[Read]:
@@ -187,7 +188,7 @@ def _jsonl(lines: Any, exec_name: str, *, header: bool) -> Iterator[Read]:
                 read = read[: int(found[1])]
             at_path = found is None and "`$" in told
             column = 0 if at_path else len(read.decode(errors="ignore")) + 1
-            yield number, MisreadError(BYTE.sub("", told), "write an object or a list", column)
+            yield number, MisreadError(BYTE.sub("", told), "write a JSON object or a list", column)
             continue
         line = row if isinstance(row, Line) else Line(args=row)
         line.exec = line.exec or exec_name
@@ -212,15 +213,15 @@ def _csv(lines: Any, exec_name: str, *, header: bool) -> Iterator[Read]:
 
 def _spec(folder: Path, number: int, line: Line, options: Options, keys: dict[str, int]) -> JobSpec:
     if not line.exec:
-        raise MisreadError("names no program", "add it, or give EXEC")
+        raise MisreadError("no program given", "add one, or give EXEC")
     first = keys.setdefault(line.key, number)
     if line.key and first != number:
-        raise MisreadError(f"has the key of line {first}", "leave one out")
+        raise MisreadError(f"same key as line {first}", "remove one of them")
     if "" in keys and len(keys) > 1:
-        raise MisreadError("has a key or lacks one, unlike those before it", EACH)
+        raise MisreadError("some lines have a key and others have none", EACH)
     unknown = [name for name in line.options if name not in FIELDS]
     if unknown:
-        raise MisreadError(f"has no option {unknown[0]!r}", f"use one of: {', '.join(FIELDS)}")
+        raise MisreadError(f"unknown option {unknown[0]!r}", f"use one of: {', '.join(FIELDS)}")
     files: dict[str, Path] = {}
     for name, place in line.files.items():
         try:

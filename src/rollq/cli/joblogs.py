@@ -20,10 +20,10 @@ Examples:
 """
 JobArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of a job or task.")]
 Follow = Annotated[
-    bool, typer.Option("--follow", "-f", help="Go on until the job is over, also if it waits.")
+    bool, typer.Option("--follow", "-f", help="Follow the output until the job ends.")
 ]
-Stdout = Annotated[bool, typer.Option("--stdout", help="Only what it writes to stdout.")]
-Stderr = Annotated[bool, typer.Option("--stderr", help="Only what it writes to stderr.")]
+Stdout = Annotated[bool, typer.Option("--stdout", help="Only stdout of the job.")]
+Stderr = Annotated[bool, typer.Option("--stderr", help="Only stderr of the job.")]
 TailLines = Annotated[
     int | None,
     typer.Option(
@@ -32,7 +32,7 @@ TailLines = Annotated[
         min=0,
         metavar="N",
         show_default=False,
-        help="Of what is there by now, only the last lines of each stream.",
+        help="Only the last N lines of each stream so far.",
     ),
 ]
 
@@ -52,12 +52,12 @@ def logs(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Show what a job writes, to stdout and stderr as the job does.
+    """Show the output of a job: its stdout on stdout, its stderr on stderr.
 
-    While it runs this comes from its worker, which keeps the end of both streams: a first line on
-    stderr tells what was left out, and when another attempt begins. After its end it comes from
-    the result, whole if the grid keeps it whole; bytes that a function returned follow on stdout.
-    Exit code 4 if the job is unknown; how the job ended does not change the exit code.
+    While it runs, output comes from its worker, which keeps the end of both streams; a line on
+    stderr says how much was skipped, or that another attempt began. After its end, output comes
+    from the result; bytes returned by a function follow on stdout. Exit code 4 if the job is
+    unknown; the outcome of the job does not change the exit code.
     """
     from rollq.cli.ids import asked_of
     from rollq.cli.output import remark
@@ -122,7 +122,7 @@ class Shown:
             remark(f"[attempt {part.attempt}]")
         self._attempt = part.attempt
         if part.skipped:
-            remark(f"[{part.skipped} bytes of {part.stream} left out]")
+            remark(f"[{part.skipped} bytes of {part.stream} skipped]")
         target = sys.stdout if part.stream == "stdout" else sys.stderr
         if part.stream == "stdout":
             self.is_line_open = not part.data.endswith(b"\n")

@@ -43,16 +43,16 @@ def jobs(
         str, typer.Option("--exec", metavar="NAME", help="Only jobs of this program.")
     ] = "",
     limit: Limit = 100,
-    oldest: Annotated[bool, typer.Option("--oldest", help="The oldest first.")] = False,
+    oldest: Annotated[bool, typer.Option("--oldest", help="List the oldest first.")] = False,
     servers: Servers = DEFAULT_SERVERS,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """List jobs, the one that was accepted last first.
+    """List jobs, newest first.
 
-    Tasks of an array are listed once they have started. Ids are shortened where that is clear; any
-    command takes them so. With --json: one JSON object a line, ids in full. What a program wrote is
-    shown by `rollq job`.
+    Tasks of an array are listed once they have started. Ids are shortened where unambiguous; every
+    command accepts short ids. With --json: one JSON object per line, with full ids. Output of
+    programs is shown by `rollq job` and `rollq logs`.
     """
     from rollq.cli.documents import ago
     from rollq.cli.grid import queue_name

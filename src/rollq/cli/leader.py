@@ -52,7 +52,7 @@ Advertise = Annotated[
     typer.Option(
         envvar="ROLLQ_ADVERTISE",
         metavar="HOST[:PORT]",
-        help="How others reach this member, if not by --host.",
+        help="Address under which others reach this member (default: --host).",
     ),
 ]
 MemberState = Annotated[
@@ -60,33 +60,35 @@ MemberState = Annotated[
     typer.Option(
         envvar="ROLLQ_STATE",
         metavar="DIR",
-        help="State directory, of this member alone.",
+        help="State directory of this member; never shared.",
         show_default="./state/PORT",
     ),
 ]
 ElectionMs = Annotated[
     int,
     typer.Option(
-        min=100, max=60_000, metavar="MS", help="Silence before an election; up to twice as long."
+        min=100, max=60_000, metavar="MS", help="Election timeout; randomised up to twice this."
     ),
 ]
 HeartbeatMs = Annotated[
     int,
-    typer.Option(min=TICK_MS, max=30_000, metavar="MS", help="Pace of the leader's heartbeats."),
+    typer.Option(
+        min=TICK_MS, max=30_000, metavar="MS", help="Interval between heartbeats of the leader."
+    ),
 ]
 HistoryMb = Annotated[
     int,
-    typer.Option(min=0, metavar="MB", help="Megabytes of sealed history to keep; 0: all of it."),
+    typer.Option(min=0, metavar="MB", help="Keep at most this much sealed history (0 = all)."),
 ]
 HistoryDays = Annotated[
-    int, typer.Option(min=0, metavar="DAYS", help="Days of history to keep; 0: all of it.")
+    int, typer.Option(min=0, metavar="DAYS", help="Keep history for this many days (0 = all).")
 ]
 Blobs = Annotated[
     str,
     typer.Option(
         envvar="ROLLQ_BLOBS",
         metavar="URL",
-        help="Keep files in this store, the same for all members: s3://bucket/folder.",
+        help="Store files in this shared object store: s3://bucket/folder.",
         show_default="below the state directory",
     ),
 ]
@@ -94,24 +96,24 @@ BlobBytesMax = Annotated[
     str,
     typer.Option(
         metavar="SIZE",
-        help="Files that nothing needs go when all take more; 0: they stay.",
+        help="Evict unreferenced files above this total size (0 = never).",
     ),
 ]
 BlobAge = Annotated[
     str,
     typer.Option(
-        metavar="AGE", help="Files that nothing needs go so long after use; 0: they stay."
+        metavar="AGE", help="Delete unreferenced files this long after last use (0 = never)."
     ),
 ]
 Columns = Annotated[
     bool,
     typer.Option(
         "--columns/--no-columns",
-        help="Keep history as Arrow too, for quick readers; needs pyarrow.",
+        help="Also keep history as Arrow columns, for faster readers; needs pyarrow.",
     ),
 ]
 LogLevel = Annotated[
-    Level, typer.Option(envvar="ROLLQ_LOG_LEVEL", help="How much to log, on stderr.")
+    Level, typer.Option(envvar="ROLLQ_LOG_LEVEL", help="Log level; logs go to stderr.")
 ]
 
 
@@ -122,10 +124,13 @@ def register(app: typer.Typer) -> None:
 
 def leader(
     port: Annotated[
-        int, typer.Argument(metavar="PORT", min=0, max=65_535, help="Port; 0 takes a free one.")
+        int,
+        typer.Argument(
+            metavar="PORT", min=0, max=65_535, help="Port to listen on (0 = any free port)."
+        ),
     ],
     role: Annotated[
-        Role, typer.Option(help="auto: be elected; leader: lead alone, without an election.")
+        Role, typer.Option(help="auto: take part in elections; leader: group of one, no election.")
     ] = Role.AUTO,
     group: Annotated[
         str, typer.Option(envvar="ROLLQ_GROUP", metavar="NAME", help="Name of the group.")
@@ -150,9 +155,9 @@ def leader(
 ) -> None:
     """Run one member of a group.
 
-    Alone it is a group of one. With --peers it is elected together with them; start each with the
-    others as peers. SIGTERM hands leadership over and stops; a second signal ends it at once.
-    Exit code 1: the disk failed or says that this member must not start.
+    Without --peers it is a group of one. With --peers the members elect a leader; start each member
+    with the others as peers. SIGTERM transfers leadership and stops; a second signal exits at once.
+    Exit code 1: the disk failed, or its contents do not allow this member to start.
     """
     from rollq.cli.logs import set_up_logs
     from rollq.cli.service import run
@@ -202,8 +207,8 @@ def _setup(
     if role is Role.LEADER and others:
         raise LocalError(
             ErrorCode.BAD_SETUP,
-            "--role leader is for a group of one, and --peers names others",
-            "leave out one of the two; members with peers elect their leader",
+            "--role leader is for a group of one and excludes --peers",
+            "remove one of the two; members with peers elect their leader",
         )
     election = max(2, election_ms // TICK_MS)
     options = RaftOptions(
@@ -239,8 +244,8 @@ def _blobs(url: str, bytes_max: str, age: str) -> BlobsSetup:
     if url and setup.bytes_max:
         raise LocalError(
             ErrorCode.BAD_SETUP,
-            "--blob-bytes-max is for a member's own files, and --blobs names a store of all",
-            "leave out one of the two; members do not clear a shared store away",
+            "--blob-bytes-max does not apply to the shared store of --blobs",
+            "remove one of the two; members never evict from a shared store",
         )
     return setup
 
@@ -254,7 +259,7 @@ def _address(host: str, port: int, advertise: str, *, has_peers: bool) -> str:
             raise LocalError(
                 ErrorCode.BAD_SETUP,
                 f"others cannot reach this member as {host or 'nothing'}:{port}",
-                "add --advertise with the name or address by which they can",
+                "add --advertise with a reachable name or address",
             )
         host = "127.0.0.1"
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -46,15 +46,15 @@ from rollq.leash import watch_leash
 
 EPILOG = """\b
 Exit codes:
-  0    it went well
-  1    the job failed, or a check found something; a member or worker had to stop
+  0    success
+  1    a job failed, a check found a problem, or a member or worker had to stop
   2    wrong usage: arguments, environment or configuration file
-  3    no answer in time: no leader is reached, or what was waited for goes on
-  4    the grid refused
+  3    timed out: no leader reached, or the job is still running
+  4    refused by the grid
   130  interrupted
 \b
-A value comes from the command line; else from a ROLLQ_… environment variable;
-else from the file ~/.config/rollq/rollq.toml (or --config FILE).
+Options are taken from the command line, then from ROLLQ_… environment variables,
+then from ~/.config/rollq/rollq.toml (or --config FILE).
 """
 
 app = typer.Typer(
@@ -71,7 +71,7 @@ def main() -> None:
     """Run the command that the arguments name."""
     if not __debug__:
         sys.stderr.write(
-            "rollq does not run under python -O: its checks on itself would be off.\n"
+            "rollq requires assertions and does not run under python -O.\n"
             "Start it without -O and without PYTHONOPTIMIZE.\n"
         )
         sys.exit(EXIT_USAGE)
@@ -94,12 +94,17 @@ def rollq(
     config: Annotated[
         Path | None,
         typer.Option(
-            envvar="ROLLQ_CONFIG", help="TOML file of defaults.", show_default=False, metavar="FILE"
+            envvar="ROLLQ_CONFIG",
+            help="TOML file with default options.",
+            show_default=False,
+            metavar="FILE",
         ),
     ] = None,
     version: Annotated[
         bool,
-        typer.Option("--version", help="Show the version.", is_eager=True, callback=show_version),
+        typer.Option(
+            "--version", help="Show the version and exit.", is_eager=True, callback=show_version
+        ),
     ] = False,
 ) -> None:
     """A durable, replicated job grid."""

@@ -21,7 +21,7 @@ Servers = Annotated[
         "-s",
         envvar="ROLLQ_SERVERS",
         metavar="HOST:PORT,…",
-        help="Members of the group; one is enough to find the others.",
+        help="Addresses of members; one is enough to find the others.",
     ),
 ]
 Timeout = Annotated[
@@ -31,7 +31,7 @@ Timeout = Annotated[
         envvar="ROLLQ_TIMEOUT",
         min=0.1,
         metavar="SECONDS",
-        help="How long to look for a leader and wait for its answer.",
+        help="How long to wait for the leader to be found and to answer.",
     ),
 ]
 Json = Annotated[
@@ -40,17 +40,19 @@ Json = Annotated[
         "--json",
         envvar="ROLLQ_JSON",
         callback=remember_json,
-        help="JSON on stdout and nothing else.",
+        help="Write JSON to stdout.",
     ),
 ]
 JobIdArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of a job or array.")]
 JobIdsArgument = Annotated[list[str], typer.Argument(metavar="ID", help="Ids of jobs or arrays.")]
 Limit = Annotated[
-    int, typer.Option("--limit", "-n", min=1, metavar="N", help="At most so many rows.")
+    int, typer.Option("--limit", "-n", min=1, metavar="N", help="Show at most N rows.")
 ]
 StateDir = Annotated[
     Path | None,
-    typer.Option("--state", metavar="DIR", help="A state directory.", show_default=False),
+    typer.Option(
+        "--state", metavar="DIR", help="State directory of a member or worker.", show_default=False
+    ),
 ]
 Tables = Annotated[
     Path,
@@ -58,7 +60,7 @@ Tables = Annotated[
         "--tables",
         envvar="ROLLQ_TABLES",
         metavar="DIR",
-        help="Where `rollq pipeline run` keeps its tables.",
+        help="Table directory of `rollq pipeline run`.",
     ),
 ]
 Master = Annotated[
@@ -67,6 +69,6 @@ Master = Annotated[
         "--master",
         envvar="ROLLQ_SPARK_MASTER",
         metavar="URL",
-        help="Where Spark runs: local[*], spark://… or sc://….",
+        help="Spark master: local[*], spark://… or sc://….",
     ),
 ]

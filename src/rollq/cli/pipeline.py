@@ -37,7 +37,7 @@ Examples:
 """
 app = typer.Typer(
     name="pipeline",
-    help="Turn the history into tables: events, jobs, attempts, figures by hour.",
+    help="Turn the history into tables: events, jobs, attempts, hourly figures.",
     epilog=EPILOG,
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -55,49 +55,51 @@ Examples:
 )
 def run(
     once: Annotated[
-        bool, typer.Option("--once", help="Take in what there is, and end; the default.")
+        bool, typer.Option("--once", help="Process what there is, then exit (the default).")
     ] = False,
     every: Annotated[
-        str, typer.Option(metavar="TIME", help="Go on until Ctrl-C, looking this often: 10s.")
+        str, typer.Option(metavar="TIME", help="Run until Ctrl-C, one batch per interval: 10s.")
     ] = "",
     tables: Tables = DEFAULT_TABLES,
     servers: Servers = DEFAULT_SERVERS,
     path: Annotated[
         str,
         typer.Option(
-            metavar="DIR", help="Read a folder of history segments, or its URL, not members."
+            metavar="DIR",
+            help="Read history segments from this directory or URL instead of members.",
         ),
     ] = "",
     group: Annotated[
-        str, typer.Option(metavar="NAME,…", help="Names of the groups, in order; for folders.")
+        str,
+        typer.Option(metavar="NAME,…", help="Group names of the directories of --path, in order."),
     ] = "",
     batch: Annotated[
-        int, typer.Option(min=1, metavar="N", help="At most so many log indexes at once.")
+        int, typer.Option(min=1, metavar="N", help="Process at most N log indexes per batch.")
     ] = 5_000_000,
     moved: Annotated[
-        bool, typer.Option("--moved", help="The same grid as before, at another place.")
+        bool, typer.Option("--moved", help="The source has a new address, but is the same grid.")
     ] = False,
     skip_lost: Annotated[
-        bool, typer.Option("--skip-lost", help="Go on though history is gone that was not read.")
+        bool, typer.Option("--skip-lost", help="Skip history that was deleted before it was read.")
     ] = False,
     hints: Annotated[
         bool,
-        typer.Option("--hints/--no-hints", help="Tell the grid afterwards how long its execs run."),
+        typer.Option("--hints/--no-hints", help="Afterwards send run time hints to the grid."),
     ] = False,
     master: Master = DEFAULT_MASTER,
     as_json: Json = False,
 ) -> None:
     """Bring the tables up to date.
 
-    Only what is new is read. It may be stopped or killed at any time: tables show whole batches
-    only, and the next run goes on behind the last. With --json: one object a batch.
+    Reads only new history. It may be stopped or killed at any time: only whole batches become
+    visible, and the next run resumes after the last one. With --json: one object per batch.
     """
     from rollq.cli.progress import spinner
     from rollq.cli.service import interrupted_by_signals
     from rollq.cli.spark import quiet_spark, suited_to
 
     every_s = _pause_s(every, once=once, hints=hints)
-    with spinner(f"looking at the history of {path or servers}"):
+    with spinner(f"reading the history of {path or servers}"):
         from rollq.spark.pipeline.feed import Feed
         from rollq.spark.pipeline.manifest import Book
         from rollq.spark.pipeline.run import Pipeline
@@ -130,7 +132,7 @@ Examples:
 """
 )
 def status(tables: Tables = DEFAULT_TABLES, as_json: Json = False) -> None:
-    """Show how far the tables go, and what they hold."""
+    """Show the last batch, and the size of each table."""
     from rollq.cli.documents import when
     from rollq.cli.output import write_json, write_line, write_table
     from rollq.spark.pipeline.catalog import TABLES
@@ -172,17 +174,17 @@ Examples:
 """
 )
 def files(
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="As gold_hourly.")],
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="Table, such as gold_hourly.")],
     tables: Tables = DEFAULT_TABLES,
     quoted: Annotated[
-        bool, typer.Option("--quoted", help="On one line, in quotes, with commas: for SQL.")
+        bool, typer.Option("--quoted", help="One line, quoted and comma-separated, for SQL.")
     ] = False,
     as_json: Json = False,
 ) -> None:
     """List the Parquet files that hold a table now, for other programs.
 
-    Only these: the folder also holds files of older batches and of some that came to nothing.
-    They stay for an hour after they were replaced.
+    The directory also holds files of older and of failed batches, which must not be read. Replaced
+    files are deleted after an hour.
     """
     from rollq.cli.output import write_json, write_line
     from rollq.spark.pipeline.tables import paths
@@ -206,9 +208,9 @@ Example:
 def compact(
     tables: Tables = DEFAULT_TABLES, master: Master = DEFAULT_MASTER, as_json: Json = False
 ) -> None:
-    """Make few large files of many small ones, day by day.
+    """Merge small files into large ones, day by day.
 
-    A run does so by itself when a day has very many; the rows stay the same.
+    A run does this by itself when a day has many files. Rows do not change.
     """
     from rollq.cli.output import write_answer
     from rollq.cli.spark import quiet_spark
@@ -233,22 +235,23 @@ Examples:
 def export(
     to: Annotated[
         str,
-        typer.Argument(metavar="TO", help="A folder or its URL, or a database of the catalog."),
+        typer.Argument(metavar="TO", help="Directory, URL, or database of the catalog."),
     ],
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="TABLE…", help="As gold_hourly; all if none.")
+        list[str] | None,
+        typer.Argument(metavar="TABLE…", help="Tables, such as gold_hourly (default: all)."),
     ] = None,
     form: Annotated[
-        str, typer.Option("--format", metavar="NAME", help="Any that this Spark has.")
+        str, typer.Option("--format", metavar="NAME", help="Any format that this Spark supports.")
     ] = "parquet",
     tables: Tables = DEFAULT_TABLES,
     master: Master = DEFAULT_MASTER,
     as_json: Json = False,
 ) -> None:
-    """Copy the tables in another format: Delta or Iceberg if Spark has them, ORC, Avro, CSV.
+    """Export the tables in another format: ORC, Avro, CSV; Delta or Iceberg if Spark has them.
 
-    All are of one batch, and replace what an earlier copy left. A TO with a slash is a folder, in
-    which each table gets its own; any other is a database, in which each is a table.
+    All tables are of one batch and replace an earlier export. TO with a slash is a directory with
+    one subdirectory per table; otherwise it is a database with one table per table.
     """
     from rollq.cli.output import write_answer
     from rollq.cli.spark import quiet_spark
@@ -262,7 +265,7 @@ def export(
     with quiet_spark(master) as spark:
         manifest = export_tables(spark, tables, to, form, names or ())
     document = {"to": to, "format": form, "batch": manifest.number}
-    write_answer(document, f"batch {manifest.number} is in {to}", as_json=as_json)
+    write_answer(document, f"batch {manifest.number} exported to {to}", as_json=as_json)
 
 
 @app.command(
@@ -278,18 +281,18 @@ def tell_hints(
     servers: Servers = DEFAULT_SERVERS,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     group: Annotated[
-        str, typer.Option(metavar="NAME", help="Whose execs, if the tables are of several groups.")
+        str, typer.Option(metavar="NAME", help="Group, when tables cover several.")
     ] = "",
     runs: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Only execs that ran so often.")
+        int, typer.Option(min=1, metavar="N", help="Only execs with at least N runs.")
     ] = 20,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show them, tell nobody.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print only; send nothing.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Tell the grid how long its execs run, from the table gold_execs.
+    """Send run time hints to the grid, from the table gold_execs.
 
-    The grid uses it for the length of leases and to decide what is fetched ahead; `rollq hints`
-    shows what it knows and switches it off.
+    The grid uses them for lease lengths and prefetching; `rollq hints` shows them and switches
+    their use on or off.
     """
     from rollq.cli.documents import HINT_COLUMNS, hint_document
     from rollq.cli.output import remark, write_json, write_table
@@ -303,7 +306,7 @@ def tell_hints(
         write_table(HINT_COLUMNS, rows)
     if not dry_run:
         _send(found, servers, timeout)
-        remark(f"told the grid of {len(found)} execs")
+        remark(f"sent hints for {counted(len(found), 'exec')}")
 
 
 def _pause_s(every: str, *, once: bool, hints: bool) -> float:
@@ -313,12 +316,14 @@ def _pause_s(every: str, *, once: bool, hints: bool) -> float:
     if not every:
         return 0.0
     if once:
-        raise LocalError(ErrorCode.BAD_OPTIONS, "--once and --every", "choose one of them")
+        raise LocalError(
+            ErrorCode.BAD_OPTIONS, "--once and --every are mutually exclusive", "use one of them"
+        )
     if hints:
         raise LocalError(
             ErrorCode.BAD_OPTIONS,
-            "--hints are told when the run is over, and with --every it goes on",
-            "tell them by `rollq pipeline hints` as often as you like",
+            "--hints sends at the end of a run and excludes --every",
+            "use `rollq pipeline hints` as often as needed",
         )
     return float(amount(every, AGES_S, "--every"))
 

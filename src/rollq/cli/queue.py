@@ -31,10 +31,9 @@ def list_(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """List queues by name, and how many of their jobs stand where.
+    """List queues with job counts by state.
 
-    Failed are jobs whose program ended, and not well; dead are those of which no attempt came to
-    an end.
+    Failed: the program ran and reported an error. Dead: no attempt completed.
     """
     from rollq.base.outcomes import STATES
     from rollq.cli.output import write_json, write_table
@@ -56,7 +55,7 @@ def pause(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Assign nothing of a queue any more; what runs goes on, submits are still accepted."""
+    """Pause a queue: start none of its jobs. Running jobs finish; submits are accepted."""
     _order("pause", name, servers, timeout, as_json=as_json)
 
 
@@ -67,7 +66,7 @@ def resume(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Assign jobs of a paused queue again."""
+    """Resume a paused queue."""
     _order("resume", name, servers, timeout, as_json=as_json)
 
 

@@ -29,20 +29,21 @@ def register(app: typer.Typer) -> None:
 
 
 def report(
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The page.")] = Path(
-        "report.html"
-    ),
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="HTML file to write.")
+    ] = Path("report.html"),
     job: Annotated[
-        str, typer.Option(metavar="ID", help="Tell the life of this job, not of some chosen ones.")
+        str,
+        typer.Option(metavar="ID", help="Show the timeline of this job instead of selected ones."),
     ] = "",
     last: Annotated[
-        str, typer.Option(metavar="AGE", help="Only the last 24h, 7d, …; 0: all.")
+        str, typer.Option(metavar="AGE", help="Only the last 24h, 7d, … (0 = all).")
     ] = "0",
     tables: Tables = DEFAULT_TABLES,
     master: Master = DEFAULT_MASTER,
     as_json: Json = False,
 ) -> None:
-    """Write an HTML page about what happened: throughput, waiting, running, workers, what died.
+    """Write an HTML report: throughput, wait and run times, workers, dead jobs.
 
     The page is one file that needs nothing else and runs no script. It is made from the tables as
     the last `rollq pipeline run` left them.

@@ -19,7 +19,7 @@ Examples:
 """
 app = typer.Typer(
     name="settings",
-    help="Show and change the settings of the whole grid.",
+    help="Show and change grid-wide settings.",
     epilog=EPILOG,
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -47,7 +47,7 @@ def set_(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Change settings; those that are not named stay as they are."""
+    """Change settings; others keep their values."""
     from rollq.cli.service import run
 
     _write(run(_change(servers, timeout, _parse(pairs))), as_json=as_json)
@@ -62,7 +62,7 @@ def _parse(pairs: list[str]) -> dict[str, int]:
         if not equals or name not in Settings.__struct_fields__ or not value.isdecimal():
             raise LocalError(
                 ErrorCode.BAD_OPTIONS,
-                f"{pair[:64]!r} is no setting",
+                f"{pair[:64]!r} is not a setting",
                 f"use NAME=NUMBER with one of: {' '.join(Settings.__struct_fields__)}",
             )
         is_switch = isinstance(getattr(Settings(), name), bool)

@@ -30,15 +30,17 @@ def register(app: typer.Typer) -> None:
 
 def sql(
     query: Annotated[
-        str, typer.Argument(metavar="QUERY", help="What to ask; - reads it from stdin.")
+        str, typer.Argument(metavar="QUERY", help="SQL query; - reads it from stdin.")
     ],
     limit: Limit = 1000,
-    as_csv: Annotated[bool, typer.Option("--csv", help="CSV on stdout, with a header.")] = False,
+    as_csv: Annotated[
+        bool, typer.Option("--csv", help="Write CSV with a header to stdout.")
+    ] = False,
     tables: Tables = DEFAULT_TABLES,
     master: Master = DEFAULT_MASTER,
     as_json: Json = False,
 ) -> None:
-    """Ask the tables of the pipeline in SQL.
+    """Query the tables of the pipeline in SQL.
 
     Tables: events, jobs, attempts, hourly, dead, depth, utilisation, execs; SHOW TABLES and
     DESCRIBE jobs tell more. Times are UTC. The tables are as the last `rollq pipeline run` left
@@ -61,7 +63,7 @@ def sql(
     if answer.has_more:
         from rollq.cli.output import remark
 
-        remark(f"there are more than {limit} rows; --limit shows more")
+        remark(f"only the first {limit} rows are shown; use --limit for more")
 
 
 def write_rows(answer: Answer, *, as_csv: bool, as_json: bool) -> None:

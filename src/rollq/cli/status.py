@@ -26,10 +26,9 @@ def status(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Show members, queues, workers and how many jobs stand where.
+    """Show members, workers, and queues with job counts by state.
 
-    Failed are jobs whose program ended, and not well; dead are those of which no attempt came to
-    an end.
+    Failed: the program ran and reported an error. Dead: no attempt completed.
     """
     from rollq.cli.output import write_json
     from rollq.cli.service import run

@@ -83,80 +83,106 @@ Dirs = Annotated[
     typer.Option(
         "--dir",
         metavar="[NAME=]PATH",
-        help="Folder of input files, under its name or NAME; .=PATH: not in a folder.",
+        help="Input directory, stored under its name or NAME; .=PATH puts its files at the top.",
     ),
 ]
 Cached = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="CACHE:NAME", help="Input file that workers hold (rollq cache); may be repeated."
+        metavar="CACHE:NAME", help="Input file from a cache (rollq cache put); may be repeated."
     ),
 ]
 Outputs = Annotated[
     list[str] | None,
     typer.Option(
-        "--output", metavar="GLOB", help="Files to bring back; may be repeated. Else all new ones."
+        "--output",
+        metavar="GLOB",
+        help="Output files to keep; may be repeated. Default: all new files.",
     ),
 ]
 Payload = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Bare payload instead of arguments; - is stdin."),
+    typer.Option(
+        metavar="FILE", help="Send this file as payload instead of arguments; - is stdin."
+    ),
 ]
 Array = Annotated[
     int | None,
-    typer.Option(min=1, metavar="N", help="Run it as N tasks.", show_default=False),
+    typer.Option(min=1, metavar="N", help="Submit an array of N tasks.", show_default=False),
 ]
-RunningMax = Annotated[int, typer.Option(min=0, metavar="N", help="Tasks at once; 0: no limit.")]
-FromFile = Annotated[Path | None, typer.Option(metavar="FILE", help="Many jobs: .jsonl or .csv.")]
+RunningMax = Annotated[
+    int, typer.Option(min=0, metavar="N", help="Run at most N tasks at once (0 = no limit).")
+]
+FromFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Submit one job per line of a .jsonl or .csv file."),
+]
 BatchKey = Annotated[
-    str, typer.Option(metavar="KEY", help="With --from-file: accepted once for a --client-id.")
+    str,
+    typer.Option(
+        metavar="KEY", help="Batch key: resubmitting it with the same --client-id is idempotent."
+    ),
 ]
-Queue = Annotated[str, typer.Option(metavar="NAME", help="Queue.", show_default="the program's")]
-Priority = Annotated[int, typer.Option(min=0, max=9, metavar="N", help="9 goes first.")]
-Delay = Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Not to start before.")]
+Queue = Annotated[str, typer.Option(metavar="NAME", help="Queue of the job.", show_default="EXEC")]
+Priority = Annotated[
+    int, typer.Option(min=0, max=9, metavar="N", help="Priority, 0 to 9; higher runs first.")
+]
+Delay = Annotated[
+    float, typer.Option(min=0, metavar="SECONDS", help="Do not start before this delay is over.")
+]
 MaxAttempts = Annotated[
-    int, typer.Option(min=0, metavar="N", help="Starts before it is dead; 0: the grid's setting.")
+    int,
+    typer.Option(min=0, metavar="N", help="Attempts before the job is dead (0 = grid setting)."),
 ]
 RunLimit = Annotated[
-    float, typer.Option(min=0, metavar="SECONDS", help="Killed after so long; 0: never.")
+    float,
+    typer.Option(min=0, metavar="SECONDS", help="Kill the job after this run time (0 = never)."),
 ]
 SoftLimit = Annotated[
-    float, typer.Option(min=0, metavar="SECONDS", help="Asked to end (SIGTERM) after so long.")
+    float,
+    typer.Option(min=0, metavar="SECONDS", help="Send SIGTERM after this run time (0 = never)."),
 ]
 RetryExitCodes = Annotated[
     list[int] | None,
-    typer.Option(metavar="N", help="Run again if it ends with this code; may be repeated."),
+    typer.Option(metavar="N", help="Retry on this exit code; may be repeated."),
 ]
 Lease = Annotated[
     float,
-    typer.Option(min=0, metavar="SECONDS", help="How long a silent worker is trusted: 1 or more."),
+    typer.Option(min=0, metavar="SECONDS", help="Lease, at least 1 s (0 = grid setting)."),
 ]
 ResultTtl = Annotated[
-    float, typer.Option(min=0, metavar="SECONDS", help="How long the result is kept.")
+    float,
+    typer.Option(min=0, metavar="SECONDS", help="Keep the result this long (0 = grid setting)."),
 ]
 Expire = Annotated[
-    float, typer.Option(min=0, metavar="SECONDS", help="Dead if it still waits then; 0: never.")
+    float,
+    typer.Option(min=0, metavar="SECONDS", help="Fail if not started within SECONDS (0 = never)."),
 ]
-Worker = Annotated[str, typer.Option(metavar="NAME", help="Only the worker of this name.")]
+Worker = Annotated[str, typer.Option(metavar="NAME", help="Run only on the worker with this name.")]
 Env = Annotated[
     list[str] | None,
     typer.Option(
         "--env",
         metavar="NAME[=VALUE]",
-        help="Environment variable of the job; without a value, that of here. May be repeated.",
+        help="Environment variable of the job; NAME alone copies it from here. May be repeated.",
     ),
 ]
-OwnId = Annotated[str, typer.Option("--id", metavar="ID", help="Id of your own: runs once.")]
+OwnId = Annotated[
+    str, typer.Option("--id", metavar="ID", help="Job id; resubmitting it is idempotent.")
+]
 Key = Annotated[
     str,
-    typer.Option(metavar="KEY", help="What you call it: runs once for a key of a --client-id."),
+    typer.Option(metavar="KEY", help="Idempotency key, unique per --client-id."),
 ]
 ClientId = Annotated[
-    str, typer.Option(envvar="ROLLQ_CLIENT_ID", metavar="NAME", help="Whom results are owed to.")
+    str,
+    typer.Option(envvar="ROLLQ_CLIENT_ID", metavar="NAME", help="Client id that receives results."),
 ]
 WaitTimeout = Annotated[
     float,
-    typer.Option(min=0, metavar="SECONDS", help="How long to wait for results; 0: for ever."),
+    typer.Option(
+        min=0, metavar="SECONDS", help="With --wait: stop waiting after this time (0 = never)."
+    ),
 ]
 Save = Annotated[
     Path | None,
@@ -164,13 +190,14 @@ Save = Annotated[
         "--save",
         "--out",
         metavar="DIR",
-        help="With --wait: put output files here; of many jobs into DIR/task-0, DIR/line-1, ….",
+        help="With --wait: save output files here; of many jobs in DIR/task-0, DIR/line-1, ….",
     ),
 ]
 
 
 ExitCode = Annotated[
-    ExitRule, typer.Option("--exit-code", help="With --wait: that of the program, or 0 and 1.")
+    ExitRule,
+    typer.Option("--exit-code", help="With --wait: exit with the program's code, or with 0 or 1."),
 ]
 
 
@@ -181,8 +208,10 @@ def register(app: typer.Typer) -> None:
 
 def submit(
     ctx: typer.Context,
-    exec_name: Annotated[str, typer.Argument(metavar="EXEC", help="Program or task.")] = "",
-    args: Annotated[list[str] | None, typer.Argument(help="Its arguments.")] = None,
+    exec_name: Annotated[
+        str, typer.Argument(metavar="EXEC", help="Program or @task function to run.")
+    ] = "",
+    args: Annotated[list[str] | None, typer.Argument(help="Arguments of the program.")] = None,
     file: Files = None,
     folder: Dirs = None,
     cached: Cached = None,
@@ -191,7 +220,9 @@ def submit(
     array: Array = None,
     running_max: RunningMax = 0,
     from_file: FromFile = None,
-    header: Annotated[bool, typer.Option("--header", help="Skip the first CSV row.")] = False,
+    header: Annotated[
+        bool, typer.Option("--header", help="Skip the first row of a CSV file.")
+    ] = False,
     batch: BatchKey = "",
     queue: Queue = "",
     priority: Priority = 0,
@@ -218,15 +249,15 @@ def submit(
 ) -> None:
     """Submit one job, an array of tasks, or a file of jobs.
 
-    Returns when all are accepted: on the disks of a majority. Files that are not small go up first,
-    as far as the grid lacks them; a broken upload goes on where it was. Without --wait it prints
-    the id: of the job, of the array, or of every job of a file, one a line. With --json: one
-    document, or one a result, with its task or line.
+    Returns once the jobs are on the disks of a majority of members. Large files are uploaded first
+    unless already stored; an interrupted upload resumes. Without --wait it prints the id of the
+    job, of the array, or of every job of a file, one per line. With --json: one document, or one
+    per result with its task or line number.
 
-    With --wait one job behaves as if its program ran here: what it writes comes as it writes it,
-    and the exit code is that of the program, or 128 + n for signal n. 124: --wait-timeout is over,
-    and the job goes on. 125: it is dead. 143: it was cancelled. 1: it failed in another way. Of
-    many jobs the output is not shown, and the exit code is 1 if one did not end well.
+    With --wait a single job behaves as if its program ran here: output is streamed, and the exit
+    code is the program's, or 128 + n for signal n; 124: --wait-timeout expired, the job is still in
+    the grid; 125: dead; 143: cancelled; 1: failed without an exit code. With several jobs, output
+    is not shown, and the exit code is 1 unless all succeeded.
     """
     from rollq.cli.service import run
     from rollq.cli.submitting import carry_out
@@ -277,16 +308,18 @@ def _check(
 ) -> None:
     """Refuse what cannot be meant together."""
     if not exec_name and source is None:
-        raise LocalError(ErrorCode.BAD_OPTIONS, "nothing to run", "name a program: EXEC")
+        raise LocalError(ErrorCode.BAD_OPTIONS, "no program given", "name one: rollq submit EXEC")
     if sum((source is not None, array is not None, bool(own))) > 1:
         raise LocalError(
             ErrorCode.BAD_OPTIONS,
-            "--from-file, --array and --id or --key exclude each other",
-            "choose one",
+            "--from-file, --array and --id or --key are mutually exclusive",
+            "use one of them",
         )
     if source is not None and is_fed:
         raise LocalError(
-            ErrorCode.BAD_OPTIONS, "--from-file brings its own arguments", "leave the others out"
+            ErrorCode.BAD_OPTIONS,
+            "--from-file takes arguments and files from the file",
+            "remove the others",
         )
 
 
@@ -298,8 +331,8 @@ def _check_needs(ctx: typer.Context) -> None:
         if source is not None and source.name == "COMMANDLINE" and not ctx.params[needed]:
             raise LocalError(
                 ErrorCode.BAD_OPTIONS,
-                f"--{name.replace('_', '-')} counts only with --{needed.replace('_', '-')}",
-                "add that, or leave this out",
+                f"--{name.replace('_', '-')} requires --{needed.replace('_', '-')}",
+                "add it, or remove this option",
             )
 
 
@@ -337,7 +370,7 @@ def _environment(given: list[str]) -> dict[str, str]:
             raise LocalError(
                 ErrorCode.BAD_OPTIONS,
                 f"the environment variable {name[:64]!r} is not set here",
-                "give it a value: --env NAME=VALUE",
+                "set it, or use --env NAME=VALUE",
             )
         env[name] = value if equals else os.environ[name]
     return env
@@ -352,7 +385,7 @@ def _find(named: list[str], option: str) -> dict[str, Input]:
         try:
             if place.is_dir() is not (option == "--dir"):
                 place.stat()
-                kind = "a folder: use --dir" if place.is_dir() else "no folder: use --file"
+                kind = "a directory: use --dir" if place.is_dir() else "not a directory: use --file"
                 raise LocalError(ErrorCode.BAD_OPTIONS, f"{place} is {kind}", f"check {option}")
             os.close(os.open(place, os.O_RDONLY | os.O_NONBLOCK))
         except OSError as error:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import secrets
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,6 @@ from rollq.cli.amounts import counted
 from rollq.cli.documents import result_document
 from rollq.cli.failures import EXIT_FOUND, EXIT_OK, report
 from rollq.cli.grid import connected
-from rollq.cli.hinting import explaining
 from rollq.cli.output import remark, write_answer, write_json, write_line
 from rollq.cli.progress import Advance, progress_bar
 from rollq.cli.waiting import EXIT_WAITED, WaitOverError, exit_code_of_job, follow, trouble
@@ -33,6 +32,8 @@ if TYPE_CHECKING:
 
 TROUBLES_SHOWN: Final = 20
 SIMPLE: Final = "simple"  # exit codes 0 and 1 alone
+HINT_S: Final = 5.0  # how long nothing runs before somebody is told, and between two looks
+UNDER_WAY: Final = ("it is running", "being assigned", "it has ended")
 
 
 async def carry_out(order: Order) -> int:
@@ -114,7 +115,7 @@ async def _file(client: Client, order: Order) -> bool:
     with _accepting(order) as advance:
         await jobs.submit(advance)
     if jobs.was_known and not order.as_json:
-        remark(f"batch {jobs.batch_key} was accepted before")
+        remark(f"batch {jobs.batch_key} was already accepted")
     if order.wait:
         left = f"{_jobs(len(jobs))} still in the grid: rollq jobs --client {client.client_id}"
         return await _await_all(jobs, order, Places("line", jobs.line_of), left)
@@ -202,6 +203,47 @@ async def _each(batch: Many, order: Order, places: Places, advance: Advance) -> 
         ) from None
 
 
+@contextlib.asynccontextmanager
+async def explaining(
+    client: Client, job_id: str, is_idle: Callable[[], bool] = lambda: True
+) -> AsyncIterator[None]:
+    """Inside, whoever waits is told why the job does not run: after some seconds, and again when
+    the reason changes. `is_idle` says whether nothing of it has ended."""
+
+    async def ask() -> str:
+        return str(await client.explain(job_id)) if is_idle() else UNDER_WAY[0]
+
+    task = asyncio.ensure_future(
+        tell_reasons(ask, remark, lambda: asyncio.sleep(HINT_S), f"rollq: job {job_id} is waiting")
+    )
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def tell_reasons(
+    ask: Callable[[], Awaitable[str]],
+    say: Callable[[str], None],
+    pause: Callable[[], Awaitable[None]],
+    what: str,
+) -> None:
+    """After every pause, say what `ask` answers if that is another reason than the last one. Ends
+    only if it is cancelled: a leader that is away is no reason to stop looking."""
+    told = ""
+    while True:
+        await pause()
+        try:
+            why = await ask()
+        except RollqError:
+            continue
+        if why != told and not why.startswith(UNDER_WAY):
+            say(f"{what}: {why}")
+        told = why
+
+
 @contextlib.contextmanager
 def _told_if_interrupted(what: str) -> Iterator[None]:
     """Whoever stops waiting must learn what goes on, or could never ask for it."""
@@ -225,13 +267,13 @@ async def save_files(
     except RemoteError as error:
         if not apart:
             raise
-        remark(f"the output of job {result.id} is left out: {error}")  # the others still come
+        remark(f"output of job {result.id} was not saved: {error}")  # the others still come
     except RollqError as error:
-        error.add_note(f"the grid keeps the files: `rollq fetch {result.id} --save DIR`")
+        error.add_note(f"the files are still in the grid: `rollq fetch {result.id} --save DIR`")
         raise
     except OSError as error:
         raise LocalError(
             ErrorCode.DISK_FAILED,
-            f"the output of job {result.id} cannot be written: {place}: {error.strerror or error}",
-            f"make room or choose another folder: `rollq fetch {result.id} --save DIR`",
+            f"output of job {result.id} cannot be written: {place}: {error.strerror or error}",
+            f"free space or use another directory: `rollq fetch {result.id} --save DIR`",
         ) from None

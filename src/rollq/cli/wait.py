@@ -25,7 +25,7 @@ Examples:
 """
 First = Annotated[bool, typer.Option("--any", help="Return when the first of them has ended.")]
 WaitTimeout = Annotated[
-    float, typer.Option(min=0, metavar="SECONDS", help="How long to wait; 0: for ever.")
+    float, typer.Option(min=0, metavar="SECONDS", help="Stop waiting after this time (0 = never).")
 ]
 
 
@@ -42,12 +42,12 @@ def wait(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Wait until jobs or arrays have ended, whoever submitted them.
+    """Wait until jobs or arrays of any client have ended.
 
-    Prints a line for each as it ends: id, state, exit code or cause; of an array, how many tasks
-    ended how. Their results stay with the clients that submitted them. Exit code 0 if all that were
-    printed are ok, else 1. 124: --wait-timeout is over, and they go on. 4: the grid does not know
-    one of them. With --json: one JSON object a line.
+    Prints a line for each as it ends: id, state, exit code or cause; for an array, counts by state.
+    Results are still delivered to the clients that submitted the jobs. Exit code 0 if all printed
+    jobs are ok, else 1; 124: --wait-timeout expired, the others are still in the grid; 4: unknown
+    id. With --json: one JSON object per line.
     """
     from rollq.cli.failures import EXIT_FOUND, report
     from rollq.cli.ids import asked_of
@@ -94,7 +94,7 @@ async def _wait(
         raise
     except TimeoutError:
         raise WaitOverError(
-            f"{count} of {len(set(ids))} ended within {wait_s} s",
-            "the others go on: `rollq explain` says why one waits, `rollq cancel` ends it",
+            f"{count} of {len(set(ids))} ended within {wait_s:g} s",
+            "the others are still in the grid: `rollq explain` says why, `rollq cancel` ends them",
         ) from None
     return is_ok

@@ -19,7 +19,7 @@ Example:
 """
 app = typer.Typer(
     name="wal",
-    help="Look into the log on disk.",
+    help="Inspect the write-ahead log on disk.",
     epilog=EPILOG,
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -28,7 +28,7 @@ app = typer.Typer(
 
 @app.callback()
 def wal() -> None:
-    """Look into the log on disk."""
+    """Inspect the write-ahead log on disk."""
 
 
 @app.command(
@@ -41,11 +41,11 @@ Examples:
 def dump(
     state: Annotated[Path, typer.Argument(metavar="DIR", help="State directory of a member.")],
     entries: Annotated[
-        bool, typer.Option("--entries/--no-entries", help="Show what the entries ask for.")
+        bool, typer.Option("--entries/--no-entries", help="Show the commands of each entry.")
     ] = True,
     as_json: Json = False,
 ) -> None:
-    """Show every record of the log, also damaged ones. Changes nothing.
+    """Show every record of the log, also corrupt ones. Read-only.
 
     Exit code 1 if something is damaged. The end of the log of a running member may look so.
     With --json: one JSON object a line.
@@ -129,7 +129,7 @@ def _show(document: dict[str, Any]) -> None:
     kind = document.pop("kind")
     is_sound = document.pop("sound")
     rest = " ".join(f"{name}={value}" for name, value in document.items())
-    write_line(f"{place:>14}  {kind:<8} {'' if is_sound else 'DAMAGED '}{rest}")
+    write_line(f"{place:>14}  {kind:<8} {'' if is_sound else 'CORRUPT '}{rest}")
     for entry in entries:
         what = ", ".join(entry["commands"])
         write_line(

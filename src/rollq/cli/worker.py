@@ -30,8 +30,8 @@ ExecDir = Annotated[
     typer.Option(
         envvar="ROLLQ_EXEC_DIR",
         metavar="DIR",
-        help="Programs that jobs may name.",
-        show_default="the legacy one, else ./exec, where it is there",
+        help="Directory of the programs that jobs may run.",
+        show_default="the legacy directory or ./exec, if it exists",
     ),
 ]
 JobsDir = Annotated[
@@ -39,13 +39,13 @@ JobsDir = Annotated[
     typer.Option(
         envvar="ROLLQ_JOBS_DIR",
         metavar="DIR",
-        help="Every job has its own directory here.",
+        help="Parent of the working directories of jobs.",
         show_default="./jobs",
     ),
 ]
 Apps = Annotated[
     list[str] | None,
-    typer.Option(metavar="MODULE", help="Module with @task functions; may be repeated."),
+    typer.Option(metavar="MODULE", help="Python module with @task functions; may be repeated."),
 ]
 Name = Annotated[
     str, typer.Option(envvar="ROLLQ_WORKER_NAME", metavar="NAME", help="Name of the worker.")
@@ -53,7 +53,7 @@ Name = Annotated[
 Slots = Annotated[
     int,
     typer.Option(
-        envvar=["ROLLQ_SLOTS", "WORKER_MAX_PAR"], min=1, metavar="N", help="Jobs at once."
+        envvar=["ROLLQ_SLOTS", "WORKER_MAX_PAR"], min=1, metavar="N", help="Jobs to run at once."
     ),
 ]
 CpuCap = Annotated[
@@ -61,25 +61,25 @@ CpuCap = Annotated[
     typer.Option(
         envvar=["ROLLQ_CPU_CAP", "WORKER_CPU_CAP"],
         metavar="SHARE",
-        help="Take no more while the CPU is busier: 0.10 to 0.95, or 1 for no cap.",
+        help="Run one job at a time above this CPU load: 0.10 to 0.95 (1 = no cap).",
     ),
 ]
 Ahead = Annotated[
     int,
-    typer.Option(
-        min=0, metavar="N", help="At most so many very short jobs are fetched beyond the slots."
-    ),
+    typer.Option(min=0, metavar="N", help="Prefetch up to N short jobs."),
 ]
 Drain = Annotated[
     float,
-    typer.Option("--drain", min=0, metavar="SECONDS", help="How long a stop waits for what runs."),
+    typer.Option(
+        "--drain", min=0, metavar="SECONDS", help="At a stop, wait this long for running jobs."
+    ),
 ]
 ShippedExecs = Annotated[
     bool,
     typer.Option(
         "--allow-shipped-execs",
         envvar="ROLLQ_ALLOW_SHIPPED_EXECS",
-        help="Also run programs that come with their jobs: whoever may submit may run anything.",
+        help="Run programs shipped with jobs: anyone who may submit can run any code.",
     ),
 ]
 PassEnv = Annotated[
@@ -88,7 +88,7 @@ PassEnv = Annotated[
         "--pass-env",
         envvar="ROLLQ_PASS_ENV",
         metavar="NAME,…",
-        help="Environment variables of the worker that jobs see too; PREFIX_*: all that begin so.",
+        help="Environment variables passed on to jobs; PREFIX_* matches all with that prefix.",
     ),
 ]
 BlobBytesMax = Annotated[
@@ -96,7 +96,7 @@ BlobBytesMax = Annotated[
     typer.Option(
         envvar="ROLLQ_WORKER_BLOB_BYTES_MAX",
         metavar="SIZE",
-        help="Most to keep of files that no job uses just now: 500M, 20G.",
+        help="Cache at most this much of unused input files: 500M, 20G.",
     ),
 ]
 BlobAge = Annotated[
@@ -104,7 +104,7 @@ BlobAge = Annotated[
     typer.Option(
         envvar="ROLLQ_WORKER_BLOB_AGE",
         metavar="AGE",
-        help="How long to keep a file that no job uses: 12h, 7d.",
+        help="Delete cached input files this long after last use: 12h, 7d.",
     ),
 ]
 MoreServers = Annotated[
@@ -114,7 +114,7 @@ MoreServers = Annotated[
         "-s",
         envvar="ROLLQ_SERVERS",
         metavar="HOST:PORT,…",
-        help="More members to try.",
+        help="Further members to connect to.",
         show_default=False,
     ),
 ]
@@ -122,7 +122,7 @@ WorkerState = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="State of this worker alone.",
+        help="State directory of this worker; never shared.",
         show_default="./state/worker-NAME or ./state/worker",
     ),
 ]
@@ -139,7 +139,8 @@ def worker(
         int, typer.Argument(metavar="PORT", min=1, max=65_535, help="Port of that member.")
     ],
     pattern: Annotated[
-        str, typer.Argument(help="Queues to serve; several with commas.", metavar="PATTERN")
+        str,
+        typer.Argument(help="Patterns of queues to serve, separated by commas.", metavar="PATTERN"),
     ] = "job.assign.>",
     exec_dir: ExecDir = None,
     jobs_dir: JobsDir = None,
@@ -160,7 +161,7 @@ def worker(
 ) -> None:
     """Run jobs of a group: programs of a directory, and Python functions.
 
-    The first SIGTERM drains (takes nothing new, finishes what runs), the second ends what runs.
+    The first SIGTERM drains: no new jobs, running ones finish. The second kills running jobs.
     """
     from rollq.cli.logs import set_up_logs
     from rollq.cli.service import run

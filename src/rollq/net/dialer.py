@@ -59,7 +59,7 @@ async def takes_connections(address: str) -> bool:
 def _unreachable(address: str, error: OSError | TimeoutError) -> DialError:
     return DialError(
         ErrorCode.UNREACHABLE,
-        f"nobody answers at {address}: {error or 'timed out'}",
+        f"no answer at {address}: {error or 'timed out'}",
         "check the address, and that the member runs",
     )
 

@@ -238,7 +238,7 @@ class Link(asyncio.Protocol):
             self._hand_over(messages)
         if connection.skipped_count and not self._has_skipped:
             self._has_skipped = True
-            log.warning("%s sends frames of a type that is not known: ignored", self.address)
+            log.warning("%s sends frames of an unknown type: ignored", self.address)
         if connection.error is not None:
             self._hang_up(connection.error)
         partial_bytes = connection.partial_bytes

@@ -48,7 +48,7 @@ class Listener:
             raise LocalError(
                 ErrorCode.CANNOT_LISTEN,
                 f"cannot listen on {host}:{port}: {error.strerror or error}",
-                "stop whoever uses the port, or choose another",
+                "stop the process on that port, or use another port",
             ) from None
         return int(self._server.sockets[0].getsockname()[1])
 

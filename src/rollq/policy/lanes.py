@@ -187,7 +187,7 @@ class QueueLanes:
         assert level is not None  # two of them stand there
         lane = level.lanes[items[0].client]
         assert isinstance(lane, Lane)
-        if lane[-1] is items[1]:  # and all others are before it
+        if lane[-1] is items[1]:  # and all waiting behind other jobs
             lane.extend(rest)
             self.size += len(rest)
         else:

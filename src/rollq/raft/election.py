@@ -161,14 +161,12 @@ def transfer(state: RaftState, to: MemberId) -> None:
         StateError: NOT_LEADER, or WRONG_STATE if `to` cannot lead.
     """
     if state.role is not Role.LEADER:
-        raise StateError(ErrorCode.NOT_LEADER, "only the leader can hand over")
+        raise StateError(ErrorCode.NOT_LEADER, "only the leader can transfer leadership")
     if to in (state.id, state.transferee):
         return
     progress = state.progress.get(to)
     if progress is None or progress.learner:
-        raise StateError(
-            ErrorCode.WRONG_STATE, f"member {to} does not vote", "hand over to a voter"
-        )
+        raise StateError(ErrorCode.WRONG_STATE, f"member {to} does not vote", "transfer to a voter")
     state.transferee = to
     state.election_elapsed = 0
     if progress.match == state.log.last_index:

@@ -347,13 +347,13 @@ class RaftNode:
         if self._state.role is not Role.LEADER:
             raise StateError(
                 ErrorCode.NOT_LEADER,
-                f"member {self._state.id} does not lead",
+                f"member {self._state.id} is not the leader",
                 f"ask {self.leader_address or 'another member'}",
             )
         if self._state.transferee:
             raise StateError(
                 ErrorCode.PROPOSAL_DROPPED,
-                f"leadership is being handed over to member {self._state.transferee}",
+                f"leadership is being transferred to member {self._state.transferee}",
                 "try again shortly",
             )
 

@@ -68,7 +68,7 @@ def follow(state: RaftState, leader_id: MemberId) -> None:
     elif state.leader_id != leader_id:
         raise RemoteError(
             ErrorCode.BAD_PAYLOAD,
-            f"members {state.leader_id} and {leader_id} both lead in term {state.term}",
+            f"members {state.leader_id} and {leader_id} both claim leadership in term {state.term}",
             "two members may run under one id: stop and compare their disks",
         )
     state.election_elapsed = 0

@@ -43,6 +43,6 @@ def test_a_lost_job_and_one_that_ended_twice(tmp_path: Path) -> None:
 def test_members_that_tell_different_stories(tmp_path: Path) -> None:
     other = (*GOOD[:3], ("cancel", b"a"))
     found = audit([member(tmp_path, "1", *GOOD), member(tmp_path, "2", *other)])
-    assert "another story" in found.problems[0]
+    assert "differs from the others" in found.problems[0]
     short = audit([member(tmp_path, "3", *GOOD), member(tmp_path, "4", *GOOD[:3])])
     assert short.problems == ["4 lacks the ends of some jobs"]

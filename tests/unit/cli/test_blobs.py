@@ -87,7 +87,7 @@ def test_stat(state: Path) -> None:
 def test_a_beginning_must_be_of_one(state: Path) -> None:
     folder = (state / "blobs" / place_of(OLD)).parent
     (folder / (OLD.hex()[2:-1] + ("0" if OLD.hex()[-1] != "0" else "1"))).write_bytes(b"x")
-    assert "2 blobs" in run("stat", "--state", str(state), OLD.hex()[:8], code=2).stderr
+    assert "2 digests" in run("stat", "--state", str(state), OLD.hex()[:8], code=2).stderr
 
 
 def test_verify_finds_rot_and_sets_it_aside(state: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_directory_in_use_is_only_looked_at(state: Path) -> None:
     store = LocalBlobs(state / "blobs")
     assert "disk_busy" in run("gc", "--state", str(state), code=1).stderr
     result = run("verify", "--state", str(state), code=1)
-    assert "stays where it is" in result.stderr
+    assert "corrupt blobs are not moved" in result.stderr
     store.close()
     disk = RealDisk(state)  # as a member holds it
     assert str(os.getpid()) in run("gc", "--state", str(state), code=1).stderr

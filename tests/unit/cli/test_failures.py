@@ -29,7 +29,7 @@ def test_a_command_without_its_packages_says_what_to_install(module: str) -> Non
     ended = CliRunner().invoke(app_that_needs(module), ["look"])
     assert ended.exit_code == EXIT_USAGE
     assert ended.stderr == (
-        f"rollq: this needs Spark, and {module} is not installed [bad_setup]\n"
+        f"rollq: this command requires Spark: {module} is not installed [bad_setup]\n"
         "  pip install 'rollq[spark]'\n"
     )
 

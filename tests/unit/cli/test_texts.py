@@ -178,7 +178,7 @@ def test_every_bad_row_of_a_file_is_told_before_anything_is_sent(tmp_path: Path)
     with pytest.raises(LocalError) as caught:
         check_jobs(path, "calc", Options(), header=False)
     told = caught.value.message.splitlines()
-    assert "35 lines are wrong" in told[0]
+    assert "35 invalid lines" in told[0]
     assert told[1].startswith("  line 1, column 7: JSON is malformed")
     assert told[2].startswith("  line 2, column 8: ")
     assert told[3].startswith("  line 3: ")
@@ -238,9 +238,9 @@ def test_every_line_has_a_key_or_none_has_and_no_two_the_same(tmp_path: Path) ->
     assert [spec.key for spec in specs] == ["x", "y"]
     assert [spec.key for spec in read(path, '{"exec": "a"}\n' * 2)] == ["", ""]
     for keys, fault in (
-        (("x", "y", "x"), "line 3: has the key of line 1"),
-        (("x", ""), "line 2: has a key or lacks one"),
-        (("", "", "x"), "line 3: has a key or lacks one"),
+        (("x", "y", "x"), "line 3: same key as line 1"),
+        (("x", ""), "line 2: some lines have a key"),
+        (("", "", "x"), "line 3: some lines have a key"),
     ):
         lines = [json.dumps({"exec": "a", "key": key}) for key in keys]
         with pytest.raises(LocalError, match=fault):

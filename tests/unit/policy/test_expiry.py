@@ -319,7 +319,7 @@ def test_an_attempt_that_was_never_sent_is_lost_as_not_started() -> None:
     leader.start("a", "b", "c")
     for name in "abc":
         leader.expiry.not_sent(leader.state, job_id(name), 1)
-    leader.expiry.not_sent(leader.state, job_id("c"), 2)  # not the attempt that runs
+    leader.expiry.not_sent(leader.state, job_id("c"), 2)  # not the running attempt
     leader.expiry.sent(job_id("b"))
     (lost,) = leader.run(LEASE_MS)
     assert isinstance(lost, ExpireLeases)

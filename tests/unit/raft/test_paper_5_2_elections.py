@@ -144,11 +144,11 @@ def test_a_new_leader_tells_everybody_at_once_and_then_at_intervals() -> None:
 def test_two_leaders_in_one_term_are_reported() -> None:
     node = make_node()
     node.step(Heartbeat(1, 2, 1, 0))
-    with pytest.raises(RemoteError, match="both lead in term 1"):
+    with pytest.raises(RemoteError, match="both claim leadership in term 1"):
         node.step(Heartbeat(1, 3, 1, 0))
     leader = make_node()
     make_leader(leader)
-    with pytest.raises(RemoteError, match="both lead"):
+    with pytest.raises(RemoteError, match="both claim leadership"):
         leader.step(AppendEntries(1, 2, leader.term, 0, 0, 0))
 
 

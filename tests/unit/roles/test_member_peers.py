@@ -189,7 +189,7 @@ def test_a_link_to_a_member_that_does_not_answer_is_closed_less_and_less_often()
     ticks = PEER_SILENT_MS // TICK_MS
     group.run(ticks + 8)
     mine = [one for one in group.cut if one.address == silent]
-    assert mine == [ClosePeer(silent, "it does not answer")]
+    assert mine == [ClosePeer(silent, "no answer")]
     group.run(sum(ticks << n for n in range(1, PEER_DOUBLINGS_MAX + 1)) + 40)
     assert group.address_of(group.leader) == leader
     mine = [one for one in group.cut if one.address == silent]
@@ -214,4 +214,4 @@ def test_a_follower_does_not_remember_how_long_an_earlier_vote_waited() -> None:
     del group.members[group.address_of(group.leader)]
     group.cut.clear()
     group.run(2 * ticks)
-    assert ClosePeer(gone, "it does not answer") in group.cut
+    assert ClosePeer(gone, "no answer") in group.cut

@@ -98,7 +98,7 @@ def test_who_comes_and_goes_and_what_is_lost_is_in_the_log(group: Group) -> None
         "worker box joined, serves job.assign.>",
         "worker box left",
     ]
-    assert group.warned == ["worker box did not come back; attempts lost: 1"]
+    assert group.warned == ["worker box did not reconnect; attempts lost: 1"]
 
 
 def test_a_crowd_of_clients_does_not_flood_the_log(group: Group) -> None:

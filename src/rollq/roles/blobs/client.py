@@ -239,7 +239,7 @@ class BlobClient:
         except RollqError as error:
             if error.code is not ErrorCode.BLOB_CORRUPT or not await self._on_pool(is_same):
                 raise
-            log.info("%s: sent once more: %s", name, error)
+            log.info("%s: sending again: %s", name, error)
             await self._try(name, act)
 
     async def _try(self, name: str, act: Callable[[ClientSession], Awaitable[T]]) -> T:

@@ -256,4 +256,4 @@ class _Transfer:
 
 
 def _cut(address: str, reason: str) -> DialError:
-    return DialError(ErrorCode.DISCONNECTED, f"the link to {address} is cut: {reason}")
+    return DialError(ErrorCode.DISCONNECTED, f"the connection to {address} is lost: {reason}")

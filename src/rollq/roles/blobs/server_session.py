@@ -50,7 +50,7 @@ class ServerSession(Carrier):
             for message in messages:
                 self.machine.heard(message)
         except RemoteError as error:
-            log.warning("blobs: closing the link to %s: %s", self.link.address, error)
+            log.warning("blobs: closing the connection to %s: %s", self.link.address, error)
             self.link.send(Error(NIL_ID, error.code, error.message, error.hint, error.retryable))
             self.link.close(str(error))
         self.pump()
@@ -238,5 +238,5 @@ class ServerSession(Carrier):
 
 def _too_slow() -> StateError:
     return StateError(
-        ErrorCode.OVERLOADED, "others wait, and next to nothing of it came", "send the rest later"
+        ErrorCode.OVERLOADED, "upload stalled while others waited", "send the rest later"
     )

@@ -240,7 +240,7 @@ class Engine(ABC):
         error = DialError(
             ErrorCode.DISCONNECTED,
             "the client was stopped",
-            "jobs go on; come back under the same client id for their results",
+            "its jobs are still in the grid; reconnect with the same client id for their results",
         )
         for target in dict.fromkeys(targets.values()):
             target.fail(error)

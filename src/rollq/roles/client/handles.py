@@ -66,7 +66,7 @@ class Job:
                 raise DeadlineError(
                     ErrorCode.TIMED_OUT,
                     f"no result of job {self.id} within {timeout} s",
-                    "it goes on: wait again, ask for its status, or cancel it",
+                    "it is still in the grid: wait again, ask for its status, or cancel it",
                 ) from None
             finally:
                 del self._waiters[told]
@@ -198,7 +198,7 @@ class Batch:
             raise DeadlineError(
                 ErrorCode.TIMED_OUT,
                 f"{self.counts.ended} of {len(self)} jobs ended within {timeout} s",
-                "they go on: wait again, or cancel them",
+                "they are still in the grid: wait again, or cancel them",
             ) from None
         return self.counts
 

@@ -386,7 +386,7 @@ class GroupSession:
             return
         if instruction.stuck:
             self.last_trouble = self._complaint or f"{self._dialed} does not answer"
-            link.abort("it does not answer")
+            link.abort("no answer")
         else:
             link.close("going to the leader")
 

@@ -270,7 +270,7 @@ class OutputReader:
         if isinstance(output, wire.Error):
             if self._ended is None:
                 raise error_of(output)
-            log.info("the output is not shown while it runs: %s", error_of(output))
+            log.info("live output is not available: %s", error_of(output))
             return OVER
         self._inbox_bytes -= len(output.data)
         return output
@@ -310,7 +310,9 @@ class OutputReader:
         if view is not None and view.end is not None:
             return Result(result_message(view), self._fetcher)
         if not self._reading.attempt:
-            raise StateError(ErrorCode.UNKNOWN_JOB, "the job is over, and its result is not kept")
+            raise StateError(
+                ErrorCode.UNKNOWN_JOB, "the job has ended, and its result is no longer kept"
+            )
         return None
 
     async def _rest(self, result: Result | None) -> AsyncGenerator[StreamPart, None]:
@@ -334,7 +336,7 @@ class OutputReader:
         except RollqError as error:  # its end is in the result
             if self._whole:
                 raise
-            log.info("the whole %s is not to be had: %s", whole.name, error)
+            log.info("the whole %s cannot be fetched: %s", whole.name, error)
             return
         with file:
             await asyncio.to_thread(file.seek, at)

@@ -168,7 +168,7 @@ class Supplier:
         if not lacks or tries + 1 >= CLIENT_UPLOAD_TRIES:
             on_answer(answer)
             return
-        log.info("the leader lacks files of a job: they are sent again")
+        log.info("the leader lacks files of a job: uploading them again")
         for ref in refs_of(request):
             self._held.pop(ref.digest, None)
         self._begin(request, on_answer, supply, tries + 1)
@@ -250,7 +250,7 @@ class _Tally:
         try:
             self._progress(self._done, self._total)
         except Exception:  # the application's own, and no reason to end a transfer
-            log.exception("the progress of an upload is not told any more")
+            log.exception("the progress callback of an upload failed and is no longer called")
             self._progress = None
 
 

@@ -109,7 +109,7 @@ def changed(name: str, path: Path) -> LocalError:
     return LocalError(
         ErrorCode.BLOB_CORRUPT,
         f"{name}: {path} changed while it was read or sent",
-        "submit again when nobody writes to it; whoever writes it may rename it when it is whole",
+        "submit again when the file no longer changes; write to a temporary name and rename it",
     )
 
 

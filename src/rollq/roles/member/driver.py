@@ -227,7 +227,7 @@ class Driver:
         ):
             raise RemoteError(
                 ErrorCode.BAD_PAYLOAD,
-                f"{type(message).__name__} of {sender}, who is no member of this group",
+                f"{type(message).__name__} of {sender}, which is not a member of this group",
                 "check the addresses of the members",
             )
         if boot and self._peers.is_outdated(address, sender, boot, self.raft, self.replica):

@@ -296,7 +296,7 @@ class MemberNode:
         if raft.role is not Role.LEADER or not others:
             return
         ahead = max(others, key=lambda voter: raft.progress[voter.id].match)
-        log.info("handing leadership over to %s", ahead.address)
+        log.info("transferring leadership to %s", ahead.address)
         raft.transfer_leadership(ahead.id)
         self._deposed.clear()
         self._wake()
@@ -314,7 +314,9 @@ class MemberNode:
             self.failure = error
         else:
             log.error("member stops", exc_info=error)
-            self.failure = LocalError(ErrorCode.BUG, f"a turn failed: {error!r}", "report the log")
+            self.failure = LocalError(
+                ErrorCode.BUG, f"the member loop failed: {error!r}", "report the log"
+            )
         self._ending = self._loop.create_task(self._shut(str(self.failure)))
 
     async def _shut(self, reason: str) -> None:

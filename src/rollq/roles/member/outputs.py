@@ -20,7 +20,7 @@ class ToPeer(msgspec.Struct, frozen=True, gc=False):
 
 
 class ClosePeer(msgspec.Struct, frozen=True, gc=False):
-    """Cut the link to another member: it says nothing."""
+    """Cut the connection to another member: it says nothing."""
 
     address: str
     reason: str

@@ -56,7 +56,7 @@ class PeerLinks:
             link.flush()
 
     def cut(self, address: str, reason: str) -> None:
-        """Close the link to a member; what is on its way is dropped."""
+        """Close the connection to a member; what is on its way is dropped."""
         link = self._links.pop(address, None)
         if link is not None:
             link.abort(reason)
@@ -121,7 +121,7 @@ class IncomingPeers:
                 self._hellos[link] = message
             hello = self._hellos[link]
             if isinstance(message, RaftMessage) and not self._is_of(hello, message):
-                link.close("only members of the same cluster take part, each for itself")
+                link.close("not a member of this cluster, or not the member it claims to be")
                 break
             assert isinstance(message, PeerMessage | RaftMessage), "the door lets in nothing else"
             reason = self._driver.peer_message(hello.address, message, hello.boot)

@@ -103,7 +103,7 @@ class Peers:
             if self._ticks - since >= self._silent_ticks << min(closings, PEER_DOUBLINGS_MAX):
                 del self._unanswered[address]
                 self._closings[address] = closings + 1
-                self._outputs.append(ClosePeer(address, "it does not answer"))
+                self._outputs.append(ClosePeer(address, "no answer"))
         for address, hello in self.roll.hellos(self._initial, raft.config, raft.last_index).items():
             self._say(address, hello)
 

@@ -120,7 +120,7 @@ class SnapshotRunner:
             self._driver.finish_snapshot(order)
             if order.taken is not None:
                 log.info(
-                    "snapshot at %d, %d bytes; the log begins after %d; the fork took %d ms",
+                    "snapshot at index %d: %d bytes, log compacted to %d, fork took %d ms",
                     order.index,
                     order.taken.size_bytes,
                     order.compact_to,

@@ -35,7 +35,7 @@ class StatusLog:
         if missing:
             count = len({*peers, roll.me.address})
             met = count - len(missing)
-            log.info("waiting for %s (%d of %d met)", ", ".join(missing), met, count)
+            log.info("waiting for peers %s (%d of %d connected)", ", ".join(missing), met, count)
 
     def tell(self, raft: RaftNode) -> None:
         """Log what is new since the last call."""
@@ -64,10 +64,10 @@ class StatusLog:
         had_leader = self._leader != NO_MEMBER
         self._leader, self._term = raft.leader_id, raft.term
         if raft.leader_id == raft.member_id:
-            log.info("this member leads in term %d", raft.term)
+            log.info("this member is the leader in term %d", raft.term)
         elif raft.leader_id != NO_MEMBER:
             address = address_of(raft.config, raft.leader_id) or f"member {raft.leader_id}"
-            log.info("%s leads in term %d", address, raft.term)
+            log.info("%s is the leader in term %d", address, raft.term)
         elif had_leader:
             log.warning("no leader in term %d", raft.term)
 

@@ -295,4 +295,4 @@ def _removed(directory: Directory, removal: Future[None]) -> None:
 
 
 def _left_behind(directory: Directory, error: BaseException) -> None:
-    log.warning("the job directory %s is left behind: %s", directory.path, error)
+    log.warning("job directory %s cannot be removed: %s", directory.path, error)

@@ -37,7 +37,7 @@ class ExecDir:
         if self._directory is None:
             raise _missing(name, "this worker has no exec directory")
         if not is_exec_name(name):
-            raise _missing(name, "it is not a name that a program can have")
+            raise _missing(name, "not a valid program name")
         stamp_ns = self._stamp()
         if stamp_ns != self._stamp_ns or (path := self._lookup(name)) is None:
             self._list(self._directory)  # on a miss too: permissions change without a stamp
@@ -127,7 +127,7 @@ def not_allowed(name: str) -> NoProgramError:
     """A program came with its job."""
     return NoProgramError(
         ErrorCode.NO_PROGRAM,
-        f"{name[:64]!a} comes with its job, and this worker runs no such programs",
+        f"{name[:64]!a} is shipped with its job, and this worker does not run shipped programs",
         "start a worker with --allow-shipped-execs, or put the program into its exec directory",
     )
 
@@ -136,5 +136,5 @@ def _missing(name: str, why: str) -> NoProgramError:
     return NoProgramError(
         ErrorCode.NO_PROGRAM,
         f"cannot run {name[:64]!a}: {why}",
-        "put the program there, or narrow the worker's patterns",
+        "put the program into its exec directory, or narrow the worker's patterns",
     )

@@ -59,7 +59,7 @@ class Neighbours:
             host = await loop.run_in_executor(None, own_host, members)
             port = await self._listener.start(host, 0)
         except (OSError, RollqError) as error:
-            log.warning("no blobs are served to other workers: %s", error)
+            log.warning("cannot serve blobs to other workers: %s", error)
             return ""
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 

@@ -152,7 +152,7 @@ class WorkerNode:
         self._live_output = LiveOutputSender(executor.tails, self._machine.is_open)
         self._feed(await executor.look_for_programs())
         log.info(
-            "worker %s starts: %d slots, %d results not taken yet",
+            "worker %s starts: %d slots, %d results not delivered yet",
             setup.name or guid_to_text(worker_id),
             setup.slots,
             len(stored),
@@ -177,9 +177,9 @@ class WorkerNode:
         if not self._draining and self._machine is not None:
             self._draining = True
             log.info(
-                "draining: %d attempts run, up to %g s; a second signal ends them",
-                self._machine.running_count,
+                "draining: waiting up to %g s for %d attempts; a second signal kills them",
                 self.setup.drain_ms / 1000,
+                self._machine.running_count,
             )
             self._later("drain", self.setup.drain_ms, self._drain_overdue)
             self._feed(signals.DrainRequested())
@@ -280,7 +280,7 @@ class WorkerNode:
         if link is None:
             return
         if instruction.stuck:
-            link.hang_up("it does not answer")
+            link.hang_up("no answer")
         else:
             link.close("told to")
 
@@ -356,7 +356,7 @@ class WorkerNode:
             log.warning("%s", line)
 
     def _fail(self, error: RollqError) -> None:
-        log.error("the worker stops: %s", error)
+        log.error("worker stopped by error: %s", error)
         self.failure = error
         self._stop_soon()
 

@@ -135,7 +135,7 @@ class WarmPool:
             self._idle.remove(process)
         if self._open:
             if not process.was_ready:
-                log.error("a process for functions ended before it was ready: see its output above")
+                log.error("function process exited during startup: see its output above")
             self.loop.call_later(0 if process.was_ready else RESTART_S, self._refill)
 
     def _refill(self) -> None:
@@ -145,7 +145,7 @@ class WarmPool:
 
     def _refilled(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("a process for functions cannot be started: %s", error)
+            log.error("function process cannot be started: %s", error)
             self.loop.call_later(RESTART_S, self._refill)
 
     async def _add(self) -> None:

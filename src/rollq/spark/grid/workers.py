@@ -79,7 +79,7 @@ def start_workers(
             raise _bad(f"patterns: {error.message}", error.hint) from None
     if not apps and not exec_dir and not allow_shipped_execs:
         raise _bad(
-            "there is nothing that these workers could run",
+            "these workers have no programs and no functions to run",
             "give apps with functions, or exec_dir with programs",
         )
     plan = WorkerPlan(

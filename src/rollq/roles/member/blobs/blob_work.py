@@ -60,5 +60,5 @@ class BlobWork:
         if not task.cancelled():
             error = task.exception()
             if error is not None:
-                log.error("work with blobs failed", exc_info=error)
+                log.error("a blob task failed", exc_info=error)
         self._wake()

@@ -90,7 +90,7 @@ class Copies:
         ]
         if len(tasks) < wanted:
             raise StateError(
-                ErrorCode.OVERLOADED, "the other members do not keep up with blobs", "send it again"
+                ErrorCode.OVERLOADED, "replication of blobs is overloaded", "send it again"
             )
         failures: list[BaseException] = []
         for given in asyncio.as_completed(tasks):

@@ -77,7 +77,7 @@ class Relays:
                 lambda offset, _: relay.moved(address, offset),
             )
         except RollqError as error:  # when the blob is whole, it is given once more
-            log.info("blob %s is not passed on to %s: %s", digest_to_text(digest), address, error)
+            log.info("blob %s cannot be relayed to %s: %s", digest_to_text(digest), address, error)
         finally:
             relay.left(address)
 

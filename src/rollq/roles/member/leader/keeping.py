@@ -81,7 +81,7 @@ class Keeping:
         size_bytes = sum(map(len, parts))
         if not must and self._bytes + size_bytes > PENDING_BYTES_MAX:
             raise StateError(
-                ErrorCode.OVERLOADED, "more waits to be kept than fits", "send it again"
+                ErrorCode.OVERLOADED, "too many blobs are waiting to be stored", "send it again"
             )
         self._bytes += size_bytes
         self._waiting.append(Keep(parts, size_bytes, then, failed))

@@ -145,11 +145,11 @@ class OutputWatches:
     def _begin(self, session: int, message: WatchOutput) -> None:
         job_id = message.job_id
         if job_view(self._replica.state, job_id) is None:
-            raise StateError(ErrorCode.UNKNOWN_JOB, "no such job, or no longer")
+            raise StateError(ErrorCode.UNKNOWN_JOB, "no such job, or it is forgotten")
         of_job = self._by_job.get(job_id, {})
         if len(self) >= OUTPUT_WATCHES_MAX or len(of_job) >= OUTPUT_WATCHES_PER_JOB_MAX:
             raise StateError(
-                ErrorCode.OVERLOADED, "too many watch the output of jobs", "ask again later"
+                ErrorCode.OVERLOADED, "too many watchers of job output", "ask again later"
             )
         self._last += 1
         watch_id = self._last.to_bytes(GUID_BYTES, "big")

@@ -60,12 +60,12 @@ class SessionLog:
         """Commands that take attempts from workers are proposed."""
         for command in due:
             if isinstance(command, commands.ExpireLeases):
-                text = f"attempts lost because their leases ended: {len(command.lost)}"
+                text = f"attempts lost to expired leases: {len(command.lost)}"
                 self._tell("leases end", text)
             elif isinstance(command, commands.CloseWorker):
                 worker = self._replica.state.workers.get(command.worker_id)
                 name = (worker.name if worker else "") or guid_to_text(command.worker_id)
-                text = f"worker {name} did not come back; attempts lost: {len(command.lost)}"
+                text = f"worker {name} did not reconnect; attempts lost: {len(command.lost)}"
                 self._tell("worker is lost", text)
 
     def _tell(self, kind: str, text: str, *, level: Level = "warning") -> None:

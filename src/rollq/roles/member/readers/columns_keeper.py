@@ -45,7 +45,7 @@ class ColumnsKeeper:
         if self._task is not None or self._niceness is None:
             return
         if importlib.util.find_spec("pyarrow") is None:
-            log.debug("readers get lines, not columns: pyarrow is not installed")
+            log.debug("no Arrow columns for readers: pyarrow is not installed")
             return
         self._task = asyncio.get_running_loop().create_task(self._look_after())
 
@@ -69,7 +69,7 @@ class ColumnsKeeper:
                 complaint = str(error)
             if complaint:
                 pause_ms = min(2 * pause_ms, COLUMNS_AGAIN_MS_MAX)
-                log.warning("no columns for readers, trying again later: %s", complaint)
+                log.warning("Arrow columns cannot be written, will retry: %s", complaint)
             else:
                 pause_ms = COLUMNS_CHECK_MS
 

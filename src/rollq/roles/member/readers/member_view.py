@@ -75,7 +75,7 @@ class MemberView:
         try:
             return future.result(READER_WAIT_MS_MAX / 1000)
         except TimeoutError:
-            raise StateError(ErrorCode.NOT_READY, "the member has no time", ELSEWHERE) from None
+            raise StateError(ErrorCode.NOT_READY, "member overloaded", ELSEWHERE) from None
 
     def is_sound(self, first: int, last: int) -> bool:
         """Whether a segment verifies; it is read as a whole for that, once."""

@@ -182,7 +182,7 @@ class Exports:
             if time.monotonic() - oldest.used_s < EXPORT_USED_MS / 1000:
                 raise StateError(
                     ErrorCode.OVERLOADED,
-                    f"{len(self._kept)} pictures of the tables are being read here",
+                    f"{len(self._kept)} table exports are already open here",
                     "ask another member, or later",
                 )
             self._drop(oldest)

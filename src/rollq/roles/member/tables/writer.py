@@ -89,7 +89,7 @@ def _check_room(fd: int, more_bytes: int, room_bytes: int) -> None:
     if disk.f_bavail * disk.f_frsize < EXPORT_SPARED_BYTES + more_bytes:
         raise DiskError(
             ErrorCode.DISK_FULL,
-            "the rest of the member's disk is for its log",
+            "the rest of the disk is reserved for the log",
             "make room, or ask another member",
         )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rollq.base.errors import ErrorCode, LocalError
-from rollq.cli.aftermath import write_page
+from rollq.cli.demo import write_page
 
 
 def test_without_spark_it_says_what_to_install(

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from rollq.base.errors import ErrorCode, RollqError
-from rollq.cli.hinting import tell_reasons
+from rollq.cli.submitting import tell_reasons
 
 
 def test_whoever_waits_is_told_each_reason_once() -> None:
