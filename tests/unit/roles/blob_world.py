@@ -15,17 +15,17 @@ from rollq.roles.blobs.client_machine import ClientMachine
 from rollq.roles.blobs.orders import (
     AnyOrder,
     Begin,
+    CheckCopy,
     Close,
     Commit,
-    Doubt,
-    Found,
-    Look,
+    ConfirmCopies,
+    GetSizes,
     Moved,
     Open,
-    Over,
     Read,
-    Say,
-    Vouch,
+    SendMessage,
+    SizesFound,
+    TransferEnded,
     Write,
 )
 from rollq.roles.blobs.server_machine import ServerMachine
@@ -125,15 +125,15 @@ class World:
         for machine in (self.client, self.server):
             ours = machine is self.client
             for order in machine.take_orders():
-                if isinstance(order, Say):
+                if isinstance(order, SendMessage):
                     if isinstance(order.message, BlobChunk):
                         self.chunk_bytes += order.message.packed or len(order.message.data)
                     connection = self.dialer if ours else self.accepter
                     wire = self.to_server if ours else self.to_client
                     wire += connection.send(order.message)
-                elif isinstance(order, Over):
+                elif isinstance(order, TransferEnded):
                     self.over.append((order.number, order.error.code if order.error else None))
-                elif isinstance(order, Found):
+                elif isinstance(order, SizesFound):
                     self.found.append(order.sizes)
                 elif isinstance(order, Moved):
                     self.moved.append((order.number, order.offset))
@@ -229,7 +229,7 @@ class World:
             data = self.partial.setdefault(order.digest, bytearray())
             self.parts[key] = Part(order.digest, order.size, data)
             machine.begun(order.number, len(data))
-        elif isinstance(order, Vouch):
+        elif isinstance(order, ConfirmCopies):
             if self.vouch_error is not None:
                 raise self.vouch_error
             machine.vouched(order.number)
@@ -238,10 +238,10 @@ class World:
                 raise StateError(ErrorCode.BLOB_MISSING, order.digest.hex())
             self.sources[key] = self.stored[order.digest]
             machine.opened(order.number, order.digest, len(self.sources[key]))
-        elif isinstance(order, Look):
+        elif isinstance(order, GetSizes):
             sizes = [len(self.stored.get(digest, b"")) or -1 for digest in order.digests]
             machine.looked(order.request_id, tuple(sizes))
-        elif isinstance(order, Doubt):
+        elif isinstance(order, CheckCopy):
             self.doubted.append(order.digest)
         else:
             assert isinstance(order, Close)
@@ -258,5 +258,5 @@ def server_with_put(size: int = 100, offset: int = 0) -> ServerMachine:
     server.heard(BlobPut(OTHER, size))
     assert server.take_orders() == [Begin(1, OTHER, size)]
     server.begun(1, offset)
-    assert server.take_orders() == [Say(BlobGo(OTHER, offset))]
+    assert server.take_orders() == [SendMessage(BlobGo(OTHER, offset))]
     return server

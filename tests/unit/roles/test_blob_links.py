@@ -14,7 +14,7 @@ from rollq.base.limits import (
     BLOB_STALL_TICKS_MAX,
 )
 from rollq.roles.blobs.client_machine import ClientMachine
-from rollq.roles.blobs.orders import Close, Commit, Over, Say, Write
+from rollq.roles.blobs.orders import Close, Commit, SendMessage, TransferEnded, Write
 from rollq.roles.blobs.server_machine import ServerMachine
 from rollq.wire.blob_messages import (
     BlobAsk,
@@ -174,7 +174,10 @@ def test_a_server_that_owes_something_says_that_it_is_at_it() -> None:
     assert Commit(1) in server.take_orders()
     for _ in range(2 * BLOB_STALL_TICKS_MAX):
         assert not server.tick()
-        assert server.take_orders() == [Say(BlobMore(NAME, 0)), Say(BlobMore(OTHER, 10))]
+        assert server.take_orders() == [
+            SendMessage(BlobMore(NAME, 0)),
+            SendMessage(BlobMore(OTHER, 10)),
+        ]
 
 
 def test_senders_and_receivers_that_stall_are_found() -> None:
@@ -243,7 +246,7 @@ def test_errors_of_newer_members_are_told_as_they_are() -> None:
     client.take_orders()
     client.heard(BlobGo(OTHER, 0, 9_999, "of tomorrow"))
     [over] = client.take_orders()
-    assert isinstance(over, Over)
+    assert isinstance(over, TransferEnded)
     assert over.error is not None
     assert "9999: of tomorrow" in over.error.message
 
@@ -255,6 +258,6 @@ def test_a_file_of_ours_that_cannot_be_read_is_given_up() -> None:
     client.take_orders()
     error = DiskError(ErrorCode.DISK_FAILED, "bad sector")
     client.failed(number, OTHER, error)
-    assert client.take_orders() == [Say(BlobDrop(OTHER)), Over(number, error)]
+    assert client.take_orders() == [SendMessage(BlobDrop(OTHER)), TransferEnded(number, error)]
     client.failed(number, OTHER, error)
     assert client.take_orders() == []

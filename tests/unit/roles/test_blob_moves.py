@@ -13,7 +13,7 @@ from rollq.base.limits import (
     BLOB_TRANSFERS_MAX,
 )
 from rollq.roles.blobs import receiving
-from rollq.roles.blobs.orders import Begin, Close, Doubt, Open, Read, Say, Write
+from rollq.roles.blobs.orders import Begin, CheckCopy, Close, Open, Read, SendMessage, Write
 from rollq.roles.blobs.server_machine import ServerMachine
 from rollq.wire.blob_messages import (
     BlobChunk,
@@ -132,7 +132,7 @@ def test_a_disk_that_fails_is_told_and_late_chunks_are_skipped() -> None:
     assert [type(order) for order in server.take_orders()] == [Write]
     server.failed(1, OTHER, DiskError(ErrorCode.DISK_FULL, "no room"))
     assert server.take_orders() == [
-        Say(BlobStored(OTHER, ErrorCode.DISK_FULL, "no room")),
+        SendMessage(BlobStored(OTHER, ErrorCode.DISK_FULL, "no room")),
         Close(1),
     ]
     server.heard(BlobChunk(OTHER, 3, b"def"))
@@ -141,7 +141,7 @@ def test_a_disk_that_fails_is_told_and_late_chunks_are_skipped() -> None:
     assert server.take_orders() == [Begin(2, OTHER, 100)]
     server.failed(2, OTHER, DiskError(ErrorCode.DISK_FULL, "no room", "make some"))
     refusal = BlobGo(OTHER, 0, ErrorCode.DISK_FULL, "no room; make some")
-    assert server.take_orders() == [Say(refusal), Close(2)]
+    assert server.take_orders() == [SendMessage(refusal), Close(2)]
 
 
 def test_the_sender_is_told_of_what_is_written_and_stays_within_the_window() -> None:
@@ -206,7 +206,7 @@ def test_too_many_and_too_large_are_refused() -> None:
     server.heard(BlobPut(OTHER, BLOB_BYTES_MAX + 1))
     server.heard(BlobPut(OTHER, -1))
     for order in server.take_orders():
-        assert isinstance(order, Say)
+        assert isinstance(order, SendMessage)
         assert isinstance(order.message, BlobGo)
         assert order.message.error == ErrorCode.BAD_PAYLOAD
     for number in range(BLOB_TRANSFERS_MAX):
@@ -272,9 +272,9 @@ def test_only_what_was_handed_out_is_doubted() -> None:
     server.heard(BlobDrop(OTHER, ErrorCode.BLOB_CORRUPT))
     server.heard(BlobDrop(OTHER, ErrorCode.DISK_FULL))
     server.heard(BlobDrop(OTHER))
-    assert not [order for order in server.take_orders() if isinstance(order, Doubt)]
+    assert not [order for order in server.take_orders() if isinstance(order, CheckCopy)]
     server.heard(BlobDrop(OTHER, ErrorCode.BLOB_CORRUPT))
-    assert server.take_orders() == [Doubt(OTHER)]
+    assert server.take_orders() == [CheckCopy(OTHER)]
 
 
 def test_a_get_beyond_the_end_or_twice_is_refused() -> None:
@@ -285,7 +285,7 @@ def test_a_get_beyond_the_end_or_twice_is_refused() -> None:
         server.heard(BlobGet(OTHER, 0))
     server.opened(1, OTHER, 10)
     said, closed = server.take_orders()
-    assert isinstance(said, Say)
+    assert isinstance(said, SendMessage)
     assert isinstance(said.message, BlobInfo)
     assert said.message.error == ErrorCode.WRONG_STATE
     assert closed == Close(1)
@@ -313,6 +313,6 @@ def test_a_source_that_cannot_be_read_ends_the_get() -> None:
     server.take_orders()
     server.failed(1, OTHER, DiskError(ErrorCode.DISK_FAILED, "bad sector"))
     assert server.take_orders() == [
-        Say(BlobInfo(OTHER, 100, ErrorCode.DISK_FAILED, "bad sector")),
+        SendMessage(BlobInfo(OTHER, 100, ErrorCode.DISK_FAILED, "bad sector")),
         Close(1),
     ]

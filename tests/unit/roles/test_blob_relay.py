@@ -14,7 +14,7 @@ from rollq.base.limits import (
     BLOB_WINDOW_BYTES,
 )
 from rollq.roles.blobs.client_machine import ClientMachine
-from rollq.roles.blobs.orders import Close, Read, Say
+from rollq.roles.blobs.orders import Close, Read, SendMessage
 from rollq.roles.blobs.receiving import Arrival
 from rollq.roles.blobs.relay import Growth, Relay
 from rollq.roles.blobs.turns import Turns
@@ -164,7 +164,7 @@ def test_growth_before_it_is_asked_for_counts() -> None:
     number = client.put(OTHER, 100, ready=0)
     client.grown(number, OTHER, CHUNK)
     client.grown(number + 1, OTHER, 100)  # of another transfer
-    assert client.take_orders() == [Say(BlobPut(OTHER, 100))]
+    assert client.take_orders() == [SendMessage(BlobPut(OTHER, 100))]
     client.heard(BlobGo(OTHER, 0))
     assert Read(number, OTHER, 0, CHUNK) in client.take_orders()
 
@@ -208,7 +208,7 @@ def test_a_slow_upload_may_give_way_and_says_so() -> None:
     (arrival,) = server.slow_puts()
     server.failed(arrival.number, OTHER, StateError(ErrorCode.OVERLOADED, "others wait"))
     assert server.take_orders() == [
-        Say(BlobStored(OTHER, ErrorCode.OVERLOADED, "others wait")),
+        SendMessage(BlobStored(OTHER, ErrorCode.OVERLOADED, "others wait")),
         Close(1),
     ]
     assert not server.is_given

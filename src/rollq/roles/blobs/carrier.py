@@ -20,7 +20,7 @@ from rollq.base.errors import DiskError, ErrorCode, LocalError, RemoteError, Rol
 from rollq.base.limits import BLOB_CHUNK_BYTES, BLOB_THREADS, BLOB_WINDOW_BYTES
 from rollq.net.link import Link
 from rollq.roles.blobs.client_machine import ClientMachine
-from rollq.roles.blobs.orders import AnyOrder, Commit, Read, Say, Write
+from rollq.roles.blobs.orders import AnyOrder, Commit, Read, SendMessage, Write
 from rollq.roles.blobs.pace import Pace
 from rollq.roles.blobs.server_machine import ServerMachine
 from rollq.wire.blob_messages import BlobChunk
@@ -109,7 +109,7 @@ class Carrier:
         """Carry out what the machine wants by now."""
         words = []
         for order in self.machine.take_orders():
-            if isinstance(order, Say):
+            if isinstance(order, SendMessage):
                 words.append(order.message)
             elif isinstance(order, Write):
                 sink: Any = self.things[order.number]

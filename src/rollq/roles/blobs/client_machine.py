@@ -12,10 +12,10 @@ from rollq.roles.blobs.failures import from_answer
 from rollq.roles.blobs.machine import Machine
 from rollq.roles.blobs.orders import (
     Commit,
-    Found,
     Moved,
-    Over,
-    Say,
+    SendMessage,
+    SizesFound,
+    TransferEnded,
 )
 from rollq.roles.blobs.receiving import Arrival
 from rollq.roles.blobs.sending import Departure
@@ -55,18 +55,18 @@ class ClientMachine(Machine):
         self._silent_ticks = 0
 
     def ask(self, request_id: MessageId, digests: tuple[Digest, ...]) -> None:
-        """Who is there? Ends in `Found`."""
+        """Ask for the sizes of blobs. Ends in `SizesFound`."""
         self._asks[request_id] = None
-        self._orders.append(Say(BlobAsk(request_id, digests)))
+        self._orders.append(SendMessage(BlobAsk(request_id, digests)))
 
     def put(self, digest: Digest, size: int, ready: int | None = None) -> int:
-        """Give a blob; returns the number of the transfer, which ends in `Over`. If only so much
-        of it is `ready` to be read, `grown` tells of more."""
+        """Upload a blob; returns the number of the transfer, which ends in `TransferEnded`. If only
+        so much of it is `ready` to be read, `grown` tells of more."""
         if digest in self._offers or self._sending.get(digest) is not None:
             raise LocalError(ErrorCode.BUG, f"{digest_to_text(digest)} is put twice at once")
         number = self._next_number()
         self._offers[digest] = Offer(number, size, size if ready is None else ready)
-        self._orders.append(Say(BlobPut(digest, size)))
+        self._orders.append(SendMessage(BlobPut(digest, size)))
         return number
 
     def grown(self, number: int, digest: Digest, ready: int) -> None:
@@ -89,13 +89,13 @@ class ClientMachine(Machine):
             self._informed[arrival.number] = None
             self._orders.append(Commit(arrival.number))
         else:
-            self._orders.append(Say(BlobGet(digest, offset)))
+            self._orders.append(SendMessage(BlobGet(digest, offset)))
         return arrival.number
 
     def drop(self, number: int, digest: Digest) -> None:
-        """Give a transfer up; it does not end in `Over`."""
+        """Give a transfer up; it does not end in `TransferEnded`."""
         if self._forget(number, digest):
-            self._orders.append(Say(BlobDrop(digest)))
+            self._orders.append(SendMessage(BlobDrop(digest)))
 
     def heard(self, message: Any) -> None:
         """The member said something."""
@@ -112,7 +112,7 @@ class ClientMachine(Machine):
         """An order of this transfer could not be done."""
         if self._forget(number, digest):
             told = error.code if error.code is ErrorCode.BLOB_CORRUPT else 0
-            self._orders += (Say(BlobDrop(digest, told)), Over(number, error))
+            self._orders += (SendMessage(BlobDrop(digest, told)), TransferEnded(number, error))
 
     def tick(self) -> bool:
         """A second has passed; returns whether the member has owed us a word for too long."""
@@ -127,7 +127,7 @@ class ClientMachine(Machine):
     def _have(self, message: BlobHave) -> None:
         if message.request_id in self._asks:
             del self._asks[message.request_id]
-            self._orders.append(Found(message.request_id, message.sizes))
+            self._orders.append(SizesFound(message.request_id, message.sizes))
 
     def _go(self, message: BlobGo) -> None:
         digest = message.digest
@@ -196,7 +196,7 @@ class ClientMachine(Machine):
 
     def _end(self, number: int, digest: Digest, error: RollqError | None) -> None:
         self._forget(number, digest)
-        self._orders.append(Over(number, error))
+        self._orders.append(TransferEnded(number, error))
 
     def _forget(self, number: int, digest: Digest) -> bool:
         if self._arrivals.pop(number, None) is not None:

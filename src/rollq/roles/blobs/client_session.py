@@ -17,7 +17,7 @@ from rollq.net.link import Link
 from rollq.roles.blobs.carrier import Carrier, Sink, Source
 from rollq.roles.blobs.client_machine import ClientMachine
 from rollq.roles.blobs.failures import from_answer
-from rollq.roles.blobs.orders import AnyOrder, Commit, Found, Moved, Over
+from rollq.roles.blobs.orders import AnyOrder, Commit, Moved, SizesFound, TransferEnded
 from rollq.roles.blobs.pace import Pace
 from rollq.roles.blobs.relay import Growth
 from rollq.wire.blob_messages import HelloBlobs
@@ -175,7 +175,7 @@ class ClientSession(Carrier):
             self.commit(order, transfer.digest, partial(self._committed, order.number))
         elif isinstance(order, Moved):
             self._moved(self._transfers[order.number], order.offset)
-        elif isinstance(order, Over):
+        elif isinstance(order, TransferEnded):
             over = self._transfers[order.number].over
             if over.done():
                 return
@@ -183,7 +183,7 @@ class ClientSession(Carrier):
                 over.set_result(None)
             else:
                 over.set_exception(order.error)
-        elif isinstance(order, Found):
+        elif isinstance(order, SizesFound):
             future = self._asks.get(order.request_id)
             if future is not None and not future.done():
                 future.set_result(order.sizes)

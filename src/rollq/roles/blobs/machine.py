@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from rollq.roles.blobs.orders import (
     AnyOrder,
     Commit,
-    Say,
+    SendMessage,
 )
 from rollq.roles.blobs.receiving import Arrival
 from rollq.roles.blobs.sending import Departure, Sending
@@ -47,7 +47,7 @@ class Machine:
         if departure is not None:
             length = sum(chunk.packed or len(chunk.data) for chunk in chunks)
             self._sending.has_sent(departure, length)
-            self._orders.extend(map(Say, chunks))
+            self._orders.extend(map(SendMessage, chunks))
 
     def written(self, number: int) -> None:
         """The order `Write` is done."""
@@ -56,7 +56,7 @@ class Machine:
             return
         more = arrival.has_written()
         if more is not None:
-            self._orders.append(Say(more))
+            self._orders.append(SendMessage(more))
         self._has_moved(arrival)
         self._go_on(arrival)
 

@@ -20,14 +20,14 @@ class Order(Struct, frozen=True, gc=False):
     """Something to do. Of one transfer at most one of Begin … Read is under way at a time."""
 
 
-class Say(Order, frozen=True):
+class SendMessage(Order, frozen=True):
     """Send this on the link."""
 
     message: BlobMessage
 
 
-class Look(Order, frozen=True):
-    """Which sizes have these? Answer: `looked`."""
+class GetSizes(Order, frozen=True):
+    """Get the sizes of these blobs. Answer: `looked`."""
 
     request_id: MessageId
     digests: tuple[Digest, ...]
@@ -54,8 +54,8 @@ class Commit(Order, frozen=True):
     number: int
 
 
-class Vouch(Order, frozen=True):
-    """A blob is stored here: see that it is wherever it must be. Answer: `vouched`, or `failed`."""
+class ConfirmCopies(Order, frozen=True):
+    """A blob is stored here: wait until enough members hold it. Answer: `vouched`, or `failed`."""
 
     number: int
     digest: Digest
@@ -77,8 +77,8 @@ class Read(Order, frozen=True):
     length: int
 
 
-class Doubt(Order, frozen=True):
-    """A peer reports that our copy of a blob is corrupt. No answer."""
+class CheckCopy(Order, frozen=True):
+    """A peer got corrupt bytes from us: verify our copy. No answer."""
 
     digest: Digest
 
@@ -89,7 +89,7 @@ class Close(Order, frozen=True):
     number: int
 
 
-class Found(Order, frozen=True):
+class SizesFound(Order, frozen=True):
     """To the caller: these are the sizes, -1 for what is missing."""
 
     request_id: MessageId
@@ -103,7 +103,7 @@ class Moved(Order, frozen=True):
     offset: int
 
 
-class Over(Order, frozen=True):
+class TransferEnded(Order, frozen=True):
     """To the caller: the transfer has ended, successfully if there is no error."""
 
     number: int
@@ -111,5 +111,17 @@ class Over(Order, frozen=True):
 
 
 AnyOrder: TypeAlias = (
-    Say | Look | Begin | Write | Commit | Vouch | Open | Read | Doubt | Close | Found | Moved | Over
+    SendMessage
+    | GetSizes
+    | Begin
+    | Write
+    | Commit
+    | ConfirmCopies
+    | Open
+    | Read
+    | CheckCopy
+    | Close
+    | SizesFound
+    | Moved
+    | TransferEnded
 )

@@ -18,12 +18,12 @@ from rollq.roles.blobs.failures import as_answer
 from rollq.roles.blobs.machine import Machine
 from rollq.roles.blobs.orders import (
     Begin,
+    CheckCopy,
     Close,
-    Doubt,
-    Look,
+    ConfirmCopies,
+    GetSizes,
     Open,
-    Say,
-    Vouch,
+    SendMessage,
 )
 from rollq.roles.blobs.receiving import Arrival
 from rollq.roles.blobs.sending import Departure, Sending
@@ -62,9 +62,9 @@ class ServerMachine(Machine):
         SERVER_HEARS[type(message)](self, message)
 
     def looked(self, request_id: MessageId, sizes: tuple[int, ...]) -> None:
-        """The order `Look` is done."""
+        """The order `GetSizes` is done."""
         self._asks.pop(request_id, None)
-        self._orders.append(Say(BlobHave(request_id, sizes)))
+        self._orders.append(SendMessage(BlobHave(request_id, sizes)))
 
     def begun(self, number: int, offset: int) -> None:
         """The order `Begin` is done: the blob goes on from here, or is there (COMPLETE)."""
@@ -72,25 +72,25 @@ class ServerMachine(Machine):
         if arrival is None:
             return
         if offset == COMPLETE:
-            self._orders.append(Vouch(number, arrival.digest))
+            self._orders.append(ConfirmCopies(number, arrival.digest))
             return
         arrival.begin(offset)
-        self._orders.append(Say(BlobGo(arrival.digest, offset)))
+        self._orders.append(SendMessage(BlobGo(arrival.digest, offset)))
         self._go_on(arrival)
 
     def committed(self, number: int) -> None:
         """The order `Commit` is done."""
         arrival = self._arrivals.get(number)
         if arrival is not None:
-            self._orders.append(Vouch(number, arrival.digest))
+            self._orders.append(ConfirmCopies(number, arrival.digest))
 
     def vouched(self, number: int) -> None:
-        """The order `Vouch` is done."""
+        """The order `ConfirmCopies` is done."""
         arrival = self._arrivals.get(number)
         if arrival is not None:
             digest = arrival.digest
             said = BlobStored(digest) if arrival.is_begun else BlobGo(digest, COMPLETE)
-            self._orders.append(Say(said))
+            self._orders.append(SendMessage(said))
             self._end_put(arrival)
 
     def opened(self, number: int, digest: Digest, size: int) -> None:
@@ -100,9 +100,9 @@ class ServerMachine(Machine):
         _, offset = self._opening.pop(digest)
         if offset > size:
             error = StateError(ErrorCode.WRONG_STATE, f"the blob has {size} bytes, not {offset}")
-            self._orders.append(Say(BlobInfo(digest, size, *as_answer(error))))
+            self._orders.append(SendMessage(BlobInfo(digest, size, *as_answer(error))))
         else:
-            self._orders.append(Say(BlobInfo(digest, size)))
+            self._orders.append(SendMessage(BlobInfo(digest, size)))
         if offset >= size:
             self._orders.append(Close(number))
             return
@@ -121,24 +121,24 @@ class ServerMachine(Machine):
                 if arrival.is_begun
                 else BlobGo(digest, 0, code, detail)
             )
-            self._orders.append(Say(refusal))
+            self._orders.append(SendMessage(refusal))
             self._end_put(arrival)
         elif departure is not None:
-            self._orders.append(Say(BlobInfo(digest, departure.size, *as_answer(error))))
+            self._orders.append(SendMessage(BlobInfo(digest, departure.size, *as_answer(error))))
             self._end_get(departure)
         elif self._opening.get(digest, (0, 0))[0] == number:
             del self._opening[digest]
-            self._orders += (Say(BlobInfo(digest, 0, *as_answer(error))), Close(number))
+            self._orders += (SendMessage(BlobInfo(digest, 0, *as_answer(error))), Close(number))
 
     def tick(self) -> bool:
         """A second has passed: says that we are at it; returns whether the peer has stalled."""
         for digest in (*self._opening, *(one.digest for one in self._departures.values())):
-            self._orders.append(Say(BlobMore(digest, 0)))
+            self._orders.append(SendMessage(BlobMore(digest, 0)))
         if self._asks:
-            self._orders.append(Say(BlobMore(bytes(DIGEST_BYTES), 0)))
+            self._orders.append(SendMessage(BlobMore(bytes(DIGEST_BYTES), 0)))
         stalled = self._sending.tick()
         for arrival in self._puts.values():
-            self._orders.append(Say(arrival.more()))
+            self._orders.append(SendMessage(arrival.more()))
             stalled = arrival.tick() or stalled
         return stalled
 
@@ -168,7 +168,7 @@ class ServerMachine(Machine):
                 f"BlobAsk: {len(message.digests)} digests; at most {BLOB_ASK_MAX}",
             )
         self._asks[message.request_id] = None
-        self._orders.append(Look(message.request_id, message.digests))
+        self._orders.append(GetSizes(message.request_id, message.digests))
 
     def _put(self, message: BlobPut) -> None:
         digest = message.digest
@@ -182,7 +182,7 @@ class ServerMachine(Machine):
                 ErrorCode.BAD_PAYLOAD, f"a blob of {message.size} bytes; at most {BLOB_BYTES_MAX}"
             )
         if refusal is not None:
-            self._orders.append(Say(BlobGo(digest, 0, *as_answer(refusal))))
+            self._orders.append(SendMessage(BlobGo(digest, 0, *as_answer(refusal))))
             return
         arrival = Arrival(self._next_number(), digest, message.size)
         self._puts[digest] = self._arrivals[arrival.number] = arrival
@@ -203,7 +203,7 @@ class ServerMachine(Machine):
         if message.offset < 0:
             raise RemoteError(ErrorCode.BAD_PAYLOAD, f"BlobGet: from {message.offset} on")
         if len(self._opening) + len(self._sending) >= BLOB_TRANSFERS_MAX:
-            self._orders.append(Say(BlobInfo(digest, 0, *as_answer(_too_many()))))
+            self._orders.append(SendMessage(BlobInfo(digest, 0, *as_answer(_too_many()))))
             return
         number = self._next_number()
         self._opening[digest] = (number, message.offset)
@@ -217,7 +217,7 @@ class ServerMachine(Machine):
     def _drop(self, message: BlobDrop) -> None:
         digest = message.digest
         if message.error == ErrorCode.BLOB_CORRUPT and digest not in self._puts:
-            self._orders.append(Doubt(digest))
+            self._orders.append(CheckCopy(digest))
         if digest in self._puts:
             self._end_put(self._puts[digest])
         departure = self._sending.get(digest)

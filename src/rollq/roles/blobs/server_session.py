@@ -14,7 +14,16 @@ from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.base.ids import NIL_ID
 from rollq.net.link import Link
 from rollq.roles.blobs.carrier import Carrier, as_rollq_error
-from rollq.roles.blobs.orders import AnyOrder, Begin, Close, Commit, Doubt, Look, Open, Vouch
+from rollq.roles.blobs.orders import (
+    AnyOrder,
+    Begin,
+    CheckCopy,
+    Close,
+    Commit,
+    ConfirmCopies,
+    GetSizes,
+    Open,
+)
 from rollq.roles.blobs.relay import Relay
 from rollq.roles.blobs.server_machine import ServerMachine
 from rollq.store.blobs.failures import blob_missing
@@ -89,14 +98,14 @@ class ServerSession(Carrier):
         elif isinstance(order, Commit):
             digest = self._digests[order.number]
             self.commit(order, digest, partial(self._committed, order.number))
-        elif isinstance(order, Vouch):
-            task = self._loop.create_task(self._vouch(order))
+        elif isinstance(order, ConfirmCopies):
+            task = self._loop.create_task(self._confirm_copies(order))
             self._waits[order.number] = task
-        elif isinstance(order, Doubt):
+        elif isinstance(order, CheckCopy):
             self._server.start_healing(order.digest)
         elif isinstance(order, Close):
             self._close(order.number)
-        elif isinstance(order, Look):
+        elif isinstance(order, GetSizes):
             self.on_pool(partial(self._look, order.digests), partial(self._looked, order))
 
     def has_closed(self, number: int) -> None:
@@ -183,7 +192,7 @@ class ServerSession(Carrier):
         # Another upload of the same blob need not wait for all the copies.
         self.close(number)
 
-    async def _vouch(self, order: Vouch) -> None:
+    async def _confirm_copies(self, order: ConfirmCopies) -> None:
         try:
             if self._server.stored is not None and not self._is_member:
                 await self._server.stored(order.digest)
@@ -207,7 +216,7 @@ class ServerSession(Carrier):
         sizes = map(self._server.store.size, digests)
         return tuple(MISSING if size is None else size for size in sizes)
 
-    def _looked(self, order: Look, future: asyncio.Future[tuple[int, ...]]) -> None:
+    def _looked(self, order: GetSizes, future: asyncio.Future[tuple[int, ...]]) -> None:
         if future.cancelled():
             return
         if future.exception() is not None:

@@ -69,12 +69,13 @@ class WorkerBlobs:
         self._client = BlobClient(addresses, who=WORKER)
         self._neighbours = Neighbours()
         self.address = ""  # where other workers may fetch from here
+        # Fetches under way; each is here as long as a caller of `bring` waits for it.
         self._coming: dict[Digest, _Coming] = {}
         self._pool = ThreadPoolExecutor(THREADS, "worker-blobs", leave_exits_to_others)
-        self._keeping: dict[asyncio.Task[BlobRef], None] = {}
-        self._round_s = 0.0
-        self._rounds = threading.Lock()
-        self._opened = False
+        self._keeping: dict[asyncio.Task[BlobRef], None] = {}  # copies that a thread is making
+        self._round_s = 0.0  # when maintenance was started last
+        self._rounds = threading.Lock()  # held by the thread that does maintenance
+        self._opened = False  # `_store`, `_keeper`, `_verified` and `_scrub` exist from then on
         self._closed = False
 
     async def start(self, owed: Iterable[BlobRef] = ()) -> None:
