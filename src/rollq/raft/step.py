@@ -78,7 +78,7 @@ def _refuse_leap(state: RaftState, message: RaftMessage) -> NoReturn:
     of them to use all terms up. The step is less than a leap, so that one forgery does not set us
     apart from the others."""
     term = state.term
-    if state.leader_id == NO_MEMBER and not _is_question(message):
+    if not _hears_leader(state) and not _is_question(message):
         roles.become_follower(state, min(term + TERM_STEP, TERM_MAX), NO_MEMBER)
     raise RemoteError(
         ErrorCode.BAD_PAYLOAD,
@@ -86,6 +86,13 @@ def _refuse_leap(state: RaftState, message: RaftMessage) -> NoReturn:
         f"{term}: terms do not leap by more than {TERM_LEAP_MAX}",
         "find out who sends it; a member that was away for long catches up by itself",
     )
+
+
+def _hears_leader(state: RaftState) -> bool:
+    """Whether we lead, or heard a leader within an election timeout. A learner never stands for
+    election, so the leader that it knows of may be long gone."""
+    is_recent = state.election_elapsed < state.election_ticks
+    return state.leader_id != NO_MEMBER and (is_recent or state.role is Role.LEADER)
 
 
 def _in_lease(state: RaftState) -> bool:

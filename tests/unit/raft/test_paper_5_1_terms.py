@@ -92,6 +92,18 @@ def test_a_member_that_is_far_behind_catches_up_by_bounded_steps() -> None:
     assert (node.term, node.leader_id) == (term, 3)
 
 
+def test_one_without_a_vote_whose_leader_is_gone_catches_up_too() -> None:
+    node = make_node(term=5, voters=(2, 3))  # stands for no election, so it names no new leader
+    node.step(Heartbeat(1, 2, 5, 0))
+    for _ in range(40):
+        node.tick()
+    term = 6 + TERM_LEAP_MAX
+    with pytest.raises(RemoteError):
+        node.step(Heartbeat(1, 3, term, 0))
+    node.step(Heartbeat(1, 3, term, 0))
+    assert (node.term, node.leader_id) == (term, 3)
+
+
 def test_a_question_before_a_vote_moves_no_term_however_far_it_leaps() -> None:
     node = make_node(term=5)
     with pytest.raises(RemoteError):
