@@ -37,12 +37,12 @@ def test_every_change_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
 
     assert told() == ["the group is a:1, b:1, c:1"]
     assert told(term=1) == []
-    assert told(leader_id=2) == ["b:1 leads in term 1"]
+    assert told(leader_id=2) == ["b:1 is the leader in term 1"]
     assert told(leader_id=NO_MEMBER, term=2) == ["no leader in term 2"]
-    assert told(leader_id=1) == ["this member leads in term 2"]
+    assert told(leader_id=1) == ["this member is the leader in term 2"]
     assert told(config=Config((A, B), (C,))) == ["the group is a:1, b:1; not voting yet: c:1"]
     assert told(config=Config((A, B), (C,))) == []
-    assert told(leader_id=9) == ["member 9 leads in term 2"]
+    assert told(leader_id=9) == ["member 9 is the leader in term 2"]
     assert told(config=Config((B,))) == ["this member was removed from the group: stop it"]
 
 
@@ -56,6 +56,6 @@ def test_a_member_says_whom_it_waits_for_when_that_changes(
         roll = SimpleNamespace(me=A, missing=lambda peers, found=addresses: found)
         news.tell_roll(roll, ("b:1", "c:1"))  # type: ignore[arg-type]
     assert [record.getMessage() for record in caplog.records] == [
-        "waiting for b:1, c:1 (1 of 3 met)",
-        "waiting for c:1 (2 of 3 met)",
+        "waiting for peers b:1, c:1 (1 of 3 connected)",
+        "waiting for peers c:1 (2 of 3 connected)",
     ]
