@@ -74,7 +74,7 @@ def test_the_same_request_id_of_two_clients_is_no_matter(group: Group) -> None:
 @pytest.mark.parametrize(
     ("asked", "why"),
     [
-        (put("job.assign.nobody"), "no worker"),
+        (put("job.assign.nobody"), "no connected worker"),
         (put("x" * 9_000), "bad_subject"),
         (wire.CachePut(REQUEST, b"{}"), "CacheId"),
         (wire.CachePut(REQUEST, b"\xff"), "CachePut"),

@@ -114,7 +114,7 @@ class Driver:
         self._ticks = 0
         self._applied_tick = 0  # when an entry was last applied
         self._idle_ticks = 0
-        self._unled_ticks = 0  # for how long nobody is known to lead
+        self._unled_ticks = 0  # since a leader was known
         self._scrub_at = SCRUB_EVERY_TICKS
         self._admitted = False  # the group has just let us in
         self._work: Work | None = None
@@ -133,7 +133,7 @@ class Driver:
 
     @property
     def _holds(self) -> bool:
-        """Whether nobody can tell a client more, so that it waits here: this member is about to
+        """Whether no better answer than waiting can be given to a client: this member is about to
         lead (one that is the whole group is from its start), or a leader is just being elected."""
         raft, options = self.raft, self._setup.raft
         if raft.role is Role.LEADER:

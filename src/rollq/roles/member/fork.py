@@ -1,6 +1,6 @@
 """Work with the memory of this moment, beside the loop: in a forked child.
 
-The child has the memory of the moment of the fork (the system copies a page when somebody writes
+The child has the memory of the moment of the fork (the system copies a page when it is written
 to it), so the loop stands still only for the fork itself. Only the thread that forked lives on in
 the child: it touches no loop, no lock of another thread and no socket, answers through a pipe, and
 dies with its parent.
@@ -86,7 +86,7 @@ class Fork:
         self._loop.add_reader(self._pipe, self._readable)
 
     def kill(self) -> None:
-        """End the child; nobody is told. Once, and not after `done` was called."""
+        """End the child; `done` is not called. Once, and not after `done` was called."""
         os.kill(self._pid, signal.SIGKILL)
         self._reap()
 

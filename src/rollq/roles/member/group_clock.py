@@ -12,7 +12,7 @@ SLOWER_BY: Final = 10  # one part in so many, while the group's time is ahead of
 
 
 class GroupClock:
-    """Follows the log of whoever leads; whoever leads stamps with it."""
+    """Follows the log; the leader stamps entries with it."""
 
     __slots__ = ("_base_ms", "_clock", "_is_slow", "_since_ms")
 

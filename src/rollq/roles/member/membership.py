@@ -1,6 +1,6 @@
 """Who belongs to the group: the leader's part of it.
 
-A newcomer calls until somebody lets it in. It is let in as a learner, in the place of whoever had
+A newcomer calls until the leader lets it in, as a learner, in the place of the member that had
 its address before; the leader promotes a learner that has caught up. One change at a time, so a
 change that is refused now is asked for again at the next call.
 """

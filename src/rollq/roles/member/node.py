@@ -290,7 +290,7 @@ class MemberNode:
         return self.driver.hello()
 
     async def _hand_over(self) -> None:
-        """Let a follower that has everything lead, so that nobody waits for an election."""
+        """Let a follower that has everything lead, so that no election is needed."""
         raft = self.driver.raft
         others = [voter for voter in raft.config.voters if voter.id != raft.member_id]
         if raft.role is not Role.LEADER or not others:

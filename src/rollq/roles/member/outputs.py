@@ -63,7 +63,7 @@ class Warn(msgspec.Struct, frozen=True, gc=False):
 
 
 class Mishap(msgspec.Struct, frozen=True):
-    """A handler failed in a way that it must not: to be written to the log. Whoever said what it
+    """A handler raised what it must not: to be written to the log. The link that sent what it
     handled is cut off; nothing that is replicated was touched."""
 
     where: str

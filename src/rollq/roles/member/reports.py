@@ -94,7 +94,7 @@ class Reports:
     # --- alarms
 
     def alarms(self, own: MemberId, config: Config) -> list[Alarm]:
-        """What somebody must look after."""
+        """What an operator must look after."""
         addresses = {one.id: one.address for one in (*config.voters, *config.learners)}
         alarms = self._state_alarms(own, config, addresses)
         for member_id, skew_ms in self.skews_ms(own, config).items():

@@ -17,7 +17,7 @@ from rollq.base.limits import (
 from rollq.history.retention import Retention
 from rollq.raft.node import RaftOptions
 
-COLUMNS_NICENESS = 19  # it takes what nobody else wants
+COLUMNS_NICENESS = 19  # it takes only idle time
 
 
 @dataclass(slots=True, frozen=True)
@@ -48,6 +48,6 @@ class MemberSetup:
     segment_bytes: int = SEGMENT_BYTES
     retention: Retention = field(default_factory=Retention)  # of history; by default all is kept
     hot_bytes_max: int = HOT_BODIES_BYTES_MAX  # bodies of waiting jobs beyond it are on disk
-    # Of the process that keeps history as Arrow too, if pyarrow is there; None: nobody does.
+    # Of the process that keeps history as Arrow too, if pyarrow is installed; None: it is not run.
     columns_niceness: int | None = COLUMNS_NICENESS
     blobs: BlobsSetup = field(default_factory=BlobsSetup)

@@ -34,7 +34,7 @@ class ClusterView(msgspec.Struct, frozen=True):
     last_index: int
     log_hash: bytes
     members: list[MemberView]
-    alarms: list[Alarm] = []  # what somebody must look after
+    alarms: list[Alarm] = []  # what an operator must look after
     state_hash: bytes = b""  # the same on every member that has applied as much
 
 

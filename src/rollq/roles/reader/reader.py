@@ -89,7 +89,7 @@ class Reader:
                 lag, and one that has just been started has applied nothing yet.
 
         Raises:
-            DialError: nobody answers; it names every address.
+            DialError: no member answers; it names every address.
         """
         return self.ask(lambda channel: self._span(channel, SpanAsk(channel.new_request(), fresh)))
 
@@ -118,7 +118,7 @@ class Reader:
         """
         trial = _Trial(self._addresses, self._timeout_s)
         while first <= last:
-            # Nobody else may use it meanwhile, nor afterwards if this is left in the middle.
+            # Nothing else may use it meanwhile, nor afterwards if this is left in the middle.
             channel = self._connect(trial)
             try:
                 for piece in _stream(channel, first, last, tuple(forms)):
@@ -140,7 +140,7 @@ class Reader:
     ) -> tuple[TableHandle, ...]:
         """Tables of the state (`rollq.history.tables`), all as of one log index, in parts that any
         process can read with `part` as long as the member that wrote them down keeps them: an
-        hour after somebody last read one, if it has the room.
+        hour after one was last read, if it has the room.
 
         Args:
             names: Which: jobs, attempts, results, dlq, workers, queues, arrays.

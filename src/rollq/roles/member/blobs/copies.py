@@ -1,4 +1,4 @@
-"""Blobs between members: the leader gives copies to the others, and whoever lacks one takes it.
+"""Blobs between members: the leader gives copies, and a member that lacks one fetches it.
 
 All of it runs on the loop; disk work is done on one pool of threads for all peers. Each peer has a
 link for blobs of its own, opened when it is needed.
@@ -109,7 +109,7 @@ class Copies:
         """Bring a blob into our store, from whichever member has it whole.
 
         Raises:
-            RollqError: of the last member that was asked; BLOB_MISSING if nobody has it.
+            RollqError: of the last member that was asked; BLOB_MISSING if no member has it.
         """
         if await self._has(digest):
             return
@@ -151,7 +151,7 @@ class Copies:
         return address, size
 
     async def _fetch(self, digest: Digest, address: str, size: int) -> None:
-        """From one that has it; not while somebody else brings it."""
+        """From one that has it; not while it comes another way."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def begin() -> None:
@@ -192,7 +192,7 @@ class Copies:
 
 
 def _too_few(digest: Digest, failures: list[BaseException], voters: int) -> RollqError:
-    """What to tell somebody whose blob too few members could take."""
+    """The error for a blob that too few members could take."""
     text = f"blob {digest_to_text(digest)} is not on a majority of {voters} members: " + "; ".join(
         str(error) for error in failures
     )

@@ -41,7 +41,7 @@ class MajorityBlobs:
         return size == ref.size and now_ms < until_ms
 
     def forget(self, digest: Digest) -> None:
-        """Somebody has lost it."""
+        """A member has lost it."""
         self._held.pop(digest, None)
 
     def _follow(self, voters: tuple[MemberId, ...]) -> None:

@@ -274,7 +274,7 @@ class MemberBlobs:
         return None if self._keeper is None else self._relays.begin(digest, size, offset)
 
     async def _heal(self, digest: Digest) -> None:
-        """Somebody misses a blob, or says that ours is rotten."""
+        """A peer misses a blob, or found ours corrupt."""
         if not await self._on_pool(lambda: self._member_store.is_sound(digest)):
             self._majority.forget(digest)
             if self._keeper is not None:
@@ -287,7 +287,7 @@ class MemberBlobs:
     # --- what the leader promises
 
     def _look_for(self, digest: Digest) -> None:
-        """A command names what nobody is known to hold; the next one may have more luck."""
+        """A command names what no majority is known to hold; look for it, for the next try."""
         if self._pool is not None and len(self._securing) < BLOB_LOOKS_MAX:
             self._securing_of(digest)
 

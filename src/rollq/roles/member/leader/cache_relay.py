@@ -1,7 +1,7 @@
 """Puts of caches that carry their files, as legacy peers send them.
 
 The leader passes such a put on to every worker whose patterns overlap its target, and what each
-worker answers back to whoever asked, to nobody else. Nothing of it is kept: a worker that was away
+worker answers back to the client that asked. Nothing of it is kept: a worker that was away
 has missed it. Pure; on the elected leader alone.
 """
 
@@ -71,13 +71,15 @@ class CacheRelay:
             cache_id = head.cache_id
             target = worker_pattern(head.target_pattern or "")
             if len(self._puts) >= CACHE_PUTS_MAX:
-                raise StateError(ErrorCode.OVERLOADED, "too many puts at once", "send it again")
+                raise StateError(
+                    ErrorCode.OVERLOADED, f"{CACHE_PUTS_MAX} puts are under way", "send it again"
+                )
         except RollqError as error:
             self._say(client.number, message.request_id, cache_id, str(error))
             return
         wanted = [one for one in self._sessions.workers() if is_target((target,), one.patterns)]
         if not wanted:
-            text = f"no worker is there for {target}"
+            text = f"no connected worker serves {target}"
             self._say(client.number, message.request_id, cache_id, text)
             return
         ident = self._jitter.draw_id()
@@ -87,7 +89,7 @@ class CacheRelay:
         passed_on = CachePut(ident, message.payload)
         for worker in wanted:
             if not self._shell.has_room(worker.number):
-                self._fail(put, worker, "it does not read what it was sent before")
+                self._fail(put, worker, "it does not read")
                 continue
             put.waiting[worker.worker_id] = worker
             if worker.opened:
@@ -127,7 +129,7 @@ class CacheRelay:
             if put.waiting.get(worker.worker_id) is worker:
                 del put.waiting[worker.worker_id]
                 put.early.pop(worker.worker_id, None)
-                self._fail(put, worker, "its connection broke before it answered")
+                self._fail(put, worker, "disconnected before it answered")
                 self._maybe_forget(ident)
 
     def expire(self, now_ms: int) -> None:
@@ -136,7 +138,7 @@ class CacheRelay:
             if put.until_ms > now_ms:
                 return  # in the order in which they came
             for worker in put.waiting.values():
-                self._fail(put, worker, "it did not answer")
+                self._fail(put, worker, f"no answer within {CACHE_ACK_MS_MAX // 1000} s")
             del self._puts[ident]
 
     def clear(self) -> None:

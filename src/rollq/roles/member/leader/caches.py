@@ -60,24 +60,25 @@ HAVE: Final = (STATUS_OK, STATUS_SKIPPED)
 
 @dataclass(slots=True)
 class CacheHolding:
-    """What a worker was told of a cache, and what it said."""
+    """One cache on one worker: what the worker was told, and what it answered."""
 
     status: str = STATUS_WAITING
     message: str = ""
     done_bytes: int = 0
-    heard_ms: int = 0
-    again_ms: int = 0  # when it is told again, if it failed
-    failures: int = 0
-    is_asked: bool = False  # it was told, and has not answered
+    heard_ms: int = 0  # when it was told, or last reported progress
+    again_ms: int = 0  # when it is told again, if its status is FAILED
+    failures: int = 0  # in a row; the wait doubles with each
+    is_asked: bool = False  # it was told and has not finished: it is in `CacheSpread.asked`
 
 
 @dataclass(slots=True)
 class CacheSpread:
-    """One cache among the workers that are there."""
+    """One cache among the connected workers. A worker is in at most one of `have`, `asked` and
+    `waiting`, and in `holdings` if it is in any; it leaves all four when its session ends."""
 
     size_bytes: int
     holdings: dict[WorkerId, CacheHolding] = field(default_factory=dict)
-    have: dict[WorkerId, None] = field(default_factory=dict)
+    have: dict[WorkerId, None] = field(default_factory=dict)  # sources; the last used comes last
     asked: dict[WorkerId, None] = field(default_factory=dict)
     waiting: dict[WorkerId, None] = field(default_factory=dict)
 
@@ -223,7 +224,7 @@ class GroupCaches:
         self, cache_ids: tuple[str, ...], suits: Callable[[WorkerId], bool]
     ) -> WorkerId | None:
         """A worker that holds the largest of some caches, and of whom something is true. Only a few
-        are looked at; whoever is chosen is looked at last the next time."""
+        are looked at; the chosen one is looked at last the next time."""
         spreads = [self._spreads[one] for one in cache_ids if one in self._spreads]
         spread = max(spreads, key=attrgetter("size_bytes"), default=None)
         if spread is None:
@@ -249,7 +250,7 @@ class GroupCaches:
         if holding is None:
             holding = spread.holdings[worker.worker_id] = CacheHolding()
             spread.waiting[worker.worker_id] = None
-        elif holding.status == STATUS_FAILED:  # somebody asks anew
+        elif holding.status == STATUS_FAILED:  # a new request retries it
             holding.status = STATUS_WAITING
             spread.waiting[worker.worker_id] = None
         return holding
@@ -303,7 +304,7 @@ class GroupCaches:
         self._send(worker.number, CachePut(NOT_ASKED, encode_model(request)))
 
     def _sources(self, spread: CacheSpread) -> tuple[str, ...]:
-        """Some workers that have it; whoever is named first is named last the next time."""
+        """Some workers that have it, in turn."""
         if spread.size_bytes <= CACHE_DIRECT_BYTES:
             return ()
         named = []
@@ -340,7 +341,9 @@ class GroupCaches:
                 continue
             for worker_id, holding in spread.holdings.items():
                 if holding.is_asked and now_ms - holding.heard_ms > CACHE_SILENT_MS_MAX:
-                    self._failed(spread, worker_id, "it said nothing for long")
+                    self._failed(
+                        spread, worker_id, f"no progress for {CACHE_SILENT_MS_MAX // 1000} s"
+                    )
                 elif holding.status == STATUS_FAILED and now_ms >= holding.again_ms:
                     holding.status = STATUS_WAITING
                     spread.waiting[worker_id] = None

@@ -1,5 +1,5 @@
-"""Bodies and results that are too large for the log: kept as blobs before they are proposed, and
-put back into messages before they are sent. Pure; on the elected leader alone.
+"""Bodies and results that are too large for the log: stored as blobs before they are proposed, and
+put back into messages before they are sent. Pure.
 
 Laws kept here:
 - a command names a blob only after the shell said that a majority holds it;
@@ -39,10 +39,10 @@ class Keep:
 
     parts: tuple[bytes, ...]
     size_bytes: int
-    then: Callable[[Sequence[BlobRef]], None]
+    then: Callable[[Sequence[BlobRef]], None]  # one of these two is called, once
     failed: Callable[[RollqError], None]
-    tries: int = 0
-    not_before_ms: int = 0
+    tries: int = 0  # 0 <= tries <= KEEP_TRIES_MAX
+    not_before_ms: int = 0  # of the next try
 
 
 class Keeping:
@@ -53,8 +53,8 @@ class Keeping:
         self._clock = clock
         self._last_ticket = 0
         self._waiting: deque[Keep] = deque()
-        self._under_way: dict[int, Keep] = {}
-        self._bytes = 0  # of both
+        self._under_way: dict[int, Keep] = {}  # by ticket; at most KEEPS_MAX
+        self._bytes = 0  # of `_waiting` and `_under_way`
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._under_way)
@@ -119,7 +119,7 @@ class Keeping:
         self.pump()
 
     def clear(self) -> None:
-        """Leadership is lost: whoever waits sends it again to the next leader. Tickets go on, so
+        """Leadership is lost: the senders send it again to the next leader. Tickets go on, so
         that a late answer meets nothing."""
         self._waiting.clear()
         self._under_way.clear()
@@ -148,7 +148,7 @@ class Deliveries:
         self._last_ticket = 0
         self._waiting: dict[int, deque[Delivery]] = {}  # by session
         self._under_way: dict[int, Delivery] = {}  # by ticket
-        self._reading: dict[int, None] = {}  # sessions of those
+        self._reading: dict[int, None] = {}  # sessions of those; a session has one at a time
 
     def __bool__(self) -> bool:
         return bool(self._waiting or self._under_way)

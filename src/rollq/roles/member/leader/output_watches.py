@@ -1,9 +1,9 @@
-"""Who watches the output of which job, on the elected leader: it passes on and keeps nothing.
+"""Clients that watch the output of running jobs: the leader passes it on and keeps nothing.
 
 A watch lives from the client's first WatchOutput until the job is over, or the client leaves. While
 an attempt runs, the watch is *with* its worker, whose word that the attempt has ended is waited for
-even if the job is over by then: what it wrote last may still come. Between attempts it is with
-nobody. None of it is replicated; a client asks the next leader again.
+even if the job is over by then: what it wrote last may still come. Between attempts it has no
+worker. None of it is replicated; a client asks the next leader again.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ class OutputWatch(msgspec.Struct):
     job_id: JobId
     wanted: tuple[bool, bool]  # stdout, stderr
     attempt: int = 0
-    sent: list[int] = msgspec.field(default_factory=lambda: [0, 0])  # before these, of it
+    # Offsets of both streams before which the client has `attempt`; 0 with every new attempt.
+    sent: list[int] = msgspec.field(default_factory=lambda: [0, 0])
     fence: int = 0
-    worker_id: WorkerId = b""  # that is asked to show the attempt; empty: nobody
+    worker_id: WorkerId = b""  # that is asked to show `attempt`; empty: none runs it
     whole: bool = False  # whether what the worker has on disk is wanted too
 
 
@@ -99,7 +100,7 @@ class OutputWatches:
         """Pass on what a worker shows, to the one who watches."""
         watch = self._by_id.get(chunk.watch_id)
         if watch is None or (watch.worker_id, watch.attempt) != (session.worker_id, chunk.attempt):
-            return  # nobody watches any more, or the attempt was given up
+            return  # the watch is over, or the attempt was given up
         after = chunk.offset + len(chunk.data)
         data = chunk.data if self._shell.has_room(watch.session) else b""
         self._send(

@@ -166,7 +166,7 @@ class Proposals:
         return self._proposed.pop(index, [])
 
     def clear(self) -> None:
-        """Leadership is lost: whoever waits will ask again, with the same ids."""
+        """Leadership is lost: clients and workers ask again, with the same ids."""
         self._waiting.clear()
         self._waiting_bytes = 0
         self._proposed.clear()

@@ -77,7 +77,9 @@ class Reads:
             )
         _check_key(query)
         if len(self._asked) + len(self._waiting) >= PENDING_READS_MAX:
-            raise StateError(ErrorCode.OVERLOADED, "too many reads at once", "ask again")
+            raise StateError(
+                ErrorCode.OVERLOADED, f"{PENDING_READS_MAX} reads are pending", "ask again"
+            )
         self._last_request += 1
         self._asked[self._last_request] = (session, query)
         self._raft().read_index(self._last_request)
@@ -123,7 +125,7 @@ class Reads:
         return _within_bounds(replica, query, value)
 
     def clear(self) -> None:
-        """Leadership is lost: whoever asked asks the next leader."""
+        """Leadership is lost: clients ask the next leader."""
         self._asked.clear()
         self._waiting.clear()
 

@@ -1,4 +1,4 @@
-"""Tables of the state, written down beside the loop and kept while somebody reads them.
+"""Tables of the state, written by a forked child and kept while they are read.
 
 A forked child writes them, so all of them are as of one log index, and the loop stands still for
 the fork alone. One child at a time; those who ask for the same while it works share the next one.
@@ -63,7 +63,7 @@ class Exports:
     """Of one member. Belongs to the loop, but for `find` and `open_part`."""
 
     def __init__(self, state_dir: Path, disk: RealDisk, state: Callable[[], GridState]) -> None:
-        """Nothing is written before somebody asks.
+        """Nothing is written before it is asked for.
 
         Args:
             state_dir: the member's; what is written goes to a folder of it.
