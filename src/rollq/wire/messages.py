@@ -168,9 +168,7 @@ class Confirm(ClientMessage, frozen=True, tag=36):
 
 
 class Query(ClientMessage, frozen=True, tag=37):
-    """How is it? `what` names a view (job, jobs, array, queue, queues, client, clients, worker,
-    workers, dead, counts, caches, cache, holders, explain, readers, settings, hints, cluster,
-    history), `key` whose."""
+    """How is it? `what` names a view, `key` whose; the leader has a table of them."""
 
     request_id: MessageId
     what: Keyword
@@ -182,7 +180,7 @@ class Admin(ClientMessage, frozen=True, tag=39):
     """Please change the grid: `action` with its arguments as a msgpack map."""
 
     request_id: MessageId
-    action: Keyword  # pause resume redrive purge settings …, or membership; see `member.admin`
+    action: Keyword  # a verb; the leader has a table of them
     arguments: Payload = b""
 
 

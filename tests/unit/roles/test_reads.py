@@ -139,7 +139,8 @@ def test_a_bad_question_is_refused(member: Member, what: str, key: bytes, limit:
 def test_a_view_that_fails_ends_its_session_and_not_the_member(
     member: Member, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(reads.VIEWS, "counts", lambda *_: 1 // 0)
+    failing = reads.VIEWS["counts"]._replace(read=lambda *_: 1 // 0)
+    monkeypatch.setitem(reads.VIEWS, "counts", failing)
     answer = member.ask("counts")
     assert isinstance(answer, wire.Error)
     assert (answer.code, answer.retryable) == (ErrorCode.BUG, False)

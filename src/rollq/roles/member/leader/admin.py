@@ -1,16 +1,21 @@
-"""What operators ask of the leader: queues, dead jobs, settings, caches, workers, members."""
+"""Admin verbs: what operators ask of the leader about queues, dead jobs, settings, caches, workers
+and members.
+
+A verb is a row of `VERBS`: its arguments, what an access check asks for, and its handler.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
 from rollq.base import limits
+from rollq.base.access import Action, Resource, ResourceKind
 from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.base.hints import ExecHint
-from rollq.base.ids import GUID_BYTES, ClientId, JobId, MemberId, WorkerId
+from rollq.base.ids import GUID_BYTES, ClientId, MemberId
 from rollq.base.jobs import BlobRef, CacheEntry
 from rollq.base.names import checked_tree
 from rollq.grid import commands
@@ -26,6 +31,7 @@ from rollq.roles.member.membership import find
 from rollq.subjects.grammar import parse_pattern
 from rollq.subjects.queues import queue_of, worker_pattern
 from rollq.wire.checks import BOUNDS as WIRE_BOUNDS
+from rollq.wire.fields import Address, Subject
 from rollq.wire.messages import Admin
 from rollq.wire.rules import (
     INT64_MAX,
@@ -37,26 +43,43 @@ from rollq.wire.rules import (
     Struct,
     Text,
     bounds,
+    bounds_of,
     compile_table,
 )
+
+# The types of arguments: as those of messages (`wire.fields`).
+ID: Final = Bytes(GUID_BYTES, GUID_BYTES)
+IDS_MAX: Final = limits.IDS_PER_MESSAGE_MAX
+Ids: TypeAlias = Annotated[tuple[bytes, ...], Many(IDS_MAX, ID)]
+RedriveItems: TypeAlias = Annotated[
+    tuple[commands.RedriveItem, ...], Many(IDS_MAX, Struct(commands.RedriveItem))
+]
+Hints: TypeAlias = Annotated[tuple[ExecHint, ...], Many(limits.HINTS_MAX, Struct(ExecHint))]
+CacheId: TypeAlias = Annotated[str, Text(limits.CACHE_ID_BYTES_MAX)]
+CacheEntries: TypeAlias = Annotated[
+    tuple[CacheEntry, ...], Many(limits.CACHE_ENTRIES_MAX, Struct(CacheEntry))
+]
+Pattern: TypeAlias = Annotated[str, Text(limits.PATTERN_BYTES_MAX)]
+ReaderName: TypeAlias = Annotated[str, Text(limits.READER_NAME_BYTES_MAX)]
+Positive: TypeAlias = Annotated[int, Int(1, INT64_MAX)]
 
 
 class QueueArguments(msgspec.Struct):
     """pause, resume"""
 
-    queue: str
+    queue: Subject
 
 
 class RedriveArguments(msgspec.Struct):
     """redrive"""
 
-    items: tuple[commands.RedriveItem, ...]
+    items: RedriveItems
 
 
 class PurgeArguments(msgspec.Struct):
     """purge"""
 
-    job_ids: tuple[JobId, ...]
+    job_ids: Ids
 
 
 class SettingsArguments(msgspec.Struct):
@@ -68,47 +91,47 @@ class SettingsArguments(msgspec.Struct):
 class HintsArguments(msgspec.Struct):
     """set_hints"""
 
-    hints: tuple[ExecHint, ...]
+    hints: Hints
 
 
 class PutCacheArguments(msgspec.Struct):
     """put_cache"""
 
-    cache_id: str
-    entries: tuple[CacheEntry, ...]
-    target_pattern: str
+    cache_id: CacheId
+    entries: CacheEntries
+    target_pattern: Pattern
 
 
 class RemoveCacheArguments(msgspec.Struct):
     """remove_cache"""
 
-    cache_id: str
+    cache_id: CacheId
 
 
 class HoldArguments(msgspec.Struct):
     """hold_history"""
 
-    name: str
-    index: int
+    name: ReaderName
+    index: Positive
 
 
 class FreeArguments(msgspec.Struct):
     """free_history"""
 
-    name: str
+    name: ReaderName
 
 
 class DismissArguments(msgspec.Struct):
     """dismiss"""
 
-    worker_ids: tuple[WorkerId, ...]
+    worker_ids: Ids
 
 
 class MemberArguments(msgspec.Struct):
     """add_member, remove_member, transfer"""
 
-    member_id: MemberId
-    address: str = ""
+    member_id: Positive
+    address: Address = ""
 
 
 class AdminRequests:
@@ -132,34 +155,35 @@ class AdminRequests:
         self._raft = raft
 
     def handle(self, session: ClientSession, message: Admin) -> None:
-        """Do what an action asks for."""
-        action = ACTIONS.get(message.action)
-        if action is None:
+        """Do what a verb asks for."""
+        verb = VERBS.get(message.action)
+        if verb is None:
             raise RemoteError(
                 ErrorCode.BAD_PAYLOAD,
                 f"unknown action {message.action[:64]!r}",
-                f"use one of: {' '.join(ACTIONS)}",
+                f"use one of: {' '.join(VERBS)}",
             )
-        action(self, session, message)
+        verb.handle(self, session, message, _decode(message.arguments, verb.arguments))
 
-    def propose(self, session: ClientSession, message: Admin) -> None:
-        """An action that is one command."""
-        command = COMMANDS[message.action](message.arguments, session.client_id)
+    def propose(self, session: ClientSession, message: Admin, command: commands.Command) -> None:
+        """Let the group agree on a command; the answer comes once it is applied."""
         origin = Origin(self._replies.settle_request, session.number, message.request_id)
         self._proposals.add(command, origin)
 
-    def put_cache(self, session: ClientSession, message: Admin) -> None:
+    def put_cache(self, session: ClientSession, message: Admin, wanted: PutCacheArguments) -> None:
         """Give the group a cache, whose files it holds."""
-        command = _put_cache(_decode(message.arguments, PutCacheArguments), session.client_id)
+        command = _put_cache(wanted, session.client_id)
         self._shell.check_held(
             tuple(entry.blob for entry in command.entries), limits.CACHE_ENTRIES_MAX
         )
         self._change_cache(session, message, command)
 
-    def remove_cache(self, session: ClientSession, message: Admin) -> None:
+    def remove_cache(
+        self, session: ClientSession, message: Admin, wanted: RemoveCacheArguments
+    ) -> None:
         """Take a cache from the group."""
-        cache_id = _decode(message.arguments, RemoveCacheArguments).cache_id
-        self._change_cache(session, message, commands.RemoveCache(cache_id, session.client_id))
+        command = commands.RemoveCache(wanted.cache_id, session.client_id)
+        self._change_cache(session, message, command)
 
     def _change_cache(
         self, session: ClientSession, message: Admin, command: commands.Command
@@ -167,27 +191,26 @@ class AdminRequests:
         origin = Origin(self._caches.settle_change, session.number, message.request_id)
         self._proposals.add(command, origin)
 
-    def dismiss(self, session: ClientSession, message: Admin) -> None:
+    def dismiss(self, session: ClientSession, message: Admin, wanted: DismissArguments) -> None:
         """Tell workers to end."""
-        worker_ids = _decode(message.arguments, DismissArguments).worker_ids
-        told = self._workers.dismiss(worker_ids, session.client_id)
+        told = self._workers.dismiss(wanted.worker_ids, session.client_id)
         self._replies.accept(session.number, message.request_id, told)
 
-    def add_member(self, session: ClientSession, message: Admin) -> None:
+    def add_member(self, session: ClientSession, message: Admin, wanted: MemberArguments) -> None:
         """Let a member in as a learner; it is promoted when it has caught up."""
-        wanted = _decode(message.arguments, MemberArguments)
         member = Member(wanted.member_id, wanted.address)
         self._change_members(session, message, MemberChange(ChangeKind.ADD_LEARNER, member))
 
-    def remove_member(self, session: ClientSession, message: Admin) -> None:
+    def remove_member(
+        self, session: ClientSession, message: Admin, wanted: MemberArguments
+    ) -> None:
         """Take a member out."""
-        member = self._known(_decode(message.arguments, MemberArguments).member_id)
+        member = self._known(wanted.member_id)
         self._change_members(session, message, MemberChange(ChangeKind.REMOVE, member))
 
-    def transfer(self, session: ClientSession, message: Admin) -> None:
+    def transfer(self, session: ClientSession, message: Admin, wanted: MemberArguments) -> None:
         """Hand leadership to a member."""
-        member = self._known(_decode(message.arguments, MemberArguments).member_id)
-        self._raft().transfer_leadership(member.id)
+        self._raft().transfer_leadership(self._known(wanted.member_id).id)
         self._replies.accept(session.number, message.request_id)
 
     def _change_members(self, session: ClientSession, message: Admin, change: MemberChange) -> None:
@@ -201,21 +224,99 @@ class AdminRequests:
         return member
 
 
-_Arguments = TypeVar("_Arguments", bound=msgspec.Struct)
+Handler: TypeAlias = Callable[[AdminRequests, ClientSession, Admin, Any], None]
 
 
-def _decode(arguments: bytes, kind: type[_Arguments]) -> _Arguments:
+class Verb(NamedTuple):
+    """What may be asked by `Admin.action`.
+
+    Attributes:
+        arguments: The struct of its arguments, a msgpack map; its field types have the bounds.
+        action: What it is to an access check.
+        resource: Where the arguments name what it is on.
+        handle: Does it, with the arguments.
+    """
+
+    arguments: type[msgspec.Struct]
+    action: Action
+    resource: Resource
+    handle: Handler
+
+
+def _command(make: Callable[[Any, ClientId], commands.Command]) -> Handler:
+    """The handler of a verb that is one command, made of its arguments and the client id."""
+
+    def handle(
+        requests: AdminRequests, session: ClientSession, message: Admin, arguments: Any
+    ) -> None:
+        requests.propose(session, message, make(arguments, session.client_id))
+
+    return handle
+
+
+K = ResourceKind
+QUEUE: Final = Resource(K.QUEUE, "queue")
+CACHE: Final = Resource(K.CACHE, "cache_id")
+READER: Final = Resource(K.READER, "name")
+MEMBER: Final = Resource(K.MEMBER, "member_id")
+
+VERBS: Final[dict[str, Verb]] = {
+    # A queue is named as submits name it: without regard to case, and only as one could be.
+    "pause": Verb(
+        *(QueueArguments, Action.QUEUES_PAUSE, QUEUE),
+        _command(lambda wanted, by: commands.PauseQueue(queue_of(wanted.queue), by)),
+    ),
+    "resume": Verb(
+        *(QueueArguments, Action.QUEUES_PAUSE, QUEUE),
+        _command(lambda wanted, by: commands.ResumeQueue(queue_of(wanted.queue), by)),
+    ),
+    "redrive": Verb(
+        *(RedriveArguments, Action.JOBS_REDRIVE, Resource(K.JOB, "items.job_id")),
+        _command(lambda wanted, by: commands.RedriveJobs(wanted.items, by)),
+    ),
+    "purge": Verb(
+        *(PurgeArguments, Action.JOBS_PURGE, Resource(K.JOB, "job_ids")),
+        _command(lambda wanted, by: commands.PurgeJobs(wanted.job_ids, by)),
+    ),
+    "settings": Verb(
+        *(SettingsArguments, Action.SETTINGS_WRITE, Resource(K.GRID)),
+        _command(lambda wanted, by: commands.SetSettings(wanted.settings, by)),
+    ),
+    "set_hints": Verb(
+        *(HintsArguments, Action.SETTINGS_WRITE, Resource(K.EXEC, "hints.exec_name")),
+        _command(lambda wanted, by: commands.SetHints(wanted.hints, by)),
+    ),
+    "put_cache": Verb(PutCacheArguments, Action.CACHES_WRITE, CACHE, AdminRequests.put_cache),
+    "remove_cache": Verb(
+        RemoveCacheArguments, Action.CACHES_WRITE, CACHE, AdminRequests.remove_cache
+    ),
+    "hold_history": Verb(
+        *(HoldArguments, Action.HISTORY_HOLD, READER),
+        _command(lambda wanted, by: commands.HoldHistory(wanted.name, wanted.index, by)),
+    ),
+    "free_history": Verb(
+        *(FreeArguments, Action.HISTORY_HOLD, READER),
+        _command(lambda wanted, by: commands.FreeHistory(wanted.name, 0, by)),
+    ),
+    "dismiss": Verb(
+        *(DismissArguments, Action.WORKERS_DISMISS, Resource(K.WORKER, "worker_ids")),
+        AdminRequests.dismiss,
+    ),
+    "add_member": Verb(MemberArguments, Action.CLUSTER_CHANGE, MEMBER, AdminRequests.add_member),
+    "remove_member": Verb(
+        MemberArguments, Action.CLUSTER_CHANGE, MEMBER, AdminRequests.remove_member
+    ),
+    "transfer": Verb(MemberArguments, Action.CLUSTER_CHANGE, MEMBER, AdminRequests.transfer),
+}
+
+
+def _decode(arguments: bytes, kind: type[msgspec.Struct]) -> msgspec.Struct:
     try:
         decoded = msgspec.msgpack.decode(arguments, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise RemoteError(ErrorCode.BAD_PAYLOAD, f"bad arguments: {error}") from None
-    checked: _Arguments = CHECKS[kind](decoded)
+    checked: msgspec.Struct = CHECKS[kind](decoded)
     return checked
-
-
-def _queue(arguments: bytes) -> str:
-    """The queue as submits name it: without regard to case, and only a name that one could have."""
-    return queue_of(_decode(arguments, QueueArguments).queue)
 
 
 def _put_cache(wanted: PutCacheArguments, by: str) -> commands.PutCache:
@@ -225,21 +326,12 @@ def _put_cache(wanted: PutCacheArguments, by: str) -> commands.PutCache:
     return commands.PutCache(wanted.cache_id, wanted.entries, pattern, by)
 
 
-def _hold(wanted: HoldArguments, by: ClientId) -> commands.HoldHistory:
-    return commands.HoldHistory(wanted.name, wanted.index, by)
+DURATION: Final = Int(0, limits.DURATION_MS_MAX)
+NUMBER: Final = Int(0, INT64_MAX)
 
-
-DURATION = Int(0, limits.DURATION_MS_MAX)
-NUMBER = Int(0, INT64_MAX)
-READER_NAME = Text(limits.READER_NAME_BYTES_MAX)
-CACHE_ID = Text(limits.CACHE_ID_BYTES_MAX)
-JOB_ID = Bytes(GUID_BYTES, GUID_BYTES)
-IDS_MAX = limits.IDS_PER_MESSAGE_MAX
-EXEC_NAME = Text(limits.EXEC_NAME_BYTES_MAX)
-
-# The bounds of every argument, as `wire.checks` has those of every message. What is narrower than
-# this (a lease has a least length) is the grid's answer.
-BOUNDS: dict[type[msgspec.Struct], Bounds] = {
+# Structs within arguments that are also part of commands, which are not checked again. What is
+# narrower than this (a lease has a least length) is the grid's answer.
+SHARED: Final[dict[type[msgspec.Struct], Bounds]] = {
     commands.Settings: bounds(
         max_attempts=NUMBER,
         lease_ms=DURATION,
@@ -252,50 +344,20 @@ BOUNDS: dict[type[msgspec.Struct], Bounds] = {
         client_cap=NUMBER,
         use_hints=Free(),
     ),
-    commands.RedriveItem: bounds(job_id=JOB_ID, body=Free()),
+    commands.RedriveItem: bounds(job_id=ID, body=Free()),
     ExecHint: bounds(
-        exec_name=EXEC_NAME, p50_ms=DURATION, p95_ms=DURATION, p99_ms=DURATION, count=NUMBER
+        exec_name=Text(limits.EXEC_NAME_BYTES_MAX),
+        p50_ms=DURATION,
+        p95_ms=DURATION,
+        p99_ms=DURATION,
+        count=NUMBER,
     ),
     BlobRef: WIRE_BOUNDS[BlobRef],
     CacheEntry: bounds(
         name=Text(limits.FILE_NAME_BYTES_MAX), blob=Struct(BlobRef), mode=Int(0, 0o777)
     ),
-    QueueArguments: bounds(queue=Text(limits.SUBJECT_BYTES_MAX)),
-    RedriveArguments: bounds(items=Many(IDS_MAX, Struct(commands.RedriveItem))),
-    PurgeArguments: bounds(job_ids=Many(IDS_MAX, JOB_ID)),
-    SettingsArguments: bounds(settings=Struct(commands.Settings)),
-    HintsArguments: bounds(hints=Many(limits.HINTS_MAX, Struct(ExecHint))),
-    PutCacheArguments: bounds(
-        cache_id=CACHE_ID,
-        entries=Many(limits.CACHE_ENTRIES_MAX, Struct(CacheEntry)),
-        target_pattern=Text(limits.PATTERN_BYTES_MAX),
-    ),
-    RemoveCacheArguments: bounds(cache_id=CACHE_ID),
-    HoldArguments: bounds(name=READER_NAME, index=Int(1, INT64_MAX)),
-    FreeArguments: bounds(name=READER_NAME),
-    DismissArguments: bounds(worker_ids=Many(IDS_MAX, JOB_ID)),
-    MemberArguments: bounds(member_id=Int(1, INT64_MAX), address=Text(limits.ADDRESS_BYTES_MAX)),
 }
-CHECKS = compile_table(BOUNDS, dict.fromkeys((commands.Settings, ExecHint), ErrorCode.BAD_OPTIONS))
-
-# Actions that are one command: made of the arguments and the client id.
-COMMANDS: Final[dict[str, Callable[[bytes, ClientId], commands.Command]]] = {
-    "pause": lambda raw, by: commands.PauseQueue(_queue(raw), by),
-    "resume": lambda raw, by: commands.ResumeQueue(_queue(raw), by),
-    "redrive": lambda raw, by: commands.RedriveJobs(_decode(raw, RedriveArguments).items, by),
-    "purge": lambda raw, by: commands.PurgeJobs(_decode(raw, PurgeArguments).job_ids, by),
-    "settings": lambda raw, by: commands.SetSettings(_decode(raw, SettingsArguments).settings, by),
-    "set_hints": lambda raw, by: commands.SetHints(_decode(raw, HintsArguments).hints, by),
-    "hold_history": lambda raw, by: _hold(_decode(raw, HoldArguments), by),
-    "free_history": lambda raw, by: commands.FreeHistory(_decode(raw, FreeArguments).name, 0, by),
-}
-
-ACTIONS: Final[dict[str, Callable[[AdminRequests, ClientSession, Admin], None]]] = {
-    **dict.fromkeys(COMMANDS, AdminRequests.propose),
-    "put_cache": AdminRequests.put_cache,
-    "remove_cache": AdminRequests.remove_cache,
-    "dismiss": AdminRequests.dismiss,
-    "add_member": AdminRequests.add_member,
-    "remove_member": AdminRequests.remove_member,
-    "transfer": AdminRequests.transfer,
-}
+CHECKS: Final = compile_table(
+    SHARED | {verb.arguments: bounds_of(verb.arguments) for verb in VERBS.values()},
+    dict.fromkeys((commands.Settings, ExecHint), ErrorCode.BAD_OPTIONS),
+)

@@ -1,12 +1,18 @@
 """Linearizable reads: a query is answered from the applied state, once consensus has named the
-index from which on the answer is not stale (read-index)."""
+index from which on the answer is not stale (read-index).
+
+What may be asked is a row of `VIEWS`: how its key is read, what an access check asks for, and the
+function that makes the answer.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from rollq.base.access import Action, Resource, ResourceKind
 from rollq.base.errors import DiskError, ErrorCode, RemoteError, StateError
 from rollq.base.limits import (
     ACTION_BYTES_MAX,
@@ -18,6 +24,7 @@ from rollq.base.limits import (
 from rollq.grid import pages, views
 from rollq.grid.hints import listed_hints
 from rollq.grid.readers import reader_views
+from rollq.grid.state import GridState
 from rollq.raft.node import RaftNode
 from rollq.raft.ready import ReadReady
 from rollq.roles.member.leader.caches import GroupCaches
@@ -34,12 +41,6 @@ PENDING_READS_MAX = 4_096
 PLACE_BYTES_MAX = 8  # of a key that is a number, big-endian
 PLACE_MAX = 2**62  # far beyond any log; with room to count on from there
 DIGITS_MAX = 32  # of an id
-PLACE_KEYS = ("dead", "history")
-# What no state says, only the leader that is in touch with workers and members.
-HOLDERS = "holders"  # of a cache
-CLUSTER = "cluster"
-LEADERS_OWN = (HOLDERS, CLUSTER)
-TEXT_KEYS = ("queue", "queues", "client", "clients", "cache", "caches", HOLDERS)
 
 
 class Reads:
@@ -69,13 +70,14 @@ class Reads:
         self._ask(session.number, query)
 
     def _ask(self, session: int, query: Query) -> None:
-        if query.what not in VIEWS and query.what not in LEADERS_OWN:
+        view = VIEWS.get(query.what)
+        if view is None:
             raise RemoteError(
                 ErrorCode.BAD_PAYLOAD,
                 f"unknown view {query.what[:64]!r}",
-                f"use one of: {', '.join(sorted((*VIEWS, *LEADERS_OWN)))}",
+                f"use one of: {', '.join(sorted(VIEWS))}",
             )
-        _check_key(query)
+        _decode_key(view, query)
         if len(self._asked) + len(self._waiting) >= PENDING_READS_MAX:
             raise StateError(
                 ErrorCode.OVERLOADED, f"{PENDING_READS_MAX} reads are pending", "ask again"
@@ -110,19 +112,15 @@ class Reads:
                 self._replies.send(session, answer)
 
     def _answer(self, query: Query) -> Answer | Error | Exception:
-        replica, raft = self._replica, self._raft()
+        view = VIEWS[query.what]
+        sources = Sources(self._replica, self._raft(), self._caches, self._reports)
         try:
-            if query.what == HOLDERS:
-                value = _encode(self._caches.holders(query.key.decode()))
-            elif query.what == CLUSTER:
-                value = _encode(cluster_view(replica.state, raft, self._reports))
-            else:
-                value = _encode(VIEWS[query.what](replica, raft, query))
+            value = _encode(view.read(sources, _decode_key(view, query), query.limit))
         except DiskError:
             raise  # of the history: the member must not go on
         except Exception as error:
             return error
-        return _within_bounds(replica, query, value)
+        return _within_bounds(self._replica, query, value)
 
     def clear(self) -> None:
         """Leadership is lost: clients ask the next leader."""
@@ -130,31 +128,45 @@ class Reads:
         self._waiting.clear()
 
 
-def _check_key(query: Query) -> None:
-    """Refuse a key that is not what its view needs."""
+class Sources(NamedTuple):
+    """What views are made of: the applied state, and what this leader alone knows."""
+
+    replica: Replica
+    raft: RaftNode
+    caches: GroupCaches
+    reports: Reports
+
+    @property
+    def state(self) -> GridState:
+        """As it is applied now."""
+        return self.replica.state
+
+
+class View(NamedTuple):
+    """What may be asked by `Query.what`.
+
+    Attributes:
+        key: Reads `Query.key`; raises what `_decode_key` turns into an error.
+        action: What it is to an access check.
+        resource: What it is on; with `key`, the one that the query names.
+        read: The answer: a msgpack value, of the sources, the key and the limit of rows.
+    """
+
+    key: Callable[[bytes], Any]
+    action: Action
+    resource: Resource
+    read: Callable[[Sources, Any, int], object]
+
+
+def _decode_key(view: View, query: Query) -> Any:
     try:
-        if query.what in TEXT_KEYS:
-            query.key.decode()
-        elif query.what in PLACE_KEYS and _place(query) > PLACE_MAX:
-            raise RemoteError(
-                ErrorCode.BAD_PAYLOAD,
-                f"the place to go on from in {query.what!r} is beyond all places",
-                f"send a number up to {PLACE_MAX}, big-endian, in {PLACE_BYTES_MAX} bytes at most",
-            )
-        elif query.what == "jobs" and query.key:
-            _check_filter(_decode_filter(query.key))
-        elif query.what == "ids":
-            _check_ids(_decode_ids(query.key))
+        return view.key(query.key)
     except (UnicodeDecodeError, msgspec.MsgspecError) as error:
         raise RemoteError(
             ErrorCode.BAD_PAYLOAD,
             f"the key of {query.what!r}: {error}",
             "send an id, a name or a filter, as the view needs it",
         ) from None
-
-
-def _place(query: Query) -> int:
-    return int.from_bytes(query.key, "big")
 
 
 def _within_bounds(replica: Replica, query: Query, value: bytes) -> Answer | Error:
@@ -168,29 +180,56 @@ def _within_bounds(replica: Replica, query: Query, value: bytes) -> Answer | Err
     return Answer(query.request_id, replica.state.applied_index, value)
 
 
-def _dead(replica: Replica, query: Query) -> views.DeadPage:
-    return views.dead_page(replica.state, _place(query), query.limit)
-
-
-def _jobs(replica: Replica, query: Query) -> pages.JobPage:
-    wanted = _decode_filter(query.key) if query.key else pages.JobFilter()
-    return pages.job_page(replica.state, wanted, query.limit)
-
-
-def _ids(replica: Replica, query: Query) -> pages.IdPage:
-    return pages.id_page(replica.state, _decode_ids(query.key), query.limit)
-
-
-def _history(replica: Replica, query: Query) -> tuple[int, int, tuple[bytes, ...]]:
+def _history(sources: Sources, key: int, limit: int) -> tuple[int, int, tuple[bytes, ...]]:
     """(first index, last index, lines): whole indexes from the key on, as many as fit. What this
     member lacks is passed over; `last` is before `first` if there is nothing from there on."""
-    applied = replica.state.applied_index
-    first = max(1, _place(query))
-    for low, high in replica.history.gaps(applied):
+    applied = sources.state.applied_index
+    history = sources.replica.history
+    first = max(1, key)
+    for low, high in history.gaps(applied):
         if low <= first <= high:
             first = high + 1
-    rows = replica.history.rows(first, applied)
+    rows = history.rows(first, applied)
     return (first, first - 1, ()) if rows is None else (rows.first, rows.last, rows.lines)
+
+
+# --- keys
+
+
+def _no_key(key: bytes) -> None:
+    """All of it is shown, whatever is asked for."""
+
+
+def _id(key: bytes) -> bytes:
+    return key
+
+
+def _text(key: bytes) -> str:
+    return key.decode()
+
+
+def _place(key: bytes) -> int:
+    """Where to go on from: a number, big-endian."""
+    place = int.from_bytes(key, "big")
+    if place > PLACE_MAX:
+        raise RemoteError(
+            ErrorCode.BAD_PAYLOAD,
+            "the place to go on from is beyond all places",
+            f"send a number up to {PLACE_MAX}, big-endian, in {PLACE_BYTES_MAX} bytes at most",
+        )
+    return place
+
+
+def _job_filter(key: bytes) -> pages.JobFilter:
+    wanted = _decode_filter(key) if key else pages.JobFilter()
+    _check_filter(wanted)
+    return wanted
+
+
+def _id_filter(key: bytes) -> pages.IdFilter:
+    wanted = _decode_ids(key)
+    _check_ids(wanted)
+    return wanted
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -214,34 +253,80 @@ _check_filter = compile_bounds(
     {},
 )
 
-# What may be asked, and how it is read. `key` is an id, a name, a filter (jobs), or a place to go
-# on from (arrays, queues, workers, clients, caches: the last one seen; dead, history: a number).
-VIEWS: dict[str, Callable[[Replica, RaftNode, Query], object]] = {
-    "job": lambda replica, _, query: views.job_view(replica.state, query.key),
-    "ids": lambda replica, _, query: _ids(replica, query),
-    "jobs": lambda replica, _, query: _jobs(replica, query),
-    "array": lambda replica, _, query: views.array_view(replica.state, query.key),
-    "arrays": lambda replica, _, query: pages.array_page(replica.state, query.key, query.limit),
-    "queue": lambda replica, _, query: views.queue_view(replica.state, fold(query.key.decode())),
-    "queues": lambda replica, _, query: views.queue_page(
-        replica.state, query.key.decode(), query.limit
+K = ResourceKind
+ONE_JOB = Resource(K.JOB, "key")
+JOBS = Resource(K.JOB)
+ONE_QUEUE = Resource(K.QUEUE, "key")
+ONE_CLIENT = Resource(K.CLIENT, "key")
+ONE_WORKER = Resource(K.WORKER, "key")
+ONE_CACHE = Resource(K.CACHE, "key")
+GRID = Resource(K.GRID)
+
+# A key is an id (bytes), a name, a filter, or a place to go on from: the last one seen (pages of
+# arrays, queues, clients, workers, caches) or a number (dead, history).
+VIEWS: Final[dict[str, View]] = {
+    "job": View(_id, Action.JOBS_READ, ONE_JOB, lambda o, key, _: views.job_view(o.state, key)),
+    "ids": View(
+        _id_filter, Action.JOBS_READ, JOBS, lambda o, key, n: pages.id_page(o.state, key, n)
     ),
-    "client": lambda replica, _, query: views.client_view(replica.state, query.key.decode()),
-    "clients": lambda replica, _, query: pages.client_page(
-        replica.state, query.key.decode(), query.limit
+    "jobs": View(
+        _job_filter, Action.JOBS_READ, JOBS, lambda o, key, n: pages.job_page(o.state, key, n)
     ),
-    "worker": lambda replica, _, query: views.worker_view(replica.state, query.key),
-    "workers": lambda replica, _, query: pages.worker_page(replica.state, query.key, query.limit),
-    "dead": lambda replica, _, query: _dead(replica, query),
-    "cache": lambda replica, _, query: views.cache_view(replica.state, query.key.decode()),
-    "caches": lambda replica, _, query: views.cache_page(
-        replica.state, query.key.decode(), query.limit
+    "array": View(_id, Action.JOBS_READ, ONE_JOB, lambda o, key, _: views.array_view(o.state, key)),
+    "arrays": View(
+        _id, Action.JOBS_READ, JOBS, lambda o, key, n: pages.array_page(o.state, key, n)
     ),
-    "counts": lambda replica, _, __: views.grid_counts(replica.state),
-    "explain": lambda replica, _, query: replica.dispatcher.explain(query.key),
-    "unserved": lambda replica, _, query: replica.dispatcher.unserved(query.limit),
-    "readers": lambda replica, _, __: reader_views(replica.state),
-    "settings": lambda replica, _, __: replica.state.settings,
-    "hints": lambda replica, _, __: listed_hints(replica.state),
-    "history": lambda replica, _, query: _history(replica, query),
+    "dead": View(
+        _place, Action.JOBS_READ, JOBS, lambda o, key, n: views.dead_page(o.state, key, n)
+    ),
+    "explain": View(
+        _id, Action.JOBS_READ, ONE_JOB, lambda o, key, _: o.replica.dispatcher.explain(key)
+    ),
+    "queue": View(
+        *(_text, Action.QUEUES_READ, ONE_QUEUE),
+        lambda o, key, _: views.queue_view(o.state, fold(key)),
+    ),
+    "queues": View(
+        *(_text, Action.QUEUES_READ, Resource(K.QUEUE)),
+        lambda o, key, n: views.queue_page(o.state, key, n),
+    ),
+    "unserved": View(
+        *(_no_key, Action.QUEUES_READ, Resource(K.QUEUE)),
+        lambda o, _, n: o.replica.dispatcher.unserved(n),
+    ),
+    "client": View(
+        *(_text, Action.CLIENTS_READ, ONE_CLIENT),
+        lambda o, key, _: views.client_view(o.state, key),
+    ),
+    "clients": View(
+        *(_text, Action.CLIENTS_READ, Resource(K.CLIENT)),
+        lambda o, key, n: pages.client_page(o.state, key, n),
+    ),
+    "worker": View(
+        *(_id, Action.WORKERS_READ, ONE_WORKER),
+        lambda o, key, _: views.worker_view(o.state, key),
+    ),
+    "workers": View(
+        *(_id, Action.WORKERS_READ, Resource(K.WORKER)),
+        lambda o, key, n: pages.worker_page(o.state, key, n),
+    ),
+    "cache": View(
+        _text, Action.CACHES_READ, ONE_CACHE, lambda o, key, _: views.cache_view(o.state, key)
+    ),
+    "caches": View(
+        *(_text, Action.CACHES_READ, Resource(K.CACHE)),
+        lambda o, key, n: views.cache_page(o.state, key, n),
+    ),
+    "holders": View(_text, Action.CACHES_READ, ONE_CACHE, lambda o, key, _: o.caches.holders(key)),
+    "counts": View(_no_key, Action.CLUSTER_READ, GRID, lambda o, _, __: views.grid_counts(o.state)),
+    "cluster": View(
+        *(_no_key, Action.CLUSTER_READ, GRID),
+        lambda o, _, __: cluster_view(o.state, o.raft, o.reports),
+    ),
+    "settings": View(_no_key, Action.SETTINGS_READ, GRID, lambda o, _, __: o.state.settings),
+    "hints": View(_no_key, Action.SETTINGS_READ, GRID, lambda o, _, __: listed_hints(o.state)),
+    "history": View(_place, Action.HISTORY_READ, GRID, _history),
+    "readers": View(
+        _no_key, Action.HISTORY_READ, Resource(K.READER), lambda o, _, __: reader_views(o.state)
+    ),
 }

@@ -1,0 +1,61 @@
+"""The tables of admin verbs and of views: complete, and as the protocol page has them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rollq.base.access import Action
+from rollq.roles.member.leader import reads
+from rollq.roles.member.leader.admin import CHECKS, VERBS, Verb
+from rollq.roles.member.leader.reads import VIEWS, View
+from rollq.wire.messages import Query
+from rollq.wire.registry import ROWS
+from tests.unit.wire.samples import JOB
+
+PAGE = (Path(__file__).parents[3] / "docs" / "protocol.md").read_text(encoding="utf-8")
+KEYS: dict[Callable[[bytes], Any], str] = {
+    reads._no_key: "",
+    reads._id: "id",
+    reads._text: "name",
+    reads._place: "place",
+    reads._job_filter: "filter",
+    reads._id_filter: "filter",
+}
+
+
+@pytest.mark.parametrize("verb", VERBS.values(), ids=list(VERBS))
+def test_a_verb_has_bounds_and_a_resource(verb: Verb) -> None:
+    assert verb.arguments in CHECKS
+    assert not verb.arguments.__struct_config__.array_like  # they come as a map
+    first = verb.resource.field.partition(".")[0]
+    assert not first or first in verb.arguments.__struct_fields__
+    assert first or verb.arguments.__struct_fields__ == ("settings",)
+
+
+@pytest.mark.parametrize("view", VIEWS.values(), ids=list(VIEWS))
+def test_a_view_names_its_resource_by_its_key(view: View) -> None:
+    query = Query(JOB, "a view", b"key")
+    assert view.resource.names_in(query) in ((), (b"key",))
+    assert not view.resource.field or KEYS[view.key] in ("id", "name")
+
+
+def test_every_action_is_asked_for_somewhere() -> None:
+    asked = {row.action for row in ROWS}
+    asked |= {verb.action for verb in VERBS.values()} | {view.action for view in VIEWS.values()}
+    assert asked == set(Action)
+
+
+def test_the_page_lists_verbs_and_views() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| ([\w, ]*?) ?\| `([\w.]+)` \|$", PAGE, re.MULTILINE)
+    assert rows == [
+        *(
+            (name, ", ".join(verb.arguments.__struct_fields__), verb.action.value)
+            for name, verb in VERBS.items()
+        ),
+        *((name, KEYS[view.key], view.action.value) for name, view in VIEWS.items()),
+    ]
