@@ -1,1 +1,9 @@
-"""Words everybody speaks: ids, errors, limits, clock and jitter. Imports nothing of ours."""
+"""What every package may use: values, names and bounds. Imports nothing of ours.
+
+- `errors`, `limits`: every error with its code, every bound with its reason.
+- `ids`, `digests`, `names`, `globs`, `environ`: identities, and what names from outside may be.
+- `jobs`, `staged`, `hints`, `requests`, `outcomes`, `sealed`: values that the wire, the log and
+  users share; their formats may only grow.
+- `access`: principals, actions and resources, for access checks.
+- `stamp`, `repeats`: clock and chance as values handed in, and log lines that do not repeat.
+"""

@@ -24,6 +24,8 @@ CREDIT_MAX: Final = 10_000
 PATTERNS_PER_WORKER_MAX: Final = 64
 # What a field of a message may hold (`wire.fields`), where nothing narrower says it.
 ADDRESS_BYTES_MAX: Final = 512  # a host has 253
+# A message may have this much more than its fields: a newer peer knows fields that we do not.
+NEWER_FIELDS_BYTES_MAX: Final = 64 * 1024
 FEATURES_MAX: Final = 64
 FEATURE_BYTES_MAX: Final = 64
 GROUP_BYTES_MAX: Final = 256

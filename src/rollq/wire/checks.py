@@ -37,6 +37,7 @@ from rollq.wire.rules import (
     Text,
     bounds,
     bounds_of,
+    bytes_max,
     compile_table,
 )
 
@@ -208,4 +209,12 @@ CHECKS: Final[Mapping[type[msgspec.Struct], Check]] = compile_table(
     BOUNDS,
     {JobOptions: ErrorCode.BAD_OPTIONS} | {row.struct: row.refusal for row in ROWS},
 )
+# The payload of a type in the compact dialect; more is refused before it is decoded. A newer peer
+# may have appended fields.
+COMPACT_BYTES_MAX: Final[Mapping[int, int]] = {
+    row.number: min(
+        bytes_max(row.struct, BOUNDS) + most.NEWER_FIELDS_BYTES_MAX, most.FRAME_BYTES_MAX
+    )
+    for row in ROWS
+}
 CHECKED_TOGETHER: Final = {row.struct: row.check for row in ROWS if row.check is not None}

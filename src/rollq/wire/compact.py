@@ -1,7 +1,7 @@
 """The compact dialect: a message as a msgpack array of its fields, without a tag.
 
 The type byte of the frame tells which struct the array is, so the tag that msgspec would put in
-front is left out. Each struct has an untagged twin that is decoded into, made here from the
+front is left out. Each struct has an untagged copy that is decoded into, made here from the
 struct's own fields. A batch is one array of tagged arrays. An array may be
 longer than we know (a newer peer) or shorter by fields with defaults (an older one).
 
@@ -26,6 +26,7 @@ from rollq.raft import types as raft
 from rollq.wire import blob_messages as b
 from rollq.wire import messages as m
 from rollq.wire import reader_messages as r
+from rollq.wire.checks import COMPACT_BYTES_MAX
 from rollq.wire.frame import Frame
 from rollq.wire.registry import AREA_OF, BATCH_NUMBER, NUMBER_OF, ROWS
 
@@ -46,7 +47,7 @@ def decode_compact(frame: Frame) -> Message:
     """The message that a frame in the compact dialect holds.
 
     Raises:
-        RemoteError: UNKNOWN_MESSAGE, BAD_PAYLOAD or BAD_ID.
+        RemoteError: UNKNOWN_MESSAGE, FRAME_TOO_LARGE, BAD_PAYLOAD or BAD_ID.
     """
     try:
         decode, build = DECODERS[frame.type]
@@ -54,6 +55,12 @@ def decode_compact(frame: Frame) -> Message:
         raise RemoteError(
             ErrorCode.UNKNOWN_MESSAGE, f"no message has the type {frame.type}"
         ) from None
+    if len(frame.payload) > COMPACT_BYTES_MAX[frame.type]:
+        raise RemoteError(
+            ErrorCode.FRAME_TOO_LARGE,
+            f"{build.__name__} has {len(frame.payload)} bytes",
+            f"send at most {COMPACT_BYTES_MAX[frame.type]}",
+        )
     try:
         message: Message = build(*msgspec.structs.astuple(decode(frame.payload)))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -99,7 +106,7 @@ def _bad_payload(build: type[msgspec.Struct], error: Exception) -> RemoteError:
 ID_REFUSED: Final = "`bytes` of length"  # how msgspec words a breach of `Id`, the only such bound
 
 
-def _twin(struct: type[msgspec.Struct]) -> type[msgspec.Struct]:
+def _untagged(struct: type[msgspec.Struct]) -> type[msgspec.Struct]:
     """The same fields without the tag, so that the array holds them alone."""
     hints = typing.get_type_hints(struct, include_extras=True)
     fields: list[Any] = []
@@ -118,5 +125,5 @@ BATCH_DECODER: Final[msgspec.msgpack.Decoder[list[m.SessionMessage]]] = msgspec.
     types.GenericAlias(list, (reduce(operator.or_, _SESSION),))
 )
 DECODERS: Final[dict[int, tuple[Callable[[bytes], Any], type[Any]]]] = {
-    row.number: (msgspec.msgpack.Decoder(_twin(row.struct)).decode, row.struct) for row in ROWS
+    row.number: (msgspec.msgpack.Decoder(_untagged(row.struct)).decode, row.struct) for row in ROWS
 }

@@ -30,7 +30,7 @@ from rollq.wire.handshake import (
     State,
     is_covered,
     must_step,
-    steady_types,
+    stateless_types,
 )
 from rollq.wire.header import EMPTY_HEADER, Header, decode_header, encode_header
 from rollq.wire.message_codec import Dialect, decode_message, encode_message
@@ -62,10 +62,10 @@ class Connection:
         "_dialect",
         "_has_batch",
         "_has_header",
-        "_heard_steadily",
         "_peer",
         "_refusals",
-        "_said_steadily",
+        "_stateless_received",
+        "_stateless_sent",
         "_understood",
         "error",
         "features",
@@ -85,16 +85,18 @@ class Connection:
         self.headers: list[Header] = []
         self.skipped_count = 0
         self._peer = side.other
-        # Until Welcome a peer understands what it offered, afterwards what is agreed.
+        # Features that the peer understands: until Welcome those it offered, then those agreed on.
+        # A message that needs another is not sent, and not taken.
         self._understood: frozenset[str] = frozenset()
         self._dialect = Dialect.LEGACY
         self._has_header = False
         self._has_batch = False
-        self._compression = ""
-        self._refusals: list[m.Error | m.Result] = []
-        # Types that change nothing about the conversation: batches of them are judged at once.
-        self._said_steadily: frozenset[type] = frozenset()
-        self._heard_steadily: frozenset[type] = frozenset()
+        self._compression = ""  # of what we send; empty: none. Needs `_has_header`
+        self._refusals: list[m.Error | m.Result] = []  # until `take_refusals`
+        # Types that leave `state` as it is, from Welcome on: a batch of these alone is checked at
+        # once and not message by message. Empty before, and after any change of `state`.
+        self._stateless_sent: frozenset[type] = frozenset()
+        self._stateless_received: frozenset[type] = frozenset()
         # Whoever dials us is a stranger until its first frame is read.
         if side is Side.ACCEPTER:
             self._decoder = FrameDecoder(HELLO_BYTES_MAX, LARGER_HELLOS)
@@ -137,7 +139,7 @@ class Connection:
         kind = NUMBER_OF[type(message)]
         if not is_covered(kind, self._understood):
             return b""
-        after = self._must_say(kind, message)
+        after = self._must_send(kind, message)
         raw = self._encode(message, header)
         self._enter(after, message)
         return raw
@@ -151,8 +153,8 @@ class Connection:
         if not self._has_batch or len(messages) < 2:
             return b"".join([self.send(message) for message in messages])
         said: Sequence[Message] = messages
-        if not self._said_steadily.issuperset(map(type, messages)):
-            said = self._say_each(messages)
+        if not self._stateless_sent.issuperset(map(type, messages)):
+            said = self._sendable(messages)
         frames = encode_batch(said) if said else []
         if self._has_header:
             frames = [self._wrap(frame, EMPTY_HEADER) for frame in frames]
@@ -215,12 +217,12 @@ class Connection:
                 "give all members of a group the same --group; check --peers",
             )
         message = decode_message(self._unwrap(frame) if self._has_header else frame, self._dialect)
-        self._enter(self._where_to(after, message), message)
+        self._enter(self._state_after(after, message), message)
         return message
 
     def _receive_batch(self, frame: Frame, received: list[Message]) -> None:
         batch = decode_batch(self._unwrap(frame) if self._has_header else frame)
-        if not self._has_header and self._heard_steadily.issuperset(map(type, batch)):
+        if not self._has_header and self._stateless_received.issuperset(map(type, batch)):
             for message in batch:
                 try:
                     received.append(check_message(message))
@@ -237,23 +239,23 @@ class Connection:
             if self._has_header:
                 self.headers.append(self.headers[-1])
             if after is not self.state:
-                self._enter(self._where_to(after, message), message)
+                self._enter(self._state_after(after, message), message)
         if self._has_header:
             self.headers.pop()  # the frame's own; every message has its copy
 
-    def _say_each(self, messages: Sequence[Message]) -> list[Message]:
+    def _sendable(self, messages: Sequence[Message]) -> list[Message]:
         """Those of the messages that the peer understands, each judged where it stands."""
         said: list[Message] = []
         for message in messages:
             kind = NUMBER_OF[type(message)]
             if is_covered(kind, self._understood):
-                self._enter(self._must_say(kind, message), message)
+                self._enter(self._must_send(kind, message), message)
                 said.append(message)
         return said
 
-    def _must_say(self, kind: int, message: Message) -> State:
+    def _must_send(self, kind: int, message: Message) -> State:
         try:
-            return self._where_to(must_step(self.state, self.side, kind), message)
+            return self._state_after(must_step(self.state, self.side, kind), message)
         except RemoteError as error:
             raise LocalError(error.code, error.message, error.hint) from None
 
@@ -264,7 +266,7 @@ class Connection:
         self.headers.append(header)
         return Frame(frame.type, frame.msg_id, frame.corr_id, frame.subject, body)
 
-    def _where_to(self, after: State, message: Message) -> State:
+    def _state_after(self, after: State, message: Message) -> State:
         """Where a message leads, given where its type alone does."""
         if after is self.state:
             return after
@@ -281,7 +283,7 @@ class Connection:
         if after is self.state:
             return
         self.state = after
-        self._said_steadily = self._heard_steadily = frozenset()
+        self._stateless_sent = self._stateless_received = frozenset()
         if isinstance(message, m.HelloClient | m.HelloWorker):
             self._understood = frozenset(message.features)
         elif isinstance(message, m.LeaderHello):
@@ -300,8 +302,8 @@ class Connection:
             if self._has_header:
                 shared = (method for method in METHODS if method in self.features)
                 self._compression = next(shared, "")
-            self._said_steadily = steady_types(after, self.side, self._understood)
-            self._heard_steadily = steady_types(after, self._peer, frozenset(FEATURES))
+            self._stateless_sent = stateless_types(after, self.side, self._understood)
+            self._stateless_received = stateless_types(after, self._peer, frozenset(FEATURES))
 
     def _encode(self, message: Message, header: Header) -> bytes:
         frame = encode_message(message, self._dialect, self.group)

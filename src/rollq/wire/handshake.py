@@ -1,10 +1,10 @@
-"""Who may say what, and when: the handshake as a table.
+"""Who may send what, and when: the handshake as a table of states.
 
 Laws:
 - The first frame decides the role: HelloClient, HelloWorker, LeaderHello, HelloBlobs or
   HelloReader, from the dialer.
 - The table does not know which side we are: what one side may send is what the other may receive.
-- A peer that offers features waits for Welcome before it says more, because from Welcome on both
+- A peer that offers features waits for Welcome before it sends more, because from Welcome on both
   sides speak as agreed. A peer that offers none goes on at once, and is never sent a Welcome.
 - A type of ours is legal only under a feature that covers it. Legacy types always are, and
   so are those of members, of blobs and of readers, which have links of their own.
@@ -45,7 +45,7 @@ class Side(enum.Enum):
 
 
 class State(enum.Enum):
-    """How far a connection has come."""
+    """How far a connection has come. Open are CLIENT, WORKER, MEMBER, BLOBS and READER."""
 
     NEW = "new"
     CLIENT_WAITS = "client waits"  # features are offered, Welcome is due
@@ -62,7 +62,7 @@ class State(enum.Enum):
     __hash__ = object.__hash__
 
 
-Words: TypeAlias = dict[int, State]
+Transitions: TypeAlias = dict[int, State]  # from a message type to the state after it
 
 # Where a hello leads if it offered features.
 WAITS: Final = {
@@ -87,9 +87,11 @@ PLACES: Final[dict[Direction, tuple[State, tuple[Side, ...]]]] = {
 }
 
 
-def _table() -> dict[State, dict[Side, Words]]:
+def _table() -> dict[State, dict[Side, Transitions]]:
     """What each side may say in each state, and where that leads."""
-    table: dict[State, dict[Side, Words]] = {state: {side: {} for side in Side} for state in State}
+    table: dict[State, dict[Side, Transitions]] = {
+        state: {side: {} for side in Side} for state in State
+    }
     for row in ROWS:
         for direction in row.directions:
             state, speakers = PLACES[direction]
@@ -114,14 +116,14 @@ def is_covered(kind: int, features: frozenset[str]) -> bool:
     return covering is None or not covering.isdisjoint(features)
 
 
-def steady_types(state: State, speaker: Side, features: frozenset[str]) -> frozenset[type]:
-    """The messages that `speaker` may say in this state, that a peer with these features
+def stateless_types(state: State, speaker: Side, features: frozenset[str]) -> frozenset[type]:
+    """The messages that `speaker` may send in this state, that a peer with these features
     understands, and that leave the state as it is."""
-    words = TABLE[state][speaker]
+    legal = TABLE[state][speaker]
     return frozenset(
         row.struct
         for row in ROWS
-        if words.get(row.number) is state and is_covered(row.number, features)
+        if legal.get(row.number) is state and is_covered(row.number, features)
     )
 
 
@@ -141,7 +143,7 @@ def _out_of_place(state: State, speaker: Side, kind: int) -> RemoteError:
     row = ROW_NUMBERED.get(kind)
     if row is None:
         return RemoteError(ErrorCode.UNKNOWN_MESSAGE, f"no message has the type {kind}")
-    legal = ", ".join(ROW_NUMBERED[word].name for word in TABLE[state][speaker]) or "nothing"
+    legal = ", ".join(ROW_NUMBERED[number].name for number in TABLE[state][speaker]) or "nothing"
     return RemoteError(
         ErrorCode.BAD_HANDSHAKE,
         f"the {speaker.value} may not send {row.name} while the connection is: {state.value}",

@@ -13,10 +13,13 @@ from typing import Any, Final, NamedTuple, NoReturn, TypeAlias, get_args, get_ty
 
 import msgspec
 
+from rollq.base.digests import DIGEST_BYTES
 from rollq.base.errors import ErrorCode, RemoteError
 from rollq.base.ids import GUID_BYTES, NIL_ID
 
 INT64_MAX: Final = 2**63 - 1
+HEAD_BYTES: Final = 5  # of a msgpack array, text or byte string
+NUMBER_BYTES: Final = 9  # of a msgpack number
 CHARS_SHOWN: Final = 40  # of a value that is refused, in the error
 
 
@@ -87,7 +90,7 @@ class Name(NamedTuple):
 
 
 class Free(NamedTuple):
-    """Nothing to check: a flag, or bytes that the decoder has bounded."""
+    """Nothing to check: a flag, or an id or digest, whose length the decoder has checked."""
 
 
 Rule: TypeAlias = Int | Measured | Bytes | Text | Many | Struct | Name | Free
@@ -126,6 +129,21 @@ def _rule_in(kind: type[msgspec.Struct], name: str, hint: Any) -> Rule:
 
 def _is_struct(hint: Any) -> bool:
     return isinstance(hint, type) and issubclass(hint, msgspec.Struct)
+
+
+def bytes_max(kind: type[msgspec.Struct], table: Mapping[type[msgspec.Struct], Bounds]) -> int:
+    """How many bytes a struct within its bounds may have as msgpack; `table` has all structs."""
+    return HEAD_BYTES + sum(_rule_bytes_max(rule, table) for rule in table[kind].values())
+
+
+def _rule_bytes_max(rule: Rule, table: Mapping[type[msgspec.Struct], Bounds]) -> int:
+    if isinstance(rule, Int | Measured):
+        return NUMBER_BYTES
+    if isinstance(rule, Struct):
+        return bytes_max(rule.kind, table)
+    if isinstance(rule, Many):
+        return HEAD_BYTES + rule.high * _rule_bytes_max(rule.each, table)
+    return HEAD_BYTES + (DIGEST_BYTES if isinstance(rule, Free) else rule.high)
 
 
 def compile_table(

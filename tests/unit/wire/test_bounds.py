@@ -10,10 +10,10 @@ import pytest
 from rollq.base.errors import ErrorCode, RemoteError
 from rollq.base.ids import NIL_ID
 from rollq.base.jobs import AttemptRef, BlobRef, JobOptions, Status
-from rollq.base.limits import RUN_MS_MAX, USED_BYTES_MAX
+from rollq.base.limits import FRAME_BYTES_MAX, RUN_MS_MAX, USED_BYTES_MAX
 from rollq.wire import messages as m
-from rollq.wire.checks import BOUNDS, check_message
-from rollq.wire.compact import ENCODE
+from rollq.wire.checks import BOUNDS, COMPACT_BYTES_MAX, check_message
+from rollq.wire.compact import ENCODE, decode_compact
 from rollq.wire.connection import Connection
 from rollq.wire.features import FEATURES, agree
 from rollq.wire.frame import Frame, encode_frame
@@ -85,6 +85,16 @@ def test_a_rule_holds_at_both_ends(field: str, good: list[Any], bad: list[Any]) 
         assert caught.value.code is (
             ErrorCode.BAD_ID if field == "ident" else ErrorCode.BAD_PAYLOAD
         )
+
+
+def test_a_payload_that_no_fields_could_fill_is_not_decoded() -> None:
+    most = COMPACT_BYTES_MAX[NUMBER_OF[m.Ping]]
+    assert most < 100_000 < COMPACT_BYTES_MAX[NUMBER_OF[m.SubmitJob]] == FRAME_BYTES_MAX
+    fits = Frame(NUMBER_OF[m.Ping], payload=ENCODE((bytes(most - 10),)))
+    assert decode_compact(fits) == m.Ping()
+    with pytest.raises(RemoteError) as caught:
+        decode_compact(Frame(NUMBER_OF[m.Ping], payload=ENCODE((bytes(most),))))
+    assert caught.value.code == ErrorCode.FRAME_TOO_LARGE
 
 
 def test_a_row_names_every_field() -> None:

@@ -20,10 +20,14 @@ from rollq.base.limits import (
     OUTPUT_WINDOW_BYTES,
 )
 from rollq.grid.commands import Cause
+from rollq.wire import messages as m
 from rollq.wire import models
+from rollq.wire.blob_messages import HelloBlobs
 from rollq.wire.features import FEATURES
 from rollq.wire.frame import LEN_MIN
-from rollq.wire.registry import NUMBER_OF
+from rollq.wire.handshake import TABLE, Side, State
+from rollq.wire.reader_messages import HelloReader
+from rollq.wire.registry import NUMBER_OF, ROW_NUMBERED
 
 PAGE = (Path(__file__).parents[3] / "docs" / "protocol.md").read_text(encoding="utf-8")
 ONE_LINE = " ".join(PAGE.split())
@@ -39,6 +43,21 @@ def test_compact_fields() -> None:
     for struct, kind in NUMBER_OF.items():
         raft_too = kind >= 60 and names[kind] == f"Raft{struct.__name__}"
         assert raft_too or names[kind] == struct.__name__
+
+
+def test_roles_and_what_they_may_say() -> None:
+    for hello, state in (
+        (m.HelloClient, State.CLIENT),
+        (m.HelloWorker, State.WORKER),
+        (HelloBlobs, State.BLOBS),
+        (HelloReader, State.READER),
+    ):
+        (said, told) = re.findall(
+            rf"^\| {hello.__name__} \| \w+ \| (.*) \| (.*) \|$", PAGE, re.MULTILINE
+        )[0]
+        for side, names in ((Side.DIALER, said), (Side.ACCEPTER, told)):
+            legal = {ROW_NUMBERED[number].name for number in TABLE[state][side]}
+            assert set(names.split(", ")) == legal
 
 
 def test_json_fields() -> None:
