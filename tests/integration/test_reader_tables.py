@@ -23,8 +23,7 @@ from rollq.roles.reader.tables import TableHandle
 from rollq.roles.worker.node import WorkerNode
 from rollq.roles.worker.setup import NodeSetup
 from rollq.wire.messages import Error
-from rollq.wire.reader_messages import HelloReader
-from rollq.wire.table_messages import PartAsk, ResultsAsk
+from rollq.wire.reader_messages import HelloReader, PartAsk, ResultsAsk
 from tests.integration.patience import DEADLINE_S
 from tests.integration.procs import MemberProcess, Members
 from tests.integration.talk import accepted, find_leader, hang_up_all

@@ -1,4 +1,4 @@
-"""What is said on the link of a reader: how far the history goes, and the history itself.
+"""What is said on the link of a reader: about the history, tables of the state, and results by id.
 
 Such a link carries nothing else, so that no job ever waits behind what is read in bulk. Any member
 serves it. The dialer asks one thing at a time; an answer may be many messages. What a member cannot
@@ -13,9 +13,19 @@ from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
-from rollq.base.limits import ACTION_BYTES_MAX, READER_CUTS_MAX
-from rollq.wire.fields import Features, GroupName, Keyword, MessageId, Number, Payload
-from rollq.wire.rules import Many, Struct, Text
+from rollq.base import limits as most
+from rollq.wire.fields import (
+    Count,
+    Features,
+    GroupName,
+    Id,
+    Keyword,
+    MessageId,
+    Number,
+    Payload,
+    TableName,
+)
+from rollq.wire.rules import Free, Many, Struct, Text
 
 # The forms in which a piece of the history may come.
 LINES: Final = "lines"  # JSON lines as they are sealed, each with its line end
@@ -23,7 +33,7 @@ EVENTS: Final = "events"  # a msgpack array of `PackedIndex`: not sealed yet
 ARROW: Final = "arrow"  # an Arrow IPC stream with the columns of `history.columns`
 FORMS: Final = (LINES, EVENTS, ARROW)
 
-Forms: TypeAlias = Annotated[tuple[str, ...], Many(16, Text(ACTION_BYTES_MAX))]
+Forms: TypeAlias = Annotated[tuple[str, ...], Many(16, Text(most.ACTION_BYTES_MAX))]
 
 
 class Cut(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -35,7 +45,7 @@ class Cut(msgspec.Struct, array_like=True, frozen=True, gc=False):
     has_columns: bool = False  # it can come as Arrow
 
 
-Cuts: TypeAlias = Annotated[tuple[Cut, ...], Many(READER_CUTS_MAX, Struct(Cut))]
+Cuts: TypeAlias = Annotated[tuple[Cut, ...], Many(most.READER_CUTS_MAX, Struct(Cut))]
 
 
 class ReaderMessage(msgspec.Struct, array_like=True, frozen=True):
@@ -100,3 +110,64 @@ class PackedIndex(msgspec.Struct, array_like=True, frozen=True, gc=False):
     stamp_ms: int
     packed: bytes  # compressed by zstd if it has not `packed_bytes`
     packed_bytes: int
+
+
+# --- tables of the state, and results by id; what is sent in bulk comes as `PieceChunk`
+
+# The forms of pieces that answer `PartAsk` and `ResultsAsk`.
+ROWS: Final = "rows"  # whole JSON lines of a part; first and last: where they begin and end
+ENDED: Final = "ended"  # a msgpack array of `history.tables.EndedJob`; first and last: which ids
+
+TableNames: TypeAlias = Annotated[tuple[str, ...], Many(64, Text(most.TABLE_NAME_BYTES_MAX))]
+AskedIds: TypeAlias = Annotated[tuple[Id, ...], Many(most.RESULTS_ASK_MAX, Free())]
+
+
+class TablePart(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Some rows of a table. The number of a part is its place in `TableTold.parts`."""
+
+    table: TableName
+    row_count: Number
+    size_bytes: Number
+
+
+TableParts: TypeAlias = Annotated[
+    tuple[TablePart, ...], Many(most.FRAME_BYTES_MAX // 8, Struct(TablePart))
+]
+
+
+class TableAsk(ReaderMessage, frozen=True, tag=92):
+    """Write these tables down as they are at one log index, which is not before `index_min`, and
+    (`fresh`) not before anything that was committed when this was asked."""
+
+    request_id: MessageId
+    tables: TableNames
+    index_min: Number = 0
+    fresh: bool = False
+
+
+class TableTold(ReaderMessage, frozen=True, tag=93):
+    """The tables can be read under this name, at this member, until nobody has for a while. Without
+    a name: it is not ready yet, and another of these follows."""
+
+    request_id: MessageId
+    export_id: Keyword = ""
+    index: Number = 0
+    parts: TableParts = ()
+
+
+class PartAsk(ReaderMessage, frozen=True, tag=94):
+    """Send me a part from an offset on."""
+
+    request_id: MessageId
+    export_id: Keyword
+    number: Count
+    offset: Number = 0
+
+
+class ResultsAsk(ReaderMessage, frozen=True, tag=95):
+    """How did these jobs end, as you know it at `index_min` or later? Nothing is said of those that
+    have not ended, or are forgotten."""
+
+    request_id: MessageId
+    job_ids: AskedIds
+    index_min: Number = 0

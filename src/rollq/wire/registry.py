@@ -22,7 +22,6 @@ from rollq.wire import messages as m
 from rollq.wire import output_messages as o
 from rollq.wire import reader_messages as r
 from rollq.wire import staging_messages as s
-from rollq.wire import table_messages as t
 from rollq.wire.features import ACCEPTED, ALIVE, COMPACT, FEATURES, LEASE, PROGRAMS
 
 
@@ -264,12 +263,12 @@ ROWS: Final = (
     Row(87, r.PiecesAsk, READ_ASKED, Action.HISTORY_READ, GROUP, request_id=ASKED),
     Row(88, r.PieceChunk, READ_TOLD, Action.ANSWER, SESSION),
     Row(
-        *(92, t.TableAsk, READ_ASKED, Action.TABLES_READ, (Resource(K.TABLE, "tables"),)),
+        *(92, r.TableAsk, READ_ASKED, Action.TABLES_READ, (Resource(K.TABLE, "tables"),)),
         request_id=ASKED,
     ),
-    Row(93, t.TableTold, READ_TOLD, Action.ANSWER, SESSION),
-    Row(94, t.PartAsk, READ_ASKED, Action.TABLES_READ, (Resource(K.TABLE),), request_id=ASKED),
-    Row(95, t.ResultsAsk, READ_ASKED, Action.RESULTS_READ, JOBS, request_id=ASKED),
+    Row(93, r.TableTold, READ_TOLD, Action.ANSWER, SESSION),
+    Row(94, r.PartAsk, READ_ASKED, Action.TABLES_READ, (Resource(K.TABLE),), request_id=ASKED),
+    Row(95, r.ResultsAsk, READ_ASKED, Action.RESULTS_READ, JOBS, request_id=ASKED),
 )
 
 # --- what follows from the table

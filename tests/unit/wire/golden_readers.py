@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from rollq.wire import reader_messages as r
-from rollq.wire import table_messages as t
 from rollq.wire.message_codec import Dialect
 from tests.unit.wire.golden_vectors import GUID, JOB, NIL, Vector, from_parts
 
@@ -61,7 +60,7 @@ READERS = [
             "1b000000",
             "94 c410" + GUID + "91 a4" + b"jobs".hex() + "09 c3",
         ),
-        t.TableAsk(JOB, ("jobs",), 9, True),
+        r.TableAsk(JOB, ("jobs",), 9, True),
         Dialect.COMPACT,
     ),
     Vector(
@@ -72,7 +71,7 @@ READERS = [
             "22000000",
             "94 c410" + GUID + "a2" + b"e1".hex() + "09 91 93 a4" + b"jobs".hex() + "02 cd03e8",
         ),
-        t.TableTold(JOB, "e1", 9, (t.TablePart("jobs", 2, 1_000),)),
+        r.TableTold(JOB, "e1", 9, (r.TablePart("jobs", 2, 1_000),)),
         Dialect.COMPACT,
     ),
     Vector(
@@ -83,7 +82,7 @@ READERS = [
             "18000000",
             "94 c410" + GUID + "a2" + b"e1".hex() + "03 05",
         ),
-        t.PartAsk(JOB, "e1", 3, 5),
+        r.PartAsk(JOB, "e1", 3, 5),
         Dialect.COMPACT,
     ),
     Vector(
@@ -94,7 +93,7 @@ READERS = [
             "27000000",
             "93 c410" + GUID + "91 c410" + GUID + "09",
         ),
-        t.ResultsAsk(JOB, (JOB,), 9),
+        r.ResultsAsk(JOB, (JOB,), 9),
         Dialect.COMPACT,
     ),
 ]

@@ -10,7 +10,6 @@ from rollq.wire import messages as m
 from rollq.wire import output_messages as o
 from rollq.wire import reader_messages as r
 from rollq.wire import staging_messages as s
-from rollq.wire import table_messages as t
 from rollq.wire.compact import Message
 
 JOB = bytes(range(16))
@@ -113,10 +112,10 @@ SAMPLES: list[Message] = [
     r.SpanTold(JOB, 3, 2**40, True, (r.Cut(4, 9, 1_000, True),)),
     r.PiecesAsk(JOB, 3, 2**40, ("lines", "arrow")),
     r.PieceChunk(JOB, 3, 2**40, "lines", 1_000, 500, b"\x00data", True),
-    t.TableAsk(JOB, ("jobs", "dlq"), 2**40, True),
-    t.TableTold(JOB, "a1b2", 2**40, (t.TablePart("jobs", 50_000, 2**25),)),
-    t.PartAsk(JOB, "a1b2", 3, 2**40),
-    t.ResultsAsk(JOB, (JOB, OTHER), 2**40),
+    r.TableAsk(JOB, ("jobs", "dlq"), 2**40, True),
+    r.TableTold(JOB, "a1b2", 2**40, (r.TablePart("jobs", 50_000, 2**25),)),
+    r.PartAsk(JOB, "a1b2", 3, 2**40),
+    r.ResultsAsk(JOB, (JOB, OTHER), 2**40),
     raft.RequestVote(1, 2, 3, 4, 5, True, True),
     raft.VoteResponse(1, 2, 3, True, True, 4, 5),
     raft.AppendEntries(1, 2, 3, 4, 5, 6, (raft.Entry(3, 5, 1, b"data"),)),

@@ -16,7 +16,6 @@ from rollq.wire import (
     output_messages,
     reader_messages,
     staging_messages,
-    table_messages,
 )
 from rollq.wire.features import FEATURES
 from rollq.wire.registry import (
@@ -32,7 +31,7 @@ from rollq.wire.registry import (
 from tests.unit.wire.samples import SAMPLES
 
 MODULES = (
-    *(messages, output_messages, staging_messages, blob_messages, reader_messages, table_messages),
+    *(messages, output_messages, staging_messages, blob_messages, reader_messages),
     raft,
 )
 

@@ -11,7 +11,7 @@ from rollq.base.limits import RESULTS_ASK_MAX
 from rollq.history.tables import EndedJob, ResultRow, result_row
 from rollq.roles.reader.channel import Channel
 from rollq.roles.reader.models import Piece
-from rollq.wire.table_messages import PartAsk, ResultsAsk, TableAsk, TableTold
+from rollq.wire.reader_messages import PartAsk, ResultsAsk, TableAsk, TableTold
 
 
 class TablePart(msgspec.Struct, frozen=True):

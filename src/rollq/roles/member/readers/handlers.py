@@ -10,8 +10,15 @@ from rollq.roles.member.readers.member_view import MemberView
 from rollq.roles.member.readers.pieces import send_pieces
 from rollq.roles.member.readers.session import Handler, ReaderSession
 from rollq.roles.member.readers.tables import send_part, send_results, tell_tables
-from rollq.wire.reader_messages import Cut, PiecesAsk, SpanAsk, SpanTold
-from rollq.wire.table_messages import PartAsk, ResultsAsk, TableAsk
+from rollq.wire.reader_messages import (
+    Cut,
+    PartAsk,
+    PiecesAsk,
+    ResultsAsk,
+    SpanAsk,
+    SpanTold,
+    TableAsk,
+)
 
 
 def tell_span(session: ReaderSession, ask: SpanAsk) -> None:

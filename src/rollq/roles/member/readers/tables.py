@@ -23,7 +23,7 @@ from rollq.roles.member.readers.session import ReaderSession
 from rollq.roles.member.tables.exports import Export
 from rollq.roles.member.tables.rows import ended_job
 from rollq.store.descriptors import read_all
-from rollq.wire.table_messages import (
+from rollq.wire.reader_messages import (
     ENDED,
     ROWS,
     PartAsk,

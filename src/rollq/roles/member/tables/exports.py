@@ -33,7 +33,7 @@ from rollq.history.tables import TABLES
 from rollq.roles.member.fork import ChildAnswer, Fork
 from rollq.roles.member.tables.writer import part_path, write_tables
 from rollq.store.real_disk import RealDisk
-from rollq.wire.table_messages import TablePart
+from rollq.wire.reader_messages import TablePart
 
 log = logging.getLogger("rollq.readers")
 

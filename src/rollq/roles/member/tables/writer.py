@@ -21,7 +21,7 @@ from rollq.grid.state import GridState
 from rollq.history.tables import TableRow
 from rollq.roles.member.tables.rows import table_rows
 from rollq.store.descriptors import write_all
-from rollq.wire.table_messages import TablePart
+from rollq.wire.reader_messages import TablePart
 
 ROWS_AT_ONCE: Final = 1_000
 FILE_MODE: Final = 0o600
