@@ -121,7 +121,7 @@ class CacheCalls(GroupCalls):
                 if not again or tries + 1 == CLIENT_UPLOAD_TRIES:
                     raise
             await asyncio.sleep((tries + 1) * CLIENT_AGAIN_MS / 1000)
-        return await self._spread(cache_id, pattern, count, timeout, on_spread)
+        return await self._spread(cache_id, pattern, count, timeout_s=timeout, on_spread=on_spread)
 
     async def upload(self, content: bytes) -> BlobRef:
         """Keep bytes in the group, by their digest. Nothing refers to them yet: they are kept for
@@ -177,6 +177,7 @@ class CacheCalls(GroupCalls):
         cache_id: str,
         pattern: str,
         needed: Callable[[int], int],
+        *,
         timeout_s: float,
         on_spread: Spread | None,
     ) -> CacheReport:

@@ -235,7 +235,7 @@ def _plain(name: str, path: Path, status: os.stat_result) -> _Found:
             ErrorCode.BAD_OPTIONS, f"{path} is neither a file nor a folder", "leave it out"
         )
     executable = bool(status.st_mode & stat.S_IXUSR)
-    return _Found(name, path, status.st_size, stamp_of(status), executable)
+    return _Found(name, path, status.st_size, stamp_of(status), is_executable=executable)
 
 
 def _inline(found: list[_Found], room: int) -> frozenset[str]:

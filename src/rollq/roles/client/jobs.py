@@ -75,7 +75,16 @@ class SubmitCalls(Calls):
             RollqError: it was refused; the code and the hint say why.
         """
         name = job if isinstance(job, str) else ""
-        spec = JobSpec(name, args, files or {}, payload, job_id, options, outputs, key)
+        spec = JobSpec(
+            exec_name=name,
+            args=args,
+            files=files or {},
+            payload=payload,
+            job_id=job_id,
+            options=options,
+            outputs=outputs,
+            key=key,
+        )
         if not isinstance(job, str):
             if spec != JobSpec(""):
                 raise LocalError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
 
 import msgspec
@@ -107,6 +107,10 @@ class PartBuilder:
         if page:
             yield self._again(page)
 
+    def copies(self, chunks: Iterable[tuple[StagedGroup, ...]]) -> Iterator[Message]:
+        """The messages of a part from what messages of another held, whose files the group has."""
+        return ((self._numbered(groups), NOTHING) for groups in chunks)
+
     def _add(self, spec: JobSpec) -> None:
         job_id, key = id_for(spec, self._client_id), spec.key
         body = body_of(spec, job_id, self._client_id, INLINE_BYTES_MAX)
@@ -128,43 +132,37 @@ class PartBuilder:
 
     def _message(self) -> Message:
         groups = tuple(columns.group(like) for like, columns in self._groups.items())
-        number = len(self._crcs)
-        self._crcs.append(chunk_crc(groups))
-        self._count += self._jobs
         has_blobs = any(group.blobs for group in groups)
         supply = Supply(self._pieces) if has_blobs else NOTHING
-        self._groups, self._jobs, self._bytes, self._pieces = {}, 0, 0, {}
-        names = (draw_id(), self._batch_key, self._part)
-        return StageJobs(*names, number, groups, self._client_id), supply
+        self._groups, self._jobs, self._pieces = {}, 0, {}
+        return self._numbered(groups), supply
 
     def _again(self, jobs: list[Redrive]) -> Message:
         bodies = [job.body for job in jobs]
         group = StagedGroup(
-            "",
-            REDRIVEN,
-            b"".join(as_id(job.job_id) for job in jobs),
-            tuple(SAME_BODY if body is None else len(body) for body in bodies),
-            b"".join(body for body in bodies if body is not None),
+            queue="",
+            exec_name=REDRIVEN,
+            job_ids=b"".join(as_id(job.job_id) for job in jobs),
+            sizes=tuple(SAME_BODY if body is None else len(body) for body in bodies),
+            bodies=b"".join(body for body in bodies if body is not None),
             redrives=True,
         )
+        return self._numbered((group,)), NOTHING
+
+    def _numbered(self, groups: tuple[StagedGroup, ...]) -> StageJobs:
+        """The next message of the part."""
         number = len(self._crcs)
-        self._crcs.append(chunk_crc((group,)))
-        self._count += len(jobs)
+        self._crcs.append(chunk_crc(groups))
+        self._count += sum(len(group.sizes) for group in groups)
         self._bytes = 0
-        names = (draw_id(), self._batch_key, self._part)
-        return StageJobs(*names, number, (group,), self._client_id), NOTHING
-
-
-def part_again(
-    client_id: ClientId, batch_key: str, part: str, chunks: Sequence[tuple[StagedGroup, ...]]
-) -> tuple[list[Message], StagedPart]:
-    """The messages of a part from what messages of another held, whose files the group has."""
-    messages: list[Message] = [
-        (StageJobs(draw_id(), batch_key, part, number, groups, client_id), NOTHING)
-        for number, groups in enumerate(chunks)
-    ]
-    count = sum(len(group.sizes) for groups in chunks for group in groups)
-    return messages, StagedPart(part, count, part_crc(map(chunk_crc, chunks)))
+        return StageJobs(
+            request_id=draw_id(),
+            batch_key=self._batch_key,
+            part=self._part,
+            number=number,
+            groups=groups,
+            client_id=self._client_id,
+        )
 
 
 class Columns:
@@ -191,13 +189,13 @@ class Columns:
         """All of them."""
         exec_name, subject, options, caches = likeness
         return StagedGroup(
-            subject,
-            exec_name,
-            b"".join(self._ids),
-            tuple(map(len, self._bodies)),
-            b"".join(self._bodies),
-            options,
-            caches,
-            join_keys(self._keys),
-            tuple(self._blobs) if self._has_blobs else (),
+            queue=subject,
+            exec_name=exec_name,
+            job_ids=b"".join(self._ids),
+            sizes=tuple(map(len, self._bodies)),
+            bodies=b"".join(self._bodies),
+            options=options,
+            caches=caches,
+            keys=join_keys(self._keys),
+            blobs=tuple(self._blobs) if self._has_blobs else (),
         )

@@ -76,15 +76,15 @@ def singles_of(bulk: wire.SubmitBulk) -> list[wire.SubmitJob]:
     """The same jobs, each in a message of its own."""
     return [
         wire.SubmitJob(
-            item.job_id,
-            bulk.client_id,
-            bulk.subject,
-            bulk.exec_name,
-            item.body,
-            bulk.options,
-            item.blobs,
-            bulk.caches,
-            item.key,
+            job_id=item.job_id,
+            client_id=bulk.client_id,
+            subject=bulk.subject,
+            exec_name=bulk.exec_name,
+            body=item.body,
+            options=bulk.options,
+            blobs=item.blobs,
+            caches=bulk.caches,
+            job_key=item.key,
         )
         for item in bulk.items
     ]

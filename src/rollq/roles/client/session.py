@@ -77,7 +77,11 @@ class GroupSession:
     ) -> None:
         features = (*FEATURES, OWN) if shares_id else FEATURES
         setup = ClientSetup(
-            client_id, as_addresses(addresses), desired_parallelism, features, redial_ms_max
+            client_id=client_id,
+            addresses=as_addresses(addresses),
+            desired_parallelism=desired_parallelism,
+            features=features,
+            redial_ms_max=redial_ms_max,
         )
         self.last_trouble = ""  # why there is no leader, for people
         self._told = Repeats()

@@ -129,7 +129,7 @@ class StreamPosition:
         self.at[stream] = offset + len(data)
         begin = max(offset, at)
         new = data[begin - offset :]
-        return StreamPart(STREAMS[stream], new, begin, self.attempt, begin - at)
+        return StreamPart(STREAMS[stream], new, begin, self.attempt, skipped=begin - at)
 
 
 class OutputReader:

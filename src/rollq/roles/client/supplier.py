@@ -156,13 +156,22 @@ class Supplier:
                 await asyncio.sleep(tries * CLIENT_AGAIN_MS / 1000)
             await self._upload(refs_of(request), supply, again=tries > 0)
             self._tasks.pop(request_id, None)
-            self.session.ask(request, partial(self._heard, request, on_answer, supply, tries))
+            self.session.ask(
+                request,
+                lambda answer: self._heard(answer, request, on_answer, supply, tries=tries),
+            )
         except RollqError as error:
             self._tasks.pop(request_id, None)
             on_answer(wire.Error(request_id, int(error.code), error.message, error.hint))
 
     def _heard(
-        self, request: Request, on_answer: OnAnswer, supply: Supply, tries: int, answer: Answer
+        self,
+        answer: Answer,
+        request: Request,
+        on_answer: OnAnswer,
+        supply: Supply,
+        *,
+        tries: int,
     ) -> None:
         lacks = type(answer) is wire.Error and answer.code == ErrorCode.BLOB_MISSING
         if not lacks or tries + 1 >= CLIENT_UPLOAD_TRIES:

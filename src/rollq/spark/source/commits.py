@@ -18,7 +18,7 @@ from rollq.base.errors import ErrorCode, RollqError, StateError
 from rollq.base.ids import guid_to_text
 from rollq.base.limits import BATCH_KEY_BYTES_MAX, CACHE_ENTRIES_MAX
 from rollq.base.staged import StagedPart, ids_of, keys_of
-from rollq.roles.client.parts import part_again
+from rollq.roles.client.parts import PartBuilder
 from rollq.spark.source.segments import Kept, Segment, unpacked
 
 if TYPE_CHECKING:
@@ -150,9 +150,9 @@ class Commits:
         for number, kept in enumerate(plan.kept, 1):
             key = self._key_of(number)
             groups = unpacked(self._client.download(kept.blob))
-            messages, part = part_again(self._client_id, key, PART, groups)
-            self._client.batches.stage_messages(messages)
-            self._client.commit(key, (part,), client_id=self._client_id)
+            builder = PartBuilder(self._client_id, key, PART)
+            self._client.batches.stage_messages(list(builder.copies(groups)))
+            self._client.commit(key, (builder.staged,), client_id=self._client_id)
         self._forget(plan)
 
     def _key_of(self, number: int) -> str:
