@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -56,6 +57,30 @@ def test_several_stage_and_one_commits(tmp_path: Path) -> None:
             until(lambda: queued(driver) == 2 * JOBS)
             assert job(driver, "query", "row-7").client_id == "query"
             assert driver.counts().waiting == 2 * JOBS
+
+
+def test_what_is_staged_is_read_in_the_thread_of_the_call_and_by_either_facade(
+    tmp_path: Path,
+) -> None:
+    readers: set[int] = set()
+
+    def read() -> Iterator[JobSpec]:
+        for spec in rows(0, 3):
+            readers.add(threading.get_ident())
+            yield spec
+
+    with (
+        Members(tmp_path, 1) as members,
+        BlockingClient(members.all[0].address, client_id="query") as client,
+    ):
+        parts = [client.stage("b", "0", read()), client.batches.stage("c", "0", read())]
+        assert readers == {threading.get_ident()}
+        assert client.batches.commit("b", parts[:1]) == CommitOutcome(3, known=False)
+        assert client.commit("c", parts[1:]) == CommitOutcome(3, known=False)
+        until(lambda: client.admin.counts().waiting == 3)  # the same keys are the same jobs
+        assert client.jobs.status(job_id_of_key("query", "row-2")) is not None
+        assert list(client.caches()) == []
+        assert client.caches.cache("none") is None
 
 
 def test_a_batch_survives_the_leader_and_a_restart_of_all(tmp_path: Path) -> None:

@@ -55,8 +55,11 @@ class Running:
 
 
 class BlockingClient(Running, Bridge, of=Client):
-    """The same as `Client`, for code without an event loop. Arguments as there. Callbacks are
-    called in the client's thread."""
+    """The same as `Client`, for code without an event loop. Arguments as there.
+
+    Callbacks are called in the client's thread. Iterables are read there too, but for those of
+    `stage` and `stage_redrives`, which are read in the thread of the call.
+    """
 
 
 class BlockingMultiClient(Running, Bridge, of=MultiClient):

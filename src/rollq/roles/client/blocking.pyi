@@ -31,8 +31,11 @@ from rollq.roles.client.views import (
 )
 
 class BlockingClient:
-    """The same as `Client`, for code without an event loop. Arguments as there. Callbacks are
-    called in the client's thread."""
+    """The same as `Client`, for code without an event loop. Arguments as there.
+
+    Callbacks are called in the client's thread. Iterables are read there too, but for those of
+    `stage` and `stage_redrives`, which are read in the thread of the call.
+    """
     def __init__(
         self,
         addresses: str,

@@ -15,7 +15,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
-from contextlib import contextmanager
 from itertools import islice
 from typing import Any, ClassVar, Final
 
@@ -150,16 +149,16 @@ def _stage(
     client_id: str = "",
     timeout: float | None = None,
 ) -> StagedPart:
-    engine = self._inner._engine
-    builder = PartBuilder(client_id or engine.client_id, batch_key, part)
-    left = iter(jobs)
-    with _staging(self, timeout) as put:
+    def messages(builder: PartBuilder) -> Iterator[Message]:
+        left = iter(jobs)
         while page := list(islice(left, PAGE_JOBS)):
             if any(spec.files for spec in page):
-                page = self._thread.run(engine.inputs.settle_all(page))
-            put(builder.messages(page))
-        put(builder.rest())
-    return builder.staged
+                page = self._thread.run(self._inner._engine.inputs.settle_all(page))
+            yield from builder.messages(page)
+        yield from builder.rest()
+
+    builder = PartBuilder(client_id or self._inner._engine.client_id, batch_key, part)
+    return _staged(self, builder, messages(builder), timeout)
 
 
 @instead_of(BatchCalls.stage_redrives)
@@ -173,24 +172,19 @@ def _stage_redrives(
     timeout: float | None = None,
 ) -> StagedPart:
     builder = PartBuilder(client_id or self._inner._engine.client_id, batch_key, part)
-    with _staging(self, timeout) as put:
-        put(builder.redrives(jobs))
-    return builder.staged
+    return _staged(self, builder, builder.redrives(jobs), timeout)
 
 
-@contextmanager
-def _staging(self: Bridge, timeout: float | None) -> Iterator[Callable[[Iterable[Message]], None]]:
-    """Messages of a part on their way; all are accepted when this is left. They are made in this
-    thread, and one is sent while the next is made."""
+def _staged(
+    self: Bridge, builder: PartBuilder, messages: Iterator[Message], timeout: float | None
+) -> StagedPart:
+    """Messages are made in this thread, and one is sent while the next is made."""
     thread = self._thread
     stage = thread.call(StageRun, self._inner._engine, timeout)
-
-    def put(messages: Iterable[Message]) -> None:
+    try:
         for message in messages:
             thread.run(stage.put((message,)))
-
-    try:
-        yield put
         thread.run(stage.finish())
     finally:
         thread.call(stage.close)
+    return builder.staged
