@@ -159,10 +159,17 @@ class Expiry:
 
     def worker_silent(self, worker_id: WorkerId, incarnation: int, now_ms: int) -> None:
         """A worker is not heard, or hears nothing; its process may run on behind a broken network.
-        It has as long as a lease to come back, if that is longer than the grace."""
-        settings = self._settings
+        It has until its last lease ends to come back, if that is longer than the grace: leases that
+        are shorter end by themselves."""
+        settings, state = self._settings, self._state
         self._vanished[worker_id] = incarnation
-        grace_ms = max(settings.worker_grace_ms, settings.lease_ms)
+        worker = state.workers.get(worker_id)
+        held = worker.held if worker is not None else ()
+        grace_ms = max(
+            settings.worker_grace_ms,
+            settings.lease_ms,
+            *(state.jobs[job_id].lease_ms for job_id in held),
+        )
         self._graces.set(worker_id, self._heard_ms(now_ms) + grace_ms)
 
     def worker_returned(self, worker_id: WorkerId) -> None:

@@ -8,6 +8,7 @@ from rollq.base.ids import task_id
 from rollq.base.jobs import Status
 from rollq.grid.commands import (
     AckJob,
+    AssignJob,
     AssignTask,
     CancelJobs,
     CloseWorker,
@@ -264,6 +265,18 @@ class TestWorkers:
         assert leader.at(1_000 + grace_ms + AGAIN_MS) == [
             ReleaseJobs((LostAttempt(job_id("a"), 1), LostAttempt(job_id("b"), 1)))
         ]
+
+    def test_a_silent_worker_keeps_each_job_until_the_lease_of_that_job_ends(self) -> None:
+        leader = Leader()
+        leader.start("a")
+        long_ms = 10 * Settings().lease_ms
+        leader.submit("b")
+        leader.apply(AssignJob(job_id("b"), worker_id("w1"), 1, 1, long_ms))
+        leader.expiry.worker_silent(worker_id("w1"), 1, 0)
+        assert leader.run(LEASE_MS) == [ExpireLeases((lost("a"),))]
+        leader.run(LEASE_MS + BACKOFF_MS)
+        assert leader.at(long_ms - 1) == []
+        assert leader.at(long_ms)[0] == CloseWorker(worker_id("w1"), 1, (lost("b"),))
 
     def test_the_close_is_proposed_again_if_it_was_lost(self) -> None:
         leader = Leader()
