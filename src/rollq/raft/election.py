@@ -35,7 +35,7 @@ def tick(state: RaftState) -> None:
         return
     reads.expire(state)
     overdue = state.election_elapsed >= state.election_ticks or leads_alone(state)
-    if overdue and promotable(state):
+    if overdue and promotable(state) and not _waits_for_own_vote(state):
         state.election_elapsed = 0
         campaign(state)
 
@@ -231,6 +231,13 @@ def _hears_majority(state: RaftState) -> bool:
     for progress in state.progress.values():
         progress.active = False
     return vote_result(state.voters, heard) is VoteResult.WON
+
+
+def _waits_for_own_vote(state: RaftState) -> bool:
+    """Whether the only voter stands, and wins as soon as its vote is on disk: to stand again in a
+    new term would only make it wait for another write."""
+    is_standing = state.role is Role.CANDIDATE and state.voters == (state.id,)
+    return is_standing and state.persisted.term != state.term
 
 
 def _may_campaign(state: RaftState) -> bool:

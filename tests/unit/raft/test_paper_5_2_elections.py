@@ -224,6 +224,21 @@ def test_without_pre_vote_a_broken_link_only_ends_the_lease() -> None:
     assert node.vote == 3
 
 
+@pytest.mark.parametrize("options", [RaftOptions(fixed_leader=True), RaftOptions(), PLAIN])
+def test_the_only_voter_stands_once_however_slow_its_disk_is(options: RaftOptions) -> None:
+    node = make_node(voters=(1,), options=options)
+    while node.role is not Role.CANDIDATE:
+        node.tick()
+    writing = node.ready()  # the vote is on its way to the disk
+    for _ in range(10 * options.election_ticks_max):
+        node.tick()
+    node.advance(writing)
+    assert (node.role, node.term) == (Role.LEADER, 1)
+    for _ in range(10 * options.election_ticks_max):  # nor does it ever miss a majority
+        node.tick()
+    assert (node.role, node.term) == (Role.LEADER, 1)
+
+
 def test_a_fixed_leader_of_one_does_not_wait() -> None:
     node = make_node(voters=(1,), options=RaftOptions(fixed_leader=True))
     run_ready(node)
