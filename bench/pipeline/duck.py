@@ -9,12 +9,12 @@ from pathlib import Path
 import duckdb
 
 from rollq.spark.pipeline import crowds, gold, levels, silver
-from rollq.spark.pipeline.dialect import Dialect
+from rollq.spark.pipeline.dialect import SqlDialect
 
 MOMENTS = "_ts"
 
 
-class Duck(Dialect):
+class Duck(SqlDialect):
     """DuckDB's words."""
 
     group = '"group"'

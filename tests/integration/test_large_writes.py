@@ -15,7 +15,7 @@ from rollq.roles.client.specs import JobSpec
 from rollq.roles.reader.reader import Reader
 from rollq.spark.source import segments
 from rollq.spark.source.commits import Commits
-from rollq.spark.source.segments import Segment, Segments
+from rollq.spark.source.segments import SegmentSender, SentSegment
 from tests.integration.procs import MemberProcess, until
 
 CLIENT = "etl"
@@ -83,11 +83,11 @@ def specs(prefix: str, numbers: range) -> Iterator[JobSpec]:
     return (JobSpec("calc", [str(n)], key=f"{prefix}-{n}") for n in numbers)
 
 
-def sent(member: MemberProcess, key: str, rows: Iterator[JobSpec], room: int) -> list[Segment]:
+def sent(member: MemberProcess, key: str, rows: Iterator[JobSpec], room: int) -> list[SentSegment]:
     """What a task has sent while there was room for so many messages."""
     with Full(member.address) as client:
         client.room = room
-        return Segments(client, CLIENT, key, 0, has_ids=True).send(rows)
+        return SegmentSender(client, CLIENT, key, 0, has_ids=True).send(rows)
 
 
 def accepted(member: MemberProcess, count: int) -> list[str]:

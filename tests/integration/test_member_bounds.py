@@ -19,7 +19,7 @@ from rollq.wire import messages as wire
 from rollq.wire.blob_messages import HelloBlobs
 from rollq.wire.compact import Message
 from rollq.wire.frame import Frame, encode_frame
-from rollq.wire.handshake import TABLE, Side, State
+from rollq.wire.handshake import TABLE, Side, Stage
 from rollq.wire.reader_messages import HelloReader
 from rollq.wire.registry import NUMBER_OF
 from tests.integration import wild_messages as wild
@@ -74,16 +74,16 @@ def throw(talker: Talker, frames: Iterable[Frame]) -> None:
     talker.close()
 
 
-def greeted(member: MemberProcess, state: State) -> Talker:
-    if state is State.CLIENT:
+def greeted(member: MemberProcess, state: Stage) -> Talker:
+    if state is Stage.CLIENT:
         return client(member.address, "wild")
-    if state is State.WORKER:
+    if state is Stage.WORKER:
         return worker(member.address, 200, 0)
     talker = Talker(member.address)
-    if state is State.MEMBER:
+    if state is Stage.MEMBER:
         talker.say(wire.LeaderHello(5, "127.0.0.1:1", bytes(16), 1, 0))
-    elif state is not State.NEW:
-        talker.say(HelloBlobs("client") if state is State.BLOBS else HelloReader())
+    elif state is not Stage.NEW:
+        talker.say(HelloBlobs("client") if state is Stage.BLOBS else HelloReader())
         talker.hear(wire.Welcome)
     return talker
 
@@ -98,7 +98,13 @@ def addressed(member: MemberProcess, sample: Message) -> Message:
 
 CASES = [
     (state, sample)
-    for state in (State.CLIENT, State.WORKER, State.MEMBER, State.BLOBS, State.READER)
+    for state in (
+        Stage.CLIENT,
+        Stage.WORKER,
+        Stage.MEMBER,
+        Stage.BLOBS,
+        Stage.READER,
+    )
     for sample in SAMPLES
     if NUMBER_OF[type(sample)] in TABLE[state][Side.DIALER]
 ]
@@ -108,13 +114,13 @@ CASES = [
 @pytest.mark.parametrize(
     ("state", "sample"),
     CASES,
-    ids=lambda one: one.name if isinstance(one, State) else type(one).__name__,
+    ids=lambda one: one.name if isinstance(one, Stage) else type(one).__name__,
 )
 def test_no_field_of_a_message_stops_a_member(
-    member: MemberProcess, state: State, sample: Message
+    member: MemberProcess, state: Stage, sample: Message
 ) -> None:
     frames = list(wild.compact_frames(addressed(member, sample)))
-    if state is State.READER:  # each may wait for an index that the log will never have
+    if state is Stage.READER:  # each may wait for an index that the log will never have
         with ThreadPoolExecutor(32) as pool:
             list(pool.map(lambda frame: throw(greeted(member, state), [frame]), frames))
     else:

@@ -105,7 +105,7 @@ def test_a_member_alone_listens_to_no_others(tmp_path: Path) -> None:
         forged = msgspec.structs.replace(hello, member_id=99, address="127.0.0.1:1")
         for word in (
             raft.AppendEntries(to, 99, 50, 0, 0, 9),
-            raft.Heartbeat(to, 99, 50, 9),
+            raft.RaftHeartbeat(to, 99, 50, 9),
             raft.RequestVote(to, 99, 50, 2**62, 2**62, transfer=True),
             raft.InstallSnapshot(to, 99, 50, raft.SnapshotMeta(2**60, 50), 0, 0),
             raft.VoteResponse(to, 99, 50, granted=False),

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollq.base.errors import RemoteError
-from rollq.roles.blobs.client_machine import ClientMachine
+from rollq.roles.blobs.client_machine import BlobClientMachine
 from rollq.roles.blobs.server_machine import ServerMachine
 from rollq.roles.blobs.turns import Turns
 from rollq.wire import blob_messages as b
@@ -153,7 +153,7 @@ def test_no_words_hurt_a_machine(words: list[b.BlobMessage], work: list[int]) ->
         world.sources[id(world.client), 1] = bytes(10)
         world.client.get(b"\x01" * 32, 20, 0)
         for at, word in enumerate(words):
-            machine: ServerMachine | ClientMachine = world.server
+            machine: ServerMachine | BlobClientMachine = world.server
             if not isinstance(word, SERVER_WORDS):
                 machine = world.client
             try:

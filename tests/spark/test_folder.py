@@ -12,7 +12,7 @@ from pyspark.sql import functions as f
 
 from rollq.history.columns import EVENTS
 from rollq.spark.source.folder import Folder
-from rollq.spark.source.options import Origin
+from rollq.spark.source.options import SourceOrigin
 from tests.spark.segments import STAMP_MS, seal, written
 
 
@@ -60,7 +60,7 @@ def test_slices_give_each_row_once(spark: SparkSession, folder: Path) -> None:
 def test_segments_that_overlap_give_each_row_once(tmp_path: Path) -> None:
     for first, last in ((1, 40), (21, 60), (30, 50), (61, 70)):  # as of several members
         seal(tmp_path, first, last)
-    folder = Folder(Origin(path=str(tmp_path), group="g"))
+    folder = Folder(SourceOrigin(path=str(tmp_path), group="g"))
     folder.extent()
     for count in (1, 3):
         slices = folder.slices(0, 5, 65, count)

@@ -20,13 +20,13 @@ from pyspark.sql import SparkSession
 from bench.pipeline.lives import Lives, seal_lives
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.spark.pipeline import batch
-from rollq.spark.pipeline.batch import Batch
+from rollq.spark.pipeline.batch import PipelineBatch
 from rollq.spark.pipeline.catalog import SCHEMA_VERSION
 from rollq.spark.pipeline.compact import compact
 from rollq.spark.pipeline.feed import Feed
 from rollq.spark.pipeline.manifest import Book, Manifest
 from rollq.spark.pipeline.run import Pipeline
-from rollq.spark.pipeline.tables import Store
+from rollq.spark.pipeline.tables import TableStore
 from tests.spark.bounds import impossible
 from tests.spark.comparing import differences
 from tests.spark.plain import read
@@ -67,8 +67,10 @@ def test_two_groups_in_pieces(
     assert Pipeline(spark, feed, out, has_moved=True).run().number == manifest.number
     ends = {extent.group: extent.end for extent in feed.extents()}
     everything = feed.reading(dict.fromkeys(ends, 1), ends)
-    store = Store(spark, out)
-    assert Batch(spark, store, manifest, "again", lambda stage: None).make(everything) is None
+    store = TableStore(spark, out)
+    assert (
+        PipelineBatch(spark, store, manifest, "again", lambda stage: None).make(everything) is None
+    )
 
     before, after = compact(spark, out)
     assert (before.number, after.number) == (manifest.number, manifest.number + 1)
@@ -138,7 +140,7 @@ def test_broken_off_anywhere_and_begun_again(
     pipeline = Pipeline(spark, Feed(path=str(folder)), out)
     for place in (1, 7):
         with monkeypatch.context() as patch:
-            patch.setattr(Store, "write", _killing(Store.write, place))
+            patch.setattr(TableStore, "write", _killing(TableStore.write, place))
             with pytest.raises(KilledError):
                 pipeline.run()
         assert Book(out).newest() is None
@@ -150,7 +152,7 @@ def test_broken_off_anywhere_and_begun_again(
     assert differences(out, [Plain("default", read(folder))]) == []
     seal_lives(folder, lives, 150)
     with monkeypatch.context() as patch:
-        patch.setattr(Store, "unstage", _killing(Store.unstage, 1))
+        patch.setattr(TableStore, "unstage", _killing(TableStore.unstage, 1))
         with pytest.raises(KilledError):
             pipeline.run()
     assert pipeline.run().number == 2  # it was committed before

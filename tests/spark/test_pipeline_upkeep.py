@@ -21,13 +21,13 @@ from rollq.history.schema import to_lines
 from rollq.history.segments import Segments
 from rollq.spark.pipeline import batch, run, tables
 from rollq.spark.pipeline import compact as compacting
-from rollq.spark.pipeline.catalog import DEAD, LEVELS, Column, Table
+from rollq.spark.pipeline.catalog import DEAD, LEVELS, Table, TableColumn
 from rollq.spark.pipeline.compact import compacted
 from rollq.spark.pipeline.export import export
 from rollq.spark.pipeline.feed import Feed
 from rollq.spark.pipeline.manifest import Book, Manifest
 from rollq.spark.pipeline.run import Pipeline
-from rollq.spark.pipeline.tables import Store, load
+from rollq.spark.pipeline.tables import TableStore, load
 from rollq.store.real_disk import RealDisk
 from tests.spark.comparing import differences, rows_of
 from tests.spark.plain import read
@@ -136,10 +136,14 @@ def test_history_that_is_gone_is_told_unless_it_does_not_matter(
 
 
 def test_a_new_column_has_a_value_in_older_files(spark: SparkSession, tmp_path: Path) -> None:
-    store = Store(spark, tmp_path)
+    store = TableStore(spark, tmp_path)
     now = Table(
         DEAD.name,
-        (*DEAD.columns, Column("note", "string", 2), Column("redriven", "bigint", 2, "0")),
+        (
+            *DEAD.columns,
+            TableColumn("note", "string", 2),
+            TableColumn("redriven", "bigint", 2, "0"),
+        ),
         by=DEAD.by,
     )
     rows = "SELECT 'g' AS `group`, timestamp'2026-01-01' AS hour, 'x' AS exec, 'y' AS cause"
@@ -155,7 +159,7 @@ def test_days_are_joined_into_few_files_each(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compacting, "FILE_ROWS_MAX", 30)
-    store = Store(spark, tmp_path)
+    store = TableStore(spark, tmp_path)
     rows = spark.range(0, 270, 1, 3).selectExpr(
         "'g' AS `group`", "timestamp_seconds(86400 * (id % 3) + id) AS hour", "'x' AS exec"
     )

@@ -15,7 +15,7 @@ from rollq.cli.options import Json, Limit, StateDir
 if TYPE_CHECKING:
     from rollq.base.digests import Digest
     from rollq.store.blobs.local import LocalBlobs, Use
-    from rollq.store.blobs.protocol import Leftover, Stored
+    from rollq.store.blobs.protocol import Leftover, StoredBlob
     from rollq.store.blobs.remote import FsspecBlobs
 
 EPILOG = """\b
@@ -222,7 +222,7 @@ def gc(
         leftovers = [one for one in blobs.leftovers() if one.mtime_ms < before_ms]
     else:
         leftovers = blobs.sweep(before_ms)
-    gone: list[Stored] = []
+    gone: list[StoredBlob] = []
     if evicts:
         keeper = Keeper(blobs, [(digest, 1) for digest in kept])
         choose = keeper.victims if dry_run else keeper.evict
@@ -289,7 +289,7 @@ def _one(blobs: LocalBlobs | FsspecBlobs, text: str) -> dict[str, Any]:
     return _document(blob) | ({"path": str(path)} if path is not None else {})
 
 
-def _named(blobs: LocalBlobs | FsspecBlobs, text: str) -> Stored:
+def _named(blobs: LocalBlobs | FsspecBlobs, text: str) -> StoredBlob:
     """The blob whose digest is this, or begins so."""
     from itertools import takewhile
 
@@ -340,7 +340,7 @@ def _sums(blobs: LocalBlobs | FsspecBlobs) -> dict[str, Any]:
     }
 
 
-def _document(blob: Stored) -> dict[str, Any]:
+def _document(blob: StoredBlob) -> dict[str, Any]:
     from rollq.cli.documents import when
 
     return {
@@ -351,7 +351,7 @@ def _document(blob: Stored) -> dict[str, Any]:
     }
 
 
-def _cleared(leftovers: list[Leftover], gone: list[Stored], *, dry_run: bool) -> dict[str, Any]:
+def _cleared(leftovers: list[Leftover], gone: list[StoredBlob], *, dry_run: bool) -> dict[str, Any]:
     return {
         "dry_run": dry_run,
         "blobs": [blob.digest.hex() for blob in gone],

@@ -17,7 +17,7 @@ Example:
 """
 
 
-class Policy(enum.StrEnum):
+class PolicyName(enum.StrEnum):
     """How a group is chosen for a job."""
 
     ROUND_ROBIN = "round-robin"
@@ -40,8 +40,8 @@ def clientx(
         ),
     ],
     policy: Annotated[
-        Policy, typer.Option(help="How to choose the group of a job.")
-    ] = Policy.ROUND_ROBIN,
+        PolicyName, typer.Option(help="How to choose the group of a job.")
+    ] = PolicyName.ROUND_ROBIN,
     exec_name: Exec = "calcA",
     count: Count = 3,
     timeout: Timeout = DEFAULT_TIMEOUT_S,

@@ -25,7 +25,7 @@ from rollq.roles.client.results import Result
 from rollq.roles.client.specs import JobSpec
 
 if TYPE_CHECKING:
-    from rollq.cli.submit import Order
+    from rollq.cli.submit import SubmitOrder
 
 ATTACHED_AT_ONCE: Final = 1_000
 UNSURE: Final = (ErrorCode.TIMED_OUT, ErrorCode.OUTCOME_UNKNOWN, ErrorCode.DISCONNECTED)
@@ -40,7 +40,7 @@ class FileJobs:
         was_known: They had been accepted before.
     """
 
-    def __init__(self, client: Client, order: Order) -> None:
+    def __init__(self, client: Client, order: SubmitOrder) -> None:
         self.counts = Counts()
         self.batch_key = order.batch_key or f"file-{secrets.token_hex(6)}"
         self.was_known = False

@@ -16,7 +16,7 @@ Examples:
 """
 
 
-class State(enum.StrEnum):
+class StateWord(enum.StrEnum):
     """Where a job stands: the words of `rollq.base.outcomes`."""
 
     WAITING = "waiting"
@@ -35,7 +35,7 @@ def register(app: typer.Typer) -> None:
 
 def jobs(
     state: Annotated[
-        State | None, typer.Option(help="Only jobs in this state.", show_default=False)
+        StateWord | None, typer.Option(help="Only jobs in this state.", show_default=False)
     ] = None,
     queue: Annotated[str, typer.Option(metavar="NAME", help="Only jobs of this queue.")] = "",
     client: Annotated[str, typer.Option(metavar="NAME", help="Only jobs of this client.")] = "",

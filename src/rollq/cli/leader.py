@@ -23,7 +23,7 @@ TICK_MS: Final = 25
 WILDCARDS: Final = ("0.0.0.0", "::", "")
 
 
-class Role(enum.StrEnum):
+class LeaderRole(enum.StrEnum):
     """How a member comes to lead."""
 
     AUTO = "auto"
@@ -130,8 +130,9 @@ def leader(
         ),
     ],
     role: Annotated[
-        Role, typer.Option(help="auto: take part in elections; leader: group of one, no election.")
-    ] = Role.AUTO,
+        LeaderRole,
+        typer.Option(help="auto: take part in elections; leader: group of one, no election."),
+    ] = LeaderRole.AUTO,
     group: Annotated[
         str, typer.Option(envvar="ROLLQ_GROUP", metavar="NAME", help="Name of the group.")
     ] = "default",
@@ -184,7 +185,7 @@ def leader(
 def _setup(
     *,
     address: str,
-    role: Role,
+    role: LeaderRole,
     group: str,
     peers: str,
     election_ms: int,
@@ -204,7 +205,7 @@ def _setup(
     others = tuple(dict.fromkeys(peer for peer in named if peer != address))
     for peer in others:
         split_address(peer)
-    if role is Role.LEADER and others:
+    if role is LeaderRole.LEADER and others:
         raise LocalError(
             ErrorCode.BAD_SETUP,
             "--role leader is for a group of one and excludes --peers",

@@ -11,7 +11,7 @@ from rollq.base.errors import ErrorCode, LocalError
 from rollq.cli.options import DEFAULT_MASTER, DEFAULT_TABLES, Json, Limit, Master, Tables
 
 if TYPE_CHECKING:
-    from rollq.spark.asking.queries import Answer
+    from rollq.spark.asking.queries import QueryAnswer
 
 EPILOG = """\b
 Examples:
@@ -66,7 +66,7 @@ def sql(
         remark(f"only the first {limit} rows are shown; use --limit for more")
 
 
-def write_rows(answer: Answer, *, as_csv: bool, as_json: bool) -> None:
+def write_rows(answer: QueryAnswer, *, as_csv: bool, as_json: bool) -> None:
     """An answer in one of its forms."""
     from rollq.cli.output import write_json, write_table
 
@@ -85,7 +85,7 @@ def write_rows(answer: Answer, *, as_csv: bool, as_json: bool) -> None:
         write_table(answer.columns, [[_cell(value) for value in row] for row in answer.rows])
 
 
-def _write_rich(answer: Answer) -> None:
+def _write_rich(answer: QueryAnswer) -> None:
     """On a terminal: columns that fold instead of running over its edge."""
     from rich import box
     from rich.console import Console

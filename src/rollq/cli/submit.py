@@ -46,7 +46,7 @@ class ExitRule(enum.StrEnum):
 
 
 @dataclass(slots=True)
-class Order:
+class SubmitOrder:
     """What was asked for on the command line."""
 
     exec_name: str
@@ -270,7 +270,7 @@ def submit(
         raise typer.Exit(code)
 
 
-def _order(ctx: typer.Context) -> Order:
+def _order(ctx: typer.Context) -> SubmitOrder:
     """What was asked for, checked as far as it can be without a grid."""
     from rollq.cli.grid import job_ids
 
@@ -278,7 +278,7 @@ def _order(ctx: typer.Context) -> Order:
     if asked["job_id"]:
         job_ids([asked["job_id"]])
     files = _find(asked["file"] or [], "--file") | _find(asked["folder"] or [], "--dir")
-    return Order(
+    return SubmitOrder(
         exec_name=asked["exec_name"],
         args=asked["args"] or [],
         files=files | _cached(asked["cached"] or []),

@@ -28,7 +28,7 @@ from rollq.roles.client.results import Result
 from rollq.roles.client.supply import BytesMoved
 
 if TYPE_CHECKING:
-    from rollq.cli.submit import Order
+    from rollq.cli.submit import SubmitOrder
 
 TROUBLES_SHOWN: Final = 20
 SIMPLE: Final = "simple"  # exit codes 0 and 1 alone
@@ -36,7 +36,7 @@ HINT_S: Final = 5.0  # how long nothing runs before somebody is told, and betwee
 UNDER_WAY: Final = ("it is running", "being assigned", "it has ended")
 
 
-async def carry_out(order: Order) -> int:
+async def carry_out(order: SubmitOrder) -> int:
     """Submit, and wait if that is wanted; the exit code."""
     # Results go to a client id: one of its own, so that nobody else takes them.
     client_id = order.client_id or f"{COMMAND_LINE_PREFIX}{secrets.token_hex(6)}"
@@ -53,7 +53,7 @@ async def carry_out(order: Order) -> int:
             return EXIT_WAITED
 
 
-async def _one(client: Client, order: Order) -> int:
+async def _one(client: Client, order: SubmitOrder) -> int:
     with progress_bar("upload", is_quiet=order.as_json, in_bytes=True) as uploaded:
         job = await client.submit(
             order.exec_name,
@@ -82,7 +82,7 @@ async def _one(client: Client, order: Order) -> int:
     return exit_code_of_job(result)
 
 
-async def _array(client: Client, order: Order) -> bool:
+async def _array(client: Client, order: SubmitOrder) -> bool:
     with progress_bar("upload", is_quiet=order.as_json, in_bytes=True) as uploaded:
         batch = await client.submit_array(
             order.exec_name,
@@ -108,7 +108,7 @@ async def _array(client: Client, order: Order) -> bool:
     return True
 
 
-async def _file(client: Client, order: Order) -> bool:
+async def _file(client: Client, order: SubmitOrder) -> bool:
     from rollq.cli.filejobs import FileJobs
 
     jobs = FileJobs(client, order)
@@ -133,11 +133,11 @@ def _jobs(count: int) -> str:
     return counted(count, "job")
 
 
-def _accepting(order: Order) -> contextlib.AbstractContextManager[Advance]:
+def _accepting(order: SubmitOrder) -> contextlib.AbstractContextManager[Advance]:
     return progress_bar("accepted", is_quiet=order.as_json or not sys.stderr.isatty())
 
 
-class Many(Protocol):
+class ManyJobs(Protocol):
     """Jobs that were accepted, and are waited for."""
 
     counts: Counts
@@ -164,7 +164,7 @@ class Places:
         return f"{self.name}-{self.number_of(result.job_id)}"
 
 
-async def _await_all(batch: Many, order: Order, places: Places, left: str) -> bool:
+async def _await_all(batch: ManyJobs, order: SubmitOrder, places: Places, left: str) -> bool:
     with (
         _told_if_interrupted(left),
         progress_bar("ended", is_quiet=order.as_json) as advance,
@@ -179,7 +179,7 @@ async def _await_all(batch: Many, order: Order, places: Places, left: str) -> bo
     return counts.ok == len(batch)
 
 
-async def _each(batch: Many, order: Order, places: Places, advance: Advance) -> None:
+async def _each(batch: ManyJobs, order: SubmitOrder, places: Places, advance: Advance) -> None:
     """Every result as it comes. People are shown those that did not end well, the first of them."""
     told = 0
     try:

@@ -31,7 +31,7 @@ TAIL_BYTES: Final = 8
 FOOTER_BYTES_MAX: Final = 1024 * 1024
 
 
-class Batch(msgspec.Struct, frozen=True, gc=False, array_like=True):
+class RowBatch(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A record batch with all rows of some log indexes."""
 
     first: int
@@ -51,7 +51,7 @@ class ArrowCopy(msgspec.Struct, frozen=True):
     last: int
     schema_bytes: int
     schema_crc: int
-    batches: list[Batch]
+    batches: list[RowBatch]
 
 
 def copy_name(first: int, last: int) -> str:
@@ -107,7 +107,7 @@ def _read_copy(disk: Disk, first: int, last: int, group: str) -> ArrowCopy | Non
     return copy if (copy.version, copy.group, copy.first, copy.last) == expected else None
 
 
-def read_stream(disk: Disk, copy: ArrowCopy, batch: Batch) -> bytes | None:
+def read_stream(disk: Disk, copy: ArrowCopy, batch: RowBatch) -> bytes | None:
     """One batch as an Arrow IPC stream; None if it does not verify."""
     name = copy_name(copy.first, copy.last)
     try:

@@ -19,7 +19,7 @@ from rollq.grid.events import Event
 SCHEMA_VERSION = 1
 
 
-class Row(msgspec.Struct, frozen=True, omit_defaults=True):
+class HistoryRow(msgspec.Struct, frozen=True, omit_defaults=True):
     """One fact with its place. `index` comes first, so that a reader can skip by prefix."""
 
     index: int
@@ -59,13 +59,13 @@ def to_lines(index: int, stamp_ms: int, events: Iterable[Event]) -> list[bytes]:
     return [_encode(_row(index, n, stamp_ms, event)) for n, event in enumerate(events)]
 
 
-def from_line(line: bytes) -> Row:
+def from_line(line: bytes) -> HistoryRow:
     """The row that a line of any version holds."""
     return _decoder.decode(line)
 
 
-def _row(index: int, ordinal: int, stamp_ms: int, event: Event) -> Row:
-    return Row(
+def _row(index: int, ordinal: int, stamp_ms: int, event: Event) -> HistoryRow:
+    return HistoryRow(
         index,
         ordinal,
         stamp_ms,
@@ -105,4 +105,4 @@ def _request(body: bytes) -> str:
 
 _encode = msgspec.json.Encoder().encode
 _text = lru_cache(16_384)(guid_to_text)  # the rows of one job are not far from each other
-_decoder = msgspec.json.Decoder(Row)
+_decoder = msgspec.json.Decoder(HistoryRow)

@@ -46,7 +46,7 @@ class OfJob(TableRow, frozen=True):
     array_id: str | None = None
 
 
-class JobRow(OfJob, frozen=True):
+class JobTableRow(OfJob, frozen=True):
     """`jobs`: one job, wherever it stands. From `status` on: of jobs that have ended."""
 
     state: str = ""  # waiting, delayed, running, ok, failed, dead, cancelled
@@ -90,7 +90,7 @@ class AttemptRow(OfJob, frozen=True):
     detail: str | None = None
 
 
-class Output(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+class OutputTableRow(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A file that a job left, kept as a blob; smaller ones are in the archive."""
 
     name: str
@@ -98,7 +98,7 @@ class Output(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     size: int = 0
 
 
-OUTPUTS: Final = "array<struct<name:string,digest:string,size:bigint>>"  # `Output`s in SQL
+OUTPUTS: Final = "array<struct<name:string,digest:string,size:bigint>>"  # `OutputTableRow`s in SQL
 
 
 class ResultRow(OfJob, frozen=True):
@@ -122,7 +122,7 @@ class ResultRow(OfJob, frozen=True):
     note: str | None = None
     payload: bytes | None = None
     archive: bytes | None = None  # a ZIP of the smaller outputs
-    outputs: tuple[Output, ...] = ()
+    outputs: tuple[OutputTableRow, ...] = ()
     output_bytes: int = 0  # of these, and of streams that are kept as a whole
 
 
@@ -143,7 +143,7 @@ class DeadRow(OfJob, frozen=True):
     body: bytes = b""
 
 
-class WorkerRow(TableRow, frozen=True):
+class WorkerTableRow(TableRow, frozen=True):
     """`workers`: one that is up, or gone for less than its grace."""
 
     worker_id: str = ""
@@ -173,7 +173,7 @@ class QueueRow(TableRow, frozen=True):
     ok: int = 0
 
 
-class ArrayRow(TableRow, frozen=True):
+class ArrayTableRow(TableRow, frozen=True):
     """`arrays`: one array, by what its tasks do."""
 
     array_id: str = ""
@@ -198,13 +198,13 @@ class ArrayRow(TableRow, frozen=True):
 
 
 TABLES: Final[dict[str, type[TableRow]]] = {
-    "jobs": JobRow,
+    "jobs": JobTableRow,
     "attempts": AttemptRow,
     "results": ResultRow,
     "dlq": DeadRow,
-    "workers": WorkerRow,
+    "workers": WorkerTableRow,
     "queues": QueueRow,
-    "arrays": ArrayRow,
+    "arrays": ArrayTableRow,
 }
 
 
@@ -262,7 +262,7 @@ def result_row(ended: EndedJob) -> ResultRow:
         said.output_archive,
         ()
         if isinstance(said.outputs, UnsetType)
-        else tuple([Output(one.name, one.digest, one.size) for one in said.outputs]),
+        else tuple([OutputTableRow(one.name, one.digest, one.size) for one in said.outputs]),
         ended.output_bytes,
     )
 

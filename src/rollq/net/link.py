@@ -29,7 +29,7 @@ from rollq.base.repeats import Repeats
 from rollq.net.partial_frames import PartialFrames
 from rollq.wire.compact import Message
 from rollq.wire.connection import Connection
-from rollq.wire.handshake import Side, State
+from rollq.wire.handshake import Side, Stage
 
 log = logging.getLogger("rollq.net")
 
@@ -123,7 +123,7 @@ class Link(asyncio.Protocol):
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        if self.connection.state is State.CLOSED:
+        if self.connection.state is Stage.CLOSED:
             return  # the peer ended the conversation while this waited
         try:
             data = self.connection.send_all(outbox)
@@ -297,5 +297,5 @@ class Link(asyncio.Protocol):
             log.log(logging.WARNING if is_dialer else logging.INFO, "%s", line)
 
     def _hello_overdue(self) -> None:
-        if self.connection.state is State.NEW:
+        if self.connection.state is Stage.NEW:
             self.abort(f"no hello within {self._limits.hello_ms_max} ms")

@@ -17,7 +17,7 @@ from rollq.raft.ready import ReadReady
 from rollq.raft.state import RaftState, ReadRound
 from rollq.raft.types import (
     NO_MEMBER,
-    Heartbeat,
+    RaftHeartbeat,
     ReadIndex,
     ReadIndexResponse,
     Role,
@@ -158,7 +158,7 @@ def _broadcast(state: RaftState, context: int) -> None:
         progress.sent_commit = max(progress.sent_commit, commit)
         progress.chunk_beats += 1
         state.send_now.append(
-            Heartbeat(
+            RaftHeartbeat(
                 to=member_id, sender=state.id, term=state.term, commit=commit, context=context
             )
         )

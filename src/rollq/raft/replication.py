@@ -16,9 +16,9 @@ from rollq.raft.types import (
     AppendEntries,
     AppendResponse,
     Entry,
-    Heartbeat,
-    HeartbeatResponse,
     InstallSnapshotResponse,
+    RaftHeartbeat,
+    RaftHeartbeatResponse,
     Role,
     TimeoutNow,
 )
@@ -104,7 +104,7 @@ def take_snapshot_response(state: RaftState, message: InstallSnapshotResponse) -
         snapshots.take_offset(state, progress, message)
 
 
-def take_heartbeat_response(state: RaftState, message: HeartbeatResponse) -> None:
+def take_heartbeat_response(state: RaftState, message: RaftHeartbeatResponse) -> None:
     """Leader: a follower is alive; get stuck replication going and count its answer for reads."""
     progress = _progress_of(state, message.sender)
     if progress is None:
@@ -146,14 +146,14 @@ def take_entries(state: RaftState, message: AppendEntries) -> None:
         )
 
 
-def take_heartbeat(state: RaftState, message: Heartbeat) -> None:
+def take_heartbeat(state: RaftState, message: RaftHeartbeat) -> None:
     """Follower: learn how far the leader has committed of what we share, and answer. What we share
     is what we acknowledged; a suspect log has lost some of that, and may hold others in its place.
     """
     if not state.installing and state.suspect is None:
         state.log.commit_to(message.commit)
     state.send_after_persist.append(
-        HeartbeatResponse(
+        RaftHeartbeatResponse(
             to=message.sender, sender=state.id, term=state.term, context=message.context
         )
     )

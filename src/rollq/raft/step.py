@@ -16,10 +16,10 @@ from rollq.raft.types import (
     NO_MEMBER,
     AppendEntries,
     AppendResponse,
-    Heartbeat,
-    HeartbeatResponse,
     InstallSnapshot,
     InstallSnapshotResponse,
+    RaftHeartbeat,
+    RaftHeartbeatResponse,
     RaftMessage,
     ReadIndex,
     ReadIndexResponse,
@@ -31,7 +31,7 @@ from rollq.raft.types import (
 
 TERM_STEP: Final = TERM_LEAP_MAX // 2
 # Only the leader of a term sends these, so they name it.
-_FROM_LEADER: Final = (AppendEntries, Heartbeat, InstallSnapshot)
+_FROM_LEADER: Final = (AppendEntries, RaftHeartbeat, InstallSnapshot)
 
 
 def take(state: RaftState, message: RaftMessage) -> None:
@@ -124,8 +124,8 @@ _HANDLERS: dict[type[Any], Callable[[RaftState, Any], object]] = {
     VoteResponse: election.take_vote,
     AppendEntries: replication.take_entries,
     AppendResponse: replication.take_append_response,
-    Heartbeat: replication.take_heartbeat,
-    HeartbeatResponse: replication.take_heartbeat_response,
+    RaftHeartbeat: replication.take_heartbeat,
+    RaftHeartbeatResponse: replication.take_heartbeat_response,
     InstallSnapshot: snapshots.receive,
     InstallSnapshotResponse: replication.take_snapshot_response,
     TimeoutNow: election.take_timeout_now,

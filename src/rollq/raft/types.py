@@ -153,7 +153,7 @@ class AppendResponse(msgspec.Struct, array_like=True, frozen=True, tag=4):
     hint_term: int = 0
 
 
-class Heartbeat(msgspec.Struct, array_like=True, frozen=True, tag=5):
+class RaftHeartbeat(msgspec.Struct, array_like=True, frozen=True, tag=5):
     """I still lead. `context` numbers the round for read-index (0: none)."""
 
     to: MemberId
@@ -163,7 +163,7 @@ class Heartbeat(msgspec.Struct, array_like=True, frozen=True, tag=5):
     context: int = 0
 
 
-class HeartbeatResponse(msgspec.Struct, array_like=True, frozen=True, tag=6):
+class RaftHeartbeatResponse(msgspec.Struct, array_like=True, frozen=True, tag=6):
     """I heard you; `context` is echoed."""
 
     to: MemberId
@@ -228,8 +228,8 @@ RaftMessage: TypeAlias = (
     | VoteResponse
     | AppendEntries
     | AppendResponse
-    | Heartbeat
-    | HeartbeatResponse
+    | RaftHeartbeat
+    | RaftHeartbeatResponse
     | InstallSnapshot
     | InstallSnapshotResponse
     | TimeoutNow

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, get_type_hints
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.history.columns import EVENTS, GROUP, Column
-from rollq.history.tables import OUTPUTS, Int, Output, TableRow, Time
+from rollq.history.tables import OUTPUTS, Int, OutputTableRow, TableRow, Time
 from rollq.history.tables import TABLES as STATE_TABLES
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ SQL_TYPES: Final[dict[Any, str]] = {
     Time: "timestamp",
     tuple[str, ...]: "array<string>",
     tuple[str, ...] | None: "array<string>",
-    tuple[Output, ...]: OUTPUTS,
+    tuple[OutputTableRow, ...]: OUTPUTS,
 }
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from rollq.raft.types import Position
 from rollq.store.disk import BROKEN, Disk
-from rollq.store.repair import Link, link
+from rollq.store.repair import SnapshotRelation, link
 from rollq.store.snapshots import Snapshots
 from rollq.store.walk import Walk, read_log, segment_numbers
 
@@ -129,7 +129,7 @@ def _judge_log(walk: Walk, snapshot: Position) -> list[Finding]:
                 "check the disk: the next start writes the log anew",
             )
         )
-    if link(walk.log, snapshot) is Link.GAP:
+    if link(walk.log, snapshot) is SnapshotRelation.GAP:
         findings.append(
             Finding(
                 PROBLEM,

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 from rollq.raft.types import Entry
 from rollq.store.disk import Disk
-from rollq.store.identity import Head, decode_head
+from rollq.store.identity import IdentityHead, decode_head
 from rollq.store.places import segment_name
 from rollq.store.record import (
     HEADS,
-    Header,
     Kind,
+    RecordHeader,
     decode_body,
     decode_entries,
     decode_header,
@@ -29,9 +29,9 @@ class Dumped:
     segment: int
     offset: int
     size_bytes: int
-    header: Header | None = None
+    header: RecordHeader | None = None
     is_sound: bool = False  # header and body
-    head: Head | None = None
+    head: IdentityHead | None = None
     entries: list[Entry] = field(default_factory=list)
 
     @property
@@ -65,7 +65,7 @@ def _dump_segment(data: bytes, number: int) -> Iterator[Dumped]:
         offset = end
 
 
-def _record(data: bytes, offset: int, number: int, header: Header) -> Dumped:
+def _record(data: bytes, offset: int, number: int, header: RecordHeader) -> Dumped:
     record = Dumped(number, offset, header.record_bytes, header)
     body = decode_body(header, data, offset)
     if body is None:

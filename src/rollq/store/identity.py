@@ -1,8 +1,8 @@
 """Who a disk is. An identity belongs to the disk, not to the address: whoever lost the disk comes
 back as somebody else, and can never vote as the old self.
 
-`Head` is the body of every HEAD record of the log: identity, how often each peer was seen to
-start, and whether the log is suspect. It is small and always written whole, so the newest sound
+`IdentityHead` is the body of every HEAD record of the log: identity, how often each peer was seen
+to start, and whether the log is suspect. It is small and always written whole, so the newest sound
 copy is the truth. Both structs go to disk: fields may be appended with a default, nothing else.
 """
 
@@ -30,7 +30,7 @@ class Identity(msgspec.Struct, array_like=True, frozen=True):
     roster: tuple[Member, ...] = ()
 
 
-class Head(msgspec.Struct, array_like=True, frozen=True):
+class IdentityHead(msgspec.Struct, array_like=True, frozen=True):
     """What must survive besides the log itself."""
 
     identity: Identity
@@ -63,15 +63,15 @@ def note_boot(peer_boots: dict[int, int], member: MemberId, boot: int) -> dict[i
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Head)
+_decoder = msgspec.msgpack.Decoder(IdentityHead)
 
 
-def encode_head(head: Head) -> bytes:
+def encode_head(head: IdentityHead) -> bytes:
     """The body of a HEAD or BASE record."""
     return stuff(_encoder.encode(head))
 
 
-def decode_head(body: bytes) -> Head | None:
+def decode_head(body: bytes) -> IdentityHead | None:
     """The inverse of `encode_head`; None if the bytes are something else."""
     try:
         return _decoder.decode(unstuff(body))
@@ -99,7 +99,7 @@ def identity_taken(identity: Identity) -> DiskError:
     )
 
 
-def group_differs(head: Head, group: str) -> DiskError:
+def group_differs(head: IdentityHead, group: str) -> DiskError:
     """A member of one group was started on the disk of another."""
     return DiskError(
         ErrorCode.WRONG_IDENTITY,

@@ -61,7 +61,7 @@ KINDS: Final = frozenset(int(kind) for kind in Kind)
 HEADS: Final = frozenset({int(Kind.HEAD), int(Kind.BASE)})
 
 
-class Header(msgspec.Struct, frozen=True, gc=False):
+class RecordHeader(msgspec.Struct, frozen=True, gc=False):
     """The fixed part of a record, checked."""
 
     kind: int
@@ -122,7 +122,7 @@ def encode_record(
     return b"".join((fixed, _CRC.pack(crc), body)), crc
 
 
-def decode_header(data: bytes, offset: int, segment: int) -> Header | None:
+def decode_header(data: bytes, offset: int, segment: int) -> RecordHeader | None:
     """The header at `offset`, or None if there is no sound one that belongs to `segment`.
 
     Raises:
@@ -147,7 +147,7 @@ def decode_header(data: bytes, offset: int, segment: int) -> Header | None:
     term, vote, commit, first_index, last_index, last_term, prev_crc, body_bytes, body_crc = rest
     if body_bytes > RECORD_BYTES_MAX:
         return None
-    return Header(
+    return RecordHeader(
         kind,
         copy,
         segment=number,
@@ -163,7 +163,7 @@ def decode_header(data: bytes, offset: int, segment: int) -> Header | None:
     )
 
 
-def decode_body(header: Header, data: bytes, offset: int) -> bytes | None:
+def decode_body(header: RecordHeader, data: bytes, offset: int) -> bytes | None:
     """The body of the record at `offset`, or None if it is cut or its checksum is wrong."""
     begin = offset + HEADER_BYTES
     body = data[begin : begin + header.body_bytes]
@@ -172,7 +172,7 @@ def decode_body(header: Header, data: bytes, offset: int) -> bytes | None:
     return body
 
 
-def find_headers(data: bytes, start: int, segment: int) -> Iterator[tuple[int, Header]]:
+def find_headers(data: bytes, start: int, segment: int) -> Iterator[tuple[int, RecordHeader]]:
     """Every sound header of this segment at or after `start`, wherever it stands."""
     offset = data.find(MAGIC, start)
     while offset >= 0:
@@ -191,7 +191,7 @@ def encode_entries(entries: Sequence[Entry]) -> bytes:
     return stuff(_encoder.encode(entries)) if entries else b""
 
 
-def decode_entries(header: Header, body: bytes) -> list[Entry] | None:
+def decode_entries(header: RecordHeader, body: bytes) -> list[Entry] | None:
     """The entries of a checked body; None if they are not those that the header names."""
     if not body:
         return []

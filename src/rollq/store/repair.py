@@ -22,16 +22,16 @@ from rollq.base.errors import DiskError, ErrorCode
 from rollq.base.limits import APPEND_BYTES_MAX
 from rollq.raft.types import Entry, HardState, Position
 from rollq.store.disk import BROKEN, Disk, prune_broken
-from rollq.store.identity import Head, Identity, encode_head
+from rollq.store.identity import Identity, IdentityHead, encode_head
 from rollq.store.places import FOLDER, SUFFIX, segment_name
 from rollq.store.record import BLANK, Kind, encode_entries, encode_record
-from rollq.store.walk import LogView, Segment, Walk, segment_numbers
+from rollq.store.walk import LogView, Walk, WalSegment, segment_numbers
 
 ZEROS: Final = bytes(1024 * 1024)
 ENTRY_OVERHEAD_BYTES: Final = 32  # at most, of term, index, kind and lengths
 
 
-class Link(enum.Enum):
+class SnapshotRelation(enum.Enum):
     """How the log stands to the snapshot that was loaded."""
 
     JOINED = "joined"  # the log goes on where the snapshot ends
@@ -64,11 +64,11 @@ def mend(disk: Disk, walk: Walk, base: Position, segment_bytes: int) -> Recovere
     head, log = walk.head, walk.log
     assert head is not None
     how = link(log, base)
-    lost = walk.rot or walk.hole or how is Link.GAP
-    entries = log.entries[base.index - log.base.index :] if how is Link.JOINED else []
-    if how is Link.GAP:
+    lost = walk.rot or walk.hole or how is SnapshotRelation.GAP
+    entries = log.entries[base.index - log.base.index :] if how is SnapshotRelation.JOINED else []
+    if how is SnapshotRelation.GAP:
         log.reset(base)
-    reached = max(log.last, base) if how is Link.JOINED else base
+    reached = max(log.last, base) if how is SnapshotRelation.JOINED else base
     if lost and walk.highest > max(reached, head.suspect or Position()):
         head = msgspec.structs.replace(head, suspect=walk.highest)
     hard_state = walk.hard_state
@@ -111,16 +111,18 @@ def _sweep(disk: Disk, walk: Walk) -> None:
     disk.sync_dir(FOLDER)
 
 
-def link(log: LogView, snapshot: Position) -> Link:
+def link(log: LogView, snapshot: Position) -> SnapshotRelation:
     """Whether the entries after the snapshot may be trusted to follow on it."""
     if log.base.index > snapshot.index:
-        return Link.GAP
+        return SnapshotRelation.GAP
     if log.last.index < snapshot.index:
-        return Link.STALE
+        return SnapshotRelation.STALE
     term = log.term_at(snapshot.index)
     if term == snapshot.term:
-        return Link.JOINED
-    return Link.STALE if term else Link.GAP  # term 0: the log cannot tell, so we may not guess
+        return SnapshotRelation.JOINED
+    return (
+        SnapshotRelation.STALE if term else SnapshotRelation.GAP
+    )  # term 0: the log cannot tell, so we may not guess
 
 
 def cut_tail(disk: Disk, number: int, offset: int) -> None:
@@ -153,7 +155,7 @@ def write_zeros(disk: Disk, name: str, begin: int, end: int) -> None:
 
 
 def rewrite_log(
-    disk: Disk, walk: Walk, head: Head, hard_state: HardState, segment_bytes: int
+    disk: Disk, walk: Walk, head: IdentityHead, hard_state: HardState, segment_bytes: int
 ) -> None:
     """Write the log of `walk` as a new segment that voids all others, and put those aside.
     `walk` then speaks of the new one."""
@@ -194,7 +196,7 @@ def rewrite_log(
     disk.sync_dir(FOLDER)
     put_aside(disk, old)
     walk.head, walk.hard_state, walk.seq, walk.crc = head, hard_state, seq, crc
-    walk.segments = [Segment(number, last.index)]
+    walk.segments = [WalSegment(number, last.index)]
     walk.number, walk.offset = number, len(data)
 
 

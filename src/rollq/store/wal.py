@@ -23,8 +23,8 @@ from rollq.base.limits import LIVES_MAX, RECORD_BYTES_MAX, SEGMENT_BYTES, SPARE_
 from rollq.raft.types import Entry, HardState, Member, Position, SnapshotMeta
 from rollq.store.disk import BROKEN, Disk, prune_broken
 from rollq.store.identity import (
-    Head,
     Identity,
+    IdentityHead,
     encode_head,
     group_differs,
     identity_lost,
@@ -35,8 +35,8 @@ from rollq.store.identity import (
 from rollq.store.places import FOLDER, SUFFIX, segment_name
 from rollq.store.record import HEADER_BYTES, Kind, encode_entries, encode_record
 from rollq.store.repair import (
-    Link,
     Recovered,
+    SnapshotRelation,
     blank_after,
     link,
     mend,
@@ -45,7 +45,7 @@ from rollq.store.repair import (
     write_zeros,
 )
 from rollq.store.synced import Vouched, write_vouched
-from rollq.store.walk import Segment, Walk, read_log
+from rollq.store.walk import Walk, WalSegment, read_log
 
 __all__ = ["Recovered", "Wal"]
 
@@ -99,7 +99,7 @@ class Wal:
             return cls(disk, walk, segment_bytes), recovered
         recovered = mend(disk, walk, base, segment_bytes)
         wal = cls(disk, walk, segment_bytes)
-        if link(walk.log, base) is Link.STALE:
+        if link(walk.log, base) is SnapshotRelation.STALE:
             wal._reset(base)
         return wal, recovered
 
@@ -122,7 +122,7 @@ class Wal:
         """Name an empty disk; durable when it returns."""
         if self._head is not None:
             raise identity_taken(self._head.identity)
-        self._head = Head(identity)
+        self._head = IdentityHead(identity)
         self._begin_segment(1)
         self.mark()
 
@@ -295,7 +295,7 @@ class Wal:
         self._write(self._record(Kind.RESET, position.index + 1, b"\0"))
         self.sync()
 
-    def _change_head(self, head: Head) -> None:
+    def _change_head(self, head: IdentityHead) -> None:
         self._head = head
         body = encode_head(head)
         self._make_room(2 * (HEADER_BYTES + len(body)))
@@ -347,7 +347,7 @@ class Wal:
                 self._disk.rename(self._spares.pop(), name)
             else:
                 write_zeros(self._disk, name, 0, self._segment_bytes)
-            self._segments.append(Segment(number))
+            self._segments.append(WalSegment(number))
             self._offset = 0
             self._write(self._head_pair(encode_head(self._named())))
             self._head_end = self._offset
@@ -355,7 +355,7 @@ class Wal:
             self._disk.sync_dir(FOLDER)
             self._synced_seq = self._seq
 
-    def _named(self) -> Head:
+    def _named(self) -> IdentityHead:
         if self._head is None:
             raise LocalError(ErrorCode.BUG, "the disk has no identity yet", "create_identity first")
         return self._head

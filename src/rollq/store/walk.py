@@ -20,13 +20,13 @@ import msgspec
 
 from rollq.raft.types import Entry, HardState, Position
 from rollq.store.disk import Disk
-from rollq.store.identity import Head, decode_head
+from rollq.store.identity import IdentityHead, decode_head
 from rollq.store.places import FOLDER, SUFFIX, LogPlaces, segment_name
 from rollq.store.record import (
     HEADER_BYTES,
     HEADS,
-    Header,
     Kind,
+    RecordHeader,
     decode_body,
     decode_entries,
     decode_header,
@@ -42,7 +42,7 @@ def segment_numbers(disk: Disk) -> list[int]:
 
 
 @dataclass(slots=True)
-class Segment:
+class WalSegment:
     """One file of the log. It may go when the log is compacted to `last_index` or beyond."""
 
     number: int
@@ -96,12 +96,12 @@ class Walk:
     log: LogView = field(default_factory=LogView)
     places: LogPlaces = field(default_factory=LogPlaces)
     hard_state: HardState = field(default_factory=HardState)
-    head: Head | None = None
+    head: IdentityHead | None = None
     # The furthest place that any sound header speaks of.
     highest: Position = field(default_factory=Position)
     seq: int = 0  # the highest batch seen; 0: there is no sound record at all
     crc: int = 0
-    segments: list[Segment] = field(default_factory=list)  # those that hold the log
+    segments: list[WalSegment] = field(default_factory=list)  # those that hold the log
     number: int = 0
     offset: int = 0
     rot: bool = False
@@ -113,12 +113,12 @@ class Walk:
 
 
 @dataclass(slots=True)
-class Found:
+class ResyncPoint:
     """A sound header behind the unsound record."""
 
     place: int  # in the walker's list of segments
     offset: int
-    header: Header
+    header: RecordHeader
     data: bytes
 
 
@@ -159,7 +159,7 @@ class _Walker:
         self.snapshot_index = snapshot_index
         self.walk = Walk()
         self.crc: int | None = None  # of the record before; None: any chain will do
-        self.before: Header | None = None
+        self.before: RecordHeader | None = None
         self.left = (0, 0, 0, 0)  # where the segment before ended: number, offset, seq, crc
 
     def run(self) -> None:
@@ -192,7 +192,7 @@ class _Walker:
         walk = self.walk
         self.left = (walk.number, walk.offset, walk.seq, walk.crc)
         walk.number = number
-        walk.segments.append(Segment(number))
+        walk.segments.append(WalSegment(number))
 
     def _take_all(self, data: bytes, number: int, offset: int) -> int:
         """Take sound records that follow each other; return where the next one belongs."""
@@ -205,7 +205,7 @@ class _Walker:
                 return offset
             offset += header.record_bytes
 
-    def _sound_header(self, data: bytes, number: int, offset: int) -> Header | None:
+    def _sound_header(self, data: bytes, number: int, offset: int) -> RecordHeader | None:
         """The header at `offset` if it is the very next of the chain."""
         header = decode_header(data, offset, number)
         if header is None or (offset == 0 and header.kind not in HEADS):
@@ -214,7 +214,7 @@ class _Walker:
             return None
         return header if self.crc is None or header.prev_crc == self.crc else None
 
-    def _take(self, header: Header, body: bytes, offset: int) -> bool:
+    def _take(self, header: RecordHeader, body: bytes, offset: int) -> bool:
         walk = self.walk
         if header.kind in HEADS:
             head = decode_head(body)
@@ -236,17 +236,17 @@ class _Walker:
         self._passed(header)
         return True
 
-    def _reset(self, header: Header) -> None:
+    def _reset(self, header: RecordHeader) -> None:
         self.walk.log.reset(header.last)
         self.walk.places.reset()
         self.walk.hole = False
         self._named(header)
 
-    def _named(self, header: Header) -> None:
+    def _named(self, header: RecordHeader) -> None:
         segment = self.walk.segments[-1]
         segment.last_index = max(segment.last_index, header.last.index)
 
-    def _passed(self, header: Header) -> None:
+    def _passed(self, header: RecordHeader) -> None:
         self.walk.seq = header.seq
         self.walk.crc = self.crc = header.crc
         self.walk.hard_state = header.hard_state
@@ -261,7 +261,7 @@ class _Walker:
         data = self.disk.read(segment_name(number), 0, HEADER_BYTES)
         return self._sound_header(data, number, 0) is not None
 
-    def _later(self, place: int, offset: int, data: bytes) -> Iterator[Found]:
+    def _later(self, place: int, offset: int, data: bytes) -> Iterator[ResyncPoint]:
         """Sound headers behind the damage, in this and all later segments."""
         for at in range(place, len(self.numbers)):
             number = self.numbers[at]
@@ -269,9 +269,11 @@ class _Walker:
                 data = _load(self.disk, number)
             start = offset + 1 if at == place else 0
             for found, header in find_headers(data, start, number):
-                yield Found(at, found, header, data)
+                yield ResyncPoint(at, found, header, data)
 
-    def _resume(self, place: int, offset: int, data: bytes, later: list[Found]) -> Found | None:
+    def _resume(
+        self, place: int, offset: int, data: bytes, later: list[ResyncPoint]
+    ) -> ResyncPoint | None:
         """Where to go on behind an unsound record; None: here the log ends, torn or rotten."""
         found = later[0]
         seq = self.walk.seq + 1 if self.walk.seq else found.header.seq - 1
@@ -287,7 +289,9 @@ class _Walker:
             self._learn(later)
         return None
 
-    def _needless(self, header: Header | None, found: Found, at_hand: bool, proven: bool) -> bool:
+    def _needless(
+        self, header: RecordHeader | None, found: ResyncPoint, at_hand: bool, proven: bool
+    ) -> bool:
         """Whether the unsound record before `found` held nothing that is not known elsewhere."""
         if found.header.kind in HEADS and found.header.copy == 1:
             if decode_body(found.header, found.data, found.offset) is None:
@@ -310,7 +314,7 @@ class _Walker:
             return True
         return False
 
-    def _learn(self, later: list[Found]) -> None:
+    def _learn(self, later: list[ResyncPoint]) -> None:
         """Rot: what can still be known from the records behind it."""
         for found in later:
             header = found.header

@@ -161,8 +161,10 @@ RAFT: Final[Mapping[type[msgspec.Struct], Bounds]] = {
         hint_index=NUMBER,
         hint_term=NUMBER,
     ),
-    raft.Heartbeat: bounds(to=NUMBER, sender=NUMBER, term=NUMBER, commit=NUMBER, context=NUMBER),
-    raft.HeartbeatResponse: bounds(to=NUMBER, sender=NUMBER, term=NUMBER, context=NUMBER),
+    raft.RaftHeartbeat: bounds(
+        to=NUMBER, sender=NUMBER, term=NUMBER, commit=NUMBER, context=NUMBER
+    ),
+    raft.RaftHeartbeatResponse: bounds(to=NUMBER, sender=NUMBER, term=NUMBER, context=NUMBER),
     raft.InstallSnapshot: bounds(
         to=NUMBER,
         sender=NUMBER,

@@ -27,7 +27,7 @@ from rollq.wire.frame import Frame, FrameDecoder, encode_frame
 from rollq.wire.handshake import (
     WAITS,
     Side,
-    State,
+    Stage,
     is_covered,
     must_step,
     stateless_types,
@@ -39,7 +39,11 @@ from rollq.wire.registry import AREA_OF, BATCH_NUMBER, NUMBER_OF, ROW_NUMBERED, 
 from rollq.wire.rules import OutOfBoundsError
 
 LARGER_HELLOS = {NUMBER_OF[m.HelloWorker]: HELLO_WORKER_BYTES_MAX}
-ANSWERING = (State.CLIENT, State.WORKER, State.READER)  # where an Error does not end the session
+ANSWERING = (
+    Stage.CLIENT,
+    Stage.WORKER,
+    Stage.READER,
+)  # where an Error does not end the session
 
 
 class Connection:
@@ -79,7 +83,7 @@ class Connection:
     def __init__(self, side: Side, group: str = "") -> None:
         self.side = side
         self.group = group
-        self.state = State.NEW
+        self.state = Stage.NEW
         self.features: frozenset[str] = frozenset()
         self.error: RollqError | None = None
         self.headers: list[Header] = []
@@ -120,13 +124,13 @@ class Connection:
                 for frame in frames:
                     if frame.type == BATCH_NUMBER and self._has_batch:
                         self._receive_batch(frame, received)
-                    elif not is_known(frame.type) and self.state is not State.NEW:
+                    elif not is_known(frame.type) and self.state is not Stage.NEW:
                         self.skipped_count += 1  # of a newer peer, or one of the legacy drafts
                     else:
                         self._receive_one(frame, received)
         except RemoteError as error:
             self.error = error
-            self.state = State.CLOSED
+            self.state = Stage.CLOSED
             del self.headers[len(received) :]
         return received
 
@@ -253,7 +257,7 @@ class Connection:
                 said.append(message)
         return said
 
-    def _must_send(self, kind: int, message: Message) -> State:
+    def _must_send(self, kind: int, message: Message) -> Stage:
         try:
             return self._state_after(must_step(self.state, self.side, kind), message)
         except RemoteError as error:
@@ -266,7 +270,7 @@ class Connection:
         self.headers.append(header)
         return Frame(frame.type, frame.msg_id, frame.corr_id, frame.subject, body)
 
-    def _state_after(self, after: State, message: Message) -> State:
+    def _state_after(self, after: Stage, message: Message) -> Stage:
         """Where a message leads, given where its type alone does."""
         if after is self.state:
             return after
@@ -278,7 +282,7 @@ class Connection:
             raise RemoteError(ErrorCode.BAD_HANDSHAKE, "Welcome has features that were not offered")
         return after
 
-    def _enter(self, after: State, message: Message) -> None:
+    def _enter(self, after: Stage, message: Message) -> None:
         """Take note of what a message changes for the frames after it."""
         if after is self.state:
             return
@@ -292,7 +296,10 @@ class Connection:
         elif isinstance(message, HelloBlobs | HelloReader):
             self._dialect = Dialect.COMPACT
             self._understood = frozenset((*message.features, COMPACT))
-        elif isinstance(message, m.Welcome) and after in (State.BLOBS, State.READER):
+        elif isinstance(message, m.Welcome) and after in (
+            Stage.BLOBS,
+            Stage.READER,
+        ):
             self.features = frozenset(message.features)
         elif isinstance(message, m.Welcome):
             self.features = self._understood = frozenset(message.features)

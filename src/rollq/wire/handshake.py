@@ -44,7 +44,7 @@ class Side(enum.Enum):
         return Side.ACCEPTER if self is Side.DIALER else Side.DIALER
 
 
-class State(enum.Enum):
+class Stage(enum.Enum):
     """How far a connection has come. Open are CLIENT, WORKER, MEMBER, BLOBS and READER."""
 
     NEW = "new"
@@ -62,48 +62,48 @@ class State(enum.Enum):
     __hash__ = object.__hash__
 
 
-Transitions: TypeAlias = dict[int, State]  # from a message type to the state after it
+Transitions: TypeAlias = dict[int, Stage]  # from a message type to the state after it
 
 # Where a hello leads if it offered features.
 WAITS: Final = {
-    State.CLIENT: State.CLIENT_WAITS,
-    State.WORKER: State.WORKER_WAITS,
-    State.BLOBS: State.BLOBS_WAITS,
-    State.READER: State.READER_WAITS,
+    Stage.CLIENT: Stage.CLIENT_WAITS,
+    Stage.WORKER: Stage.WORKER_WAITS,
+    Stage.BLOBS: Stage.BLOBS_WAITS,
+    Stage.READER: Stage.READER_WAITS,
 }
 
 # Where a direction is spoken: in which state, once the connection is open, and by which side.
-PLACES: Final[dict[Direction, tuple[State, tuple[Side, ...]]]] = {
-    Direction.CLIENT_TO_MEMBER: (State.CLIENT, (Side.DIALER,)),
-    Direction.MEMBER_TO_CLIENT: (State.CLIENT, (Side.ACCEPTER,)),
-    Direction.WORKER_TO_MEMBER: (State.WORKER, (Side.DIALER,)),
-    Direction.MEMBER_TO_WORKER: (State.WORKER, (Side.ACCEPTER,)),
-    Direction.MEMBER_TO_MEMBER: (State.MEMBER, (Side.DIALER, Side.ACCEPTER)),
-    Direction.MEMBER_TO_CALLER: (State.MEMBER, (Side.ACCEPTER,)),
-    Direction.BLOB_CLIENT_TO_SERVER: (State.BLOBS, (Side.DIALER,)),
-    Direction.BLOB_SERVER_TO_CLIENT: (State.BLOBS, (Side.ACCEPTER,)),
-    Direction.READER_TO_MEMBER: (State.READER, (Side.DIALER,)),
-    Direction.MEMBER_TO_READER: (State.READER, (Side.ACCEPTER,)),
+PLACES: Final[dict[Direction, tuple[Stage, tuple[Side, ...]]]] = {
+    Direction.CLIENT_TO_MEMBER: (Stage.CLIENT, (Side.DIALER,)),
+    Direction.MEMBER_TO_CLIENT: (Stage.CLIENT, (Side.ACCEPTER,)),
+    Direction.WORKER_TO_MEMBER: (Stage.WORKER, (Side.DIALER,)),
+    Direction.MEMBER_TO_WORKER: (Stage.WORKER, (Side.ACCEPTER,)),
+    Direction.MEMBER_TO_MEMBER: (Stage.MEMBER, (Side.DIALER, Side.ACCEPTER)),
+    Direction.MEMBER_TO_CALLER: (Stage.MEMBER, (Side.ACCEPTER,)),
+    Direction.BLOB_CLIENT_TO_SERVER: (Stage.BLOBS, (Side.DIALER,)),
+    Direction.BLOB_SERVER_TO_CLIENT: (Stage.BLOBS, (Side.ACCEPTER,)),
+    Direction.READER_TO_MEMBER: (Stage.READER, (Side.DIALER,)),
+    Direction.MEMBER_TO_READER: (Stage.READER, (Side.ACCEPTER,)),
 }
 
 
-def _table() -> dict[State, dict[Side, Transitions]]:
+def _table() -> dict[Stage, dict[Side, Transitions]]:
     """What each side may say in each state, and where that leads."""
-    table: dict[State, dict[Side, Transitions]] = {
-        state: {side: {} for side in Side} for state in State
+    table: dict[Stage, dict[Side, Transitions]] = {
+        state: {side: {} for side in Side} for state in Stage
     }
     for row in ROWS:
         for direction in row.directions:
             state, speakers = PLACES[direction]
             for speaker in speakers:
                 if Phase.HELLO in row.phase and speaker is Side.DIALER:
-                    table[State.NEW][speaker][row.number] = state
+                    table[Stage.NEW][speaker][row.number] = state
                 if Phase.REPLY in row.phase and state in WAITS:
                     opens = row.phase is Phase.REPLY  # else it may refuse later too, and does now
-                    table[WAITS[state]][speaker][row.number] = state if opens else State.CLOSED
+                    table[WAITS[state]][speaker][row.number] = state if opens else Stage.CLOSED
                 if Phase.OPEN in row.phase:
                     ends = direction in row.closes
-                    table[state][speaker][row.number] = State.CLOSED if ends else state
+                    table[state][speaker][row.number] = Stage.CLOSED if ends else state
     return table
 
 
@@ -116,7 +116,7 @@ def is_covered(kind: int, features: frozenset[str]) -> bool:
     return covering is None or not covering.isdisjoint(features)
 
 
-def stateless_types(state: State, speaker: Side, features: frozenset[str]) -> frozenset[type]:
+def stateless_types(state: Stage, speaker: Side, features: frozenset[str]) -> frozenset[type]:
     """The messages that `speaker` may send in this state, that a peer with these features
     understands, and that leave the state as it is."""
     legal = TABLE[state][speaker]
@@ -127,7 +127,7 @@ def stateless_types(state: State, speaker: Side, features: frozenset[str]) -> fr
     )
 
 
-def must_step(state: State, speaker: Side, kind: int) -> State:
+def must_step(state: Stage, speaker: Side, kind: int) -> Stage:
     """The state after `speaker` said something of this type.
 
     Raises:
@@ -139,7 +139,7 @@ def must_step(state: State, speaker: Side, kind: int) -> State:
     return after
 
 
-def _out_of_place(state: State, speaker: Side, kind: int) -> RemoteError:
+def _out_of_place(state: Stage, speaker: Side, kind: int) -> RemoteError:
     row = ROW_NUMBERED.get(kind)
     if row is None:
         return RemoteError(ErrorCode.UNKNOWN_MESSAGE, f"no message has the type {kind}")

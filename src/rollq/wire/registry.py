@@ -86,12 +86,10 @@ class Row(NamedTuple):
     @property
     def name(self) -> str:
         """As errors and the protocol page have it."""
-        of_raft = self.struct.__module__ == raft.__name__ and self.number >= RAFT_PREFIXED_MIN
-        return f"{'Raft' if of_raft else ''}{self.struct.__name__}"
+        return self.struct.__name__
 
 
 BATCH_NUMBER: Final = 45  # of the frame that holds many messages: no message of its own
-RAFT_PREFIXED_MIN: Final = 60  # a session has a Heartbeat too
 
 D = Direction
 K = ResourceKind
@@ -233,8 +231,8 @@ ROWS: Final = (
     Row(25, raft.VoteResponse, PEERS, Action.GROUP_REPLICATE, GROUP, area="raft"),
     Row(26, raft.InstallSnapshot, PEERS, Action.GROUP_REPLICATE, GROUP, area="raft"),
     Row(27, raft.InstallSnapshotResponse, PEERS, Action.GROUP_REPLICATE, GROUP, area="raft"),
-    Row(60, raft.Heartbeat, PEERS, Action.GROUP_REPLICATE, GROUP, area="raft"),
-    Row(61, raft.HeartbeatResponse, PEERS, Action.GROUP_REPLICATE, GROUP, area="raft"),
+    Row(60, raft.RaftHeartbeat, PEERS, Action.GROUP_REPLICATE, GROUP, area="raft"),
+    Row(61, raft.RaftHeartbeatResponse, PEERS, Action.GROUP_REPLICATE, GROUP, area="raft"),
     Row(62, raft.TimeoutNow, PEERS, Action.GROUP_REPLICATE, GROUP, area="raft"),
     Row(63, raft.ReadIndex, PEERS, Action.GROUP_REPLICATE, GROUP, area="raft"),
     Row(64, raft.ReadIndexResponse, PEERS, Action.GROUP_REPLICATE, GROUP, area="raft"),

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from rollq.cli.sql import write_rows
-from rollq.spark.asking.queries import Answer
+from rollq.spark.asking.queries import QueryAnswer
 
 NOON = datetime.datetime(2026, 11, 15, 12, 0, 0, 7_000)
 ODD: list[tuple[Any, ...]] = [
     ("a,b", 1, 0.1234567, NOON, None, True),
     ('say "x"\n', -2, 5.0, NOON, [1, {"k": decimal.Decimal("1.50")}], False),
 ]
-ANSWER = Answer(["text", "n", "share", "at", "more", "on"], ODD, False)
+ANSWER = QueryAnswer(["text", "n", "share", "at", "more", "on"], ODD, False)
 
 
 def written(capsys: pytest.CaptureFixture[str], **form: bool) -> str:
@@ -58,7 +58,7 @@ def test_a_terminal_gets_a_table_that_folds(
 ) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "60")
-    write_rows(Answer(["id", "[b]x"], [("y" * 100, 7)], False), as_csv=False, as_json=False)
+    write_rows(QueryAnswer(["id", "[b]x"], [("y" * 100, 7)], False), as_csv=False, as_json=False)
     lines = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out).splitlines()
     assert max(map(len, lines)) <= 60
     assert any("[b]x" in line for line in lines)

@@ -6,7 +6,7 @@ import pytest
 from rollq.base.requests import kept_of
 from rollq.grid.events import Event
 from rollq.history.columns import EVENTS
-from rollq.history.schema import Row, to_lines
+from rollq.history.schema import HistoryRow, to_lines
 
 pytest.importorskip("pyarrow")
 
@@ -17,10 +17,10 @@ from rollq.history.arrow import from_lines, from_stream
 
 def test_every_field_of_a_row_has_one_column_and_its_type_fits() -> None:
     fields = {field for _, _, field in EVENTS if field}
-    assert set(Row.__struct_fields__) <= fields
+    assert set(HistoryRow.__struct_fields__) <= fields
     assert len(fields) == len(EVENTS) - 1
     assert len({name for name, _, _ in EVENTS}) == len(EVENTS)
-    types = Row.__annotations__
+    types = HistoryRow.__annotations__
     for name, kind, field in EVENTS:
         if field in types:
             assert (types[field] == "str") == (kind == "string"), name

@@ -6,7 +6,7 @@ import pytest
 
 from rollq.base.errors import LocalError
 from rollq.raft.node import RaftNode, RaftOptions, RaftStart
-from rollq.raft.types import AppendEntries, HardState, Heartbeat, Role
+from rollq.raft.types import AppendEntries, HardState, RaftHeartbeat, Role
 from tests.unit.raft.helpers import drain, entries_of, make_leader, make_node, run_ready
 from tests.unit.raft.network import SeededJitter, bootstrap
 
@@ -35,9 +35,9 @@ def test_readies_are_numbered_and_say_only_what_changed() -> None:
 
 def test_a_commit_alone_needs_no_sync() -> None:
     node = make_node(1, 1)
-    node.step(Heartbeat(1, 2, 1, 0))
+    node.step(RaftHeartbeat(1, 2, 1, 0))
     run_ready(node)
-    node.step(Heartbeat(1, 2, 1, 2))
+    node.step(RaftHeartbeat(1, 2, 1, 2))
     ready = node.ready()
     assert ready.hard_state == HardState(1, 0, 2)
     assert not ready.must_sync

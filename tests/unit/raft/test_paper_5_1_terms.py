@@ -9,9 +9,9 @@ from rollq.base.limits import TERM_LEAP_MAX
 from rollq.raft.types import (
     AppendEntries,
     AppendResponse,
-    Heartbeat,
-    HeartbeatResponse,
     InstallSnapshot,
+    RaftHeartbeat,
+    RaftHeartbeatResponse,
     RaftMessage,
     RequestVote,
     Role,
@@ -26,8 +26,8 @@ from tests.unit.raft.helpers import make_leader, make_node, of_kind, run_ready
     [
         AppendEntries(1, 2, 5, 0, 0, 0),
         AppendResponse(1, 2, 5, 0),
-        Heartbeat(1, 2, 5, 0),
-        HeartbeatResponse(1, 2, 5),
+        RaftHeartbeat(1, 2, 5, 0),
+        RaftHeartbeatResponse(1, 2, 5),
         VoteResponse(1, 2, 5, granted=False),
         VoteResponse(1, 2, 5, granted=False, pre=True),
         InstallSnapshot(1, 2, 5, SnapshotMeta(index=9, term=5, size_bytes=1), 0, 1, b"x"),
@@ -51,7 +51,7 @@ LEAPS: list[RaftMessage] = [
     RequestVote(1, 2, 2**63 - 1, 9, 9),
     RequestVote(1, 2, 2**63 - 1, 9, 9, transfer=True),
     AppendEntries(1, 2, TERM_LEAP_MAX + 6, 0, 0, 0),
-    Heartbeat(1, 2, 2**40, 0),
+    RaftHeartbeat(1, 2, 2**40, 0),
     VoteResponse(1, 2, 2**62, granted=False),
     AppendResponse(1, 2, 2**63 - 1, 0),
 ]
@@ -60,7 +60,7 @@ LEAPS: list[RaftMessage] = [
 @pytest.mark.parametrize("message", LEAPS)
 def test_a_leap_of_terms_changes_nothing_while_a_leader_is_heard(message: RaftMessage) -> None:
     follower, leader = make_node(), make_node()
-    follower.step(Heartbeat(1, 3, 5, 0))
+    follower.step(RaftHeartbeat(1, 3, 5, 0))
     make_leader(leader)
     for node in (follower, leader):
         before = node.role, node.term, node.leader_id
@@ -72,7 +72,7 @@ def test_a_leap_of_terms_changes_nothing_while_a_leader_is_heard(message: RaftMe
 
 def test_the_largest_step_is_no_leap() -> None:
     node = make_node(term=5)
-    node.step(Heartbeat(1, 3, 5 + TERM_LEAP_MAX, 0))
+    node.step(RaftHeartbeat(1, 3, 5 + TERM_LEAP_MAX, 0))
     assert (node.term, node.leader_id) == (5 + TERM_LEAP_MAX, 3)
 
 
@@ -80,7 +80,7 @@ def test_a_member_that_is_far_behind_catches_up_by_bounded_steps() -> None:
     node = make_node(term=5)
     term = 5 + 2 * TERM_LEAP_MAX + 7
     behind: list[RaftMessage] = [
-        Heartbeat(1, 3, term, 0),
+        RaftHeartbeat(1, 3, term, 0),
         VoteResponse(1, 3, term, granted=False, pre=True),
         RequestVote(1, 3, term, 9, 9),
     ]
@@ -88,19 +88,19 @@ def test_a_member_that_is_far_behind_catches_up_by_bounded_steps() -> None:
         with pytest.raises(RemoteError):
             node.step(message)
         assert (node.term, node.vote) == (5 + count * (TERM_LEAP_MAX // 2), 0)
-    node.step(Heartbeat(1, 3, term, 0))
+    node.step(RaftHeartbeat(1, 3, term, 0))
     assert (node.term, node.leader_id) == (term, 3)
 
 
 def test_one_without_a_vote_whose_leader_is_gone_catches_up_too() -> None:
     node = make_node(term=5, voters=(2, 3))  # stands for no election, so it names no new leader
-    node.step(Heartbeat(1, 2, 5, 0))
+    node.step(RaftHeartbeat(1, 2, 5, 0))
     for _ in range(40):
         node.tick()
     term = 6 + TERM_LEAP_MAX
     with pytest.raises(RemoteError):
-        node.step(Heartbeat(1, 3, term, 0))
-    node.step(Heartbeat(1, 3, term, 0))
+        node.step(RaftHeartbeat(1, 3, term, 0))
+    node.step(RaftHeartbeat(1, 3, term, 0))
     assert (node.term, node.leader_id) == (term, 3)
 
 
@@ -115,7 +115,7 @@ def test_only_messages_of_a_leader_name_it() -> None:
     node = make_node()
     node.step(AppendResponse(1, 2, 5, 0))
     assert node.leader_id == 0
-    node.step(Heartbeat(1, 3, 6, 0))
+    node.step(RaftHeartbeat(1, 3, 6, 0))
     assert node.leader_id == 3
     assert node.leader_address == "host3:5000"
 
@@ -124,7 +124,7 @@ def test_messages_of_an_older_term_change_nothing() -> None:
     node = make_node(1, 1, term=4)
     for message in (
         AppendEntries(1, 2, 3, 2, 1, 2),
-        Heartbeat(1, 2, 3, 2),
+        RaftHeartbeat(1, 2, 3, 2),
         RequestVote(1, 2, 3, last_index=9, last_term=3),
         VoteResponse(1, 2, 3, granted=True),
     ):
@@ -140,7 +140,7 @@ def test_messages_of_an_older_term_change_nothing() -> None:
 
 def test_an_old_leader_is_told_the_newer_term() -> None:
     node = make_node(term=4)
-    node.step(Heartbeat(1, 2, 3, 0))
+    node.step(RaftHeartbeat(1, 2, 3, 0))
     assert of_kind(run_ready(node), AppendResponse) == [AppendResponse(2, 1, 4, 0)]
 
 
@@ -157,6 +157,6 @@ def test_term_and_vote_are_persisted_before_the_answer_leaves() -> None:
 
 def test_messages_for_others_and_from_ourselves_are_ignored() -> None:
     node = make_node()
-    node.step(Heartbeat(2, 3, 9, 0))
-    node.step(Heartbeat(1, 1, 9, 0))
+    node.step(RaftHeartbeat(2, 3, 9, 0))
+    node.step(RaftHeartbeat(1, 1, 9, 0))
     assert node.term == 0

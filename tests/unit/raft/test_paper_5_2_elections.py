@@ -8,7 +8,7 @@ from rollq.base.errors import RemoteError
 from rollq.raft.node import RaftOptions
 from rollq.raft.types import (
     AppendEntries,
-    Heartbeat,
+    RaftHeartbeat,
     RequestVote,
     Role,
     VoteResponse,
@@ -39,7 +39,7 @@ def test_silence_makes_a_candidate_that_asks_all_voters() -> None:
 def test_a_leader_that_is_heard_keeps_followers_from_elections() -> None:
     node = make_node()
     for _ in range(50):
-        node.step(Heartbeat(1, 2, 1, 0))
+        node.step(RaftHeartbeat(1, 2, 1, 0))
         for _ in range(PLAIN.election_ticks_min - 1):
             node.tick()
     assert (node.role, node.term) == (Role.FOLLOWER, 1)
@@ -136,16 +136,16 @@ def test_a_new_leader_tells_everybody_at_once_and_then_at_intervals() -> None:
     sent = make_leader(node)
     assert {m.to for m in of_kind(sent, AppendEntries)} == {2, 3}
     for _ in range(RaftOptions().heartbeat_ticks):
-        assert not of_kind(run_ready(node), Heartbeat)
+        assert not of_kind(run_ready(node), RaftHeartbeat)
         node.tick()
-    assert [m.to for m in of_kind(run_ready(node), Heartbeat)] == [2, 3]
+    assert [m.to for m in of_kind(run_ready(node), RaftHeartbeat)] == [2, 3]
 
 
 def test_two_leaders_in_one_term_are_reported() -> None:
     node = make_node()
-    node.step(Heartbeat(1, 2, 1, 0))
+    node.step(RaftHeartbeat(1, 2, 1, 0))
     with pytest.raises(RemoteError, match="both claim leadership in term 1"):
-        node.step(Heartbeat(1, 3, 1, 0))
+        node.step(RaftHeartbeat(1, 3, 1, 0))
     leader = make_node()
     make_leader(leader)
     with pytest.raises(RemoteError, match="both claim leadership"):
@@ -192,7 +192,7 @@ def test_check_quorum_a_leader_with_majority_stays() -> None:
 
 def test_check_quorum_a_follower_of_a_live_leader_ignores_vote_requests() -> None:
     node = make_node()
-    node.step(Heartbeat(1, 2, 1, 0))
+    node.step(RaftHeartbeat(1, 2, 1, 0))
     run_ready(node)
     request = RequestVote(1, 3, 9, last_index=9, last_term=8)
     node.step(request)
@@ -217,7 +217,7 @@ def test_a_broken_link_to_the_leader_starts_an_election_without_waiting() -> Non
 
 def test_without_pre_vote_a_broken_link_only_ends_the_lease() -> None:
     node = make_node(options=PLAIN)
-    node.step(Heartbeat(1, 2, 1, 0))
+    node.step(RaftHeartbeat(1, 2, 1, 0))
     node.leader_lost(2)
     assert (node.role, node.term, node.leader_id) == (Role.FOLLOWER, 1, 0)
     node.step(RequestVote(1, 3, 2, last_index=0, last_term=0))

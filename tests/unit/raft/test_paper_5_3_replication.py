@@ -11,8 +11,8 @@ from rollq.raft.types import (
     AppendEntries,
     AppendResponse,
     Entry,
-    Heartbeat,
-    HeartbeatResponse,
+    RaftHeartbeat,
+    RaftHeartbeatResponse,
     Role,
 )
 from tests.unit.raft.helpers import entries_of, make_leader, make_node, of_kind, run_ready
@@ -158,7 +158,7 @@ def test_commit_follows_the_leader_but_never_past_the_last_new_entry() -> None:
     node = make_node(1, 1, 1)
     node.step(AppendEntries(1, 2, 2, 1, 1, 3, (Entry(1, 2, 0, b"2"),)))
     assert node.commit == 2  # what is at 3 may still be another's
-    node.step(Heartbeat(1, 2, 2, 9))
+    node.step(RaftHeartbeat(1, 2, 2, 9))
     assert node.commit == 3
 
 
@@ -177,7 +177,7 @@ def test_a_leader_never_puts_a_follower_past_what_they_share() -> None:
     net.settle()
     net.tick(1, net.options.heartbeat_ticks)
     ready = net[1].ready()
-    beats = {m.to: m.commit for m in of_kind(ready.send_now, Heartbeat)}
+    beats = {m.to: m.commit for m in of_kind(ready.send_now, RaftHeartbeat)}
     assert beats == {2: 2, 3: 1}
 
 
@@ -268,7 +268,7 @@ def test_a_probing_follower_gets_one_append_until_it_answers() -> None:
     node.propose(b"x")
     node.propose(b"y")
     assert run_ready(node) == []
-    node.step(HeartbeatResponse(1, 2, node.term))
+    node.step(RaftHeartbeatResponse(1, 2, node.term))
     assert len(of_kind(run_ready(node), AppendEntries)) == 1
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from rollq.raft.types import (
     AppendEntries,
-    Heartbeat,
     Position,
+    RaftHeartbeat,
     RequestVote,
     Role,
     TimeoutNow,
@@ -101,7 +101,7 @@ def test_a_suspect_log_votes_only_for_one_that_reaches_what_it_lost(
 def test_a_suspect_log_learns_no_commit_from_heartbeats() -> None:
     for suspect, commit in ((SUSPECT, 0), (None, 1)):
         node = make_node(1, 1, term=2, suspect=suspect)
-        node.step(Heartbeat(1, 2, 2, commit=1))
+        node.step(RaftHeartbeat(1, 2, 2, commit=1))
         assert node.commit == commit
 
 

@@ -14,9 +14,9 @@ from rollq.raft.types import (
     Entry,
     EntryKind,
     HardState,
-    Heartbeat,
     Member,
     MemberChange,
+    RaftHeartbeat,
     RequestVote,
     Role,
     SnapshotMeta,
@@ -259,4 +259,4 @@ def test_heartbeats_go_to_learners_too() -> None:
     leader.propose_config(change(ChangeKind.ADD_LEARNER, 2))
     net.settle()
     net.tick(1, net.options.heartbeat_ticks)
-    assert [m.to for m in of_kind(leader.ready().send_now, Heartbeat)] == [2]
+    assert [m.to for m in of_kind(leader.ready().send_now, RaftHeartbeat)] == [2]

@@ -11,10 +11,10 @@ from rollq.raft.types import (
     AppendEntries,
     AppendResponse,
     Entry,
-    Heartbeat,
     InstallSnapshot,
     InstallSnapshotResponse,
     Position,
+    RaftHeartbeat,
     Role,
     SnapshotMeta,
 )
@@ -203,7 +203,7 @@ def test_the_log_is_replaced_when_the_last_chunk_is_on_disk_and_loaded() -> None
 def test_nothing_committed_before_a_snapshot_is_applied_after_it() -> None:
     node = make_node(1, 1, 1)
     node.step(chunk(0, b"abcdefghi"))
-    node.step(Heartbeat(1, 2, 3, 3))
+    node.step(RaftHeartbeat(1, 2, 3, 3))
     ready = node.ready()
     assert ready.snapshot_chunks
     assert ready.committed == []

@@ -8,8 +8,8 @@ from rollq.raft.node import RaftOptions
 from rollq.raft.ready import ReadReady
 from rollq.raft.types import (
     AppendEntries,
-    Heartbeat,
-    HeartbeatResponse,
+    RaftHeartbeat,
+    RaftHeartbeatResponse,
     ReadIndex,
     ReadIndexResponse,
     Role,
@@ -78,31 +78,31 @@ def test_reads_that_arrive_during_a_round_share_the_next() -> None:
     leader = net.elect(1)
     for request in range(10):
         leader.read_index(request)
-    assert len(of_kind(leader.ready().send_now, Heartbeat)) == 2
+    assert len(of_kind(leader.ready().send_now, RaftHeartbeat)) == 2
 
 
 def test_reads_that_arrive_during_a_round_are_confirmed_by_a_later_one() -> None:
     node = make_node()
     make_leader(node)
     for follower in (2, 3):
-        node.step(HeartbeatResponse(1, follower, node.term))
+        node.step(RaftHeartbeatResponse(1, follower, node.term))
     net = Network(1, 2, 3)
     leader = net.elect(1)
     leader.read_index(1)
-    first = of_kind(leader.ready().send_now, Heartbeat)[0].context
+    first = of_kind(leader.ready().send_now, RaftHeartbeat)[0].context
     leader.read_index(2)
-    leader.step(HeartbeatResponse(1, 2, leader.term, context=first))
+    leader.step(RaftHeartbeatResponse(1, 2, leader.term, context=first))
     assert leader._state.reads.done == [ReadReady(1, 1)]
-    leader.step(HeartbeatResponse(1, 3, leader.term, context=first))
+    leader.step(RaftHeartbeatResponse(1, 3, leader.term, context=first))
     assert len(leader._state.reads.done) == 1
-    leader.step(HeartbeatResponse(1, 3, leader.term, context=first + 1))
+    leader.step(RaftHeartbeatResponse(1, 3, leader.term, context=first + 1))
     assert leader._state.reads.done == [ReadReady(1, 1), ReadReady(2, 1)]
 
 
 def test_a_round_that_was_lost_is_tried_again_under_a_fresh_number() -> None:
     net = Network(1, 2, 3)
     net.elect(1)
-    net.drop = lambda m: isinstance(m, Heartbeat)
+    net.drop = lambda m: isinstance(m, RaftHeartbeat)
     net[1].read_index(7)
     net.settle()
     net[1].read_index(8)
@@ -110,7 +110,10 @@ def test_a_round_that_was_lost_is_tried_again_under_a_fresh_number() -> None:
     net.beat(1)
     assert net.hosts[1].reads == [ReadReady(7, 1), ReadReady(8, 1)]
     contexts = [
-        m.context for r in net.hosts[1].readies for m in of_kind(r.send_now, Heartbeat) if m.to == 2
+        m.context
+        for r in net.hosts[1].readies
+        for m in of_kind(r.send_now, RaftHeartbeat)
+        if m.to == 2
     ]
     assert contexts == sorted(set(contexts))
 
@@ -120,11 +123,11 @@ def test_a_late_answer_still_confirms_its_own_round() -> None:
     leader = net.elect(1)
     leader.read_index(7)
     ready = leader.ready()
-    number = of_kind(ready.send_now, Heartbeat)[0].context
+    number = of_kind(ready.send_now, RaftHeartbeat)[0].context
     leader.advance(ready)
     net.tick(1, net.options.heartbeat_ticks)
     run_ready(leader)
-    leader.step(HeartbeatResponse(1, 3, leader.term, context=number))
+    leader.step(RaftHeartbeatResponse(1, 3, leader.term, context=number))
     assert leader.ready().reads == [ReadReady(7, 1)]
 
 
@@ -132,7 +135,7 @@ def test_an_answer_to_a_round_that_never_was_confirms_nothing() -> None:
     net = Network(1, 2, 3)
     leader = net.elect(1)
     leader.read_index(7)
-    leader.step(HeartbeatResponse(1, 3, leader.term, context=99))
+    leader.step(RaftHeartbeatResponse(1, 3, leader.term, context=99))
     assert leader.ready().reads == []
 
 
@@ -154,20 +157,20 @@ def test_without_a_leader_a_read_must_be_asked_again() -> None:
 
 def test_a_follower_gives_up_on_a_read_when_the_leader_changes() -> None:
     node = make_node()
-    node.step(Heartbeat(1, 2, 1, 0))
+    node.step(RaftHeartbeat(1, 2, 1, 0))
     node.read_index(7)
     run_ready(node)
-    node.step(Heartbeat(1, 3, 2, 0))
+    node.step(RaftHeartbeat(1, 3, 2, 0))
     assert node.ready().reads == [ReadReady(7, 0)]
 
 
 def test_a_follower_gives_up_on_a_read_whose_message_was_lost() -> None:
     node = make_node()
-    node.step(Heartbeat(1, 2, 1, 0))
+    node.step(RaftHeartbeat(1, 2, 1, 0))
     node.read_index(7)
     run_ready(node)
     for _ in range(RaftOptions().election_ticks_max):
-        node.step(Heartbeat(1, 2, 1, 0))
+        node.step(RaftHeartbeat(1, 2, 1, 0))
         assert node._state.reads.done == []
         node.tick()
     assert node._state.reads.done == [ReadReady(7, 0)]
@@ -175,7 +178,7 @@ def test_a_follower_gives_up_on_a_read_whose_message_was_lost() -> None:
 
 def test_an_answer_is_taken_once_and_only_if_it_was_asked_for() -> None:
     node = make_node()
-    node.step(Heartbeat(1, 2, 1, 0))
+    node.step(RaftHeartbeat(1, 2, 1, 0))
     node.read_index(7)
     (asked,) = of_kind(run_ready(node), ReadIndex)
     for request in (asked.request, asked.request, asked.request + 1):
@@ -192,7 +195,7 @@ def test_two_lives_of_a_follower_ask_under_different_numbers() -> None:
         (asked,) = of_kind(net[2].ready().send_after_persist, ReadIndex)
         requests.append(asked.request)
         net.hosts[2].boot()
-        net[2].step(Heartbeat(2, 1, 1, 0))
+        net[2].step(RaftHeartbeat(2, 1, 1, 0))
     assert requests[0] != requests[1]
 
 
@@ -207,7 +210,7 @@ def test_a_leader_that_steps_down_tells_who_asked() -> None:
     leader = net.elect(1)
     leader.step(ReadIndex(1, 2, leader.term, request=5))
     leader.read_index(6)
-    leader.step(Heartbeat(1, 3, 9, 0))
+    leader.step(RaftHeartbeat(1, 3, 9, 0))
     ready = leader.ready()
     assert ready.reads == [ReadReady(6, 0)]
     assert of_kind(ready.send_now, ReadIndexResponse) == [ReadIndexResponse(2, 1, 1, 5, 0)]

@@ -6,7 +6,7 @@ from rollq.raft.election import BITES_MAX
 from rollq.raft.node import RaftNode, RaftOptions, RaftStart
 from rollq.raft.types import (
     HardState,
-    Heartbeat,
+    RaftHeartbeat,
     RequestVote,
     Role,
     SnapshotMeta,
@@ -131,7 +131,7 @@ def test_who_has_much_to_apply_lets_others_go_first_for_a_moment() -> None:
         entries=entries_of(*[1] * (BITES_MAX + 1)),
     )
     node = RaftNode(3, options, start, SeededJitter(1))
-    node.step(Heartbeat(3, 1, 1, BITES_MAX + 1))
+    node.step(RaftHeartbeat(3, 1, 1, BITES_MAX + 1))
     node.leader_lost(1)
     assert (node.role, node.leader_id) == (Role.FOLLOWER, 0)
     for _ in range(options.heartbeat_ticks):
@@ -143,7 +143,7 @@ def test_who_has_much_to_apply_lets_others_go_first_for_a_moment() -> None:
 def test_a_question_in_the_lease_is_answered_when_the_leader_is_lost() -> None:
     for last_index, granted in ((2, True), (1, False)):
         node = make_node(1, 1)
-        node.step(Heartbeat(1, 2, 1, 0))
+        node.step(RaftHeartbeat(1, 2, 1, 0))
         node.step(RequestVote(1, 3, 2, last_index=last_index, last_term=1, pre=True))
         assert of_kind(run_ready(node), VoteResponse) == []
         node.leader_lost(2)
@@ -153,9 +153,9 @@ def test_a_question_in_the_lease_is_answered_when_the_leader_is_lost() -> None:
 
 def test_a_question_is_forgotten_when_the_leader_is_heard_again() -> None:
     node = make_node(1, 1)
-    node.step(Heartbeat(1, 2, 1, 0))
+    node.step(RaftHeartbeat(1, 2, 1, 0))
     node.step(RequestVote(1, 3, 2, last_index=2, last_term=1, pre=True))
-    node.step(Heartbeat(1, 2, 1, 0))
+    node.step(RaftHeartbeat(1, 2, 1, 0))
     node.leader_lost(2)
     assert of_kind(run_ready(node), VoteResponse) == []
     assert node.role is Role.PRE_CANDIDATE
@@ -179,7 +179,7 @@ def test_who_goes_first_does_so_for_a_moment_only() -> None:
 
 def test_a_live_leaders_follower_ignores_pre_votes() -> None:
     node = make_node()
-    node.step(Heartbeat(1, 2, 1, 0))
+    node.step(RaftHeartbeat(1, 2, 1, 0))
     run_ready(node)
     node.step(RequestVote(1, 3, 2, last_index=9, last_term=1, pre=True))
     assert run_ready(node) == []

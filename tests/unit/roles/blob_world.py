@@ -11,7 +11,7 @@ from unittest import mock
 from rollq.base.digests import Digest
 from rollq.base.errors import ErrorCode, RemoteError, RollqError, StateError
 from rollq.roles.blobs import receiving, sending
-from rollq.roles.blobs.client_machine import ClientMachine
+from rollq.roles.blobs.client_machine import BlobClientMachine
 from rollq.roles.blobs.orders import (
     AnyOrder,
     Begin,
@@ -92,14 +92,14 @@ class World:
 
     def connect(self) -> None:
         """A new link, welcomed. What was on the old one is lost."""
-        self.client, self.server = ClientMachine(), ServerMachine()
+        self.client, self.server = BlobClientMachine(), ServerMachine()
         self.dialer = Connection(Side.DIALER, "g")
         self.accepter = Connection(Side.ACCEPTER, "g")
         self.accepter.receive_data(self.dialer.send(HelloBlobs("client", "g", ("zstd",))))
         self.dialer.receive_data(self.accepter.send(Welcome("g", 1, ("zstd",))))
         self.to_server = bytearray()
         self.to_client = bytearray()
-        self.disk: list[tuple[ServerMachine | ClientMachine, AnyOrder]] = []
+        self.disk: list[tuple[ServerMachine | BlobClientMachine, AnyOrder]] = []
         self.parts: dict[tuple[int, int], Part] = {}
         self.sources: dict[tuple[int, int], bytes] = {}
 
@@ -204,7 +204,7 @@ class World:
                 return
 
     def _do(
-        self, machine: ServerMachine | ClientMachine, order: AnyOrder, key: tuple[int, int]
+        self, machine: ServerMachine | BlobClientMachine, order: AnyOrder, key: tuple[int, int]
     ) -> None:
         if isinstance(order, Write):
             for chunk in order.chunks:

@@ -13,7 +13,7 @@ from rollq.base.limits import (
     BLOB_SILENT_TICKS_MAX,
     BLOB_STALL_TICKS_MAX,
 )
-from rollq.roles.blobs.client_machine import ClientMachine
+from rollq.roles.blobs.client_machine import BlobClientMachine
 from rollq.roles.blobs.orders import Close, Commit, SendMessage, TransferEnded, Write
 from rollq.roles.blobs.server_machine import ServerMachine
 from rollq.wire.blob_messages import (
@@ -192,7 +192,7 @@ def test_senders_and_receivers_that_stall_are_found() -> None:
 
 
 def test_a_member_that_says_nothing_is_found() -> None:
-    client = ClientMachine()
+    client = BlobClientMachine()
     assert not any(client.tick() for _ in range(2 * BLOB_STALL_TICKS_MAX))  # nothing is owed
     client.put(OTHER, 10)
     assert [client.tick() for _ in range(BLOB_SILENT_TICKS_MAX + 1)][-2:] == [False, True]
@@ -201,7 +201,7 @@ def test_a_member_that_says_nothing_is_found() -> None:
 
 
 def test_a_member_that_is_asked_says_that_it_is_at_it() -> None:
-    server, client = ServerMachine(), ClientMachine()
+    server, client = ServerMachine(), BlobClientMachine()
     request_id = b"r" * 16
     client.ask(request_id, (OTHER,))
     server.heard(BlobAsk(request_id, (OTHER,)))
@@ -217,7 +217,7 @@ def test_a_member_that_is_asked_says_that_it_is_at_it() -> None:
 
 
 def test_a_client_that_is_told_nonsense_ends_the_link() -> None:
-    client = ClientMachine()
+    client = BlobClientMachine()
     client.put(OTHER, 10)
     with pytest.raises(RemoteError):
         client.heard(BlobGo(OTHER, 11))
@@ -231,7 +231,7 @@ def test_a_client_that_is_told_nonsense_ends_the_link() -> None:
 
 
 def test_a_client_does_not_move_one_blob_twice_at_once() -> None:
-    client = ClientMachine()
+    client = BlobClientMachine()
     client.put(OTHER, 10)
     client.get(OTHER, 10, 0)
     with pytest.raises(LocalError):
@@ -241,7 +241,7 @@ def test_a_client_does_not_move_one_blob_twice_at_once() -> None:
 
 
 def test_errors_of_newer_members_are_told_as_they_are() -> None:
-    client = ClientMachine()
+    client = BlobClientMachine()
     client.put(OTHER, 10)
     client.take_orders()
     client.heard(BlobGo(OTHER, 0, 9_999, "of tomorrow"))
@@ -252,7 +252,7 @@ def test_errors_of_newer_members_are_told_as_they_are() -> None:
 
 
 def test_a_file_of_ours_that_cannot_be_read_is_given_up() -> None:
-    client = ClientMachine()
+    client = BlobClientMachine()
     number = client.put(OTHER, 10)
     client.heard(BlobGo(OTHER, 0))
     client.take_orders()

@@ -9,7 +9,7 @@ import pytest
 from rollq.base.access import LinkRole, Principal
 from rollq.base.errors import ErrorCode, RemoteError
 from rollq.net.link import Link
-from rollq.raft.types import Heartbeat as RaftHeartbeat
+from rollq.raft.types import RaftHeartbeat
 from rollq.roles.access import MAY_SAY, ROLE_OF_HELLO, check, principal_of
 from rollq.roles.door import Door
 from rollq.wire import messages as wire

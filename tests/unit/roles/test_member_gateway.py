@@ -18,7 +18,7 @@ from rollq.grid import commands
 from rollq.grid.state import ASSIGNED, DELAYED, QUEUED
 from rollq.history.schema import from_line
 from rollq.raft.node import RaftNode
-from rollq.raft.types import HeartbeatResponse
+from rollq.raft.types import RaftHeartbeatResponse
 from rollq.roles.member.leader import proposals
 from rollq.wire import messages as wire
 from tests.unit.roles.members import OURS, Group, job, submit, worker
@@ -428,7 +428,7 @@ def test_a_member_whose_message_cannot_be_handled_is_cut_off(
     sender = group.members[address].raft.member_id
     with monkeypatch.context() as patched:
         patched.setattr(RaftNode, "step", fail)
-        told = HeartbeatResponse(leader.raft.member_id, sender, leader.raft.term)
+        told = RaftHeartbeatResponse(leader.raft.member_id, sender, leader.raft.term)
         assert "ZeroDivisionError" in leader.peer_message(address, told)
     group.settle()
     assert [type(mishap.error) for mishap in group.mishaps] == [ZeroDivisionError]

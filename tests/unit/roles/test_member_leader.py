@@ -13,7 +13,7 @@ from rollq.grid.command_codec import decode_batch
 from rollq.grid.commands import DropBatches, FreeHistory
 from rollq.grid.state import ASSIGNED, DELAYED
 from rollq.raft.node import RaftOptions
-from rollq.raft.types import AppendResponse, Heartbeat, RequestVote, Role
+from rollq.raft.types import AppendResponse, RaftHeartbeat, RequestVote, Role
 from rollq.roles.member import early_messages
 from rollq.wire import messages as wire
 from rollq.wire.staging_messages import StageJobs
@@ -276,7 +276,7 @@ def test_what_is_held_is_sent_away_if_leadership_is_lost_before_it_began() -> No
     group.tell(11, wire.HelloClient("ann"), submit(1), to=address)
     driver.session_closed(13)
     (rival,) = (one.raft.member_id for one in group.members.values() if one is not driver)
-    driver.peer_message("x", Heartbeat(driver.raft.member_id, rival, driver.raft.term + 1, 0))
+    driver.peer_message("x", RaftHeartbeat(driver.raft.member_id, rival, driver.raft.term + 1, 0))
     group.turn(address)
     assert {type(one) for one in group.hear(11)} == {wire.NotLeader}
     assert group.closed == {11: "not the leader"}

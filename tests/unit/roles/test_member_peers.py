@@ -9,7 +9,7 @@ import pytest
 from rollq.base.errors import DiskError, ErrorCode
 from rollq.base.limits import PEER_DOUBLINGS_MAX, PEER_SILENT_MS
 from rollq.history.segments import Segments
-from rollq.raft.types import AppendResponse, Heartbeat, InstallSnapshot, SnapshotMeta
+from rollq.raft.types import AppendResponse, InstallSnapshot, RaftHeartbeat, SnapshotMeta
 from rollq.roles.member.outputs import ClosePeer
 from rollq.store.snapshots import Snapshots
 from rollq.testing.disk import VirtualDisk
@@ -31,7 +31,7 @@ def test_what_no_correct_member_says_cuts_the_link() -> None:
 def test_messages_for_another_member_are_not_taken() -> None:
     group = three_members()
     leader = group.leader
-    leader.peer_message("b", Heartbeat(424242, 5, leader.raft.term + 7, 0))
+    leader.peer_message("b", RaftHeartbeat(424242, 5, leader.raft.term + 7, 0))
     assert leader.leading
     assert leader.raft.term < 7
 

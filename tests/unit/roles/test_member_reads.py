@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from rollq.base.errors import ErrorCode
-from rollq.raft.types import AppendEntries, Heartbeat, HeartbeatResponse
+from rollq.raft.types import AppendEntries, RaftHeartbeat, RaftHeartbeatResponse
 from rollq.roles.member.leader import reads
 from rollq.wire import messages as wire
 from tests.unit.roles.members import Group, job, submit
@@ -50,7 +50,7 @@ def test_a_leader_that_hears_nobody_answers_nothing(group: Group) -> None:
 
 
 def test_an_answer_waits_for_a_round_of_heartbeats(group: Group) -> None:
-    group.lost = (HeartbeatResponse,)
+    group.lost = (RaftHeartbeatResponse,)
     assert group.say(CLIENT, query()) == []
     group.lost = ()
     group.run(10)
@@ -78,7 +78,7 @@ def test_too_many_at_once_are_asked_to_come_again(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reads, "PENDING_READS_MAX", 2)
-    group.lost = (Heartbeat, AppendEntries)
+    group.lost = (RaftHeartbeat, AppendEntries)
     (error,) = group.say(CLIENT, query(1), query(2), query(3))
     assert (error.request_id, error.code, error.retryable) == (job(3), ErrorCode.OVERLOADED, True)
     group.lost = ()

@@ -15,8 +15,8 @@ from rollq.grid import commands as c
 from rollq.history.tables import (
     TABLES,
     DeadRow,
-    JobRow,
-    Output,
+    JobTableRow,
+    OutputTableRow,
     ResultRow,
     args_in,
     int32,
@@ -71,7 +71,7 @@ def test_every_job_is_one_row_and_queues_count_the_same() -> None:
     grid.assign_task("many")
     jobs = list(table_rows(grid.state, "jobs"))
     assert len(jobs) == len(grid.state.jobs)
-    states = Counter(row.state for row in jobs if isinstance(row, JobRow))
+    states = Counter(row.state for row in jobs if isinstance(row, JobTableRow))
     (queue,) = (msgspec.structs.asdict(row) for row in table_rows(grid.state, "queues"))
     queue["waiting"] -= queue["tasks_waiting"]
     assert queue["tasks_waiting"] == 4
@@ -168,7 +168,7 @@ def test_results_say_what_was_said() -> None:
     assert set(results) == {text(name) for name in ("x", "opaque", "silent", "bytes")}
     x: ResultRow = results[text("x")]
     assert (x.stdout, x.stderr, x.note, x.archive, x.payload) == ("out", "err", "cut", b"PK", None)
-    assert x.outputs == (Output("big.bin", "ab" * 32, 8),)
+    assert x.outputs == (OutputTableRow("big.bin", "ab" * 32, 8),)
     assert (x.output_bytes, x.state, x.status, x.attempt) == (8, "ok", 0, 1)
     assert x.worker_id == guid_to_text(worker_id("w1"))
     assert (results[text("opaque")].payload, results[text("opaque")].stdout) == (b"\0raw", None)

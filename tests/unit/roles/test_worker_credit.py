@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from rollq.base.jobs import AttemptRef, JobOptions
 from rollq.base.limits import LOOK_MS
 from rollq.roles.worker.assignments import GIVE_BACK_MS
-from rollq.roles.worker.attempts import Phase
+from rollq.roles.worker.attempts import AttemptPhase
 from rollq.roles.worker.credit import AHEAD_MS, Credit, PrefetchWindow
 from rollq.roles.worker.session import LinkState, WorkerSetup
 from rollq.roles.worker.signals import (
@@ -87,7 +87,7 @@ def test_a_slot_is_free_while_the_result_is_still_being_made() -> None:
     worker = welcomed(slots=1)
     worker.handle(assign(ref(1)))
     assert worker.handle(freed(ref(1))) == [], "no credit: its work is not over"
-    assert worker.phase(job(1)) is Phase.ENDING
+    assert worker.phase(job(1)) is AttemptPhase.ENDING
     assert worker.running_count == 0
     assert worker.handle(freed(ref(1))) == []
     assert worker.running_count == 0

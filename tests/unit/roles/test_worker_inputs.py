@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from rollq.base.errors import ErrorCode, RemoteError, RollqError, StateError
 from rollq.base.jobs import AttemptRef, BlobRef, Status
-from rollq.roles.worker.attempts import Phase
+from rollq.roles.worker.attempts import AttemptPhase
 from rollq.roles.worker.signals import (
     DrainRequested,
     DropInputs,
@@ -57,7 +57,7 @@ def preparing(of: AttemptRef, slots: int = 1) -> Worker:
 
 def test_a_job_takes_its_slot_when_its_inputs_are_there() -> None:
     worker = preparing(ref(1))
-    assert worker.phase(job(1)) is Phase.PREPARING
+    assert worker.phase(job(1)) is AttemptPhase.PREPARING
     assert worker.running_count == 0
     assert started(worker.handle(assign(ref(2)))) == [ref(2)], "others do not wait for it"
     assert started(worker.handle(InputsReady([ref(1)]))) == []
@@ -79,7 +79,7 @@ def refused(error: RollqError) -> wire.Nack:
     assert of_type(out, DropInputs) == [], "whoever brings them clears them away"
     (first, credit) = out
     assert credit == say(wire.Credit(1))
-    assert worker.phase(job(1)) is Phase.REFUSED
+    assert worker.phase(job(1)) is AttemptPhase.REFUSED
     nack = first.messages[0]  # type: ignore[union-attr]
     assert isinstance(nack, wire.Nack)
     return nack
@@ -101,7 +101,7 @@ def test_a_job_whose_own_names_are_wrong_fails_with_the_cause() -> None:
     (fail,) = worker.handle(InputsFailed(ref(1), RemoteError(ErrorCode.BAD_PAYLOAD, "../name")))
     assert isinstance(fail, FailJob)
     assert (fail.ref, "../name" in fail.detail) == (ref(1), True)
-    assert worker.phase(job(1)) is Phase.ENDING
+    assert worker.phase(job(1)) is AttemptPhase.ENDING
     worker.handle(finished(ref(1), Status.FAILED, b"why"))
     assert worker.handle(stored(ref(1))) == [ack(ref(1), Status.FAILED, b"why")]
 
@@ -110,7 +110,7 @@ def test_inputs_of_what_does_not_start_are_dropped() -> None:
     worker = preparing(ref(1))
     out = worker.handle(stop(ref(1)))
     assert out[0] == DropInputs([ref(1)])
-    assert worker.phase(job(1)) is Phase.STORING
+    assert worker.phase(job(1)) is AttemptPhase.STORING
     worker = preparing(ref(1))
     out = worker.handle(assign_with_inputs(ref(1, attempt=2)))
     assert out[0] == DropInputs([ref(1)])

@@ -6,7 +6,7 @@ import pytest
 
 from rollq.base.jobs import BlobRef, Status
 from rollq.base.limits import PROGRAMS_MAX
-from rollq.roles.worker.attempts import Phase
+from rollq.roles.worker.attempts import AttemptPhase
 from rollq.roles.worker.session import IDLE_HEARTBEAT_MS, LinkState
 from rollq.roles.worker.signals import (
     Connect,
@@ -124,10 +124,10 @@ def test_an_attempt_whose_lease_could_not_be_renewed_runs_on() -> None:
     worker.handle(assign(ref(1)))
     worker.handle(Disconnected())
     worker.handle(Tick(3 * LEASE_MS))
-    assert worker.phase(job(1)) is Phase.RUNNING
+    assert worker.phase(job(1)) is AttemptPhase.RUNNING
     worker.handle(Connected())
     worker.handle(received(wire.Welcome("g", 1)))
-    assert worker.phase(job(1)) is Phase.RUNNING
+    assert worker.phase(job(1)) is AttemptPhase.RUNNING
 
 
 # --- one attempt
@@ -198,10 +198,10 @@ def test_answer_for_another_attempt_forgets_nothing() -> None:
     worker = welcomed()
     run_to_offer(worker, ref(1, attempt=2))
     assert worker.handle(taken(ref(1, attempt=1))) == []
-    assert worker.phase(job(1)) is Phase.OFFERED
+    assert worker.phase(job(1)) is AttemptPhase.OFFERED
     worker.handle(assign(ref(2)))
     assert worker.handle(taken(ref(2))) == []
-    assert worker.phase(job(2)) is Phase.RUNNING
+    assert worker.phase(job(2)) is AttemptPhase.RUNNING
 
 
 # --- newer attempts
@@ -229,7 +229,7 @@ def test_newer_attempt_waits_while_the_killed_one_still_has_the_only_slot() -> N
     worker.handle(stop(old))
     out = worker.handle(assign(new))
     assert out == []
-    assert worker.phase(job(1)) is Phase.WAITING
+    assert worker.phase(job(1)) is AttemptPhase.WAITING
     assert started(worker.handle(StartFailed(old))) == [new]
 
 

@@ -14,10 +14,10 @@ from rollq.spark.report.model import (
     Heat,
     Percentiles,
     Report,
+    ReportSpan,
     Slot,
-    Span,
     Story,
-    WorkerRow,
+    WorkerFigures,
 )
 from rollq.spark.report.scales import HOUR, SECOND
 
@@ -55,7 +55,7 @@ def week() -> Report:
     return Report(
         made_ms=NOON_MS,
         source="tables",
-        spans=[Span("demo", 1, 2_400_300, 4_912_004)],
+        spans=[ReportSpan("demo", 1, 2_400_300, 4_912_004)],
         first_ms=first,
         last_ms=NOON_MS,
         slot_ms=HOUR,
@@ -86,14 +86,14 @@ def week() -> Report:
     )
 
 
-def worker(number: int, hours: int, chance: random.Random) -> WorkerRow:
+def worker(number: int, hours: int, chance: random.Random) -> WorkerFigures:
     begin = 40 if number == 3 else 0
     cells = tuple(
         None if n < begin else clamp(0.5 + 0.4 * math.sin(n / 8) + chance.gauss(0, 0.1))
         for n in range(hours)
     )
     known = [one for one in cells if one is not None]
-    return WorkerRow(f"w{number}", 1 + number % 4 * 4, sum(known) / len(known), cells)
+    return WorkerFigures(f"w{number}", 1 + number % 4 * 4, sum(known) / len(known), cells)
 
 
 def clamp(value: float) -> float:
@@ -111,7 +111,7 @@ def seconds() -> Report:
     return Report(
         made_ms=NOON_MS,
         source="tables",
-        spans=[Span("demo", 1, 812, 4_016)],
+        spans=[ReportSpan("demo", 1, 812, 4_016)],
         first_ms=first,
         last_ms=first + 7 * SECOND,
         slot_ms=SECOND,
@@ -120,7 +120,7 @@ def seconds() -> Report:
         run=Percentiles(23, 29, 34),
         depth_ms=SECOND,
         depth=[Depth(one, 190, 8) for one in starts],
-        heat=Heat(starts, SECOND, (WorkerRow("w1", 4, 0.81, (0.8,) * 7),)),
+        heat=Heat(starts, SECOND, (WorkerFigures("w1", 4, 0.81, (0.8,) * 7),)),
         execs=[ExecRow("square", 1_000, Percentiles(23, 29, 34), Percentiles(40, 70, 90))],
         stories=[story()],
     )
@@ -157,12 +157,12 @@ def hostile() -> Report:
     return Report(
         made_ms=NOON_MS,
         source=bad,
-        spans=[Span(bad, 1, 2, 3)],
+        spans=[ReportSpan(bad, 1, 2, 3)],
         first_ms=NOON_MS,
         last_ms=NOON_MS + HOUR,
         slot_ms=HOUR,
         slots=[Slot(NOON_MS, 20, 10, 5, 5, retried=1)],
-        heat=Heat((NOON_MS,), HOUR, (WorkerRow(bad, 1, 0.5, (0.5,)),)),
+        heat=Heat((NOON_MS,), HOUR, (WorkerFigures(bad, 1, 0.5, (0.5,)),)),
         retries=[CauseRow(bad, 1, ((bad, 1),))],
         dead=[CauseRow(bad, 1, ((bad, 1),))],
         execs=[ExecRow(bad, 20, Percentiles(1, 2, 3), None, failed=10)],

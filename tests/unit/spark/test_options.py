@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rollq.base.errors import ErrorCode, LocalError
-from rollq.spark.source.options import Origin, check_table, read_options
+from rollq.spark.source.options import SourceOrigin, check_table, read_options
 from rollq.spark.source.write_options import WRITE_NAMES, write_options
 
 SERVERS = {"servers": "a:1"}
@@ -14,7 +14,7 @@ SERVERS = {"servers": "a:1"}
 def test_names_are_taken_in_any_case() -> None:
     given = {"Servers": "a:1,b:2;c:3", "GROUP": "x, y", "FILTER.Exec": "one, two"}
     options = read_options(given, is_stream=False)
-    assert options.origins == (Origin("a:1,b:2", group="x"), Origin("c:3", group="y"))
+    assert options.origins == (SourceOrigin("a:1,b:2", group="x"), SourceOrigin("c:3", group="y"))
     [condition] = options.conditions
     assert (condition.column.name, condition.value) == ("exec", ("one", "two"))
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollq.spark.report.charts import Frame, columns, fan
+from rollq.spark.report.charts import ChartFrame, columns, fan
 from rollq.spark.report.findings import findings
 from rollq.spark.report.marks import Markup, join, short, tag, text
 from rollq.spark.report.model import Attempt, Depth, ExecRow, Percentiles, Report, Slot, Story
@@ -167,7 +167,7 @@ def test_columns_are_as_high_as_their_counts() -> None:
 
 def test_a_gap_is_a_gap_and_one_point_is_a_dot() -> None:
     one = Percentiles(10, 20, 50)
-    frame = Frame(0, 4 * SECOND)
+    frame = ChartFrame(0, 4 * SECOND)
     points = [(0, one), (SECOND, None), (2 * SECOND, one), (3 * SECOND, one)]
     lines = re.findall(r'class="line p50" d="([^"]*)"', fan(frame, SECOND, points))
     assert lines == ["M125.0 100.00h0", "M625.0 100.00L875.0 100.00"]

@@ -5,17 +5,19 @@ from __future__ import annotations
 import pytest
 
 from rollq.history.columns import Column
-from rollq.history.schema import Row
+from rollq.history.schema import HistoryRow
 from rollq.history.tables import ResultRow
 from rollq.roles.reader.models import LINES, Piece
 from rollq.roles.reader.reader import Reader
 from rollq.spark.schemas import columns_of
-from rollq.spark.source.options import Origin
+from rollq.spark.source.options import SourceOrigin
 from rollq.spark.source.places import Slice
 from rollq.spark.source.results import GroupResults, result_of
 
 ID = "00112233-4455-6677-8899-aabbccddeeff"
-ACKED = Row(7, 0, 1_500, "ack", jobId=ID, attempt=2, exitCode=3, status=1, jobKey="k", runMs=5)
+ACKED = HistoryRow(
+    7, 0, 1_500, "ack", jobId=ID, attempt=2, exitCode=3, status=1, jobKey="k", runMs=5
+)
 
 
 def test_an_end_that_the_state_knows() -> None:
@@ -43,7 +45,7 @@ def test_an_end_that_is_forgotten_or_was_not_the_last(known: ResultRow | None) -
     [("dlq", "dead", 1), ("expire", "dead", 1), ("cancel", "cancelled", 2)],
 )
 def test_ends_without_a_result(kind: str, state: str, status: int) -> None:
-    row = result_of(Row(7, 0, 1, kind, jobId=ID, cause=3, detail="why"), None)
+    row = result_of(HistoryRow(7, 0, 1, kind, jobId=ID, cause=3, detail="why"), None)
     assert (row.state, row.status, row.cause, row.detail) == (state, status, 3, "why")
 
 
@@ -62,7 +64,7 @@ def test_every_end_of_a_piece_is_a_row_with_its_index(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(Reader, "pieces", lambda *_, **__: [Piece(1, 9, LINES, lines)])
     monkeypatch.setattr(Reader, "results", results)
-    place = GroupResults(Origin(servers="127.0.0.1:1"), 1.0)
+    place = GroupResults(SourceOrigin(servers="127.0.0.1:1"), 1.0)
     wanted: tuple[Column, ...] = columns_of("results", ("state", "stdout", "_group", "_index"))
     (table,) = place.tables(Slice(0, "g", 1, 9), wanted)
     assert table.to_pylist() == [

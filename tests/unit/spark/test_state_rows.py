@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from rollq.history.arrow import arrow_schema
-from rollq.history.tables import TABLES, DeadRow, JobRow, Output, ResultRow, TableRow
+from rollq.history.tables import TABLES, DeadRow, JobTableRow, OutputTableRow, ResultRow, TableRow
 from rollq.spark.schemas import columns_of
 from rollq.spark.state_rows import from_state_lines
 
@@ -31,8 +31,8 @@ def test_every_table_has_its_columns_and_its_place(name: str) -> None:
 
 
 def test_what_is_absent_is_null_and_what_is_nothing_is_zero() -> None:
-    waits = JobRow(job_id="a", state="queued", stamp=1_500)
-    done = JobRow(job_id="b", state="done", status=0, exit_code=0, run_ms=3, confirmed=False)
+    waits = JobTableRow(job_id="a", state="queued", stamp=1_500)
+    done = JobTableRow(job_id="b", state="done", status=0, exit_code=0, run_ms=3, confirmed=False)
     rows = table_of("jobs", waits, done).to_pylist()
     assert (rows[0]["status"], rows[0]["exit_code"], rows[0]["job_key"]) == (None, None, None)
     assert (rows[0]["attempt"], rows[0]["fence"]) == (0, 0)
@@ -41,7 +41,7 @@ def test_what_is_absent_is_null_and_what_is_nothing_is_zero() -> None:
 
 
 def test_bytes_lists_and_outputs() -> None:
-    outputs = (Output("a.bin", "ab" * 32, 2**40),)
+    outputs = (OutputTableRow("a.bin", "ab" * 32, 2**40),)
     row = ResultRow(job_id="a", payload=b"\0\xff", outputs=outputs, stdout="ø")
     (found,) = table_of("results", row).to_pylist()
     assert (found["payload"], found["archive"], found["stdout"]) == (b"\0\xff", None, "ø")

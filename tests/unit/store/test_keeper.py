@@ -14,7 +14,7 @@ from rollq.base.errors import DiskError, ErrorCode, LocalError
 from rollq.store.blobs.index import NONE, Index
 from rollq.store.blobs.keeper import Keeper
 from rollq.store.blobs.local import LocalBlobs
-from rollq.store.blobs.protocol import Stored
+from rollq.store.blobs.protocol import StoredBlob
 from tests.contracts.blob_places import digest_of
 
 NAMES = [digest_of(bytes([number])) for number in range(8)]
@@ -24,7 +24,7 @@ A, B, C, D = NAMES[:4]
 class Fake(LocalBlobs):
     """A store in a dict; only what a keeper asks for."""
 
-    def __init__(self, blobs: Iterable[Stored] = ()) -> None:
+    def __init__(self, blobs: Iterable[StoredBlob] = ()) -> None:
         self.blobs = {blob.digest: blob for blob in blobs}
         self.removing = threading.Event()
         self.go_on = threading.Event()
@@ -35,7 +35,7 @@ class Fake(LocalBlobs):
         blob = self.blobs.get(digest)
         return None if blob is None else blob.size
 
-    def digests(self, start: int = 0) -> Iterator[Stored]:
+    def digests(self, start: int = 0) -> Iterator[StoredBlob]:
         yield from list(self.blobs.values())
 
     def remove(self, digest: bytes) -> None:
@@ -46,15 +46,15 @@ class Fake(LocalBlobs):
         self.blobs.pop(digest, None)
 
     def put(self, digest: bytes, size: int) -> None:
-        self.blobs[digest] = Stored(digest, size, 0)
+        self.blobs[digest] = StoredBlob(digest, size, 0)
 
 
 def three() -> Fake:
     """B is the oldest, then C, then A."""
-    return Fake([Stored(A, 10, 300), Stored(B, 20, 100), Stored(C, 30, 200)])
+    return Fake([StoredBlob(A, 10, 300), StoredBlob(B, 20, 100), StoredBlob(C, 30, 200)])
 
 
-def names(blobs: Iterable[Stored]) -> list[bytes]:
+def names(blobs: Iterable[StoredBlob]) -> list[bytes]:
     return [blob.digest for blob in blobs]
 
 
@@ -191,7 +191,7 @@ def test_nobody_waits_for_an_eviction_but_who_stores_the_same() -> None:
     assert keeper.wanted() == [B]
     store.put(B, 20)
     assert keeper.stored(B, 20, 1_000)
-    assert keeper.evict(2_000, 0) == [Stored(A, 10, 300)]
+    assert keeper.evict(2_000, 0) == [StoredBlob(A, 10, 300)]
 
 
 def test_the_books_of_a_real_store(tmp_path: Path) -> None:

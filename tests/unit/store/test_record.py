@@ -9,7 +9,7 @@ from rollq.base.errors import DiskError, ErrorCode, LocalError
 from rollq.base.limits import RECORD_BYTES_MAX
 from rollq.raft.types import Entry, HardState, Position
 from rollq.store import record
-from rollq.store.identity import Head, decode_head, encode_head, note_boot
+from rollq.store.identity import IdentityHead, decode_head, encode_head, note_boot
 from rollq.store.record import (
     HEADER_BYTES,
     MAGIC,
@@ -136,7 +136,7 @@ def test_entries_that_the_header_does_not_name_are_refused() -> None:
 
 
 def test_a_head_reads_back_and_other_bytes_do_not() -> None:
-    head = Head(IDENTITY, {3: 4}, Position(1, 2))
+    head = IdentityHead(IDENTITY, {3: 4}, Position(1, 2))
     assert decode_head(encode_head(head)) == head
     assert decode_head(b"\xc1") is None
     # As it was written before groups were noted.

@@ -7,7 +7,7 @@ import pytest
 from rollq.base.errors import DiskError, ErrorCode
 from rollq.raft.types import Member, Position
 from rollq.store.record import Kind, encode_entries, encode_record
-from rollq.store.repair import Link, link, split
+from rollq.store.repair import SnapshotRelation, link, split
 from rollq.store.walk import LogView
 from rollq.testing.disk import VirtualDisk
 from tests.unit.store.kit import (
@@ -36,12 +36,12 @@ def test_a_view_replaces_its_tail_and_refuses_a_hole() -> None:
 
 def test_the_link_of_a_log_to_a_snapshot() -> None:
     log = LogView(Position(2, 4), [entry(5, 2), entry(6, 3)])
-    assert link(log, Position(2, 4)) is Link.JOINED
-    assert link(log, Position(3, 6)) is Link.JOINED
-    assert link(log, Position(3, 5)) is Link.STALE
-    assert link(log, Position(3, 7)) is Link.STALE
-    assert link(log, Position(1, 3)) is Link.GAP
-    assert link(LogView(Position(0, 4), [entry(5)]), Position(2, 4)) is Link.GAP
+    assert link(log, Position(2, 4)) is SnapshotRelation.JOINED
+    assert link(log, Position(3, 6)) is SnapshotRelation.JOINED
+    assert link(log, Position(3, 5)) is SnapshotRelation.STALE
+    assert link(log, Position(3, 7)) is SnapshotRelation.STALE
+    assert link(log, Position(1, 3)) is SnapshotRelation.GAP
+    assert link(LogView(Position(0, 4), [entry(5)]), Position(2, 4)) is SnapshotRelation.GAP
 
 
 def test_split_keeps_all_entries_in_runs() -> None:

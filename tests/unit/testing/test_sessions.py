@@ -16,7 +16,7 @@ from rollq.grid.events import Event
 from rollq.grid.state import GridState
 from rollq.raft.types import Entry
 from rollq.testing.checkers.base import Violation
-from rollq.testing.checkers.batches import Batches
+from rollq.testing.checkers.batches import BatchChecker
 from rollq.testing.checkers.sessions import ClientBook
 from rollq.testing.ledger import Ledger
 from rollq.wire import messages as wire
@@ -67,14 +67,14 @@ def test_the_end_of_a_cut_that_was_never_committed_is_a_violation() -> None:
         told.deliver(4)
 
 
-def born(*kinds: str) -> Batches:
+def born(*kinds: str) -> BatchChecker:
     """A committed batch of one job, and what happened to the job then."""
     group = StagedGroup("q", "tool", JOB, (0,), b"")
     batch: list[commands.Command] = [
         commands.StageJobs("c", "key", "0", 0, (group,)),
         commands.CommitBatch("c", "key", (StagedPart("0", 1, 0),)),
     ]
-    checker = Batches()
+    checker = BatchChecker()
     events = [Event(kind, JOB, "c") for kind in kinds]
     applied = Applied(1, 0, [Done(1), Done(1)], events, [])
     checker.applied(MEMBER, Entry(1, 1, 0, encode_batch(0, batch)), applied, GridState())

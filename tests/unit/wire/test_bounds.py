@@ -19,7 +19,7 @@ from rollq.wire.features import FEATURES, agree
 from rollq.wire.frame import Frame, encode_frame
 from rollq.wire.handshake import (
     Side,
-    State,
+    Stage,
 )
 from rollq.wire.models import encode_model, job_request
 from rollq.wire.registry import NUMBER_OF, REQUEST_ID_OF
@@ -184,7 +184,7 @@ def test_what_is_asked_under_no_id_ends_the_connection() -> None:
     peer, member = _session(m.HelloWorker(JOB, ("a",), features=FEATURES))
     assert member.receive_data(peer.send(m.Heartbeat((AttemptRef(JOB, -1, 0),)))) == []
     assert member.error is not None
-    assert member.state is State.CLOSED
+    assert member.state is Stage.CLOSED
 
 
 def test_a_member_out_of_bounds_is_left() -> None:

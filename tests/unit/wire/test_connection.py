@@ -16,7 +16,7 @@ from rollq.wire.frame import Frame, FrameDecoder, encode_frame
 from rollq.wire.handshake import (
     TABLE,
     Side,
-    State,
+    Stage,
     is_covered,
 )
 from rollq.wire.header import Header, decode_header, encode_header
@@ -63,10 +63,10 @@ def _frames(raw: bytes) -> list[Frame]:
 
 
 def test_all_that_may_be_said_is_heard() -> None:
-    hellos: dict[State, m.HelloClient | m.HelloWorker | HelloBlobs] = {
-        State.CLIENT: m.HelloClient("clientA", 4, FEATURES),
-        State.WORKER: m.HelloWorker(JOB, ("a", "b"), features=FEATURES),
-        State.BLOBS: HelloBlobs("client", "g1", FEATURES),
+    hellos: dict[Stage, m.HelloClient | m.HelloWorker | HelloBlobs] = {
+        Stage.CLIENT: m.HelloClient("clientA", 4, FEATURES),
+        Stage.WORKER: m.HelloWorker(JOB, ("a", "b"), features=FEATURES),
+        Stage.BLOBS: HelloBlobs("client", "g1", FEATURES),
     }
     samples = {NUMBER_OF[type(sample)]: sample for sample in SAMPLES}
     for state, hello in hellos.items():
@@ -80,7 +80,7 @@ def test_a_link_for_blobs_waits_for_its_welcome_and_needs_no_features() -> None:
     ask = BlobAsk(JOB, (bytes(32),))
     pair = Pair()
     pair.say(Side.DIALER, HelloBlobs("client"))
-    assert pair.dialer.state is State.BLOBS_WAITS
+    assert pair.dialer.state is Stage.BLOBS_WAITS
     with pytest.raises(LocalError):
         pair.dialer.send(ask)
     pair.say(Side.ACCEPTER, m.Welcome("g1", 1))
@@ -96,7 +96,7 @@ def test_a_hello_for_blobs_may_be_refused(answer: Message) -> None:
     pair = Pair()
     pair.say(Side.DIALER, HelloBlobs("client"))
     assert pair.say(Side.ACCEPTER, answer) == [answer]
-    assert pair.dialer.state is State.CLOSED
+    assert pair.dialer.state is Stage.CLOSED
 
 
 def test_members_talk_both_ways_after_the_roll_call() -> None:
@@ -104,7 +104,7 @@ def test_members_talk_both_ways_after_the_roll_call() -> None:
     hello = m.LeaderHello(1, "a:1", b"c", 1, 0)
     assert pair.say(Side.DIALER, hello) == [hello]
     for sample in SAMPLES:
-        if NUMBER_OF[type(sample)] in TABLE[State.MEMBER][Side.DIALER]:
+        if NUMBER_OF[type(sample)] in TABLE[Stage.MEMBER][Side.DIALER]:
             for speaker in Side:
                 assert pair.say(speaker, sample) == [sample]
 
@@ -125,7 +125,7 @@ def test_legacy_peer_is_heard_and_sent_only_what_it_knows() -> None:
             assert pair.accepter.send(sample) == b""
     [frame] = _frames(pair.accepter.send(m.Result(JOB, "done")))
     assert frame.payload.startswith(b'{"JobId"')
-    assert pair.accepter.state is State.CLIENT
+    assert pair.accepter.state is Stage.CLIENT
 
 
 def test_legacy_bytes_run_a_whole_session() -> None:
@@ -146,7 +146,7 @@ def test_legacy_bytes_run_a_whole_session() -> None:
 def test_a_peer_that_offers_waits_for_its_welcome() -> None:
     pair = Pair()
     pair.say(Side.DIALER, m.HelloClient("clientA", 0, ("compact",)))
-    assert pair.dialer.state is State.CLIENT_WAITS
+    assert pair.dialer.state is Stage.CLIENT_WAITS
     with pytest.raises(LocalError) as caught:
         pair.dialer.send(SUBMIT)
     assert caught.value.code == ErrorCode.BAD_HANDSHAKE
@@ -164,7 +164,7 @@ def test_not_leader_ends_the_connection_at_any_time() -> None:
         [frame] = _frames(pair.accepter.send(message))
         assert frame.payload == b'{"leader":"b:2"}'
         assert pair.dialer.receive_data(encode_frame(frame)) == [message]
-        assert pair.dialer.state is pair.accepter.state is State.CLOSED
+        assert pair.dialer.state is pair.accepter.state is Stage.CLOSED
 
 
 def test_hello_may_be_answered_with_an_error() -> None:
@@ -172,7 +172,7 @@ def test_hello_may_be_answered_with_an_error() -> None:
     pair.say(Side.DIALER, m.HelloClient("clientA", 0, ("accepted",)))
     error = m.Error(NIL_ID, ErrorCode.OVERLOADED, "too many connections", "later", True)
     assert pair.say(Side.ACCEPTER, error) == [error]
-    assert pair.dialer.state is State.CLOSED
+    assert pair.dialer.state is Stage.CLOSED
 
 
 def test_welcome_has_only_what_was_offered() -> None:
@@ -256,7 +256,7 @@ def test_after_an_error_nothing_is_taken_and_nothing_said() -> None:
     assert ours.receive_data(b"\xff\xff\xff\xff") == []
     assert ours.error is not None
     assert ours.error.code == ErrorCode.FRAME_TOO_LARGE
-    assert ours.state is State.CLOSED
+    assert ours.state is Stage.CLOSED
     assert ours.farewell() == b""  # whoever this was, it offered nothing
     hello = encode_frame(encode_message(m.HelloClient("clientA"), Dialect.LEGACY))
     assert ours.receive_data(hello) == []

@@ -10,7 +10,7 @@ from rollq.wire.handshake import (
     TABLE,
     WAITS,
     Side,
-    State,
+    Stage,
     is_covered,
     must_step,
 )
@@ -19,7 +19,7 @@ from rollq.wire.registry import COVERED_BY, NUMBER_OF, ROW_NUMBERED
 
 EVERY_TYPE = frozenset(ROW_NUMBERED)
 LEGACY_TYPES = {number for number in EVERY_TYPE if number <= 27}
-OF_MEMBERS = set(TABLE[State.MEMBER][Side.DIALER])
+OF_MEMBERS = set(TABLE[Stage.MEMBER][Side.DIALER])
 OF_BLOBS = {number for number in EVERY_TYPE if 70 <= number <= 80}
 OF_READERS = {number for number in EVERY_TYPE if 84 <= number <= 95}
 
@@ -39,36 +39,36 @@ def test_every_state_can_be_reached_and_left_only_by_the_table() -> None:
         after for sides in TABLE.values() for words in sides.values() for after in words.values()
     }
     reached |= {WAITS[state] for state in reached if state in WAITS}
-    assert reached | {State.NEW} == set(State)
-    assert set(TABLE) == set(State)
+    assert reached | {Stage.NEW} == set(Stage)
+    assert set(TABLE) == set(Stage)
 
 
 def test_first_word_is_the_dialers_and_decides_the_role() -> None:
-    assert must_step(State.NEW, Side.DIALER, NUMBER_OF[m.HelloClient]) is State.CLIENT
-    assert must_step(State.NEW, Side.DIALER, NUMBER_OF[m.HelloWorker]) is State.WORKER
-    assert must_step(State.NEW, Side.DIALER, NUMBER_OF[m.LeaderHello]) is State.MEMBER
-    assert must_step(State.NEW, Side.DIALER, NUMBER_OF[HelloBlobs]) is State.BLOBS
-    assert must_step(State.NEW, Side.DIALER, NUMBER_OF[HelloReader]) is State.READER
+    assert must_step(Stage.NEW, Side.DIALER, NUMBER_OF[m.HelloClient]) is Stage.CLIENT
+    assert must_step(Stage.NEW, Side.DIALER, NUMBER_OF[m.HelloWorker]) is Stage.WORKER
+    assert must_step(Stage.NEW, Side.DIALER, NUMBER_OF[m.LeaderHello]) is Stage.MEMBER
+    assert must_step(Stage.NEW, Side.DIALER, NUMBER_OF[HelloBlobs]) is Stage.BLOBS
+    assert must_step(Stage.NEW, Side.DIALER, NUMBER_OF[HelloReader]) is Stage.READER
     for kind in EVERY_TYPE:
         with pytest.raises(RemoteError):
-            must_step(State.NEW, Side.ACCEPTER, kind)
+            must_step(Stage.NEW, Side.ACCEPTER, kind)
 
 
 def test_nobody_speaks_twice_at_once_and_nothing_follows_the_end() -> None:
     for state in (*WAITS.values(),):
         assert TABLE[state][Side.DIALER] == {}
-    assert TABLE[State.CLOSED] == {Side.DIALER: {}, Side.ACCEPTER: {}}
+    assert TABLE[Stage.CLOSED] == {Side.DIALER: {}, Side.ACCEPTER: {}}
 
 
 def test_refusals_say_what_would_have_been_legal() -> None:
     with pytest.raises(RemoteError) as caught:
-        must_step(State.NEW, Side.DIALER, NUMBER_OF[m.SubmitJob])
+        must_step(Stage.NEW, Side.DIALER, NUMBER_OF[m.SubmitJob])
     assert caught.value.code == ErrorCode.BAD_HANDSHAKE
     assert "SubmitJob" in caught.value.message
     hellos = "HelloClient, HelloWorker, LeaderHello, HelloBlobs, HelloReader"
     assert caught.value.hint == f"it may send {hellos}"
     with pytest.raises(RemoteError) as caught:
-        must_step(State.CLIENT, Side.DIALER, 8)
+        must_step(Stage.CLIENT, Side.DIALER, 8)
     assert caught.value.code == ErrorCode.UNKNOWN_MESSAGE
 
 

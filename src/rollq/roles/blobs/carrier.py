@@ -19,7 +19,7 @@ from rollq.base.digests import Digest, digest_to_text
 from rollq.base.errors import DiskError, ErrorCode, LocalError, RemoteError, RollqError
 from rollq.base.limits import BLOB_CHUNK_BYTES, BLOB_THREADS, BLOB_WINDOW_BYTES
 from rollq.net.link import Link
-from rollq.roles.blobs.client_machine import ClientMachine
+from rollq.roles.blobs.client_machine import BlobClientMachine
 from rollq.roles.blobs.orders import AnyOrder, Commit, Read, SendMessage, Write
 from rollq.roles.blobs.pace import Pace
 from rollq.roles.blobs.server_machine import ServerMachine
@@ -86,7 +86,7 @@ class Carrier:
     def __init__(
         self,
         link: Link,
-        machine: ServerMachine | ClientMachine,
+        machine: ServerMachine | BlobClientMachine,
         pool: Executor,
         *,
         packs: bool,

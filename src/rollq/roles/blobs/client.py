@@ -21,7 +21,7 @@ from rollq.base.errors import DialError, ErrorCode, LocalError, RollqError, Stat
 from rollq.base.jobs import BlobRef
 from rollq.base.limits import BLOB_ASK_MAX, BLOB_TRANSFERS_MAX
 from rollq.roles.blobs.carrier import Sink, Source, make_pool
-from rollq.roles.blobs.client_session import ClientSession, Progress, connect
+from rollq.roles.blobs.client_session import BlobClientSession, Progress, connect
 from rollq.roles.blobs.failures import FETCH_TRIES, may_fetch_again
 from rollq.roles.blobs.files import BytesSource, FileSink, FileSource
 from rollq.roles.blobs.pace import Pace
@@ -77,7 +77,7 @@ class BlobClient:
         self._group = group
         self._who = who
         self._patience_s = patience_s
-        self._session: ClientSession | None = None
+        self._session: BlobClientSession | None = None
         self._lost_at = NEVER  # when a session broke under something that was under way
         self._dialling = asyncio.Lock()
         self._shared_pool = pool
@@ -229,7 +229,7 @@ class BlobClient:
     async def _upload(
         self,
         name: str,
-        act: Callable[[ClientSession], Awaitable[None]],
+        act: Callable[[BlobClientSession], Awaitable[None]],
         is_same: Callable[[], bool],
     ) -> None:
         """Once more if it came wrong and is right here: what was left there of an earlier upload
@@ -242,7 +242,7 @@ class BlobClient:
             log.info("%s: sending again: %s", name, error)
             await self._try(name, act)
 
-    async def _try(self, name: str, act: Callable[[ClientSession], Awaitable[T]]) -> T:
+    async def _try(self, name: str, act: Callable[[BlobClientSession], Awaitable[T]]) -> T:
         """Do something with the leader, again and again as long as that may help."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._patience_s
@@ -262,7 +262,7 @@ class BlobClient:
                 log.info("%s: trying again: %s", name, error)
                 await self._give_up(session, error)
 
-    async def _leader(self, deadline: float) -> ClientSession:
+    async def _leader(self, deadline: float) -> BlobClientSession:
         """A session with the leader."""
         async with self._dialling:
             loop = asyncio.get_running_loop()
@@ -280,7 +280,7 @@ class BlobClient:
                     is_silent = error.code is ErrorCode.TIMED_OUT
                     _, wait_ms = self._redial.silent() if is_silent else self._redial.failed()
                 else:
-                    if isinstance(answer, ClientSession):
+                    if isinstance(answer, BlobClientSession):
                         self._redial.welcomed()
                         self._session = answer
                         break
@@ -294,7 +294,7 @@ class BlobClient:
                 await asyncio.sleep(wait_ms / 1000)
             return self._session
 
-    async def _give_up(self, session: ClientSession, error: RollqError) -> None:
+    async def _give_up(self, session: BlobClientSession, error: RollqError) -> None:
         """Prepare another try."""
         if error.code is ErrorCode.NOT_LEADER and self._session is session:
             self._session = None
@@ -332,7 +332,7 @@ class BlobClient:
         return self._pool
 
 
-def _ask(page: tuple[Digest, ...], session: ClientSession) -> Awaitable[tuple[int, ...]]:
+def _ask(page: tuple[Digest, ...], session: BlobClientSession) -> Awaitable[tuple[int, ...]]:
     return session.ask(page)
 
 
@@ -340,7 +340,7 @@ def _put(
     digest: Digest,
     source: Source,
     progress: Progress | None,
-    session: ClientSession,
+    session: BlobClientSession,
     growth: Growth | None = None,
 ) -> Awaitable[None]:
     return session.put(digest, source, progress, growth)

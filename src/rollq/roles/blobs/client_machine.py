@@ -43,7 +43,7 @@ class Offer(NamedTuple):
     ready: int
 
 
-class ClientMachine(Machine):
+class BlobClientMachine(Machine):
     """The end that dialled: it gives and takes."""
 
     def __init__(self) -> None:
@@ -213,11 +213,11 @@ class ClientMachine(Machine):
         return False
 
 
-CLIENT_HEARS: Final[dict[type, Callable[[ClientMachine, Any], None]]] = {
-    BlobHave: ClientMachine._have,
-    BlobGo: ClientMachine._go,
-    BlobChunk: ClientMachine._chunk,
-    BlobMore: ClientMachine._more,
-    BlobStored: ClientMachine._stored,
-    BlobInfo: ClientMachine._info,
+CLIENT_HEARS: Final[dict[type, Callable[[BlobClientMachine, Any], None]]] = {
+    BlobHave: BlobClientMachine._have,
+    BlobGo: BlobClientMachine._go,
+    BlobChunk: BlobClientMachine._chunk,
+    BlobMore: BlobClientMachine._more,
+    BlobStored: BlobClientMachine._stored,
+    BlobInfo: BlobClientMachine._info,
 }

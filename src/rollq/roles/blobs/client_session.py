@@ -15,7 +15,7 @@ from rollq.base.limits import BLOB_ALIVE_MS, BLOB_GREETING_MS
 from rollq.net.dialer import dial, split_address
 from rollq.net.link import Link
 from rollq.roles.blobs.carrier import Carrier, Sink, Source
-from rollq.roles.blobs.client_machine import ClientMachine
+from rollq.roles.blobs.client_machine import BlobClientMachine
 from rollq.roles.blobs.failures import from_answer
 from rollq.roles.blobs.orders import AnyOrder, Commit, Moved, SizesFound, TransferEnded
 from rollq.roles.blobs.pace import Pace
@@ -37,7 +37,7 @@ async def connect(
     who: str,
     pool: Executor,
     pace: Pace | None = None,
-) -> ClientSession | NotLeader:
+) -> BlobClientSession | NotLeader:
     """Dial a member and say hello; returns the session, or who leads instead.
 
     Raises:
@@ -45,7 +45,7 @@ async def connect(
             else.
     """
     greeted: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-    sessions: list[ClientSession] = []
+    sessions: list[BlobClientSession] = []
 
     def hear(link: Link, messages: list[Message]) -> None:
         if not greeted.done():
@@ -74,7 +74,7 @@ async def connect(
         raise
     if isinstance(answer, Welcome) and link.is_open:
         packs = ZSTD in answer.features
-        sessions.append(ClientSession(link, pool, address, packs=packs, pace=pace))
+        sessions.append(BlobClientSession(link, pool, address, packs=packs, pace=pace))
         return sessions[0]
     link.close("not served here")
     if isinstance(answer, NotLeader):
@@ -84,7 +84,7 @@ async def connect(
     raise _cut(address, "closed at once")
 
 
-class ClientSession(Carrier):
+class BlobClientSession(Carrier):
     """Transfers on one link. All of them end with DISCONNECTED when it does.
 
     Attributes:
@@ -92,7 +92,7 @@ class ClientSession(Carrier):
         is_silent: The member owed us a word for too long, and was left.
     """
 
-    machine: ClientMachine
+    machine: BlobClientMachine
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class ClientSession(Carrier):
         packs: bool,
         pace: Pace | None = None,
     ) -> None:
-        super().__init__(link, ClientMachine(), pool, packs=packs, pace=pace)
+        super().__init__(link, BlobClientMachine(), pool, packs=packs, pace=pace)
         self.moved_bytes = 0
         self.is_silent = False
         self._address = address

@@ -24,9 +24,9 @@ from rollq.raft.node import RaftNode
 from rollq.raft.types import (
     NO_MEMBER,
     AppendEntries,
-    Heartbeat,
     InstallSnapshot,
     Member,
+    RaftHeartbeat,
     RaftMessage,
     RequestVote,
     SnapshotMeta,
@@ -48,7 +48,7 @@ from rollq.wire.messages import (
 )
 
 # What a member that lives answers at once.
-ASKING: Final = (AppendEntries, Heartbeat, RequestVote, InstallSnapshot, LeaderHello)
+ASKING: Final = (AppendEntries, RaftHeartbeat, RequestVote, InstallSnapshot, LeaderHello)
 
 
 class Peers:

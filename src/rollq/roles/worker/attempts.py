@@ -22,7 +22,7 @@ from rollq.roles.worker.signals import StoredResult
 from rollq.wire.messages import AssignJob
 
 
-class Phase(enum.IntEnum):
+class AttemptPhase(enum.IntEnum):
     """Where a held attempt stands. Up to ENDING it is work in hand, from STORING on a report."""
 
     PREPARING = 0  # its inputs are being brought; no slot
@@ -36,21 +36,21 @@ class Phase(enum.IntEnum):
 
 
 # Looking a member up in its class costs as much as making a record, and each job goes through all.
-PREPARING: Final = Phase.PREPARING
-WAITING: Final = Phase.WAITING
-RUNNING: Final = Phase.RUNNING
-STOPPING: Final = Phase.STOPPING
-ENDING: Final = Phase.ENDING
-STORING: Final = Phase.STORING
-OFFERED: Final = Phase.OFFERED
-REFUSED: Final = Phase.REFUSED
+PREPARING: Final = AttemptPhase.PREPARING
+WAITING: Final = AttemptPhase.WAITING
+RUNNING: Final = AttemptPhase.RUNNING
+STOPPING: Final = AttemptPhase.STOPPING
+ENDING: Final = AttemptPhase.ENDING
+STORING: Final = AttemptPhase.STORING
+OFFERED: Final = AttemptPhase.OFFERED
+REFUSED: Final = AttemptPhase.REFUSED
 
 
 class Held(Struct, gc=False):
     """One attempt that this worker answers for."""
 
     ref: AttemptRef
-    phase: Phase
+    phase: AttemptPhase
     lease_ms: int
     job: AssignJob | None = None  # until it is started
     has_inputs: bool = False  # to be brought, or brought; the execution's own once it is started
@@ -185,7 +185,7 @@ class Attempts:
         every = chain(self._held.values(), self._dropped.values())
         return min([held.since_ms for held in every if held.in_slot], default=None)
 
-    def end(self, held: Held, phase: Phase) -> None:
+    def end(self, held: Held, phase: AttemptPhase) -> None:
         """Its work is over; what is left is a report: `phase` is STORING or REFUSED."""
         if held.phase is RUNNING or held.phase is STOPPING:
             self.running_count -= 1

@@ -67,7 +67,7 @@ class Run(Protocol):
         """End it; its ending says CANCELLED."""
 
 
-class Executor:
+class JobExecutor:
     """Executions of one worker.
 
     Args:

@@ -29,7 +29,7 @@ from rollq.base.jobs import AttemptRef
 from rollq.base.limits import UNTAKEN_RESULTS_MAX
 from rollq.base.stamp import Jitter
 from rollq.roles.worker.assignments import Assignments
-from rollq.roles.worker.attempts import ENDING, Phase
+from rollq.roles.worker.attempts import ENDING, AttemptPhase
 from rollq.roles.worker.credit import Credit
 from rollq.roles.worker.orders import Orders
 from rollq.roles.worker.session import DOWN, OPEN, LinkState, WorkerSession, WorkerSetup
@@ -130,7 +130,7 @@ class WorkerMachine:
         """Where the session stands."""
         return self._session.state
 
-    def phase(self, job_id: JobId) -> Phase | None:
+    def phase(self, job_id: JobId) -> AttemptPhase | None:
         """Where the attempt of this job stands here."""
         held = self._attempts.get(job_id)
         return held.phase if held is not None else None

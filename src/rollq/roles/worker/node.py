@@ -29,7 +29,7 @@ from rollq.roles.worker.blobs import WorkerBlobs
 from rollq.roles.worker.caches import WorkerCaches
 from rollq.roles.worker.cpu import SAMPLE_MS, CpuCap
 from rollq.roles.worker.execs import ExecDir
-from rollq.roles.worker.executor import Executor
+from rollq.roles.worker.executor import JobExecutor
 from rollq.roles.worker.live_output_sender import LiveOutputSender
 from rollq.roles.worker.machine import WorkerMachine
 from rollq.roles.worker.pending_uploads import PendingUploads
@@ -96,7 +96,7 @@ class WorkerNode:
         self._caches = WorkerCaches(setup.state_dir, self._blobs, setup.name, self._send)
         self._uploads = PendingUploads(self._blobs, self._feed)
         self._machine: WorkerMachine | None = None  # until it is started
-        self._executor: Executor  # from then on
+        self._executor: JobExecutor  # from then on
         self._cpu = CpuCap(setup.cpu_cap)
         self._events: deque[signals.Event] = deque()
         self._handling = False
@@ -128,7 +128,7 @@ class WorkerNode:
         worker_id, incarnation, stored = await self._writer.open()
         setup = self.setup
         jobs_dir = str(setup.jobs_dir / guid_to_text(worker_id))
-        executor = Executor(
+        executor = JobExecutor(
             setup,
             jobs_dir,
             on_end=self._ended,

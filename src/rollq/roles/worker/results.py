@@ -49,7 +49,7 @@ class ResultBatch(msgspec.Struct, array_like=True, frozen=True):
     forgotten: tuple[AttemptRef, ...] = ()
 
 
-class Identity(msgspec.Struct, frozen=True):
+class WorkerIdentity(msgspec.Struct, frozen=True):
     """Who this worker is, for as long as its state directory lives."""
 
     worker_id: str  # hex
@@ -145,15 +145,15 @@ class ResultTable:
                 "give each worker a state directory of its own",
             ) from None
 
-    def _next_identity(self) -> Identity:
+    def _next_identity(self) -> WorkerIdentity:
         path = self._directory / "identity.json"
         try:
-            old = msgspec.json.decode(path.read_bytes(), type=Identity)
+            old = msgspec.json.decode(path.read_bytes(), type=WorkerIdentity)
             if len(bytes.fromhex(old.worker_id)) != GUID_BYTES:
                 raise ValueError("not a worker id")
-            identity = Identity(old.worker_id, old.incarnation + 1)
+            identity = WorkerIdentity(old.worker_id, old.incarnation + 1)
         except FileNotFoundError:
-            identity = Identity(secrets.token_hex(GUID_BYTES), 1)
+            identity = WorkerIdentity(secrets.token_hex(GUID_BYTES), 1)
         except ValueError as error:  # msgspec's errors are ValueErrors too
             raise DiskError(
                 ErrorCode.DISK_CORRUPT,

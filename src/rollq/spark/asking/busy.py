@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from rollq.spark.asking.periods import Asked
-from rollq.spark.report.model import Heat, WorkerRow
+from rollq.spark.asking.periods import PeriodQueries
+from rollq.spark.report.model import Heat, WorkerFigures
 from rollq.spark.report.scales import HOUR
 
 WORKERS_MAX: Final = 40
@@ -24,7 +24,7 @@ class Session(NamedTuple):
     down_ms: int
 
 
-class Busy(Asked):
+class Busy(PeriodQueries):
     """The questions about workers."""
 
     def heat(self) -> Heat:
@@ -44,7 +44,7 @@ class Busy(Asked):
             known = tuple(_share(cells.get(start)) for start in starts)
             last = self.last_sessions.get(worker_id)
             name, slots = (last.name, last.slots) if last else (worker_id[:8], 1)
-            rows.append(WorkerRow(name, slots, min(share, 1.0), known))
+            rows.append(WorkerFigures(name, slots, min(share, 1.0), known))
         rows.sort(key=lambda row: row.name)
         return Heat(starts, step, tuple(rows), max(0, len(order) - WORKERS_MAX))
 

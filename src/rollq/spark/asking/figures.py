@@ -23,7 +23,7 @@ from rollq.grid.events import (
     JOB_REDRIVEN,
 )
 from rollq.spark.asking.busy import Busy
-from rollq.spark.asking.periods import Asked, Period
+from rollq.spark.asking.periods import Period, PeriodQueries
 from rollq.spark.asking.tales import stories
 from rollq.spark.pipeline import crowds
 from rollq.spark.pipeline.dialect import SPARK
@@ -34,8 +34,8 @@ from rollq.spark.report.model import (
     ExecRow,
     Percentiles,
     Report,
+    ReportSpan,
     Slot,
-    Span,
 )
 from rollq.spark.report.scales import HOUR, MINUTE
 
@@ -112,7 +112,7 @@ def gather(
     )
 
 
-def _spans(spark: SparkSession, last_ms: int) -> tuple[list[Span], Period | None]:
+def _spans(spark: SparkSession, last_ms: int) -> tuple[list[ReportSpan], Period | None]:
     aside = ", ".join(f"'{kind}'" for kind in _ASIDE)
     rows = spark.sql(f"""
         SELECT coalesce(_group, ''), min(_index), max(_index), count(*),
@@ -120,7 +120,7 @@ def _spans(spark: SparkSession, last_ms: int) -> tuple[list[Span], Period | None
                max(unix_millis(_ts)) FILTER (WHERE type NOT IN ({aside}))
         FROM events GROUP BY 1 ORDER BY 1
     """).collect()
-    spans = [Span(*row[:4]) for row in rows]
+    spans = [ReportSpan(*row[:4]) for row in rows]
     known = [(row[4], row[5]) for row in rows if row[4] is not None]
     if not known:
         return spans, None
@@ -128,7 +128,7 @@ def _spans(spark: SparkSession, last_ms: int) -> tuple[list[Span], Period | None
     return spans, Period.of(max(first, last - last_ms) if last_ms else first, last)
 
 
-class _Figures(Asked):
+class _Figures(PeriodQueries):
     """The questions about one period."""
 
     def slots(self) -> list[Slot]:

@@ -41,7 +41,7 @@ class Period:
         return range(first, self.last_ms // step_ms * step_ms + 1, step_ms)
 
 
-class Asked:
+class PeriodQueries:
     """Asks the views of one session about one period."""
 
     def __init__(self, spark: SparkSession, period: Period) -> None:

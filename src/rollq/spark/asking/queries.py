@@ -52,7 +52,7 @@ Load = Callable[[str], "DataFrame"]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class QueryAnswer:
     """What a query gave."""
 
     columns: list[str]
@@ -88,7 +88,7 @@ def loader(spark: SparkSession, tables: str | Path) -> Load:
     return lambda name: load(spark, tables, name)
 
 
-def ask(spark: SparkSession, text: str, limit: int) -> Answer:
+def ask(spark: SparkSession, text: str, limit: int) -> QueryAnswer:
     """The first rows of what a query gives.
 
     Raises:
@@ -104,7 +104,7 @@ def ask(spark: SparkSession, text: str, limit: int) -> Answer:
         rows = [tuple(row) for row in frame.limit(limit + 1).collect()]
     except PySparkException as error:
         raise refused(error) from None
-    return Answer(frame.columns, rows[:limit], len(rows) > limit)
+    return QueryAnswer(frame.columns, rows[:limit], len(rows) > limit)
 
 
 def check_reads(text: str) -> str:

@@ -24,7 +24,7 @@ BATCH_BYTES: Final = 128 << 20  # of streams in one batch, or one row's
 
 
 @dataclass(slots=True)
-class Row:
+class InputRow:
     """One row of the input: its place there, and how its job ended.
 
     Attributes:
@@ -76,7 +76,7 @@ class Row:
         return bool(getattr(result, f"whole_{name}").size > self.stream_limit)
 
 
-def pieces(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+def pieces(rows: Sequence[InputRow]) -> Iterator[Sequence[InputRow]]:
     """Rows in parts that are not too large for one batch."""
     first = size = 0
     for number, row in enumerate(rows):
@@ -87,7 +87,7 @@ def pieces(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
     yield rows[first:]
 
 
-def batch_of(rows: Sequence[Row], column_count: int, prefix: str) -> pa.RecordBatch:
+def batch_of(rows: Sequence[InputRow], column_count: int, prefix: str) -> pa.RecordBatch:
     """Rows of one batch of the input, with what came of them."""
     import pyarrow as pa
 
@@ -104,35 +104,35 @@ def batch_of(rows: Sequence[Row], column_count: int, prefix: str) -> pa.RecordBa
 # --- values
 
 
-def _job_id(row: Row) -> str | None:
+def _job_id(row: InputRow) -> str | None:
     return None if row.ended is None else guid_to_text(row.ended.job_id)
 
 
-def _status(row: Row) -> str:
+def _status(row: InputRow) -> str:
     result = row.result
     return REFUSED if result is None else result.status
 
 
-def _of_result(read: Callable[[Result], Any]) -> Callable[[Row], Any]:
-    def value(row: Row) -> Any:
+def _of_result(read: Callable[[Result], Any]) -> Callable[[InputRow], Any]:
+    def value(row: InputRow) -> Any:
         result = row.result
         return None if result is None else read(result)
 
     return value
 
 
-def _text_value(row: Row) -> str | None:
+def _text_value(row: InputRow) -> str | None:
     """What a function returned as text or JSON is its stdout, too."""
     value = _value(row)
     return value if isinstance(value, str) and value else None
 
 
-def _data(row: Row) -> bytes | None:
+def _data(row: InputRow) -> bytes | None:
     value = _value(row)
     return value if isinstance(value, bytes) and value else None
 
 
-def _value(row: Row) -> Any:
+def _value(row: InputRow) -> Any:
     result = row.result
     if result is None or (row.stream("stdout")[1] and not result.data_size):
         return None
@@ -154,14 +154,14 @@ def _output(output: Output) -> dict[str, Any]:
     return {"size": output.size, "digest": output.digest, "content": content}
 
 
-def _wait_ms(row: Row) -> int | None:
+def _wait_ms(row: InputRow) -> int | None:
     result = row.result
     if result is None or row.is_resumed:
         return None
     return max(0, round((row.ended_at - row.put_at) * 1000) - result.run_ms)
 
 
-def _error(row: Row) -> str | None:
+def _error(row: InputRow) -> str | None:
     """Why it did not go well, for people."""
     if row.error or row.ended is None:
         return row.error
@@ -189,7 +189,7 @@ TEXT, BYTES, INT, LONG, FLAG, MOMENT, FILES = (
 )
 
 # Name, type, value; in the order of the columns.
-COLUMNS: Final[tuple[tuple[str, str, Callable[[Row], Any]], ...]] = (
+COLUMNS: Final[tuple[tuple[str, str, Callable[[InputRow], Any]], ...]] = (
     ("job_id", TEXT, _job_id),
     ("status", TEXT, _status),
     ("exit_code", INT, _of_result(lambda result: result.exit_code)),

@@ -14,7 +14,7 @@ from rollq.base.ids import GUID_BYTES, JobId, job_id_of_key
 from rollq.base.limits import JOB_KEY_BYTES_MAX
 from rollq.roles.client.keyed import Ended
 from rollq.roles.client.specs import Input, JobSpec, Options
-from rollq.spark.grid.columns import STREAM_LIMIT, Row, batch_of, pieces
+from rollq.spark.grid.columns import STREAM_LIMIT, InputRow, batch_of, pieces
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,8 +70,8 @@ class Flow:
     clock: Callable[[], float] = time.time
     open_count: int = 0
     _row_count: int = 0
-    _open: dict[JobId, tuple[JobSpec, list[Row]]] = field(default_factory=dict)
-    _ended: list[Row] = field(default_factory=list)
+    _open: dict[JobId, tuple[JobSpec, list[InputRow]]] = field(default_factory=dict)
+    _ended: list[InputRow] = field(default_factory=list)
 
     def specs(self, batch: pa.RecordBatch, first: int, count: int) -> list[JobSpec]:
         """The jobs of some rows, as far as they are not on the way already."""
@@ -89,7 +89,7 @@ class Flow:
             files = dict(zip(layout.file_names, (one[index] for one in contents), strict=True))
             key = None if keys is None else keys[index]
             error = self._fault(args, key, payload, files)
-            row = Row(batch, first + index, now, plan.stream_limit)
+            row = InputRow(batch, first + index, now, plan.stream_limit)
             if error:
                 self._end(row, error=error)
                 continue
@@ -137,7 +137,7 @@ class Flow:
         has_waited = self.clock() - ended[0].ended_at >= LINGER_S
         if all_of_them or has_waited or len(ended) >= BATCH_ROWS:
             self._ended = []
-            by_batch: dict[int, list[Row]] = {}
+            by_batch: dict[int, list[InputRow]] = {}
             for row in ended:
                 by_batch.setdefault(id(row.batch), []).append(row)
             for rows in by_batch.values():
@@ -177,7 +177,7 @@ class Flow:
             digest.update(data)
         return digest.digest()
 
-    def _enter(self, spec: JobSpec, rows: list[Row]) -> bool:
+    def _enter(self, spec: JobSpec, rows: list[InputRow]) -> bool:
         """Whether this job is not on the way for other rows."""
         assert isinstance(spec.job_id, bytes)
         known = self._open.get(spec.job_id)
@@ -192,7 +192,7 @@ class Flow:
         self.open_count += len(rows)
         return known is None
 
-    def _end(self, row: Row, ended: Ended | None = None, error: str = "") -> None:
+    def _end(self, row: InputRow, ended: Ended | None = None, error: str = "") -> None:
         row.ended, row.error, row.ended_at = ended, error, self.clock()
         self._ended.append(row)
 

@@ -36,7 +36,7 @@ from rollq.spark.pipeline.dialect import SPARK
 from rollq.spark.pipeline.manifest import File, Manifest
 from rollq.spark.pipeline.profile import Profile, profile_of
 from rollq.spark.pipeline.settings import SMALL_ROWS, note_work, small_work
-from rollq.spark.pipeline.tables import HOUR_MS, OPEN, Store, day_of
+from rollq.spark.pipeline.tables import HOUR_MS, OPEN, TableStore, day_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,11 +49,11 @@ THREADS: Final = 3
 Told = Callable[[str], None]
 
 
-class Batch:
+class PipelineBatch:
     """The making of one manifest."""
 
     def __init__(
-        self, spark: SparkSession, store: Store, before: Manifest, stamp: str, told: Told
+        self, spark: SparkSession, store: TableStore, before: Manifest, stamp: str, told: Told
     ) -> None:
         self._spark = spark
         self._store = store

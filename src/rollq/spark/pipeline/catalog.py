@@ -14,7 +14,7 @@ from rollq.base.errors import ErrorCode, LocalError
 SCHEMA_VERSION: Final = 3
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """One column."""
 
     name: str
@@ -30,7 +30,7 @@ class Table:
     batch to batch and are nobody's business."""
 
     name: str
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     by: str = ""
     since: str = ""
     is_internal: bool = False
@@ -46,14 +46,14 @@ class Table:
         return tuple(column.name for column in self.columns)
 
 
-def _columns(text: str, *newer: Column) -> tuple[Column, ...]:
+def _columns(text: str, *newer: TableColumn) -> tuple[TableColumn, ...]:
     """From `name type, name type`; then those that a later version brought."""
     pairs = (part.split() for part in text.split(","))
-    return (*(Column(name, kind) for name, kind in pairs), *newer)
+    return (*(TableColumn(name, kind) for name, kind in pairs), *newer)
 
 
 # What a job or array was asked to run, as JSON.
-REQUEST: Final = Column("request", "string", since=3)
+REQUEST: Final = TableColumn("request", "string", since=3)
 
 BRONZE: Final = Table(
     "bronze_events",

@@ -18,7 +18,7 @@ from rollq.spark.pipeline.gold import added_busy
 from rollq.spark.pipeline.levels import added_counts
 from rollq.spark.pipeline.manifest import Book, File, Manifest
 from rollq.spark.pipeline.settings import SMALL_ROWS, small_work, suited
-from rollq.spark.pipeline.tables import FILE_ROWS_MAX, Store
+from rollq.spark.pipeline.tables import FILE_ROWS_MAX, TableStore
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,7 +46,7 @@ def compact(spark: SparkSession, out: str | Path) -> tuple[Manifest, Manifest]:
         before = book.expect()
         stamp = f"{before.number + 1:010d}-{secrets.token_hex(4)}"
         with suited(spark):
-            after = compacted(Store(spark, book.out), before, stamp, many=FEW)
+            after = compacted(TableStore(spark, book.out), before, stamp, many=FEW)
         if after is not before:
             now_ms = int(time.time() * 1000)
             after = msgspec.structs.replace(after, number=before.number + 1, made_ms=now_ms)
@@ -55,7 +55,7 @@ def compact(spark: SparkSession, out: str | Path) -> tuple[Manifest, Manifest]:
     return before, after
 
 
-def compacted(store: Store, manifest: Manifest, stamp: str, many: int = MANY) -> Manifest:
+def compacted(store: TableStore, manifest: Manifest, stamp: str, many: int = MANY) -> Manifest:
     """The same tables in fewer files, if some day of a table has at least `many` that are not
     full. Files that hold open rows are none of its business: every batch writes them anew.
 
@@ -84,7 +84,7 @@ def small_files(files: list[File], many: int) -> list[File]:
     return [file for day in by_day.values() if len(day) >= many for file in day]
 
 
-def _rewritten(store: Store, table: Table, files: list[File], stamp: str) -> list[File]:
+def _rewritten(store: TableStore, table: Table, files: list[File], stamp: str) -> list[File]:
     rows: DataFrame = store.read(table, files)
     if table in _ADDED_UP:
         name, query = _ADDED_UP[table]

@@ -21,7 +21,7 @@ from rollq.grid.events import (
     WORKER_CLOSED,
     WORKER_OPENED,
 )
-from rollq.spark.pipeline.dialect import Dialect
+from rollq.spark.pipeline.dialect import SqlDialect
 from rollq.spark.pipeline.silver import CARRY, REQUEUES, WAITING, quoted
 
 _ARRAY_MARKS: Final = (
@@ -31,7 +31,7 @@ _ARRAY_WINDOW: Final = "PARTITION BY grp, array_id ORDER BY i, o"
 _WORKER_WINDOW: Final = "PARTITION BY grp, worker_id ORDER BY i, o"
 
 
-def array_marks(d: Dialect, *, news: str = "news", has_open: bool = True) -> str:
+def array_marks(d: SqlDialect, *, news: str = "news", has_open: bool = True) -> str:
     """What happened to arrays as a whole, with what was known of them then. Reads new events and,
     if there are any from before, `open_arrays`."""
     ready = f"""CASE
@@ -61,7 +61,7 @@ def array_marks(d: Dialect, *, news: str = "news", has_open: bool = True) -> str
     """
 
 
-def arrays(d: Dialect) -> str:
+def arrays(d: SqlDialect) -> str:
     """One row an array, of those that are known from their beginning; from `array_marks`."""
     first = "CASE WHEN starts THEN {} END"
     # What is told of one that has ended is not looked at: in a later batch nobody would see it.
@@ -81,7 +81,7 @@ def arrays(d: Dialect) -> str:
     """
 
 
-def array_lives(d: Dialect) -> str:
+def array_lives(d: SqlDialect) -> str:
     """What tasks must know of their arrays, from `arrays_now`."""
     return f"""
         SELECT {d.group} AS grp, array_id, submitted_at, ready_at, body_bytes, blob_bytes, request,
@@ -92,7 +92,7 @@ def array_lives(d: Dialect) -> str:
     """
 
 
-def sessions(d: Dialect) -> str:
+def sessions(d: SqlDialect) -> str:
     """Sessions of workers: from one coming to the next, or to the going. Reads `news` and
     `open_workers`."""
     return f"""
@@ -112,7 +112,7 @@ def sessions(d: Dialect) -> str:
     """
 
 
-def steps(d: Dialect, *, has_arrays: bool) -> str:
+def steps(d: SqlDialect, *, has_arrays: bool) -> str:
     """By queue and minute, how many more wait and run than before. Reads `news`, `moves` and
     `array_marks`."""
     minute = "date_trunc('minute', {})"

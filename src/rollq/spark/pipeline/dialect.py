@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 
-class Dialect:
+class SqlDialect:
     """Spark's words."""
 
     group = "`group`"
@@ -66,4 +66,4 @@ class Dialect:
         return f"substring_index({text}, ' ', 1)"
 
 
-SPARK: Final = Dialect()
+SPARK: Final = SqlDialect()

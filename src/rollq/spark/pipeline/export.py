@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.spark.pipeline.catalog import TABLES, table_of
 from rollq.spark.pipeline.manifest import Book, Manifest
-from rollq.spark.pipeline.tables import Store
+from rollq.spark.pipeline.tables import TableStore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,7 +42,7 @@ def export(
     chosen = chosen or [table for table in TABLES.values() if not table.is_internal]
     book = Book(Path(tables))
     manifest = book.expect()
-    store = Store(spark, book.out)
+    store = TableStore(spark, book.out)
     for table in chosen:
         frame = store.read(table, manifest.files(table.name))
         writer = frame.write.format(form).mode("overwrite")

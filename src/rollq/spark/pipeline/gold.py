@@ -17,7 +17,7 @@ from rollq.grid.events import (
     JOB_ENQUEUED,
     JOB_EXPIRED,
 )
-from rollq.spark.pipeline.dialect import Dialect
+from rollq.spark.pipeline.dialect import SqlDialect
 from rollq.spark.pipeline.silver import CAUSES, REQUEUES, quoted
 
 _DIMENSIONS: Final = {
@@ -37,7 +37,7 @@ _HOUR_MS: Final = 3_600_000
 _NO_MS: Final = "CAST(NULL AS bigint)"
 
 
-def hourly(d: Dialect) -> str:
+def hourly(d: SqlDialect) -> str:
     """Counts, sums and percentiles by dimension and hour. Reads `events`, `attempts`, `busy` and
     `touched`.
 
@@ -84,7 +84,7 @@ def _dimension() -> str:
     return f"CASE {named} ELSE 'all' END"
 
 
-def _facts(d: Dialect) -> str:
+def _facts(d: SqlDialect) -> str:
     """One row for each thing that counts, with zeros for what it is not."""
     columns = ", ".join(_DIMENSIONS.values())
     n = f"CASE WHEN job_id IS NULL THEN {d.count} ELSE 1 END"
@@ -121,7 +121,7 @@ def _facts(d: Dialect) -> str:
     """
 
 
-def late_hourly(d: Dialect) -> str:
+def late_hourly(d: SqlDialect) -> str:
     """What attempts add to hours in which they ran and of which there are no events: as rows of
     `hourly`. Reads `new_busy` and `touched`."""
     columns = ", ".join(_DIMENSIONS.values())
@@ -147,7 +147,7 @@ def late_hourly(d: Dialect) -> str:
     """
 
 
-def added_hourly(d: Dialect) -> str:
+def added_hourly(d: SqlDialect) -> str:
     """Rows of the same hour as one. Reads `hours_in_parts`."""
     sums = ", ".join(f"CAST(sum({name}) AS bigint) AS {name}" for name in (*_COUNTS, *_SUMS))
     most = ", ".join(
@@ -162,7 +162,7 @@ def added_hourly(d: Dialect) -> str:
     """
 
 
-def busy(d: Dialect) -> str:
+def busy(d: SqlDialect) -> str:
     """By hour, for how long attempts ran that ended in this batch. Reads `ended`.
 
     One that ran for no time is there with 0: its hour is one in which a worker had a job.
@@ -186,7 +186,7 @@ def busy(d: Dialect) -> str:
     """
 
 
-def added_busy(d: Dialect) -> str:
+def added_busy(d: SqlDialect) -> str:
     """Several batches as one. Reads `busy`."""
     return f"""
         SELECT {d.group}, hour, exec, client_id, queue, worker_id,
@@ -195,7 +195,7 @@ def added_busy(d: Dialect) -> str:
     """
 
 
-def dead(d: Dialect) -> str:
+def dead(d: SqlDialect) -> str:
     """Dead jobs by hour, exec and cause. Reads `events`, `touched`."""
     words = " ".join(f"WHEN {number} THEN '{word}'" for number, word in CAUSES.items())
     return f"""
@@ -208,7 +208,7 @@ def dead(d: Dialect) -> str:
     """
 
 
-def utilisation(d: Dialect) -> str:
+def utilisation(d: SqlDialect) -> str:
     """How much of the time of their slots workers were busy, in hours in which some worker had a
     job. Reads `busy`, `open_attempts`, `sessions` and `passed`: by group the first and the last
     hour to be made, and the last moment that is known, until which what is open lasts.
@@ -250,7 +250,7 @@ def utilisation(d: Dialect) -> str:
     """
 
 
-def _open_by_hour(d: Dialect) -> str:
+def _open_by_hour(d: SqlDialect) -> str:
     """Attempts that have not ended, once for every hour in which their workers had them."""
     first = f"start_ms - start_ms % {_HOUR_MS}"
     last = f"greatest(until_ms, start_ms) - greatest(until_ms, start_ms) % {_HOUR_MS}"
@@ -262,7 +262,7 @@ def _open_by_hour(d: Dialect) -> str:
             FROM open_attempts a JOIN passed p ON a.{d.group} = p.grp)"""
 
 
-def _there(d: Dialect) -> str:
+def _there(d: SqlDialect) -> str:
     """How much time the slots of workers had, in these hours."""
     there_ms = f"least(s.until_ms, h.hour_ms + {_HOUR_MS}) - greatest(s.up_ms, h.hour_ms)"
     return f"""

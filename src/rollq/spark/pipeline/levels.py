@@ -10,11 +10,11 @@ from rollq.grid.events import (
     JOB_ENQUEUED,
     JOB_EXPIRED,
 )
-from rollq.spark.pipeline.dialect import Dialect
+from rollq.spark.pipeline.dialect import SqlDialect
 from rollq.spark.pipeline.silver import REQUEUES, quoted
 
 
-def depth(d: Dialect) -> str:
+def depth(d: SqlDialect) -> str:
     """How many wait and run at the end of each minute in which somebody came or went; and, with no
     minute, how many do after all that is known. Until the next of its rows a queue stays as it is.
 
@@ -46,7 +46,7 @@ def depth(d: Dialect) -> str:
     """
 
 
-def counts(d: Dialect) -> str:
+def counts(d: SqlDialect) -> str:
     """How often each exec had which value, in this batch. Reads `ended` (attempts that ended) and
     `news`. A run is an attempt that ran to an end that its worker told, whatever came of its job:
     one that was retried or the last of a dead job took its time as well."""
@@ -72,7 +72,7 @@ def counts(d: Dialect) -> str:
     """
 
 
-def added_counts(d: Dialect) -> str:
+def added_counts(d: SqlDialect) -> str:
     """The counts of several batches as one. Reads `counts`."""
     return f"""
         SELECT {d.group}, exec, metric, value, CAST(sum(n) AS bigint) AS n
@@ -80,7 +80,7 @@ def added_counts(d: Dialect) -> str:
     """
 
 
-def execs(d: Dialect) -> str:
+def execs(d: SqlDialect) -> str:
     """Estimates by exec over all time, from the counts. Reads `counts`."""
     percentiles = ", ".join(
         f"min(CASE WHEN metric = '{metric}' AND upto * 100 >= total * {percent} THEN value END)"

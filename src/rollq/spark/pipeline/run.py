@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from rollq.base.errors import ErrorCode, LocalError
-from rollq.spark.pipeline.batch import Batch
+from rollq.spark.pipeline.batch import PipelineBatch
 from rollq.spark.pipeline.catalog import SCHEMA_VERSION
 from rollq.spark.pipeline.compact import compacted
 from rollq.spark.pipeline.failures import is_passing, told_by_spark
 from rollq.spark.pipeline.feed import Feed
 from rollq.spark.pipeline.manifest import Book, Manifest
 from rollq.spark.pipeline.settings import suited
-from rollq.spark.pipeline.tables import Store
+from rollq.spark.pipeline.tables import TableStore
 from rollq.spark.source.holding import Holding
 from rollq.spark.source.offsets import share
 from rollq.spark.source.places import Extent
@@ -171,12 +171,12 @@ class Pipeline:
                 if not (left and is_passing(error)):
                     raise told_by_spark(error) from error
 
-    def _commit(self, making: Callable[[Batch], Manifest | None]) -> None:
+    def _commit(self, making: Callable[[PipelineBatch], Manifest | None]) -> None:
         started = time.monotonic()
         stamp = f"{self._newest.number + 1:010d}-{secrets.token_hex(4)}"
-        store = Store(self._spark, self._book.out)
+        store = TableStore(self._spark, self._book.out)
         try:
-            manifest = making(Batch(self._spark, store, self._newest, stamp, self._tell))
+            manifest = making(PipelineBatch(self._spark, store, self._newest, stamp, self._tell))
             if manifest is None:
                 return
             manifest = compacted(store, manifest, f"{stamp}-c")

@@ -33,7 +33,7 @@ from rollq.grid.events import (
     JOB_TIMED_OUT,
     JOB_WORKER_LOST,
 )
-from rollq.spark.pipeline.dialect import Dialect
+from rollq.spark.pipeline.dialect import SqlDialect
 
 REQUEUES: Final = (JOB_TIMED_OUT, JOB_WORKER_LOST, JOB_NACKED, JOB_RETRIED)
 MARKS: Final = (
@@ -76,7 +76,7 @@ def quoted(words: tuple[str, ...]) -> str:
     return ", ".join(f"'{word}'" for word in words)
 
 
-def moves(d: Dialect, *, has_arrays: bool, has_open: bool) -> str:
+def moves(d: SqlDialect, *, has_arrays: bool, has_open: bool) -> str:
     """The marks that end an attempt or are the last of a life, with what came before them.
 
     Reads `news` (new events), `open_jobs` if there are any, and `array_lives` if some of the events
@@ -129,7 +129,7 @@ def moves(d: Dialect, *, has_arrays: bool, has_open: bool) -> str:
     """
 
 
-def _event_marks(d: Dialect, has_arrays: bool) -> str:
+def _event_marks(d: SqlDialect, has_arrays: bool) -> str:
     """New events as marks. Text is NULL where it is absent, so `array_id` tells a task."""
     first_of_task = f"(e.type = '{JOB_ASSIGNED}' AND e.attempt = 1 AND e.array_id IS NOT NULL)"
     lives = ("l.submitted_at", "l.body_bytes", "l.blob_bytes", "l.request")
@@ -184,7 +184,7 @@ def after_of(kind: str, delay_ms: str, status: str) -> str:
         WHEN {kind} = '{JOB_PURGED}' THEN 'purged' END"""
 
 
-def _carry_marks(d: Dialect) -> str:
+def _carry_marks(d: SqlDialect) -> str:
     """Open jobs as the first of their marks."""
     return f"""
         SELECT {d.group}, job_id, last_index, last_ordinal, since, '{CARRY}', state, true,
@@ -196,7 +196,7 @@ def _carry_marks(d: Dialect) -> str:
     """
 
 
-def _begun(d: Dialect) -> str:
+def _begun(d: SqlDialect) -> str:
     """On marks that begin a life: what is known of its acceptance."""
     packed = d.pack(
         at="s_at", body_bytes="s_body_bytes", blob_bytes="s_blob_bytes", request="s_request"
@@ -204,7 +204,7 @@ def _begun(d: Dialect) -> str:
     return f"CASE WHEN starts THEN {packed} END"
 
 
-def _started(d: Dialect) -> str:
+def _started(d: SqlDialect) -> str:
     """On marks that begin a life, and on its first assignment: what is known of the latter."""
     return f"""CASE
         WHEN type = '{CARRY}' THEN {d.pack(at="c_first_at", wait_ms="c_first_wait_ms")}
@@ -213,7 +213,7 @@ def _started(d: Dialect) -> str:
         END"""
 
 
-def ended_attempts(d: Dialect) -> str:
+def ended_attempts(d: SqlDialect) -> str:
     """Attempts that came to their end, from `moves`."""
     dead = " ".join(f"WHEN {number} THEN '{word}'" for number, word in _DEAD_OUTCOMES.items())
     others = " ".join(f"WHEN '{kind}' THEN '{word}'" for kind, word in OUTCOMES.items())
@@ -232,14 +232,14 @@ def ended_attempts(d: Dialect) -> str:
     """
 
 
-def _slot_taken_at(d: Dialect) -> str:
+def _slot_taken_at(d: SqlDialect) -> str:
     """When an attempt that ended began to run: so long before its end as it ran, whenever it was
     assigned, because workers fetch ahead. NULL if it is not known to have run."""
     ran_at = d.moment(f"{d.ms('ts')} - run_ms")
     return f"CASE WHEN run_ms IS NOT NULL THEN least(ts, greatest(p_ts, {ran_at})) END"
 
 
-def begun_attempts(d: Dialect) -> str:
+def begun_attempts(d: SqlDialect) -> str:
     """Attempts that began in this batch and run on, from `moves`."""
     return f"""
         SELECT grp AS {d.group}, job_id, attempt, fence, exec, client_id, queue, worker_id,
@@ -253,7 +253,7 @@ def begun_attempts(d: Dialect) -> str:
     """
 
 
-def running_attempts(d: Dialect) -> str:
+def running_attempts(d: SqlDialect) -> str:
     """Attempts that ran before this batch and run on: nothing happened to their jobs. Reads
     `running_before` and `news`."""
     return f"""
@@ -262,7 +262,7 @@ def running_attempts(d: Dialect) -> str:
     """
 
 
-def jobs(d: Dialect) -> str:
+def jobs(d: SqlDialect) -> str:
     """Rows of jobs from `moves`; those that may still change are `is_open`."""
     # A purge follows the end that it takes from the list of the dead.
     is_end = "after IN ('ok', 'failed', 'dead', 'cancelled', 'purged')"

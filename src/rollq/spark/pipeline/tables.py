@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from rollq.spark.pipeline.catalog import Column, Table, table_of
+from rollq.spark.pipeline.catalog import Table, TableColumn, table_of
 from rollq.spark.pipeline.manifest import DATA, Book, File
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def load(spark: SparkSession, out: str | Path, name: str) -> DataFrame:
     """
     table = table_of(name)
     book = Book(Path(out))
-    return Store(spark, book.out).read(table, book.expect().files(name))
+    return TableStore(spark, book.out).read(table, book.expect().files(name))
 
 
 def paths(out: str | Path, name: str) -> list[Path]:
@@ -69,7 +69,7 @@ def day_of(ms: int) -> str:
     return datetime.fromtimestamp(ms / _MS, UTC).strftime("%Y-%m-%d")
 
 
-class Store:
+class TableStore:
     """The files of one out folder."""
 
     def __init__(self, spark: SparkSession, out: Path) -> None:
@@ -132,7 +132,7 @@ class Store:
             self._staged.pop()()
 
 
-def _filled(column: Column) -> Any:
+def _filled(column: TableColumn) -> Any:
     from pyspark.sql import functions as F  # noqa: N812
 
     return F.expr(f"coalesce(`{column.name}`, {column.before})")

@@ -22,7 +22,7 @@ Words = tuple[tuple[str, str], ...]  # name and value, a line each
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class ChartFrame:
     """The period that all charts of a page share."""
 
     first_ms: int
@@ -43,7 +43,9 @@ class Layer:
     values: Sequence[float]
 
 
-def columns(frame: Frame, step_ms: int, starts: Sequence[int], layers: Sequence[Layer]) -> Markup:
+def columns(
+    frame: ChartFrame, step_ms: int, starts: Sequence[int], layers: Sequence[Layer]
+) -> Markup:
     """Stacked columns, one a piece of the period."""
     sums = [sum(column) for column in zip(*(one.values for one in layers), strict=True)]
     axis = scales.count_axis(sums)
@@ -64,7 +66,9 @@ def columns(frame: Frame, step_ms: int, starts: Sequence[int], layers: Sequence[
     return _plot(frame, axis, scales.tick_count, shapes)
 
 
-def fan(frame: Frame, step_ms: int, points: Sequence[tuple[int, Percentiles | None]]) -> Markup:
+def fan(
+    frame: ChartFrame, step_ms: int, points: Sequence[tuple[int, Percentiles | None]]
+) -> Markup:
     """Percentiles: the middle as a line, the tail above it as a fan. Pieces in which nothing
     ended leave a gap."""
     known = [one for _, one in points if one is not None]
@@ -86,7 +90,9 @@ def fan(frame: Frame, step_ms: int, points: Sequence[tuple[int, Percentiles | No
     return _plot(frame, axis, scales.duration, shapes)
 
 
-def levels(frame: Frame, step_ms: int, starts: Sequence[int], layers: Sequence[Layer]) -> Markup:
+def levels(
+    frame: ChartFrame, step_ms: int, starts: Sequence[int], layers: Sequence[Layer]
+) -> Markup:
     """Levels over time, as steps: each layer an area from the foot, the first behind."""
     axis = scales.count_axis([value for one in layers for value in one.values])
     shapes: list[Markup] = []
@@ -102,7 +108,9 @@ def levels(frame: Frame, step_ms: int, starts: Sequence[int], layers: Sequence[L
     return _plot(frame, axis, scales.tick_count, shapes)
 
 
-def with_words(plot: Markup, frame: Frame, step_ms: int, words: Iterable[tuple[int, Words]]) -> str:
+def with_words(
+    plot: Markup, frame: ChartFrame, step_ms: int, words: Iterable[tuple[int, Words]]
+) -> str:
     """A chart whose pieces tell their figures."""
     hits: list[Markup] = []
     for start, lines in words:
@@ -133,18 +141,18 @@ def legend(*entries: tuple[str, str]) -> Markup:
     )
 
 
-def time_axis(frame: Frame, most: int = 7) -> Markup:
+def time_axis(frame: ChartFrame, most: int = 7) -> Markup:
     """The words below a chart: moments. Every other one gives way on a narrow page."""
     return _axis(frame, scales.time_ticks(frame.first_ms, frame.last_ms, most))
 
 
-def length_axis(frame: Frame) -> Markup:
+def length_axis(frame: ChartFrame) -> Markup:
     """The words below a chart: how long after its begin."""
     ticks = scales.length_ticks(frame.last_ms - frame.first_ms)
     return _axis(frame, [(frame.first_ms + after, words) for after, words in ticks])
 
 
-def _axis(frame: Frame, ticks: Iterable[tuple[int, str]]) -> Markup:
+def _axis(frame: ChartFrame, ticks: Iterable[tuple[int, str]]) -> Markup:
     labels = [
         tag(
             "span",
@@ -159,7 +167,7 @@ def _axis(frame: Frame, ticks: Iterable[tuple[int, str]]) -> Markup:
 
 
 def _plot(
-    frame: Frame, axis: Axis, words: Callable[[float], str], shapes: Sequence[Markup]
+    frame: ChartFrame, axis: Axis, words: Callable[[float], str], shapes: Sequence[Markup]
 ) -> Markup:
     lines = "".join(f"M0 {_y(axis, tick):.2f}H{WIDTH:g}" for tick in axis.ticks)
     drawing = tag(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class ReportSpan:
     """Which part of a group's history the figures come from."""
 
     group: str
@@ -56,7 +56,7 @@ class Depth:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerRow:
+class WorkerFigures:
     """A worker's share of busy slots, piece by piece; None where it was not there."""
 
     name: str
@@ -71,7 +71,7 @@ class Heat:
 
     starts_ms: tuple[int, ...] = ()
     step_ms: int = 1
-    rows: tuple[WorkerRow, ...] = ()
+    rows: tuple[WorkerFigures, ...] = ()
     left_out: int = 0  # workers beyond those that are shown
 
 
@@ -144,7 +144,7 @@ class Report:
 
     made_ms: int
     source: str  # where the tables are
-    spans: Sequence[Span] = ()
+    spans: Sequence[ReportSpan] = ()
     first_ms: int = 0
     last_ms: int = 0
     slot_ms: int = 1

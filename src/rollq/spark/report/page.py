@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from rollq.spark.report import scales
-from rollq.spark.report.charts import Frame, Layer, columns, fan, legend, levels, with_words
+from rollq.spark.report.charts import ChartFrame, Layer, columns, fan, legend, levels, with_words
 from rollq.spark.report.findings import findings
 from rollq.spark.report.marks import Markup, join, tag
 from rollq.spark.report.model import Percentiles, Report, Slot
@@ -50,11 +50,11 @@ def page_of(report: Report) -> str:
     return "<!doctype html>\n" + tag("html", head, tag("body", body), lang="en") + "\n"
 
 
-def _frame(report: Report) -> Frame:
+def _frame(report: Report) -> ChartFrame:
     """From the begin of the first slot to the end of the last."""
     if not report.slots:
-        return Frame(report.first_ms, report.first_ms + 1)
-    return Frame(report.slots[0].start_ms, report.slots[-1].start_ms + report.slot_ms)
+        return ChartFrame(report.first_ms, report.first_ms + 1)
+    return ChartFrame(report.slots[0].start_ms, report.slots[-1].start_ms + report.slot_ms)
 
 
 def _head(report: Report, title: str) -> Markup:
@@ -155,7 +155,7 @@ def _attention(report: Report) -> Markup | str:
     return _section("Look at", "", tag("ul", *(tag("li", one) for one in found)), "attention")
 
 
-def _throughput(report: Report, frame: Frame) -> Markup:
+def _throughput(report: Report, frame: ChartFrame) -> Markup:
     title = "Throughput"
     if not report.total("ended") and not report.total("submitted"):
         return _section(title, "", _empty("No job was submitted or ended in this period."))
@@ -204,7 +204,7 @@ def _slot_numbers(
     return head, rows
 
 
-def _latency(report: Report, frame: Frame, name: str) -> Markup:
+def _latency(report: Report, frame: ChartFrame, name: str) -> Markup:
     is_wait = name == "wait"
     title = "Time in the queue" if is_wait else "Time of running"
     points = [(slot.start_ms, getattr(slot, name)) for slot in report.slots]
@@ -236,7 +236,7 @@ def _latency(report: Report, frame: Frame, name: str) -> Markup:
     return _section(title, f"{what}, {scales.every(report.slot_ms)}{worst}.", inner)
 
 
-def _depth(report: Report, frame: Frame) -> Markup:
+def _depth(report: Report, frame: ChartFrame) -> Markup:
     title = "Depth"
     if not any(one.waiting or one.running for one in report.depth):
         return _section(title, "", _empty("Nothing waited or ran at the end of any minute."))
@@ -264,7 +264,7 @@ def _depth(report: Report, frame: Frame) -> Markup:
     )
 
 
-def _utilisation(report: Report, frame: Frame) -> Markup:
+def _utilisation(report: Report, frame: ChartFrame) -> Markup:
     title = "Utilisation of workers"
     if not report.heat.rows:
         return _section(title, "", _empty("No worker was there."))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from rollq.spark.report import scales
-from rollq.spark.report.charts import WIDTH, Frame, length_axis
+from rollq.spark.report.charts import WIDTH, ChartFrame, length_axis
 from rollq.spark.report.marks import Markup, join, short, tag
 from rollq.spark.report.model import Attempt, Story
 
@@ -41,7 +41,7 @@ def story_of(story: Story, now_ms: int) -> Markup:
     )
 
 
-def _frame(story: Story, now_ms: int) -> Frame:
+def _frame(story: Story, now_ms: int) -> ChartFrame:
     """From its submission to its end, or until now."""
     moments = [one for one in (story.submitted_ms, story.ended_ms) if one is not None]
     for attempt in story.attempts:
@@ -49,7 +49,7 @@ def _frame(story: Story, now_ms: int) -> Frame:
         moments.append(now_ms if attempt.ended_ms is None else attempt.ended_ms)
     if story.ended_ms is None:
         moments.append(now_ms)
-    return Frame(min(moments), max(*moments, min(moments) + 1))
+    return ChartFrame(min(moments), max(*moments, min(moments) + 1))
 
 
 def _words(story: Story) -> str:
@@ -64,7 +64,7 @@ def _words(story: Story) -> str:
     return " · ".join(parts)
 
 
-def _attempt(frame: Frame, one: Attempt) -> Markup:
+def _attempt(frame: ChartFrame, one: Attempt) -> Markup:
     style = _STYLES.get(one.outcome, "dead")
     end = frame.last_ms if one.ended_ms is None else one.ended_ms
     took = scales.duration(end - one.assigned_ms) + ("…" if one.ended_ms is None else "")
@@ -92,7 +92,7 @@ def _attempt(frame: Frame, one: Attempt) -> Markup:
     )
 
 
-def _only_waited(frame: Frame, story: Story) -> Markup:
+def _only_waited(frame: ChartFrame, story: Story) -> Markup:
     end = frame.last_ms if story.ended_ms is None else story.ended_ms
     start = frame.first_ms if story.submitted_ms is None else story.submitted_ms
     drawing = _lane(_piece(frame, start, end, "wait soft"))
@@ -108,7 +108,7 @@ def _lane(*shapes: Markup) -> Markup:
     return tag("svg", *shapes, viewBox=f"0 0 {WIDTH:g} 20", preserveAspectRatio="none")
 
 
-def _piece(frame: Frame, start_ms: int, end_ms: int, style: str) -> Markup:
+def _piece(frame: ChartFrame, start_ms: int, end_ms: int, style: str) -> Markup:
     left = frame.x(start_ms)
     width = frame.x(end_ms) - left
     # What took hardly any time is seen, too.

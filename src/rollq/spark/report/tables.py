@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from rollq.spark.report import scales
-from rollq.spark.report.charts import Frame, time_axis
+from rollq.spark.report.charts import ChartFrame, time_axis
 from rollq.spark.report.marks import Markup, join, short, tag
-from rollq.spark.report.model import CauseRow, ExecRow, Heat, Percentiles, WorkerRow
+from rollq.spark.report.model import CauseRow, ExecRow, Heat, Percentiles, WorkerFigures
 
 NAME_LETTERS: Final = 60
 DETAIL_LETTERS: Final = 160
@@ -95,7 +95,7 @@ def ranges(rows: Sequence[ExecRow]) -> Markup:
     return tag("div", table, class_="scroll")
 
 
-def heat_map(frame: Frame, heat: Heat) -> Markup:
+def heat_map(frame: ChartFrame, heat: Heat) -> Markup:
     """Workers by time: the fuller the colour, the busier."""
     rows = []
     for worker in heat.rows:
@@ -149,7 +149,7 @@ def numbers(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Markup:
     return tag("details", tag("summary", "Numbers"), tag("div", table, class_="scroll"))
 
 
-def _there(frame: Frame, heat: Heat, worker: WorkerRow) -> list[Markup]:
+def _there(frame: ChartFrame, heat: Heat, worker: WorkerFigures) -> list[Markup]:
     """Plain ground below the pieces in which a worker was there, so that idle is not gone."""
     pieces: list[tuple[float, float]] = []
     for start, cell in zip(heat.starts_ms, worker.cells, strict=True):

@@ -19,7 +19,7 @@ from rollq.base.ids import guid_to_text
 from rollq.base.limits import BATCH_KEY_BYTES_MAX, CACHE_ENTRIES_MAX
 from rollq.base.staged import StagedPart, ids_of, keys_of
 from rollq.roles.client.parts import PartBuilder
-from rollq.spark.source.segments import Kept, Segment, unpacked
+from rollq.spark.source.segments import Kept, SentSegment, unpacked
 
 if TYPE_CHECKING:
     from rollq.base.jobs import BlobRef
@@ -62,7 +62,7 @@ class Commits:
         digest = hashlib.sha256(f"{client_id}\0{batch_key}".encode()).hexdigest()
         self._cache_id = f"spark-write/{digest}"
 
-    def accept(self, segments: Sequence[Segment]) -> None:
+    def accept(self, segments: Sequence[SentSegment]) -> None:
         """Accept segments, or what an earlier try of this write had.
 
         Raises:
@@ -163,17 +163,17 @@ class Commits:
 
     # --- rows that are the same job
 
-    def _check_twice(self, segments: Sequence[Segment]) -> None:
+    def _check_twice(self, segments: Sequence[SentSegment]) -> None:
         """Of a write in one batch the grid says that; of one in several, we must before the
         first."""
-        seen: dict[bytes, tuple[Segment, int]] = {}
+        seen: dict[bytes, tuple[SentSegment, int]] = {}
         for segment in segments:
             for row, job_id in enumerate(ids_of(segment.ids)):
                 first = seen.setdefault(job_id, (segment, row))
                 if first != (segment, row):
                     raise self._twice(job_id, first, (segment, row))
 
-    def _twice(self, job_id: bytes, *places: tuple[Segment, int]) -> StateError:
+    def _twice(self, job_id: bytes, *places: tuple[SentSegment, int]) -> StateError:
         key = next((key for segment, _ in places if (key := self._key_in(segment, job_id))), "")
         where = " and ".join(f"job {row + 1} of {segment.place!r}" for segment, row in places)
         named = f" (job_key {key!r})" if key else ""
@@ -183,7 +183,7 @@ class Commits:
             "nothing was submitted; dropDuplicates(['job_key']) leaves one of each",
         )
 
-    def _key_in(self, segment: Segment, job_id: bytes) -> str:
+    def _key_in(self, segment: SentSegment, job_id: bytes) -> str:
         if segment.kept is None:
             return ""
         for groups in unpacked(self._client.download(segment.kept.blob)):

@@ -20,7 +20,7 @@ from rollq.history.arrow import from_lines
 from rollq.history.columns import Column
 from rollq.history.segments import FOOTER_BYTES_MAX, LAST_ROW_BYTES_MAX, Footer
 from rollq.spark.source.conditions import INDEX, Condition, keep
-from rollq.spark.source.options import Origin
+from rollq.spark.source.options import SourceOrigin
 from rollq.spark.source.places import Extent, Slice
 
 PIECE_BYTES: Final = 16 << 20  # parsed at once; a task holds a few times that
@@ -36,7 +36,7 @@ class Segment(NamedTuple):
     size: int
 
 
-class Piece(NamedTuple):
+class FolderPiece(NamedTuple):
     """The lines of a file that begin at or after `start` and before `end`."""
 
     name: str
@@ -49,7 +49,7 @@ class Piece(NamedTuple):
 class Folder:
     """The segments of one group."""
 
-    def __init__(self, origin: Origin) -> None:
+    def __init__(self, origin: SourceOrigin) -> None:
         self._group = origin.group
         self._files: _Files = _Remote(origin.path) if "://" in origin.path else _Local(origin.path)
         self._listed: list[Segment] = []
@@ -84,7 +84,7 @@ class Folder:
         listed = [each for each in self._listed if each.last >= first and each.first <= last]
         share = max(sum(each.size for each in listed) // count, 1)
         slices: list[Slice] = []
-        pieces: list[Piece] = []
+        pieces: list[FolderPiece] = []
         room, known = share, first - 1
         for segment in listed:
             start, after = 0, known
@@ -95,7 +95,7 @@ class Folder:
                 end = min(start + min(room, PIECE_BYTES), segment.size)
                 if segment.size - end < FOOTER_BYTES_MAX + LAST_ROW_BYTES_MAX:
                     end = segment.size  # a piece for hardly more than the footer is not worth it
-                pieces.append(Piece(segment.name, start, end, segment.size, after))
+                pieces.append(FolderPiece(segment.name, start, end, segment.size, after))
                 room -= end - start
                 start = end
                 if room <= 0:
@@ -122,7 +122,7 @@ class Folder:
     def hold(self, name: str, index: int) -> None:
         """Nobody takes anything away here on our account."""
 
-    def _lines(self, piece: Piece) -> bytes:
+    def _lines(self, piece: FolderPiece) -> bytes:
         if piece.start == 0 and piece.end == piece.size:
             return _verified(piece.name, self._files.read(piece.name, 0, piece.size))
         start = max(piece.start - 1, 0)  # is it the end of a line?

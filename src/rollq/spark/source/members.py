@@ -9,14 +9,14 @@ from rollq.history.arrow import from_lines, from_stream
 from rollq.history.columns import Column
 from rollq.roles.reader.models import ARROW
 from rollq.roles.reader.reader import Reader
-from rollq.spark.source.options import Origin
+from rollq.spark.source.options import SourceOrigin
 from rollq.spark.source.places import Extent, Slice
 
 
 class Group:
     """The members of one group. Nothing stays connected between two calls."""
 
-    def __init__(self, origin: Origin, timeout_s: float) -> None:
+    def __init__(self, origin: SourceOrigin, timeout_s: float) -> None:
         self._reader = Reader(origin.servers, group=origin.group, timeout_s=timeout_s)
         self._group = origin.group
 

@@ -39,7 +39,7 @@ Offsets = str | dict[str, int]  # EARLIEST, LATEST, or by group the index to be 
 
 
 @dataclass(slots=True, frozen=True)
-class Origin:
+class SourceOrigin:
     """Where a group's history is: its members' addresses, or a folder of segments."""
 
     servers: str = ""
@@ -51,7 +51,7 @@ class Origin:
 class ReadOptions:
     """How to read."""
 
-    origins: tuple[Origin, ...]
+    origins: tuple[SourceOrigin, ...]
     table: str
     columns: tuple[Column, ...]
     conditions: tuple[Condition, ...]
@@ -170,7 +170,7 @@ def _columns(options: Mapping[str, str], table: str) -> tuple[Column, ...]:
         raise bad_option("columns", text, f"{error.message}: {error.hint}") from None
 
 
-def _origins(options: Mapping[str, str]) -> tuple[Origin, ...]:
+def _origins(options: Mapping[str, str]) -> tuple[SourceOrigin, ...]:
     """Several groups are told apart by semicolons; `group` names them in the same order."""
     servers, path = options.get("servers", ""), options.get("path", "")
     if bool(servers) == bool(path):
@@ -194,9 +194,12 @@ def _origins(options: Mapping[str, str]) -> tuple[Origin, ...]:
         for place in places:
             check_servers(place)
         return tuple(
-            Origin(servers=place, group=name) for place, name in zip(places, names, strict=True)
+            SourceOrigin(servers=place, group=name)
+            for place, name in zip(places, names, strict=True)
         )
-    return tuple(Origin(path=place, group=name) for place, name in zip(places, names, strict=True))
+    return tuple(
+        SourceOrigin(path=place, group=name) for place, name in zip(places, names, strict=True)
+    )
 
 
 def _offsets(options: Mapping[str, str], name: str, default: str) -> Offsets:

@@ -14,12 +14,12 @@ import msgspec
 from rollq.base.ids import guid_from_text
 from rollq.base.outcomes import exit_code_of, state_word
 from rollq.history.columns import Column
-from rollq.history.schema import Row
+from rollq.history.schema import HistoryRow
 from rollq.history.tables import ResultRow, int32, int64
 from rollq.roles.reader.models import EVENTS, LINES
 from rollq.roles.reader.reader import Reader
 from rollq.spark.source.members import Group
-from rollq.spark.source.options import Origin
+from rollq.spark.source.options import SourceOrigin
 from rollq.spark.source.places import Slice
 from rollq.spark.state_rows import from_state_rows
 
@@ -29,7 +29,7 @@ STATES: Final = {"ack": "done", "dlq": "dead", "expire": "dead", "cancel": "canc
 class GroupResults(Group):
     """The members of one group, read for results."""
 
-    def __init__(self, origin: Origin, timeout_s: float) -> None:
+    def __init__(self, origin: SourceOrigin, timeout_s: float) -> None:
         super().__init__(origin, timeout_s)
         self._asking = Reader(origin.servers, group=origin.group, timeout_s=timeout_s)
 
@@ -49,7 +49,7 @@ class GroupResults(Group):
                 yield from_state_rows(rows, columns, wanted.group, places)
 
 
-def result_of(event: Row, known: ResultRow | None) -> ResultRow:
+def result_of(event: HistoryRow, known: ResultRow | None) -> ResultRow:
     """The row of an end: what the state knows of it, if it is of this very end."""
     inner = STATES[event.type]
     state = state_word(inner, event.status)
@@ -77,4 +77,4 @@ def result_of(event: Row, known: ResultRow | None) -> ResultRow:
     )
 
 
-_decode_lines = msgspec.json.Decoder(Row).decode_lines
+_decode_lines = msgspec.json.Decoder(HistoryRow).decode_lines

@@ -39,7 +39,7 @@ class Kept(msgspec.Struct, frozen=True):
     files: tuple[BlobRef, ...] = ()
 
 
-class Segment(msgspec.Struct, frozen=True):
+class SentSegment(msgspec.Struct, frozen=True):
     """What became of some rows of a task, in order.
 
     Attributes:
@@ -54,7 +54,7 @@ class Segment(msgspec.Struct, frozen=True):
 
 
 @dataclass(slots=True)
-class Segments:
+class SegmentSender:
     """Sends the rows of one task."""
 
     client: BlockingClient
@@ -62,12 +62,12 @@ class Segments:
     batch_key: str
     partition: int
     has_ids: bool  # rows give ids or keys
-    sent: list[Segment] = field(default_factory=list)
+    sent: list[SentSegment] = field(default_factory=list)
     _token: str = field(default_factory=lambda: secrets.token_hex(8))
     _rows: int = 0  # of segments before this one
     _has_room: bool = True
 
-    def send(self, rows: Iterator[Any]) -> list[Segment]:
+    def send(self, rows: Iterator[Any]) -> list[SentSegment]:
         """Send rows as they come.
 
         Args:
@@ -111,7 +111,7 @@ class Segments:
         if self._has_room:
             try:
                 self.client.batches.stage_messages(messages, waits=False)
-                self.sent.append(Segment(staged.part, part=staged, ids=ids))
+                self.sent.append(SentSegment(staged.part, part=staged, ids=ids))
                 self._rows += staged.count
                 return
             except RollqError as error:
@@ -121,7 +121,7 @@ class Segments:
         self.client.caches.supply([one for _, supply in messages for one in supply.pieces.values()])
         files = tuple({ref: None for message, _ in messages for ref in refs_of(message)})
         blob = self.client.upload(packed(message.groups for message, _ in messages))
-        self.sent.append(Segment(staged.part, kept=Kept(blob, staged.count, files), ids=ids))
+        self.sent.append(SentSegment(staged.part, kept=Kept(blob, staged.count, files), ids=ids))
         self._rows += staged.count
 
 

@@ -25,7 +25,7 @@ from rollq.spark.source.commits import Commits
 from rollq.spark.source.jobs import Rows, check_columns
 from rollq.spark.source.options import check_length
 from rollq.spark.source.redrives import Redrives, check_redrive_columns
-from rollq.spark.source.segments import Segment, Segments
+from rollq.spark.source.segments import SegmentSender, SentSegment
 from rollq.spark.source.versions import StreamWriter, streamed_batches
 from rollq.spark.source.write_options import REDRIVE, WriteOptions
 
@@ -40,7 +40,7 @@ class Sent(WriterCommitMessage):
     """What a task tells the driver: what it sent ahead, if it had any rows."""
 
     batch_key: str
-    segments: list[Segment]
+    segments: list[SentSegment]
 
 
 class JobsWriter(DataSourceArrowWriter):
@@ -115,7 +115,7 @@ def send(options: WriteOptions, batch_key: str, batches: Iterator[Any], names: l
         return Sent(batch_key, [])
     has_ids = not {"job_key", "job_id"}.isdisjoint(names)
     with _client(options) as client:
-        segments = Segments(client, options.client_id, batch_key, partition, has_ids)
+        segments = SegmentSender(client, options.client_id, batch_key, partition, has_ids)
         return Sent(batch_key, segments.send(chain(first, rows)))
 
 

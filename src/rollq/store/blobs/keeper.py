@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from rollq.base.digests import Digest
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.store.blobs.index import NONE, Index
-from rollq.store.blobs.protocol import BlobStore, Stored
+from rollq.store.blobs.protocol import BlobStore, StoredBlob
 
 
 class Keeper:
@@ -136,10 +136,12 @@ class Keeper:
 
     # --- what may go
 
-    def evict(self, now_ms: int, bytes_max: int | None, age_ms: int | None = None) -> list[Stored]:
+    def evict(
+        self, now_ms: int, bytes_max: int | None, age_ms: int | None = None
+    ) -> list[StoredBlob]:
         """Remove what is too old, and then as much as is too much; None: no such limit. Stays over
         `bytes_max` if all that is left must stay."""
-        gone: list[Stored] = []
+        gone: list[StoredBlob] = []
         while True:
             with self._lock:
                 self._end_leases(now_ms)
@@ -166,7 +168,7 @@ class Keeper:
 
     def victims(
         self, now_ms: int, bytes_max: int | None, age_ms: int | None = None
-    ) -> Iterator[Stored]:
+    ) -> Iterator[StoredBlob]:
         """What `evict` would remove; nothing else may happen meanwhile."""
         with self._lock:
             self._end_leases(now_ms)
@@ -186,9 +188,9 @@ class Keeper:
             return True
         return bytes_max is not None and left > bytes_max
 
-    def _blob(self, row: int) -> Stored:
+    def _blob(self, row: int) -> StoredBlob:
         index = self._index
-        return Stored(index.digest(row), index.sizes[row], index.used_ms[row])
+        return StoredBlob(index.digest(row), index.sizes[row], index.used_ms[row])
 
     def _row(self, digest: Digest) -> int:
         row = self._index.find(digest)

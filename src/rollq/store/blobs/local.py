@@ -25,7 +25,7 @@ from rollq.base.errors import DiskError, ErrorCode
 from rollq.base.limits import BLOB_ROOM_BYTES, BROKEN_COPIES_MAX, WRITEBACK_BYTES
 from rollq.store.blobs.failures import blob_missing, explained
 from rollq.store.blobs.partial import FileReader, Part, Staging, sync_folder
-from rollq.store.blobs.protocol import Leftover, Stored
+from rollq.store.blobs.protocol import Leftover, StoredBlob
 from rollq.store.blobs.staged import FOLDERS, PARTIAL, ROTTEN, Staged, digest_at, place_of
 from rollq.store.real_disk import FILE_MODE, FOLDER_MODE, LOCK_NAME
 
@@ -114,7 +114,7 @@ class LocalBlobs(Staged):
         with explained(f"remove {path}"), contextlib.suppress(FileNotFoundError):
             os.unlink(path)
 
-    def digests(self, start: int = 0) -> Iterator[Stored]:
+    def digests(self, start: int = 0) -> Iterator[StoredBlob]:
         """All of them, one folder after the other."""
         for folder in (*FOLDERS[start:], *FOLDERS[:start]):
             yield from self._list(folder)
@@ -188,7 +188,7 @@ class LocalBlobs(Staged):
             sync_folder(self._folder / FOLDERS[number])
             self._settled[number] = 1
 
-    def _list(self, folder: str) -> Iterator[Stored]:
+    def _list(self, folder: str) -> Iterator[StoredBlob]:
         with explained(f"list {self._folder / folder}"):
             try:
                 names = sorted(os.listdir(self._folder / folder))
@@ -203,7 +203,7 @@ class LocalBlobs(Staged):
                 except FileNotFoundError:
                     continue
                 if stat.S_ISREG(status.st_mode):
-                    yield Stored(digest, status.st_size, status.st_mtime_ns // 1_000_000)
+                    yield StoredBlob(digest, status.st_size, status.st_mtime_ns // 1_000_000)
 
     def _rotten(self) -> Iterator[Leftover]:
         folder = self._folder / ROTTEN

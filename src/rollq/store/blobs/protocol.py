@@ -10,7 +10,7 @@ from rollq.base.digests import Digest
 from rollq.store.blobs.incoming import Incoming
 
 
-class Stored(NamedTuple):
+class StoredBlob(NamedTuple):
     """One blob of a listing."""
 
     digest: Digest
@@ -26,7 +26,7 @@ class Leftover(NamedTuple):
     mtime_ms: int
 
 
-class Reader(Protocol):
+class BlobReader(Protocol):
     """A blob that is open. Used by one thread at a time."""
 
     size: int
@@ -53,10 +53,10 @@ class BlobStore(Protocol):
     def put_file(self, path: Path) -> tuple[Digest, int]:
         """Store a copy of a file: its digest and size."""
 
-    def open(self, digest: Digest) -> Reader:
+    def open(self, digest: Digest) -> BlobReader:
         """Raises StateError BLOB_MISSING."""
 
-    def open_part(self, digest: Digest, size: int) -> Reader:
+    def open_part(self, digest: Digest, size: int) -> BlobReader:
         """A blob of this size that somebody takes now, to read what came; or the blob itself, if
         it is there. Raises StateError BLOB_MISSING."""
 
@@ -66,7 +66,7 @@ class BlobStore(Protocol):
     def remove(self, digest: Digest) -> None:
         """Forget it. No error if it is not there; who reads it may or may not come to the end."""
 
-    def digests(self, start: int = 0) -> Iterator[Stored]:
+    def digests(self, start: int = 0) -> Iterator[StoredBlob]:
         """All of them, from the first byte `start` on and around. What comes or goes meanwhile may
         be among them or not."""
 

@@ -23,7 +23,7 @@ from rollq.base.errors import DialError, DiskError, ErrorCode, LocalError, Rollq
 from rollq.base.limits import BLOB_ROOM_BYTES, BLOB_UPLOAD_BYTES, BLOB_UPLOAD_PARTS_MAX
 from rollq.store.blobs.failures import blob_missing, explained
 from rollq.store.blobs.partial import Part, Staging, sync_folder
-from rollq.store.blobs.protocol import Leftover, Stored
+from rollq.store.blobs.protocol import Leftover, StoredBlob
 from rollq.store.blobs.staged import FOLDERS, PARTIAL, ROTTEN, Staged, digest_at, place_of
 
 OBJECT_STORES: Final = frozenset(("s3", "s3a", "gs", "gcs", "abfs", "az", "adl", "oci"))
@@ -96,14 +96,14 @@ class FsspecBlobs(Staged):
         with contextlib.suppress(FileNotFoundError), self._told("remove", place_of(digest)):
             self._fs.rm_file(self._place(digest))
 
-    def digests(self, start: int = 0) -> Iterator[Stored]:
+    def digests(self, start: int = 0) -> Iterator[StoredBlob]:
         """All of them, one folder after the other: a million rows at once would fill the memory."""
         there = self._folders()
         for folder in (*FOLDERS[start:], *FOLDERS[:start]):
             for name, info in self._list(folder) if folder in there else ():
                 digest = digest_at(folder, name)
                 if digest is not None:
-                    yield Stored(digest, int(info["size"]), _mtime_ms(info))
+                    yield StoredBlob(digest, int(info["size"]), _mtime_ms(info))
 
     def set_aside(self, digest: Digest) -> None:
         """Into `rotten/`."""

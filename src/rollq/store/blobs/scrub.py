@@ -7,7 +7,7 @@ from typing import Final
 
 from rollq.base.digests import Digest
 from rollq.base.errors import ErrorCode, StateError
-from rollq.store.blobs.protocol import BlobStore, Stored
+from rollq.store.blobs.protocol import BlobStore, StoredBlob
 from rollq.store.blobs.staged import Check
 
 BLOB_COST_BYTES: Final = 4_096  # to open one costs as much as to read so much
@@ -25,7 +25,7 @@ class Scrub:
         self._store = store
         self._on_rotten = on_rotten
         self._start = start
-        self._round: Iterator[Stored] | None = None
+        self._round: Iterator[StoredBlob] | None = None
         self._check: Check | None = None
 
     def step(self, bytes_max: int) -> list[Digest]:

@@ -17,7 +17,7 @@ from rollq.store.blobs.failures import blob_corrupt
 from rollq.store.blobs.files import open_plain, pieces_of
 from rollq.store.blobs.incoming import Incoming
 from rollq.store.blobs.partial import Part, Staging
-from rollq.store.blobs.protocol import Reader
+from rollq.store.blobs.protocol import BlobReader
 
 FOLDERS: Final = tuple(f"{number:02x}" for number in range(256))  # by the first byte of a digest
 PARTIAL: Final = "partial"
@@ -35,7 +35,7 @@ class Staged(ABC):
         """See `BlobStore`."""
 
     @abstractmethod
-    def open(self, digest: Digest) -> Reader:
+    def open(self, digest: Digest) -> BlobReader:
         """See `BlobStore`."""
 
     @abstractmethod
@@ -66,7 +66,7 @@ class Staged(ABC):
             raise
         return Incoming(digest, size, part, self._publish)
 
-    def open_part(self, digest: Digest, size: int) -> Reader:
+    def open_part(self, digest: Digest, size: int) -> BlobReader:
         """What came of a blob so far, or the blob."""
         reader = self._staging.open_part(digest, size)
         return self.open(digest) if reader is None else reader
@@ -110,7 +110,7 @@ class Staged(ABC):
 class Check:
     """A blob that is read for its digest, a piece at a time."""
 
-    def __init__(self, digest: Digest, reader: Reader) -> None:
+    def __init__(self, digest: Digest, reader: BlobReader) -> None:
         self.digest = digest
         self.is_done = False
         self.is_sound = False

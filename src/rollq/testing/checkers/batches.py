@@ -18,7 +18,7 @@ BIRTHS = (facts.JOB_ENQUEUED, facts.JOB_DELAYED)
 GOINGS = (facts.JOB_FORGOTTEN, facts.JOB_PURGED)  # after which the id may be used again
 
 
-class Batches(LogChecker):
+class BatchChecker(LogChecker):
     """What was staged, what was committed, and what came of it."""
 
     name = "a committed batch is each of its jobs once"

@@ -16,7 +16,7 @@ from rollq.roles.client.signals import Request
 from rollq.roles.member.driver import Driver
 from rollq.roles.member.outputs import ToSession
 from rollq.testing.checkers.base import Checker
-from rollq.testing.checkers.batches import Batches
+from rollq.testing.checkers.batches import BatchChecker
 from rollq.testing.ledger import CANCELLED, DEAD, DONE, GONE, Ledger
 from rollq.testing.sim_client import SimClient
 from rollq.testing.sim_member import SimMember
@@ -125,7 +125,7 @@ class ClientBook(Checker):
     result_count: int = 0
     read_count: int = 0
     accepted_count: int = 0
-    batches: Batches = field(default_factory=Batches)
+    batches: BatchChecker = field(default_factory=BatchChecker)
 
     name = "what clients were told"
 

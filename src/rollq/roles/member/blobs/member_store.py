@@ -15,7 +15,7 @@ from rollq.base.errors import ErrorCode, StateError
 from rollq.base.jobs import BlobRef
 from rollq.store.blobs.incoming import Incoming
 from rollq.store.blobs.keeper import Keeper
-from rollq.store.blobs.protocol import BlobStore, Reader
+from rollq.store.blobs.protocol import BlobReader, BlobStore
 
 
 class MemberBlobStore:
@@ -53,7 +53,7 @@ class MemberBlobStore:
             self.is_sound(digest)
         return TrackedSink(self.store.begin(digest, size), partial(self._stored, digest, size))
 
-    def open(self, digest: Digest) -> Reader:
+    def open(self, digest: Digest) -> BlobReader:
         """To read from it. Raises StateError BLOB_MISSING."""
         try:
             reader = self.store.open(digest)

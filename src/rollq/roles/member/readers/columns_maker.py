@@ -22,7 +22,7 @@ import psutil  # type: ignore[import-untyped]
 
 from rollq.base.limits import COLUMNS_BYTES_MIN, COLUMNS_PIECE_BYTES
 from rollq.history import arrow_cache
-from rollq.history.arrow_cache import ArrowCopy, Batch
+from rollq.history.arrow_cache import ArrowCopy, RowBatch
 from rollq.history.columns import EVENTS
 from rollq.history.cutting import SegmentFile
 from rollq.history.segments import Segments, name_of
@@ -92,7 +92,7 @@ def make_copy(state: Path, disk: Disk, ends: tuple[int, int], group: str) -> Non
 
 def _write_stream(
     path: Path, segment: SegmentFile, ends: tuple[int, int], group: str
-) -> tuple[int, list[Batch]]:
+) -> tuple[int, list[RowBatch]]:
     """Write the rows of a segment; how long the schema is, and where batches are."""
     # Whoever asks only what is missing does not need it.
     import pyarrow as pa  # noqa: PLC0415
@@ -102,7 +102,7 @@ def _write_stream(
     schema = arrow_schema(EVENTS)
     schema_bytes = schema.serialize().size
     options = pa.ipc.IpcWriteOptions(compression="lz4")
-    batches: list[Batch] = []
+    batches: list[RowBatch] = []
     with (
         pa.OSFile(str(path), "wb") as sink,
         pa.ipc.new_stream(sink, schema, options=options) as writer,
@@ -113,7 +113,7 @@ def _write_stream(
             for batch in table.to_batches():
                 writer.write_batch(batch)
             size = max(sink.tell() - offset, 0)
-            batches.append(Batch(first, last, offset, size, len(table), 0))
+            batches.append(RowBatch(first, last, offset, size, len(table), 0))
     return schema_bytes, batches
 
 

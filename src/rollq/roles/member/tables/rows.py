@@ -38,15 +38,15 @@ from rollq.grid.state import (
     QueueRecord,
 )
 from rollq.history.tables import (
-    ArrayRow,
+    ArrayTableRow,
     AttemptRow,
     DeadRow,
     EndedJob,
-    JobRow,
+    JobTableRow,
     QueueRow,
     ResultRow,
     TableRow,
-    WorkerRow,
+    WorkerTableRow,
     args_in,
     id_text,
     int32,
@@ -70,7 +70,7 @@ def table_rows(state: GridState, table: str) -> Iterator[TableRow]:
     return WALKS[table](state)
 
 
-def job_rows(state: GridState) -> Iterator[JobRow]:
+def job_rows(state: GridState) -> Iterator[JobTableRow]:
     """One for each job: those that are records, then those that are on their way."""
     yield from _record_rows(state)
     for batch, group in _batched_groups(state):
@@ -85,7 +85,7 @@ def job_rows(state: GridState) -> Iterator[JobRow]:
         )
         for job_id, size, key, blobs in columns:
             if job_id not in batch.known:
-                yield JobRow(
+                yield JobTableRow(
                     guid_to_text(job_id),
                     key or None,
                     batch.client.client_id,
@@ -110,7 +110,7 @@ def _batched_groups(state: GridState) -> Iterator[tuple[CommittedBatch, StagedGr
                     yield batch, group
 
 
-def _record_rows(state: GridState) -> Iterator[JobRow]:
+def _record_rows(state: GridState) -> Iterator[JobTableRow]:
     size = state.bodies.size
     for record in state.jobs.values():
         job_id, key, client_id, queue, exec_name, array_id = _identity(record)
@@ -130,7 +130,9 @@ def _record_rows(state: GridState) -> Iterator[JobRow]:
             0 if owner is None or not owner.blobs or is_over else blob_bytes(owner.blobs),
         )
         end = record.end
-        row = JobRow(*fixed) if end is None else JobRow(*fixed, *_end_columns(record, end))
+        row = (
+            JobTableRow(*fixed) if end is None else JobTableRow(*fixed, *_end_columns(record, end))
+        )
         body = state.bodies.load(record.body)
         if not body and record.array is not None:
             body = record.array.body
@@ -291,10 +293,10 @@ def dead_rows(state: GridState) -> Iterator[DeadRow]:
         )
 
 
-def worker_rows(state: GridState) -> Iterator[WorkerRow]:
+def worker_rows(state: GridState) -> Iterator[WorkerTableRow]:
     """One for each worker."""
     for worker in state.workers.values():
-        yield WorkerRow(
+        yield WorkerTableRow(
             guid_to_text(worker.worker_id),
             worker.name,
             worker.incarnation,
@@ -324,11 +326,11 @@ def queue_rows(state: GridState) -> Iterator[QueueRow]:
         yield QueueRow(name, queue.paused, *counts)
 
 
-def array_rows(state: GridState) -> Iterator[ArrayRow]:
+def array_rows(state: GridState) -> Iterator[ArrayTableRow]:
     """One for each array."""
     for array in state.arrays.values():
         ended = array.ended_counts
-        yield ArrayRow(
+        yield ArrayTableRow(
             guid_to_text(array.array_id),
             array.client.client_id,
             array.queue,
