@@ -167,7 +167,7 @@ def worker(
     from rollq.cli.service import run
     from rollq.roles.worker.setup import NodeSetup
 
-    exec_dir, jobs_dir, own_execs = find_places(exec_dir, jobs_dir)
+    exec_dir, jobs_dir, own_execs, cache_dir = find_places(exec_dir, jobs_dir)
     if exec_dir is None and not app and not allow_shipped_execs:
         raise LocalError(
             ErrorCode.BAD_SETUP,
@@ -194,6 +194,7 @@ def worker(
         blob_bytes_max=amount(blob_bytes_max, SIZES, "--blob-bytes-max"),
         blob_age_ms=amount(blob_age, AGES_S, "--blob-age") * 1_000,
         own_execs=own_execs,
+        cache_dir=cache_dir,
     )
     setup.check()
     set_up_logs(log_level.value, as_json=as_json)

@@ -15,6 +15,7 @@ def legacy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the legacy directories would be; the working directory is empty."""
     monkeypatch.setattr(places, "LEGACY_EXEC_DIR", tmp_path / "opt/grid/exe")
     monkeypatch.setattr(places, "LEGACY_JOBS_DIR", tmp_path / "tmp/jobs")
+    monkeypatch.setattr(places, "LEGACY_CACHE_DIR", tmp_path / "opt/grid/cache")
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     return tmp_path
@@ -32,11 +33,14 @@ def test_legacy_directories_are_used_where_they_are(legacy: Path) -> None:
     assert found == Places(legacy / "opt/grid/exe", Path("jobs"), own_execs=True)
     (legacy / "tmp/jobs").mkdir(parents=True)
     assert find_places(None, None).jobs_dir == legacy / "tmp/jobs"
+    (legacy / "opt/grid/cache").mkdir()
+    assert find_places(None, None).cache_dir == legacy / "opt/grid/cache"
 
 
 def test_what_is_given_counts(legacy: Path) -> None:
     (legacy / "opt/grid/exe").mkdir(parents=True)
     (legacy / "tmp/jobs").mkdir(parents=True)
+    (legacy / "opt/grid/cache").mkdir()
     found = find_places(Path("bin"), None)
     assert found == Places(Path("bin"), Path("jobs"), own_execs=False)
     assert find_places(None, Path("work")).jobs_dir == Path("work")

@@ -13,7 +13,7 @@ The machine decides and is pure; everything else does what it says. Read in this
    `guard_main`);
 6. files: `blobs` (the worker's store; `verified`, `neighbours`), `preparations` (inputs before a
    start), `output_uploads` (large outputs before a result), `pending_uploads` (until it is taken),
-   `caches` and `cache_index`;
+   `caches`, `cache_index` and `cache_files` (caches in a directory of a legacy worker);
 7. `live_output` and its sender: what a client that follows a job sees while it runs.
 
 | What fails | What happens |
@@ -23,6 +23,6 @@ The machine decides and is pure; everything else does what it says. Read in this
 | the disk of the result table | the worker stops; nothing that was not synced was acknowledged |
 | an input: missing, damaged, no room | nack: another worker may do better |
 | an input: its name or digest is invalid | the job fails with the cause |
-| a stored input: rotten | it is set aside and fetched again |
+| a stored input: corrupt | it is set aside and fetched again |
 | an output that the leader lacks | uploaded again, then the ack is repeated; if it is lost, nack |
 """

@@ -26,7 +26,9 @@ from rollq.base.limits import CACHE_ENTRIES_MAX, CACHE_ID_BYTES_MAX, DETAIL_BYTE
 from rollq.base.names import checked_tree
 from rollq.roles.service import end_tasks
 from rollq.roles.worker.assignments import CACHED_FILE
+from rollq.roles.worker.cache_files import CacheFiles, FileStore
 from rollq.roles.worker.cache_index import FOLDER, Cache, CacheIndex
+from rollq.roles.worker.setup import NodeSetup
 from rollq.roles.worker.signals import StartFailed
 from rollq.wire.messages import NOT_ASKED, AssignJob, CacheAck, CachePut
 from rollq.wire.models import (
@@ -52,14 +54,11 @@ TOLD_S: Final = 0.2  # how often a worker says how far it is
 DEFAULT_MODE: Final = 0o644
 
 
-class CacheStore(Protocol):
+class CacheStore(FileStore, Protocol):
     """What is needed of the worker's blobs."""
 
     def pin(self, blobs: Sequence[BlobRef]) -> None:
         """Protect these from eviction."""
-
-    def unpin(self, blobs: Sequence[BlobRef]) -> None:
-        """The reverse."""
 
     def lacking(self, blobs: Sequence[BlobRef]) -> list[BlobRef]:
         """Those that are not here."""
@@ -79,10 +78,13 @@ class CacheStore(Protocol):
 class WorkerCaches:
     """All caches of one worker. Belongs to the loop."""
 
-    def __init__(self, state_dir: Path, blobs: CacheStore, name: str, send: Send) -> None:
-        self._index = CacheIndex(state_dir / FOLDER)
+    def __init__(self, setup: NodeSetup, blobs: CacheStore, send: Send) -> None:
+        self._index = CacheIndex(setup.state_dir / FOLDER)
         self._blobs = blobs
-        self._name = name
+        self._files = (
+            CacheFiles(setup.cache_dir, setup.state_dir, blobs) if setup.cache_dir else None
+        )
+        self._name = setup.name
         self._send = send
         self._caches: dict[str, Cache] = {}  # complete
         self._coming: dict[str, Cache] = {}
@@ -96,6 +98,19 @@ class WorkerCaches:
         for cache in await self._loop.run_in_executor(None, self._index.load):
             self._caches[cache.cache_id] = cache
         return [blob for cache in self._caches.values() for blob in cache.blobs]
+
+    async def take_files(self) -> None:
+        """Make caches of what lies in the cache directory, before any job comes. The blobs are
+        open by now."""
+        if self._files is None:
+            return
+        for cache_id, modes in (await self._loop.run_in_executor(None, self._files.find)).items():
+            known = self._caches.get(cache_id) or Cache(cache_id, (), is_kept=False)
+            try:
+                if not known.is_kept:
+                    self._caches[cache_id] = await self._files.take(known, modes, self._index.write)
+            except (RollqError, OSError) as error:
+                log.warning("the folder of cache %a is not taken: %s", cache_id, error)
 
     async def stop(self) -> None:
         """What is under way is put again by the next leader."""
@@ -205,11 +220,16 @@ class WorkerCaches:
             raise RemoteError(ErrorCode.BAD_PAYLOAD, f"more than {CACHE_ENTRIES_MAX} files")
         checked_tree([entry.name for entry in request.entries or ()])
         async with self._alone(cache_id):
-            if request.kept is not True:
-                return await self._store(request)
-            cache = cache or _kept_cache(request)
-            sources = () if request.sources is UNSET else request.sources
-            return await self._fetch(cache, sources, request_id)
+            if request.kept is True:
+                cache = cache or _kept_cache(request)
+                sources = () if request.sources is UNSET else request.sources
+                outcome = await self._fetch(cache, sources, request_id)
+            else:
+                outcome = await self._store(request)
+            if self._files is not None and cache_id in self._caches:
+                write = partial(self._files.write, self._caches[cache_id])
+                await self._loop.run_in_executor(None, write)
+            return outcome
 
     async def _fetch(
         self, cache: Cache, sources: tuple[str, ...], request_id: bytes
@@ -234,6 +254,7 @@ class WorkerCaches:
             raise
         if known is not None:
             self._blobs.unpin(known.blobs)
+            await self._remove_files(cache.cache_id)
         self._caches[cache.cache_id] = cache
         return STATUS_OK, f"added={len(blobs)}"
 
@@ -297,9 +318,14 @@ class WorkerCaches:
             if cache is None or not cache.is_kept:
                 return
             del self._caches[cache_id]
+            await self._remove_files(cache_id)  # first: a start would make a cache of them
             await self._loop.run_in_executor(None, self._index.remove, cache_id)
             self._blobs.unpin(cache.blobs)
             log.info("cache %s: removed", cache_id)
+
+    async def _remove_files(self, cache_id: str) -> None:
+        if self._files is not None:
+            await self._loop.run_in_executor(None, self._files.remove, cache_id)
 
     def _ack(self, request_id: bytes, cache_id: str, status: str, text: str) -> CacheAck:
         result = CachePutResult(cache_id, status, text, self._name)

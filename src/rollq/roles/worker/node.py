@@ -93,7 +93,7 @@ class WorkerNode:
         self._blobs = WorkerBlobs(
             setup.state_dir, setup.addresses, setup.blob_bytes_max, setup.blob_age_ms
         )
-        self._caches = WorkerCaches(setup.state_dir, self._blobs, setup.name, self._send)
+        self._caches = WorkerCaches(setup, self._blobs, self._send)
         self._uploads = PendingUploads(self._blobs, self._feed)
         self._machine: WorkerMachine | None = None  # until it is started
         self._executor: JobExecutor  # from then on
@@ -139,6 +139,7 @@ class WorkerNode:
         try:
             pending = self._uploads.load(stored)
             await self._blobs.start((*pending, *await self._caches.load()))
+            await self._caches.take_files()
             await executor.start()
         except (RollqError, OSError):
             await executor.close()

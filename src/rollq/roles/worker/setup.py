@@ -44,6 +44,8 @@ class NodeSetup:
     # As in a legacy worker, a directory is `jobs_dir/JobId`, and has a copy of the program, which
     # runs there. It costs a copy a job, and no directory is used again.
     own_execs: bool = False
+    # As in a legacy worker: files `cache_dir/CacheId/name` are caches, and caches are there too.
+    cache_dir: Path | None = None
 
     def check(self) -> None:
         """Raises LocalError BAD_SETUP or BAD_OPTIONS if something cannot be meant so."""
