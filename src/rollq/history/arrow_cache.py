@@ -1,14 +1,14 @@
 """Arrow copies of sealed segments: the same rows as Arrow, so that nobody has to parse them.
 
 `columns/<first>-<last>.arrow`: an Arrow IPC stream with one record batch for every piece of whole
-log indexes, then a footer of ours that says where each batch lies and which indexes it holds. So
+log indexes, then a footer of ours that says where each batch is and which indexes it holds. So
 any run of batches can be sent as a stream of its own, as bytes, by a process without Arrow.
 
     schema message | batch message … | end of stream | footer (JSON) | length of it 4 | checksum 4
 
-A copy is a cache. Lines stay the truth: a copy that does not verify, is of another version or is
+A copy is a cache. Lines are authoritative: a copy that does not verify, is of another version or is
 missing is made anew, and whoever reads gets lines meanwhile. So nothing here is ever synced.
-Law of change: columns are appended (`columns.EVENTS`) and raise VERSION, which makes all anew.
+Format changes: columns are appended (`columns.EVENTS`) and raise VERSION, which makes all anew.
 """
 
 from __future__ import annotations

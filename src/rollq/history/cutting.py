@@ -15,7 +15,7 @@ _NEAR_BYTES: Final = 4 * LAST_ROW_BYTES_MAX  # holds the end of one line and ano
 
 
 class SegmentFile:
-    """The lines of one segment that is known to be sound."""
+    """The lines of one segment that is known to be valid."""
 
     def __init__(self, disk: Disk, first: int, last: int) -> None:
         self._disk = disk

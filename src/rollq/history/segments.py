@@ -3,7 +3,7 @@
 `history/<first>-<last>.jsonl`; every line starts with `{"index":N,` and the last line is a footer
 with the count of lines and their checksum. A range without events is a file with a footer alone:
 covered and empty is not the same as missing. A file that does not verify is moved under `broken/`,
-so its range shows up in `gaps` and is fetched from a peer. Law of change: a new layout takes a new
+so its range shows up in `gaps` and is fetched from a peer. Format changes: a new layout takes a new
 `version` in the footer and this reader stays.
 """
 

@@ -1,4 +1,4 @@
-"""Files packed as one ZIP, and such archives of strangers read with distrust.
+"""Files packed as one ZIP, and untrusted ZIP archives unpacked with checks.
 
 Names follow `rollq.base.names`. Nothing is taken out of an archive before all of it was looked
 at: names, kinds, places and declared sizes; and nothing inflates to more than was declared.
@@ -118,7 +118,7 @@ def _checked_files(infos: list[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
 
 
 def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
-    # In bites: asked for all at once, the module inflates what there is, whatever was declared.
+    # In pieces: asked for all at once, the module inflates what there is, whatever was declared.
     content = bytearray()
     with archive.open(info) as file:
         while data := file.read(READ_BYTES):

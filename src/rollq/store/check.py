@@ -1,4 +1,4 @@
-"""A state directory judged in words: what is wrong, and what to do. Nothing is changed.
+"""Checks a state directory: what is wrong, and what to do. Nothing is changed.
 
 Use it on a `LookDisk`. A member that runs writes meanwhile: then the end of its log may look torn.
 """
@@ -14,8 +14,8 @@ from rollq.store.repair import SnapshotRelation, link
 from rollq.store.snapshots import Snapshots
 from rollq.store.walk import Walk, read_log, segment_numbers
 
-PROBLEM: Final = "problem"  # somebody must do something
-NOTE: Final = "note"  # good to know
+PROBLEM: Final = "problem"  # an operator must act
+NOTE: Final = "note"  # for information
 
 REJOIN: Final = (
     "if the group has other members: move the state directory away and start again, the member "
@@ -61,8 +61,8 @@ def check(disk: Disk) -> list[Finding]:
         findings.append(
             Finding(
                 NOTE,
-                f"{len(kept)} damaged files of earlier days are kept in {BROKEN}/",
-                "remove them when nobody wants to look at them any more",
+                f"{len(kept)} damaged files are kept in {BROKEN}/",
+                "remove them when they are no longer needed for analysis",
             )
         )
     return findings
@@ -92,7 +92,8 @@ def _judge_head(walk: Walk) -> list[Finding]:
         findings.append(
             Finding(
                 PROBLEM,
-                f"rot took entries up to index {head.suspect.index} that may have been accepted",
+                f"corruption destroyed entries up to index {head.suspect.index} that may have been "
+                "accepted",
                 "start it with its peers: it takes no part in elections until it has them again; "
                 "if it is the only member, restore a backup",
             )
@@ -102,7 +103,7 @@ def _judge_head(walk: Walk) -> list[Finding]:
 
 def _judge_log(walk: Walk, snapshot: Position) -> list[Finding]:
     findings = []
-    if walk.rot or walk.hole:
+    if walk.corrupt or walk.hole:
         findings.append(
             Finding(
                 PROBLEM,
@@ -121,11 +122,11 @@ def _judge_log(walk: Walk, snapshot: Position) -> list[Finding]:
                 "nothing: the next start cuts it off and keeps a copy",
             )
         )
-    if walk.scarred:
+    if walk.damage_skipped:
         findings.append(
             Finding(
                 NOTE,
-                "a damaged record was passed over; all that it held is known from elsewhere",
+                "a damaged record was skipped; all that it held is known from elsewhere",
                 "check the disk: the next start writes the log anew",
             )
         )

@@ -1,4 +1,4 @@
-"""The log of a state directory, record by record, as it lies there: also what is damaged, and also
+"""The log of a state directory, record by record, as it is on disk, with what is damaged and
 what a rewritten log has superseded. Entries are opaque here; whoever knows commands opens them."""
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class Dumped:
 
     @property
     def kind(self) -> str:
-        """In a word."""
+        """The kind of record, or `damage`."""
         return "damage" if self.header is None else Kind(self.header.kind).name.lower()
 
 
 def dump(disk: Disk) -> Iterator[Dumped]:
-    """Everything in all segments, in order of place. Zeros after the last record are no news."""
+    """Everything in all segments, in order of place. Zeros after the last record are left out."""
     for number in segment_numbers(disk):
         name = segment_name(number)
         yield from _dump_segment(disk.read(name, 0, max(disk.size(name), 0)), number)

@@ -1,9 +1,9 @@
-"""Who a disk is. An identity belongs to the disk, not to the address: whoever lost the disk comes
-back as somebody else, and can never vote as the old self.
+"""The identity of a disk. It belongs to the disk, not to the address: a member that lost its disk
+comes back as a new member, and can never vote as the old one.
 
 `IdentityHead` is the body of every HEAD record of the log: identity, how often each peer was seen
-to start, and whether the log is suspect. It is small and always written whole, so the newest sound
-copy is the truth. Both structs go to disk: fields may be appended with a default, nothing else.
+to start, and whether the log is suspect. It is small and always written whole, so the newest valid
+copy holds. Both structs go to disk: fields may be appended with a default, nothing else.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class IdentityHead(msgspec.Struct, array_like=True, frozen=True):
 
     identity: Identity
     peer_boots: dict[int, int] = {}
-    # The log once reached this position, and rot took some of it; None: the log is whole.
+    # The log once reached this position, and corruption destroyed some of it; None: none.
     suspect: Position | None = None
     # The starts of this disk, oldest first: number and nonce of each (`life_of`).
     lives: tuple[int, ...] = ()
@@ -80,7 +80,7 @@ def decode_head(body: bytes) -> IdentityHead | None:
 
 
 def identity_lost(reason: str) -> DiskError:
-    """The disk holds data but does not say whose: no member may speak in its name."""
+    """The disk holds data but no identity: no member may start on it."""
     return DiskError(
         ErrorCode.DISK_CORRUPT,
         f"this disk holds data of a member but its identity cannot be read: {reason}",

@@ -1,4 +1,4 @@
-"""A state directory to be looked at and never changed, also while a member uses it.
+"""A state directory opened for reading only, also while a member uses it.
 
 Code that puts damaged files aside may run on it: a file that is moved or removed is gone from this
 view, and stays on the disk as it is. Nothing can be written.
@@ -104,7 +104,7 @@ class LookDisk:
 
 
 def _only_looking(name: str) -> DiskError:
-    return DiskError(ErrorCode.BUG, f"{name} is only looked at, and somebody wants to write it")
+    return DiskError(ErrorCode.BUG, f"{name} was opened for reading only")
 
 
 def _unreadable(path: Path, error: OSError) -> DiskError:

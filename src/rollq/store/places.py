@@ -2,7 +2,7 @@
 
 A member keeps only the newest entries in memory. A follower that lags further behind is sent older
 ones from here: entries that are durable and applied, so no record that could still be replaced.
-The persist thread writes this down while the loop reads: the list grows at its end, and anything
+The persist thread appends while the loop reads: the list grows at its end, and anything
 else makes a new one.
 """
 
@@ -87,7 +87,7 @@ class _Ahead:
         self._data = b""
 
     def entries(self, segment: int, offset: int) -> list[Entry] | None:
-        """The entries of a record; None if there is no sound one."""
+        """The entries of a record; None if there is no valid one."""
         if segment != self._segment or not self._holds(offset, HEADER_BYTES):
             self._read(segment, offset, READ_BYTES)
         header = decode_header(self._data, offset - self._begin, segment)
@@ -110,5 +110,5 @@ def _lost(index: int) -> DiskError:
     return DiskError(
         ErrorCode.DISK_CORRUPT,
         f"entry {index} of the log cannot be read back for a member that lacks it",
-        "start the member again: it mends its log, with the help of its peers if it must",
+        "start the member again: it repairs its log, from its peers if need be",
     )

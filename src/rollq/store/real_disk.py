@@ -31,7 +31,7 @@ class RealDisk:
     """A `Disk` below one directory. Used by one process at a time, from any of its threads."""
 
     def __init__(self, root: Path, *, unsafe_no_fsync: bool = False) -> None:
-        """Take hold of the directory, which is made if it is not there.
+        """Open and lock the directory, which is made if it is not there.
 
         Args:
             root: the state directory.
@@ -54,7 +54,7 @@ class RealDisk:
             self._lock_fd = os.open(root / LOCK_NAME, os.O_RDWR | os.O_CREAT, FILE_MODE)
             try:
                 self._lock()
-                # What a process that died had made may be known to the page cache only.
+                # What a killed process had made may be in the page cache only.
                 self._sync_folder(root)
             except BaseException:
                 os.close(self._lock_fd)
@@ -146,12 +146,12 @@ class RealDisk:
 
     def forked(self) -> None:
         """In a child: used by one thread, to write to files that were open at the fork and to read
-        others. The parent may be dead by now, and its successor at work on files of these names."""
+        others. The parent may have exited, and its successor may write files of these names."""
         self._mutex = threading.Lock()  # another thread may have held it at the fork
         self._is_child = True
 
     def close(self) -> None:
-        """Close every file and give the directory free. Twice is no error."""
+        """Close every file and unlock the directory. Twice is no error."""
         with self._mutex:
             for name in list(self._files):
                 self._forget(name)
@@ -178,7 +178,7 @@ class RealDisk:
     def _open(self, name: str, *, create: bool) -> _File:
         if create:
             if self._is_child:
-                raise OSError(errno.EPERM, "a child makes no files")
+                raise OSError(errno.EPERM, "a forked child must not create files")
             self._make_folder(name)
         flags = (os.O_RDONLY if self._is_child else os.O_RDWR) | (os.O_CREAT if create else 0)
         file = self._files[name] = _File(os.open(self._path(name), flags, FILE_MODE))

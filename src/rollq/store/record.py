@@ -10,14 +10,14 @@ Pure: bytes in, values out; no file is touched here. A *record* is one batch of 
     body
 
 - `synced_seq`: every batch up to this one was fsynced before this one was written. A damaged batch
-  that a later header calls synced is rot; any other damaged batch is a torn write.
-- `prev_crc` is the header checksum of the batch before: a record left over from an earlier life of
-  the file cannot slip into the chain.
-- The hard state is in every header, so any later header supersedes a rotten one's vote.
-- Header and body have checksums of their own: a rotten body still tells which entries it held.
+  that a later header calls synced is corruption; any other damaged batch is a torn write.
+- `prev_crc` is the header checksum of the batch before: a record left over from an earlier use of
+  the file cannot enter the chain.
+- The hard state is in every header, so any later header supersedes a corrupt one's vote.
+- Header and body have checksums of their own: a corrupt body still tells which entries it held.
 - A body never holds the magic (see `stuff`): no payload can pretend to be a header.
 
-Law of change: a new layout takes a new VERSION and this reader stays; a new kind, a new number.
+Format changes: a new layout takes a new VERSION and this reader stays; a new kind, a new number.
 Records of an unknown version or kind stop the member: skipping one would be a silent loss.
 """
 
@@ -123,7 +123,7 @@ def encode_record(
 
 
 def decode_header(data: bytes, offset: int, segment: int) -> RecordHeader | None:
-    """The header at `offset`, or None if there is no sound one that belongs to `segment`.
+    """The header at `offset`, or None if there is no valid one that belongs to `segment`.
 
     Raises:
         DiskError: DISK_VERSION, if a newer rollq wrote it.
@@ -173,7 +173,7 @@ def decode_body(header: RecordHeader, data: bytes, offset: int) -> bytes | None:
 
 
 def find_headers(data: bytes, start: int, segment: int) -> Iterator[tuple[int, RecordHeader]]:
-    """Every sound header of this segment at or after `start`, wherever it stands."""
+    """Every valid header of this segment at or after `start`, wherever it stands."""
     offset = data.find(MAGIC, start)
     while offset >= 0:
         header = decode_header(data, offset, segment)

@@ -1,6 +1,6 @@
 """Removing what somebody else left behind: any depth, any permissions, never through a link.
 
-A tree of strangers is removed with few descriptors: beyond a bound of depth a folder is moved up
+An untrusted tree is removed with few descriptors: beyond a bound of depth a folder is moved up
 and dealt with there. A folder is opened only after it could not be removed as an empty one, which
 the kernel tells apart from one that is mounted: those are left alone.
 """

@@ -1,10 +1,10 @@
-"""Mending the log on disk after `walk` judged it, so that the next reading finds it sound.
+"""Repairs the log on disk after `walk` has read it, so that the next reading finds it valid.
 
 Nothing is destroyed here: what is cut or superseded is first kept under `broken/`. Every step may
 be the last one before a crash; doing it all again must lead to the same log.
 
 - A torn tail is copied, then overwritten with zeros.
-- A rotten log is rewritten into one new segment that opens with a BASE head (it voids every
+- A corrupt log is rewritten into one new segment that opens with a BASE head (it voids every
   earlier segment and carries the suspect position); only when that is durable are the old files
   moved away.
 """
@@ -46,14 +46,14 @@ class Recovered:
     identity: Identity | None = None  # None: empty disk
     hard_state: HardState = field(default_factory=HardState)
     entries: list[Entry] = field(default_factory=list)  # contiguous, after the snapshot
-    # Rot: the log once reached this position; `entries` stop before the rotten one.
+    # Corruption: the log once reached this position; `entries` stop before the corrupt one.
     suspect: Position | None = None
     torn: bool = False  # a torn tail was cut; a copy is under broken/
     peer_boots: dict[int, int] = field(default_factory=dict)
 
 
 def put_aside_all(disk: Disk, walk: Walk) -> Recovered:
-    """Nothing sound on this disk: put aside what a crash during its naming left behind."""
+    """Nothing valid on this disk: put aside what a crash during its naming left behind."""
     put_aside(disk, segment_numbers(disk))
     walk.segments, walk.offset = [], 0
     return Recovered(torn=walk.torn)
@@ -64,7 +64,7 @@ def mend(disk: Disk, walk: Walk, base: Position, segment_bytes: int) -> Recovere
     head, log = walk.head, walk.log
     assert head is not None
     how = link(log, base)
-    lost = walk.rot or walk.hole or how is SnapshotRelation.GAP
+    lost = walk.corrupt or walk.hole or how is SnapshotRelation.GAP
     entries = log.entries[base.index - log.base.index :] if how is SnapshotRelation.JOINED else []
     if how is SnapshotRelation.GAP:
         log.reset(base)
@@ -75,7 +75,9 @@ def mend(disk: Disk, walk: Walk, base: Position, segment_bytes: int) -> Recovere
     commit = max(base.index, min(hard_state.commit, reached.index))
     hard_state = msgspec.structs.replace(hard_state, commit=commit)
     _sweep(disk, walk)
-    if lost or walk.scarred:  # a scar too: the next rot may take the other copy
+    if (
+        lost or walk.damage_skipped
+    ):  # also what was skipped: corruption may destroy the other copy next
         rewrite_log(disk, walk, head, hard_state, segment_bytes)
         if head.suspect is None:
             prune_broken(disk, ".rot")
@@ -158,7 +160,7 @@ def rewrite_log(
     disk: Disk, walk: Walk, head: IdentityHead, hard_state: HardState, segment_bytes: int
 ) -> None:
     """Write the log of `walk` as a new segment that voids all others, and put those aside.
-    `walk` then speaks of the new one."""
+    `walk` then describes the new one."""
     old = segment_numbers(disk)
     number = old[-1] + 1
     records: list[bytes] = []
@@ -205,7 +207,7 @@ def _base_batches(entries: list[Entry]) -> Iterator[tuple[int, int, Sequence[Ent
     yield Kind.BASE, 1, ()
     for batch in split(entries, APPEND_BYTES_MAX):
         yield Kind.ENTRIES, 0, batch
-    # An empty batch at the end is the marker that tells rot of the last one from a torn write.
+    # An empty batch at the end tells corruption of the last one from a torn write.
     yield Kind.ENTRIES, 0, ()
 
 

@@ -66,7 +66,7 @@ class SafeDir:
             self.fd = open_folder(parent.fd, root)
 
     def close(self) -> None:
-        """Let it go; safe to call twice."""
+        """Close it; safe to call twice."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
@@ -77,7 +77,7 @@ class SafeDir:
     def __exit__(self, *_exc: object) -> None:
         self.close()
 
-    # --- the way in
+    # --- writing
 
     def make_folders(self, parts: Parts) -> None:
         """Make a folder and those above it, as far as they are missing.
@@ -108,7 +108,7 @@ class SafeDir:
             raise _refusal(parts, error) from None
 
     def replace(self, parts: Parts, content: bytes, mode: int = 0o644) -> None:
-        """Put a file in place, whole or not at all, instead of the file or link of its name.
+        """Put a file in place atomically, instead of the file or link of its name.
 
         Raises:
             OSError: the disk's own reasons; a folder has its name; a file or link is on the way.
@@ -161,7 +161,7 @@ class SafeDir:
         finally:
             os.close(fd)
 
-    # --- the way out
+    # --- reading
 
     def open_read(self, parts: Parts) -> int:
         """Open a plain file; returns a descriptor to read from.
@@ -216,7 +216,7 @@ class SafeDir:
         """
         return _walk(self.fd, "", 1)
 
-    # --- the end
+    # --- removing
 
     def unlink(self, name: str) -> None:
         """Remove a file that lies directly here; raises OSError."""
@@ -307,7 +307,7 @@ def _walk(fd: int, above: str, depth: int) -> Iterator[Found]:
             try:
                 status = entry.stat(follow_symlinks=False)
             except FileNotFoundError:
-                continue  # somebody who outlived the program is at work
+                continue  # removed by a process that outlived the program
             if stat.S_ISREG(status.st_mode):
                 yield Found(name, status, "")
             elif not stat.S_ISDIR(status.st_mode):
@@ -335,7 +335,7 @@ def _walk_folder(fd: int, name: str, found: Found, depth: int) -> Iterator[Found
 
 
 def _refusal(parts: Parts, error: OSError) -> RemoteError | OSError:
-    """What to raise if a name could not be made: its own fault, or the disk's."""
+    """The error to raise if a name could not be made: of the name, or of the disk."""
     if error.errno not in IN_THE_WAY:
         return error
     return RemoteError(

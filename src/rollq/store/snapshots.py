@@ -1,4 +1,4 @@
-"""Snapshots on disk: whole or not there, two generations, every byte under a digest.
+"""Snapshots on disk: written atomically, two generations, verified by a digest.
 
 A file is `snapshots/<index>-<term>.snap`:
 
@@ -6,9 +6,9 @@ A file is `snapshots/<index>-<term>.snap`:
     meta (msgpack `SnapshotMeta`: position, configuration, size and sha256 of the body)
     body
 
-It is written under a temporary name, synced, renamed, and the folder synced. Law of change: a new
+It is written under a temporary name, synced, renamed, and the folder synced. Format changes: a new
 layout takes a new VERSION and this reader stays. What does not verify is moved under `broken/`,
-and the older generation serves; the log is kept from there (`oldest_index`).
+and the older generation is used; the log is kept from there (`oldest_index`).
 """
 
 from __future__ import annotations
@@ -98,7 +98,9 @@ class Snapshots:
                 self._disk.sync(SAVING)
                 unsynced_bytes = 0
         if offset != end:
-            raise LocalError(ErrorCode.BUG, f"a snapshot is {offset - end} bytes longer than told")
+            raise LocalError(
+                ErrorCode.BUG, f"a snapshot is {offset - end} bytes longer than declared"
+            )
         meta = msgspec.structs.replace(meta, sha256=digest.digest())
         self._disk.write(SAVING, 0, encode_header(meta))
         self._disk.sync(SAVING)
@@ -202,7 +204,7 @@ class Snapshots:
         return self._verified(name_of(meta)) == meta
 
     def _verified(self, name: str) -> SnapshotMeta | None:
-        """The meta of a file whose header and body are sound."""
+        """The meta of a file whose header and body are valid."""
         meta, start = self._header(name)
         if meta is None or self._disk.size(name) != start + meta.size_bytes:
             return None
@@ -275,7 +277,7 @@ def needed_bytes(data: bytes) -> int:
 
 
 def decode_header(data: bytes, name: str) -> tuple[SnapshotMeta | None, int]:
-    """The meta, or None if it is not sound, and the length of the header.
+    """The meta, or None if it is not valid, and the length of the header.
 
     Raises:
         DiskError: DISK_VERSION, if a newer rollq wrote it.
@@ -284,8 +286,10 @@ def decode_header(data: bytes, name: str) -> tuple[SnapshotMeta | None, int]:
     (crc,) = _CRC.unpack_from(data, _FIXED.size)
     end = HEADER_BYTES + size
     body = data[HEADER_BYTES:end]
-    sound = magic == MAGIC and len(body) == size and crc32(body, crc32(data[: _FIXED.size])) == crc
-    if not sound:
+    is_valid = (
+        magic == MAGIC and len(body) == size and crc32(body, crc32(data[: _FIXED.size])) == crc
+    )
+    if not is_valid:
         return None, 0
     if version != VERSION:
         raise DiskError(

@@ -1,9 +1,9 @@
 """Bodies of waiting jobs that do not fit into memory: scratch files, and the snapshot of the start.
 
-The log and the snapshots are the truth, so nothing here is synced, and the files go when the
-member starts. A body beyond the hot window is appended to a scratch file and a number stands for
-it: where it is, and how long. Bodies that came with a snapshot stay in its file. A file goes as a
-whole when the last of its bodies is dropped.
+The log and the snapshots are authoritative, so nothing here is synced, and the files are removed
+when the member starts. A body beyond the hot window is appended to a scratch file and a number
+stands for it: where it is, and how long. Bodies that came with a snapshot stay in its file. A file
+is removed as a whole when the last of its bodies is dropped.
 
 Jobs leave about in the order in which they came, so reads go through a few cached blocks.
 """
@@ -85,7 +85,7 @@ class Spill:
         return position << SIZE_BITS | size
 
     def load(self, token: bytes | int) -> bytes:
-        """The body again. Raises DiskError DISK_CORRUPT if it has rotted."""
+        """The body again. Raises DiskError DISK_CORRUPT if it is corrupt."""
         if isinstance(token, bytes):
             return token
         position, length = token >> SIZE_BITS, sealed_bytes(token & SIZE_MASK)
@@ -96,7 +96,7 @@ class Spill:
             data = self._read(position, length)
         body = unseal(data)
         if body is None or len(data) != length:
-            raise _rotten(self._places[position // SPILL_FILE_BYTES].name)
+            raise _corrupt(self._places[position // SPILL_FILE_BYTES].name)
         return body
 
     def sealed(self, tokens: Sequence[bytes | int]) -> Iterator[bytes]:
@@ -237,7 +237,7 @@ class Spill:
         for size in sizes:
             end = at + size
             if data[end : end + SEAL_BYTES] != crc32(data[at:end]).to_bytes(SEAL_BYTES, "little"):
-                raise _rotten(place.name)
+                raise _corrupt(place.name)
             at = end + SEAL_BYTES
         return data
 
@@ -268,10 +268,10 @@ class _Place:
         self.on_drained: Callable[[], None] | None = None
 
 
-def _rotten(name: str) -> DiskError:
+def _corrupt(name: str) -> DiskError:
     return DiskError(
         ErrorCode.DISK_CORRUPT,
         f"the body of a waiting job in {name} does not match its checksum",
         "start the member again: it reads the job anew from its log or from an older snapshot; "
-        "if this comes again, check the disk",
+        "if this happens again, check the disk",
     )

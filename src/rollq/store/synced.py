@@ -1,16 +1,16 @@
 """How far the log was synced, written down away from the log.
 
-The marker of the log itself (`synced_seq`) lies in the record that follows, so rot of the last page
-can take a record together with all that vouches for it, and would pass for a torn write. This file
-vouches for the last records too. It is written when the member is idle and when it stops, never on
-the way of a job: records that are newer than the mark are judged by the log alone, as ever.
+The marker of the log itself (`synced_seq`) is in the record that follows, so corruption of the last
+page can destroy a record together with its marker, and would pass for a torn write. This file
+covers the last records too. It is written when the member is idle and when it stops, never on
+the way of a job: records that are newer than the mark are judged by the log alone.
 
-Two slots, a page each, written in turn: whatever a crash does to one, the other is sound.
+Two slots, a page each, written in turn: whatever a crash does to one, the other is valid.
 
     magic 4 | version 1 | zero 3
     seq 8 | term 8 | vote 8 | last_term 8 | last_index 8 | crc 4        all little-endian
 
-Law of change: a new layout takes a new VERSION and this reader stays.
+Format changes: a new layout takes a new VERSION and this reader stays.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _CRC: Final = struct.Struct("<I")
 class Vouched(msgspec.Struct, frozen=True, gc=False):
     """Every record up to `seq` was synced; so much was promised and written by then."""
 
-    seq: int = 0  # 0: nothing is vouched for
+    seq: int = 0  # 0: nothing is known
     term: int = 0
     vote: MemberId = NO_MEMBER
     last: Position = Position()  # where the log ended
 
 
 def read_vouched(disk: Disk) -> Vouched:
-    """The newest sound word. To be read before the log, if a member may be writing to it.
+    """The newest valid mark. To be read before the log, if a member may be writing to it.
 
     Raises:
         DiskError: DISK_VERSION, if a newer rollq wrote it.
@@ -55,7 +55,7 @@ def read_vouched(disk: Disk) -> Vouched:
 
 
 def write_vouched(disk: Disk, vouched: Vouched) -> None:
-    """Write the next word, over the older one; durable when it returns. The log must be synced."""
+    """Write the next mark, over the older one; durable when it returns. The log must be synced."""
     slots = _slots(disk)
     older = min(range(SLOTS), key=lambda slot: slots[slot].seq)
     is_new = disk.size(NAME) < 0
@@ -73,7 +73,7 @@ def write_vouched(disk: Disk, vouched: Vouched) -> None:
     except DiskError as error:
         if error.code is not ErrorCode.DISK_FULL:
             raise
-        return  # the log alone vouches then, as it does while jobs come
+        return  # the marker in the log alone counts then, as it does while jobs come
     disk.sync(NAME)
     if is_new:
         disk.sync_dir(FOLDER)

@@ -1,4 +1,4 @@
-"""The write-ahead log: what a member promised, in segments of batches on a `Disk`.
+"""The write-ahead log: entries and hard state, in segments of batches on a `Disk`.
 
 One `append` is one record (`record.py`), one `sync` makes everything appended durable. Segments
 are zero-filled ahead and recycled, because syncing over written blocks is cheaper. Laws:
@@ -78,10 +78,10 @@ class Wal:
     def open(
         cls, disk: Disk, snapshot: SnapshotMeta | None, *, segment_bytes: int = SEGMENT_BYTES
     ) -> tuple[Wal, Recovered]:
-        """Read the log back and mend it.
+        """Read the log back and repair it.
 
         Args:
-            disk: where it lives.
+            disk: where it is.
             snapshot: the one that the caller will load; None if there is no usable one.
             segment_bytes: the size of new segments.
 
@@ -93,8 +93,8 @@ class Wal:
         base = Position(snapshot.term, snapshot.index) if snapshot else Position()
         walk = read_log(disk, base.index)
         if walk.head is None:
-            if walk.seq or walk.rot or snapshot is not None:
-                raise identity_lost("no sound copy is left in the log")
+            if walk.seq or walk.corrupt or snapshot is not None:
+                raise identity_lost("no valid copy is left in the log")
             recovered = put_aside_all(disk, walk)
             return cls(disk, walk, segment_bytes), recovered
         recovered = mend(disk, walk, base, segment_bytes)
@@ -170,8 +170,8 @@ class Wal:
             self.sync()
 
     def vouch(self) -> None:
-        """When idle, after `mark`: note away from the log how far it is synced, so that rot of its
-        last page can be told from a torn write. No-op if that is noted."""
+        """When idle, after `mark`: note away from the log how far it is synced, so that corruption
+        of its last page can be told from a torn write. No-op if that is noted."""
         self.mark()
         if self._vouched_seq != self._seq and self._head is not None:
             state = self._hard_state
@@ -259,7 +259,7 @@ class Wal:
                 self._spares.append(spare)
             else:
                 self._disk.remove(name)
-            # Before the next one goes: a hole in the middle would look like rot.
+            # Before the next one goes: a hole in the middle would look like corruption.
             self._disk.sync_dir(FOLDER)
             del self._segments[0]
         return True
@@ -286,7 +286,7 @@ class Wal:
 
     def _reset(self, position: Position) -> None:
         self._named()
-        # Not an empty body: a rotten record of that size must not pass for an empty batch.
+        # Not an empty body: a corrupt record of that size must not pass for an empty batch.
         self._make_room(HEADER_BYTES + 1)
         self._last = position
         self._places.reset()

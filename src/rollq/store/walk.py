@@ -1,13 +1,13 @@
-"""Reading the log back: walk the segments in order and judge the first record that is not sound.
+"""Reading the log back: walk the segments in order and classify the first invalid record.
 
-Nothing is written here; `repair` mends what `read_log` reports. The judgement, for an unsound
-record where batch k should stand:
+Nothing is written here; `repair` repairs what `read_log` reports. An invalid record where
+batch k should be means:
 
 - the next segment opens with batch k: this segment simply ended;
-- the record certainly held nothing that is needed (the other copy of a head is sound, an empty
+- the record certainly held nothing that is needed (the other copy of a head is valid, an empty
   batch, entries that the snapshot covers): go on behind it;
-- a later sound header, or the mark beside the log (`synced`), says that batch k was synced: ROT. It
-  may have been acknowledged;
+- a later valid header, or the mark beside the log (`synced`), says that batch k was synced:
+  CORRUPTION. It may have been acknowledged;
 - else it was never acknowledged: a TORN tail, or, if nothing was written, the clean end.
 """
 
@@ -97,24 +97,24 @@ class Walk:
     places: LogPlaces = field(default_factory=LogPlaces)
     hard_state: HardState = field(default_factory=HardState)
     head: IdentityHead | None = None
-    # The furthest place that any sound header speaks of.
+    # The last position that any valid header names.
     highest: Position = field(default_factory=Position)
-    seq: int = 0  # the highest batch seen; 0: there is no sound record at all
+    seq: int = 0  # the highest batch seen; 0: there is no valid record at all
     crc: int = 0
     segments: list[WalSegment] = field(default_factory=list)  # those that hold the log
     number: int = 0
     offset: int = 0
-    rot: bool = False
+    corrupt: bool = False
     torn: bool = False
-    scarred: bool = False  # a damaged record was passed over, for it held nothing needed
-    hole: bool = False  # a sound record does not follow on the entries before it
+    damage_skipped: bool = False  # a damaged record was skipped: it held nothing needed
+    hole: bool = False  # a valid record does not follow on the entries before it
     unborn: list[int] = field(default_factory=list)  # files after the end that never began
     void: list[int] = field(default_factory=list)  # files that a rewritten log superseded
 
 
 @dataclass(slots=True)
 class ResyncPoint:
-    """A sound header behind the unsound record."""
+    """A valid header behind the invalid record."""
 
     place: int  # in the walker's list of segments
     offset: int
@@ -136,7 +136,7 @@ def read_log(disk: Disk, snapshot_index: int) -> Walk:
 def _opens_base(disk: Disk, number: int) -> bool:
     data = disk.read(segment_name(number), 0, HEADER_BYTES)
     header = decode_header(data, 0, number)
-    if header is None:  # its copy still tells
+    if header is None:  # its copy still has it
         data = _load(disk, number)
         header = next((found for _, found in find_headers(data, 0, number)), None)
     return header is not None and header.kind == Kind.BASE
@@ -177,9 +177,9 @@ class _Walker:
                 continue
             later = list(self._later(place, offset, data))
             if not later:
-                self.walk.rot = self.vouched.seq > self.walk.seq
+                self.walk.corrupt = self.vouched.seq > self.walk.seq
                 written = data[offset : offset + HEADER_BYTES].strip(b"\0") != b""
-                self.walk.torn = written and not self.walk.rot
+                self.walk.torn = written and not self.walk.corrupt
                 self._end(place)
                 return
             resume = self._resume(place, offset, data, later)
@@ -195,7 +195,7 @@ class _Walker:
         walk.segments.append(WalSegment(number))
 
     def _take_all(self, data: bytes, number: int, offset: int) -> int:
-        """Take sound records that follow each other; return where the next one belongs."""
+        """Take valid records that follow each other; return where the next one belongs."""
         while True:
             header = self._sound_header(data, number, offset)
             if header is None:
@@ -262,7 +262,7 @@ class _Walker:
         return self._sound_header(data, number, 0) is not None
 
     def _later(self, place: int, offset: int, data: bytes) -> Iterator[ResyncPoint]:
-        """Sound headers behind the damage, in this and all later segments."""
+        """Valid headers behind the damage, in this and all later segments."""
         for at in range(place, len(self.numbers)):
             number = self.numbers[at]
             if at > place:
@@ -274,7 +274,7 @@ class _Walker:
     def _resume(
         self, place: int, offset: int, data: bytes, later: list[ResyncPoint]
     ) -> ResyncPoint | None:
-        """Where to go on behind an unsound record; None: here the log ends, torn or rotten."""
+        """Where to go on behind an invalid record; None: here the log ends, torn or corrupt."""
         found = later[0]
         seq = self.walk.seq + 1 if self.walk.seq else found.header.seq - 1
         proven = any(each.header.synced_seq >= seq for each in later) or self.vouched.seq >= seq
@@ -282,9 +282,9 @@ class _Walker:
         at_hand = found.place == place and found.offset - offset == HEADER_BYTES
         if found.header.seq == seq + 1 and self._needless(header, found, at_hand, proven):
             self.walk.seq, self.crc, self.before = seq, None, header
-            self.walk.scarred = True
+            self.walk.damage_skipped = True
             return found
-        self.walk.rot, self.walk.torn = proven, not proven
+        self.walk.corrupt, self.walk.torn = proven, not proven
         if proven:
             self._learn(later)
         return None
@@ -292,7 +292,7 @@ class _Walker:
     def _needless(
         self, header: RecordHeader | None, found: ResyncPoint, at_hand: bool, proven: bool
     ) -> bool:
-        """Whether the unsound record before `found` held nothing that is not known elsewhere."""
+        """Whether the invalid record before `found` held nothing that is not known elsewhere."""
         if found.header.kind in HEADS and found.header.copy == 1:
             if decode_body(found.header, found.data, found.offset) is None:
                 return False
@@ -315,14 +315,14 @@ class _Walker:
         return False
 
     def _learn(self, later: list[ResyncPoint]) -> None:
-        """Rot: what can still be known from the records behind it."""
+        """Corruption: what can still be known from the records behind it."""
         for found in later:
             header = found.header
             self.walk.highest = max(self.walk.highest, header.last)
             if header.seq <= self.walk.seq:
                 continue
             self.walk.seq = header.seq
-            # Promises of term and vote hold, but what was committed behind the hole may not be
+            # Term and vote hold, but what was committed behind the hole may not be
             # what the entries before it say: they may have been replaced by those that are lost.
             commit = self.walk.hard_state.commit
             self.walk.hard_state = msgspec.structs.replace(header.hard_state, commit=commit)
@@ -330,8 +330,8 @@ class _Walker:
                 body = decode_body(header, found.data, found.offset)
                 self.walk.head = (decode_head(body) if body is not None else None) or self.walk.head
 
-    def _believe_mark(self) -> None:
-        """Rot: what was promised and written by the time of the mark, if nothing later tells."""
+    def _use_mark(self) -> None:
+        """Corruption: what was written by the time of the mark, if nothing later tells."""
         walk, vouched = self.walk, self.vouched
         walk.highest = max(walk.highest, vouched.last)
         if vouched.seq > walk.seq:
@@ -341,8 +341,8 @@ class _Walker:
 
     def _end(self, place: int) -> None:
         walk = self.walk
-        if walk.rot:
-            self._believe_mark()
+        if walk.corrupt:
+            self._use_mark()
             return
         walk.unborn = self.numbers[place + 1 :]
         if walk.offset == 0 and walk.seq:  # not even its head was written: the one before goes on

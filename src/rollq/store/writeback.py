@@ -2,7 +2,7 @@
 
 A sync at each distance would stop the writer for as long as the disk takes. Here the disk is told
 to begin, and the writer waits for what it wrote some time before, which is there by then. So
-little of the file is ever owed to the disk, and no sync of a log waits behind more. Nothing is
+little of the file is ever dirty in memory, and no sync of a log waits behind more. Nothing is
 durable by this: that takes a sync at the end.
 """
 

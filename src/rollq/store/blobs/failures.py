@@ -1,4 +1,4 @@
-"""What can go wrong with blobs, in our words."""
+"""Errors of blob stores."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from rollq.store.blobs.partial import Part
 
 
 class Incoming:
-    """Used by one thread at a time. `close` is owed in any case; what came stays for the next."""
+    """Used by one thread at a time. `close` must be called; what came stays for the next upload."""
 
     def __init__(
         self, digest: Digest, size: int, part: Part | None, publish: Callable[[Digest, Part], None]
@@ -78,7 +78,7 @@ class Incoming:
         self._part = None
 
     def close(self) -> None:
-        """Let go of it; an upload that was cut can be resumed. Twice is no error."""
+        """Close it; an upload that was cut can be resumed. Twice is no error."""
         if self._part is not None:
             self._part.let_go()
 

@@ -18,7 +18,8 @@ from rollq.store.blobs.protocol import BlobStore, StoredBlob
 
 
 class Keeper:
-    """The books of one store, which it alone removes from. Used from any thread."""
+    """Reference counts, leases and ages of the blobs of one store. Nothing else may evict from it.
+    Used from any thread."""
 
     def __init__(self, store: BlobStore, pins: Iterable[tuple[Digest, int]]) -> None:
         """Looks through the store once. `pins`: how many references there are to each digest."""
@@ -81,14 +82,14 @@ class Keeper:
                 return is_there
 
     def lost(self, digest: Digest) -> None:
-        """It is not in the store any more: rotten, or removed by somebody else."""
+        """It is not in the store any more: corrupt, or removed by somebody else."""
         with self._lock:
             row = self._index.find(digest)
             if row != NONE:
                 self._lose(row)
 
     def touched(self, digest: Digest, now_ms: int) -> None:
-        """Somebody used it: it goes later."""
+        """It was used: it is evicted later."""
         with self._lock:
             row = self._index.find(digest)
             if row != NONE and self._index.is_listed(row):

@@ -3,7 +3,7 @@
     LOCK              held by whoever uses the directory; `gc` by hand wants it alone
     00/ … ff/         blobs
     partial/          uploads under way or cut
-    rotten/           what was found to be damaged, for people to look at; the oldest give way
+    rotten/           what was found to be damaged, for analysis; the oldest are removed
 
 A blob gets its name when all its bytes are checked and synced, and it is promised when its folder
 is synced too.
@@ -52,7 +52,7 @@ class LocalBlobs(Staged):
         room_bytes: int = BLOB_ROOM_BYTES,
         out_bytes: int = WRITEBACK_BYTES,
     ) -> None:
-        """Take hold of the directory, which is made unless it is only looked at.
+        """Open and lock the directory, which is made unless it is only looked at.
 
         Args:
             folder: the directory.
@@ -131,20 +131,20 @@ class LocalBlobs(Staged):
                 return
             os.utime(rotten / digest.hex())  # its age there counts from now
             sync_folder(path.parent)
-            copies = sorted(self._rotten(), key=lambda one: one.mtime_ms)
+            copies = sorted(self._corrupt(), key=lambda one: one.mtime_ms)
             for one in copies[:-BROKEN_COPIES_MAX]:
                 (self._folder / one.name).unlink(missing_ok=True)
 
     def leftovers(self) -> Iterator[Leftover]:
-        """Parts of uploads, and rotten blobs."""
+        """Parts of uploads, and corrupt blobs."""
         for name, status in self._staging.files():
             yield _leftover(PARTIAL, name, status)
-        yield from self._rotten()
+        yield from self._corrupt()
 
     def sweep(self, before_ms: int) -> list[Leftover]:
         """Remove old leftovers."""
         gone = [_leftover(PARTIAL, *one) for one in self._staging.sweep(before_ms)]
-        for one in list(self._rotten()):
+        for one in list(self._corrupt()):
             if one.mtime_ms < before_ms:
                 with explained(f"remove {one.name}"):
                     (self._folder / one.name).unlink(missing_ok=True)
@@ -152,7 +152,7 @@ class LocalBlobs(Staged):
         return gone
 
     def close(self) -> None:
-        """Give the directory free."""
+        """Unlock the directory."""
         if self._lock_fd >= 0:
             os.close(self._lock_fd)
             self._lock_fd = -1
@@ -182,7 +182,7 @@ class LocalBlobs(Staged):
             sync_folder(self._folder)
 
     def _settle(self, number: int) -> None:
-        """Names that a process which died had made may be known to the page cache only."""
+        """Names that a killed process had made may be in the page cache only."""
         if not self._settled[number] and not self._looks:
             sync_folder(self._folder)
             sync_folder(self._folder / FOLDERS[number])
@@ -205,7 +205,7 @@ class LocalBlobs(Staged):
                 if stat.S_ISREG(status.st_mode):
                     yield StoredBlob(digest, status.st_size, status.st_mtime_ns // 1_000_000)
 
-    def _rotten(self) -> Iterator[Leftover]:
+    def _corrupt(self) -> Iterator[Leftover]:
         folder = self._folder / ROTTEN
         with explained(f"list {folder}"), contextlib.suppress(FileNotFoundError):
             for name in sorted(os.listdir(folder)):

@@ -19,7 +19,7 @@ class StoredBlob(NamedTuple):
 
 
 class Leftover(NamedTuple):
-    """A file that is no blob: part of an upload, or set aside because it is rotten."""
+    """A file that is no blob: part of an upload, or set aside because it is corrupt."""
 
     name: str
     size: int
@@ -71,10 +71,10 @@ class BlobStore(Protocol):
         be among them or not."""
 
     def set_aside(self, digest: Digest) -> None:
-        """It is rotten: keep it for people to look at, where nobody takes it for the blob."""
+        """It is corrupt: keep it for analysis, where it is not taken for the blob."""
 
     def verify(self, digest: Digest) -> bool:
-        """Read all of it; False if it is rotten, and set aside by now. Raises StateError
+        """Read all of it; False if it is corrupt, and set aside by now. Raises StateError
         BLOB_MISSING."""
 
     def check(self, digest: Digest) -> bool:
@@ -87,4 +87,4 @@ class BlobStore(Protocol):
         """Remove leftovers that nobody wrote to since, and that nobody writes now."""
 
     def close(self) -> None:
-        """Let go of the store. Twice is no error."""
+        """Close the store. Twice is no error."""

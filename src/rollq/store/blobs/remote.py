@@ -111,7 +111,7 @@ class FsspecBlobs(Staged):
             self._move(self._place(digest), f"{ROTTEN}/{digest.hex()}")
 
     def leftovers(self) -> Iterator[Leftover]:
-        """Parts of uploads here and there, and rotten blobs."""
+        """Parts of uploads here and there, and corrupt blobs."""
         for name, status in self._staging.files():
             yield _staged(name, status)
         yield from self._set_by()

@@ -1,4 +1,4 @@
-"""The round of a watchman: every blob is read again in time, a bounded piece at each step."""
+"""Scrubbing: every blob is read again in time, a bounded number of bytes at each step."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ class Scrub:
     """Looks through a store again and again. Used by one thread."""
 
     def __init__(
-        self, store: BlobStore, on_rotten: Callable[[Digest], None], start: int = 0
+        self, store: BlobStore, on_corrupt: Callable[[Digest], None], start: int = 0
     ) -> None:
         """`start`: the first byte of a digest to begin with, drawn by chance, so that a process
         that is often restarted comes to all of them."""
         self.rounds = 0
         self._store = store
-        self._on_rotten = on_rotten
+        self._on_corrupt = on_corrupt
         self._start = start
         self._round: Iterator[StoredBlob] | None = None
         self._check: Check | None = None
 
     def step(self, bytes_max: int) -> list[Digest]:
-        """Read about so much. What is rotten is set aside, reported and returned; a step ends
+        """Read about so much. What is corrupt is set aside, reported and returned; a step ends
         where a round ends."""
-        rotten: list[Digest] = []
+        corrupt: list[Digest] = []
         left = bytes_max
         while left > 0:
             check = self._check or self._next()
@@ -44,12 +44,12 @@ class Scrub:
             left -= BLOB_COST_BYTES
             if not check.is_sound:
                 self._store.set_aside(check.digest)
-                self._on_rotten(check.digest)
-                rotten.append(check.digest)
-        return rotten
+                self._on_corrupt(check.digest)
+                corrupt.append(check.digest)
+        return corrupt
 
     def close(self) -> None:
-        """Let go of the blob that is being read. Twice is no error."""
+        """Close the blob that is being read. Twice is no error."""
         if self._check is not None:
             self._check.close()
             self._check = None

@@ -90,7 +90,7 @@ class Staged(ABC):
         return [digest for digest in digests if self.size(digest) is None]
 
     def verify(self, digest: Digest) -> bool:
-        """Read all of it; set it aside if it is rotten."""
+        """Read all of it; set it aside if it is corrupt."""
         if self.check(digest):
             return True
         self.set_aside(digest)
@@ -139,7 +139,7 @@ class Check:
 
 
 def _is_bad_place(error: DiskError) -> bool:
-    """Whether the disk cannot read what it once took: as good as rotten."""
+    """Whether the disk cannot read what it once took: as good as corrupt."""
     return isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EIO
 
 

@@ -36,8 +36,8 @@ def _crc_not_checked(old: Any) -> Any:
 def _rot_as_torn(old: Any) -> Any:
     def resume(self: Any, *arguments: Any) -> Any:
         found = old(self, *arguments)
-        if self.walk.rot:
-            self.walk.rot, self.walk.torn = False, True
+        if self.walk.corrupt:
+            self.walk.corrupt, self.walk.torn = False, True
         return found
 
     return resume
