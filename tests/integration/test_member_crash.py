@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from rollq.base.jobs import AttemptRef
-from rollq.grid.views import JobView
+from rollq.grid.views import RawJobView
 from rollq.roles.member.status import ClusterView
 from rollq.wire import messages as wire
 from tests.integration.load import Load
@@ -94,7 +94,7 @@ def test_running_attempts_survive_the_leader(tmp_path: Path) -> None:
         held = [AttemptRef(one.job_id, one.attempt, one.fence) for one in (first, second)]
         hand = worker(address, 7, 2, *held)
         asker.say(wire.Query(b"q" * 16, "job", job(1)))
-        view = msgspec.msgpack.decode(asker.hear(wire.Answer).value, type=JobView)
+        view = msgspec.msgpack.decode(asker.hear(wire.Answer).value, type=RawJobView)
         assert view.attempt == 1
         for one in (first, second):
             hand.say(wire.AckJob(one.job_id, one.attempt, one.fence, 0, b"done once"))

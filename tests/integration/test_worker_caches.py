@@ -13,7 +13,7 @@ from msgspec import UNSET
 from rollq.base.jobs import BlobRef, Status
 from rollq.wire import messages as wire
 from rollq.wire.models import (
-    CacheEntry,
+    CacheEntryModel,
     CachePutRequest,
     CachePutResult,
     InputFile,
@@ -51,12 +51,12 @@ async def answer(member: BlobMember, request: CachePutRequest) -> tuple[str, str
 
 
 def carrying(**files: bytes) -> CachePutRequest:
-    entries = tuple(CacheEntry(f"data/{name}.bin", data) for name, data in files.items())
+    entries = tuple(CacheEntryModel(f"data/{name}.bin", data) for name, data in files.items())
     return CachePutRequest("d1", entries, "job.assign.*")
 
 
 def kept(ref: BlobRef, *sources: str, mode: int = 0o644, cache_id: str = "d1") -> CachePutRequest:
-    entry = CacheEntry("data/a.bin", None, ref.digest.hex(), ref.size, mode)
+    entry = CacheEntryModel("data/a.bin", None, ref.digest.hex(), ref.size, mode)
     return CachePutRequest(cache_id, (entry,), "", kept=True, sources=sources or UNSET)
 
 
@@ -102,10 +102,10 @@ def test_bad_puts_fail_with_a_reason(tmp_path: Path) -> None:
     async def story() -> None:
         member = BlobMember(tmp_path / "member")
         async with running(tmp_path, member):
-            bad = CachePutRequest("d1", (CacheEntry("../x", b"x"),), "")
+            bad = CachePutRequest("d1", (CacheEntryModel("../x", b"x"),), "")
             assert (await answer(member, bad))[0] == "FAILED"
             assert (await answer(member, CachePutRequest("", (), "")))[0] == "FAILED"
-            nameless = CachePutRequest("d2", (CacheEntry("x", b"x"),), "", kept=True)
+            nameless = CachePutRequest("d2", (CacheEntryModel("x", b"x"),), "", kept=True)
             assert "digest" in (await answer(member, nameless))[1]
             member.send(wire.CachePut(b"p" * 16, b"{"))
             await member.until(lambda: len(acks(member)) == 4)

@@ -17,7 +17,7 @@ from rollq.grid.command_codec import decode_batch
 from rollq.grid.invariants import check
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
 from rollq.grid.state import GridState
-from rollq.grid.views import JobView, job_view
+from rollq.grid.views import RawJobView, job_view
 from tests.replay.commands_log import LOGS, make_golden, read_log, replay
 
 ROOT = Path(__file__).parents[2]
@@ -40,7 +40,7 @@ def test_the_newest_snapshot_is_the_state_that_the_log_gives() -> None:
     assert LOGS[-1].with_suffix(".snapshot").read_bytes() == encode_snapshot(state)
 
 
-def seen(state: GridState, job_id: bytes) -> JobView:
+def seen(state: GridState, job_id: bytes) -> RawJobView:
     """A job, but for what it was asked to run if it has ended: older snapshots do not have that."""
     view = job_view(state, job_id)
     assert view is not None

@@ -12,7 +12,7 @@ from rollq.base.outcomes import DELAYED, RUNNING, WAITING
 from rollq.cli.amounts import counted
 from rollq.cli.grid import PAGE_ROWS, ask_pages
 from rollq.grid.pages import JobFilter, JobPage
-from rollq.grid.views import ArrayView, JobView
+from rollq.grid.views import RawArrayView, RawJobView
 from rollq.roles.client.client import Client
 
 
@@ -56,17 +56,17 @@ async def choose(client: Client, wanted: JobFilter) -> Chosen:
     return chosen
 
 
-def _is_in(array: ArrayView, state: str) -> bool:
+def _is_in(array: RawArrayView, state: str) -> bool:
     """Whether some of an array can be ended only by ending all of it, and is in this state."""
     if not state:
         return bool(array.waiting or array.open)
     return bool(array.waiting) and state == (DELAYED if array.delayed else WAITING)
 
 
-async def _arrays(client: Client) -> AsyncIterator[ArrayView]:
+async def _arrays(client: Client) -> AsyncIterator[RawArrayView]:
     after = b""
     while True:
-        page, rows = await ask_pages(client, list[ArrayView], "arrays", after, PAGE_ROWS)
+        page, rows = await ask_pages(client, list[RawArrayView], "arrays", after, PAGE_ROWS)
         for view in page:
             yield view
         if len(page) < rows:
@@ -74,7 +74,7 @@ async def _arrays(client: Client) -> AsyncIterator[ArrayView]:
         after = page[-1].array_id
 
 
-async def _jobs(client: Client, wanted: JobFilter) -> AsyncIterator[JobView]:
+async def _jobs(client: Client, wanted: JobFilter) -> AsyncIterator[RawJobView]:
     while True:
         key = msgspec.msgpack.encode(wanted)
         page, _ = await ask_pages(client, JobPage, "jobs", key, PAGE_ROWS)

@@ -21,7 +21,7 @@ from rollq.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from rollq.grid.views import JobView
+    from rollq.grid.views import RawJobView
     from rollq.roles.client.client import Client
 
 EPILOG = """\b
@@ -200,10 +200,10 @@ async def _order_all(client: Client, action: str, named: list[bytes], queue: str
     return count
 
 
-async def _collect(servers: str, timeout_s: float, queue: str, limit: int) -> list[JobView]:
+async def _collect(servers: str, timeout_s: float, queue: str, limit: int) -> list[RawJobView]:
     from rollq.cli.grid import connected
 
-    found: list[JobView] = []
+    found: list[RawJobView] = []
     async with connected(servers, timeout_s) as client:
         async for view in _dead(client, queue):
             found.append(view)
@@ -212,7 +212,7 @@ async def _collect(servers: str, timeout_s: float, queue: str, limit: int) -> li
     return found
 
 
-async def _dead(client: Client, queue: str) -> AsyncIterator[JobView]:
+async def _dead(client: Client, queue: str) -> AsyncIterator[RawJobView]:
     """Every dead job of a queue (empty: of all), oldest first."""
     from rollq.cli.grid import PAGE_ROWS, ask_pages, queue_name
     from rollq.grid.views import DeadPage

@@ -18,7 +18,7 @@ from rollq.base.requests import request_document
 from rollq.cli.amounts import counted
 from rollq.grid import views
 from rollq.grid.commands import NOBODY
-from rollq.grid.views import EndView, JobView, WorkerView
+from rollq.grid.views import RawEndView, RawJobView, RawWorkerView
 from rollq.roles.client.results import Result, result_message
 from rollq.roles.client.views import ArrayView, QueueView, cause_word, signal_text, state_of
 from rollq.roles.member.status import ClusterView
@@ -28,7 +28,7 @@ SHOWN_APART: Final = ("stdout", "stderr", "stdout_base64", "stderr_base64", "dat
 HINT_COLUMNS: Final = ("exec", "p50_ms", "p95_ms", "p99_ms", "count")
 
 
-def job_document(view: JobView) -> dict[str, Any]:
+def job_document(view: RawJobView) -> dict[str, Any]:
     """One job."""
     document: dict[str, Any] = {
         "id": guid_to_text(view.job_id),
@@ -76,7 +76,7 @@ def request_line(exec_name: str, asked: dict[str, Any]) -> str:
     return line + (f", files: {files}" if files else "") + (f", env: {env}" if env else "")
 
 
-def listed_document(view: JobView) -> dict[str, Any]:
+def listed_document(view: RawJobView) -> dict[str, Any]:
     """One job of many: a list does not bring what programs wrote."""
     document = job_document(view)
     for name in SHOWN_APART:
@@ -154,14 +154,14 @@ def array_document(view: ArrayView) -> dict[str, Any]:
     }
 
 
-def queue_document(told: views.QueueView) -> dict[str, Any]:
+def queue_document(told: views.RawQueueView) -> dict[str, Any]:
     """One queue, or the sum of all (without a name)."""
     view = QueueView.of(told)
     document: dict[str, Any] = {"name": view.name, "paused": view.paused} if view.name else {}
     return document | {word: getattr(view, word) for word in STATES}
 
 
-def worker_document(view: WorkerView) -> dict[str, Any]:
+def worker_document(view: RawWorkerView) -> dict[str, Any]:
     """One worker."""
     return {
         "id": guid_to_text(view.worker_id),
@@ -234,7 +234,7 @@ def _options(options: JobOptions) -> dict[str, Any]:
     }
 
 
-def _end(view: JobView, end: EndView) -> dict[str, Any]:
+def _end(view: RawJobView, end: RawEndView) -> dict[str, Any]:
     document = result_document(Result(result_message(view)))
     for name in ("id", "exec", "key", "state"):
         document.pop(name, None)

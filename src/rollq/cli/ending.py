@@ -15,7 +15,7 @@ from rollq.cli.documents import SHOWN_APART, array_document, result_document
 from rollq.cli.failures import EXIT_UNREACHABLE, exit_code_of
 from rollq.cli.grid import unknown_job
 from rollq.cli.output import remark
-from rollq.grid.views import JobView
+from rollq.grid.views import RawJobView
 from rollq.roles.client.client import Client
 from rollq.roles.client.results import Result, result_message
 from rollq.roles.client.views import ArrayView, state_of
@@ -76,14 +76,14 @@ async def ends_of(client: Client, ids: Iterable[JobId]) -> AsyncGenerator[End, N
             remark(f"rollq: {error.message}; retrying")
 
 
-async def _find(client: Client, job_id: JobId) -> ArrayView | JobView | None:
+async def _find(client: Client, job_id: JobId) -> ArrayView | RawJobView | None:
     view = await client.array(job_id) or await client.jobs.view(job_id)
     if view is None:
         raise unknown_job(job_id)
     return view
 
 
-def end_of(job_id: JobId, view: ArrayView | JobView | None) -> End | None:
+def end_of(job_id: JobId, view: ArrayView | RawJobView | None) -> End | None:
     """How what was known a moment ago has ended; None if it has not. A view that is gone has ended,
     and so has a task whose result is not kept: then nobody can say whether it ended well."""
     if isinstance(view, ArrayView):

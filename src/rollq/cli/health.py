@@ -12,7 +12,7 @@ from rollq.base.limits import COLUMNS_BYTES_MIN
 from rollq.cli.amounts import counted
 from rollq.cli.failures import EXIT_UNREACHABLE, exit_code_of
 from rollq.cli.grid import ask, connected
-from rollq.grid.views import CountsView, QueueView, UnservedView, WorkerView
+from rollq.grid.views import CountsView, RawQueueView, RawWorkerView, UnservedView
 from rollq.history.arrow_cache import copies_there
 from rollq.history.segments import Segments
 from rollq.net.dialer import dial
@@ -86,8 +86,8 @@ async def group_findings(servers: str, timeout_s: float) -> tuple[bool, list[Fin
         async with connected(servers, timeout_s) as client:
             cluster = await ask(client, ClusterView, "cluster")
             counts = await ask(client, CountsView, "counts")
-            queues = await ask(client, list[QueueView], "queues", b"", ROWS_MAX)
-            workers = await ask(client, list[WorkerView], "workers", b"", ROWS_MAX)
+            queues = await ask(client, list[RawQueueView], "queues", b"", ROWS_MAX)
+            workers = await ask(client, list[RawWorkerView], "workers", b"", ROWS_MAX)
             unserved = await ask(client, list[UnservedView], "unserved", b"", ROWS_MAX)
     except RollqError as error:
         if exit_code_of(error) != EXIT_UNREACHABLE:
@@ -176,7 +176,9 @@ async def _trouble(address: str) -> str:
     return ""
 
 
-def _jobs(counts: CountsView, queues: list[QueueView], workers: list[WorkerView]) -> list[Finding]:
+def _jobs(
+    counts: CountsView, queues: list[RawQueueView], workers: list[RawWorkerView]
+) -> list[Finding]:
     findings = []
     if not workers:
         severity = PROBLEM if counts.queued else NOTE

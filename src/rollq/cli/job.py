@@ -18,7 +18,7 @@ from rollq.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from rollq.grid.views import JobView
+    from rollq.grid.views import RawJobView
     from rollq.roles.client.client import Client
 
 EPILOG = """\b
@@ -62,15 +62,15 @@ async def _look(client: Client, job_id: bytes) -> dict[str, Any]:
     return await whole_document(client, view)
 
 
-async def whole_document(client: Client, view: JobView) -> dict[str, Any]:
+async def whole_document(client: Client, view: RawJobView) -> dict[str, Any]:
     """One job with the name of its worker, if the grid still knows that."""
     from rollq.cli.documents import job_document
-    from rollq.grid.views import WorkerView
+    from rollq.grid.views import RawWorkerView
     from rollq.roles.client.answers import decode_known
 
     document = job_document(view)
     if "worker" in document:
-        worker = decode_known(await client.query("worker", view.worker_id), WorkerView)
+        worker = decode_known(await client.query("worker", view.worker_id), RawWorkerView)
         document["worker_name"] = "" if worker is None else worker.name
     return document
 

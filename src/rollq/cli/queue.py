@@ -87,14 +87,14 @@ def _order(action: str, name: str, servers: str, timeout_s: float, *, as_json: b
 async def _list(servers: str, timeout_s: float, limit: int) -> list[dict[str, Any]]:
     from rollq.cli.documents import queue_document
     from rollq.cli.grid import ask, connected
-    from rollq.grid.views import QueueView
+    from rollq.grid.views import RawQueueView
 
-    found: list[QueueView] = []
+    found: list[RawQueueView] = []
     async with connected(servers, timeout_s) as client:
         while len(found) < limit:
             after = found[-1].name.encode() if found else b""
             rows = min(limit - len(found), 1000)
-            page = await ask(client, list[QueueView], "queues", after, rows)
+            page = await ask(client, list[RawQueueView], "queues", after, rows)
             found += page
             if len(page) < rows:
                 break

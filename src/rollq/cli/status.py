@@ -43,14 +43,14 @@ def status(
 async def _look(servers: str, timeout_s: float) -> dict[str, Any]:
     from rollq.cli import documents
     from rollq.cli.grid import ask, connected
-    from rollq.grid.views import CountsView, QueueView, WorkerView
+    from rollq.grid.views import CountsView, RawQueueView, RawWorkerView
     from rollq.roles.member.status import ClusterView
 
     async with connected(servers, timeout_s) as client:
         cluster = await ask(client, ClusterView, "cluster")
         counts = await ask(client, CountsView, "counts")
-        queues = await ask(client, list[QueueView], "queues", b"", ROWS_MAX)
-        workers = await ask(client, list[WorkerView], "workers", b"", ROWS_MAX)
+        queues = await ask(client, list[RawQueueView], "queues", b"", ROWS_MAX)
+        workers = await ask(client, list[RawWorkerView], "workers", b"", ROWS_MAX)
     return {
         "cluster": documents.cluster_document(cluster),
         "jobs": documents.queue_document(counts),

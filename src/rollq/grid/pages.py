@@ -19,10 +19,10 @@ from rollq.base.ids import JobId, WorkerId, guid_to_text
 from rollq.base.outcomes import inner_state, state_word
 from rollq.grid.state import GridState, JobRecord
 from rollq.grid.views import (
-    ArrayView,
     ClientView,
-    JobView,
-    WorkerView,
+    RawArrayView,
+    RawJobView,
+    RawWorkerView,
     array_view,
     client_view,
     job_view,
@@ -63,11 +63,11 @@ class IdPage(msgspec.Struct, frozen=True):
 class JobPage(msgspec.Struct, frozen=True):
     """Some jobs, and where the next page begins (0: there is none)."""
 
-    jobs: list[JobView]
+    jobs: list[RawJobView]
     after: int
 
 
-def worker_page(state: GridState, after: WorkerId, limit: int) -> list[WorkerView]:
+def worker_page(state: GridState, after: WorkerId, limit: int) -> list[RawWorkerView]:
     """Up to `limit` workers whose ids come after this one, by id."""
     ids = nsmallest(limit, (each for each in state.workers if each > after))
     return [view for each in ids if (view := worker_view(state, each)) is not None]
@@ -79,7 +79,7 @@ def client_page(state: GridState, after: str, limit: int) -> list[ClientView]:
     return [view for each in ids if (view := client_view(state, each)) is not None]
 
 
-def array_page(state: GridState, after: JobId, limit: int) -> list[ArrayView]:
+def array_page(state: GridState, after: JobId, limit: int) -> list[RawArrayView]:
     """Up to `limit` arrays whose ids come after this one, by id; also those that have ended."""
     arrays = (each.array_id for each in state.arrays.values())
     ids = nsmallest(limit, (each for each in arrays if each > after))
@@ -88,7 +88,7 @@ def array_page(state: GridState, after: JobId, limit: int) -> list[ArrayView]:
 
 def job_page(state: GridState, wanted: JobFilter, limit: int) -> JobPage:
     """Up to `limit` of the jobs that fit, the one that was accepted last first or last."""
-    jobs: list[JobView] = []
+    jobs: list[RawJobView] = []
     place = wanted.after
     for looked_at, (seq, job_id) in enumerate(_candidates(state, wanted)):
         if looked_at == LOOKED_AT_MAX or len(jobs) == limit:
@@ -136,7 +136,7 @@ def _fitting(wanted: IdFilter) -> Callable[[JobId], bool]:
     return fits
 
 
-def _brief(state: GridState, record: JobRecord) -> JobView:
+def _brief(state: GridState, record: JobRecord) -> RawJobView:
     """A job without its result and its past attempts: a page of those would fit no frame."""
     view = job_view(state, record.job_id)
     assert view is not None, "every record has a view"

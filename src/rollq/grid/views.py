@@ -30,7 +30,7 @@ from rollq.grid.state import (
 from rollq.grid.tasks import task_end
 
 
-class EndView(msgspec.Struct, frozen=True):
+class RawEndView(msgspec.Struct, frozen=True):
     """How a job ended."""
 
     status: int
@@ -45,7 +45,7 @@ class EndView(msgspec.Struct, frozen=True):
     blobs: tuple[BlobRef, ...] = ()
 
 
-class JobView(msgspec.Struct, frozen=True):
+class RawJobView(msgspec.Struct, frozen=True):
     """One job, or one task."""
 
     job_id: JobId
@@ -63,7 +63,7 @@ class JobView(msgspec.Struct, frozen=True):
     lease_ms: int = 0
     cancel_requested: bool = False
     array_id: JobId = b""
-    end: EndView | None = None
+    end: RawEndView | None = None
     attempts: tuple[AttemptOutcome, ...] = ()
     blobs: tuple[BlobRef, ...] = ()  # what it needs, until it can never run again
     caches: tuple[str, ...] = ()
@@ -71,7 +71,7 @@ class JobView(msgspec.Struct, frozen=True):
     request: Request | None = None  # what it was asked to run
 
 
-class ArrayView(msgspec.Struct, frozen=True):
+class RawArrayView(msgspec.Struct, frozen=True):
     """One array, by what its tasks do."""
 
     array_id: JobId
@@ -90,7 +90,7 @@ class ArrayView(msgspec.Struct, frozen=True):
     failed: int = 0  # of those that are done: their program did not end well
 
 
-class QueueView(msgspec.Struct, frozen=True):
+class RawQueueView(msgspec.Struct, frozen=True):
     """One queue, or all of them: how many jobs stand where. Tasks count as soon as accepted."""
 
     name: str
@@ -104,7 +104,7 @@ class QueueView(msgspec.Struct, frozen=True):
     failed: int = 0  # of those that are done: their program did not end well
 
 
-class CountsView(QueueView, frozen=True):
+class CountsView(RawQueueView, frozen=True):
     """All queues added up, and what else there is."""
 
     blobs: int = 0
@@ -135,7 +135,7 @@ class CacheView(msgspec.Struct, frozen=True):
     entries: tuple[CacheEntry, ...] = ()
 
 
-class HolderView(msgspec.Struct, frozen=True):
+class RawHolderView(msgspec.Struct, frozen=True):
     """What one worker has of a cache, as it told the leader: no state says so."""
 
     worker_id: WorkerId
@@ -156,7 +156,7 @@ class ClientView(msgspec.Struct, frozen=True):
     owed: int
 
 
-class WorkerView(msgspec.Struct, frozen=True):
+class RawWorkerView(msgspec.Struct, frozen=True):
     """One worker."""
 
     worker_id: WorkerId
@@ -170,11 +170,11 @@ class WorkerView(msgspec.Struct, frozen=True):
 class DeadPage(msgspec.Struct, frozen=True):
     """Dead jobs, oldest first. `after` is where the next page begins."""
 
-    jobs: list[JobView]
+    jobs: list[RawJobView]
     after: int
 
 
-def job_view(state: GridState, job_id: JobId) -> JobView | None:
+def job_view(state: GridState, job_id: JobId) -> RawJobView | None:
     """A job or task by id, also one that is no record (yet, or any more)."""
     record = state.jobs.get(job_id)
     if record is not None:
@@ -188,13 +188,13 @@ def job_view(state: GridState, job_id: JobId) -> JobView | None:
     return _task_view(array, number) if number < array.task_count else None
 
 
-def _job_view(state: GridState, record: JobRecord) -> JobView:
+def _job_view(state: GridState, record: JobRecord) -> RawJobView:
     body = state.bodies.load(record.body)
     if not body and record.array is not None:
         body = record.array.body
     request = request_in(body)
     owner = record.past if record.array is None else record.array
-    return JobView(
+    return RawJobView(
         record.job_id,
         record.client.client_id,
         queue=record.queue,
@@ -219,14 +219,14 @@ def _job_view(state: GridState, record: JobRecord) -> JobView:
     )
 
 
-def _reserved_view(state: GridState, job_id: JobId) -> JobView | None:
+def _reserved_view(state: GridState, job_id: JobId) -> RawJobView | None:
     """A job of a committed batch on its way into its queue: for its owner it waits there."""
     found = find_staged(state, job_id)
     if found is None:
         return None
     batch, group, item = found
     options = group.options or DEFAULT_OPTIONS
-    return JobView(
+    return RawJobView(
         job_id,
         batch.client.client_id,
         queue=group.queue,
@@ -245,8 +245,8 @@ def _reserved_view(state: GridState, job_id: JobId) -> JobView | None:
     )
 
 
-def _end_view(end: EndRecord) -> EndView:
-    return EndView(
+def _end_view(end: EndRecord) -> RawEndView:
+    return RawEndView(
         end.status,
         end.result,
         exit_code=end.exit_code,
@@ -260,11 +260,11 @@ def _end_view(end: EndRecord) -> EndView:
     )
 
 
-def _task_view(array: ArrayRecord, number: int) -> JobView:
+def _task_view(array: ArrayRecord, number: int) -> RawJobView:
     state = task_end(array, number)
     if state is None:
         state = DELAYED if array.delayed else QUEUED
-    return JobView(
+    return RawJobView(
         array.id_of(number),
         array.client.client_id,
         queue=array.queue,
@@ -280,17 +280,17 @@ def _task_view(array: ArrayRecord, number: int) -> JobView:
     )
 
 
-def _cut_view(array: ArrayRecord) -> EndView:
+def _cut_view(array: ArrayRecord) -> RawEndView:
     """How a task ended that was never assigned."""
     return replace(_end_view(cut_result_of(array).end), confirmed=not array.cut_seq)
 
 
-def array_view(state: GridState, array_id: JobId) -> ArrayView | None:
+def array_view(state: GridState, array_id: JobId) -> RawArrayView | None:
     """An array by its id."""
     array = state.array_of(array_id)
     if array is None:
         return None
-    return ArrayView(
+    return RawArrayView(
         array.array_id,
         array.client.client_id,
         queue=array.queue,
@@ -308,25 +308,25 @@ def array_view(state: GridState, array_id: JobId) -> ArrayView | None:
     )
 
 
-def queue_view(state: GridState, name: str) -> QueueView | None:
+def queue_view(state: GridState, name: str) -> RawQueueView | None:
     """A queue by its name."""
     is_known = name in state.queues or name in state.cut_counts
     return _queue_view(state, name) if is_known else None
 
 
-def queue_page(state: GridState, after: str, limit: int) -> list[QueueView]:
+def queue_page(state: GridState, after: str, limit: int) -> list[RawQueueView]:
     """Up to `limit` queues whose names come after this one, by name."""
     names = sorted(name for name in {**state.queues, **state.cut_counts} if name > after)
     return [_queue_view(state, name) for name in names[:limit]]
 
 
-def _queue_view(state: GridState, name: str) -> QueueView:
+def _queue_view(state: GridState, name: str) -> RawQueueView:
     queue = state.queues.get(name) or QueueRecord(name)
     counts = [*queue.counts, queue.failed]
     counts[QUEUED] += queue.tasks_waiting
     for job_state, count in enumerate(state.cut_counts.get(name, ())):
         counts[job_state] += count
-    return QueueView(name, queue.paused, *counts)
+    return RawQueueView(name, queue.paused, *counts)
 
 
 def grid_counts(state: GridState) -> CountsView:
@@ -386,12 +386,12 @@ def client_view(state: GridState, client_id: ClientId) -> ClientView | None:
     )
 
 
-def worker_view(state: GridState, worker_id: WorkerId) -> WorkerView | None:
+def worker_view(state: GridState, worker_id: WorkerId) -> RawWorkerView | None:
     """A worker by its id."""
     worker = state.workers.get(worker_id)
     if worker is None:
         return None
-    return WorkerView(
+    return RawWorkerView(
         worker.worker_id,
         worker.incarnation,
         name=worker.name,
@@ -411,7 +411,7 @@ def worker_called(state: GridState, worker_id: WorkerId) -> str:
 
 def dead_page(state: GridState, after: int, limit: int) -> DeadPage:
     """Up to `limit` dead jobs from a place on; begin with 0, go on with the page's `after`."""
-    jobs: list[JobView] = []
+    jobs: list[RawJobView] = []
     for seq, job_id in state.dead.page(after, limit):
         jobs.append(_job_view(state, state.jobs[job_id]))
         after = seq

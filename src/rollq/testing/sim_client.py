@@ -103,7 +103,7 @@ class SimClient(SimSession):
     def _tick(self, life: int) -> None:
         if life == self.life and self.machine is not None:
             self.world.timeline.after(LOOK_MS * MS, self._tick, life)
-            self._feed(signals.Tick(self.world.timeline.now_us // MS))
+            self._feed(signals.ClientTick(self.world.timeline.now_us // MS))
 
     def _do_tell(self, instruction: signals.Tell) -> None:
         self.world.trace.note(self.name, "told", instruction.answer)

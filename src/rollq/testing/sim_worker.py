@@ -181,9 +181,9 @@ class SimWorker(SimSession):
     def receive(self, link: SessionLink, message: Any) -> None:
         """A message of the member."""
         if link is self._link:
-            self._feed(signals.Received([message]))
+            self._feed(signals.MessageReceived([message]))
 
-    def _do_send_all(self, instruction: signals.Send) -> None:
+    def _do_send_all(self, instruction: signals.SendToMember) -> None:
         for message in instruction.messages:
             self._do_send(dialogue.Send(message))
 
@@ -287,7 +287,7 @@ class SimWorker(SimSession):
     def _stored(self, life: int, records: list[signals.StoredResult]) -> None:
         if life == self.life:
             self.table.update((record.ref, record) for record in records)
-            self._feed(signals.Stored([record.ref for record in records]))
+            self._feed(signals.ResultStored([record.ref for record in records]))
 
     def _do_forget(self, instruction: signals.ForgetResults) -> None:
         for ref in instruction.refs:
@@ -302,7 +302,7 @@ class SimWorker(SimSession):
         if life == self.life:
             self.world.count("outputs_uploaded_again")
             self.world.files.upload(record.blobs)
-            self._feed(signals.Stored([record.ref]))
+            self._feed(signals.ResultStored([record.ref]))
 
     def _do_exit(self, instruction: signals.Exit) -> None:
         self.machine = None
@@ -320,14 +320,14 @@ class SimWorker(SimSession):
 def _in_runs(events: list[signals.Event]) -> Iterator[signals.Event]:
     """Messages that came one after the other are one read of a process that slept meanwhile."""
     for kind, group in groupby(events, type):
-        if kind is signals.Received:
-            yield signals.Received([m for event in group for m in event.messages])  # type: ignore[union-attr]
+        if kind is signals.MessageReceived:
+            yield signals.MessageReceived([m for event in group for m in event.messages])  # type: ignore[union-attr]
         else:
             yield from group
 
 
 DO: dict[type, str] = {
-    signals.Send: "_do_send_all",
+    signals.SendToMember: "_do_send_all",
     signals.Connect: "_do_connect",
     signals.Disconnect: "_do_disconnect",
     signals.PrepareInputs: "_do_prepare",

@@ -178,7 +178,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, rename="pascal"):
     plain: bool | UnsetType = UNSET  # as in ClientConfig
 
 
-class CacheEntry(msgspec.Struct, frozen=True, rename="pascal"):
+class CacheEntryModel(msgspec.Struct, frozen=True, rename="pascal"):
     """One file of a cache: its content, or (ours) the blob that holds it."""
 
     name: str
@@ -193,7 +193,7 @@ class CachePutRequest(msgspec.Struct, frozen=True, rename="pascal"):
     `kept` on, the fields are a leader's to a worker of ours."""
 
     cache_id: str
-    entries: tuple[CacheEntry, ...] | None
+    entries: tuple[CacheEntryModel, ...] | None
     target_pattern: str | None
     kept: bool | UnsetType = UNSET  # true: the group keeps it, and says when it goes
     removed: bool | UnsetType = UNSET  # true: it is gone

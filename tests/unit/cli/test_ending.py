@@ -10,16 +10,16 @@ import pytest
 from rollq.base.errors import DeadlineError, ErrorCode, RollqError, StateError
 from rollq.base.jobs import DEFAULT_OPTIONS
 from rollq.cli.ending import UNKNOWN, End, end_of, ends_of
-from rollq.grid.views import EndView, JobView
+from rollq.grid.views import RawEndView, RawJobView
 from rollq.roles.client.client import Client
 from rollq.roles.client.views import ArrayView
 
 JOB = bytes(range(16))
-DONE_WELL = EndView(0, b"", 0, 0, 5, 0, 0, "", confirmed=False)
+DONE_WELL = RawEndView(0, b"", 0, 0, 5, 0, 0, "", confirmed=False)
 
 
-def job(state: str, end: EndView | None = None) -> JobView:
-    return JobView(JOB, "c", "q", "e", state, 1, DEFAULT_OPTIONS, 0, 0, end=end)
+def job(state: str, end: RawEndView | None = None) -> RawJobView:
+    return RawJobView(JOB, "c", "q", "e", state, 1, DEFAULT_OPTIONS, 0, 0, end=end)
 
 
 def array(**counts: int) -> ArrayView:
@@ -36,7 +36,7 @@ def array(**counts: int) -> ArrayView:
     )
 
 
-def state_told(view: ArrayView | JobView | None) -> str | None:
+def state_told(view: ArrayView | RawJobView | None) -> str | None:
     end = end_of(JOB, view)
     return None if end is None else end.document["state"]
 
@@ -61,21 +61,21 @@ def test_an_array_is_ok_if_every_task_is() -> None:
 class Leaders:
     """Answers about one job in turn; an error is raised."""
 
-    def __init__(self, *answers: JobView | RollqError | None) -> None:
+    def __init__(self, *answers: RawJobView | RollqError | None) -> None:
         self._answers = iter(answers)
         self.jobs = self
 
     async def array(self, _job_id: bytes) -> None:
         return None
 
-    async def view(self, _job_id: bytes) -> JobView | None:
+    async def view(self, _job_id: bytes) -> RawJobView | None:
         answer = next(self._answers)
         if isinstance(answer, RollqError):
             raise answer
         return answer
 
 
-def watch(*answers: JobView | RollqError | None) -> list[End]:
+def watch(*answers: RawJobView | RollqError | None) -> list[End]:
     async def collect() -> list[End]:
         return [end async for end in ends_of(cast("Client", Leaders(*answers)), [JOB, JOB])]
 

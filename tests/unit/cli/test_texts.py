@@ -26,7 +26,7 @@ from rollq.cli.submitting import save_files
 from rollq.cli.waiting import follow
 from rollq.grid import events
 from rollq.grid.state import AttemptOutcome
-from rollq.grid.views import EndView, JobView, QueueView
+from rollq.grid.views import RawEndView, RawJobView, RawQueueView
 from rollq.roles.client.handles import Job
 from rollq.roles.client.results import Result
 from rollq.roles.client.specs import JobSpec, Options
@@ -38,7 +38,7 @@ JOB = bytes(range(16))
 TEXT = "03020100-0504-0706-0809-0a0b0c0d0e0f"
 
 
-def view(**fields: object) -> JobView:
+def view(**fields: object) -> RawJobView:
     known: dict[str, object] = {
         "job_id": JOB,
         "client_id": "ann",
@@ -50,7 +50,7 @@ def view(**fields: object) -> JobView:
         "body_bytes": 7,
         "stamp_ms": 1_700_000_000_123,
     }
-    return JobView(**(known | fields))  # type: ignore[arg-type]
+    return RawJobView(**(known | fields))  # type: ignore[arg-type]
 
 
 def test_a_waiting_job_says_little() -> None:
@@ -71,7 +71,7 @@ def test_a_running_job_names_its_worker() -> None:
 
 
 def test_a_dead_job_tells_how_it_died() -> None:
-    end = EndView(0, b"", 0, 0, 5, 6, 3, "no such exec", False)
+    end = RawEndView(0, b"", 0, 0, 5, 6, 3, "no such exec", False)
     lost = AttemptOutcome(1, JOB, 3, 0, "no such exec", 0)
     document = job_document(view(state="dead", attempt=1, end=end, attempts=(lost,)))
     assert document["end"]["status"] == "DEAD"
@@ -89,7 +89,7 @@ def test_output_that_cannot_be_written_is_told_in_words(tmp_path: Path) -> None:
 
 
 def test_a_list_does_not_say_that_a_program_wrote_nothing() -> None:
-    end = EndView(0, b"", 0, 0, 5, 6, 0, "", False)
+    end = RawEndView(0, b"", 0, 0, 5, 6, 0, "", False)
     assert "stdout" in job_document(view(state="done", end=end))["end"]
     assert not {"stdout", "stderr"} & set(listed_document(view(state="done", end=end))["end"])
     assert listed_document(view()) == job_document(view())
@@ -103,9 +103,9 @@ def test_a_result_opens_what_the_worker_sent() -> None:
 
 
 def test_the_sum_of_queues_has_no_name() -> None:
-    assert "name" not in queue_document(QueueView("", False, 1, 2, 3, 4, 5, 6))
-    assert queue_document(QueueView("a", True, 1, 2, 3, 4, 5, 6))["running"] == 3
-    assert queue_document(QueueView("a", True, 1, 2, 3, 4, 5, 6, 2))["failed"] == 2
+    assert "name" not in queue_document(RawQueueView("", False, 1, 2, 3, 4, 5, 6))
+    assert queue_document(RawQueueView("a", True, 1, 2, 3, 4, 5, 6))["running"] == 3
+    assert queue_document(RawQueueView("a", True, 1, 2, 3, 4, 5, 6, 2))["failed"] == 2
 
 
 def test_tables_keep_a_row_on_a_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -305,18 +305,18 @@ def test_a_job_of_a_file_knows_the_line_where_it_begins(tmp_path: Path) -> None:
 def test_people_are_told_what_is_known_of_a_job_and_nothing_else() -> None:
     assert not {"attempts", "exit code", "signal", "fence", "worker"} & known(job_document(view()))
     report = encode_model(JobResult(TEXT, "ann", "calc", "OK", data=b"12"))
-    end = EndView(0, report, 0, 0, 5, 0, 0, "", False)
+    end = RawEndView(0, report, 0, 0, 5, 0, 0, "", False)
     ok = job_fields(job_document(view(state="done", attempt=1, end=end)))
     assert (ok["attempts"], ok["exit code"], ok["run time"]) == (1, 0, "5 ms")
     assert ok["value"] == f"2 bytes: rollq logs {TEXT} > FILE"
     assert ok["result"] == "not confirmed by its client"
     assert not ok["signal"]
     assert not ok["peak memory"]
-    end = EndView(1, b"", 0, 11, 5, 3 * 1024**2, 0, "", True)
+    end = RawEndView(1, b"", 0, 11, 5, 3 * 1024**2, 0, "", True)
     failed = job_fields(job_document(view(state="done", attempt=1, end=end)))
     assert (failed["exit code"], failed["signal"]) == (139, "SIGSEGV (11)")
     assert (failed["peak memory"], failed["result"]) == ("3.0 MiB", "confirmed by its client")
-    end = EndView(2, b"", 0, 0, 0, 0, 0, "rollq-cli", False)
+    end = RawEndView(2, b"", 0, 0, 0, 0, 0, "rollq-cli", False)
     gone = job_fields(job_document(view(state="cancelled", end=end)))
     assert (gone["cancelled by"], gone["detail"]) == ("`rollq cancel`", None)
     assert not {"exit code", "run time"} & {name for name, value in gone.items() if value}

@@ -12,7 +12,7 @@ import pytest
 from rollq.base.access import Action
 from rollq.roles.member.leader import reads
 from rollq.roles.member.leader.admin import CHECKS, VERBS, Verb
-from rollq.roles.member.leader.reads import VIEWS, View
+from rollq.roles.member.leader.reads import VIEWS, ViewRow
 from rollq.wire.messages import Query
 from rollq.wire.registry import ROWS
 from tests.unit.wire.samples import JOB
@@ -38,7 +38,7 @@ def test_a_verb_has_bounds_and_a_resource(verb: Verb) -> None:
 
 
 @pytest.mark.parametrize("view", VIEWS.values(), ids=list(VIEWS))
-def test_a_view_names_its_resource_by_its_key(view: View) -> None:
+def test_a_view_names_its_resource_by_its_key(view: ViewRow) -> None:
     query = Query(JOB, "a view", b"key")
     assert view.resource.names_in(query) in ((), (b"key",))
     assert not view.resource.field or KEYS[view.key] in ("id", "name")

@@ -11,6 +11,7 @@ from rollq.roles.client import machine as client_machine
 from rollq.roles.client.machine import RETRY_MS, ClientMachine, ClientSetup, SessionState, id_of
 from rollq.roles.client.signals import (
     Asked,
+    ClientTick,
     Connect,
     Connected,
     Deliver,
@@ -25,7 +26,6 @@ from rollq.roles.client.signals import (
     Started,
     Taken,
     Tell,
-    Tick,
 )
 from rollq.wire import messages as wire
 from rollq.wire.staging_messages import StageJobs
@@ -174,12 +174,12 @@ def test_refusal_is_told_and_one_that_may_pass_is_tried_again() -> None:
     final = wire.Error(job(1), int(ErrorCode.JOB_CONFLICT), "other body")
     assert client.handle(Received(final)) == [Tell(job(1), final)]
     assert client.handle(Received(final)) == []
-    client.handle(Tick(1_000))
+    client.handle(ClientTick(1_000))
     busy = wire.Error(job(2), int(ErrorCode.OVERLOADED), "busy", retryable=True)
     assert client.handle(Received(busy)) == []
-    assert client.handle(Tick(1_000 + RETRY_MS - 1)) == []
-    assert client.handle(Tick(1_000 + RETRY_MS)) == [Send(submit(2))]
-    assert client.handle(Tick(9_000)) == []
+    assert client.handle(ClientTick(1_000 + RETRY_MS - 1)) == []
+    assert client.handle(ClientTick(1_000 + RETRY_MS)) == [Send(submit(2))]
+    assert client.handle(ClientTick(9_000)) == []
 
 
 def test_what_lacks_its_blobs_is_the_applications_to_bring() -> None:
@@ -188,7 +188,7 @@ def test_what_lacks_its_blobs_is_the_applications_to_bring() -> None:
     lacking = wire.Error(job(1), int(ErrorCode.BLOB_MISSING), "lacks", retryable=True)
     assert client.handle(Received(lacking)) == [Tell(job(1), lacking)]
     assert not client.pending_count
-    assert client.handle(Tick(10 * RETRY_MS)) == []
+    assert client.handle(ClientTick(10 * RETRY_MS)) == []
 
 
 def test_put_off_request_that_was_answered_meanwhile_is_not_sent_again() -> None:
@@ -196,7 +196,7 @@ def test_put_off_request_that_was_answered_meanwhile_is_not_sent_again() -> None
     client.handle(Asked(submit(1)))
     client.handle(Received(wire.Error(job(1), 211, "busy", retryable=True)))
     client.handle(Received(wire.Accepted(job(1))))
-    assert client.handle(Tick(9_000)) == []
+    assert client.handle(ClientTick(9_000)) == []
 
 
 def test_result_is_delivered_once_and_confirmed_after_the_application_has_it() -> None:
@@ -293,7 +293,7 @@ def test_what_was_given_up_is_not_sent_again_and_its_answer_is_not_told() -> Non
     assert client.handle(GivenUp(job(2))) == []
     assert client.pending_count == 0
     assert client.handle(Received(wire.Accepted(job(1)))) == []
-    assert client.handle(Tick(RETRY_MS + 1)) == []
+    assert client.handle(ClientTick(RETRY_MS + 1)) == []
     assert again(client) == []
     assert client.handle(GivenUp(job(9))) == []
 
@@ -362,4 +362,4 @@ def test_where_nothing_more_can_be_staged_whoever_stages_is_told() -> None:
     client.handle(Asked(StageJobs(job(1), "batch", "part", 0, ())))
     full = wire.Error(job(1), int(ErrorCode.GRID_FULL), "full", retryable=True)
     assert client.handle(Received(full)) == [Tell(job(1), full)]
-    assert client.handle(Tick(10 * RETRY_MS)) == []
+    assert client.handle(ClientTick(10 * RETRY_MS)) == []

@@ -8,21 +8,21 @@ from rollq.base.limits import MULTI_AHEAD, MULTI_GATHER_MS, MULTI_GRACE_MS
 from rollq.roles.client import multi_machine
 from rollq.roles.client.multi_machine import (
     Accept,
-    Accepted,
     CancelCopies,
     Down,
     Ended,
     Event,
+    GroupAccepted,
+    GroupPlace,
+    GroupRefused,
+    GroupStarted,
     Instruction,
     MultiMachine,
-    Place,
+    MultiTick,
     Policy,
-    Refused,
     Reject,
-    Started,
     Submitted,
     TakeBack,
-    Tick,
     Up,
     Withdrawn,
     share,
@@ -51,21 +51,26 @@ def test_round_robin_takes_turns_over_groups_that_are_up() -> None:
     machine = up(3)
     machine.handle(Down(1, 0))
     placed = feed(machine, *(Submitted(job(n)) for n in range(1, 5)))
-    assert placed == [Place(job(1), 0), Place(job(2), 2), Place(job(3), 0), Place(job(4), 2)]
+    assert placed == [
+        GroupPlace(job(1), 0),
+        GroupPlace(job(2), 2),
+        GroupPlace(job(3), 0),
+        GroupPlace(job(4), 2),
+    ]
 
 
 def test_least_inflight_prefers_the_idle_group() -> None:
     machine = up(2, Policy.LEAST_INFLIGHT)
-    assert feed(machine, Submitted(J), Submitted(K)) == [Place(J, 0), Place(K, 1)]
+    assert feed(machine, Submitted(J), Submitted(K)) == [GroupPlace(J, 0), GroupPlace(K, 1)]
     machine.handle(Ended(1, K))
-    assert machine.handle(Submitted(L)) == [Place(L, 1)]
+    assert machine.handle(Submitted(L)) == [GroupPlace(L, 1)]
 
 
 def test_jobs_wait_while_no_group_is_up_and_go_in_order() -> None:
     machine = MultiMachine(2)
     assert feed(machine, Submitted(J), Submitted(K)) == []
     assert machine.pending_count == 2
-    assert machine.handle(Up(1)) == [Place(J, 1), Place(K, 1)]
+    assert machine.handle(Up(1)) == [GroupPlace(J, 1), GroupPlace(K, 1)]
     assert machine.pending_count == 0
 
 
@@ -73,9 +78,9 @@ def test_a_group_that_is_back_within_the_grace_keeps_its_jobs() -> None:
     machine = up(2)
     machine.handle(Submitted(J))
     machine.handle(Down(0, 1_000))
-    assert machine.handle(Tick(1_000 + MULTI_GRACE_MS - 1)) == []
+    assert machine.handle(MultiTick(1_000 + MULTI_GRACE_MS - 1)) == []
     assert machine.handle(Up(0)) == []
-    assert machine.handle(Tick(1_000 + 2 * MULTI_GRACE_MS)) == []
+    assert machine.handle(MultiTick(1_000 + 2 * MULTI_GRACE_MS)) == []
     assert machine.handle(Ended(0, J)) == [Accept(J)]
 
 
@@ -83,7 +88,7 @@ def test_after_the_grace_jobs_go_elsewhere_under_the_same_id_and_the_copy_is_can
     machine = up(2)
     machine.handle(Submitted(J))
     machine.handle(Down(0, 0))
-    assert machine.handle(Tick(MULTI_GRACE_MS)) == [TakeBack(J, 0), Place(J, 1)]
+    assert machine.handle(MultiTick(MULTI_GRACE_MS)) == [TakeBack(J, 0), GroupPlace(J, 1)]
     assert machine.handle(Up(0)) == [CancelCopies((J,), 0)]
     assert machine.handle(Ended(0, J, is_cancelled=True)) == []
     assert machine.handle(Ended(1, J)) == [Accept(J)]
@@ -95,15 +100,15 @@ def test_reclaimed_jobs_go_before_those_that_came_later() -> None:
     machine.handle(Submitted(J))
     machine.handle(Down(0, 0))
     machine.handle(Submitted(K))
-    machine.handle(Tick(MULTI_GRACE_MS))
-    assert machine.handle(Up(0)) == [Place(J, 0), Place(K, 0)]
+    machine.handle(MultiTick(MULTI_GRACE_MS))
+    assert machine.handle(Up(0)) == [GroupPlace(J, 0), GroupPlace(K, 0)]
 
 
 def test_the_first_result_counts_and_the_other_copy_is_cancelled() -> None:
     machine = up(2)
     machine.handle(Submitted(J))
     machine.handle(Down(0, 0))
-    machine.handle(Tick(MULTI_GRACE_MS))
+    machine.handle(MultiTick(MULTI_GRACE_MS))
     machine.handle(Up(0))
     # The old group had finished it before the cancel came.
     assert machine.handle(Ended(0, J)) == [Accept(J), TakeBack(J, 1), CancelCopies((J,), 1)]
@@ -114,7 +119,7 @@ def test_a_copy_in_a_group_that_is_gone_is_cancelled_when_it_is_back() -> None:
     machine = up(3)
     machine.handle(Submitted(J))
     machine.handle(Down(0, 0))
-    machine.handle(Tick(MULTI_GRACE_MS))
+    machine.handle(MultiTick(MULTI_GRACE_MS))
     machine.handle(Ended(1, J))
     assert machine.handle(Up(0)) == [CancelCopies((J,), 0)]
     assert machine.handle(Up(0)) == []
@@ -124,20 +129,20 @@ def test_a_job_never_returns_to_a_group_that_cancelled_its_copy() -> None:
     machine = up(2)
     machine.handle(Submitted(J))
     machine.handle(Down(0, 0))
-    machine.handle(Tick(MULTI_GRACE_MS))  # J is with 1
+    machine.handle(MultiTick(MULTI_GRACE_MS))  # J is with 1
     machine.handle(Up(0))  # and cancelled in 0
     machine.handle(Down(1, MULTI_GRACE_MS))
-    assert machine.handle(Tick(2 * MULTI_GRACE_MS)) == [TakeBack(J, 1)]
+    assert machine.handle(MultiTick(2 * MULTI_GRACE_MS)) == [TakeBack(J, 1)]
     assert machine.pending_count == 1
-    assert machine.handle(Up(1)) == [Place(J, 1)]
+    assert machine.handle(Up(1)) == [GroupPlace(J, 1)]
 
 
 def test_a_refusal_counts_only_from_the_group_that_has_the_job() -> None:
     machine = up(2)
     machine.handle(Submitted(J))
-    assert machine.handle(Refused(1, J)) == []
-    assert machine.handle(Refused(0, J)) == [Reject(J)]
-    assert machine.handle(Refused(0, J)) == []
+    assert machine.handle(GroupRefused(1, J)) == []
+    assert machine.handle(GroupRefused(0, J)) == [Reject(J)]
+    assert machine.handle(GroupRefused(0, J)) == []
 
 
 def test_withdrawn_jobs_are_cancelled_where_they_are() -> None:
@@ -160,7 +165,7 @@ def test_copies_left_behind_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None
     feed(machine, Submitted(J), Submitted(K), Submitted(L))
     machine.handle(Up(1))
     machine.handle(Down(0, 0))
-    machine.handle(Tick(MULTI_GRACE_MS))
+    machine.handle(MultiTick(MULTI_GRACE_MS))
     assert machine.handle(Up(0)) == [CancelCopies((K, L), 0)]
 
 
@@ -198,7 +203,7 @@ class World:
 
     def feed(self, event: Event) -> None:
         for instruction in self.machine.handle(event):
-            if isinstance(instruction, Place):
+            if isinstance(instruction, GroupPlace):
                 group, job_id = instruction.group, instruction.job_id
                 assert self.is_up[group]
                 assert job_id in self.submitted
@@ -224,7 +229,7 @@ class World:
             self.feed(Up(number) if self.is_up[number] else Down(number, self.now_ms))
         elif word == "wait":
             self.now_ms += number * MULTI_GRACE_MS
-            self.feed(Tick(self.now_ms))
+            self.feed(MultiTick(self.now_ms))
         elif word == "end":
             for group in range(GROUPS):
                 if self.is_up[group] and self.live[group].pop(job_id, True) is None:
@@ -254,31 +259,36 @@ def test_every_job_ends_once_and_no_copy_stays(
 
 def test_the_first_jobs_wait_for_all_groups() -> None:
     machine = MultiMachine(3)
-    assert feed(machine, Started(0), Up(0), *(Submitted(job(n)) for n in range(1, 7))) == []
-    assert feed(machine, Up(2), Tick(MULTI_GATHER_MS - 1)) == []
+    assert feed(machine, GroupStarted(0), Up(0), *(Submitted(job(n)) for n in range(1, 7))) == []
+    assert feed(machine, Up(2), MultiTick(MULTI_GATHER_MS - 1)) == []
     placed = machine.handle(Up(1))
     assert [len(group.inflight) for group in machine.groups] == [2, 2, 2]
-    assert [one.job_id for one in placed if isinstance(one, Place)] == [job(n) for n in range(1, 7)]
+    assert [one.job_id for one in placed if isinstance(one, GroupPlace)] == [
+        job(n) for n in range(1, 7)
+    ]
 
 
 def test_a_group_that_does_not_come_up_is_not_waited_for_longer_than_the_bound() -> None:
     machine = MultiMachine(3)
-    feed(machine, Started(1_000), Up(0), Up(1), Submitted(J), Submitted(K))
-    assert machine.handle(Tick(1_000 + MULTI_GATHER_MS)) == [Place(J, 0), Place(K, 1)]
-    assert machine.handle(Submitted(L)) == [Place(L, 0)]
+    feed(machine, GroupStarted(1_000), Up(0), Up(1), Submitted(J), Submitted(K))
+    assert machine.handle(MultiTick(1_000 + MULTI_GATHER_MS)) == [
+        GroupPlace(J, 0),
+        GroupPlace(K, 1),
+    ]
+    assert machine.handle(Submitted(L)) == [GroupPlace(L, 0)]
 
 
 def test_a_group_that_comes_up_late_gets_its_share_of_what_is_unsent() -> None:
     machine = MultiMachine(2)
     jobs = [job(n) for n in range(1, 3 * MULTI_AHEAD + 1)]
-    feed(machine, Started(0), Up(0), Tick(MULTI_GATHER_MS), *map(Submitted, jobs))
+    feed(machine, GroupStarted(0), Up(0), MultiTick(MULTI_GATHER_MS), *map(Submitted, jobs))
     assert [len(group.inflight) for group in machine.groups] == [MULTI_AHEAD, 0]
     machine.handle(Up(1))
     assert [len(group.inflight) for group in machine.groups] == [MULTI_AHEAD, MULTI_AHEAD]
     # Whoever accepts is given more, in the order in which jobs came.
-    assert machine.handle(Accepted(0, jobs[0])) == [Place(jobs[2 * MULTI_AHEAD], 0)]
-    assert machine.handle(Accepted(0, jobs[0])) == []
+    assert machine.handle(GroupAccepted(0, jobs[0])) == [GroupPlace(jobs[2 * MULTI_AHEAD], 0)]
+    assert machine.handle(GroupAccepted(0, jobs[0])) == []
     assert machine.handle(Ended(1, jobs[MULTI_AHEAD])) == [
         Accept(jobs[MULTI_AHEAD]),
-        Place(jobs[2 * MULTI_AHEAD + 1], 1),
+        GroupPlace(jobs[2 * MULTI_AHEAD + 1], 1),
     ]

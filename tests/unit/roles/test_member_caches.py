@@ -16,7 +16,7 @@ from rollq.base.limits import (
     CACHE_SILENT_MS_MAX,
     CACHE_SWEEP_MS,
 )
-from rollq.grid.views import HolderView
+from rollq.grid.views import RawHolderView
 from rollq.wire import messages as wire
 from rollq.wire.models import CachePutRequest, CachePutResult, decode_model, encode_model
 from tests.unit.roles.members import OURS, Group, submit
@@ -66,7 +66,7 @@ def holders(group: Group, cache_id: str = "d1") -> dict[str, str]:
     group.tell(ANN, wire.Query(REQUEST, "holders", cache_id.encode()))
     group.settle()
     (found,) = group.heard(ANN, wire.Answer)
-    rows = msgspec.msgpack.decode(found.value, type=list[HolderView])
+    rows = msgspec.msgpack.decode(found.value, type=list[RawHolderView])
     return {row.patterns[0]: row.status for row in rows}
 
 

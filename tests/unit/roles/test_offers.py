@@ -61,12 +61,13 @@ class Story:
         return self.said[0]
 
     def hear(self, message: wire.MemberMessage) -> list[Any]:
-        event = w.Received([message]) if self.kind == "worker" else c.Heard([message])
+        event = w.MessageReceived([message]) if self.kind == "worker" else c.Heard([message])
         return self.feed(event)
 
     def tick(self) -> list[Any]:
         self.now_ms += LOOK_MS
-        return self.feed(self.signals.Tick(self.now_ms))
+        tick = w.Tick if self.kind == "worker" else c.ClientTick
+        return self.feed(tick(self.now_ms))
 
     def until_left(self) -> None:
         """Time passes until it hangs up."""
@@ -139,7 +140,7 @@ def test_a_result_is_said_once_and_what_is_assigned_again_runs_again() -> None:
     for _ in range(2):
         assert any(isinstance(one, w.StartJobs) for one in story.hear(assign))
         story.feed(w.Finished([w.StoredResult(ref, 0, Status.OK, b"out")]))
-        told = story.feed(w.Stored([ref]))
+        told = story.feed(w.ResultStored([ref]))
         assert wire.AckJob(job(1), status=Status.OK, result=b"out") in told
         assert not story.machine.holding
 

@@ -9,7 +9,7 @@ import pytest
 
 from rollq.base.errors import ErrorCode
 from rollq.grid.pages import JobFilter, JobPage
-from rollq.grid.views import ClientView, WorkerView
+from rollq.grid.views import ClientView, RawWorkerView
 from rollq.history.schema import from_line
 from rollq.history.segments import Segments
 from rollq.roles.member.driver import Driver
@@ -101,7 +101,7 @@ def test_lists_are_decoded_as_they_were_made(member: Member) -> None:
     assert msgspec.msgpack.decode(member.ask("jobs").value, type=JobPage) == page
     clients = msgspec.msgpack.decode(member.ask("clients").value, type=list[ClientView])
     assert [client.client_id for client in clients] == ["ann"]
-    assert msgspec.msgpack.decode(member.ask("workers").value, type=list[WorkerView]) == []
+    assert msgspec.msgpack.decode(member.ask("workers").value, type=list[RawWorkerView]) == []
 
 
 def test_history_is_read_from_any_place_on(member: Member) -> None:

@@ -10,8 +10,7 @@ import pytest
 from rollq.base.limits import GREETING_MS_MAX, LOOK_MS, PING_MS, SILENCE_MS_MAX, SILENCE_MS_MIN
 from rollq.roles.client.machine import ClientMachine, ClientSetup
 from rollq.roles.client.signals import Asked as AskedClient
-from rollq.roles.client.signals import Heard
-from rollq.roles.client.signals import Tick as ClientTick
+from rollq.roles.client.signals import ClientTick, Heard
 from rollq.roles.dialogue import Connect, Connected, Disconnect, Send, Started
 from rollq.roles.worker.session import LinkState, WorkerSetup
 from rollq.roles.worker.signals import Instruction, Tick

@@ -30,7 +30,7 @@ from rollq.roles.worker.outputs import (
     split,
 )
 from rollq.roles.worker.pending_uploads import PendingUploads
-from rollq.roles.worker.signals import Stored, StoredResult, UploadFailed
+from rollq.roles.worker.signals import ResultStored, StoredResult, UploadFailed
 from rollq.store.blobs.local import LocalBlobs
 from rollq.store.safe_dir import Found, SafeDir
 from rollq.wire.messages import AssignJob
@@ -297,7 +297,7 @@ class Shelf:
 
 
 def test_blobs_of_a_result_are_kept_until_it_is_taken() -> None:
-    shelf, told = Shelf(), list[Stored | UploadFailed]()
+    shelf, told = Shelf(), list[ResultStored | UploadFailed]()
     blob = BlobRef(DIGEST, len(TEXT))
     record = StoredResult(AttemptRef(b"j" * 16, 1, 7), 1, blobs=(blob,))
     newer = StoredResult(AttemptRef(b"j" * 16, 2, 8), 1, blobs=(blob,))
@@ -305,7 +305,7 @@ def test_blobs_of_a_result_are_kept_until_it_is_taken() -> None:
     async def story() -> None:
         heard = asyncio.Event()
 
-        def feed(event: Stored | UploadFailed) -> None:
+        def feed(event: ResultStored | UploadFailed) -> None:
             told.append(event)
             heard.set()
 
@@ -315,7 +315,7 @@ def test_blobs_of_a_result_are_kept_until_it_is_taken() -> None:
             uploads.upload(record)
         await heard.wait()
         heard.clear()
-        assert (shelf.given, told) == ([(blob,)], [Stored((record.ref,))])
+        assert (shelf.given, told) == ([(blob,)], [ResultStored((record.ref,))])
         uploads.keep([newer])
         uploads.release([record.ref])
         assert shelf.pins[blob] == 1

@@ -8,7 +8,7 @@ from rollq.base.jobs import AttemptRef, JobOptions
 from rollq.base.limits import LOOK_MS
 from rollq.roles.worker.assignments import GIVE_BACK_MS
 from rollq.roles.worker.attempts import AttemptPhase
-from rollq.roles.worker.credit import AHEAD_MS, Credit, PrefetchWindow
+from rollq.roles.worker.credit import AHEAD_MS, PrefetchWindow, SessionCredit
 from rollq.roles.worker.session import LinkState, WorkerSetup
 from rollq.roles.worker.signals import (
     Connected,
@@ -18,8 +18,8 @@ from rollq.roles.worker.signals import (
     DrainRequested,
     Exit,
     Instruction,
-    Received,
-    Send,
+    MessageReceived,
+    SendToMember,
     SlotsFreed,
     Started,
     StopRequested,
@@ -60,12 +60,12 @@ def freed(of: AttemptRef, run_ms: float = 0.0) -> SlotsFreed:
 
 
 def credits_in(out: list[Instruction]) -> int:
-    messages = [m for one in out if isinstance(one, Send) for m in one.messages]
+    messages = [m for one in out if isinstance(one, SendToMember) for m in one.messages]
     return sum(m.count for m in messages if isinstance(m, wire.Credit))
 
 
 def nacks_in(out: list[Instruction]) -> list[wire.Nack]:
-    messages = [m for one in out if isinstance(one, Send) for m in one.messages]
+    messages = [m for one in out if isinstance(one, SendToMember) for m in one.messages]
     return [m for m in messages if isinstance(m, wire.Nack)]
 
 
@@ -132,7 +132,7 @@ def test_the_window_holds_a_few_milliseconds_of_work() -> None:
 
 
 def test_credit_fills_the_window_but_keeps_small_change_back() -> None:
-    credit = Credit(2, 64)
+    credit = SessionCredit(2, 64)
     for _ in range(200):
         credit.window.ran(0.0)
     assert credit.grant(0) == 66
@@ -148,7 +148,7 @@ def test_what_a_job_is_expected_to_take_counts_before_it_has_run() -> None:
     worker = prefetching(slots=1, ahead=4)
     (message,) = assign(ref(1)).messages
     assert isinstance(message, wire.AssignJob)
-    worker.handle(Received([replace(message, expect_ms=600_000)]))
+    worker.handle(MessageReceived([replace(message, expect_ms=600_000)]))
     worker.handle(finished(ref(1)))
     worker.handle(stored(ref(1)))
     assert worker.credit == 4, "no more than was granted before"
@@ -200,7 +200,7 @@ def test_credit_waits_for_acks_that_come_in_time() -> None:
     out = worker.handle(stored(ref(1)))
     assert credits_in(out) == 20
     last = out[-1]
-    assert isinstance(last, Send)
+    assert isinstance(last, SendToMember)
     assert isinstance(last.messages[0], wire.Credit), "after the acks"
 
 

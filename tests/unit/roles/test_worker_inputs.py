@@ -13,8 +13,8 @@ from rollq.roles.worker.signals import (
     FailJob,
     InputsFailed,
     InputsReady,
+    MessageReceived,
     PrepareInputs,
-    Received,
     UploadFailed,
     UploadOutputs,
 )
@@ -41,10 +41,10 @@ from tests.unit.roles.worker_machines import (
 BLOBS = (BlobRef(b"b" * 32, 8),)
 
 
-def assign_with_inputs(of: AttemptRef) -> Received:
+def assign_with_inputs(of: AttemptRef) -> MessageReceived:
     (message,) = assign(of).messages
     assert isinstance(message, wire.AssignJob)
-    return Received([replace(message, blobs=BLOBS)])
+    return MessageReceived([replace(message, blobs=BLOBS)])
 
 
 def preparing(of: AttemptRef, slots: int = 1) -> Worker:
@@ -69,7 +69,7 @@ def test_a_file_in_a_cache_is_an_input() -> None:
     (message,) = assign(ref(1)).messages
     assert isinstance(message, wire.AssignJob)
     body = b'{"Files": [{"Name": "a", "CacheId" : "c"}]}'
-    out = worker.handle(Received([replace(message, body=body)]))
+    out = worker.handle(MessageReceived([replace(message, body=body)]))
     assert [type(one) for one in out] == [PrepareInputs]
 
 
@@ -127,7 +127,7 @@ def test_a_drain_gives_back_what_still_waits_for_its_inputs() -> None:
     assert nack == say(wire.Nack(job(1), 1, ref(1).fence, "draining", True))
 
 
-def missing_outputs(of: AttemptRef) -> Received:
+def missing_outputs(of: AttemptRef) -> MessageReceived:
     return received(wire.Error(of.job_id, ErrorCode.BLOB_MISSING, "1 of 1"))
 
 

@@ -18,7 +18,7 @@ from rollq.roles.worker.signals import (
     Finished,
     KillJob,
     ProgramsFound,
-    Send,
+    SendToMember,
     Started,
     StartFailed,
     StoredResult,
@@ -68,7 +68,7 @@ def test_broken_session_keeps_attempts_and_declares_free_slots_anew() -> None:
     assert worker.handle(Disconnected()) == [Connect("m2", 20)]
     assert worker.credit == 0
     hello = worker.handle(Connected())[0]
-    assert isinstance(hello, Send)
+    assert isinstance(hello, SendToMember)
     (message,) = hello.messages
     assert isinstance(message, wire.HelloWorker)
     assert message.holding == (ref(1),)
@@ -153,7 +153,7 @@ def test_result_made_while_disconnected_is_acked_after_the_welcome() -> None:
     worker = welcomed()
     worker.handle(assign(ref(1)))
     worker.handle(Disconnected())
-    assert of_type(worker.handle(finished(ref(1))), Send) == []
+    assert of_type(worker.handle(finished(ref(1))), SendToMember) == []
     assert worker.handle(stored(ref(1))) == []
     worker.handle(Connected())
     assert ack(ref(1)) in worker.handle(received(wire.Welcome("g", 1)))
@@ -256,7 +256,7 @@ def test_a_worker_says_what_it_can_run_when_it_is_welcomed_and_when_that_changes
     worker.handle(Connected())
     out = worker.handle(received(wire.Welcome("g", 1, ("programs",))))
     assert out[0] == say(wire.Announce(("a", "b"), ships=True))
-    assert isinstance(out[1], Send)  # credit comes after it
+    assert isinstance(out[1], SendToMember)  # credit comes after it
     assert worker.handle(ProgramsFound(frozenset({"b", "a"}), ships=True)) == []
     change = worker.handle(ProgramsFound(frozenset({"b", "c"}), ships=True))
     assert change == [say(wire.Announce(("c",), ("a",), ships=True))]
@@ -281,6 +281,6 @@ def test_an_older_leader_is_told_of_no_programs() -> None:
     worker.handle(ProgramsFound(frozenset({"a"})))
     worker.handle(Connected())
     out = worker.handle(received(wire.Welcome("g", 1)))
-    said = [message for one in out if isinstance(one, Send) for message in one.messages]
+    said = [message for one in out if isinstance(one, SendToMember) for message in one.messages]
     assert [type(message) for message in said] == [wire.Credit]
     assert worker.handle(ProgramsFound(frozenset({"b"}))) == []

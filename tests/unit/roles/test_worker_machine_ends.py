@@ -12,7 +12,7 @@ from rollq.roles.worker.signals import (
     DrainRequested,
     Exit,
     KillJob,
-    Send,
+    SendToMember,
     StartFailed,
     StoredResult,
     StoreResults,
@@ -87,7 +87,7 @@ def test_more_than_fits_waits_and_earns_no_credit_until_it_fits() -> None:
     assert worker.handle(assign(ref(2))) == []
     out = worker.handle(finished(ref(1)))
     assert started(out) == [ref(2)]
-    assert of_type(out, Send) == []
+    assert of_type(out, SendToMember) == []
     assert say(wire.Credit(1)) in worker.handle(finished(ref(2)))
 
 
@@ -96,7 +96,7 @@ def test_busy_cpu_keeps_credit_back() -> None:
     worker.handle(CpuBusy())
     worker.handle(assign(ref(1)))
     worker.handle(assign(ref(2)))
-    assert of_type(worker.handle(finished(ref(1))), Send) == []
+    assert of_type(worker.handle(finished(ref(1))), SendToMember) == []
     assert worker.handle(CpuOk()) == [say(wire.Credit(1))]
 
 
@@ -105,8 +105,8 @@ def test_a_busy_computer_runs_one_at_a_time_and_never_none() -> None:
     worker.handle(CpuBusy())
     for number in (1, 2):
         worker.handle(assign(ref(number)))
-    assert of_type(worker.handle(finished(ref(1))), Send) == []
-    assert of_type(worker.handle(finished(ref(2))), Send) == [say(wire.Credit(1))]
+    assert of_type(worker.handle(finished(ref(1))), SendToMember) == []
+    assert of_type(worker.handle(finished(ref(2))), SendToMember) == [say(wire.Credit(1))]
     assert worker.handle(CpuOk()) == [say(wire.Credit(1))]
 
 
@@ -119,7 +119,7 @@ def test_results_that_nobody_takes_stop_the_credit_and_then_the_work() -> None:
     assert number == UNTAKEN_RESULTS_MAX
     assert started(worker.handle(assign(ref(number + 1)))) == [ref(number + 1)]
     out = worker.handle(assign(ref(number + 2)))
-    assert [type(i.messages[0]) for i in out if isinstance(i, Send)] == [wire.Nack]
+    assert [type(i.messages[0]) for i in out if isinstance(i, SendToMember)] == [wire.Nack]
 
 
 def test_dedup_is_bounded() -> None:
@@ -139,7 +139,7 @@ def test_drain_finishes_what_runs_refuses_the_rest_and_leaves() -> None:
     worker.handle(assign(ref(1)))
     assert worker.handle(DrainRequested()) == []
     out = worker.handle(assign(ref(2)))
-    assert [type(i.messages[0]) for i in out if isinstance(i, Send)] == [wire.Nack]
+    assert [type(i.messages[0]) for i in out if isinstance(i, SendToMember)] == [wire.Nack]
     worker.handle(taken(ref(2)))
     worker.handle(finished(ref(1)))
     worker.handle(stored(ref(1)))

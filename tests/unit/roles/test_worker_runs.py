@@ -14,11 +14,11 @@ from rollq.roles.worker.signals import (
     Event,
     Finished,
     ForgetResults,
-    Received,
-    Send,
+    MessageReceived,
+    ResultStored,
+    SendToMember,
     Started,
     StartJobs,
-    Stored,
     StoredResult,
     StoreResults,
     TurnOver,
@@ -35,7 +35,7 @@ def opened() -> WorkerMachine:
     worker = WorkerMachine(setup, MiddleJitter())
     worker.handle(Started())
     worker.handle(Connected())
-    worker.handle(Received([wire.Welcome("g", 1)]))
+    worker.handle(MessageReceived([wire.Welcome("g", 1)]))
     worker.handle(TurnOver())
     return worker
 
@@ -44,8 +44,8 @@ def result(of: AttemptRef) -> StoredResult:
     return StoredResult(of, LEASE_MS)
 
 
-def words(*events: Received) -> Received:
-    return Received([message for event in events for message in event.messages])
+def words(*events: MessageReceived) -> MessageReceived:
+    return MessageReceived([message for event in events for message in event.messages])
 
 
 def test_a_run_of_jobs_takes_one_instruction_of_each_kind() -> None:
@@ -56,9 +56,9 @@ def test_a_run_of_jobs_takes_one_instruction_of_each_kind() -> None:
     assert [of for _, of in start.jobs] == refs
     records = list(map(result, refs))
     assert worker.handle(Finished(records)) == [StoreResults(records)]
-    assert worker.handle(TurnOver()) == [Send([wire.Credit(SLOTS)])]
+    assert worker.handle(TurnOver()) == [SendToMember([wire.Credit(SLOTS)])]
     acks = [ack(of).messages[0] for of in refs]
-    assert worker.handle(Stored(refs)) == [Send(acks)]
+    assert worker.handle(ResultStored(refs)) == [SendToMember(acks)]
     assert worker.handle(words(*map(taken, refs))) == [ForgetResults(refs)]
 
 
@@ -67,7 +67,7 @@ def test_jobs_and_thanks_that_come_mixed_are_sorted() -> None:
     old, new = [ref(1), ref(2)], [ref(3), ref(4)]
     worker.handle(words(*map(assign, old)))
     worker.handle(Finished(list(map(result, old))))
-    worker.handle(Stored(old))
+    worker.handle(ResultStored(old))
     out = worker.handle(words(assign(new[0]), taken(old[0]), assign(new[1]), taken(old[1])))
     start, forget = out
     assert isinstance(start, StartJobs)
@@ -77,7 +77,7 @@ def test_jobs_and_thanks_that_come_mixed_are_sorted() -> None:
 
 def test_what_follows_the_end_of_a_session_was_not_said_to_us() -> None:
     worker = opened()
-    out = worker.handle(words(Received([wire.NotLeader("m2")]), assign(ref(1))))
+    out = worker.handle(words(MessageReceived([wire.NotLeader("m2")]), assign(ref(1))))
     assert isinstance(out[0], Disconnect)
     assert worker.link is LinkState.DOWN
     assert worker.holding == ()
@@ -87,17 +87,17 @@ REFS = st.builds(ref, st.integers(1, 3), st.integers(1, 2))
 RUNS = st.one_of(
     st.lists(st.one_of(REFS.map(assign), REFS.map(stop), REFS.map(taken)), min_size=1, max_size=6),
     st.lists(REFS.map(lambda of: Finished([result(of)])), min_size=1, max_size=4),
-    st.lists(REFS.map(lambda of: Stored([of])), min_size=1, max_size=4),
+    st.lists(REFS.map(lambda of: ResultStored([of])), min_size=1, max_size=4),
 )
 
 
 def joined(run: list[Event]) -> Event:
     first = run[0]
-    if isinstance(first, Received):
-        return Received([m for one in run for m in one.messages])  # type: ignore[union-attr]
+    if isinstance(first, MessageReceived):
+        return MessageReceived([m for one in run for m in one.messages])  # type: ignore[union-attr]
     if isinstance(first, Finished):
         return Finished([r for one in run for r in one.results])  # type: ignore[union-attr]
-    return Stored([of for one in run for of in one.refs])  # type: ignore[union-attr]
+    return ResultStored([of for one in run for of in one.refs])  # type: ignore[union-attr]
 
 
 def may_happen(event: Event, started: list[AttemptRef]) -> bool:
@@ -117,7 +117,7 @@ class Heard:
 
     def feed(self, event: Event) -> None:
         for one in self.worker.handle(event):
-            if isinstance(one, Send):
+            if isinstance(one, SendToMember):
                 self.said += [m for m in one.messages if not isinstance(m, wire.Credit)]
             elif isinstance(one, StartJobs):
                 self.started += [of for _, of in one.jobs]

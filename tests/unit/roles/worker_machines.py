@@ -11,11 +11,11 @@ from rollq.roles.worker.signals import (
     Finished,
     ForgetResults,
     Instruction,
-    Received,
-    Send,
+    MessageReceived,
+    ResultStored,
+    SendToMember,
     Started,
     StartJobs,
-    Stored,
     StoredResult,
     StoreResults,
     TurnOver,
@@ -38,19 +38,19 @@ def ref(number: int, attempt: int = 1, fence: int = 0) -> AttemptRef:
 # --- events of one
 
 
-def received(message: wire.MemberMessage) -> Received:
-    return Received([message])
+def received(message: wire.MemberMessage) -> MessageReceived:
+    return MessageReceived([message])
 
 
-def assign(of: AttemptRef) -> Received:
+def assign(of: AttemptRef) -> MessageReceived:
     return received(wire.AssignJob(of.job_id, of.attempt, of.fence, LEASE_MS, "q", "exec", b"body"))
 
 
-def stop(of: AttemptRef) -> Received:
+def stop(of: AttemptRef) -> MessageReceived:
     return received(wire.StopJob(of.job_id, of.attempt, of.fence))
 
 
-def taken(of: AttemptRef) -> Received:
+def taken(of: AttemptRef) -> MessageReceived:
     return received(wire.AckTaken(of.job_id, of.attempt))
 
 
@@ -63,18 +63,18 @@ def finished(
     return Finished([StoredResult(of, LEASE_MS, status, result, *end)])
 
 
-def stored(of: AttemptRef) -> Stored:
-    return Stored([of])
+def stored(of: AttemptRef) -> ResultStored:
+    return ResultStored([of])
 
 
 # --- instructions of one
 
 
-def say(message: wire.WorkerMessage) -> Send:
-    return Send([message])
+def say(message: wire.WorkerMessage) -> SendToMember:
+    return SendToMember([message])
 
 
-def ack(of: AttemptRef, status: int = Status.OK, result: bytes = b"") -> Send:
+def ack(of: AttemptRef, status: int = Status.OK, result: bytes = b"") -> SendToMember:
     return say(wire.AckJob(of.job_id, of.attempt, of.fence, status, result))
 
 
@@ -101,8 +101,8 @@ class Worker(WorkerMachine):
 
 
 def split(instruction: Instruction) -> list[Instruction]:
-    if isinstance(instruction, Send):
-        return [Send([message]) for message in instruction.messages]
+    if isinstance(instruction, SendToMember):
+        return [SendToMember([message]) for message in instruction.messages]
     if isinstance(instruction, StartJobs):
         return [StartJobs([job]) for job in instruction.jobs]
     if isinstance(instruction, StoreResults):

@@ -9,7 +9,7 @@ from rollq.base.errors import ErrorCode, RemoteError
 from rollq.base.jobs import JobOptions
 from rollq.wire.models import (
     FIRST_OPTION,
-    CacheEntry,
+    CacheEntryModel,
     CachePutRequest,
     CachePutResult,
     ClientConfig,
@@ -104,7 +104,7 @@ def test_legacy_models_are_read() -> None:
         GUID_TEXT, "clientA", "calcA", ("-x",), (InputFile("a", None, b"\x01\x02"),)
     )
     assert decode_model(RESULT, JobResult).output_archive == b"PK"
-    put = CachePutRequest("d1", (CacheEntry("a", b"\x01\x02"),), "job.assign.*")
+    put = CachePutRequest("d1", (CacheEntryModel("a", b"\x01\x02"),), "job.assign.*")
     assert decode_model(PUT, CachePutRequest) == put
     assert encode_model(put) == PUT
     assert decode_model(PUT_ACK, CachePutResult) == CachePutResult("d1", "OK", "added=1")

@@ -19,17 +19,17 @@ class AdminCalls(GroupCalls):
 
     async def counts(self) -> QueueView:
         """All queues added up."""
-        return QueueView.of(decode_as(await self._query("counts"), views.QueueView))
+        return QueueView.of(decode_as(await self._query("counts"), views.RawQueueView))
 
     async def queue(self, name: str) -> QueueView | None:
         """One queue."""
-        view = decode_known(await self._query("queue", name.encode()), views.QueueView)
+        view = decode_known(await self._query("queue", name.encode()), views.RawQueueView)
         return None if view is None else QueueView.of(view)
 
     async def queues(self) -> AsyncGenerator[QueueView, None]:
         """Every queue, by name."""
         after = ""
-        kind = list[views.QueueView]
+        kind = list[views.RawQueueView]
         while page := decode_as(await self._query("queues", after.encode(), PAGE), kind):
             for view in page:
                 yield QueueView.of(view)
@@ -43,7 +43,7 @@ class AdminCalls(GroupCalls):
     async def workers(self) -> AsyncGenerator[WorkerView, None]:
         """Every worker that the group knows, by id."""
         after = b""
-        kind = list[views.WorkerView]
+        kind = list[views.RawWorkerView]
         while page := decode_as(await self._query("workers", after, PAGE), kind):
             for view in page:
                 yield WorkerView.of(view)

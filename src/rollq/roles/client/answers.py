@@ -15,7 +15,7 @@ from rollq.base.errors import (
     RollqError,
     StateError,
 )
-from rollq.grid.views import ArrayView
+from rollq.grid.views import RawArrayView
 from rollq.wire import messages as wire
 
 Kind = TypeVar("Kind")
@@ -55,7 +55,7 @@ def decode_known(value: bytes, kind: type[Kind]) -> Kind | None:
 
 def is_array_over(value: bytes) -> bool:
     """Whether no task of an array waits or runs, by its view."""
-    view = decode_known(value, ArrayView)
+    view = decode_known(value, RawArrayView)
     return view is None or not (view.waiting or view.open)
 
 

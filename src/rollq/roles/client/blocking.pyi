@@ -575,7 +575,7 @@ class BlockingKeyedRun:
 class BlockingJobs:
     """`client.jobs` of a blocking client."""
 
-    def view(self, job_id: JobId | str, *, timeout: float | None = None) -> views.JobView | None:
+    def view(self, job_id: JobId | str, *, timeout: float | None = None) -> views.RawJobView | None:
         """One job or task as a member tells it; None if it is not known (any more)."""
     def attach(self, job_id: JobId | str, *, timeout: float | None = None) -> BlockingJob:
         """A handle on a job that another process submitted under this client id.

@@ -149,7 +149,7 @@ class CacheCalls(GroupCalls):
     async def cache_holders(self, cache_id: str) -> list[HolderView]:
         """What every worker that is there, and meant to hold a cache, has of it."""
         answer = await self._query("holders", cache_id.encode())
-        return [HolderView.of(one) for one in decode_as(answer, list[views.HolderView])]
+        return [HolderView.of(one) for one in decode_as(answer, list[views.RawHolderView])]
 
     async def _give(
         self,

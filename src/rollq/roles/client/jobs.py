@@ -343,7 +343,7 @@ class JobCalls(SubmitCalls, GroupCalls):
 
     async def array(self, array_id: JobId | str) -> ArrayView | None:
         """One array, by what its tasks do."""
-        view = decode_known(await self._query("array", as_id(array_id)), views.ArrayView)
+        view = decode_known(await self._query("array", as_id(array_id)), views.RawArrayView)
         return None if view is None else ArrayView.of(view)
 
     async def explain(self, job_id: JobId | str) -> Any:
@@ -371,8 +371,8 @@ class JobCalls(SubmitCalls, GroupCalls):
         """Forget dead jobs for good; returns how many there were."""
         return await self._change("purge", job_ids=tuple(as_id(one) for one in job_ids))
 
-    async def _view(self, job_id: JobId, timeout: float | None) -> views.JobView | None:
-        return decode_known(await self._query("job", job_id, timeout=timeout), views.JobView)
+    async def _view(self, job_id: JobId, timeout: float | None) -> views.RawJobView | None:
+        return decode_known(await self._query("job", job_id, timeout=timeout), views.RawJobView)
 
 
 class Jobs(JobCalls):
@@ -380,7 +380,7 @@ class Jobs(JobCalls):
 
     async def view(
         self, job_id: JobId | str, *, timeout: float | None = None
-    ) -> views.JobView | None:
+    ) -> views.RawJobView | None:
         """One job or task as a member tells it; None if it is not known (any more)."""
         return await self._view(as_id(job_id), timeout)
 

@@ -35,6 +35,7 @@ from rollq.base.stamp import Jitter
 from rollq.roles.client.plain import PlainJobs
 from rollq.roles.client.signals import (
     Asked,
+    ClientTick,
     Connect,
     Connected,
     Deliver,
@@ -52,7 +53,6 @@ from rollq.roles.client.signals import (
     Started,
     Taken,
     Tell,
-    Tick,
     Watched,
 )
 from rollq.roles.offers import Offers
@@ -206,7 +206,7 @@ class ClientMachine:
         if self.link is SessionState.OPEN:
             self._out.append(Send(request))
 
-    def _on_tick(self, event: Tick) -> None:
+    def _on_tick(self, event: ClientTick) -> None:
         self._now_ms = event.now_ms
         for answer in self._plain_jobs.take_answers() if self._is_plain else ():
             if self._settle(answer.request_id):
@@ -225,7 +225,7 @@ class ClientMachine:
         self._put_off.clear()
         self._silence.began(event.now_ms)  # what was put off is asked only now
 
-    def _maybe_leave(self, event: Tick) -> None:
+    def _maybe_leave(self, event: ClientTick) -> None:
         """Ping a member that says nothing, or leave it for the next."""
         is_asked = len(self._pending) > len(self._put_off) and not self._is_plain
         verdict = self._silence.judge(
@@ -485,7 +485,7 @@ HANDLERS: dict[type, Callable[[ClientMachine, Any], None]] = {
     GivenUp: ClientMachine._on_given_up,
     Taken: ClientMachine._on_taken,
     Watched: ClientMachine._on_watched,
-    Tick: ClientMachine._on_tick,
+    ClientTick: ClientMachine._on_tick,
 }
 
 ON_MESSAGE: dict[type, Callable[[ClientMachine, Any], None]] = {

@@ -159,7 +159,7 @@ class MultiEngine(Engine):
         if self._ticker is None:
             self._home = Home()
             self._loop = asyncio.get_running_loop()
-            self._feed(machine.Started(self._now_ms()))
+            self._feed(machine.GroupStarted(self._now_ms()))
             for supplier in self._suppliers:
                 supplier.start()
             self._tick()
@@ -362,13 +362,13 @@ class MultiEngine(Engine):
         def on_answer(answer: Answer) -> None:
             if isinstance(answer, wire.Error):
                 self._refusal = answer
-                self._feed(machine.Refused(number, job_id))
+                self._feed(machine.GroupRefused(number, job_id))
                 self._refusal = None
                 return
             waiting = self._on_answers.pop(job_id, None)
             if waiting is not None:
                 waiting(answer)
-            self._feed(machine.Accepted(number, job_id))
+            self._feed(machine.GroupAccepted(number, job_id))
 
         return on_answer
 
@@ -376,7 +376,7 @@ class MultiEngine(Engine):
 
     def _tick(self) -> None:
         self._ticker = self.loop.call_later(LOOK_MS / 1000, self._tick)
-        self._feed(machine.Tick(self._now_ms()))
+        self._feed(machine.MultiTick(self._now_ms()))
 
     def _now_ms(self) -> int:
         return int(self.loop.time() * 1000)
@@ -391,7 +391,7 @@ class MultiEngine(Engine):
                 DO[type(instruction)](self, instruction)
         return counts
 
-    def _do_place(self, instruction: machine.Place) -> None:
+    def _do_place(self, instruction: machine.GroupPlace) -> None:
         number, job_id = instruction.group, instruction.job_id
         supply = self._supplies.get(job_id, NOTHING)
         on_answer = self._when_answered(number, job_id)
@@ -458,7 +458,7 @@ class SplitBulk:
 
 
 DO: dict[type, Callable[[MultiEngine, Any], None]] = {
-    machine.Place: MultiEngine._do_place,
+    machine.GroupPlace: MultiEngine._do_place,
     machine.TakeBack: MultiEngine._do_take_back,
     machine.CancelCopies: MultiEngine._do_cancel,
     machine.Reject: MultiEngine._do_reject,

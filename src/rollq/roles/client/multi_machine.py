@@ -42,7 +42,7 @@ class Policy(enum.StrEnum):
 
 
 @dataclass(slots=True, frozen=True)
-class Started:
+class GroupStarted:
     """The sessions begin to look for their leaders. `now_ms` is monotonic."""
 
     now_ms: int
@@ -78,7 +78,7 @@ class Down:
 
 
 @dataclass(slots=True, frozen=True)
-class Accepted:
+class GroupAccepted:
     """A group has taken a job."""
 
     group: int
@@ -95,7 +95,7 @@ class Ended:
 
 
 @dataclass(slots=True, frozen=True)
-class Refused:
+class GroupRefused:
     """A group will not take a job."""
 
     group: int
@@ -103,20 +103,30 @@ class Refused:
 
 
 @dataclass(slots=True, frozen=True)
-class Tick:
+class MultiTick:
     """Time passes. `now_ms` is monotonic."""
 
     now_ms: int
 
 
-Event: TypeAlias = Started | Submitted | Withdrawn | Up | Down | Accepted | Ended | Refused | Tick
+Event: TypeAlias = (
+    GroupStarted
+    | Submitted
+    | Withdrawn
+    | Up
+    | Down
+    | GroupAccepted
+    | Ended
+    | GroupRefused
+    | MultiTick
+)
 
 
 # --- instructions
 
 
 @dataclass(slots=True, frozen=True)
-class Place:
+class GroupPlace:
     """Submit the job to this group."""
 
     job_id: JobId
@@ -153,7 +163,7 @@ class Reject:
     job_id: JobId
 
 
-Instruction: TypeAlias = Place | TakeBack | CancelCopies | Accept | Reject
+Instruction: TypeAlias = GroupPlace | TakeBack | CancelCopies | Accept | Reject
 
 
 @dataclass(slots=True)
@@ -205,7 +215,7 @@ class MultiMachine:
         """Whether a job was submitted here and has not ended."""
         return job_id in self._owner or job_id in self._pending
 
-    def _on_started(self, event: Started) -> None:
+    def _on_started(self, event: GroupStarted) -> None:
         self._gather_until_ms = event.now_ms + MULTI_GATHER_MS
 
     def _on_submitted(self, event: Submitted) -> None:
@@ -214,7 +224,7 @@ class MultiMachine:
         if number is not None:
             self._place(event.job_id, number)
 
-    def _on_accepted(self, event: Accepted) -> None:
+    def _on_accepted(self, event: GroupAccepted) -> None:
         if self.groups[event.group].unanswered.pop(event.job_id, self) is None:
             self._place_pending()
 
@@ -246,7 +256,7 @@ class MultiMachine:
         group.is_up = False
         group.grace_until_ms = event.now_ms + MULTI_GRACE_MS
 
-    def _on_tick(self, event: Tick) -> None:
+    def _on_tick(self, event: MultiTick) -> None:
         if self._gather_until_ms is not None and event.now_ms >= self._gather_until_ms:
             self._gather_until_ms = None
         for number, group in enumerate(self.groups):
@@ -269,7 +279,7 @@ class MultiMachine:
             self._drop_copy(job_id, owner)
         self._place_pending()
 
-    def _on_refused(self, event: Refused) -> None:
+    def _on_refused(self, event: GroupRefused) -> None:
         if self._owner.get(event.job_id) == event.group:
             self._close(event.job_id)
             self._out.append(Reject(event.job_id))
@@ -308,7 +318,7 @@ class MultiMachine:
         group.inflight[job_id] = None
         group.unanswered[job_id] = None
         self._owner[job_id] = number
-        self._out.append(Place(job_id, number))
+        self._out.append(GroupPlace(job_id, number))
 
     def _close(self, job_id: JobId) -> int | None:
         """Forget a job; returns the group that had it."""
@@ -352,15 +362,15 @@ def _room(group: GroupState) -> int:
 
 
 HANDLERS: dict[type, Callable[[MultiMachine, Any], None]] = {
-    Started: MultiMachine._on_started,
-    Accepted: MultiMachine._on_accepted,
+    GroupStarted: MultiMachine._on_started,
+    GroupAccepted: MultiMachine._on_accepted,
     Submitted: MultiMachine._on_submitted,
     Withdrawn: MultiMachine._on_withdrawn,
     Up: MultiMachine._on_up,
     Down: MultiMachine._on_down,
     Ended: MultiMachine._on_ended,
-    Refused: MultiMachine._on_refused,
-    Tick: MultiMachine._on_tick,
+    GroupRefused: MultiMachine._on_refused,
+    MultiTick: MultiMachine._on_tick,
 }
 
 

@@ -16,7 +16,7 @@ from rollq.base.jobs import BlobRef, Status
 from rollq.base.limits import OUTPUT_BYTES_MAX
 from rollq.base.names import checked_tree
 from rollq.base.outcomes import exit_code_of, state_word
-from rollq.grid.views import JobView
+from rollq.grid.views import RawJobView
 from rollq.roles.client.contents import WHOLE, Contents
 from rollq.roles.client.outputs import PLAIN, Output, asave_outputs, save_outputs
 from rollq.roles.client.supply import BytesMoved
@@ -245,7 +245,7 @@ class Result(Contents):
         return f"<Result {self.id} {self.state} exit_code={self.exit_code}>"
 
 
-def result_message(view: JobView) -> wire.Result:
+def result_message(view: RawJobView) -> wire.Result:
     """The message that would have told the end of a job."""
     end = view.end
     assert end is not None

@@ -321,7 +321,7 @@ class GroupSession:
     def _tick(self) -> None:
         self._ticker = self._loop.call_later(LOOK_MS / 1000, self._tick)
         is_awaiting = bool(self._on_output) or self._is_awaiting()
-        self._feed(signals.Tick(self._now_ms(), is_awaiting, self._sent_bytes))
+        self._feed(signals.ClientTick(self._now_ms(), is_awaiting, self._sent_bytes))
 
     def _now_ms(self) -> int:
         return int(self._loop.time() * 1000)

@@ -34,6 +34,7 @@ from rollq.wire.staging_messages import CommitBatch, DropBatch, StageJobs
 
 __all__ = [
     "Asked",
+    "ClientTick",
     "Connect",
     "Connected",
     "Deliver",
@@ -51,7 +52,6 @@ __all__ = [
     "Started",
     "Taken",
     "Tell",
-    "Tick",
     "Watched",
 ]
 
@@ -115,7 +115,7 @@ class Reachable:
 
 
 @dataclass(slots=True)
-class Tick:
+class ClientTick:
     """Time passes; told every LOOK_MS."""
 
     now_ms: int  # monotonic
@@ -134,7 +134,7 @@ Event: TypeAlias = (
     | GivenUp
     | Taken
     | Watched
-    | Tick
+    | ClientTick
 )
 
 

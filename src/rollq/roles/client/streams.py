@@ -19,7 +19,7 @@ import msgspec
 from rollq.base.errors import DeadlineError, ErrorCode, LocalError, RollqError, StateError
 from rollq.base.ids import JobId
 from rollq.base.limits import OUTPUT_CHUNK_BYTES_MAX, OUTPUT_WINDOW_BYTES
-from rollq.grid.views import JobView
+from rollq.grid.views import RawJobView
 from rollq.roles.client.answers import error_of
 from rollq.roles.client.engine import Engine
 from rollq.roles.client.outputs import Fetcher, Output
@@ -306,7 +306,7 @@ class OutputReader:
         if isinstance(answer, wire.Error):
             raise error_of(answer)
         assert isinstance(answer, wire.Answer), "the answer to a query"
-        view = msgspec.msgpack.decode(answer.value, type=JobView | None)
+        view = msgspec.msgpack.decode(answer.value, type=RawJobView | None)
         if view is not None and view.end is not None:
             return Result(result_message(view), self._fetcher)
         if not self._reading.attempt:

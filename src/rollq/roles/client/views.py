@@ -130,7 +130,7 @@ class JobView(View, frozen=True, kw_only=True):
     request: Request | None  # what it was asked to run; None: the member does not say
 
     @classmethod
-    def of(cls, view: views.JobView) -> Self:
+    def of(cls, view: views.RawJobView) -> Self:
         """The same as a member told it."""
         return cls.made(
             view,
@@ -162,7 +162,7 @@ class ArrayView(View, frozen=True, kw_only=True):
     cancelled: int
 
     @classmethod
-    def of(cls, view: views.ArrayView) -> Self:
+    def of(cls, view: views.RawArrayView) -> Self:
         """The same as a member told it."""
         return cls.made(view, array_id=guid_to_text(view.array_id), ok=view.done - view.failed)
 
@@ -181,7 +181,7 @@ class QueueView(View, frozen=True, kw_only=True):
     cancelled: int
 
     @classmethod
-    def of(cls, view: views.QueueView) -> Self:
+    def of(cls, view: views.RawQueueView) -> Self:
         """The same as a member told it."""
         return cls.made(
             view, waiting=view.queued, running=view.assigned, ok=view.done - view.failed
@@ -199,7 +199,7 @@ class WorkerView(View, frozen=True, kw_only=True):
     held: tuple[str, ...]
 
     @classmethod
-    def of(cls, view: views.WorkerView) -> Self:
+    def of(cls, view: views.RawWorkerView) -> Self:
         """The same as a member told it."""
         held = tuple(map(guid_to_text, view.held))
         return cls.made(view, worker_id=guid_to_text(view.worker_id), held=held)
@@ -216,12 +216,12 @@ class HolderView(View, frozen=True, kw_only=True):
     done_bytes: int
 
     @classmethod
-    def of(cls, view: views.HolderView) -> Self:
+    def of(cls, view: views.RawHolderView) -> Self:
         """The same as a member told it."""
         return cls.made(view, worker_id=guid_to_text(view.worker_id))
 
 
-def state_of(view: views.JobView) -> str:
+def state_of(view: views.RawJobView) -> str:
     """Where a job stands, in a word for people."""
     return state_word(view.state, 0 if view.end is None else view.end.status)
 
@@ -257,7 +257,7 @@ def id_text(guid: bytes) -> str:
     return guid_to_text(guid) if guid and guid != NOBODY else ""
 
 
-def _end(state: str, end: views.EndView) -> EndView:
+def _end(state: str, end: views.RawEndView) -> EndView:
     exit_code = exit_code_of(state, end.exit_code, end.signal, end.run_ms)
     return EndView.made(end, exit_code=exit_code, cause=cause_word(end.cause))
 

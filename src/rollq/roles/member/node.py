@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import gc
 import logging
-import secrets
 import time
 from functools import partial
 from pathlib import Path
@@ -45,6 +44,7 @@ from rollq.roles.member.status_log import StatusLog
 from rollq.roles.member.tables.exports import remove_exports
 from rollq.roles.member.work import Work
 from rollq.roles.persist import PersistThread
+from rollq.roles.service import SystemJitter
 from rollq.store.real_disk import RealDisk
 from rollq.wire.compact import Message
 from rollq.wire.messages import LeaderHello
@@ -357,18 +357,6 @@ class SystemClock:
     def wall_ms(self) -> int:
         """Milliseconds since 1970 UTC."""
         return time.time_ns() // 1_000_000
-
-
-class SystemJitter:
-    """The machine's chance."""
-
-    def draw(self, low: int, high: int) -> int:
-        """An integer, low <= x < high."""
-        return low + secrets.randbelow(high - low) if high > low else low
-
-    def draw_id(self) -> bytes:
-        """Sixteen random bytes."""
-        return secrets.token_bytes(16)
 
 
 def _no_crash(_point: str) -> None:

@@ -14,7 +14,7 @@ from rollq.roles.reader.models import Piece
 from rollq.wire.reader_messages import PartAsk, ResultsAsk, TableAsk, TableTold
 
 
-class TablePart(msgspec.Struct, frozen=True):
+class RemotePart(msgspec.Struct, frozen=True):
     """Some rows of a table, which can be read apart from the others."""
 
     number: int
@@ -31,7 +31,7 @@ class TableHandle(msgspec.Struct, frozen=True):
     index: int
     address: str  # of the member
     export_id: str
-    parts: tuple[TablePart, ...]
+    parts: tuple[RemotePart, ...]
 
 
 def ask_tables(
@@ -42,16 +42,16 @@ def ask_tables(
     told = channel.hear(TableTold)
     while not told.export_id:
         told = channel.hear(TableTold)
-    parts: dict[str, list[TablePart]] = {table: [] for table in tables}
+    parts: dict[str, list[RemotePart]] = {table: [] for table in tables}
     for number, part in enumerate(told.parts):
         if part.table in parts:  # others were asked for by somebody else
-            parts[part.table].append(TablePart(number, part.row_count, part.size_bytes))
+            parts[part.table].append(RemotePart(number, part.row_count, part.size_bytes))
     place = channel.welcome.group, told.index, channel.address, told.export_id
     return [TableHandle(table, *place, tuple(parts[table])) for table in tables]
 
 
 def stream_part(
-    channel: Channel, handle: TableHandle, part: TablePart, offset: int
+    channel: Channel, handle: TableHandle, part: RemotePart, offset: int
 ) -> Iterator[Piece]:
     """Whole lines from an offset to the end of a part; `last` of a piece is where it ends."""
     channel.say(PartAsk(channel.new_request(), handle.export_id, part.number, offset))

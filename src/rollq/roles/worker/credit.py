@@ -42,7 +42,7 @@ class PrefetchWindow:
         return min(self._most, int(self._slots * AHEAD_MS / max(self._mean_ms, MEAN_MS_MIN)))
 
 
-class Credit:
+class SessionCredit:
     """The credit of one session.
 
     Invariant: a grant leaves `in_hand + granted + owed` at or below slots + prefetch window, where

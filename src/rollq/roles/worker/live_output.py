@@ -37,7 +37,7 @@ FindTails: TypeAlias = Callable[[AttemptRef], Tails | None]
 BOTH: Final = range(len(STREAMS))
 
 
-class OutputWatch:
+class LocalOutputWatch:
     """One watcher of one attempt: how far each stream was sent, and how far it may be."""
 
     __slots__ = ("next", "ref", "tails", "told", "until", "watch_id", "whole")
@@ -70,7 +70,7 @@ class LiveOutput:
     def __init__(self, tails: FindTails, is_open: Callable[[AttemptRef], bool]) -> None:
         self._tails = tails
         self._is_open = is_open
-        self._watches: dict[MessageId, OutputWatch] = {}
+        self._watches: dict[MessageId, LocalOutputWatch] = {}
         self._refused: list[OutputChunk] = []
 
     def __bool__(self) -> bool:
@@ -87,7 +87,7 @@ class LiveOutput:
         elif watch is None and not self._has_room():
             self._refused.append(_end_of(message.watch_id, message.attempt))
         else:
-            watch = self._watches[message.watch_id] = OutputWatch(message)
+            watch = self._watches[message.watch_id] = LocalOutputWatch(message)
             self._find(watch)
 
     def clear(self) -> None:
@@ -102,7 +102,7 @@ class LiveOutput:
         for watch in eager:
             self._find(watch)
         while eager:
-            taking: list[OutputWatch] = []
+            taking: list[LocalOutputWatch] = []
             for watch in eager:
                 for stream in BOTH:
                     chunk = self._next(watch, stream, bytes_max)
@@ -136,7 +136,7 @@ class LiveOutput:
                 return True
         return False
 
-    def _find(self, watch: OutputWatch) -> None:
+    def _find(self, watch: LocalOutputWatch) -> None:
         """The attempt may have begun; its streams outlive it then, as long as they are watched."""
         if watch.tails is None:
             watch.tails = self._tails(watch.ref)
@@ -144,7 +144,7 @@ class LiveOutput:
                 for tail in watch.tails:
                     tail.keep(OUTPUT_KEPT_BYTES)
 
-    def _next(self, watch: OutputWatch, stream: int, bytes_max: int) -> OutputChunk | None:
+    def _next(self, watch: LocalOutputWatch, stream: int, bytes_max: int) -> OutputChunk | None:
         at = watch.next[stream]
         size = min(OUTPUT_CHUNK_BYTES_MAX, watch.until[stream] - at, bytes_max)
         if watch.tails is None or at == UNWANTED or size <= 0 or watch.tails[stream].total <= at:
@@ -156,7 +156,7 @@ class LiveOutput:
             watch.watch_id, watch.ref.attempt, stream, offset, data, _totals(watch.tails)
         )
 
-    def _has_more(self, watch: OutputWatch) -> bool:
+    def _has_more(self, watch: LocalOutputWatch) -> bool:
         return watch.tails is not None and any(
             UNWANTED != watch.next[stream] < watch.tails[stream].total for stream in BOTH
         )

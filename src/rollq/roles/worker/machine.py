@@ -30,7 +30,7 @@ from rollq.base.limits import UNTAKEN_RESULTS_MAX
 from rollq.base.stamp import Jitter
 from rollq.roles.worker.assignments import Assignments
 from rollq.roles.worker.attempts import ENDING, AttemptPhase
-from rollq.roles.worker.credit import Credit
+from rollq.roles.worker.credit import SessionCredit
 from rollq.roles.worker.orders import Orders
 from rollq.roles.worker.session import DOWN, OPEN, LinkState, WorkerSession, WorkerSetup
 from rollq.roles.worker.signals import (
@@ -45,13 +45,13 @@ from rollq.roles.worker.signals import (
     InputsFailed,
     InputsReady,
     Instruction,
+    MessageReceived,
     ProgramsFound,
-    Received,
+    ResultStored,
     SlotsFreed,
     Started,
     StartFailed,
     StopRequested,
-    Stored,
     StoredResult,
     Tick,
     TurnOver,
@@ -81,7 +81,7 @@ class WorkerMachine:
         """Start from the results that the durable table still holds, oldest first."""
         self._setup = setup
         self._orders = Orders()
-        self._credit = Credit(setup.slots, setup.ahead)
+        self._credit = SessionCredit(setup.slots, setup.ahead)
         self._session = WorkerSession(setup, jitter, self._orders)
         self._assignments = Assignments(
             setup, self._session, self._credit.window, self._orders, stored
@@ -154,7 +154,7 @@ class WorkerMachine:
         self._session.lost()
         self._credit.reset()
 
-    def _on_received(self, event: Received) -> None:
+    def _on_received(self, event: MessageReceived) -> None:
         self._session.heard(event.messages)
         for message in event.messages:
             on_message = ON_MESSAGE.get(type(message))
@@ -213,7 +213,7 @@ class WorkerMachine:
     def _on_start_failed(self, event: StartFailed) -> None:
         self._assignments.start_failed(event.ref, event.detail, not_started=event.not_started)
 
-    def _on_stored(self, event: Stored) -> None:
+    def _on_stored(self, event: ResultStored) -> None:
         self._has_acked = True
         self._assignments.stored(event.refs)
 
@@ -274,14 +274,14 @@ HANDLERS: dict[type, Callable[[WorkerMachine, Any], None]] = {
     Started: WorkerMachine._on_started,
     Connected: WorkerMachine._on_connected,
     Disconnected: WorkerMachine._on_disconnected,
-    Received: WorkerMachine._on_received,
+    MessageReceived: WorkerMachine._on_received,
     TurnOver: WorkerMachine._on_turn_over,
     InputsReady: WorkerMachine._on_inputs_ready,
     InputsFailed: WorkerMachine._on_inputs_failed,
     SlotsFreed: WorkerMachine._on_slots_freed,
     Finished: WorkerMachine._on_finished,
     StartFailed: WorkerMachine._on_start_failed,
-    Stored: WorkerMachine._on_stored,
+    ResultStored: WorkerMachine._on_stored,
     UploadFailed: WorkerMachine._on_upload_failed,
     CpuOk: WorkerMachine._on_cpu_ok,
     CpuBusy: WorkerMachine._on_cpu_busy,

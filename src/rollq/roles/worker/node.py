@@ -236,7 +236,7 @@ class WorkerNode:
         self._feed(signals.TurnOver())  # the last event of the turn; no other follows from it
         self._turn_due = False
 
-    def _do_send(self, instruction: signals.Send) -> None:
+    def _do_send(self, instruction: signals.SendToMember) -> None:
         self._send(instruction.messages)
 
     def _send(self, messages: Sequence[Message]) -> None:
@@ -329,7 +329,7 @@ class WorkerNode:
                 elif type(message) is wire.Error:
                     log.error("member %s: %s", link.address, message)
         told = [message for message in messages if isinstance(message, wire.MemberMessage)]
-        self._feed(signals.Received(told))
+        self._feed(signals.MessageReceived(told))
 
     def _closed(self, link: Link, reason: str) -> None:
         if link is self._link:
@@ -348,7 +348,7 @@ class WorkerNode:
         self._feed(signals.Finished(results))
 
     def _stored(self, refs: list[AttemptRef]) -> None:
-        self._feed(signals.Stored(refs))
+        self._feed(signals.ResultStored(refs))
 
     def _tell(self, text: str, kind: str = "") -> None:
         """Log it, unless much of its kind was logged just now: then it is counted."""
@@ -439,7 +439,7 @@ def _shown(names: list[str]) -> str:
 
 
 DO: dict[type, Callable[[WorkerNode, Any], None]] = {
-    signals.Send: WorkerNode._do_send,
+    signals.SendToMember: WorkerNode._do_send,
     signals.PrepareInputs: WorkerNode._do_prepare,
     signals.DropInputs: WorkerNode._do_drop_inputs,
     signals.StartJobs: WorkerNode._do_start,

@@ -12,7 +12,7 @@ from rollq.roles.worker.signals import (
     ForgetResults,
     Instruction,
     PrepareInputs,
-    Send,
+    SendToMember,
     StartJobs,
     StoredResult,
     StoreResults,
@@ -43,7 +43,7 @@ class Orders:
     def send(self, message: WorkerMessage) -> None:
         """Send this, after what was sent before."""
         if not self._messages:
-            self._given.append(Send(self._messages))
+            self._given.append(SendToMember(self._messages))
         self._messages.append(message)
 
     def prepare(self, job: AssignJob, ref: AttemptRef) -> None:

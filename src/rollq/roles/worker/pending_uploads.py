@@ -13,7 +13,7 @@ from rollq.base.errors import RollqError
 from rollq.base.ids import JobId
 from rollq.base.jobs import AttemptRef, BlobRef
 from rollq.roles.service import end_tasks
-from rollq.roles.worker.signals import Stored, StoredResult, UploadFailed
+from rollq.roles.worker.signals import ResultStored, StoredResult, UploadFailed
 
 log = logging.getLogger("rollq.worker")
 
@@ -38,10 +38,12 @@ class PendingUploads:
 
     Args:
         blobs: Where they are.
-        feed: Takes `Stored` after an upload, or `UploadFailed`.
+        feed: Takes `ResultStored` after an upload, or `UploadFailed`.
     """
 
-    def __init__(self, blobs: OutputStore, feed: Callable[[Stored | UploadFailed], None]) -> None:
+    def __init__(
+        self, blobs: OutputStore, feed: Callable[[ResultStored | UploadFailed], None]
+    ) -> None:
         self._blobs = blobs
         self._feed = feed
         # Results that are stored and not taken; the blobs of each are pinned as long as it is here.
@@ -97,6 +99,6 @@ class PendingUploads:
             log.error("outputs of a job cannot be uploaded: %s", error)
             self._feed(UploadFailed(ref, f"its outputs cannot be uploaded: {error}"))
         else:
-            self._feed(Stored((ref,)))
+            self._feed(ResultStored((ref,)))
         finally:
             del self._uploading[ref]

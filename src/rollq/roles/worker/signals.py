@@ -45,17 +45,17 @@ __all__ = [
     "InputsReady",
     "Instruction",
     "KillJob",
+    "MessageReceived",
     "PrepareInputs",
     "ProgramsFound",
-    "Received",
-    "Send",
+    "ResultStored",
+    "SendToMember",
     "SlotsFreed",
     "StartFailed",
     "StartJobs",
     "Started",
     "StopRequested",
     "StoreResults",
-    "Stored",
     "StoredResult",
     "Tick",
     "TurnOver",
@@ -84,7 +84,7 @@ class StoredResult(msgspec.Struct, array_like=True, frozen=True, gc=False):
 # --- events
 
 
-class Received(Record, frozen=True):
+class MessageReceived(Record, frozen=True):
     """Messages came on the open connection, in this order."""
 
     messages: Sequence[MemberMessage]
@@ -130,7 +130,7 @@ class StartFailed(Record, frozen=True):
     not_started: bool = False
 
 
-class Stored(Record, frozen=True):
+class ResultStored(Record, frozen=True):
     """Results that `StoreResults` named are durable, or what `UploadOutputs` named is uploaded:
     acks may leave."""
 
@@ -171,14 +171,14 @@ Event: TypeAlias = (
     Started
     | Connected
     | Disconnected
-    | Received
+    | MessageReceived
     | TurnOver
     | InputsReady
     | InputsFailed
     | SlotsFreed
     | Finished
     | StartFailed
-    | Stored
+    | ResultStored
     | UploadFailed
     | CpuOk
     | CpuBusy
@@ -192,7 +192,7 @@ Event: TypeAlias = (
 # --- instructions
 
 
-class Send(Record, frozen=True):
+class SendToMember(Record, frozen=True):
     """Send these on the open connection, in this order."""
 
     messages: list[WorkerMessage]
@@ -235,7 +235,7 @@ class KillJob(Record, frozen=True):
 
 
 class StoreResults(Record, frozen=True):
-    """Make these durable; answer with `Stored`. The acks wait for it."""
+    """Make these durable; answer with `ResultStored`. The acks wait for it."""
 
     results: list[StoredResult]
 
@@ -247,8 +247,8 @@ class ForgetResults(Record, frozen=True):
 
 
 class UploadOutputs(Record, frozen=True):
-    """The group lacks blobs that this result refers to: upload them again; answer with `Stored` or
-    `UploadFailed`."""
+    """The group lacks blobs that this result refers to: upload them again; answer with
+    `ResultStored` or `UploadFailed`."""
 
     result: StoredResult
 
@@ -258,7 +258,7 @@ class Exit(Record, frozen=True):
 
 
 Instruction: TypeAlias = (
-    Send
+    SendToMember
     | PrepareInputs
     | DropInputs
     | StartJobs

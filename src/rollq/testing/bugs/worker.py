@@ -7,11 +7,11 @@ from typing import Any
 from rollq.base.errors import ErrorCode, RemoteError
 from rollq.roles.worker.assignments import Assignments
 from rollq.roles.worker.attempts import Attempts
-from rollq.roles.worker.credit import Credit, PrefetchWindow
+from rollq.roles.worker.credit import PrefetchWindow, SessionCredit
 from rollq.testing.bugs.registry import mutant
 
 
-@mutant("worker_credit_given_twice", Credit, "grant")
+@mutant("worker_credit_given_twice", SessionCredit, "grant")
 def _credit_given_twice(old: Any) -> Any:
     def grant(self: Any, in_hand: int) -> int:
         count: int = old(self, in_hand)
@@ -43,7 +43,7 @@ def _prefetch_behind_a_long_job(old: Any) -> Any:
     return property(size)
 
 
-@mutant("worker_cpu_cap_ignored", Credit, "_due", faults=("worker_busy",))
+@mutant("worker_cpu_cap_ignored", SessionCredit, "_due", faults=("worker_busy",))
 def _cpu_cap_ignored(old: Any) -> Any:
     def due(self: Any, taken: int) -> int:
         is_busy, self.cpu_busy = self.cpu_busy, False

@@ -101,7 +101,7 @@ class WorkerRules(Checker):
             account.started.add(instruction.ref)
         elif isinstance(instruction, signals.Disconnect):
             account.granted = account.owed = 0
-        elif isinstance(instruction, signals.Send):
+        elif isinstance(instruction, signals.SendToMember):
             for message in instruction.messages:
                 if isinstance(message, wire.Nack):
                     account.drop(AttemptRef(message.job_id, message.attempt, message.fence))
@@ -142,7 +142,7 @@ class WorkerRules(Checker):
 
 def hear(account: Account, event: Any) -> None:
     """Keep the account of what a machine was told."""
-    if isinstance(event, signals.Received):
+    if isinstance(event, signals.MessageReceived):
         for message in event.messages:
             if isinstance(message, wire.NotLeader):
                 break  # what follows was sent in a session that is over

@@ -33,7 +33,7 @@ from rollq.base.stamp import Clock
 from rollq.grid import commands
 from rollq.grid.effects import Applied, Outcome
 from rollq.grid.state import CacheRecord
-from rollq.grid.views import HolderView
+from rollq.grid.views import RawHolderView
 from rollq.roles.member.leader.proposals import Origin
 from rollq.roles.member.leader.replies import Replies
 from rollq.roles.member.leader.session_log import named
@@ -49,7 +49,7 @@ from rollq.wire.models import (
     STATUS_OK,
     STATUS_SKIPPED,
     STATUS_WAITING,
-    CacheEntry,
+    CacheEntryModel,
     CachePutRequest,
     CachePutResult,
     encode_model,
@@ -195,7 +195,7 @@ class GroupCaches:
 
     # --- views
 
-    def holders(self, cache_id: str) -> list[HolderView]:
+    def holders(self, cache_id: str) -> list[RawHolderView]:
         """What every worker that is meant to hold a cache has of it."""
         cache = self._replica.state.caches.get(cache_id)
         spread = self._spreads.get(cache_id)
@@ -209,7 +209,7 @@ class GroupCaches:
                     continue
                 holding = _UNABLE if CACHE not in worker.features else CacheHolding()
             found.append(
-                HolderView(
+                RawHolderView(
                     worker.worker_id,
                     named(worker),
                     worker.patterns,
@@ -289,7 +289,7 @@ class GroupCaches:
         request = CachePutRequest(
             cache.cache_id,
             tuple(
-                CacheEntry(
+                CacheEntryModel(
                     entry.name,
                     digest=digest_to_text(entry.blob.digest),
                     size=entry.blob.size,

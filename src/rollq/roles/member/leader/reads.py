@@ -142,7 +142,7 @@ class Sources(NamedTuple):
         return self.replica.state
 
 
-class View(NamedTuple):
+class ViewRow(NamedTuple):
     """What may be asked by `Query.what`.
 
     Attributes:
@@ -158,7 +158,7 @@ class View(NamedTuple):
     read: Callable[[Sources, Any, int], object]
 
 
-def _decode_key(view: View, query: Query) -> Any:
+def _decode_key(view: ViewRow, query: Query) -> Any:
     try:
         return view.key(query.key)
     except (UnicodeDecodeError, msgspec.MsgspecError) as error:
@@ -264,69 +264,75 @@ GRID = Resource(K.GRID)
 
 # A key is an id (bytes), a name, a filter, or a place to go on from: the last one seen (pages of
 # arrays, queues, clients, workers, caches) or a number (dead, history).
-VIEWS: Final[dict[str, View]] = {
-    "job": View(_id, Action.JOBS_READ, ONE_JOB, lambda o, key, _: views.job_view(o.state, key)),
-    "ids": View(
+VIEWS: Final[dict[str, ViewRow]] = {
+    "job": ViewRow(_id, Action.JOBS_READ, ONE_JOB, lambda o, key, _: views.job_view(o.state, key)),
+    "ids": ViewRow(
         _id_filter, Action.JOBS_READ, JOBS, lambda o, key, n: pages.id_page(o.state, key, n)
     ),
-    "jobs": View(
+    "jobs": ViewRow(
         _job_filter, Action.JOBS_READ, JOBS, lambda o, key, n: pages.job_page(o.state, key, n)
     ),
-    "array": View(_id, Action.JOBS_READ, ONE_JOB, lambda o, key, _: views.array_view(o.state, key)),
-    "arrays": View(
+    "array": ViewRow(
+        _id, Action.JOBS_READ, ONE_JOB, lambda o, key, _: views.array_view(o.state, key)
+    ),
+    "arrays": ViewRow(
         _id, Action.JOBS_READ, JOBS, lambda o, key, n: pages.array_page(o.state, key, n)
     ),
-    "dead": View(
+    "dead": ViewRow(
         _place, Action.JOBS_READ, JOBS, lambda o, key, n: views.dead_page(o.state, key, n)
     ),
-    "explain": View(
+    "explain": ViewRow(
         _id, Action.JOBS_READ, ONE_JOB, lambda o, key, _: o.replica.dispatcher.explain(key)
     ),
-    "queue": View(
+    "queue": ViewRow(
         *(_text, Action.QUEUES_READ, ONE_QUEUE),
         lambda o, key, _: views.queue_view(o.state, fold(key)),
     ),
-    "queues": View(
+    "queues": ViewRow(
         *(_text, Action.QUEUES_READ, Resource(K.QUEUE)),
         lambda o, key, n: views.queue_page(o.state, key, n),
     ),
-    "unserved": View(
+    "unserved": ViewRow(
         *(_no_key, Action.QUEUES_READ, Resource(K.QUEUE)),
         lambda o, _, n: o.replica.dispatcher.unserved(n),
     ),
-    "client": View(
+    "client": ViewRow(
         *(_text, Action.CLIENTS_READ, ONE_CLIENT),
         lambda o, key, _: views.client_view(o.state, key),
     ),
-    "clients": View(
+    "clients": ViewRow(
         *(_text, Action.CLIENTS_READ, Resource(K.CLIENT)),
         lambda o, key, n: pages.client_page(o.state, key, n),
     ),
-    "worker": View(
+    "worker": ViewRow(
         *(_id, Action.WORKERS_READ, ONE_WORKER),
         lambda o, key, _: views.worker_view(o.state, key),
     ),
-    "workers": View(
+    "workers": ViewRow(
         *(_id, Action.WORKERS_READ, Resource(K.WORKER)),
         lambda o, key, n: pages.worker_page(o.state, key, n),
     ),
-    "cache": View(
+    "cache": ViewRow(
         _text, Action.CACHES_READ, ONE_CACHE, lambda o, key, _: views.cache_view(o.state, key)
     ),
-    "caches": View(
+    "caches": ViewRow(
         *(_text, Action.CACHES_READ, Resource(K.CACHE)),
         lambda o, key, n: views.cache_page(o.state, key, n),
     ),
-    "holders": View(_text, Action.CACHES_READ, ONE_CACHE, lambda o, key, _: o.caches.holders(key)),
-    "counts": View(_no_key, Action.CLUSTER_READ, GRID, lambda o, _, __: views.grid_counts(o.state)),
-    "cluster": View(
+    "holders": ViewRow(
+        _text, Action.CACHES_READ, ONE_CACHE, lambda o, key, _: o.caches.holders(key)
+    ),
+    "counts": ViewRow(
+        _no_key, Action.CLUSTER_READ, GRID, lambda o, _, __: views.grid_counts(o.state)
+    ),
+    "cluster": ViewRow(
         *(_no_key, Action.CLUSTER_READ, GRID),
         lambda o, _, __: cluster_view(o.state, o.raft, o.reports),
     ),
-    "settings": View(_no_key, Action.SETTINGS_READ, GRID, lambda o, _, __: o.state.settings),
-    "hints": View(_no_key, Action.SETTINGS_READ, GRID, lambda o, _, __: listed_hints(o.state)),
-    "history": View(_place, Action.HISTORY_READ, GRID, _history),
-    "readers": View(
+    "settings": ViewRow(_no_key, Action.SETTINGS_READ, GRID, lambda o, _, __: o.state.settings),
+    "hints": ViewRow(_no_key, Action.SETTINGS_READ, GRID, lambda o, _, __: listed_hints(o.state)),
+    "history": ViewRow(_place, Action.HISTORY_READ, GRID, _history),
+    "readers": ViewRow(
         _no_key, Action.HISTORY_READ, Resource(K.READER), lambda o, _, __: reader_views(o.state)
     ),
 }
