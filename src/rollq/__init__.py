@@ -1,6 +1,11 @@
 """rollq: a durable, replicated job grid. Only what is named here is public API.
 
 Names are imported when they are first used: a worker's process must not pay for the client.
+
+The packages, from the lowest: `base`; `wire`, `subjects`, `raft`, `grid`, `policy` (pure); `store`,
+`net`, `history`; `roles` (the processes); `spark` and `cli` on top. `testing` is the simulator.
+Beside them `tasks` is the decorator `@task`, and `leash` ends a child process with its parent.
+Each package says in its head what lives in it and in which order to read it.
 """
 
 from __future__ import annotations
@@ -57,6 +62,7 @@ if TYPE_CHECKING:
         Settings,
         WorkerView,
     )
+    from rollq.roles.reader.reader import Reader
 
 __version__ = "0.1.0"
 
@@ -97,6 +103,7 @@ __all__ = [
     "Options",
     "Output",
     "QueueView",
+    "Reader",
     "Redrive",
     "RemoteError",
     "Request",
@@ -149,6 +156,7 @@ _HOMES = {
     "Options": "rollq.roles.client.specs",
     "Output": "rollq.roles.client.outputs",
     "QueueView": "rollq.roles.client.views",
+    "Reader": "rollq.roles.reader.reader",
     "Redrive": "rollq.roles.client.parts",
     "RemoteError": "rollq.base.errors",
     "Request": "rollq.base.requests",

@@ -117,6 +117,7 @@ def test_results_say_what_a_program_said_in_a_table_and_by_id(
             fresh = reader.span(fresh=True).applied
             unknown = bytes(16)
             (row,) = reader.results([unknown, job.job_id], index_min=fresh)
+            assert reader.results([job.id], index_min=fresh) == [row]
             rows = {one.job_id: one for one in rows_of(reader, reader.table("results"))}
             assert rows[job.id] == row
             assert (row.stdout, row.stderr, row.exit_code) == ("hello wörld\n", "why\n", 3)

@@ -7,7 +7,7 @@ counts. What is not in a row is forbidden. A package may always import itself.
 from __future__ import annotations
 
 CORE = ("base", "wire", "subjects", "raft", "grid", "policy")
-SHELL = (*CORE, "net", "store", "history", "observe")
+SHELL = (*CORE, "net", "store", "history")
 # What lies beside the roles is for all of them; a role never imports another role.
 ANY_ROLE = (
     *(
@@ -36,23 +36,20 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "store": ("base", "raft.types"),
     "net": ("base", "wire"),
     "history": ("base", "wire.models", "grid.events", "store.disk"),
-    "observe": ("base",),
     "roles": SHELL,
     "roles.member": ANY_ROLE,
     "roles.worker": (*ANY_ROLE, "tasks"),
     "roles.client": (*ANY_ROLE, "tasks"),
-    "roles.router": ANY_ROLE,
     "roles.reader": ANY_ROLE,
     "spark": (
         *("base", "subjects", "wire.models", "grid.events", "history"),
         *("roles.client", "roles.reader", "tasks", "leash"),
     ),
     "pyspark_rollq": ("spark",),  # the name that Spark looks for
-    "web": ("base", "observe"),
-    "cli": (*SHELL, "roles", "spark", "web", "leash"),
+    "cli": (*SHELL, "roles", "spark", "leash"),
     "__main__": ("cli",),
-    "testing": (*SHELL, "roles", "spark", "web", "cli"),
-    "": ("base", "tasks", "roles.client"),  # rollq/__init__.py: the public API
+    "testing": (*SHELL, "roles", "spark", "cli"),
+    "": ("base", "tasks", "roles.client", "roles.reader"),  # rollq/__init__.py: the public API
 }
 
 # These read no clock, no random, no socket and no file: inputs in, values out. So does whatever
@@ -64,7 +61,6 @@ PURE_MODULES = (
     "roles.blobs.server_machine",
     "roles.client.multi_machine",
     "roles.member.driver",
-    "roles.router.table",
     "history.schema",
     "history.columns",
     "history.tables",

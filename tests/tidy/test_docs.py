@@ -1,14 +1,17 @@
-"""The documents are true: links lead somewhere, commands exist, named files are there."""
+"""The documents are true: links lead somewhere, commands exist, named files and modules are there.
+So are the heads of packages, and each names every module of its folder."""
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.tidy.source import ROOT, documents
+from rollq.base.access import Action
+from tests.tidy.source import ROOT, Module, documents, modules
 
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+\s+(.*?)\s*$", re.MULTILINE)
@@ -17,8 +20,21 @@ MAKE_COMMAND = re.compile(r"^(?:\$ )?make((?:[ \t]+\S+)+)$", re.MULTILINE)
 MAKE_QUOTED = re.compile(r"`make((?:[ \t]+[^\s`]+)+)`")
 RUN_MODULE = re.compile(r"python -m ((?:rollq|bench|tests)[\w.]*)")
 NAMED_PATH = re.compile(r"`((?:src|tests|docs|bench)/[\w./-]+)`")
+QUOTED = re.compile(r"`([\w./-]+)`")
+DOTTED = re.compile(r"[a-z]\w*(?:\.\w+)+")
+IMPORT_OF_OURS = re.compile(r"^(?:from|import) (rollq[\w.]*)", re.MULTILINE)
 
 PAGES = list(documents())
+PACKAGE = ROOT / "src/rollq"
+HEADS = [module for module in modules("src") if module.is_package]
+FILES = frozenset(
+    module.path for folder in ("src", "tests", "bench") for module in modules(folder)
+) | {path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.py")}
+NAMES_OF_USERS = {"mytasks.py", "render.py"}  # files of examples
+PACKAGES = {head.name.removeprefix("rollq.") for head in HEADS} - {
+    "spark"
+}  # spark.sql.… is Spark's
+PUBLIC_MODULES = {"rollq", "rollq.spark"}
 TARGETS = frozenset(
     re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
 )
@@ -59,6 +75,35 @@ def test_named_files_are_there(page: Path) -> None:
         if not (ROOT / name).exists()
     ]
     assert not gone, f"{shown(page)}: names files that are not there: {gone}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=shown)
+def test_named_modules_are_there(page: Path) -> None:
+    words = QUOTED.findall(FENCE.sub("", page.read_text(encoding="utf-8")))
+    gone = [word for word in words if not may_be_named(word)]
+    assert not gone, f"{shown(page)}: names modules that are not there: {gone}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=shown)
+def test_examples_import_what_is_public(page: Path) -> None:
+    blocks = "\n".join(FENCE.findall(page.read_text(encoding="utf-8")))
+    private = [name for name in IMPORT_OF_OURS.findall(blocks) if name not in PUBLIC_MODULES]
+    assert not private, f"{shown(page)}: examples import private modules: {private}"
+
+
+@pytest.mark.parametrize("head", HEADS, ids=lambda head: head.name)
+def test_package_heads_name_every_module(head: Module) -> None:
+    text = ast.get_docstring(head.tree) or ""
+    silent = [name for name in inside(head) if not re.search(rf"\b{name}\b", text)]
+    assert not silent, f"{head.path}: its docstring does not name {silent}"
+
+
+@pytest.mark.parametrize("head", HEADS, ids=lambda head: head.name)
+def test_package_heads_name_nothing_that_is_gone(head: Module) -> None:
+    text = ast.get_docstring(head.tree) or ""
+    words = {*QUOTED.findall(text), *DOTTED.findall(text)}
+    gone = [word for word in sorted(words) if not is_known_in(head, word)]
+    assert not gone, f"{head.path}: names what is not there: {gone}"
 
 
 def test_the_readme_shows_commands_and_the_makefile_explains_its_own() -> None:
@@ -124,6 +169,67 @@ def anchors(page: Path) -> frozenset[str]:
     )
 
 
+def inside(head: Module) -> list[str]:
+    """The modules and packages in the folder of a package; of `cli`, those that are no command."""
+    folder = (ROOT / head.path).parent
+    below = [
+        *(path for path in folder.glob("*.py") if not path.stem.startswith("__")),
+        *(path.parent for path in folder.glob("*/__init__.py")),
+    ]
+    if head.name == "rollq.cli":
+        below = [path for path in below if '"""`rollq ' not in path.read_text(encoding="utf-8")]
+    return sorted(path.stem for path in below)
+
+
+def may_be_named(word: str) -> bool:
+    """Whether a quoted word of a page is no file or module of ours, or one that is there."""
+    if word.endswith(".py"):
+        if word in NAMES_OF_USERS:
+            return True
+        return any(file == word or file.endswith(f"/{word}") for file in FILES)
+    if DOTTED.fullmatch(word) and word not in {action.value for action in Action}:
+        first, *rest = word.split(".")
+        if first == "rollq":
+            return leads_to(PACKAGE, rest)
+        return first not in PACKAGES or leads_to(PACKAGE, [first, *rest])
+    if "/" in word and "." not in word:
+        return word.split("/", maxsplit=1)[0] not in PACKAGES or (PACKAGE / word).is_dir()
+    return True
+
+
+def is_known_in(head: Module, word: str) -> bool:
+    """Whether a word of a package's docstring is there: in its folder, in `rollq`, in the tree."""
+    if "/" in word:
+        return (ROOT / word).exists()
+    if word.endswith(".py"):
+        return may_be_named(word)
+    if not re.fullmatch(r"[a-z][\w.]*", word):
+        return True
+    parts = word.removeprefix("rollq.").split(".")
+    folder = (ROOT / head.path).parent
+    return any(leads_to(place, parts) for place in (folder, PACKAGE)) or any(
+        defines(file, word) for file in folder.glob("*.py")
+    )
+
+
+def leads_to(folder: Path, parts: list[str]) -> bool:
+    """Whether dotted parts lead from a folder to a module, or to a name that it defines."""
+    for number, part in enumerate(parts):
+        if (folder / f"{part}.py").exists():
+            rest = parts[number + 1 :]
+            return not rest or defines(folder / f"{part}.py", rest[0])
+        if not (folder / part / "__init__.py").exists():
+            return defines(folder / "__init__.py", part)
+        folder /= part
+    return True
+
+
+def defines(file: Path, name: str) -> bool:
+    """Whether a module defines a name, or has it in its list of public ones."""
+    found = rf'(?:def|class) {name}\b|^\s*(?:self\.)?{name}\b[^()]*=|^\s+"{name}"'
+    return re.search(found, file.read_text(encoding="utf-8"), re.MULTILINE) is not None
+
+
 def make_targets(text: str) -> Iterator[str]:
     """The targets that a page tells people to make."""
     blocks = "\n".join(FENCE.findall(text))
@@ -141,3 +247,7 @@ def test_the_readers_of_this_file_do_read() -> None:
     assert not leads_somewhere(readme, "docs/architecture.md#no-such-heading")
     assert not leads_somewhere(readme, "docs/no-such-page.md")
     assert not leads_somewhere(readme, "../outside.md")
+    there = ("rollq.wire.registry", "wire/registry.py", "hacking.md", "history.read", "rollq.task")
+    assert all(map(may_be_named, (*there, "store.disk.Disk", "spark.sql.x", "roles/member/")))
+    gone = ("rollq.wire.bounds", "wire/bounds.py", "wire/bounds", "gone.py", "rollq.MapRun")
+    assert not any(map(may_be_named, (*gone, "store.disk.Tape")))

@@ -1,1 +1,17 @@
-"""The command line: one file a subcommand. Heavy imports happen inside the commands."""
+"""The command line: one module a command, named as the command (`rollq logs` is `joblogs`).
+
+`main` is the tree of commands; a new command is a module with `register`, or a Typer `app` if it
+has subcommands, and its line there. `docs/make_cli.py` then makes its page in `docs/cli`.
+
+What commands share:
+
+- `options`, `config`, `amounts`, `pages`, `ids`: arguments and options, their defaults, their help;
+- `output`, `documents`, `results`, `progress`, `failures`: what is printed, and exit codes;
+- `grid`, `choosing`, `ending`, `waiting`: a client for one command, and waiting for ends;
+- `service`, `logs`, `places`: processes that run until a signal;
+- `submitting`, `joblist`, `filejobs` for `submit`; `health` for `doctor`; `fleet` and `audit` for
+  `demo`; `spark` for `sql`, `report` and `pipeline`.
+
+Heavy imports happen inside the commands, because `--help` must be quick. Nothing imports this
+package but `__main__` and the simulator.
+"""

@@ -1,1 +1,8 @@
-"""Sockets: links that carry wire connections, the listener, the dialer. No policy."""
+"""Sockets: links that carry wire connections.
+
+Reading order: `link` (one connection), `listener` and `dialer` (how links begin), `thread_stream`
+(a link that a thread uses by blocking calls), `partial_frames` (a bound on the memory of all
+partly received frames), `ports` (free local ports).
+
+Nothing here knows what a message means or who may send it: that is `roles.door`.
+"""

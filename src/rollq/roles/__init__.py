@@ -1,1 +1,11 @@
-"""Runnable roles: member, worker, client."""
+"""The processes: `member`, `worker`, `client` and `reader`. A role imports no other role.
+
+Each of the first three has a pure machine that decides and a shell around it with sockets and disk.
+What they share lies beside them:
+
+- `door`: every message of an accepted link passes it; `access`: who may send what;
+- `dialogue`, `redial`, `silence`, `offers`: parts of the machines of worker and client: a session
+  with one member, whom to dial next, a member that says nothing, a legacy leader;
+- `persist`: the thread that waits for the disk; `service`: ending tasks, random numbers;
+- `blobs`: moving files between any two of them.
+"""

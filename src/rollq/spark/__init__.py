@@ -2,6 +2,12 @@
 needs only pip packages.
 
 Importing this needs no Spark: what does imports it when it is called.
+
+- `session`, `java`: a Spark session, and the Java that it runs on;
+- `source`: the data source; `schemas`, `arrow`, `state_rows`: its columns and rows;
+- `grid`: `grid_map` and `start_workers`;
+- `pipeline`: the history as tables; `asking`: questions to these tables; `report`: answers as a
+  page.
 """
 
 from __future__ import annotations

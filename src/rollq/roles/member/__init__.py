@@ -2,15 +2,17 @@
 
 Reading order:
 
-1. `node`: the process: sockets, clock, persist thread, and the loop of turns around the driver.
+1. `node`: the process: sockets, clock, persist thread, and the loop of turns around the driver;
+   `setup`: what it is told at its start.
 2. `driver`: one turn, in the only order that is safe. Pure, as is everything that it imports; the
-   simulator runs it on a virtual disk, clock and network.
+   simulator runs it on a virtual disk, clock and network. `outputs`: what it hands out to be sent.
 3. `leader`: what exists on the elected leader alone; `leader.gateway` takes messages of sessions.
-4. `replica`, `history_log`: what follows from the applied log on every member.
+4. `replica`, `history_log`, `read_points`: what follows from the applied log on every member.
 5. `work`, `recovery`, `states`, `snapshot_schedule`, `snapshot_order`, `snapshot_runner`, `fork`:
    the disk, from the start of the process to snapshots beside the loop.
-6. `rollcall`, `peers`, `membership`, `reports`, `group_clock`: the other members.
-7. `session_links`, `peer_links`: links, behind `rollq.roles.door`.
+6. `rollcall`, `peers`, `membership`, `reports`, `group_clock`: the other members; `status`,
+   `status_log`: how the group stands, for its operators.
+7. `session_links`, `peer_links`: links, behind `roles.door`; `inlining`: blobs put into messages.
 8. `blobs`, `readers`, `tables`: files, and answers for analytics, beside the turns.
 
 What goes wrong, and which module handles it how:

@@ -16,7 +16,7 @@ from rollq.base.errors import (
     LocalError,
     RollqError,
 )
-from rollq.base.ids import JobId
+from rollq.base.ids import JobId, guid_from_text
 from rollq.base.limits import READER_AGAIN_MS
 from rollq.history.tables import ResultRow
 from rollq.net.dialer import split_address
@@ -186,19 +186,20 @@ class Reader:
                     raise
                 trial.failed(handle.address, error)
 
-    def results(self, job_ids: Sequence[JobId], *, index_min: int = 0) -> list[ResultRow]:
+    def results(self, job_ids: Sequence[JobId | str], *, index_min: int = 0) -> list[ResultRow]:
         """How jobs ended, from the state of one member. Nothing is said of jobs that have not
         ended, or are forgotten.
 
         Args:
-            job_ids: Which jobs, any number of them.
+            job_ids: Which jobs, any number of them; ids as bytes, or as text as in the tables.
             index_min: The member has applied so much at least.
 
         Raises:
             DialError: no member answers.
             DeadlineError: members answer, and none can serve.
         """
-        return self.ask(lambda channel: ask_results(channel, job_ids, index_min))
+        ids = [guid_from_text(one) if isinstance(one, str) else one for one in job_ids]
+        return self.ask(lambda channel: ask_results(channel, ids, index_min))
 
     def hold(self, name: str, index: int) -> None:
         """Have history kept from `index` on, the first that was not read, for a reader of this

@@ -7,6 +7,7 @@ The machine decides and is pure; everything else does what it says. Read in this
 3. `session` (connection, leases, programs), `assignments` (one attempt from assignment to report),
    `attempts` (phases and slots), `credit` (free slots, prefetch, CPU cap): the parts, all pure;
 4. `node`: the process around the machine: socket, timers, result table (`writer`, `results`);
+   `setup`: what it is told at its start; `cpu`: samples for the CPU cap;
 5. `executor`: runs what it is told: `programs` (with `directories`, `inputs`, `outputs`, `capture`,
    `execs`, `environment`), `calls` of Python functions (`warm`, `warm_main`, `app`), `fitting` of
    results, and the processes themselves (`child_processes`, `spawn`, `exits`, `fd_poller`,
@@ -14,7 +15,7 @@ The machine decides and is pure; everything else does what it says. Read in this
 6. files: `blobs` (the worker's store; `verified`, `neighbours`), `preparations` (inputs before a
    start), `output_uploads` (large outputs before a result), `pending_uploads` (until it is taken),
    `caches`, `cache_index` and `cache_files` (caches in a directory of a legacy worker);
-7. `live_output` and its sender: what a client that follows a job sees while it runs.
+7. `live_output`, `live_output_sender`: what a client that follows a job sees while it runs.
 
 | What fails | What happens |
 |---|---|

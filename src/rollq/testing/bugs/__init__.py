@@ -1,1 +1,3 @@
-"""Deliberate bugs by the room they are in; `mutations` gathers them."""
+"""Deliberate bugs, one module a part of the product: `consensus`, `grid`, `leader`, `worker`,
+`storage`, `clocks`, `silence`. `registry` says what a mutant is; `rollq.testing.mutants` runs them.
+"""

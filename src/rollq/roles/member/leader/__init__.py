@@ -4,4 +4,10 @@ Nothing here is replicated, and nothing outlives the loss of leadership. It is p
 Read `state` first (the parts, and what happens once a turn and after every applied entry), then
 `gateway` (which handler takes which message), then a family: `clients`, `jobs`, `batches`,
 `workers`, `attempts`, `caches`, `admin`, `reads`. `proposals` says who waits for a command.
+
+Beside the families: `sessions` and `session_log`; `addressing` (subjects and queues); `large` and
+`keeping` (payloads that become blobs first); `cache_relay` (caches of legacy peers);
+`output_watches` (output of running jobs); `replies` and `effect_messages` (what is sent); `shell`
+(what the leader asks of the process around it). Clock and chance are handed in; nothing here reads
+a socket or a file.
 """
