@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,13 @@ def test_files_that_were_put_there_by_hand_are_a_cache(folder: Path, tmp_path: P
             ref = member.put(b"of the group")
             assert (await answer(member, kept(ref)))[0] == "FAILED"
         assert tree(folder) == {"d1/data/a.bin": b"changed", "d1/data/b.bin": b"new"}
+        # Whoever removes the folder removes the cache.
+        shutil.rmtree(folder / "d1")
+        async with running(tmp_path, BlobMember(tmp_path / "m3"), cache_dir=folder) as (_, member):
+            assert isinstance(member, BlobMember)
+            assign(member, 1)
+            await member.until(lambda: job_id(1) in member.nacks)
+            assert "not on this worker" in member.nacks[job_id(1)].detail
 
     run(story())
 

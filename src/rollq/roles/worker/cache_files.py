@@ -1,8 +1,8 @@
 """Caches as files `<CacheId>/<name>` in a directory that others use too, as legacy workers do.
 
-What somebody put there by hand becomes a cache at a start, and a cache that came by a put is there
-as files, too. Jobs get blobs and never these files. A file that exists is not replaced, and one
-that we did not write is not removed.
+What somebody put there by hand becomes a cache at a start, until a start finds that it is gone. A
+cache that came by a put is there as files, too. Jobs get blobs and never these files. A file that
+exists is not replaced, and one that we did not write is not removed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import logging
 import os
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import Final, Protocol
@@ -41,6 +41,13 @@ Modes = dict[str, int]  # of the files of a folder, by name
 Look = tuple[int, int]  # inode and mtime of a file as we wrote it
 
 
+class Record(msgspec.Struct):
+    """What an earlier process of this worker did here. Fields may be appended with a default."""
+
+    written: dict[str, dict[str, Look]] = {}  # our files, by cache id and name
+    taken: dict[str, None] = {}  # caches that began as a folder here: they go with it
+
+
 class FileStore(Protocol):
     """What is needed of the worker's blobs."""
 
@@ -57,8 +64,7 @@ class FileStore(Protocol):
 class CacheFiles:
     """The directory, and which of its files are ours. All but `take` block.
 
-    The record of our files is written after them: those of a crash between the two are nobody's
-    and stay.
+    The record is written after files and caches: those of a crash between the two stay.
 
     Args:
         folder: The directory, which exists.
@@ -68,20 +74,24 @@ class CacheFiles:
 
     def __init__(self, folder: Path, state_dir: Path, blobs: FileStore) -> None:
         self._folder = folder
-        self._record = state_dir / RECORD
+        self._path = state_dir / RECORD
         self._blobs = blobs
         self._lock = threading.Lock()  # held while files and record change
-        self._written: dict[str, dict[str, Look]] = {}  # by cache id and name
+        self._record = Record()
 
     def find(self) -> dict[str, Modes]:
         """Folders that can be caches, by cache id. What is refused is logged, a line a folder."""
-        self._written = _read_record(self._record)
+        self._record = _read_record(self._path)
         try:
             with SafeDir(str(self._folder)) as folder:
                 return dict(self._find(folder))
         except OSError as error:
             log.warning("cannot read the cache directory: %s", error)
             return {}
+
+    def gone(self, found: Collection[str]) -> list[str]:
+        """Caches that were taken from here and are not among those that were found."""
+        return [cache_id for cache_id in self._record.taken if cache_id not in found]
 
     async def take(self, known: Cache, modes: Modes, save: Callable[[Cache], None]) -> Cache:
         """The cache with those files of its folder whose names it lacks. They are pinned blobs by
@@ -107,6 +117,8 @@ class CacheFiles:
         except BaseException:
             self._blobs.unpin([entry.blob for entry in added])
             raise
+        if not known.entries:
+            await loop.run_in_executor(None, self._note_taken, cache.cache_id)
         log.info("cache %s: %d files taken from its folder", cache.cache_id, len(added))
         return cache
 
@@ -123,10 +135,11 @@ class CacheFiles:
                 log.warning("cannot write the files of cache %a: %s", cache.cache_id, error)
 
     def remove(self, cache_id: str) -> None:
-        """Remove those files of a cache that we wrote. A failure is logged."""
+        """A cache is removed: remove those of its files that we wrote. A failure is logged."""
         with self._lock:
             try:
-                for name, look in self._written.pop(cache_id, {}).items():
+                self._record.taken.pop(cache_id, None)
+                for name, look in self._record.written.pop(cache_id, {}).items():
                     self._remove(self._folder / cache_id / name, look)
                 self._write_record()
             except OSError as error:
@@ -156,6 +169,11 @@ class CacheFiles:
         with SafeDir(str(self._folder)) as folder:
             return folder.open_read((cache_id, *checked_name(name)))
 
+    def _note_taken(self, cache_id: str) -> None:
+        with self._lock:
+            self._record.taken[cache_id] = None
+            self._write_record()
+
     # --- what we write
 
     def _write_all(self, cache: Cache) -> None:
@@ -171,7 +189,7 @@ class CacheFiles:
                     if os.path.lexists(path):
                         continue  # another worker of this machine was first
                     raise
-                self._written.setdefault(cache.cache_id, {})[entry.name] = _look(path)
+                self._record.written.setdefault(cache.cache_id, {})[entry.name] = _look(path)
 
     def _write(self, folder: SafeDir, parts: Parts, entry: CacheEntry) -> None:
         source = self._blobs.path(entry.blob.digest)
@@ -199,9 +217,9 @@ class CacheFiles:
                 path.rmdir()
 
     def _write_record(self) -> None:
-        temporary = self._record.with_suffix(".new")
-        temporary.write_bytes(msgspec.msgpack.encode(self._written))
-        temporary.replace(self._record)
+        temporary = self._path.with_suffix(".new")
+        temporary.write_bytes(msgspec.msgpack.encode(self._record))
+        temporary.replace(self._path)
 
 
 def _check_id(cache_id: str) -> None:
@@ -241,11 +259,11 @@ def _look(path: Path) -> Look:
     return status.st_ino, status.st_mtime_ns
 
 
-def _read_record(path: Path) -> dict[str, dict[str, Look]]:
+def _read_record(path: Path) -> Record:
     try:
-        return msgspec.msgpack.decode(path.read_bytes(), type=dict[str, dict[str, Look]])
+        return msgspec.msgpack.decode(path.read_bytes(), type=Record)
     except FileNotFoundError:
-        return {}
+        return Record()
     except (OSError, msgspec.MsgspecError) as error:
         log.warning("cannot read %s, the files it names stay: %s", path, error)
-        return {}
+        return Record()

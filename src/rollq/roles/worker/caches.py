@@ -81,9 +81,8 @@ class WorkerCaches:
     def __init__(self, setup: NodeSetup, blobs: CacheStore, send: Send) -> None:
         self._index = CacheIndex(setup.state_dir / FOLDER)
         self._blobs = blobs
-        self._files = (
-            CacheFiles(setup.cache_dir, setup.state_dir, blobs) if setup.cache_dir else None
-        )
+        folder = setup.cache_dir
+        self._files = CacheFiles(folder, setup.state_dir, blobs) if folder else None
         self._name = setup.name
         self._send = send
         self._caches: dict[str, Cache] = {}  # complete
@@ -100,11 +99,14 @@ class WorkerCaches:
         return [blob for cache in self._caches.values() for blob in cache.blobs]
 
     async def take_files(self) -> None:
-        """Make caches of what lies in the cache directory, before any job comes. The blobs are
-        open by now."""
+        """Make caches of what is in the cache directory, before any job comes. Needs blobs."""
         if self._files is None:
             return
-        for cache_id, modes in (await self._loop.run_in_executor(None, self._files.find)).items():
+        found = await self._loop.run_in_executor(None, self._files.find)
+        for cache_id in self._files.gone(found):
+            if (cache := self._caches.get(cache_id)) is not None and not cache.is_kept:
+                await self._forget(cache)
+        for cache_id, modes in found.items():
             known = self._caches.get(cache_id) or Cache(cache_id, (), is_kept=False)
             try:
                 if not known.is_kept:
@@ -315,13 +317,15 @@ class WorkerCaches:
         """Forget a cache that the group has forgotten; what a job uses stays until it has ended."""
         async with self._alone(cache_id):
             cache = self._caches.get(cache_id)
-            if cache is None or not cache.is_kept:
-                return
-            del self._caches[cache_id]
-            await self._remove_files(cache_id)  # first: a start would make a cache of them
-            await self._loop.run_in_executor(None, self._index.remove, cache_id)
-            self._blobs.unpin(cache.blobs)
-            log.info("cache %s: removed", cache_id)
+            if cache is not None and cache.is_kept:
+                await self._forget(cache)
+
+    async def _forget(self, cache: Cache) -> None:
+        del self._caches[cache.cache_id]
+        await self._remove_files(cache.cache_id)  # first: a start would make a cache of them
+        await self._loop.run_in_executor(None, self._index.remove, cache.cache_id)
+        self._blobs.unpin(cache.blobs)
+        log.info("cache %s: removed", cache.cache_id)
 
     async def _remove_files(self, cache_id: str) -> None:
         if self._files is not None:
