@@ -326,7 +326,7 @@ def test_files_on_the_command_line(group: Group, tmp_path: Path) -> None:
     assert rollq("fetch", ended["id"], "--save", str(folder)) == f"{folder / 'out.bin'}\n"
     assert "left no file 'x'" in rollq("fetch", ended["id"], "x", code=4)
     assert "No such file" in rollq("submit", "copy", "--file", "missing", code=2)
-    assert "is a folder: use --dir" in rollq("submit", "copy", "--file", str(tmp_path), code=2)
+    assert "is a directory: use --dir" in rollq("submit", "copy", "--file", str(tmp_path), code=2)
 
 
 def test_a_file_that_is_not_there_is_told_before_anything_is_sent(
