@@ -89,6 +89,14 @@ def test_a_fetch_of_what_is_not_there_is_not_answered() -> None:
     assert [to for _, to, _ in group.letters if to == "z"] == []
 
 
+def test_a_fetch_is_answered_once() -> None:
+    group = three_members()
+    group.letters.clear()
+    group.leader.peer_message("z", HistoryFetch(1, 1))
+    group.settle()
+    assert len([to for _, to, _ in group.letters if to == "z"]) == 1
+
+
 def test_a_member_alone_asks_nobody_for_its_gaps() -> None:
     group = Group()
     group.elect()

@@ -138,7 +138,6 @@ class Peers:
             rows = replica.history.rows(message.first, message.last)
             if rows is not None:
                 self._say(address, rows)
-                self._outputs.append(ToPeer(address, rows))
         elif isinstance(message, MemberReport):
             if leads:
                 self.reports.take(message, replica.hash_at(message.index))
