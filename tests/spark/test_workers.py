@@ -172,7 +172,7 @@ def test_a_worker_that_cannot_run_is_told(spark: SparkSession, servers: str) -> 
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({}, "nothing that these workers could run"),
+        ({}, "these workers have no programs and no functions to run"),
         ({"apps": [APP], "slots": 0}, "slots=0; use 1 or more"),
         ({"apps": [APP], "drain": -1.0}, "drain=-1.0; use 0 or more"),
         ({"apps": [APP], "cpu_cap": 7}, "cpu_cap=7; use 0.1 to 0.95, or 1"),
