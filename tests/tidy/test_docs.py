@@ -106,6 +106,15 @@ def test_package_heads_name_nothing_that_is_gone(head: Module) -> None:
     assert not gone, f"{head.path}: names what is not there: {gone}"
 
 
+def test_the_glossary_has_words_that_are_used_in_order_and_once() -> None:
+    page = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
+    words = [word.lower() for word in re.findall(r"^\| \*\*([^*]+)\*\*", page, re.MULTILINE)]
+    assert words == sorted(set(words))
+    text = "\n".join(module.text for module in modules("src")).lower().replace("_", " ")
+    unused = [word for word in words if not re.search(rf"\b{word}|{word.replace(' ', '')}", text)]
+    assert not unused, f"docs/glossary.md explains words that the code does not use: {unused}"
+
+
 def test_the_readme_shows_commands_and_the_makefile_explains_its_own() -> None:
     readme = list(make_targets((ROOT / "README.md").read_text(encoding="utf-8")))
     assert "test" in readme
