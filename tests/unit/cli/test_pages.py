@@ -7,6 +7,7 @@ import runpy
 import shlex
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -14,6 +15,11 @@ import typer
 from rollq.cli.main import app
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
+ALL_PAGES = sorted([*DOCS.parent.glob("*.md"), *DOCS.rglob("*.md")])
+BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SHELLS = {"", "sh", "bash", "console"}
+QUOTED = re.compile(r"`rollq ([a-z]\w*)([^`…]*)`")
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 COMMAND = re.compile(r"^(?:\$ )?(rollq [^|&>\n]*)", re.MULTILINE)
 PAGES: dict[str, str] = runpy.run_path(str(DOCS / "make_cli.py"))["pages"]()
 
@@ -36,18 +42,33 @@ def test_there_is_no_page_of_a_command_that_is_gone() -> None:
     assert known == set(PAGES)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [*sorted((DOCS / "cli").glob("*.md")), DOCS / "operations.md", DOCS.parent / "README.md"],
-    ids=lambda path: path.stem,
-)
+@pytest.mark.parametrize("text", ALL_PAGES, ids=lambda path: path.stem)
 def test_commands_in_the_docs_can_be_parsed(text: Path) -> None:
     root = typer.main.get_command(app)
-    shown = "\n".join(re.findall(r"^```\n(.*?)^```", text.read_text(), re.MULTILINE | re.DOTALL))
+    blocks = BLOCK.findall(text.read_text(encoding="utf-8"))
+    shown = "\n".join(block for language, block in blocks if language in SHELLS)
     for line in COMMAND.findall(shown):
         if "[" in line or "…" in line:
             continue  # a usage line
         check_parses(root, shlex.split(line)[1:])
+
+
+@pytest.mark.parametrize("text", ALL_PAGES, ids=lambda path: path.stem)
+def test_commands_and_options_in_sentences_exist(text: Path) -> None:
+    root: Any = typer.main.get_command(app)
+    for first, rest in QUOTED.findall(text.read_text(encoding="utf-8")):
+        command = root.commands.get(first)
+        assert command is not None, f"no command rollq {first}"
+        words = rest.split()
+        for name in words[0].split("|") if hasattr(command, "commands") and words else ():
+            if name[0].islower():
+                assert name in command.commands, f"no command rollq {first} {name}"
+        if words and not hasattr(command, "commands"):
+            known = {
+                option for one in command.params for option in (*one.opts, *one.secondary_opts)
+            }
+            named = {option for option in OPTION.findall(rest) if option != "--help"}
+            assert named <= known, f"rollq {first} has no {named - known}"
 
 
 def check_parses(command: object, words: list[str]) -> None:
