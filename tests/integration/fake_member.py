@@ -6,12 +6,16 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from msgspec.structs import replace
+
+from rollq.base.errors import ErrorCode
+from rollq.base.ids import NIL_ID
 from rollq.base.jobs import JobOptions
 from rollq.net.link import Link
 from rollq.net.listener import Listener
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
-from rollq.wire.features import FEATURES, agree
+from rollq.wire.features import FEATURES, HOLDINGS, agree
 from rollq.wire.models import InputFile, JobResult, decode_model, encode_model, job_request
 from tests.integration.patience import DEADLINE_S
 
@@ -24,7 +28,8 @@ def job_id(number: int) -> bytes:
 
 
 class FakeMember:
-    """One member that leads, and believes every worker."""
+    """One member that leads, and believes every worker. Without the feature `holdings` it is one of
+    the version before, which takes a hello that counts attempts for one to a legacy leader."""
 
     def __init__(self, *, takes_acks: bool = True, features: tuple[str, ...] = FEATURES) -> None:
         self.takes_acks = takes_acks
@@ -35,8 +40,12 @@ class FakeMember:
         self.acks: dict[bytes, wire.AckJob] = {}
         self.nacks: dict[bytes, wire.Nack] = {}
         self.granted = 0
+        self.refused = 0  # hellos
         self.link: Link | None = None
-        self._listener = Listener("g", self._messages, self._closed)
+        self._greeting: wire.HelloWorker | None = None  # not all that it counts has come
+        self._listener = Listener(
+            "g", self._messages, self._closed, knows_worker=lambda worker_id: True
+        )
         self._news = asyncio.Event()
 
     @property
@@ -99,11 +108,19 @@ class FakeMember:
         for message in messages:
             self.received.append(message)
             match message:
+                case wire.HelloWorker(plain=True) if HOLDINGS not in self.features:
+                    self.refused += 1
+                    link.send(wire.Error(NIL_ID, ErrorCode.BAD_HANDSHAKE, "no legacy leader"))
+                    link.close("plain")
+                case wire.HelloWorker(holding_count=0):
+                    self._welcome(link, message)
                 case wire.HelloWorker():
-                    self.hellos.append(message)
-                    self.link = link
-                    known = tuple(one for one in agree(message.features) if one in self.features)
-                    link.send(wire.Welcome("g", 1, known))
+                    self._greeting = message
+                case wire.Holding() if self._greeting is not None:
+                    held = (*self._greeting.holding, *message.holding)
+                    self._greeting = replace(self._greeting, holding=held)
+                    if len(held) == self._greeting.holding_count:
+                        self._welcome(link, self._greeting)
                 case wire.Credit():
                     self.granted += message.count
                 case wire.AckJob():
@@ -114,6 +131,12 @@ class FakeMember:
                     self.nacks[message.job_id] = message
                     link.send(wire.AckTaken(message.job_id, message.attempt))
         self._news.set()
+
+    def _welcome(self, link: Link, hello: wire.HelloWorker) -> None:
+        self.hellos.append(hello)
+        self.link = link
+        known = tuple(one for one in agree(hello.features) if one in self.features)
+        link.send(wire.Welcome("g", 1, known))
 
     def _closed(self, link: Link, reason: str) -> None:
         if link is self.link:

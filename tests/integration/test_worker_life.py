@@ -371,6 +371,9 @@ def test_it_says_why_it_cannot_start(tmp_path: Path) -> None:
             )
             with pytest.raises(LocalError, match="jobs directory"):
                 await WorkerNode(jobs).start()
+            wordy = NodeSetup((member.address,), ("q" * 1_000, "r" * 1_000), state_dir=tmp_path)
+            with pytest.raises(LocalError, match="patterns of 3000 bytes"):
+                wordy.check()
             await node.start()
             await node.stop()
             await node.stop()

@@ -11,10 +11,12 @@ PAYLOAD_BYTES_MAX: Final = FRAME_BYTES_MAX - 64 * 1024
 SUBJECT_BYTES_MAX: Final = 1024
 SUBJECT_TOKENS_MAX: Final = 32
 HEADER_BYTES_MAX: Final = 16 * 1024
-# The first frame comes from a stranger. A worker's names the attempts that it holds, up to
-# CREDIT_MAX of them in JSON; no other hello has anything of that size.
+# The first frame comes from a stranger. A worker without the feature `holdings` names in it all
+# that it holds, up to CREDIT_MAX attempts in JSON; that much is read of known workers alone.
 HELLO_BYTES_MAX: Final = 4 * 1024
-HELLO_WORKER_BYTES_MAX: Final = 1024 * 1024
+HELLO_KNOWN_WORKER_BYTES_MAX: Final = 1024 * 1024
+# Attempts in one message between a worker's hello and its Welcome: some 30 KiB.
+HOLDINGS_PER_MESSAGE_MAX: Final = 1_024
 # Below this, making a compressor costs more than the bytes it saves.
 COMPRESS_BYTES_MIN: Final = 1024
 # A payload may not inflate to more than a frame could have held uncompressed.
@@ -22,6 +24,8 @@ INFLATED_BYTES_MAX: Final = FRAME_BYTES_MAX
 # The legacy protocol bounds what one worker may grant, against a peer that grants 2^31.
 CREDIT_MAX: Final = 10_000
 PATTERNS_PER_WORKER_MAX: Final = 64
+# Of a worker's patterns, the first counted twice: with its name and address they fit in its hello.
+PATTERNS_BYTES_MAX: Final = 2_560
 # What a field of a message may hold (`wire.fields`), where nothing narrower says it.
 ADDRESS_BYTES_MAX: Final = 512  # a host has 253
 # A message may have this much more than its fields: a newer peer knows fields that we do not.

@@ -8,11 +8,12 @@ import resource
 from collections.abc import Callable
 
 from rollq.base.errors import ErrorCode, LocalError
+from rollq.base.ids import WorkerId
 from rollq.base.limits import DESCRIPTORS_KEPT, HANG_UP_MS_MAX, LINKS_MAX, LISTEN_BACKLOG
 from rollq.net.link import DEFAULT_LIMITS, Link, LinkLimits
 from rollq.net.partial_frames import PartialFrames
 from rollq.wire.compact import Message
-from rollq.wire.connection import Connection
+from rollq.wire.connection import Connection, nobody
 from rollq.wire.handshake import Side
 
 
@@ -25,8 +26,10 @@ class Listener:
         on_messages: Callable[[Link, list[Message]], None],
         on_closed: Callable[[Link, str], None],
         limits: LinkLimits = DEFAULT_LIMITS,
+        knows_worker: Callable[[WorkerId], bool] = nobody,
     ) -> None:
         self._group = group
+        self._knows_worker = knows_worker
         self._limits = limits
         self._links_max = limits.links_max
         self._on_messages = on_messages
@@ -68,7 +71,7 @@ class Listener:
                 link.abort(reason)
 
     def _accept(self) -> Link:
-        connection = Connection(Side.ACCEPTER, self._group)
+        connection = Connection(Side.ACCEPTER, self._group, self._knows_worker)
         link = Link(connection, self._messages, self._closed, self._limits, self._partial_frames)
         self._links[link] = None
         if len(self._links) > self._links_max:

@@ -28,6 +28,9 @@ from rollq.wire.messages import AssignJob
 FETCH_MS_MAX = 40  # to fetch the inputs of a job, or to upload its outputs
 LATE_PER_MILLE = 80  # of the fetches come late
 LATE_MS_MAX = 2_500
+# Some lives are of the version before, whose hello names all that the worker holds.
+FEATURES_BEFORE = ("compact", "accepted", "lease", "patterns", "alive", "programs", "returns")
+FEATURES = (*FEATURES_BEFORE, "holdings")
 
 
 class SimWorker(SimSession):
@@ -94,7 +97,7 @@ class SimWorker(SimSession):
             self.name,
             self.life,
             self.slots,
-            ("compact", "accepted", "lease", "patterns", "alive", "programs", "returns"),
+            FEATURES if self.life % 3 else FEATURES_BEFORE,
             self.ahead,
         )
         chance = self.world.streams.named(f"{self.name}/{self.life}")

@@ -11,12 +11,12 @@ at all, so that the caller need not know whom it talks to.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rollq.base.errors import ErrorCode, LocalError, RemoteError, RollqError
-from rollq.base.ids import NIL_ID
+from rollq.base.ids import NIL_ID, MessageId, WorkerId
 from rollq.base.jobs import Status
-from rollq.base.limits import HELLO_BYTES_MAX, HELLO_WORKER_BYTES_MAX
+from rollq.base.limits import HELLO_BYTES_MAX, HELLO_KNOWN_WORKER_BYTES_MAX
 from rollq.wire import messages as m
 from rollq.wire.blob_messages import HelloBlobs
 from rollq.wire.checks import check_message
@@ -38,7 +38,7 @@ from rollq.wire.reader_messages import HelloReader
 from rollq.wire.registry import AREA_OF, BATCH_NUMBER, NUMBER_OF, ROW_NUMBERED, is_known
 from rollq.wire.rules import OutOfBoundsError
 
-LARGER_HELLOS = {NUMBER_OF[m.HelloWorker]: HELLO_WORKER_BYTES_MAX}
+HELLO_WORKER = NUMBER_OF[m.HelloWorker]
 ANSWERING = (
     Stage.CLIENT,
     Stage.WORKER,
@@ -46,8 +46,17 @@ ANSWERING = (
 )  # where an Error does not end the session
 
 
+def nobody(worker_id: WorkerId) -> bool:
+    """No worker is known here."""
+    return False
+
+
 class Connection:
     """One end of a connection.
+
+    Args:
+        knows_worker: Whether a worker of this id is none of a stranger's making: its hello may name
+            all that it holds.
 
     Attributes:
         side: Which end we are.
@@ -80,7 +89,9 @@ class Connection:
         "state",
     )
 
-    def __init__(self, side: Side, group: str = "") -> None:
+    def __init__(
+        self, side: Side, group: str = "", knows_worker: Callable[[WorkerId], bool] = nobody
+    ) -> None:
         self.side = side
         self.group = group
         self.state = Stage.NEW
@@ -103,7 +114,14 @@ class Connection:
         self._stateless_received: frozenset[type] = frozenset()
         # Whoever dials us is a stranger until its first frame is read.
         if side is Side.ACCEPTER:
-            self._decoder = FrameDecoder(HELLO_BYTES_MAX, LARGER_HELLOS)
+
+            def larger_hello(kind: int, msg_id: MessageId) -> int:
+                is_known = kind == HELLO_WORKER and knows_worker(msg_id)
+                return HELLO_KNOWN_WORKER_BYTES_MAX if is_known else 0
+
+            self._decoder = FrameDecoder(
+                HELLO_BYTES_MAX, larger_hello, HELLO_KNOWN_WORKER_BYTES_MAX
+            )
         else:
             self._decoder = FrameDecoder()
 

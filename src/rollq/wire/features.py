@@ -19,6 +19,7 @@ ALIVE: Final = "alive"  # Ping is answered with Pong, so that silence means some
 PROGRAMS: Final = "programs"  # the worker says what it can run, and which nacks are no attempt
 TASKS: Final = "tasks"  # tasks of an array may be numbered so that none has the array's own id
 RETURNS: Final = "returns"  # a Goodbye may say that the worker lives and comes back
+HOLDINGS: Final = "holdings"  # what the worker holds follows its hello, before Welcome
 # A method of compression is a feature too; it needs `header`, which names it.
 FEATURES: Final = (
     COMPACT,
@@ -34,6 +35,7 @@ FEATURES: Final = (
     PROGRAMS,
     TASKS,
     RETURNS,
+    HOLDINGS,
     *METHODS,
 )
 

@@ -68,6 +68,10 @@ JobIds: TypeAlias = Annotated[tuple[Id, ...], Many(most.IDS_PER_MESSAGE_MAX, Fre
 HeldAttempts: TypeAlias = Annotated[
     tuple[AttemptRef, ...], Many(most.IDS_PER_MESSAGE_MAX, Struct(AttemptRef))
 ]
+HeldPart: TypeAlias = Annotated[
+    tuple[AttemptRef, ...], Many(most.HOLDINGS_PER_MESSAGE_MAX, Struct(AttemptRef))
+]
+HeldCount: TypeAlias = Annotated[int, Int(0, most.IDS_PER_MESSAGE_MAX)]
 Blobs: TypeAlias = Annotated[tuple[BlobRef, ...], Many(most.BLOBS_PER_JOB_MAX, Struct(BlobRef))]
 CacheIds: TypeAlias = Annotated[
     tuple[str, ...], Many(most.CACHES_PER_JOB_MAX, Text(most.CACHE_ID_BYTES_MAX))

@@ -10,8 +10,7 @@ file's business; types are numbers here.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
-from types import MappingProxyType
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -62,6 +61,11 @@ def encode_frame(frame: Frame) -> bytes:
     return b"".join((head, subject, LENGTH.pack(len(frame.payload)), frame.payload))
 
 
+def nothing_larger(kind: int, msg_id: MessageId) -> int:
+    """No first frame has a bound of its own."""
+    return 0
+
+
 class FrameDecoder:
     """Cuts frames out of bytes that arrive in pieces of any size.
 
@@ -70,18 +74,29 @@ class FrameDecoder:
 
     Args:
         first_bytes_max: The bound of the first frame, which comes from a stranger.
-        first_larger: Types whose first frame has a larger bound, and that bound.
+        first_larger: The bound of a larger first frame, by its type and msgId; 0 if it has none.
+        first_larger_max: No such bound is over this.
     """
 
-    __slots__ = ("_error", "_first_larger", "_limit", "_need", "_pending", "_whole")
+    __slots__ = (
+        "_error",
+        "_first_larger",
+        "_first_larger_max",
+        "_limit",
+        "_need",
+        "_pending",
+        "_whole",
+    )
 
     def __init__(
         self,
         first_bytes_max: int = FRAME_BYTES_MAX,
-        first_larger: Mapping[int, int] = MappingProxyType({}),
+        first_larger: Callable[[int, MessageId], int] = nothing_larger,
+        first_larger_max: int = 0,
     ) -> None:
         self._limit = first_bytes_max  # FRAME_BYTES_MAX once the first frame is there
-        self._first_larger = first_larger  # not over FRAME_BYTES_MAX, so of no meaning then
+        self._first_larger = first_larger
+        self._first_larger_max = first_larger_max  # under FRAME_BYTES_MAX: of no meaning then
         self._pending = bytearray()  # the beginning of a frame that is not all there
         self._need = LENGTH.size  # how long `_pending` must get before a look at it is worthwhile
         self._whole: list[Frame] = []
@@ -127,10 +142,10 @@ class FrameDecoder:
         """Take whole frames off `data`; where the first incomplete one begins."""
         take = self._whole.append
         unpack_head, unpack_length = HEAD.unpack_from, LENGTH.unpack_from
-        limit, larger, size, at = self._limit, self._first_larger, len(data), 0
+        limit, size, at = self._limit, len(data), 0
         while size - at >= HEAD_BYTES:
             length, kind, msg_id, corr_id, subject_bytes = unpack_head(data, at)
-            if not LEN_MIN <= length <= limit and not limit < length <= larger.get(kind, 0):
+            if not LEN_MIN <= length <= limit and not self._is_larger(length, kind, msg_id):
                 raise _bad_length(length, limit)
             end = at + 4 + length
             subject_at = at + HEAD_BYTES
@@ -151,6 +166,11 @@ class FrameDecoder:
         self._need = self._wanted(data, at)
         return at
 
+    def _is_larger(self, length: int, kind: int, msg_id: MessageId) -> bool:
+        """Whether a first frame over the bound of strangers is allowed."""
+        is_asked = self._limit < length <= self._first_larger_max
+        return is_asked and length <= self._first_larger(kind, msg_id)
+
     def _wanted(self, data: bytes, at: int) -> int:
         """How long the rest must get before another look at it is worthwhile."""
         if len(data) - at < LENGTH.size:
@@ -158,7 +178,7 @@ class FrameDecoder:
         length: int = LENGTH.unpack_from(data, at)[0]
         if len(data) - at >= HEAD_BYTES:
             return LENGTH.size + length  # `_cut` has seen the head, and allows it
-        limit = max(self._limit, *self._first_larger.values(), 0)
+        limit = max(self._limit, self._first_larger_max)
         if not LEN_MIN <= length <= limit:
             raise _bad_length(length, limit)
         return HEAD_BYTES

@@ -5,7 +5,8 @@ Laws:
   HelloReader, from the dialer.
 - The table does not know which side we are: what one side may send is what the other may receive.
 - A peer that offers features waits for Welcome before it sends more, because from Welcome on both
-  sides speak as agreed. A peer that offers none goes on at once, and is never sent a Welcome.
+  sides speak as agreed; only what completes its hello (Holding) it sends before. A peer that offers
+  none goes on at once, and is never sent a Welcome.
 - A type of ours is legal only under a feature that covers it. Legacy types always are, and
   so are those of members, of blobs and of readers, which have links of their own.
 - A link for blobs or of a reader waits for its Welcome whatever it offers, and speaks the compact
@@ -98,6 +99,8 @@ def _table() -> dict[Stage, dict[Side, Transitions]]:
             for speaker in speakers:
                 if Phase.HELLO in row.phase and speaker is Side.DIALER:
                     table[Stage.NEW][speaker][row.number] = state
+                if Phase.MORE in row.phase:
+                    table[WAITS[state]][speaker][row.number] = WAITS[state]
                 if Phase.REPLY in row.phase and state in WAITS:
                     opens = row.phase is Phase.REPLY  # else it may refuse later too, and does now
                     table[WAITS[state]][speaker][row.number] = state if opens else Stage.CLOSED

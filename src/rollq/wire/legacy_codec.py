@@ -92,6 +92,7 @@ def _encode_hello_worker(message: m.HelloWorker) -> Frame:
         message.features,
         message.blob_address or UNSET,
         message.plain or UNSET,
+        message.holding_count or UNSET,
     )
     # A legacy peer reads one pattern, and reads it from the subject.
     first = message.patterns[0] if message.patterns else ""
@@ -114,6 +115,7 @@ def _decode_hello_worker(frame: Frame) -> m.HelloWorker:
         config.features,
         "" if config.blob_address is UNSET else config.blob_address,
         config.plain is True,
+        0 if config.holding_count is UNSET else config.holding_count,
     )
 
 

@@ -34,6 +34,8 @@ from rollq.wire.fields import (
     Features,
     GroupName,
     HeldAttempts,
+    HeldCount,
+    HeldPart,
     Id,
     Int32,
     JobId,
@@ -188,7 +190,8 @@ class Admin(ClientMessage, frozen=True, tag=39):
 
 
 class HelloWorker(WorkerMessage, frozen=True, tag=10):
-    """I am a worker: what I serve, and which attempts I still hold (running or finished)."""
+    """I am a worker: what I serve, and which attempts I still hold (running or finished). With the
+    feature `holdings` these follow in Holding, and `holding_count` says how many they are."""
 
     worker_id: WorkerId
     patterns: Patterns
@@ -198,7 +201,16 @@ class HelloWorker(WorkerMessage, frozen=True, tag=10):
     holding: HeldAttempts = ()
     features: Features = ()
     blob_address: Address = ""  # where other workers may fetch blobs from it, host:port
-    plain: bool = False  # as in HelloClient
+    # As in HelloClient; or with a `holding_count`, which members that do not know it must refuse:
+    # they would take the worker for one that holds nothing.
+    plain: bool = False
+    holding_count: HeldCount = 0
+
+
+class Holding(WorkerMessage, frozen=True, tag=49):
+    """Some of the attempts that my hello counted. The last of them opens the session."""
+
+    holding: HeldPart
 
 
 class Credit(WorkerMessage, frozen=True, gc=False, tag=4):

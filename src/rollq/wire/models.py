@@ -175,7 +175,8 @@ class WorkerConfig(msgspec.Struct, frozen=True, rename="pascal"):
     holding: tuple[HeldAttempt, ...] = ()
     features: tuple[str, ...] = ()
     blob_address: str | UnsetType = UNSET
-    plain: bool | UnsetType = UNSET  # as in ClientConfig
+    plain: bool | UnsetType = UNSET  # as in ClientConfig; or with `holding_count`
+    holding_count: OptionalInt = UNSET  # so many follow in Holding
 
 
 class CacheEntryModel(msgspec.Struct, frozen=True, rename="pascal"):

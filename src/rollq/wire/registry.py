@@ -22,7 +22,7 @@ from rollq.wire import messages as m
 from rollq.wire import output_messages as o
 from rollq.wire import reader_messages as r
 from rollq.wire import staging_messages as s
-from rollq.wire.features import ACCEPTED, ALIVE, COMPACT, FEATURES, LEASE, PROGRAMS
+from rollq.wire.features import ACCEPTED, ALIVE, COMPACT, FEATURES, HOLDINGS, LEASE, PROGRAMS
 
 
 class Direction(enum.Enum):
@@ -45,6 +45,7 @@ class Phase(enum.Flag):
     """When in the life of a connection a message may be said."""
 
     HELLO = enum.auto()  # as the first frame; it decides what the connection is for
+    MORE = enum.auto()  # after a hello that waits for Welcome, by whoever said that
     REPLY = enum.auto()  # to a hello that waits for Welcome
     OPEN = enum.auto()  # once the handshake is over
 
@@ -167,6 +168,12 @@ ROWS: Final = (
         *(10, m.HelloWorker, FROM_WORKER, Action.WORKER_CONNECT),
         (Resource(K.WORKER, "worker_id"), Resource(K.PATTERN, "patterns")),
         phase=Phase.HELLO,
+        refusal=ErrorCode.BAD_HANDSHAKE,
+    ),
+    Row(
+        *(49, m.Holding, FROM_WORKER, Action.WORKER_CONNECT),
+        *((Resource(K.JOB, "holding.job_id"),), OURS | {HOLDINGS}),
+        phase=Phase.MORE,
         refusal=ErrorCode.BAD_HANDSHAKE,
     ),
     Row(4, m.Credit, FROM_WORKER, Action.JOBS_RUN, SESSION, refusal=ErrorCode.BAD_CREDIT),

@@ -5,7 +5,15 @@ import pytest
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.ids import NIL_ID
 from rollq.base.jobs import AttemptRef
-from rollq.base.limits import CREDIT_MAX, HELLO_BYTES_MAX, HELLO_WORKER_BYTES_MAX, LIVES_MAX
+from rollq.base.limits import (
+    CREDIT_MAX,
+    HELLO_BYTES_MAX,
+    HELLO_KNOWN_WORKER_BYTES_MAX,
+    IDS_PER_MESSAGE_MAX,
+    LIVES_MAX,
+    PATTERNS_BYTES_MAX,
+    PATTERNS_PER_WORKER_MAX,
+)
 from rollq.raft import types as raft
 from rollq.wire import messages as m
 from rollq.wire.blob_messages import BlobAsk, HelloBlobs
@@ -265,16 +273,20 @@ def test_after_an_error_nothing_is_taken_and_nothing_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "bytes_max"),
-    [(9, 4_096), (10, 1_048_576), (21, 4_096), (70, 4_096), (84, 4_096), (1, 4_096), (255, 4_096)],
+    ("number", "msg_id", "bytes_max"),
+    [
+        *((number, bytes(16), 4_096) for number in (1, 9, 10, 21, 70, 84, 255)),
+        (10, JOB, 1_048_576),  # a worker that is known
+        (9, JOB, 4_096),
+    ],
 )
 def test_the_first_frame_of_a_stranger_is_bounded_before_it_is_read(
-    number: int, bytes_max: int
+    number: int, msg_id: bytes, bytes_max: int
 ) -> None:
     for length, is_refused in ((bytes_max, False), (bytes_max + 1, True)):
-        head = length.to_bytes(4, "little") + bytes([number]) + bytes(34)
+        head = length.to_bytes(4, "little") + bytes([number]) + msg_id + bytes(18)
         for pieces in ([head], [head[:4], head[4:]], [bytes([byte]) for byte in head]):
-            ours = Connection(Side.ACCEPTER)
+            ours = Connection(Side.ACCEPTER, "", JOB.__eq__)
             for piece in pieces:
                 ours.receive_data(piece)
             assert (ours.error is not None) is is_refused
@@ -285,9 +297,12 @@ def test_the_first_frame_of_a_stranger_is_bounded_before_it_is_read(
 def test_every_hello_that_we_make_is_within_the_bound_of_strangers() -> None:
     id_, name = b"i" * 16, "n" * 256
     address = "h" * 253 + ":65535"
+    longest = "q" * (PATTERNS_BYTES_MAX // (PATTERNS_PER_WORKER_MAX + 1))
+    patterns = (longest,) * PATTERNS_PER_WORKER_MAX
+    worker = (id_, patterns, name, 2**60, 64, (), FEATURES, address, True, IDS_PER_MESSAGE_MAX)
     for hello in (
         m.HelloClient(name, 9, FEATURES),
-        m.HelloWorker(id_, ("q" * 20,) * 64, name, 2**60, 64, (), FEATURES, address),
+        m.HelloWorker(*worker),
         m.LeaderHello(2**60, address, id_, 2**60, 2**60, True, (2**62,) * LIVES_MAX, FEATURES),
         HelloBlobs("worker", name, FEATURES),
         HelloReader(name, FEATURES),
@@ -298,16 +313,43 @@ def test_every_hello_that_we_make_is_within_the_bound_of_strangers() -> None:
 
 def test_the_first_frame_of_a_member_that_we_dialed_is_not_bounded_so() -> None:
     dialer = Connection(Side.DIALER)
-    dialer.receive_data((HELLO_WORKER_BYTES_MAX + 1).to_bytes(4, "little"))
+    dialer.receive_data((HELLO_KNOWN_WORKER_BYTES_MAX + 1).to_bytes(4, "little"))
     assert dialer.error is None
 
 
-def test_a_worker_that_holds_as_much_as_it_may_says_hello() -> None:
+def test_a_known_worker_of_the_version_before_names_all_that_it_holds_in_its_hello() -> None:
     holding = tuple(AttemptRef(i.to_bytes(16, "big"), 1, 2**40) for i in range(1, CREDIT_MAX))
     hello = m.HelloWorker(JOB, ("a",), "box", 1, 8, holding, FEATURES)
-    ours = Connection(Side.ACCEPTER)
+    ours = Connection(Side.ACCEPTER, "", JOB.__eq__)
     assert ours.receive_data(Connection(Side.DIALER).send(hello)) == [hello]
     assert ours.error is None
+    stranger = Connection(Side.ACCEPTER, "", NIL_ID.__eq__)
+    assert stranger.receive_data(Connection(Side.DIALER).send(hello)) == []
+    assert stranger.error is not None
+    assert stranger.error.code == ErrorCode.FRAME_TOO_LARGE
+
+
+def test_what_a_worker_holds_follows_its_hello_and_comes_before_welcome() -> None:
+    hello = m.HelloWorker(JOB, ("a",), features=FEATURES, plain=True, holding_count=2)
+    held = m.Holding((AttemptRef(JOB, 1, 2),))
+    pair = Pair()
+    assert pair.say(Side.DIALER, hello) == [hello]
+    assert pair.say(Side.DIALER, held) == pair.say(Side.DIALER, held) == [held]
+    with pytest.raises(LocalError):
+        pair.dialer.send(m.Credit(1))
+    pair.say(Side.ACCEPTER, m.Welcome("g1", 1, FEATURES))
+    with pytest.raises(LocalError):
+        pair.dialer.send(held)
+
+
+def test_holding_needs_its_feature() -> None:
+    pair = Pair()
+    pair.say(Side.DIALER, m.HelloWorker(JOB, ("a",), features=("lease",), holding_count=2))
+    assert pair.dialer.send(m.Holding((AttemptRef(JOB, 1, 2),))) == b""
+    frame = encode_message(m.Holding((AttemptRef(JOB, 1, 2),)), Dialect.LEGACY)
+    assert pair.accepter.receive_data(encode_frame(frame)) == []
+    assert pair.accepter.error is not None
+    assert pair.accepter.error.code == ErrorCode.BAD_HANDSHAKE
 
 
 def test_goodbye_is_the_last_word() -> None:

@@ -15,7 +15,8 @@ from rollq.base.limits import (
     FRAME_BYTES_MAX,
     HEADER_BYTES_MAX,
     HELLO_BYTES_MAX,
-    HELLO_WORKER_BYTES_MAX,
+    HELLO_KNOWN_WORKER_BYTES_MAX,
+    HOLDINGS_PER_MESSAGE_MAX,
     OUTPUT_CHUNK_BYTES_MAX,
     OUTPUT_WINDOW_BYTES,
 )
@@ -95,7 +96,7 @@ def test_error_codes() -> None:
 
 
 def test_bounds() -> None:
-    first = (HELLO_BYTES_MAX, HELLO_WORKER_BYTES_MAX)
+    first = (HELLO_BYTES_MAX, HELLO_KNOWN_WORKER_BYTES_MAX, HOLDINGS_PER_MESSAGE_MAX)
     for bound in (FRAME_BYTES_MAX, *first, HEADER_BYTES_MAX, CREDIT_MAX):
         assert f"{bound:,}" in PAGE
     assert f"A chunk has at most {BLOB_CHUNK_BYTES_MAX:,} bytes" in PAGE

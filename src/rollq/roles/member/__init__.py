@@ -31,6 +31,8 @@ What goes wrong, and which module handles it how:
     leader.workers, policy.expiry: its attempts are lost after the grace
 - a worker is silent
     leader.workers.leave_silent: it gets no more jobs; its attempts are lost with their leases
+- a worker does not send all attempts that its hello counts
+    leader.workers.leave_silent: its connection is closed; an older session of it goes on
 - leadership is lost
     driver._follow_role, leader.state.lose: sessions are redirected; what they asked is asked again
     by the same ids

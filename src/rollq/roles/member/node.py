@@ -17,6 +17,7 @@ from pathlib import Path
 
 from rollq.base.access import LinkRole
 from rollq.base.errors import DiskError, ErrorCode, LocalError, RollqError
+from rollq.base.ids import WorkerId
 from rollq.base.limits import STOP_MS_MAX, TURNS_MS_MAX
 from rollq.net.link import DEFAULT_LIMITS, Link, LinkLimits
 from rollq.net.listener import Listener
@@ -71,7 +72,9 @@ class MemberNode:
         self._disk: RealDisk | None = None
         self._driver: Driver | None = None
         self._blobs: MemberBlobs | None = None
-        self._listener = Listener(setup.group, self._messages, self._link_closed, limits)
+        self._listener = Listener(
+            setup.group, self._messages, self._link_closed, limits, self._knows_worker
+        )
         self._peers = PeerLinks(setup.group, self._hello)
         self._persist = PersistThread("persist")
         self._door: Door | None = None  # once it serves
@@ -146,6 +149,10 @@ class MemberNode:
         await self._shut("the member stops")
 
     # --- inputs
+
+    def _knows_worker(self, worker_id: WorkerId) -> bool:
+        """Whether the group has opened this worker, and not given it up."""
+        return self._driver is not None and worker_id in self._driver.state.workers
 
     def _messages(self, link: Link, messages: list[Message]) -> None:
         if self._door is None or self._stopping:

@@ -45,6 +45,7 @@ from rollq.wire.features import (
     BATCH,
     CACHE,
     COMPACT,
+    HOLDINGS,
     LEASE,
     OUTPUT,
     PATTERNS,
@@ -72,6 +73,7 @@ FEATURES: Final = (
     ALIVE,
     PROGRAMS,
     RETURNS,
+    HOLDINGS,
 )
 
 

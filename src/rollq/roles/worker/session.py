@@ -13,7 +13,12 @@ from typing import Final
 
 from rollq.base.ids import WorkerId
 from rollq.base.jobs import AttemptRef
-from rollq.base.limits import GREETING_MS_MAX, PROGRAMS_MAX, SILENCE_MS_MAX
+from rollq.base.limits import (
+    GREETING_MS_MAX,
+    HOLDINGS_PER_MESSAGE_MAX,
+    PROGRAMS_MAX,
+    SILENCE_MS_MAX,
+)
 from rollq.base.stamp import Jitter
 from rollq.roles.offers import Offers
 from rollq.roles.redial import Redial
@@ -21,7 +26,7 @@ from rollq.roles.silence import Silence, Verdict
 from rollq.roles.worker.orders import Orders
 from rollq.roles.worker.signals import Connect, Disconnect, ProgramsFound
 from rollq.wire import messages as wire
-from rollq.wire.features import ALIVE, PROGRAMS, RETURNS
+from rollq.wire.features import ALIVE, HOLDINGS, PROGRAMS, RETURNS
 
 IDLE_HEARTBEAT_MS: Final = 10_000
 
@@ -66,6 +71,7 @@ class WorkerSession:
     """
 
     __slots__ = (
+        "_counted",
         "_found",
         "_knows_returns",
         "_now_ms",
@@ -77,6 +83,7 @@ class WorkerSession:
         "_setup",
         "_silence",
         "_was_heard",
+        "_whole_hello_at",
         "is_legacy",
         "returns_are_free",
         "state",
@@ -90,6 +97,10 @@ class WorkerSession:
         self._silence = Silence(GREETING_MS_MAX, SILENCE_MS_MAX)
         self._offers = Offers()
         self._was_heard = False  # in this session
+        self._counted = False  # the hello of this session counts what is held, and names none
+        # Members that hung up on such a hello: the next one to them names all, and if they hang up
+        # on that the one after counts again. Few addresses are known.
+        self._whole_hello_at: set[str] = set()
         self._ping_ms = 0  # of this session; 0: its member does not answer pings
         self._knows_returns = False  # the member of this session reads a Goodbye with `returns`
         self._now_ms = 0  # of the last tick
@@ -113,6 +124,7 @@ class WorkerSession:
     def greet(self, holding: tuple[AttemptRef, ...]) -> None:
         """The connection is open: say who we are and what we hold."""
         setup = self._setup
+        self._counted = False
         self._ping_ms = 0
         self._knows_returns = False
         self._silence.opened(self._now_ms, self._redial.address)
@@ -124,17 +136,25 @@ class WorkerSession:
             hello = wire.HelloWorker(setup.worker_id, setup.patterns[:1], plain=True)
         else:
             self.state = LinkState.GREETING
+            can_count = HOLDINGS in setup.features
+            can_count &= self._redial.address not in self._whole_hello_at
+            self._counted = can_count and len(holding) > 0
             hello = wire.HelloWorker(
                 setup.worker_id,
                 setup.patterns,
                 setup.name,
                 setup.incarnation,
                 setup.slots,
-                holding,
+                () if self._counted else holding,
                 setup.features,
                 setup.blob_address,
+                plain=self._counted,  # a member that does not know the count hangs up
+                holding_count=len(holding) if self._counted else 0,
             )
         self._orders.send(hello)
+        if self._counted:
+            for at in range(0, len(holding), HOLDINGS_PER_MESSAGE_MAX):
+                self._orders.send(wire.Holding(holding[at : at + HOLDINGS_PER_MESSAGE_MAX]))
 
     def welcomed(self, message: wire.Welcome) -> None:
         """The leader took us in."""
@@ -159,6 +179,10 @@ class WorkerSession:
         """The connection broke: dial again."""
         if self.is_legacy and self.state is OPEN and not self._was_heard:
             self._offers.hung_up(self._redial.address)
+        if self.state is LinkState.GREETING and self._counted:
+            self._whole_hello_at.add(self._redial.address)
+        elif self.state is LinkState.GREETING:
+            self._whole_hello_at.discard(self._redial.address)
         self.state = DOWN
         self._orders.give(Connect(*self._redial.failed()))
 

@@ -13,6 +13,7 @@ from rollq.base.limits import (
     APPS_MAX,
     CPU_CAP_MAX,
     CPU_CAP_MIN,
+    PATTERNS_BYTES_MAX,
     PATTERNS_PER_WORKER_MAX,
     SLOTS_MAX,
     WORKER_NAME_BYTES_MAX,
@@ -50,6 +51,8 @@ class NodeSetup:
     def check(self) -> None:
         """Raises LocalError BAD_SETUP or BAD_OPTIONS if something cannot be meant so."""
         name_bytes = len(self.name.encode(errors="replace"))
+        in_hello = (*self.patterns[:1], *self.patterns)
+        pattern_bytes = sum(len(pattern.encode(errors="replace")) for pattern in in_hello)
         for is_bad, what, hint in (
             (not self.addresses, "no address of a member", "give host:port"),
             (not 0 < self.slots <= SLOTS_MAX, f"{self.slots} slots", f"use 1 to {SLOTS_MAX}"),
@@ -63,6 +66,11 @@ class NodeSetup:
                 not 0 < len(self.patterns) <= PATTERNS_PER_WORKER_MAX,
                 f"{len(self.patterns)} patterns",
                 f"use 1 to {PATTERNS_PER_WORKER_MAX}",
+            ),
+            (
+                pattern_bytes > PATTERNS_BYTES_MAX,
+                f"patterns of {pattern_bytes} bytes (the first counts twice)",
+                f"use at most {PATTERNS_BYTES_MAX} bytes; name queues by a wildcard",
             ),
             (
                 self.blob_bytes_max < 0 or self.blob_age_ms < 0,

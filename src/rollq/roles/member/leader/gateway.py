@@ -31,8 +31,8 @@ from rollq.wire.staging_messages import CommitBatch, DropBatch, StageJobs
 Handlers: TypeAlias = dict[type, Callable[[Any, Any], None]]  # called with session and message
 
 # Errors after which a session cannot go on: its state is not what the peer believes. After a hello
-# that was refused there is no session.
-HELLOS = messages.HelloClient | messages.HelloWorker
+# that was refused, or what completes one, there is no session.
+HELLOS = messages.HelloClient | messages.HelloWorker | messages.Holding
 CLOSING_CODES = frozenset(
     {ErrorCode.BAD_HANDSHAKE, ErrorCode.UNKNOWN_MESSAGE, ErrorCode.BAD_CREDIT}
 )
@@ -61,6 +61,7 @@ class Gateway:
         self._hellos: Handlers = {
             messages.HelloClient: clients.hello,
             messages.HelloWorker: workers.hello,
+            messages.Holding: workers.holding,
         }
         self._of_client: Handlers = {
             messages.SubmitJob: jobs.submit,
@@ -124,7 +125,9 @@ class Gateway:
         hello = self._hellos.get(type(message))
         if hello is None:
             raise self._refusal(message)
-        if isinstance(message, HELLOS) and message.plain:
+        if number in self._sessions.greetings and type(message) is not messages.Holding:
+            raise self._refusal(message)
+        if _is_plain(message):
             raise RemoteError(
                 ErrorCode.BAD_HANDSHAKE,
                 "this member is no legacy leader: it answers offers of features",
@@ -141,3 +144,11 @@ class Gateway:
 
     def _ping(self, session: Session, message: messages.Ping) -> None:
         self._replies.send(session.number, messages.Pong())
+
+
+def _is_plain(message: messages.ToMemberMessage) -> bool:
+    """Whether its sender took this member for a legacy leader. A hello that counts attempts says so
+    too, for the sake of members that do not know the count."""
+    if isinstance(message, messages.HelloWorker):
+        return message.plain and not message.holding_count
+    return isinstance(message, messages.HelloClient) and message.plain

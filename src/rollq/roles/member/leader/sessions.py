@@ -23,7 +23,7 @@ from rollq.base.limits import (
 )
 from rollq.policy.pools import ANYTHING, ProgramSet
 from rollq.wire.features import ALIVE, COMPACT, LEASE
-from rollq.wire.messages import Announce
+from rollq.wire.messages import Announce, HelloWorker
 
 
 class SessionEnd(enum.Enum):
@@ -102,6 +102,16 @@ class WorkerSession:
         return ref
 
 
+@dataclass(slots=True)
+class Greeting:
+    """A worker's hello that counts attempts which have not all come: no session yet. An older
+    session of the worker goes on, and so do grace and leases."""
+
+    hello: HelloWorker
+    held: list[AttemptRef] = field(default_factory=list)  # fewer than `hello.holding_count`
+    looks: int = 0  # calls of `Sessions.look_at_greetings` since the hello
+
+
 Session: TypeAlias = ClientSession | WorkerSession
 
 
@@ -109,12 +119,14 @@ class Sessions:
     """All sessions by number, clients by id (several may share one), workers by id.
 
     Attributes:
+        greetings: Hellos of workers that are not complete, by the number of the connection.
         owing: Clients to which not all results are sent that were owed when they came.
         on_opened: Called with a worker when it is opened, in order.
         on_gone: Called with every session that is removed, in order; not when all are cleared.
     """
 
     def __init__(self) -> None:
+        self.greetings: dict[int, Greeting] = {}
         self.owing: dict[int, ClientSession] = {}
         self.on_opened: list[Callable[[WorkerSession], None]] = []
         self.on_gone: list[Callable[[Session], None]] = []
@@ -190,6 +202,16 @@ class Sessions:
                     silent.append(session)
         return silent
 
+    def look_at_greetings(self) -> list[int]:
+        """Count a look at every hello that is not complete; returns those that take too long."""
+        for greeting in self.greetings.values():
+            greeting.looks += 1
+        return [
+            number
+            for number, greeting in self.greetings.items()
+            if greeting.looks > SESSION_QUIET_LOOKS_MAX
+        ]
+
     def numbers(self) -> list[int]:
         """Every session."""
         return list(self._by_number)
@@ -216,6 +238,7 @@ class Sessions:
         """The connection is gone."""
         session = self._by_number.pop(number, None)
         self.owing.pop(number, None)
+        self.greetings.pop(number, None)
         if isinstance(session, ClientSession):
             for request_id in list(session.asked):
                 self._forget(session, request_id)
@@ -242,11 +265,12 @@ class Sessions:
 
     def clear(self) -> list[int]:
         """Leadership is lost; returns the numbers of all sessions."""
-        numbers = list(self._by_number)
+        numbers = [*self._by_number, *self.greetings]
         self._by_number.clear()
         self._clients.clear()
         self._workers.clear()
         self._askers.clear()
         self._listeners.clear()
         self.owing.clear()
+        self.greetings.clear()
         return numbers

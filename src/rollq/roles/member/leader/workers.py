@@ -1,7 +1,8 @@
 """Workers of the leader: from hello to the end of the session.
 
-The first message makes a session and proposes OpenWorker. When that is applied the worker is
-welcomed and *opened*: from then on it gets jobs for its credit. How a session ends (`SessionEnd`)
+The hello makes a session and proposes OpenWorker, once all attempts that it counts have come: what
+OpenWorker does not name is lost. When that is applied the worker is welcomed and *opened*: from
+then on it gets jobs for its credit. How a session ends (`SessionEnd`)
 decides what becomes of the attempts that the worker holds. Jobs themselves are in `attempts`.
 """
 
@@ -24,7 +25,13 @@ from rollq.roles.member.leader.addressing import WorkerNames, bounded
 from rollq.roles.member.leader.proposals import SILENT, Origin, Proposals
 from rollq.roles.member.leader.replies import Replies
 from rollq.roles.member.leader.session_log import SessionLog
-from rollq.roles.member.leader.sessions import Session, SessionEnd, Sessions, WorkerSession
+from rollq.roles.member.leader.sessions import (
+    Greeting,
+    Session,
+    SessionEnd,
+    Sessions,
+    WorkerSession,
+)
 from rollq.roles.member.replica import Replica
 from rollq.subjects.grammar import fold, parse_pattern
 from rollq.subjects.queues import worker_pattern
@@ -62,7 +69,31 @@ class Workers:
     # --- hello
 
     def hello(self, number: int, hello: messages.HelloWorker) -> None:
-        """A worker opens a session; it replaces an older one of the same worker."""
+        """A worker says who it is, and how many of its attempts follow."""
+        if hello.holding_count:
+            self._sessions.greetings[number] = Greeting(hello)
+        else:
+            self._open(number, hello)
+
+    def holding(self, number: int, message: messages.Holding) -> None:
+        """Some of the attempts that a hello counted; the last of them complete it."""
+        greeting = self._sessions.greetings.get(number)
+        if greeting is None:
+            raise RemoteError(ErrorCode.BAD_HANDSHAKE, "Holding without a hello that counts it")
+        count = greeting.hello.holding_count
+        greeting.held += message.holding
+        if len(greeting.held) > count:
+            raise RemoteError(
+                ErrorCode.BAD_HANDSHAKE,
+                f"{len(greeting.held)} attempts are held, but the hello counted {count}",
+            )
+        if len(greeting.held) == count:
+            del self._sessions.greetings[number]
+            holding = (*greeting.hello.holding, *greeting.held)
+            self._open(number, replace(greeting.hello, holding=holding))
+
+    def _open(self, number: int, hello: messages.HelloWorker) -> None:
+        """A complete hello opens a session; it replaces an older one of the same worker."""
         if not 0 < len(hello.patterns) <= PATTERNS_PER_WORKER_MAX:
             raise RemoteError(
                 ErrorCode.BAD_HANDSHAKE,
@@ -198,6 +229,8 @@ class Workers:
         self._quiet_at_ms = now_ms + self._sessions.ping_ms
         if self._proposals.is_busy():
             return
+        for number in self._sessions.look_at_greetings():
+            self._replies.close(number, "the worker did not send all attempts that it counted")
         for session in self._sessions.look():
             self._log.silent(session)
             session.ending = SessionEnd.SILENT
