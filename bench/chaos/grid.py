@@ -20,7 +20,7 @@ MEMBERS: Final = ("m1", "m2", "m3")
 WORKERS: Final = ("w1", "w2")
 CLIENT: Final = "c1"
 SCRIPT: Final = '#!/bin/sh\n: > "$1/$2.$$"\nexec sleep "$3"\n'
-LEADS: Final = re.compile(rb"this member leads in term (\d+)")
+LEADS: Final = re.compile(rb"this member is the leader in term (\d+)")
 LOAD_S_MAX: Final = 150.0
 
 
