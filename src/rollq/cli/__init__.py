@@ -12,6 +12,6 @@ What commands share:
 - `submitting`, `joblist`, `filejobs` for `submit`; `health` for `doctor`; `fleet` and `audit` for
   `demo`; `spark` for `sql`, `report` and `pipeline`.
 
-Heavy imports happen inside the commands, because `--help` must be quick. Nothing imports this
-package but `__main__` and the simulator.
+Heavy imports happen inside the commands, because `--help` must be quick. Only `__main__`
+imports this package.
 """

@@ -6,4 +6,6 @@ threads, at a `pace`; `client_session` and `server_session` are one link each; `
 are what others use, with `files` for sources and sinks outside a store, `turns` for who may write
 now, `relay` for blobs that are passed on while they come in, and `failures` for errors on the wire
 and when to fetch again.
+
+Nothing here knows jobs, commands or consensus: which blobs are needed is told from outside.
 """

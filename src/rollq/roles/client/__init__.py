@@ -3,7 +3,7 @@
 1. `machine` (with `signals` and `plain`): one session with a group as a pure machine. The simulator
    runs it too. `multi_machine`: which group gets which job, likewise.
 2. `session`: the machine's shell, a link and timers. `supplier`: files that go before requests.
-3. `engine`: requests and their answers, results and whom they are for. `group_engine` and `multi`
+3. `engine`: requests and their `answers`, results and whom they are for. `group_engine` and `multi`
    say where requests go. `pump`: many requests on their way, for all calls that send many.
    `deadlines`, `draws`, `forks`: timeouts, new ids, and no use of a client in a forked child.
 4. `jobs`, `batches`, `caches`, `admin`: the calls, on `asking`. They keep no state. `bulk`,
@@ -11,4 +11,6 @@
 5. `specs`, `inputs`, `supply`, `parts`: a job on its way out. `results`, `contents`, `outputs`,
    `streams`, `views`: what comes back.
 6. `client`, and `blocking`, which `bridge` makes of it, on a `loop_thread`.
+
+The machines do no IO and read no clock.
 """
