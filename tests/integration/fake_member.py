@@ -116,7 +116,7 @@ class FakeMember:
                     self._welcome(link, message)
                 case wire.HelloWorker():
                     self._greeting = message
-                case wire.Holding() if self._greeting is not None:
+                case wire.Holdings() if self._greeting is not None:
                     held = (*self._greeting.holding, *message.holding)
                     self._greeting = replace(self._greeting, holding=held)
                     if len(held) == self._greeting.holding_count:

@@ -5,8 +5,8 @@ Laws:
   HelloReader, from the dialer.
 - The table does not know which side we are: what one side may send is what the other may receive.
 - A peer that offers features waits for Welcome before it sends more, because from Welcome on both
-  sides speak as agreed; only what completes its hello (Holding) it sends before. A peer that offers
-  none goes on at once, and is never sent a Welcome.
+  sides speak as agreed; only what completes its hello (Holdings) it sends before. A peer that
+  offers none goes on at once, and is never sent a Welcome.
 - A type of ours is legal only under a feature that covers it. Legacy types always are, and
   so are those of members, of blobs and of readers, which have links of their own.
 - A link for blobs or of a reader waits for its Welcome whatever it offers, and speaks the compact

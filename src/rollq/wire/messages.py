@@ -191,7 +191,7 @@ class Admin(ClientMessage, frozen=True, tag=39):
 
 class HelloWorker(WorkerMessage, frozen=True, tag=10):
     """I am a worker: what I serve, and which attempts I still hold (running or finished). With the
-    feature `holdings` these follow in Holding, and `holding_count` says how many they are."""
+    feature `holdings` these follow in Holdings, and `holding_count` says how many they are."""
 
     worker_id: WorkerId
     patterns: Patterns
@@ -207,7 +207,7 @@ class HelloWorker(WorkerMessage, frozen=True, tag=10):
     holding_count: HeldCount = 0
 
 
-class Holding(WorkerMessage, frozen=True, tag=49):
+class Holdings(WorkerMessage, frozen=True, tag=49):
     """Some of the attempts that my hello counted. The last of them opens the session."""
 
     holding: HeldPart

@@ -176,7 +176,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, rename="pascal"):
     features: tuple[str, ...] = ()
     blob_address: str | UnsetType = UNSET
     plain: bool | UnsetType = UNSET  # as in ClientConfig; or with `holding_count`
-    holding_count: OptionalInt = UNSET  # so many follow in Holding
+    holding_count: OptionalInt = UNSET  # so many follow in Holdings
 
 
 class CacheEntryModel(msgspec.Struct, frozen=True, rename="pascal"):

@@ -171,7 +171,7 @@ ROWS: Final = (
         refusal=ErrorCode.BAD_HANDSHAKE,
     ),
     Row(
-        *(49, m.Holding, FROM_WORKER, Action.WORKER_CONNECT),
+        *(49, m.Holdings, FROM_WORKER, Action.WORKER_CONNECT),
         *((Resource(K.JOB, "holding.job_id"),), OURS | {HOLDINGS}),
         phase=Phase.MORE,
         refusal=ErrorCode.BAD_HANDSHAKE,

@@ -45,11 +45,11 @@ def held(group: Group) -> tuple[AttemptRef, ...]:
 def test_a_worker_is_opened_when_all_that_its_hello_counts_has_come(group: Group) -> None:
     one, two, three = held(group)
     assert group.say(AGAIN, hello(3)) == []
-    assert group.say(AGAIN, wire.Holding((one, two))) == []
+    assert group.say(AGAIN, wire.Holdings((one, two))) == []
     group.run(4)
     assert not group.closed  # the older session goes on
     assert group.leader.leader_state.sessions.get(WORKER) is not None
-    (welcome,) = group.say(AGAIN, wire.Holding((three,)))
+    (welcome,) = group.say(AGAIN, wire.Holdings((three,)))
     assert isinstance(welcome, wire.Welcome)
     assert "holdings" in welcome.features
     assert welcome.owed == 0
@@ -62,7 +62,7 @@ def test_a_worker_is_opened_when_all_that_its_hello_counts_has_come(group: Group
 def test_what_is_not_among_them_is_sent_again(group: Group) -> None:
     one, two, _ = held(group)
     group.say(AGAIN, hello(2))
-    told = group.say(AGAIN, wire.Holding((one, two)))
+    told = group.say(AGAIN, wire.Holdings((one, two)))
     assert [type(message) for message in told] == [wire.Welcome, wire.AssignJob]
     assert told[0].owed == 1
 
@@ -71,7 +71,7 @@ def test_a_worker_that_does_not_send_all_of_it_is_sent_away_and_loses_nothing(
     group: Group,
 ) -> None:
     group.say(AGAIN, hello(3))
-    group.say(AGAIN, wire.Holding(held(group)[:2]))
+    group.say(AGAIN, wire.Holdings(held(group)[:2]))
     group.run((SESSION_QUIET_LOOKS_MAX + 2) * PING_MS // TICK_MS)
     assert group.closed == {AGAIN: "the worker did not send all attempts that it counted"}
     jobs = group.leader.state.jobs
@@ -81,11 +81,11 @@ def test_a_worker_that_does_not_send_all_of_it_is_sent_away_and_loses_nothing(
 @pytest.mark.parametrize(
     "told",
     [
-        [wire.Holding(())],
+        [wire.Holdings(())],
         [hello(1), wire.Credit(1)],
         [hello(1), hello(1)],
-        [hello(1), wire.Holding((AttemptRef(job(1), 1, 1), AttemptRef(job(2), 1, 2)))],
-        [hello(1, patterns=("a b",)), wire.Holding((AttemptRef(job(1), 1, 1),))],
+        [hello(1), wire.Holdings((AttemptRef(job(1), 1, 1), AttemptRef(job(2), 1, 2)))],
+        [hello(1, patterns=("a b",)), wire.Holdings((AttemptRef(job(1), 1, 1),))],
     ],
 )
 def test_whoever_breaks_the_order_is_sent_away(group: Group, told: list[Any]) -> None:

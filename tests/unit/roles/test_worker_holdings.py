@@ -38,7 +38,7 @@ def greeting(worker: Worker) -> tuple[wire.HelloWorker, list[tuple[AttemptRef, .
         message for one in out if isinstance(one, SendToMember) for message in one.messages
     ]
     assert isinstance(hello, wire.HelloWorker)
-    holding = [part.holding for part in parts if isinstance(part, wire.Holding)]
+    holding = [part.holding for part in parts if isinstance(part, wire.Holdings)]
     assert len(holding) == len(parts)
     return hello, holding
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rollq.base.jobs import BlobRef
+from rollq.base.jobs import AttemptRef, BlobRef
 from rollq.wire import messages as m
 from rollq.wire.message_codec import Dialect
 from tests.unit.wire.golden_vectors import GUID, JOB, NIL, Vector, from_parts
@@ -103,5 +103,22 @@ REFERENCES = [
             b'"Features":["cache"],"BlobAddress":"h:1"}',
         ),
         m.HelloWorker(JOB, ("a",), features=("cache",), blob_address="h:1"),
+    ),
+    Vector(
+        "10 HelloWorker that counts what it holds",
+        from_parts(
+            "a1000000 0a" + GUID + NIL,
+            "0100",
+            b"a",
+            "79000000",
+            b'{"Patterns":["a"],"Name":"","Incarnation":0,"Slots":0,"Holding":[],',
+            b'"Features":["holdings"],"Plain":true,"HoldingCount":2}',
+        ),
+        m.HelloWorker(JOB, ("a",), features=("holdings",), plain=True, holding_count=2),
+    ),
+    Vector(
+        "49 Holdings",
+        from_parts("3e000000 31" + NIL + NIL, "0000", "17000000", "91 91 93 c410" + GUID + "01 02"),
+        m.Holdings((AttemptRef(JOB, 1, 2),)),
     ),
 ]

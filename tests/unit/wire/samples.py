@@ -47,7 +47,7 @@ SAMPLES: list[Message] = [
     m.Query(JOB, "job", OTHER, 7),
     m.Admin(JOB, "pause", b"\x81\xa5queue\xa1x"),
     m.HelloWorker(JOB, ("a", "b.*"), "w1", 2, 3, HELD, ("compact", "lease"), "h:1", True, 4),
-    m.Holding(HELD),
+    m.Holdings(HELD),
     m.Credit(10),
     m.AckJob(JOB, 1, 2, Status.FAILED, b"result", 3, 9, 1_000, 2**40, BLOBS, 2**41, 5),
     m.Nack(JOB, 1, 2, "no such program"),

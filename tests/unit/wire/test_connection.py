@@ -331,7 +331,7 @@ def test_a_known_worker_of_the_version_before_names_all_that_it_holds_in_its_hel
 
 def test_what_a_worker_holds_follows_its_hello_and_comes_before_welcome() -> None:
     hello = m.HelloWorker(JOB, ("a",), features=FEATURES, plain=True, holding_count=2)
-    held = m.Holding((AttemptRef(JOB, 1, 2),))
+    held = m.Holdings((AttemptRef(JOB, 1, 2),))
     pair = Pair()
     assert pair.say(Side.DIALER, hello) == [hello]
     assert pair.say(Side.DIALER, held) == pair.say(Side.DIALER, held) == [held]
@@ -345,8 +345,8 @@ def test_what_a_worker_holds_follows_its_hello_and_comes_before_welcome() -> Non
 def test_holding_needs_its_feature() -> None:
     pair = Pair()
     pair.say(Side.DIALER, m.HelloWorker(JOB, ("a",), features=("lease",), holding_count=2))
-    assert pair.dialer.send(m.Holding((AttemptRef(JOB, 1, 2),))) == b""
-    frame = encode_message(m.Holding((AttemptRef(JOB, 1, 2),)), Dialect.LEGACY)
+    assert pair.dialer.send(m.Holdings((AttemptRef(JOB, 1, 2),))) == b""
+    frame = encode_message(m.Holdings((AttemptRef(JOB, 1, 2),)), Dialect.LEGACY)
     assert pair.accepter.receive_data(encode_frame(frame)) == []
     assert pair.accepter.error is not None
     assert pair.accepter.error.code == ErrorCode.BAD_HANDSHAKE

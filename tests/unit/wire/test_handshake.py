@@ -55,7 +55,7 @@ def test_first_word_is_the_dialers_and_decides_the_role() -> None:
 
 
 def test_nobody_speaks_twice_at_once_and_nothing_follows_the_end() -> None:
-    completing = {NUMBER_OF[m.Holding]: Stage.WORKER_WAITS}  # it is still the hello
+    completing = {NUMBER_OF[m.Holdings]: Stage.WORKER_WAITS}  # it is still the hello
     for state in (*WAITS.values(),):
         assert TABLE[state][Side.DIALER] == (completing if state is Stage.WORKER_WAITS else {})
     assert TABLE[Stage.CLOSED] == {Side.DIALER: {}, Side.ACCEPTER: {}}

@@ -154,7 +154,7 @@ class WorkerSession:
         self._orders.send(hello)
         if self._counted:
             for at in range(0, len(holding), HOLDINGS_PER_MESSAGE_MAX):
-                self._orders.send(wire.Holding(holding[at : at + HOLDINGS_PER_MESSAGE_MAX]))
+                self._orders.send(wire.Holdings(holding[at : at + HOLDINGS_PER_MESSAGE_MAX]))
 
     def welcomed(self, message: wire.Welcome) -> None:
         """The leader took us in."""

@@ -32,7 +32,7 @@ Handlers: TypeAlias = dict[type, Callable[[Any, Any], None]]  # called with sess
 
 # Errors after which a session cannot go on: its state is not what the peer believes. After a hello
 # that was refused, or what completes one, there is no session.
-HELLOS = messages.HelloClient | messages.HelloWorker | messages.Holding
+HELLOS = messages.HelloClient | messages.HelloWorker | messages.Holdings
 CLOSING_CODES = frozenset(
     {ErrorCode.BAD_HANDSHAKE, ErrorCode.UNKNOWN_MESSAGE, ErrorCode.BAD_CREDIT}
 )
@@ -61,7 +61,7 @@ class Gateway:
         self._hellos: Handlers = {
             messages.HelloClient: clients.hello,
             messages.HelloWorker: workers.hello,
-            messages.Holding: workers.holding,
+            messages.Holdings: workers.holding,
         }
         self._of_client: Handlers = {
             messages.SubmitJob: jobs.submit,
@@ -125,7 +125,7 @@ class Gateway:
         hello = self._hellos.get(type(message))
         if hello is None:
             raise self._refusal(message)
-        if number in self._sessions.greetings and type(message) is not messages.Holding:
+        if number in self._sessions.greetings and type(message) is not messages.Holdings:
             raise self._refusal(message)
         if _is_plain(message):
             raise RemoteError(

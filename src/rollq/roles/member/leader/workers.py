@@ -75,11 +75,11 @@ class Workers:
         else:
             self._open(number, hello)
 
-    def holding(self, number: int, message: messages.Holding) -> None:
+    def holding(self, number: int, message: messages.Holdings) -> None:
         """Some of the attempts that a hello counted; the last of them complete it."""
         greeting = self._sessions.greetings.get(number)
         if greeting is None:
-            raise RemoteError(ErrorCode.BAD_HANDSHAKE, "Holding without a hello that counts it")
+            raise RemoteError(ErrorCode.BAD_HANDSHAKE, "Holdings without a hello that counts it")
         count = greeting.hello.holding_count
         greeting.held += message.holding
         if len(greeting.held) > count:
