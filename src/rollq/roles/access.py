@@ -1,7 +1,8 @@
 """Who may say what: the decision about every message that comes in. Pure.
 
 Today a principal may say whatever the table of messages gives to its role, and nothing proves who
-it is. Rules about actions and resources belong into `check`: the row of a message names both.
+it is. Rules about actions and resources belong into `check`: the row of a message names both. The
+door asks `check` only about types that the role may not send; with such rules it must always ask.
 """
 
 from __future__ import annotations
