@@ -5,6 +5,11 @@ from __future__ import annotations
 import signal
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# No test fails because the machine is busy: how long an example takes says nothing about the code.
+settings.register_profile("rollq", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("rollq")
 
 # A shell that starts tests in the background has them ignore it, and with them all whom they
 # start and interrupt.

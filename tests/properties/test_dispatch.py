@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import msgspec
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollq.base.ids import task_id
@@ -377,7 +377,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(
     st.sampled_from(sorted(PLACEMENTS)),
     STEPS,
@@ -397,7 +397,7 @@ def test_dispatch_keeps_its_laws(
     ending(office)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=8))
 def test_nobody_waits_more_than_one_round_of_turns(backlogs: list[int]) -> None:
     """With k clients in a queue, each is served once in every k decisions while it waits."""
@@ -418,7 +418,7 @@ def test_nobody_waits_more_than_one_round_of_turns(backlogs: list[int]) -> None:
             left[client] -= 1
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=8))
 def test_every_queue_is_served_in_turn(backlogs: list[int]) -> None:
     desk = Desk()

@@ -162,4 +162,4 @@ class ArrayMachine(RuleBasedStateMachine):
 
 
 TestArrayMachine = ArrayMachine.TestCase
-TestArrayMachine.settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
+TestArrayMachine.settings = settings(max_examples=60, stateful_step_count=50)

@@ -364,4 +364,4 @@ class GridMachine(RuleBasedStateMachine):
 
 
 TestGridMachine = GridMachine.TestCase
-TestGridMachine.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
+TestGridMachine.settings = settings(max_examples=150, stateful_step_count=60)

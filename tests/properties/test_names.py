@@ -51,7 +51,7 @@ def test_a_name_that_is_taken_means_one_place(name: str) -> None:
     assert checked_tree([name]) == [parts]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(PATHS | PLAIN, max_size=6))
 def test_whatever_is_placed_lands_below_and_nothing_else_changes(names: list[str]) -> None:
     with tempfile.TemporaryDirectory() as made:

@@ -85,7 +85,7 @@ def written(stream: int, begin: int, end: int) -> bytes:
     return (period * count)[start : start + end - begin]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(STEPS, max_size=30))
 def test_what_is_shown_was_written_and_what_is_missing_is_told(
     steps: list[tuple[str, int, int]],

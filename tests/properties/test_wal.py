@@ -182,5 +182,5 @@ class WalAgainstList(RuleBasedStateMachine):
             assert last == now or now.index <= self.snapshot.index
 
 
-WalAgainstList.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+WalAgainstList.TestCase.settings = settings(max_examples=150, stateful_step_count=40)
 TestWal = WalAgainstList.TestCase

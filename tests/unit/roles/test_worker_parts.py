@@ -41,7 +41,7 @@ STREAM = st.one_of(st.text(max_size=50).map(str.encode), st.binary(max_size=50))
 DATA = st.sampled_from([UNSET, b"d" * 70_000, b"d" * 30_000])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(STREAM, STREAM, DATA, st.booleans())
 def test_a_result_fits_and_nothing_of_it_is_cut(
     out: bytes, err: bytes, data: bytes | UnsetType, is_value: bool
@@ -69,7 +69,7 @@ def test_a_result_fits_and_nothing_of_it_is_cut(
     assert apart.get("data", result.data) == data
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     STREAM,
     STREAM,

@@ -63,7 +63,7 @@ def test_two_workers_cannot_share_a_directory(tmp_path: Path) -> None:
     assert reopened(tmp_path) == ()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 12), st.integers(0, 900)), max_size=40))
 def test_turning_files_loses_nothing(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[bool, int, int]]

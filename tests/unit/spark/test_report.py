@@ -212,7 +212,7 @@ def test_no_text_gets_out_of_its_element(value: str) -> None:
     assert Reader(tag("p", value, title=value)).seen == {"p"}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.integers(0, 10**12), min_size=1, max_size=6),
     st.lists(st.floats(0, 1e11), min_size=3, max_size=3),
