@@ -31,7 +31,7 @@ from rollq.roles.worker.attempts import (
 )
 from rollq.roles.worker.credit import AHEAD_MS, PrefetchWindow
 from rollq.roles.worker.orders import Orders
-from rollq.roles.worker.session import IDLE_HEARTBEAT_MS, OPEN, WorkerSession, WorkerSetup
+from rollq.roles.worker.session import IDLE_HEARTBEAT_MS, OPEN, LeaderSession, WorkerSetup
 from rollq.roles.worker.signals import FailJob, KillJob, StoredResult, UploadOutputs
 from rollq.wire import messages as wire
 from rollq.wire.models import STATUS_FAILED, JobResult, encode_model
@@ -52,7 +52,7 @@ class Assignments:
     def __init__(
         self,
         setup: WorkerSetup,
-        session: WorkerSession,
+        session: LeaderSession,
         window: PrefetchWindow,
         orders: Orders,
         stored: Sequence[StoredResult],

@@ -41,7 +41,7 @@ Modes = dict[str, int]  # of the files of a folder, by name
 Look = tuple[int, int]  # inode and mtime of a file as we wrote it
 
 
-class Record(msgspec.Struct):
+class FolderRecord(msgspec.Struct):
     """What an earlier process of this worker did here. Fields may be appended with a default."""
 
     written: dict[str, dict[str, Look]] = {}  # our files, by cache id and name
@@ -77,7 +77,7 @@ class CacheFiles:
         self._path = state_dir / RECORD
         self._blobs = blobs
         self._lock = threading.Lock()  # held while files and record change
-        self._record = Record()
+        self._record = FolderRecord()
 
     def find(self) -> dict[str, Modes]:
         """Folders that can be caches, by cache id. What is refused is logged, a line a folder."""
@@ -259,11 +259,11 @@ def _look(path: Path) -> Look:
     return status.st_ino, status.st_mtime_ns
 
 
-def _read_record(path: Path) -> Record:
+def _read_record(path: Path) -> FolderRecord:
     try:
-        return msgspec.msgpack.decode(path.read_bytes(), type=Record)
+        return msgspec.msgpack.decode(path.read_bytes(), type=FolderRecord)
     except FileNotFoundError:
-        return Record()
+        return FolderRecord()
     except (OSError, msgspec.MsgspecError) as error:
         log.warning("cannot read %s, the files it names stay: %s", path, error)
-        return Record()
+        return FolderRecord()

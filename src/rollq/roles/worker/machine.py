@@ -32,7 +32,7 @@ from rollq.roles.worker.assignments import Assignments
 from rollq.roles.worker.attempts import ENDING, AttemptPhase
 from rollq.roles.worker.credit import SessionCredit
 from rollq.roles.worker.orders import Orders
-from rollq.roles.worker.session import DOWN, OPEN, LinkState, WorkerSession, WorkerSetup
+from rollq.roles.worker.session import DOWN, OPEN, LeaderSession, LinkState, WorkerSetup
 from rollq.roles.worker.signals import (
     Connected,
     CpuBusy,
@@ -82,7 +82,7 @@ class WorkerMachine:
         self._setup = setup
         self._orders = Orders()
         self._credit = SessionCredit(setup.slots, setup.ahead)
-        self._session = WorkerSession(setup, jitter, self._orders)
+        self._session = LeaderSession(setup, jitter, self._orders)
         self._assignments = Assignments(
             setup, self._session, self._credit.window, self._orders, stored
         )

@@ -59,7 +59,7 @@ DOWN: Final = LinkState.DOWN
 OPEN: Final = LinkState.OPEN
 
 
-class WorkerSession:
+class LeaderSession:
     """The connection, and what the member at its other end knows.
 
     Attributes:

@@ -16,7 +16,7 @@ from rollq.wire import messages as wire
 
 
 @mutant(
-    "worker_stays_with_a_silent_member", session.WorkerSession, "_maybe_leave_member", faults=()
+    "worker_stays_with_a_silent_member", session.LeaderSession, "_maybe_leave_member", faults=()
 )
 def _worker_stays(old: Any) -> Any:
     return lambda self: None
