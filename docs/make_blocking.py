@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rollq.roles.client import blocking
-from rollq.roles.client.bridge import BRIDGED, is_public
+from rollq.roles.client.bridge import BRIDGED, given_for, is_public
 
 PATH = Path(blocking.__file__).with_suffix(".pyi")
 HEAD = '"""Made by docs/make_blocking.py: change the asyncio classes instead."""\n\n'
@@ -54,7 +54,7 @@ def _members(owner: type) -> Iterator[tuple[str, str]]:
     of_asyncio = owner.__module__ != blocking.__name__
     for name, hint in inspect.get_annotations(owner).items():
         if is_public(name):
-            yield name, _indented(f"@property\ndef {name}(self) -> {_returned(hint)}: ...")
+            yield name, _indented(f"@property\ndef {name}(self) -> {given_for(hint)}: ...")
     for name, member in vars(owner).items():
         if isinstance(member, property) and is_public(name) and of_asyncio:
             yield name, _indented("@property") + "\n" + _function(member.fget)
@@ -67,30 +67,12 @@ def _function(function: object) -> str:
     (node,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body  # type: ignore[arg-type]
     assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     said = ast.get_docstring(node, clean=False)
-    returns = ast.parse(_returned(ast.unparse(node.returns or ast.Constant(None))), mode="eval")
+    returns = ast.parse(given_for(ast.unparse(node.returns or ast.Constant(None))), mode="eval")
     declared = ast.FunctionDef(
         node.name, node.args, [ast.Expr(ast.Constant(...))], [], returns.body, lineno=0
     )
     head = ast.unparse(declared).removesuffix("\n    ...")
     return _indented(head + ("\n" + textwrap.indent(f'"""{said}"""', "    ") if said else " ..."))
-
-
-def _returned(hint: str) -> str:
-    """What a call of the asyncio client returns, on the blocking side."""
-    return ast.unparse(_Returned().visit(ast.parse(hint, mode="eval")))
-
-
-class _Returned(ast.NodeTransformer):
-    def visit_Name(self, node: ast.Name) -> ast.Name:
-        blocking_names = {of.__name__: made.__name__ for of, made in BRIDGED.items()}
-        return ast.Name(blocking_names.get(node.id, node.id))
-
-    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        self.generic_visit(node)
-        if isinstance(node.value, ast.Name) and node.value.id == "AsyncGenerator":
-            assert isinstance(node.slice, ast.Tuple)
-            return ast.Subscript(ast.Name("Iterator"), node.slice.elts[0])
-        return node
 
 
 def _indented(text: str) -> str:

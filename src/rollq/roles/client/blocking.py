@@ -54,16 +54,7 @@ class Running:
         self._thread.stop()
 
 
-class BlockingClient(Running, Bridge, of=Client):
-    """The same as `Client`, for code without an event loop. Arguments as there.
-
-    Callbacks are called in the client's thread. Iterables are read there too, but for those of
-    `stage` and `stage_redrives`, which are read in the thread of the call.
-    """
-
-
-class BlockingMultiClient(Running, Bridge, of=MultiClient):
-    """The same as `MultiClient`, for code without an event loop. Arguments as there."""
+# --- before the clients, whose calls say that they return these
 
 
 class BlockingJob(Bridge, of=Job):
@@ -85,16 +76,31 @@ class BlockingKeyedRun(Bridge, of=KeyedRun):
 
 
 class BlockingJobs(Bridge, of=Jobs):
-    """`client.jobs` of a blocking client."""
+    """`client.jobs`: submit jobs, wait for their results, ask how they stand, end them."""
 
 
 class BlockingBatches(Bridge, of=Batches):
-    """`client.batches` of a blocking client."""
+    """`client.batches`: stage jobs in parts, and accept all of them by one commit."""
 
 
 class BlockingCaches(Bridge, of=Caches):
-    """`client.caches` of a blocking client."""
+    """`client.caches`: files that workers keep for many jobs, and blobs."""
 
 
 class BlockingAdmin(Bridge, of=AdminCalls):
-    """`client.admin` of a blocking client."""
+    """`client.admin`: queues, workers, settings and members of the group."""
+
+
+# --- the clients
+
+
+class BlockingClient(Running, Bridge, of=Client):
+    """The same as `Client`, for code without an event loop. Arguments as there.
+
+    Callbacks are called in the client's thread. Iterables are read there too, but for those of
+    `stage` and `stage_redrives`, which are read in the thread of the call.
+    """
+
+
+class BlockingMultiClient(Running, Bridge, of=MultiClient):
+    """The same as `MultiClient`, for code without an event loop. Arguments as there."""

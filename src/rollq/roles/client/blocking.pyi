@@ -30,6 +30,412 @@ from rollq.roles.client.views import (
     WorkerView,
 )
 
+class BlockingJob:
+    """One accepted job."""
+
+    @property
+    def job_id(self) -> JobId: ...
+    @property
+    def id(self) -> str:
+        """The id as text."""
+    @property
+    def is_done(self) -> bool:
+        """Whether the result is here."""
+    def result(self, timeout: float | None = None) -> Result:
+        """Wait for the result, at most `timeout` seconds; it may be asked for again.
+
+        Raises:
+            DeadlineError: TIMED_OUT. The job goes on.
+            RollqError: DISCONNECTED, if the client was stopped. The job goes on.
+        """
+    def output(
+        self, *, follow: bool = True, stream: str = "", tail: int | None = None
+    ) -> Iterator[StreamPart]:
+        """What it writes, while it runs and after its end; see `Client.output`. Followed from
+        its beginning (no `tail`), nothing is left out."""
+    def cancel(self) -> bool:
+        """Ask the grid to end it; false if it had ended."""
+
+class BlockingBatch:
+    """Many accepted jobs."""
+
+    @property
+    def first_id(self) -> JobId: ...
+    @property
+    def array_id(self) -> JobId: ...
+    @property
+    def counts(self) -> Counts: ...
+    def __len__(self) -> int: ...
+    @property
+    def id(self) -> str:
+        """The id of the array, or of the first job."""
+    @property
+    def is_done(self) -> bool:
+        """Whether every job has ended."""
+    def job_ids(self) -> Iterator[JobId]:
+        """The ids, in the order of submission."""
+    def wait(self, timeout: float | None = None, progress: Progress | None = None) -> Counts:
+        """Wait until all have ended.
+
+        Raises:
+            DeadlineError: TIMED_OUT. The jobs go on.
+        """
+    def take(self) -> list[Result]:
+        """Results that came since the last call; waits for one, empty if none is to come."""
+    def results(self) -> Iterator[Result]:
+        """Every result once, as they come. Nothing if the batch was told not to keep them."""
+    def cancel(self) -> int:
+        """Ask the grid to end all that has not ended; how many that were."""
+
+class BlockingKeyedRun:
+    """Jobs with ids of their own, some of which may have been submitted before."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *exc: object) -> None: ...
+    def put(self, specs: Sequence[JobSpec]) -> None:
+        """Submit jobs, each with an id of its own that is not on the way already.
+
+        Raises:
+            RollqError: an option that cannot be meant so, or the client does not run.
+        """
+    def take(self, wait_s: float | None = None) -> list[Ended]:
+        """Those that ended, at least one; empty if none is on the way, or none ends so soon.
+
+        Raises:
+            RollqError: nothing was accepted for too long, or the client was stopped.
+        """
+    def close(self) -> None:
+        """End what was made here and has not ended. What the grid had before goes on: somebody
+        else may wait for it."""
+
+class BlockingJobs:
+    """`client.jobs`: submit jobs, wait for their results, ask how they stand, end them."""
+
+    def view(self, job_id: JobId | str, *, timeout: float | None = None) -> views.RawJobView | None:
+        """One job or task as a member tells it; None if it is not known (any more)."""
+    def attach(self, job_id: JobId | str, *, timeout: float | None = None) -> BlockingJob:
+        """A handle on a job that another process submitted under this client id.
+
+        Raises:
+            StateError: UNKNOWN_JOB; or WRONG_STATE if it runs for another client, whom its result
+                will go to.
+        """
+    def result_of(self, job_id: JobId | str, *, timeout: float | None = None) -> Result:
+        """How a job ended, whoever submitted it; its result stays owed to that client.
+
+        Raises:
+            StateError: UNKNOWN_JOB, also if its result is not kept any more; WRONG_STATE if it has
+                not ended.
+        """
+    def unclaimed(self) -> list[Result]:
+        """Results that have come so far of jobs that this process has not submitted: those of an
+        earlier one under this client id. They are confirmed by this call."""
+    def keyed_run(self, *, on_made: OnMade | None = None) -> BlockingKeyedRun:
+        """For jobs with ids of their own, some of which may have been submitted before. `on_made`
+        is told of those that the grid had not had before, in the client's thread."""
+    def status(self, job_id: JobId | str, *, timeout: float | None = None) -> JobView | None:
+        """One job or task; None if it is not known (any more)."""
+    def array(self, array_id: JobId | str) -> ArrayView | None:
+        """One array, by what its tasks do."""
+    def explain(self, job_id: JobId | str) -> Any:
+        """Why a job waits."""
+    def dead(self) -> Iterator[JobView]:
+        """Every dead job, oldest first."""
+    def redrive(self, *job_ids: JobId | str) -> int:
+        """Give dead jobs new attempts; returns how many were dead."""
+    def purge(self, *job_ids: JobId | str) -> int:
+        """Forget dead jobs for good; returns how many there were."""
+    def submit(
+        self,
+        job: str | JobSpec,
+        args: Sequence[str] = (),
+        *,
+        files: Mapping[str, Input] | None = None,
+        outputs: Sequence[str] = (),
+        payload: Payload | None = None,
+        job_id: JobId | str | None = None,
+        key: str = "",
+        timeout: float | None = None,
+        progress: BytesMoved | None = None,
+        **options: Unpack[Options],
+    ) -> BlockingJob:
+        """Submit one job; returns when it is accepted: on the disks of a majority.
+
+        `files` are its inputs by name: bytes, the path of a file, the path of a folder (with all
+        that is in it), or what the grid has already. Small ones ride in the job; others go up
+        first, as far as the grid lacks them, and `progress` is told how much of them it has.
+        `outputs` are patterns of the files to bring back; all that are new if there are none.
+        `timeout` counts from when the files are there.
+
+        A job with an id or a `key` of your own may be submitted again, also by another process
+        under the same client id: it runs once, and its result comes to whoever asked last. The key
+        is told with its result and in the history.
+
+        Raises:
+            DeadlineError: nobody accepted it in time. It may have been accepted all the same.
+            RollqError: it was refused; the code and the hint say why.
+        """
+    def submit_many(
+        self,
+        jobs: str | Iterable[JobSpec],
+        arguments: Iterable[Any] | None = None,
+        *,
+        keep_results: bool = True,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+        **options: Unpack[Options],
+    ) -> BlockingBatch:
+        """Submit many jobs in few messages; returns when all are accepted.
+
+        Give specs, or a name and an iterable of arguments (each a string, a sequence of strings,
+        or bytes for a payload). Messages are accepted one by one: if one is refused, the jobs of
+        those before it stay accepted, and the error says how many. `timeout` is how long nothing
+        may be accepted; `progress` is told how many were.
+
+        Raises:
+            RollqError: a message was refused, or not accepted in time.
+        """
+    def submit_array(
+        self,
+        exec_name: str,
+        count: int,
+        args: Sequence[str] = (),
+        *,
+        files: Mapping[str, Input] | None = None,
+        outputs: Sequence[str] = (),
+        payload: Payload | None = None,
+        running_max: int = 0,
+        keep_results: bool = True,
+        timeout: float | None = None,
+        progress: BytesMoved | None = None,
+        **options: Unpack[Options],
+    ) -> BlockingBatch:
+        """Submit `count` tasks that share arguments and files and are told apart by their number.
+        However many they are, they cost the grid one record until they run. Files as for `submit`.
+
+        Raises:
+            RollqError: it was refused, or not accepted in time.
+        """
+    def map(
+        self,
+        jobs: str | Iterable[JobSpec],
+        arguments: Iterable[Any] | None = None,
+        *,
+        ordered: bool = False,
+        window: int = MAP_WINDOW,
+        progress: Progress | None = None,
+        **options: Unpack[Options],
+    ) -> Iterator[Result]:
+        """One program over many arguments: results as they come, or in order.
+
+        `arguments` may be endless: at most `window` jobs are on the way. An element is a string,
+        a sequence of strings, or bytes (a payload). Leaving the loop early cancels the rest.
+        """
+    def cancel(self, *job_ids: JobId | str) -> int:
+        """End jobs and arrays: what waits at once, what runs as soon as its worker obeys. Returns
+        how many there were to end."""
+    def output(
+        self,
+        job_id: JobId | str,
+        *,
+        follow: bool = True,
+        stream: str = "",
+        tail: int | None = None,
+        whole: bool = False,
+    ) -> Iterator[StreamPart]:
+        """What a job writes: while it runs as it comes, after its end from the result.
+
+        Args:
+            job_id: Any job, also one of another client.
+            follow: Whether to go on until it is over; else only what it has written by now.
+            stream: `stdout` or `stderr`; empty: both, each in its order.
+            tail: Of what it has written by now, only the last lines of each stream.
+            whole: Nothing may be left out, also if it was written before this call or faster than
+                it can be shown. What does not come while it runs comes at its end.
+
+        Raises:
+            RollqError: UNKNOWN_JOB; TIMED_OUT, if nobody answered.
+        """
+
+class BlockingBatches:
+    """`client.batches`: stage jobs in parts, and accept all of them by one commit."""
+
+    def settle(self, jobs: Sequence[JobSpec]) -> Sequence[JobSpec]:
+        """Read the files of jobs, as far as they are not in them."""
+    def stage_messages(
+        self, messages: Iterable[Message], *, waits: bool = True, timeout: float | None = None
+    ) -> None:
+        """Send what a `PartBuilder` made.
+
+        Args:
+            messages: Of any parts.
+            waits: Where there is no room for what is staged, whether to wait for it.
+            timeout: How many seconds nothing may be accepted.
+
+        Raises:
+            RollqError: GRID_FULL if there is no room, BAD_OPTIONS if the batch is full.
+        """
+    def expect(self, first_id: JobId, count: int) -> BlockingBatch:
+        """A handle on jobs that are about to be committed, whose ids follow one another. Their
+        results come to it, unless they ended before."""
+    def forget(self, first_id: JobId) -> None:
+        """No more results come to the handle on these."""
+    def stage(
+        self,
+        batch_key: str,
+        part: str,
+        jobs: Iterable[JobSpec],
+        *,
+        client_id: str = "",
+        timeout: float | None = None,
+    ) -> StagedPart:
+        """Send jobs of a batch ahead; returns when all are on the disks of a majority, unseen.
+
+        Args:
+            batch_key: The batch. Up to 256 bytes, unique for the client.
+            part: A name that nobody else uses in this batch: say, task and attempt.
+            jobs: Any number; taken as they can be sent. Jobs with a `key` have the id that follows
+                from client and key, so that a job that was accepted before is not accepted again.
+            client_id: Whose jobs they will be; this client's if it is left out.
+            timeout: How many seconds nothing may be accepted.
+
+        Raises:
+            LocalError: BAD_OPTIONS, for a job that cannot be meant so; nothing is submitted.
+            RollqError: a message was refused, or not accepted in time.
+        """
+    def stage_redrives(
+        self,
+        batch_key: str,
+        part: str,
+        jobs: Iterable[Redrive],
+        *,
+        client_id: str = "",
+        timeout: float | None = None,
+    ) -> StagedPart:
+        """Send dead jobs ahead that are to run again, of whoever they are; otherwise as `stage`.
+
+        Raises:
+            RollqError: a message was refused, or not accepted in time. Whether all of them are
+                dead is asked by the commit.
+        """
+    def commit(
+        self,
+        batch_key: str,
+        parts: Sequence[StagedPart],
+        *,
+        client_id: str = "",
+        timeout: float | None = None,
+    ) -> CommitOutcome:
+        """Accept every job of these parts, all or none; other parts of the batch are forgotten.
+
+        The jobs come into their queues within moments. A batch that was committed before stays as
+        it is, whatever parts are named now, and the outcome says that it is known.
+
+        Raises:
+            StateError: BATCH_INCOMPLETE if a part is not there as it was staged, JOB_CONFLICT if an
+                id is taken by another job; nothing is accepted.
+            RollqError: it was refused for another reason, or not answered in time.
+        """
+    def drop_batch(
+        self, batch_key: str, *, client_id: str = "", timeout: float | None = None
+    ) -> bool:
+        """Forget what was staged for a batch; false if there was nothing, or it is committed. What
+        nobody commits or drops is dropped by the grid after an hour."""
+
+class BlockingCaches:
+    """`client.caches`: files that workers keep for many jobs, and blobs."""
+
+    def __call__(self) -> Iterator[CacheView]:
+        """Every cache, by name, without its files."""
+    def supply(self, pieces: Sequence[InputBlob]) -> None:
+        """As `upload`, of files that were read before."""
+    def cache_put(
+        self,
+        cache_id: str,
+        files: Mapping[str, Any],
+        *,
+        target: str = "",
+        need: int | str = "all",
+        timeout: float = PUT_TIMEOUT_S,
+        on_upload: BytesMoved | None = None,
+        on_spread: Spread | None = None,
+    ) -> CacheReport:
+        """Keep files in the group under a name, and wait until workers hold them.
+
+        The same files again are no error; workers that come later get them by themselves.
+
+        Args:
+            cache_id: The name that jobs refer to them by.
+            files: Names, and bytes, paths (a folder is its files) or references to blobs.
+            target: Which workers are meant: those one of whose patterns overlaps this one; all.
+            need: How many must hold them: `all` that are there, a number, or `50%` of those.
+            timeout: How many seconds workers have for it. The upload takes as long as it takes,
+                but no longer than this, or than calls of this client, to find a leader.
+            on_upload: Told how many bytes of how many the group has.
+            on_spread: Told what every worker has, again and again.
+
+        Raises:
+            StateError: CACHE_CONFLICT if the name holds other files.
+            LocalError: a file cannot be read, or a name is refused.
+        """
+    def upload(self, content: bytes) -> BlobRef:
+        """Keep bytes in the group, by their digest. Nothing refers to them yet: they are kept for
+        an hour at least, and longer if a job or a cache names them by then."""
+    def download(self, ref: BlobRef) -> bytes:
+        """Bytes that the group keeps, verified."""
+    def cache_remove(self, cache_id: str) -> None:
+        """Let workers forget a cache, as soon as no job needs it.
+
+        Raises:
+            StateError: UNKNOWN_CACHE.
+        """
+    def cache(self, cache_id: str) -> CacheView | None:
+        """One cache, with its files; None if there is none."""
+    def cache_holders(self, cache_id: str) -> list[HolderView]:
+        """What every worker that is there, and meant to hold a cache, has of it."""
+
+class BlockingAdmin:
+    """`client.admin`: queues, workers, settings and members of the group."""
+
+    def counts(self) -> QueueView:
+        """All queues added up."""
+    def queue(self, name: str) -> QueueView | None:
+        """One queue."""
+    def queues(self) -> Iterator[QueueView]:
+        """Every queue, by name."""
+    def client(self, client_id: str = "") -> ClientView | None:
+        """One client; this one if none is named."""
+    def workers(self) -> Iterator[WorkerView]:
+        """Every worker that the group knows, by id."""
+    def settings(self) -> Settings:
+        """The cluster's settings."""
+    def hints(self) -> list[ExecHint]:
+        """What the grid was told of the run times of programs, by name."""
+    def cluster(self) -> dict[str, Any]:
+        """The members of the group: who leads, who lags."""
+    def query(
+        self, what: str, key: bytes = b"", limit: int = 100, *, timeout: float | None = None
+    ) -> bytes:
+        """A view by its name, as msgpack."""
+    def pause(self, queue: str) -> None:
+        """Assign nothing of this queue for now."""
+    def resume(self, queue: str) -> None:
+        """Assign again."""
+    def set_settings(self, settings: Settings) -> None:
+        """Replace the cluster's settings."""
+    def set_hints(self, hints: Iterable[ExecHint]) -> int:
+        """Replace what the grid knows of the run times of programs; none: it knows nothing. Returns
+        how many it knows now. They count while the setting `use_hints` is on."""
+    def dismiss(self, *worker_ids: WorkerId | str) -> int:
+        """Tell workers to end now: what they run is cut off, and runs again elsewhere. Returns how
+        many were told; one that is looking for a leader just now is not."""
+    def add_member(self, member_id: MemberId, address: str) -> None:
+        """Let a member in; it votes as soon as it has caught up."""
+    def remove_member(self, member_id: MemberId) -> None:
+        """Take a member out."""
+    def transfer(self, member_id: MemberId) -> None:
+        """Hand leadership to a member."""
+
 class BlockingClient:
     """The same as `Client`, for code without an event loop. Arguments as there.
 
@@ -493,409 +899,3 @@ class BlockingMultiClient:
         Raises:
             RollqError: UNKNOWN_JOB; TIMED_OUT, if nobody answered.
         """
-
-class BlockingJob:
-    """One accepted job."""
-
-    @property
-    def job_id(self) -> JobId: ...
-    @property
-    def id(self) -> str:
-        """The id as text."""
-    @property
-    def is_done(self) -> bool:
-        """Whether the result is here."""
-    def result(self, timeout: float | None = None) -> Result:
-        """Wait for the result, at most `timeout` seconds; it may be asked for again.
-
-        Raises:
-            DeadlineError: TIMED_OUT. The job goes on.
-            RollqError: DISCONNECTED, if the client was stopped. The job goes on.
-        """
-    def output(
-        self, *, follow: bool = True, stream: str = "", tail: int | None = None
-    ) -> Iterator[StreamPart]:
-        """What it writes, while it runs and after its end; see `Client.output`. Followed from
-        its beginning (no `tail`), nothing is left out."""
-    def cancel(self) -> bool:
-        """Ask the grid to end it; false if it had ended."""
-
-class BlockingBatch:
-    """Many accepted jobs."""
-
-    @property
-    def first_id(self) -> JobId: ...
-    @property
-    def array_id(self) -> JobId: ...
-    @property
-    def counts(self) -> Counts: ...
-    def __len__(self) -> int: ...
-    @property
-    def id(self) -> str:
-        """The id of the array, or of the first job."""
-    @property
-    def is_done(self) -> bool:
-        """Whether every job has ended."""
-    def job_ids(self) -> Iterator[JobId]:
-        """The ids, in the order of submission."""
-    def wait(self, timeout: float | None = None, progress: Progress | None = None) -> Counts:
-        """Wait until all have ended.
-
-        Raises:
-            DeadlineError: TIMED_OUT. The jobs go on.
-        """
-    def take(self) -> list[Result]:
-        """Results that came since the last call; waits for one, empty if none is to come."""
-    def results(self) -> Iterator[Result]:
-        """Every result once, as they come. Nothing if the batch was told not to keep them."""
-    def cancel(self) -> int:
-        """Ask the grid to end all that has not ended; how many that were."""
-
-class BlockingKeyedRun:
-    """Jobs with ids of their own, some of which may have been submitted before."""
-
-    def __enter__(self) -> Self: ...
-    def __exit__(self, *exc: object) -> None: ...
-    def put(self, specs: Sequence[JobSpec]) -> None:
-        """Submit jobs, each with an id of its own that is not on the way already.
-
-        Raises:
-            RollqError: an option that cannot be meant so, or the client does not run.
-        """
-    def take(self, wait_s: float | None = None) -> list[Ended]:
-        """Those that ended, at least one; empty if none is on the way, or none ends so soon.
-
-        Raises:
-            RollqError: nothing was accepted for too long, or the client was stopped.
-        """
-    def close(self) -> None:
-        """End what was made here and has not ended. What the grid had before goes on: somebody
-        else may wait for it."""
-
-class BlockingJobs:
-    """`client.jobs` of a blocking client."""
-
-    def view(self, job_id: JobId | str, *, timeout: float | None = None) -> views.RawJobView | None:
-        """One job or task as a member tells it; None if it is not known (any more)."""
-    def attach(self, job_id: JobId | str, *, timeout: float | None = None) -> BlockingJob:
-        """A handle on a job that another process submitted under this client id.
-
-        Raises:
-            StateError: UNKNOWN_JOB; or WRONG_STATE if it runs for another client, whom its result
-                will go to.
-        """
-    def result_of(self, job_id: JobId | str, *, timeout: float | None = None) -> Result:
-        """How a job ended, whoever submitted it; its result stays owed to that client.
-
-        Raises:
-            StateError: UNKNOWN_JOB, also if its result is not kept any more; WRONG_STATE if it has
-                not ended.
-        """
-    def unclaimed(self) -> list[Result]:
-        """Results that have come so far of jobs that this process has not submitted: those of an
-        earlier one under this client id. They are confirmed by this call."""
-    def keyed_run(self, *, on_made: OnMade | None = None) -> BlockingKeyedRun:
-        """For jobs with ids of their own, some of which may have been submitted before. `on_made`
-        is told of those that the grid had not had before, in the client's thread."""
-    def status(self, job_id: JobId | str, *, timeout: float | None = None) -> JobView | None:
-        """One job or task; None if it is not known (any more)."""
-    def array(self, array_id: JobId | str) -> ArrayView | None:
-        """One array, by what its tasks do."""
-    def explain(self, job_id: JobId | str) -> Any:
-        """Why a job waits."""
-    def dead(self) -> Iterator[JobView]:
-        """Every dead job, oldest first."""
-    def redrive(self, *job_ids: JobId | str) -> int:
-        """Give dead jobs new attempts; returns how many were dead."""
-    def purge(self, *job_ids: JobId | str) -> int:
-        """Forget dead jobs for good; returns how many there were."""
-    def submit(
-        self,
-        job: str | JobSpec,
-        args: Sequence[str] = (),
-        *,
-        files: Mapping[str, Input] | None = None,
-        outputs: Sequence[str] = (),
-        payload: Payload | None = None,
-        job_id: JobId | str | None = None,
-        key: str = "",
-        timeout: float | None = None,
-        progress: BytesMoved | None = None,
-        **options: Unpack[Options],
-    ) -> BlockingJob:
-        """Submit one job; returns when it is accepted: on the disks of a majority.
-
-        `files` are its inputs by name: bytes, the path of a file, the path of a folder (with all
-        that is in it), or what the grid has already. Small ones ride in the job; others go up
-        first, as far as the grid lacks them, and `progress` is told how much of them it has.
-        `outputs` are patterns of the files to bring back; all that are new if there are none.
-        `timeout` counts from when the files are there.
-
-        A job with an id or a `key` of your own may be submitted again, also by another process
-        under the same client id: it runs once, and its result comes to whoever asked last. The key
-        is told with its result and in the history.
-
-        Raises:
-            DeadlineError: nobody accepted it in time. It may have been accepted all the same.
-            RollqError: it was refused; the code and the hint say why.
-        """
-    def submit_many(
-        self,
-        jobs: str | Iterable[JobSpec],
-        arguments: Iterable[Any] | None = None,
-        *,
-        keep_results: bool = True,
-        timeout: float | None = None,
-        progress: Progress | None = None,
-        **options: Unpack[Options],
-    ) -> BlockingBatch:
-        """Submit many jobs in few messages; returns when all are accepted.
-
-        Give specs, or a name and an iterable of arguments (each a string, a sequence of strings,
-        or bytes for a payload). Messages are accepted one by one: if one is refused, the jobs of
-        those before it stay accepted, and the error says how many. `timeout` is how long nothing
-        may be accepted; `progress` is told how many were.
-
-        Raises:
-            RollqError: a message was refused, or not accepted in time.
-        """
-    def submit_array(
-        self,
-        exec_name: str,
-        count: int,
-        args: Sequence[str] = (),
-        *,
-        files: Mapping[str, Input] | None = None,
-        outputs: Sequence[str] = (),
-        payload: Payload | None = None,
-        running_max: int = 0,
-        keep_results: bool = True,
-        timeout: float | None = None,
-        progress: BytesMoved | None = None,
-        **options: Unpack[Options],
-    ) -> BlockingBatch:
-        """Submit `count` tasks that share arguments and files and are told apart by their number.
-        However many they are, they cost the grid one record until they run. Files as for `submit`.
-
-        Raises:
-            RollqError: it was refused, or not accepted in time.
-        """
-    def map(
-        self,
-        jobs: str | Iterable[JobSpec],
-        arguments: Iterable[Any] | None = None,
-        *,
-        ordered: bool = False,
-        window: int = MAP_WINDOW,
-        progress: Progress | None = None,
-        **options: Unpack[Options],
-    ) -> Iterator[Result]:
-        """One program over many arguments: results as they come, or in order.
-
-        `arguments` may be endless: at most `window` jobs are on the way. An element is a string,
-        a sequence of strings, or bytes (a payload). Leaving the loop early cancels the rest.
-        """
-    def cancel(self, *job_ids: JobId | str) -> int:
-        """End jobs and arrays: what waits at once, what runs as soon as its worker obeys. Returns
-        how many there were to end."""
-    def output(
-        self,
-        job_id: JobId | str,
-        *,
-        follow: bool = True,
-        stream: str = "",
-        tail: int | None = None,
-        whole: bool = False,
-    ) -> Iterator[StreamPart]:
-        """What a job writes: while it runs as it comes, after its end from the result.
-
-        Args:
-            job_id: Any job, also one of another client.
-            follow: Whether to go on until it is over; else only what it has written by now.
-            stream: `stdout` or `stderr`; empty: both, each in its order.
-            tail: Of what it has written by now, only the last lines of each stream.
-            whole: Nothing may be left out, also if it was written before this call or faster than
-                it can be shown. What does not come while it runs comes at its end.
-
-        Raises:
-            RollqError: UNKNOWN_JOB; TIMED_OUT, if nobody answered.
-        """
-
-class BlockingBatches:
-    """`client.batches` of a blocking client."""
-
-    def settle(self, jobs: Sequence[JobSpec]) -> Sequence[JobSpec]:
-        """Read the files of jobs, as far as they are not in them."""
-    def stage_messages(
-        self, messages: Iterable[Message], *, waits: bool = True, timeout: float | None = None
-    ) -> None:
-        """Send what a `PartBuilder` made.
-
-        Args:
-            messages: Of any parts.
-            waits: Where there is no room for what is staged, whether to wait for it.
-            timeout: How many seconds nothing may be accepted.
-
-        Raises:
-            RollqError: GRID_FULL if there is no room, BAD_OPTIONS if the batch is full.
-        """
-    def expect(self, first_id: JobId, count: int) -> BlockingBatch:
-        """A handle on jobs that are about to be committed, whose ids follow one another. Their
-        results come to it, unless they ended before."""
-    def forget(self, first_id: JobId) -> None:
-        """No more results come to the handle on these."""
-    def stage(
-        self,
-        batch_key: str,
-        part: str,
-        jobs: Iterable[JobSpec],
-        *,
-        client_id: str = "",
-        timeout: float | None = None,
-    ) -> StagedPart:
-        """Send jobs of a batch ahead; returns when all are on the disks of a majority, unseen.
-
-        Args:
-            batch_key: The batch. Up to 256 bytes, unique for the client.
-            part: A name that nobody else uses in this batch: say, task and attempt.
-            jobs: Any number; taken as they can be sent. Jobs with a `key` have the id that follows
-                from client and key, so that a job that was accepted before is not accepted again.
-            client_id: Whose jobs they will be; this client's if it is left out.
-            timeout: How many seconds nothing may be accepted.
-
-        Raises:
-            LocalError: BAD_OPTIONS, for a job that cannot be meant so; nothing is submitted.
-            RollqError: a message was refused, or not accepted in time.
-        """
-    def stage_redrives(
-        self,
-        batch_key: str,
-        part: str,
-        jobs: Iterable[Redrive],
-        *,
-        client_id: str = "",
-        timeout: float | None = None,
-    ) -> StagedPart:
-        """Send dead jobs ahead that are to run again, of whoever they are; otherwise as `stage`.
-
-        Raises:
-            RollqError: a message was refused, or not accepted in time. Whether all of them are
-                dead is asked by the commit.
-        """
-    def commit(
-        self,
-        batch_key: str,
-        parts: Sequence[StagedPart],
-        *,
-        client_id: str = "",
-        timeout: float | None = None,
-    ) -> CommitOutcome:
-        """Accept every job of these parts, all or none; other parts of the batch are forgotten.
-
-        The jobs come into their queues within moments. A batch that was committed before stays as
-        it is, whatever parts are named now, and the outcome says that it is known.
-
-        Raises:
-            StateError: BATCH_INCOMPLETE if a part is not there as it was staged, JOB_CONFLICT if an
-                id is taken by another job; nothing is accepted.
-            RollqError: it was refused for another reason, or not answered in time.
-        """
-    def drop_batch(
-        self, batch_key: str, *, client_id: str = "", timeout: float | None = None
-    ) -> bool:
-        """Forget what was staged for a batch; false if there was nothing, or it is committed. What
-        nobody commits or drops is dropped by the grid after an hour."""
-
-class BlockingCaches:
-    """`client.caches` of a blocking client."""
-
-    def __call__(self) -> Iterator[CacheView]:
-        """Every cache, by name, without its files."""
-    def supply(self, pieces: Sequence[InputBlob]) -> None:
-        """As `upload`, of files that were read before."""
-    def cache_put(
-        self,
-        cache_id: str,
-        files: Mapping[str, Any],
-        *,
-        target: str = "",
-        need: int | str = "all",
-        timeout: float = PUT_TIMEOUT_S,
-        on_upload: BytesMoved | None = None,
-        on_spread: Spread | None = None,
-    ) -> CacheReport:
-        """Keep files in the group under a name, and wait until workers hold them.
-
-        The same files again are no error; workers that come later get them by themselves.
-
-        Args:
-            cache_id: The name that jobs refer to them by.
-            files: Names, and bytes, paths (a folder is its files) or references to blobs.
-            target: Which workers are meant: those one of whose patterns overlaps this one; all.
-            need: How many must hold them: `all` that are there, a number, or `50%` of those.
-            timeout: How many seconds workers have for it. The upload takes as long as it takes,
-                but no longer than this, or than calls of this client, to find a leader.
-            on_upload: Told how many bytes of how many the group has.
-            on_spread: Told what every worker has, again and again.
-
-        Raises:
-            StateError: CACHE_CONFLICT if the name holds other files.
-            LocalError: a file cannot be read, or a name is refused.
-        """
-    def upload(self, content: bytes) -> BlobRef:
-        """Keep bytes in the group, by their digest. Nothing refers to them yet: they are kept for
-        an hour at least, and longer if a job or a cache names them by then."""
-    def download(self, ref: BlobRef) -> bytes:
-        """Bytes that the group keeps, verified."""
-    def cache_remove(self, cache_id: str) -> None:
-        """Let workers forget a cache, as soon as no job needs it.
-
-        Raises:
-            StateError: UNKNOWN_CACHE.
-        """
-    def cache(self, cache_id: str) -> CacheView | None:
-        """One cache, with its files; None if there is none."""
-    def cache_holders(self, cache_id: str) -> list[HolderView]:
-        """What every worker that is there, and meant to hold a cache, has of it."""
-
-class BlockingAdmin:
-    """`client.admin` of a blocking client."""
-
-    def counts(self) -> QueueView:
-        """All queues added up."""
-    def queue(self, name: str) -> QueueView | None:
-        """One queue."""
-    def queues(self) -> Iterator[QueueView]:
-        """Every queue, by name."""
-    def client(self, client_id: str = "") -> ClientView | None:
-        """One client; this one if none is named."""
-    def workers(self) -> Iterator[WorkerView]:
-        """Every worker that the group knows, by id."""
-    def settings(self) -> Settings:
-        """The cluster's settings."""
-    def hints(self) -> list[ExecHint]:
-        """What the grid was told of the run times of programs, by name."""
-    def cluster(self) -> dict[str, Any]:
-        """The members of the group: who leads, who lags."""
-    def query(
-        self, what: str, key: bytes = b"", limit: int = 100, *, timeout: float | None = None
-    ) -> bytes:
-        """A view by its name, as msgpack."""
-    def pause(self, queue: str) -> None:
-        """Assign nothing of this queue for now."""
-    def resume(self, queue: str) -> None:
-        """Assign again."""
-    def set_settings(self, settings: Settings) -> None:
-        """Replace the cluster's settings."""
-    def set_hints(self, hints: Iterable[ExecHint]) -> int:
-        """Replace what the grid knows of the run times of programs; none: it knows nothing. Returns
-        how many it knows now. They count while the setting `use_hints` is on."""
-    def dismiss(self, *worker_ids: WorkerId | str) -> int:
-        """Tell workers to end now: what they run is cut off, and runs again elsewhere. Returns how
-        many were told; one that is looking for a leader just now is not."""
-    def add_member(self, member_id: MemberId, address: str) -> None:
-        """Let a member in; it votes as soon as it has caught up."""
-    def remove_member(self, member_id: MemberId) -> None:
-        """Take a member out."""
-    def transfer(self, member_id: MemberId) -> None:
-        """Hand leadership to a member."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, ClassVar, Final
@@ -67,7 +68,8 @@ class Bridge:
         BRIDGED[of] = cls
         members = dict(inspect.getmembers_static(of))
         for base in of.__mro__:
-            members |= dict.fromkeys(inspect.get_annotations(base))
+            for name, hint in inspect.get_annotations(base).items():
+                members[name] = property(doc=_doc_of(hint))
         own = {name for base in cls.__mro__ for name in vars(base)}
         for name in filter(is_public, members):
             if name not in own:
@@ -76,6 +78,9 @@ class Bridge:
     def __init__(self, thread: LoopThread, inner: Any) -> None:
         self._thread = thread
         self._inner = inner
+
+    def __repr__(self) -> str:
+        return repr(self._inner).replace(type(self._inner).__name__, type(self).__name__, 1)
 
     def _given(self, value: Any) -> Any:
         """What a call returned, for this side."""
@@ -99,7 +104,24 @@ def _bridged(name: str, member: Any) -> Any:
     def call(self: Bridge, *args: Any, **kwargs: Any) -> Any:
         return function(self, *args, **kwargs)
 
+    signature = inspect.signature(member)
+    given = given_for(signature.return_annotation)
+    call.__annotations__ = {**member.__annotations__, "return": given}
+    call.__signature__ = signature.replace(return_annotation=given)  # type: ignore[attr-defined]
     return call
+
+
+def given_for(hint: str) -> str:
+    """What an asyncio call returns, by its annotation, on the blocking side. Classes that are
+    bridged later are not known yet."""
+    names = {of.__name__: made.__name__ for of, made in BRIDGED.items()}
+    hint = re.sub(r"\bAsyncGenerator\[(.+), None\]", r"Iterator[\1]", hint)
+    return re.sub(r"\w+", lambda name: names.get(name[0], name[0]), hint)
+
+
+def _doc_of(hint: str) -> str | None:
+    """What is said of an attribute that is annotated only: what its bridged class says."""
+    return next((made.__doc__ for of, made in BRIDGED.items() if of.__name__ == hint), None)
 
 
 def _waiting(method: Function, self: Bridge, *args: Any, **kwargs: Any) -> Any:

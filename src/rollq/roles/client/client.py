@@ -93,3 +93,6 @@ class Client(JobCalls, BatchCalls, CacheCalls, AdminCalls):
     def leader(self) -> str:
         """The address of the member that welcomed us; empty if none has."""
         return self._engine.session.leader
+
+    def __repr__(self) -> str:
+        return f"<Client {self.client_id} {f'at {self.leader}' if self.leader else 'no leader'}>"

@@ -232,6 +232,9 @@ class Batch:
         left = [one for one, ended in zip(self.job_ids(), self._ended, strict=True) if not ended]
         return await self._engine.cancel(left)
 
+    def __repr__(self) -> str:
+        return f"<Batch {self.id} {self.counts.ended} of {len(self)} ended>"
+
     # --- the client's side
 
     def extend(self, count: int) -> None:
