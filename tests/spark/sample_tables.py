@@ -79,6 +79,7 @@ class Story:
             row[name] = fields.get(name)
         if "job_id" in fields:
             row |= {"queue": "default", "exec": "calc", "client_id": "cx"}
+        row["request"] = "{}" if kind == "enqueue" else None
         row |= {"type": kind, "_group": GROUP, "_index": len(self.events) + 1, "_ordinal": 0}
         self.events.append(row | {"_ts": at(ms)})
 
