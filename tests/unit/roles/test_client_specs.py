@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from rollq import Client
 from rollq.base.errors import DeadlineError, ErrorCode, LocalError, RollqError, StateError
 from rollq.base.ids import NIL_ID, guid_to_text
 from rollq.base.jobs import JobOptions
@@ -138,6 +140,43 @@ def test_many_by_name_or_by_spec() -> None:
     assert list(as_specs(specs, None, {})) == specs
     with pytest.raises(LocalError):
         list(as_specs(specs, ["a"], {}))
+
+
+@pytest.mark.parametrize(
+    ("jobs", "said"),
+    [
+        ("calc", "jobs is the name 'calc', and there are no arguments"),
+        (5, "jobs is int"),
+        ([JobSpec("x"), "y"], r"jobs\[1\] is str"),
+    ],
+)
+def test_what_is_no_spec_is_a_type_error_that_names_it(jobs: Any, said: str) -> None:
+    with pytest.raises(TypeError, match=said) as caught:
+        list(as_specs(jobs, None, {}))
+    assert isinstance(caught.value, LocalError)
+    assert "JobSpec" in caught.value.hint
+
+
+def test_one_job_of_a_wrong_type_is_a_type_error() -> None:
+    with pytest.raises(TypeError, match="job is int") as caught:
+        asyncio.run(Client("127.0.0.1:1").submit(5))  # type: ignore[arg-type]
+    assert isinstance(caught.value, LocalError)
+
+
+def test_addresses_in_a_list_are_a_type_error() -> None:
+    with pytest.raises(TypeError, match="addresses is list") as caught:
+        Client(["127.0.0.1:5000"])  # type: ignore[arg-type]
+    assert isinstance(caught.value, LocalError)
+    assert "host:port,host:port" in caught.value.hint
+
+
+def test_a_submit_that_nobody_answers_names_its_job() -> None:
+    async def submit() -> None:
+        async with Client("127.0.0.1:1") as client:
+            await client.submit("calc", job_id=ID, timeout=0)
+
+    with pytest.raises(DeadlineError, match=f"job {guid_to_text(ID)}"):
+        asyncio.run(submit())
 
 
 @pytest.mark.parametrize("bad", ["", " , ", "host", "host:0", "host:port"])

@@ -168,8 +168,9 @@ class BlockingJobs:
         `timeout` counts from when the files are there.
 
         A job with an id or a `key` of your own may be submitted again, also by another process
-        under the same client id: it runs once, and its result comes to whoever asked last. The key
-        is told with its result and in the history.
+        under the same client id: it runs once, and its result comes to whoever asked last. While
+        this client waits for its result, the handle of the first submit is the way to it, and
+        another submit is refused. The key is told with its result and in the history.
 
         Raises:
             DeadlineError: nobody accepted it in time. It may have been accepted all the same.
@@ -529,8 +530,9 @@ class BlockingClient:
         `timeout` counts from when the files are there.
 
         A job with an id or a `key` of your own may be submitted again, also by another process
-        under the same client id: it runs once, and its result comes to whoever asked last. The key
-        is told with its result and in the history.
+        under the same client id: it runs once, and its result comes to whoever asked last. While
+        this client waits for its result, the handle of the first submit is the way to it, and
+        another submit is refused. The key is told with its result and in the history.
 
         Raises:
             DeadlineError: nobody accepted it in time. It may have been accepted all the same.
@@ -811,8 +813,9 @@ class BlockingMultiClient:
         `timeout` counts from when the files are there.
 
         A job with an id or a `key` of your own may be submitted again, also by another process
-        under the same client id: it runs once, and its result comes to whoever asked last. The key
-        is told with its result and in the history.
+        under the same client id: it runs once, and its result comes to whoever asked last. While
+        this client waits for its result, the handle of the first submit is the way to it, and
+        another submit is refused. The key is told with its result and in the history.
 
         Raises:
             DeadlineError: nobody accepted it in time. It may have been accepted all the same.

@@ -94,7 +94,10 @@ class Engine(ABC):
             if answer is None:  # out of time, or cancelled
                 self.give_up(id_of(request))
         if answer is None:
-            raise self.overdue(type(request).__name__, wait_s)
+            what = type(request).__name__
+            if type(request) is wire.SubmitJob:
+                what = f"job {guid_to_text(request.job_id)}"
+            raise self.overdue(what, wait_s)
         if type(answer) is wire.Error:
             raise error_of(answer)
         return answer

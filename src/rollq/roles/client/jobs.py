@@ -29,6 +29,7 @@ from rollq.roles.client.specs import (
     as_id,
     as_specs,
     body_of,
+    checked_spec,
     job_options,
     subject_of,
 )
@@ -67,8 +68,9 @@ class SubmitCalls(Calls):
         `timeout` counts from when the files are there.
 
         A job with an id or a `key` of your own may be submitted again, also by another process
-        under the same client id: it runs once, and its result comes to whoever asked last. The key
-        is told with its result and in the history.
+        under the same client id: it runs once, and its result comes to whoever asked last. While
+        this client waits for its result, the handle of the first submit is the way to it, and
+        another submit is refused. The key is told with its result and in the history.
 
         Raises:
             DeadlineError: nobody accepted it in time. It may have been accepted all the same.
@@ -90,7 +92,7 @@ class SubmitCalls(Calls):
                 raise LocalError(
                     ErrorCode.BAD_OPTIONS, "a spec carries its own arguments and options"
                 )
-            spec = job
+            spec = checked_spec(job, "job")
         engine = self._engine
         spec = await engine.inputs.settle(spec) if spec.files else spec
         request = engine.request_for(spec)

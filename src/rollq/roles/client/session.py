@@ -30,7 +30,7 @@ from rollq.net.link import Link
 from rollq.roles.client import signals
 from rollq.roles.client.forks import Home
 from rollq.roles.client.machine import ClientMachine, ClientSetup, SessionState, id_of
-from rollq.roles.client.specs import request_bytes
+from rollq.roles.client.specs import ArgumentTypeError, request_bytes
 from rollq.wire import messages as wire
 from rollq.wire.checks import check_message
 from rollq.wire.compact import Message
@@ -407,7 +407,14 @@ def as_addresses(text: str) -> tuple[str, ...]:
 
     Raises:
         LocalError: BAD_ADDRESS.
+        ArgumentTypeError: BAD_ADDRESS, if it is no text.
     """
+    if not isinstance(text, str):
+        raise ArgumentTypeError(
+            ErrorCode.BAD_ADDRESS,
+            f"addresses is {type(text).__name__}",
+            'give a string with the members of the group: "host:port,host:port"',
+        )
     addresses = tuple(part.strip() for part in text.split(",") if part.strip())
     if not addresses:
         raise LocalError(ErrorCode.BAD_ADDRESS, "no address", "give host:port, or several with ,")

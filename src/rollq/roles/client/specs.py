@@ -79,8 +79,8 @@ class JobSpec(msgspec.Struct, frozen=True):
     key: str = ""  # what you call it: the same key of the same client is the same job
 
 
-class PayloadTypeError(LocalError, TypeError):
-    """A payload is neither bytes nor text."""
+class ArgumentTypeError(LocalError, TypeError):
+    """An argument of a call has a type that it cannot have."""
 
 
 def body_of(
@@ -147,7 +147,7 @@ def _payload_bytes(payload: object) -> bytes:
             return payload.encode()
         except UnicodeEncodeError as error:
             raise LocalError(ErrorCode.BAD_OPTIONS, f"cannot be sent: {error}") from None
-    raise PayloadTypeError(
+    raise ArgumentTypeError(
         ErrorCode.BAD_OPTIONS,
         f"the payload is {type(payload).__name__}; it must be bytes or text",
         "send a value as JSON: payload=json.dumps(value)",
@@ -270,9 +270,19 @@ def as_specs(
 
     An element of `arguments` is one job: a string (its only argument), bytes (its payload), or a
     sequence of strings.
+
+    Raises:
+        ArgumentTypeError: BAD_OPTIONS, if it is neither.
+        LocalError: BAD_OPTIONS, if it is both.
     """
     if isinstance(jobs, str):
-        for one in arguments or ():
+        if arguments is None:
+            raise ArgumentTypeError(
+                ErrorCode.BAD_OPTIONS,
+                f"jobs is the name {jobs[:64]!r}, and there are no arguments",
+                "give an iterable with the arguments of each job, or an iterable of JobSpec",
+            )
+        for one in arguments:
             if isinstance(one, BYTES):
                 yield JobSpec(jobs, payload=bytes(one), options=options)
             else:
@@ -283,8 +293,28 @@ def as_specs(
             "specs carry their own arguments and options",
             "name a program and give arguments, or give specs alone",
         )
+    elif not isinstance(jobs, Iterable):
+        raise ArgumentTypeError(
+            ErrorCode.BAD_OPTIONS,
+            f"jobs is {type(jobs).__name__}",
+            "give an iterable of JobSpec, or a name and an iterable of arguments",
+        )
     else:
-        yield from jobs
+        for number, spec in enumerate(jobs):
+            yield checked_spec(spec, f"jobs[{number}]")
+
+
+def checked_spec(given: object, called: str) -> JobSpec:
+    """A spec as it is; `called` names the argument.
+
+    Raises:
+        ArgumentTypeError: BAD_OPTIONS, if it is none.
+    """
+    if isinstance(given, JobSpec):
+        return given
+    raise ArgumentTypeError(
+        ErrorCode.BAD_OPTIONS, f"{called} is {type(given).__name__}", "give a JobSpec"
+    )
 
 
 def request_bytes(request: Any) -> int:
