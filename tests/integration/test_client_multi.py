@@ -8,6 +8,7 @@ import pytest
 
 from rollq import (
     ErrorCode,
+    JobSpec,
     LocalError,
     MultiClient,
     RollqError,
@@ -69,13 +70,15 @@ def test_whoever_waits_is_told_when_a_client_of_many_stops() -> None:
         client = MultiClient([leader.address])
         await client.start()
         await client.start()
-        waiting = asyncio.ensure_future(client.submit("calc"))
+        many = asyncio.ensure_future(client.submit_many([JobSpec("calc")]))
+        one = asyncio.ensure_future(client.submit("calc"))
         await asyncio.sleep(0)
         await client.stop()
         await client.stop()
-        with pytest.raises(RollqError) as caught:
-            await waiting
-        assert caught.value.code is ErrorCode.DISCONNECTED
+        for waiting in (many, one):
+            with pytest.raises(RollqError) as caught:
+                await waiting
+            assert caught.value.code is ErrorCode.DISCONNECTED
 
     play(story())
 

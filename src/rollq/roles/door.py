@@ -50,16 +50,18 @@ class Door:
 
     def messages(self, link: Link, messages: list[Message]) -> None:
         """Messages came on a link."""
+        message = messages[0]
         try:
-            entry = self._entries.get(link)
-            if entry is None:
-                entry = self._enter(link, messages[0])
+            known = self._entries.get(link)
+            entry = known or self._entry_of(link, message)
             if not entry.may_say.issuperset(map(type, messages)):  # one test for a whole read
                 for message in messages:
                     check(entry.principal, message)
         except RemoteError as error:
-            self._refuse(link, messages, error)
+            self._refuse(link, message, error)
             return
+        if known is None:  # only now: a service is not told the end of a link that it never heard
+            self._entries[link] = entry
         entry.service.hear(link, messages, entry.principal)
 
     def closed(self, link: Link, reason: str) -> None:
@@ -68,7 +70,7 @@ class Door:
         if entry is not None:
             entry.service.closed(link, reason)
 
-    def _enter(self, link: Link, hello: Message) -> _Entry:
+    def _entry_of(self, link: Link, hello: Message) -> _Entry:
         principal = principal_of(hello, link.address)
         service = self._services.get(principal.role)
         if service is None:
@@ -78,11 +80,9 @@ class Door:
                 f"a {principal.role} session is not served here, only {roles}",
                 "check the address",
             )
-        entry = _Entry(principal, service, MAY_SAY[principal.role])
-        self._entries[link] = entry
-        return entry
+        return _Entry(principal, service, MAY_SAY[principal.role])
 
-    def _refuse(self, link: Link, messages: list[Message], error: RemoteError) -> None:
-        request_id = request_id_of(messages[0])
+    def _refuse(self, link: Link, message: Message, error: RemoteError) -> None:
+        request_id = request_id_of(message)
         link.send(Error(request_id, int(error.code), error.message, error.hint))
         link.close(str(error))

@@ -91,6 +91,18 @@ def test_it_waits_until_few_enough_are_unanswered() -> None:
     run(story())
 
 
+def test_what_is_dropped_is_not_sent_later() -> None:
+    async def story() -> None:
+        engine = FakeEngine()
+        pump = pump_of(engine, [])
+        pump.send_later(1, request(1), 1)
+        pump.drop(bytes([1]))
+        engine.loop.pass_(5)
+        assert (engine.asked, len(pump)) == ({}, 0)
+
+    run(story())
+
+
 def test_silence_counts_from_the_last_answer_and_from_the_last_file() -> None:
     async def story() -> None:
         engine = FakeEngine()

@@ -113,6 +113,15 @@ def test_messages_go_to_the_service_of_the_hello_until_the_link_is_gone() -> Non
     assert (room.gone, other.heard, other.gone) == (["over"], [], [])
 
 
+def test_a_link_that_is_refused_at_once_is_none_of_a_service() -> None:
+    room, line = Room(), Line()
+    door = Door({LinkRole.WORKER: room})
+    say(door, line, HELLO_WORKER, wire.Cancel(ID, (ID,)))
+    door.closed(cast(Link, line), "over")
+    assert (room.heard, room.gone) == ([], [])
+    assert line.sent[0].request_id == ID  # of the message that was refused
+
+
 def test_one_message_that_is_refused_keeps_back_the_others_and_ends_the_link() -> None:
     room, line = Room(), Line()
     door = Door({LinkRole.WORKER: room})

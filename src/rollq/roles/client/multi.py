@@ -175,10 +175,10 @@ class MultiEngine(Engine):
         for supplier in self._suppliers:
             await supplier.stop()
         self._fail_all()
-        self._loop = None
         waiting, self._on_answers = self._on_answers, {}
         for job_id, on_answer in waiting.items():
             on_answer(wire.Error(job_id, int(ErrorCode.DISCONNECTED), "the client was stopped"))
+        self._loop = None  # what was answered may use it still
 
     def session_of(self, job_id: JobId) -> GroupSession:
         return self.sessions[self.machine.owner_of(job_id) or 0]

@@ -143,6 +143,9 @@ class Pump(Generic[Content]):
 
     def drop(self, request_id: MessageId) -> None:
         """Await no answer to this one, and do not send it again."""
+        timer = self._later.pop(request_id, None)
+        if timer is not None:
+            timer.cancel()
         if self._open.pop(request_id, None) is not None:
             self._engine.give_up(request_id)
 
