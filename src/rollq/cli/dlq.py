@@ -123,7 +123,7 @@ def redrive(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Requeue dead jobs, with their attempt count reset.
+    """Requeue dead jobs; their starts are counted anew for max_attempts, attempt numbers go on.
 
     All or nothing: exit code 4 if a named job is not dead.
     """

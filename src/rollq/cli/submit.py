@@ -132,7 +132,11 @@ Delay = Annotated[
 ]
 MaxAttempts = Annotated[
     int,
-    typer.Option(min=0, metavar="N", help="Attempts before the job is dead (0 = grid setting)."),
+    typer.Option(
+        min=0,
+        metavar="N",
+        help="Starts that may come to nothing before the job is dead (0 = grid setting).",
+    ),
 ]
 RunLimit = Annotated[
     float,

@@ -57,6 +57,14 @@ def test_one_message_ends_all_tasks_that_never_began() -> None:
     assert taken(batch) == list(batch.job_ids())
 
 
+def test_results_are_given_once() -> None:
+    batch = array_of(2)
+    batch.deliver([wire.Result(FIRST, "done"), wire.Result(task_id(FIRST, 1), "done")])
+    assert taken(batch) == list(batch.job_ids())
+    assert taken(batch) == []
+    assert batch.counts.ok == 2
+
+
 def test_tasks_that_waited_too_long_are_dead() -> None:
     batch = array_of(5, keeps=False)
     assert batch.deliver([wire.Result(FIRST, "dead", 1, cause=5, count=5)])

@@ -83,7 +83,8 @@ class BlockingBatch:
     def take(self) -> list[Result]:
         """Results that came since the last call; waits for one, empty if none is to come."""
     def results(self) -> Iterator[Result]:
-        """Every result once, as they come. Nothing if the batch was told not to keep them."""
+        """Every result once, as they come: what was given is not kept, and a second loop gives
+        only what the first has not taken. Nothing if the batch was told not to keep them."""
     def cancel(self) -> int:
         """Ask the grid to end all that has not ended; how many that were."""
 
@@ -142,7 +143,8 @@ class BlockingJobs:
     def dead(self) -> Iterator[JobView]:
         """Every dead job, oldest first."""
     def redrive(self, *job_ids: JobId | str) -> int:
-        """Give dead jobs new attempts; returns how many were dead."""
+        """Give dead jobs as many starts as a new job has; their attempt numbers go on. Returns
+        how many were dead."""
     def purge(self, *job_ids: JobId | str) -> int:
         """Forget dead jobs for good; returns how many there were."""
     def submit(
@@ -504,7 +506,8 @@ class BlockingClient:
     def dead(self) -> Iterator[JobView]:
         """Every dead job, oldest first."""
     def redrive(self, *job_ids: JobId | str) -> int:
-        """Give dead jobs new attempts; returns how many were dead."""
+        """Give dead jobs as many starts as a new job has; their attempt numbers go on. Returns
+        how many were dead."""
     def purge(self, *job_ids: JobId | str) -> int:
         """Forget dead jobs for good; returns how many there were."""
     def submit(

@@ -220,7 +220,8 @@ class Batch:
         return taken
 
     async def results(self) -> AsyncGenerator[Result, None]:
-        """Every result once, as they come. Nothing if the batch was told not to keep them."""
+        """Every result once, as they come: what was given is not kept, and a second loop gives
+        only what the first has not taken. Nothing if the batch was told not to keep them."""
         while taken := await self.take():
             for one in taken:
                 yield one

@@ -365,7 +365,8 @@ class JobCalls(SubmitCalls, GroupCalls):
             after = page.after
 
     async def redrive(self, *job_ids: JobId | str) -> int:
-        """Give dead jobs new attempts; returns how many were dead."""
+        """Give dead jobs as many starts as a new job has; their attempt numbers go on. Returns
+        how many were dead."""
         items = tuple(RedriveItem(as_id(one)) for one in job_ids)
         return await self._change("redrive", items=items)
 

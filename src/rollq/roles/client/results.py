@@ -105,7 +105,8 @@ class Result(Contents):
 
     @property
     def attempts(self) -> int:
-        """How often it was started."""
+        """The number of its last attempt: how often it was assigned to a worker, also where the
+        worker gave it back unstarted. A redrive goes on counting."""
         return self._message.attempt
 
     @property

@@ -40,7 +40,7 @@ class Options(TypedDict, total=False):
     queue: str  # that of the program if none is named
     priority: int  # 0 to 9, higher first
     delay: float  # not before this long after acceptance
-    max_attempts: int
+    max_attempts: int  # starts that may come to nothing before it is dead
     lease: float  # how long a silent worker is trusted; 1 s at least
     run_limit: float  # the process tree is killed after this
     run_limit_soft: float  # and asked to end after this
