@@ -91,6 +91,42 @@ def test_it_waits_until_few_enough_are_unanswered() -> None:
     run(story())
 
 
+def test_silence_runs_out_also_for_one_who_waits_in_small_pieces() -> None:
+    async def story() -> None:
+        engine = FakeEngine()
+        pump = pump_of(engine, [])
+        pump.send(request(1), 1)
+        for _ in range(3):
+            waiting = await begun(pump.changed())
+            engine.loop.pass_(4)
+            waiting.cancel()
+            await asyncio.wait([waiting])
+        assert isinstance(pump.error, DeadlineError)
+
+    run(story())
+
+
+def test_what_is_sent_after_a_pause_has_all_of_its_time() -> None:
+    async def story() -> None:
+        engine = FakeEngine()
+        pump = pump_of(engine, [])
+        pump.send(request(1), 1)
+        waiting = await begun(pump.changed())
+        engine.loop.pass_(1)
+        engine.accept(1)
+        await waiting
+        engine.loop.pass_(8)
+        pump.send(request(2), 2)
+        waiting = await begun(pump.drain())
+        engine.loop.pass_(9)
+        assert pump.error is None
+        engine.loop.pass_(1)
+        with pytest.raises(DeadlineError):
+            await waiting
+
+    run(story())
+
+
 def test_what_is_dropped_is_not_sent_later() -> None:
     async def story() -> None:
         engine = FakeEngine()

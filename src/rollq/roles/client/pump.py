@@ -49,7 +49,9 @@ class Pump(Generic[Content]):
         self._open: dict[MessageId, Content] = {}
         self._later: dict[MessageId, asyncio.TimerHandle] = {}  # of these, not sent yet
         self._has_files = False
-        self._heard_at = 0.0  # by the loop's clock: the last answer, or when somebody began to wait
+        self._heard_at = (
+            0.0  # by the loop's clock: the last answer; if there was none, the first wait
+        )
         self._timer: asyncio.TimerHandle | None = None
         self._waiter: asyncio.Future[None] | None = None
 
@@ -63,6 +65,8 @@ class Pump(Generic[Content]):
     def send(self, request: Request, content: Content, supply: Supply = NOTHING) -> None:
         """Send one more, after its files."""
         request_id = id_of(request)
+        if not self._open:
+            self._heard_at = self._engine.loop.time()  # until now there was nothing to answer
         self._open[request_id] = content
         self._has_files |= supply is not NOTHING
         try:
@@ -110,8 +114,10 @@ class Pump(Generic[Content]):
         answered for too long, that is the error then."""
         loop = self._engine.loop
         self._waiter = loop.create_future()
-        self._heard_at = loop.time()
         if self._timer is None and (self._open or self.reading):
+            # A wait that follows another one goes on where that ended: time that is asked for in
+            # small pieces runs out too.
+            self._heard_at = loop.time()
             self._timer = loop.call_later(self._timeout_s, self._look)
         try:
             async with asyncio.timeout_at(until):
