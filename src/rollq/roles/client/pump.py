@@ -49,9 +49,8 @@ class Pump(Generic[Content]):
         self._open: dict[MessageId, Content] = {}
         self._later: dict[MessageId, asyncio.TimerHandle] = {}  # of these, not sent yet
         self._has_files = False
-        self._heard_at = (
-            0.0  # by the loop's clock: the last answer; if there was none, the first wait
-        )
+        # By the loop's clock: the last answer; if there was none, when the first wait began.
+        self._heard_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._waiter: asyncio.Future[None] | None = None
 
