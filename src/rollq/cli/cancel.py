@@ -13,6 +13,7 @@ from rollq.cli.options import DEFAULT_SERVERS, DEFAULT_TIMEOUT_S, Json, Servers,
 
 if TYPE_CHECKING:
     from rollq.cli.choosing import Chosen
+    from rollq.roles.client.client import Client
 
 EPILOG = """\b
 Examples:
@@ -55,12 +56,12 @@ def cancel(
 
     Waiting jobs end at once. Running jobs are killed by their workers, and end when that is
     confirmed. Without ids it asks for confirmation; without a terminal, or with --json, it requires
-    --yes. Exit code 1 if no job was cancelled.
+    --yes. Exit code 1 if no job was cancelled, or an id is unknown; the known ones are cancelled.
     """
     from rollq.cli.amounts import counted
     from rollq.cli.failures import EXIT_FOUND
     from rollq.cli.ids import asked_of
-    from rollq.cli.output import write_answer
+    from rollq.cli.output import remark, write_answer
 
     if bool(job_id) is bool(queue or client or state):
         raise LocalError(
@@ -68,8 +69,9 @@ def cancel(
             "neither ids nor filters are given, or both",
             "name ids, or use --queue, --client or --state, alone or together",
         )
+    unknown: list[str] = []
     if job_id:
-        count = asked_of(servers, timeout, job_id, lambda client, ids: client.cancel(*ids))
+        count, unknown = asked_of(servers, timeout, job_id, _cancel_named)
         told = "nothing to cancel: unknown, or already ended"
     else:
         chosen = _choose(queue, client, state, servers=servers, timeout_s=timeout)
@@ -77,8 +79,22 @@ def cancel(
         told = "nothing to cancel: no job matches"
     told = f"cancelling {counted(count, 'job')}" if count else told
     write_answer({"cancelled": count}, told, as_json=as_json)
-    if not count:
+    for line in unknown:
+        remark(f"rollq: {line}")
+    if unknown or not count:
         raise typer.Exit(EXIT_FOUND)
+
+
+async def _cancel_named(client: Client, ids: list[bytes]) -> tuple[int, list[str]]:
+    """How many jobs are cancelled, and which ids nobody knows."""
+    from rollq.cli.grid import unknown_job
+
+    unknown = [
+        unknown_job(one).message
+        for one in ids
+        if await client.jobs.view(one) is None and await client.array(one) is None
+    ]
+    return await client.cancel(*ids), unknown
 
 
 def _choose(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,7 +10,6 @@ import typer
 
 from rollq.base.errors import ErrorCode, LocalError, StateError
 from rollq.cli.amounts import counted
-from rollq.cli.failures import EXIT_FOUND
 from rollq.cli.options import (
     DEFAULT_SERVERS,
     DEFAULT_TIMEOUT_S,
@@ -125,7 +125,7 @@ def redrive(
 ) -> None:
     """Requeue dead jobs; their starts are counted anew for max_attempts, attempt numbers go on.
 
-    All or nothing: exit code 4 if a named job is not dead.
+    All or nothing: exit code 4 if a named job is not dead or unknown.
     """
     _order("redrive", job_id, every, queue, servers, timeout, as_json)
 
@@ -144,12 +144,15 @@ def purge(
 ) -> None:
     """Delete dead jobs and their output; this cannot be undone.
 
-    All or nothing: exit code 4 if a named job is not dead, 1 if one is unknown.
+    All or nothing: exit code 4 if a named job is not dead or unknown. With --all it asks for
+    confirmation; without a terminal, or with --json, it requires --yes.
     """
     if every and not yes:
-        if as_json:
+        if as_json or not sys.stdin.isatty():
             raise LocalError(
-                ErrorCode.BAD_OPTIONS, "purge --all requires confirmation", "add --yes"
+                ErrorCode.BAD_OPTIONS,
+                "purge --all requires confirmation, and stdin is not a terminal",
+                "add --yes",
             )
         which = f"of queue {queue}" if queue else "of all queues"
         typer.confirm(f"Delete the dead jobs {which}?", abort=True, err=True)
@@ -174,21 +177,26 @@ def _order(
             "neither ids nor --all are given, or both",
             "name ids, or use --all (with --queue for one queue)",
         )
-    named = ids or []
     count = asked_of(
-        servers, timeout_s, named, lambda client, found: _order_all(client, action, found, queue)
+        servers,
+        timeout_s,
+        ids or [],
+        lambda client, found: _order_all(client, action, list(dict.fromkeys(found)), queue),
     )
     done = "redriven" if action == "redrive" else "purged"
     write_answer({action: count}, f"{counted(count, 'job')} {done}", as_json=as_json)
-    if count < len(named):
-        raise typer.Exit(EXIT_FOUND)
 
 
 async def _order_all(client: Client, action: str, named: list[bytes], queue: str) -> int:
+    from rollq.cli.grid import unknown_job
+
     ids = named or [view.job_id async for view in _dead(client, queue)]
     act = client.redrive if action == "redrive" else client.purge
     count = 0
     try:
+        for job_id in named:  # the grid itself skips unknown ids of a purge
+            if await client.jobs.view(job_id) is None:
+                raise unknown_job(job_id)
         for first in range(0, len(ids), ORDER_ROWS):
             count += await act(*ids[first : first + ORDER_ROWS])
     except StateError as error:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rollq.cli.failures import EXIT_FOUND, EXIT_UNREACHABLE
-from rollq.cli.options import DEFAULT_SERVERS, DEFAULT_TIMEOUT_S, Json, StateDir, Timeout
+from rollq.cli.options import DEFAULT_SERVERS, DEFAULT_TIMEOUT_S, Json, MemberDir, Timeout
 
 if TYPE_CHECKING:
     from rollq.store.check import Finding
@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(
-    state: StateDir = None,
+    state: MemberDir = None,
     servers: Annotated[
         str,
         typer.Option(

@@ -10,7 +10,7 @@ import typer
 from rollq.cli.options import (
     DEFAULT_SERVERS,
     DEFAULT_TIMEOUT_S,
-    JobIdArgument,
+    JobArgument,
     Json,
     Servers,
     Timeout,
@@ -38,7 +38,7 @@ def register(app: typer.Typer) -> None:
 
 
 def fetch(
-    job_id: JobIdArgument,
+    job_id: JobArgument,
     names: Names = None,
     save: Save = Path(),
     servers: Servers = DEFAULT_SERVERS,
@@ -81,8 +81,10 @@ async def _fetch(
     client: Client, job_id: bytes, names: list[str] | None, folder: Path, *, is_quiet: bool
 ) -> Result:
     from rollq.base.errors import DiskError, ErrorCode
+    from rollq.cli.grid import must_be_a_job
     from rollq.cli.progress import progress_bar
 
+    await must_be_a_job(client, job_id)
     result = await client.result_of(job_id)
     try:
         with progress_bar("download", is_quiet=is_quiet, in_bytes=True) as downloaded:

@@ -15,7 +15,7 @@ from rollq.cli.grid import ask, connected
 from rollq.grid.views import CountsView, RawQueueView, RawWorkerView, UnservedView
 from rollq.history.arrow_cache import copies_there
 from rollq.history.segments import Segments
-from rollq.net.dialer import dial
+from rollq.net.dialer import dial, is_served
 from rollq.roles.client.session import as_addresses
 from rollq.roles.member.status import ClusterView
 from rollq.store.check import NOTE, PROBLEM, Finding
@@ -24,6 +24,7 @@ from rollq.store.disk import Disk
 ROOM_BYTES_MIN: Final = 1024**3
 LAG_MAX: Final = 10_000
 ROWS_MAX: Final = 1_000
+SILENT: Final = "accepts connections but does not answer"
 
 
 def history_findings(disk: Disk) -> list[Finding]:
@@ -113,7 +114,10 @@ async def _without_leader(servers: str) -> list[Finding]:
     addresses = as_addresses(servers)
     troubles = {address: await _trouble(address) for address in addresses}
     for address, trouble in troubles.items():
-        if trouble:
+        if trouble == SILENT:
+            todo = "its process is stopped or hangs: continue it, or restart it"
+            findings.append(Finding(PROBLEM, f"{address} {trouble}", todo))
+        elif trouble:
             todo = "start it, or correct the address"
             findings.append(Finding(PROBLEM, f"{address} cannot be reached: {trouble}", todo))
         else:
@@ -173,7 +177,7 @@ async def _trouble(address: str) -> str:
     except RollqError as error:
         return error.message
     link.close("probe only")
-    return ""
+    return "" if await is_served(address) else SILENT
 
 
 def _jobs(

@@ -15,8 +15,8 @@ from rollq.cli.options import (
     DEFAULT_SERVERS,
     DEFAULT_TIMEOUT_S,
     Json,
+    MemberDir,
     Servers,
-    StateDir,
     Timeout,
 )
 
@@ -74,7 +74,7 @@ def tail(
         str, typer.Option("--type", metavar="NAME", help="Only rows of this type.")
     ] = "",
     job: Annotated[str, typer.Option(metavar="ID", help="Only rows of this job or array.")] = "",
-    state: StateDir = None,
+    state: MemberDir = None,
     servers: Servers = DEFAULT_SERVERS,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 EPILOG = """\b
 Examples:
   rollq job 6f9619ff-8b86-d011-b42d-00c04fc964ff
-  rollq job 6f9619ff-8b86-d011-b42d-00c04fc964ff --json | jq -r .end.stdout
+  rollq job 6f9619ff-8b86-d011-b42d-00c04fc964ff --json | jq -r .end.exit_code
 """
 
 
@@ -41,7 +41,8 @@ def job(
 ) -> None:
     """Show one job or array: state, request, attempts, result.
 
-    Exit code 4 if the job is unknown; the outcome of the job does not change the exit code.
+    Of long output only the end is shown; `rollq logs` shows all. Exit code 4 if the job is unknown;
+    the outcome of the job does not change the exit code.
     """
     from rollq.cli.ids import asked_of
 
@@ -107,8 +108,19 @@ def show_job(document: dict[str, Any], *, as_json: bool) -> None:
         write_line(f"attempt {one['attempt']}: {one['cause']} {one['detail']}".rstrip())
     for name in ("stdout", "stderr"):
         if text := document.get("end", {}).get(name, ""):
-            write_line(f"--- {name}")
+            write_line(f"--- {name}{_cut_of(document, name)}")
             write_line(text.rstrip("\n"))
+
+
+def _cut_of(document: dict[str, Any], name: str) -> str:
+    """How much of a stream is shown, if not all."""
+    end = document["end"]
+    if f"{name}_size" not in end:
+        return ""
+    exact = end.get(f"{name}_base64")
+    shown = len(end[name].encode() if exact is None else b64decode(exact))
+    size = end[f"{name}_size"]
+    return f" (the last {shown} of {size} bytes; `rollq logs {document['id']}` shows all)"
 
 
 def job_fields(document: dict[str, Any]) -> dict[str, Any]:

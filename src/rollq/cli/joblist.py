@@ -20,6 +20,8 @@ from rollq.roles.client.specs import FIELDS, JobSpec, Options, body_of, id_for, 
 
 FORMS = (".jsonl", ".ndjson", ".csv")
 EACH = "give every line a key, or none"
+NO_EXEC = "without EXEC the first column is the program: rollq submit EXEC --from-file FILE"
+NUMBER: Final = re.compile(r"[+-]?[0-9]+([.][0-9]+)?")
 PROBLEMS_SHOWN: Final = 20
 BYTE: Final = re.compile(r" \(byte (\d+)\)")
 
@@ -207,7 +209,12 @@ def _csv(lines: Any, exec_name: str, *, header: bool) -> Iterator[Read]:
         if row is None:
             return
         if row and not (header and number == 1):
-            yield number, Line(exec_name, list(row)) if exec_name else Line(row[0], list(row[1:]))
+            if exec_name:
+                yield number, Line(exec_name, list(row))
+            elif NUMBER.fullmatch(row[0]):  # arguments, and EXEC was forgotten
+                yield number, MisreadError(f"{row[0]} is a number, not a program", NO_EXEC, 1)
+            else:
+                yield number, Line(row[0], list(row[1:]))
         number = rows.line_num + 1  # a quoted field may go on over several lines
 
 

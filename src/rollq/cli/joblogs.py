@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rollq.cli.options import DEFAULT_SERVERS, DEFAULT_TIMEOUT_S, Json, Servers, Timeout
+from rollq.cli.options import (
+    DEFAULT_SERVERS,
+    DEFAULT_TIMEOUT_S,
+    JobArgument,
+    Json,
+    Servers,
+    Timeout,
+)
 
 if TYPE_CHECKING:
     from rollq.roles.client.client import Client
@@ -18,7 +25,6 @@ Examples:
   rollq logs -f --tail 20 6f9619ff-8b86-d011-b42d-00c04fc964ff
   rollq logs --stderr --json 6f9619ff-8b86-d011-b42d-00c04fc964ff | jq -r .text
 """
-JobArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of a job or task.")]
 Follow = Annotated[
     bool, typer.Option("--follow", "-f", help="Follow the output until the job ends.")
 ]

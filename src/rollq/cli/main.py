@@ -49,8 +49,9 @@ Exit codes:
   0    success
   1    a job failed, a check found a problem, or a member or worker had to stop
   2    wrong usage: arguments, environment or configuration file
-  3    timed out: no leader reached, or the job is still running
+  3    no leader reached, or no answer in time
   4    refused by the grid
+  124  --wait-timeout expired; the jobs are still in the grid
   130  interrupted
 \b
 Options are taken from the command line, then from ROLLQ_… environment variables,

@@ -43,10 +43,15 @@ Json = Annotated[
         help="Write JSON to stdout.",
     ),
 ]
+JobArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of a job or task.")]
 JobIdArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of a job or array.")]
 JobIdsArgument = Annotated[list[str], typer.Argument(metavar="ID", help="Ids of jobs or arrays.")]
 Limit = Annotated[
     int, typer.Option("--limit", "-n", min=1, metavar="N", help="Show at most N rows.")
+]
+MemberDir = Annotated[
+    Path | None,
+    typer.Option("--state", metavar="DIR", help="State directory of a member.", show_default=False),
 ]
 StateDir = Annotated[
     Path | None,

@@ -115,7 +115,11 @@ RunningMax = Annotated[
 ]
 FromFile = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Submit one job per line of a .jsonl or .csv file."),
+    typer.Option(
+        metavar="FILE",
+        help="Submit one job per line of a .jsonl or .csv file. Without EXEC each line names its "
+        "program: field exec, or the first column of CSV.",
+    ),
 ]
 BatchKey = Annotated[
     str,

@@ -56,6 +56,25 @@ async def takes_connections(address: str) -> bool:
     return True
 
 
+async def is_served(address: str) -> bool:
+    """Whether a process serves the connections there: it closes one whose other side has ended. For
+    a process that is stopped or hangs the system still accepts connections, and nobody closes."""
+    host, port = split_address(address)
+    try:
+        async with asyncio.timeout(DIAL_MS_MAX / 1000):
+            reader, writer = await asyncio.open_connection(host, port)
+            try:
+                writer.write_eof()
+                await reader.read()
+            finally:
+                writer.transport.abort()
+    except ConnectionError:
+        return True
+    except (OSError, TimeoutError):
+        return False
+    return True
+
+
 def _unreachable(address: str, error: OSError | TimeoutError) -> DialError:
     return DialError(
         ErrorCode.UNREACHABLE,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import resource
 from collections.abc import Callable
+from typing import Final
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.ids import WorkerId
@@ -15,6 +17,12 @@ from rollq.net.partial_frames import PartialFrames
 from rollq.wire.compact import Message
 from rollq.wire.connection import Connection, nobody
 from rollq.wire.handshake import Side
+
+LISTEN_HINTS: Final = {
+    errno.EADDRINUSE: "stop the process on that port, or use another port",
+    errno.EACCES: "use a port from 1024 on, or run with the right to use this one",
+    errno.EADDRNOTAVAIL: "use an address of this machine",
+}
 
 
 class Listener:
@@ -51,7 +59,7 @@ class Listener:
             raise LocalError(
                 ErrorCode.CANNOT_LISTEN,
                 f"cannot listen on {host}:{port}: {error.strerror or error}",
-                "stop the process on that port, or use another port",
+                LISTEN_HINTS.get(error.errno or 0, "check the address and the port"),
             ) from None
         return int(self._server.sockets[0].getsockname()[1])
 

@@ -81,7 +81,12 @@ class NodeSetup:
             (len(self.apps) > APPS_MAX, f"{len(self.apps)} apps", f"use up to {APPS_MAX}"),
             (
                 self.exec_dir is not None and not self.exec_dir.is_dir(),
-                f"the exec directory {self.exec_dir} is not there",
+                f"the exec directory {self.exec_dir} "
+                + (
+                    "is no directory"
+                    if self.exec_dir and self.exec_dir.exists()
+                    else "is not there"
+                ),
                 "make it, or name another",
             ),
         ):

@@ -1,0 +1,64 @@
+"""Commands about jobs that are unknown, arrays, or longer than is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rollq.cli.fleet import Fleet, write_program
+from rollq.net.ports import free_ports
+from tests.integration.test_cli import GONE, Grid
+
+
+@pytest.fixture(scope="module")
+def grid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Grid]:
+    """One member and one worker."""
+    root = tmp_path_factory.mktemp("grid")
+    write_program(root / "exec", "calcA", 'echo "got $*"')
+    write_program(root / "exec", "long", "head -c 5000000 /dev/zero | tr '\\0' x; echo")
+    with Fleet(root) as fleet:
+        fleet.start_members(free_ports(1))
+        fleet.start_worker("w1", "--exec-dir", str(root / "exec"), "--cpu-cap", "1")
+        yield Grid(fleet)
+
+
+def test_an_unknown_id_is_named_and_the_others_are_cancelled(grid: Grid) -> None:
+    paused = grid.json("submit", "calcA", "--delay", "600")["id"]
+    assert grid.run("cancel", paused, GONE, code=1) == "cancelling 1 job\n"
+    assert f"no job or array has id {GONE}" in grid.stderr
+    assert paused not in grid.stderr
+    assert grid.json("job", paused)["state"] == "cancelled"
+
+
+def test_the_output_of_a_job_says_how_much_of_it_is_shown(grid: Grid) -> None:
+    job_id = grid.json("submit", "long", "--wait")["id"]
+    told = grid.run("job", job_id)
+    heading, shown = told[told.index("--- stdout") :].split("\n", 1)
+    assert heading == (
+        f"--- stdout (the last {len(shown)} of 5000001 bytes; `rollq logs {job_id}` shows all)"
+    )
+    short = grid.json("submit", "calcA", "--wait")["id"]
+    assert "--- stdout\n" in grid.run("job", short)
+
+
+def test_files_are_fetched_of_tasks_and_not_of_an_array(grid: Grid, tmp_path: Path) -> None:
+    array = grid.run("submit", "calcA", "--array", "2").strip()
+    grid.run("wait", array)
+    grid.run("fetch", array, "--save", str(tmp_path), code=4)
+    assert "is an array of 2 tasks" in grid.stderr
+    assert "give the id of a task" in grid.stderr
+
+
+def test_nothing_is_purged_or_redriven_if_one_id_is_unknown(grid: Grid) -> None:
+    grid.run("submit", "missing", "--expire", "0.2", "--wait", code=125)
+    (dead,) = grid.lines("dlq", "list")
+    for action in ("purge", "redrive"):
+        grid.run("dlq", action, dead["id"], GONE, code=4)
+        assert GONE in grid.stderr
+        assert "no job was changed" in grid.stderr
+        assert [one["id"] for one in grid.lines("dlq", "list")] == [dead["id"]]
+    grid.run("dlq", "purge", "--all", code=2)  # stdin is no terminal
+    assert "requires confirmation, and stdin is not a terminal" in grid.stderr
+    assert grid.json("dlq", "purge", dead["id"], dead["id"]) == {"purge": 1}
