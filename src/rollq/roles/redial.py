@@ -64,8 +64,9 @@ class Redial:
         """The member that is dialed now, or was last."""
         return self._addresses[self._at]
 
-    def welcomed(self) -> None:
-        """Somebody took our hello: the next search starts with short waits."""
+    def welcomed(self, members: Iterable[str] = ()) -> None:
+        """A member took our hello, and named others: the next search starts with short waits."""
+        self._learn(members)
         self._failures = 0
         self._quick_left = REDIAL_QUICK_TRIES
         self._redirected = False

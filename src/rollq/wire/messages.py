@@ -286,6 +286,8 @@ class Welcome(MemberMessage, frozen=True, tag=30):
     owed: Count = 0  # to a worker: so many assignments follow at once and cost no credit
     # Ping a member that says nothing for so long; it answers, or is gone. 0: it does not answer.
     ping_ms: Duration = 0
+    # The voters of the group: a peer that knew this member alone finds the others without it.
+    members: Addresses = ()
 
 
 class Pong(MemberMessage, frozen=True, tag=47):

@@ -61,6 +61,12 @@ def test_a_welcome_of_another_ends_the_doubt() -> None:
     assert redial.redirected("a", ()) == ("a", 0)
 
 
+def test_the_members_that_a_welcome_names_are_tried_too() -> None:
+    redial = book("a")
+    redial.welcomed(("a", "b"))
+    assert redial.failed()[0] == "b"
+
+
 def test_the_only_member_is_dialed_again_even_if_it_is_silent() -> None:
     redial = book("a")
     assert redial.silent() == ("a", 20)

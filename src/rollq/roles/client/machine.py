@@ -312,7 +312,7 @@ class ClientMachine:
         self.link = SessionState.OPEN
         self.was_welcomed = True
         self._ping_ms = message.ping_ms if ALIVE in message.features else 0
-        self._redial.welcomed()
+        self._redial.welcomed(message.members)
         self._offers.welcomed()
         self._features = message.features
         self._out += map(Send, self._plain_jobs.unended())  # a group that was replaced by ours

@@ -50,8 +50,7 @@ class GroupSession:
     """The way to one group.
 
     Args:
-        addresses: Its members, `host:port,host:port…`; one that does not lead is
-            enough to find the others. A leader names them only when it steps down, so give several.
+        addresses: Its members, `host:port,host:port…`; one is enough to find the others.
         client_id: Results are owed to this name, also after a restart.
         desired_parallelism: How many of this client's jobs may run at once; 0: the group's default.
         shares_id: Results of what others under this client id asked for are not for us.

@@ -163,7 +163,7 @@ class LeaderSession:
         self._knows_returns = RETURNS in message.features
         self.returns_are_free = PROGRAMS in message.features
         self._announce(frozenset())
-        self._redial.welcomed()
+        self._redial.welcomed(message.members)
         self._offers.welcomed()
         self._renewed_ms = self._now_ms
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rollq.base.errors import ErrorCode, LocalError, RollqError
 from rollq.base.ids import JobId, MessageId, guid_to_text
 from rollq.grid.commands import Command
 from rollq.grid.effects import Applied, Known, Outcome, Refused
+from rollq.raft.types import Config
 from rollq.roles.member.leader.effect_messages import refusal_of
 from rollq.roles.member.leader.proposals import Origin
 from rollq.roles.member.leader.sessions import ClientSession, Sessions
@@ -24,10 +27,13 @@ class Replies:
         member_id: Of this member, as Welcome has it; set when leadership is gained.
     """
 
-    __slots__ = ("_group", "_outputs", "_sessions", "member_id")
+    __slots__ = ("_config", "_group", "_outputs", "_sessions", "member_id")
 
-    def __init__(self, group: str, sessions: Sessions, outputs: Outputs) -> None:
+    def __init__(
+        self, group: str, sessions: Sessions, outputs: Outputs, config: Callable[[], Config]
+    ) -> None:
         self.member_id = 0
+        self._config = config  # the one in force
         self._group = group
         self._sessions = sessions
         self._outputs = outputs
@@ -37,10 +43,18 @@ class Replies:
         self._outputs.mail(number).append(message)
 
     def welcome(self, number: int, offered: tuple[str, ...], owed: int = 0) -> None:
-        """Answer a hello with the features that both sides speak."""
+        """Answer a hello with the features that both sides speak, and the group's addresses."""
         features = agree(offered)
         ping_ms = self._sessions.ping_ms if ALIVE in features else 0
-        self.send(number, messages.Welcome(self._group, self.member_id, features, owed, ping_ms))
+        welcome = messages.Welcome(
+            self._group,
+            self.member_id,
+            features,
+            owed,
+            ping_ms=ping_ms,
+            members=tuple(member.address for member in self._config().voters),
+        )
+        self.send(number, welcome)
 
     def accept(self, number: int, request_id: MessageId, count: int = 1) -> None:
         """A request was taken, for so many things."""

@@ -80,7 +80,7 @@ class LeaderState:
         self.proposals = proposals = Proposals()
         self._expiry = expiry = Expiry()
         self._log = log = SessionLog(replica, clock, outputs)
-        self._replies = replies = Replies(group, sessions, outputs)
+        self._replies = replies = Replies(group, sessions, outputs, lambda: raft().config)
         self.keeping = Keeping(outputs, clock)
         self.deliveries = deliveries = Deliveries(outputs, clock, shell)
         addressing = Addressing()
