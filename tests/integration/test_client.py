@@ -194,6 +194,24 @@ def test_nobody_there_is_an_error_with_code_reason_and_hint() -> None:
     play(story())
 
 
+def test_only_a_submit_that_was_sent_may_have_been_accepted() -> None:
+    async def story() -> None:
+        leader = await FakeLeader(lambda leader, link, message: None).start()
+        async with Client(leader.address, timeout=1) as client:
+            sent = asyncio.ensure_future(client.submit("calc"))
+            await leader.until(lambda: leader.of(wire.SubmitJob))
+            with pytest.raises(DeadlineError) as submitted:
+                await sent
+            with pytest.raises(DeadlineError) as cancelled:
+                await client.cancel("00000000-0000-0000-0000-000000000001")
+        assert "accepted" in submitted.value.hint
+        assert "a cancellation" in cancelled.value.message
+        assert "accepted" not in cancelled.value.hint
+        await leader.stop()
+
+    play(story())
+
+
 def test_what_was_given_up_is_not_sent_later() -> None:
     async def story() -> None:
         leader = FakeLeader()

@@ -167,7 +167,7 @@ class CacheCalls(GroupCalls):
         given = asyncio.ensure_future(self._engine.supplier.give(pieces, on_upload, again=again))
         try:
             if not await self._engine.uploaded(given, find_s):
-                raise self._engine.overdue("the files of a cache", find_s)
+                raise self._engine.overdue("the files of a cache", find_s, submits=False)
         finally:
             given.cancel()
         await given

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -32,6 +32,12 @@ PREFIX_BYTES: Final = 12  # what the ids of one batch or array have in common
 ACCEPTED_PERHAPS: Final = (
     "; a job may have been accepted all the same, and may be submitted again under the same id"
 )
+# Requests that submit nothing, in the words of errors.
+SUBMITS_NOTHING: Final[Mapping[type, str]] = {
+    wire.Query: "a query",
+    wire.Admin: "an admin request",
+    wire.Cancel: "a cancellation",
+}
 
 
 class ResultTarget(Protocol):
@@ -94,10 +100,11 @@ class Engine(ABC):
             if answer is None:  # out of time, or cancelled
                 self.give_up(id_of(request))
         if answer is None:
-            what = type(request).__name__
-            if type(request) is wire.SubmitJob:
+            kind = type(request)
+            what = SUBMITS_NOTHING.get(kind, kind.__name__)
+            if isinstance(request, wire.SubmitJob):
                 what = f"job {guid_to_text(request.job_id)}"
-            raise self.overdue(what, wait_s)
+            raise self.overdue(what, wait_s, submits=kind not in SUBMITS_NOTHING)
         if type(answer) is wire.Error:
             raise error_of(answer)
         return answer
@@ -163,15 +170,17 @@ class Engine(ABC):
         for first in range(0, len(ids), CONFIRM_JOBS_MAX):
             self._leave(tuple(ids[first : first + CONFIRM_JOBS_MAX]))
 
-    def overdue(self, what: str, wait_s: float | None = None) -> RollqError:
-        """The error for what nobody answered in time."""
+    def overdue(
+        self, what: str, wait_s: float | None = None, *, submits: bool = True
+    ) -> RollqError:
+        """The error for a request that was not answered in time."""
         trouble = self._trouble()
         return DeadlineError(
             ErrorCode.TIMED_OUT,
             f"no answer within {self.timeout_s if wait_s is None else wait_s:g} s: {what}"
             + (f" ({trouble})" if trouble else ""),
             "check that a majority of the members runs"
-            + (ACCEPTED_PERHAPS if what != wire.Query.__name__ and self._was_sent() else ""),
+            + (ACCEPTED_PERHAPS if submits and self._was_sent() else ""),
         )
 
     @property

@@ -271,7 +271,7 @@ class MultiEngine(Engine):
             async with asyncio.timeout(self.timeout_s):
                 got = await asyncio.gather(*answers)
         except TimeoutError:
-            raise self.overdue("cancel") from None
+            raise self.overdue("a cancellation", submits=False) from None
         return sum(answer.count for answer in got if isinstance(answer, wire.Accepted))
 
     async def is_array_over(self, array_id: JobId) -> bool:
