@@ -55,6 +55,7 @@ PRIORITY_MAX: Final = 9  # 0 (default) to 9 (first)
 ATTEMPTS_MAX: Final = 100
 ARRAY_TASKS_MAX: Final = 10_000_000
 BULK_JOBS_MAX: Final = 1_000_000
+RUN_JOBS_MAX: Final = 1_024  # one turn of a loop; what a job of it costs does not fall any further
 RETRY_EXIT_CODES_MAX: Final = 64
 DETAIL_BYTES_MAX: Final = 2_048  # per attempt outcome kept with a dead job
 JOBS_MAX: Final = 20_000_000

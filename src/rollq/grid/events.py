@@ -3,6 +3,8 @@
 One flat row a fact, because the same rows feed the page, the metrics, `watch`, the audit and
 Spark. A row's place is (group, log index, ordinal); those are added by whoever writes it down.
 Names are past in code (`JOB_ENQUEUED`) and the legacy words in the history (`enqueue`).
+An `Event` with a `run` stands for one fact a job of that run, in order, and takes as many ordinals;
+`each_of` gives them one by one. Nobody may tell a run from the same facts alone.
 A fact about an array as a whole, or about tasks of it that were never assigned, has no `job_id`
 (of older arrays it is that of task 0), only `array_id` and the `count` of tasks; one about a task
 has both.
@@ -11,11 +13,14 @@ Fields may be appended with a default; none is removed.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
 from typing import Final
 
 import msgspec
 
-from rollq.base.ids import ClientId, JobId, WorkerId
+from rollq.base.ids import GUID_BYTES, ClientId, JobId, WorkerId
+from rollq.base.staged import KEY_END, ids_of
 
 JOB_ENQUEUED: Final = "enqueue"  # accepted, and ready to be assigned
 JOB_DELAYED: Final = "delay"  # accepted, but not before `delay_ms`
@@ -84,8 +89,29 @@ EVENT_TYPES: Final = (
 )
 
 
+class Run(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_defaults=True):
+    """The jobs that an event is about, and what differs between them. A column has one value a job;
+    an empty one means that each has what the event says."""
+
+    job_ids: bytes  # one behind another
+    fences: tuple[int, ...] = ()  # empty: they count on from the event's, or all have none
+    run_ms: tuple[int, ...] = ()
+    peak_bytes: tuple[int, ...] = ()
+    fetched_bytes: tuple[int, ...] = ()
+    held_bytes: tuple[int, ...] = ()
+    body_bytes: tuple[int, ...] = ()
+    blob_bytes: tuple[int, ...] = ()
+    keys: str = ""  # with KEY_END between two of them
+    requests: tuple[bytes, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """How many jobs these are: at least one."""
+        return len(self.job_ids) // GUID_BYTES
+
+
 class Event(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_defaults=True):
-    """One fact. Only the fields that mean something for its kind are set."""
+    """One fact, or one a job of a run. Only the fields that mean something for its kind are set."""
 
     kind: str
     job_id: JobId = b""
@@ -117,3 +143,81 @@ class Event(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_default
     job_key: str = ""  # what its owner calls the job
     # of a new job or array: what `kept_of` keeps of its body, which never has values of variables
     request: bytes = b""
+    run: Run | None = None  # then `job_id` is empty, and `fence` is that of its first job
+
+
+def each_of(events: Iterable[Event]) -> Iterator[Event]:
+    """The facts of these events one by one: the position of each is its ordinal."""
+    for event in events:
+        if event.run is None:
+            yield event
+        else:
+            yield from each(event)
+
+
+def each(event: Event) -> Sequence[Event]:
+    """The facts that an event stands for."""
+    run = event.run
+    if run is None:
+        return (event,)
+    count = run.count
+    if run.fences or not event.fence:
+        fences: Iterable[int] = run.fences or repeat(0)
+    else:
+        fences = range(event.fence, event.fence + count)
+    columns = zip(
+        ids_of(run.job_ids),
+        fences,
+        run.run_ms or repeat(event.run_ms, count),
+        run.peak_bytes or repeat(event.peak_bytes, count),
+        run.fetched_bytes or repeat(event.fetched_bytes, count),
+        run.held_bytes or repeat(event.held_bytes, count),
+        run.body_bytes or repeat(event.body_bytes, count),
+        run.blob_bytes or repeat(event.blob_bytes, count),
+        run.keys.split(KEY_END) if run.keys else repeat(event.job_key, count),
+        run.requests or repeat(event.request, count),
+        strict=False,
+    )
+    return [
+        Event(
+            event.kind,
+            job_id,
+            event.client_id,
+            event.queue,
+            event.exec_name,
+            event.worker_id,
+            event.attempt,
+            fence,
+            event.priority,
+            event.delay_ms,
+            event.lease_ms,
+            event.status,
+            event.cause,
+            event.exit_code,
+            event.signal,
+            run_ms,
+            peak_bytes,
+            body_bytes,
+            event.count,
+            event.array_id,
+            event.detail,
+            event.cache_id,
+            blob_bytes,
+            fetched_bytes,
+            held_bytes,
+            job_key,
+            request,
+        )
+        for (
+            job_id,
+            fence,
+            run_ms,
+            peak_bytes,
+            fetched_bytes,
+            held_bytes,
+            body_bytes,
+            blob_bytes,
+            job_key,
+            request,
+        ) in columns
+    ]

@@ -14,7 +14,7 @@ import msgspec
 
 from rollq.base.ids import guid_to_text
 from rollq.base.requests import request_document, request_in
-from rollq.grid.events import Event
+from rollq.grid.events import Event, each_of
 
 SCHEMA_VERSION = 1
 
@@ -56,7 +56,7 @@ class HistoryRow(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def to_lines(index: int, stamp_ms: int, events: Iterable[Event]) -> list[bytes]:
     """The JSON lines of one log index, without line ends."""
-    return [_encode(_row(index, n, stamp_ms, event)) for n, event in enumerate(events)]
+    return [_encode(_row(index, n, stamp_ms, event)) for n, event in enumerate(each_of(events))]
 
 
 def from_line(line: bytes) -> HistoryRow:

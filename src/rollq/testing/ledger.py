@@ -131,7 +131,7 @@ class Ledger(Checker):
             )
             if entry.kind == EntryKind.NORMAL and entry.data:
                 self._check_acks(entry, applied)
-            for event in applied.events:
+            for event in facts.each_of(applied.events):
                 self._follow(index, event)
             return
         if index > len(self.lines):
@@ -151,7 +151,9 @@ class Ledger(Checker):
 
     def _check_acks(self, entry: Entry, applied: Applied) -> None:
         """Hold the acks that were taken against the fences that were given, command by command."""
-        given = {e.job_id: e.fence for e in applied.events if e.kind == facts.JOB_ASSIGNED}
+        given = {
+            e.job_id: e.fence for e in facts.each_of(applied.events) if e.kind == facts.JOB_ASSIGNED
+        }
         batch = decode_batch(entry.data)
         for command, outcome in zip(batch.commands, applied.outcomes, strict=True):
             if isinstance(command, AckJob) and isinstance(outcome, Done):

@@ -6,7 +6,7 @@ import pytest
 
 from rollq.base.errors import DiskError, ErrorCode
 from rollq.grid.effects import Applied
-from rollq.grid.events import JOB_ENQUEUED, Event
+from rollq.grid.events import JOB_ENQUEUED, Event, Run, each_of
 from rollq.history.schema import from_line, to_lines
 from rollq.history.segments import Segments
 from rollq.roles.member import history_log
@@ -160,3 +160,21 @@ def test_what_is_sealed_already_is_not_sealed_again_after_a_replay(disk: Virtual
     assert [recent.index for recent in log.unsealed(5)] == [4, 5]
     assert log.rows(1, 5) == rows(1, 5)
     assert log.gaps(5) == []
+
+
+def test_runs_are_rows_of_their_jobs_to_whoever_reads(disk: VirtualDisk) -> None:
+    log = HistoryLog(Segments(disk))
+    ids = [job(n) for n in range(3)]
+    alone = [Event(JOB_ENQUEUED, job_id=one) for one in ids]
+    runs = [Event(JOB_ENQUEUED, run=Run(b"".join(ids)))]
+    log.add(Applied(1, 1_000, [], [*runs, *alone], []))
+    log.add(Applied(2, 1_000, [], alone, []))
+    expected = to_lines(1, 1_000, alone + alone)
+    assert [from_line(line).ordinal for line in expected] == list(range(6))
+    found = log.rows(1, 1)
+    assert found is not None
+    assert list(found.lines) == expected
+    first, second = log.unsealed(2)
+    assert first.events() == [*runs, *alone]
+    assert first.without_runs().events() == list(each_of([*runs, *alone]))
+    assert second.without_runs() is second

@@ -17,7 +17,7 @@ import msgspec
 from rollq.base.errors import DiskError, ErrorCode, LocalError
 from rollq.base.limits import HISTORY_REPLY_BYTES_MAX, INFLATED_BYTES_MAX
 from rollq.grid.effects import Applied
-from rollq.grid.events import Event
+from rollq.grid.events import Event, each_of
 from rollq.history.schema import to_lines
 from rollq.history.segments import Segments, index_of
 from rollq.wire.compression import ZSTD, inflate, shrink
@@ -34,12 +34,31 @@ class Recent(msgspec.Struct, frozen=True, gc=False):
 
     def lines(self) -> list[bytes]:
         """As they are sealed."""
+        return to_lines(self.index, self.stamp_ms, self.events())
+
+    def events(self) -> list[Event]:
+        """As they were made, with runs."""
         if not self.packed:
             return []
         packed = self.packed
         if len(packed) != self.packed_bytes:
             packed = inflate(packed, ZSTD)
-        return to_lines(self.index, self.stamp_ms, _unpack(packed))
+        return _unpack(packed)
+
+    def without_runs(self) -> Recent:
+        """The same facts for a reader that may not know runs."""
+        events = self.events()
+        if all(event.run is None for event in events):
+            return self
+        return _recent(self.index, self.stamp_ms, list(each_of(events)))
+
+
+def _recent(index: int, stamp_ms: int, events: list[Event]) -> Recent:
+    packed = _pack(events) if events else b""
+    size = len(packed)
+    if size in SHRINK_BYTES:
+        packed = shrink(packed, ZSTD) or packed
+    return Recent(index, stamp_ms, packed, size)
 
 
 # Some hundred events of one kind are much alike; what is larger could not be inflated again.
@@ -60,12 +79,9 @@ class HistoryLog:
         """An entry was applied; returns how many bytes it takes here until it is sealed."""
         if applied.index <= self._covered_to:
             return 0
-        packed = _pack(applied.events) if applied.events else b""
-        size = len(packed)
-        if size in SHRINK_BYTES:
-            packed = shrink(packed, ZSTD) or packed
-        self._recent.append(Recent(applied.index, applied.stamp_ms, packed, size))
-        return size
+        recent = _recent(applied.index, applied.stamp_ms, applied.events)
+        self._recent.append(recent)
+        return recent.packed_bytes
 
     def unsealed(self, last: int) -> list[Recent]:
         """Everything up to `last` that no segment holds: what to seal next."""

@@ -30,7 +30,7 @@ class Starts(LogChecker):
         self._counted: dict[JobId, int] = {}  # since the last redrive
 
     def followed(self, member: SimMember, applied: Applied, state: GridState) -> None:
-        for event in applied.events:
+        for event in facts.each_of(applied.events):
             if event.kind in (facts.JOB_REDRIVEN, facts.JOB_FORGOTTEN, facts.JOB_PURGED):
                 self._counted.pop(event.job_id, None)
             elif event.kind in LOST:

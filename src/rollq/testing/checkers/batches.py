@@ -64,7 +64,7 @@ class BatchChecker(LogChecker):
             self._uncommitted.pop(job_id, None)
 
     def followed(self, member: SimMember, applied: Applied, state: GridState) -> None:
-        for event in applied.events:
+        for event in facts.each_of(applied.events):
             if event.kind in BIRTHS and event.job_id:
                 self._born(event.job_id)
             elif event.kind in GOINGS:

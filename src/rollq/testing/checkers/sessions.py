@@ -46,7 +46,7 @@ class Credits(Checker):
             self._granted[key] += message.count
 
     def applied(self, member: SimMember, entry: Entry, applied: Applied, state: GridState) -> None:
-        for event in applied.events:
+        for event in facts.each_of(applied.events):
             if event.kind == facts.WORKER_OPENED:
                 self._opened[member.name, member.life, event.worker_id] = state.last_fence
 

@@ -87,7 +87,7 @@ class Times(LogChecker):
             self._check(f"reader {command.name}", since_us, READER_HOLD_MS_MAX)
 
     def followed(self, member: SimMember, applied: Applied, state: GridState) -> None:
-        for event in applied.events:
+        for event in facts.each_of(applied.events):
             if event.job_id == event.array_id or (not event.job_id and self._shares(event)):
                 continue  # of no job, or of an array and its task 0 that go together
             key = event.job_id or ARRAY + event.array_id

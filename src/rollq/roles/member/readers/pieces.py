@@ -112,8 +112,8 @@ class _Sending:
         for each in recent:
             if each.index > self._ask.last or each.index != self._at + len(part):
                 break
-            part.append(each)
-            size += len(each.packed)
+            part.append(each.without_runs())
+            size += len(part[-1].packed)
             if size >= READER_PIECE_BYTES:
                 break
         if not part:
