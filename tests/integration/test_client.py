@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from functools import partial
 
 import pytest
@@ -17,6 +18,7 @@ from rollq import (
 )
 from rollq.base.limits import PING_MS
 from rollq.net.link import Link
+from rollq.net.ports import free_ports
 from rollq.roles.client import session
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
@@ -277,3 +279,32 @@ def test_bulk_is_cut_by_what_is_asked_for_and_ids_are_new() -> None:
         await leader.stop()
 
     play(story())
+
+
+def test_it_says_at_once_that_nothing_listens_and_goes_on_trying() -> None:
+    places = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    told: list[str] = []
+
+    async def story() -> None:
+        warned = asyncio.Event()
+
+        class Handler(logging.Handler):
+            def emit(self, record: logging.LogRecord) -> None:
+                told.append(record.getMessage())
+                warned.set()
+
+        handler = Handler(logging.WARNING)
+        session.log.addHandler(handler)
+        try:
+            async with Client(",".join(places), timeout=DEADLINE_S) as client:
+                waiting = asyncio.ensure_future(client.submit("calc"))
+                await warned.wait()
+                assert not waiting.done()
+                waiting.cancel()
+        finally:
+            session.log.removeHandler(handler)
+
+    play(story())
+    (text,) = told
+    assert all(f"nothing listens at {place}" in text for place in places)
+    assert "check the address" in text

@@ -76,9 +76,12 @@ async def is_served(address: str) -> bool:
 
 
 def _unreachable(address: str, error: OSError | TimeoutError) -> DialError:
+    what = f"no answer at {address}: {error or 'timed out'}"
+    if isinstance(error, ConnectionRefusedError):
+        what = f"nothing listens at {address}"
     return DialError(
         ErrorCode.UNREACHABLE,
-        f"no answer at {address}: {error or 'timed out'}",
+        what,
         "check the address, and that the member runs",
     )
 

@@ -215,3 +215,17 @@ def test_what_cannot_be_sent_or_is_dropped_is_not_awaited() -> None:
     with pytest.raises(LocalError):
         pump.send(request(2), 2)
     assert (len(pump), bytes([2]) in pump, answered) == (0, False, [])
+
+
+def test_what_is_sent_during_a_wait_for_something_else_has_a_deadline() -> None:
+    async def story() -> None:
+        engine = FakeEngine()
+        pump = pump_of(engine, [])
+        waiting = await begun(pump.changed())
+        engine.loop.pass_(100)
+        pump.send(request(1), 1)
+        engine.loop.pass_(10)
+        await waiting
+        assert isinstance(pump.error, DeadlineError)
+
+    run(story())

@@ -151,8 +151,13 @@ class Engine(ABC):
         try:
             yield
         except BaseException:
-            self.targets.pop(key, None)
+            self.forget(key, target)
             raise
+
+    def forget(self, key: bytes, target: ResultTarget) -> None:
+        """No more results under this id or prefix for the target; another's stay its own."""
+        if self.targets.get(key) is target:
+            del self.targets[key]
 
     async def cancel(self, job_ids: Sequence[JobId]) -> int:
         """End jobs and arrays; how many there were to end."""

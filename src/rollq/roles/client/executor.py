@@ -167,7 +167,7 @@ class Executor(BaseExecutor):
     def refuse(self, future: _JobFuture, error: RollqError) -> None:
         """The grid did not take a job."""
         if future.job_id is not None:
-            self._engine.targets.pop(future.job_id, None)
+            self._engine.forget(future.job_id, future)
         self.end(future, error)
 
     def take(self, future: _JobFuture, message: wire.Result) -> None:

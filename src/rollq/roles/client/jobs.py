@@ -135,7 +135,7 @@ class SubmitCalls(Calls):
             run.close()
             batch.complete()
             if batch.is_done:
-                engine.targets.pop(prefix, None)
+                engine.forget(prefix, batch)
         return batch
 
     async def submit_array(

@@ -120,7 +120,7 @@ class KeyedRun:
         jobs, self._open = self._open, {}
         ours = [job_id for job_id, one in jobs.items() if not (one.is_accepted and one.is_known)]
         for job_id in jobs:
-            self._engine.targets.pop(job_id, None)
+            self._engine.forget(job_id, self)
         if ours:
             self._engine.leave(ours)
 
@@ -171,7 +171,7 @@ class KeyedRun:
         if type(answer) is wire.Error:
             if answer.code != ErrorCode.DISCONNECTED:  # which all will be told
                 del self._open[job_id]
-                self._engine.targets.pop(job_id, None)
+                self._engine.forget(job_id, self)
                 self._end(Ended(job_id, refusal=error_of(answer)))
         elif type(answer) is wire.Accepted and not job.is_accepted:
             job.is_accepted, job.is_known = True, answer.known

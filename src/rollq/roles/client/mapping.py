@@ -103,7 +103,7 @@ class MapRun:
             self._engine.leave(list(self._numbers))
             self._numbers.clear()
         for prefix in self._prefixes:
-            self._engine.targets.pop(prefix, None)
+            self._engine.forget(prefix, self)
 
     def deliver(self, results: Sequence[wire.Result]) -> bool:
         """Results have come."""

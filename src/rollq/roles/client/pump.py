@@ -73,6 +73,8 @@ class Pump(Generic[Content]):
         except BaseException:
             del self._open[request_id]
             raise
+        if self._waiter is not None:  # it was sent for somebody who waits already
+            self._maybe_arm()
 
     def send_later(
         self, delay_s: float, request: Request, content: Content, supply: Supply = NOTHING
@@ -113,11 +115,7 @@ class Pump(Generic[Content]):
         answered for too long, that is the error then."""
         loop = self._engine.loop
         self._waiter = loop.create_future()
-        if self._timer is None and (self._open or self.reading):
-            # A wait that follows another one goes on where that ended: time that is asked for in
-            # small pieces runs out too.
-            self._heard_at = loop.time()
-            self._timer = loop.call_later(self._timeout_s, self._look)
+        self._maybe_arm()
         try:
             async with asyncio.timeout_at(until):
                 await self._waiter
@@ -166,6 +164,14 @@ class Pump(Generic[Content]):
         for request_id in left:
             self._engine.give_up(request_id)
         return list(left.values())
+
+    def _maybe_arm(self) -> None:
+        """A wait that follows another one goes on where that ended: time that is asked for in small
+        pieces runs out too."""
+        if self._timer is None and (self._open or self.reading):
+            loop = self._engine.loop
+            self._heard_at = loop.time()
+            self._timer = loop.call_later(self._timeout_s, self._look)
 
     def _look(self) -> None:
         self._timer = None

@@ -85,6 +85,8 @@ class GroupSession:
         )
         self.last_trouble = ""  # why there is no leader, for people
         self._told = Repeats()
+        self._unheard: dict[str, str] = {}  # why no connection came about, by address
+        self._is_warned = False
         self._dialed = ""
         self._complaint = ""  # what a member found wrong with us
         self._group = group
@@ -292,15 +294,25 @@ class GroupSession:
         except RollqError as error:
             self.last_trouble = error.message
             self._tell(error.message)
+            self._maybe_warn(address, error)
             self._feed(signals.Disconnected())
             return
         self._link = link
         self._dialed = address
+        self._is_warned = True  # an address is right: what fails from now on is not the caller's
         self._complaint = ""
         if link.is_open:
             self._feed(signals.Connected())
         else:
             self._closed(link, "at once")
+
+    def _maybe_warn(self, address: str, error: RollqError) -> None:
+        """Say at once, and not only when a call runs out of time, that no address that was given
+        takes connections."""
+        self._unheard[address] = error.message
+        if not self._is_warned and self._unheard.keys() >= set(self._machine.addresses):
+            self._is_warned = True
+            log.warning("%s; trying on (%s)", "; ".join(self._unheard.values()), error.hint)
 
     def _tell(self, text: str) -> None:
         """Once, and then counted: members are dialed again and again."""
