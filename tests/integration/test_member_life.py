@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,15 @@ from rollq.net.dialer import dial
 from rollq.net.link import Link
 from rollq.net.listener import Listener
 from rollq.roles.member.driver import Driver
+from rollq.roles.member.early_links import EarlyLinks
 from rollq.roles.member.node import MemberNode
 from rollq.roles.member.setup import MemberSetup
 from rollq.roles.member.work import Work
 from rollq.store.real_disk import RealDisk
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
+from rollq.wire.features import COMPACT
+from rollq.wire.reader_messages import HelloReader
 from tests.integration.patience import DEADLINE_S
 
 
@@ -60,6 +64,48 @@ def test_a_port_that_is_taken_is_named_and_the_directory_is_free_again(tmp_path:
         assert caught.value.code is ErrorCode.CANNOT_LISTEN
         assert str(port) in caught.value.message
         RealDisk(tmp_path).close()
+
+    run(story())
+
+
+def test_whoever_dials_before_the_member_serves_is_served_on_that_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hellos: list[Message] = [
+        wire.HelloClient("ann", 0, (COMPACT,)),
+        wire.HelloWorker(bytes(15) + b"w", ("job.assign.>",), features=(COMPACT,)),
+        HelloReader(features=(COMPACT,)),
+    ]
+    may_recover = threading.Event()
+    recover, add = MemberNode._recover, EarlyLinks.add
+    early: list[Message] = []
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        listens, all_wait = asyncio.Event(), asyncio.Event()
+
+        def recover_later(node: MemberNode) -> object:
+            loop.call_soon_threadsafe(listens.set)
+            assert may_recover.wait(DEADLINE_S)
+            return recover(node)
+
+        def add_and_tell(links: EarlyLinks, link: Link, messages: list[Message]) -> None:
+            add(links, link, messages)
+            early.extend(messages)
+            if len(early) == len(hellos):
+                all_wait.set()
+
+        monkeypatch.setattr(MemberNode, "_recover", recover_later)
+        monkeypatch.setattr(EarlyLinks, "add", add_and_tell)
+        node = member(tmp_path)
+        starting = asyncio.create_task(node.start())
+        await listens.wait()
+        answers = [await _answer_to(f"127.0.0.1:{node.port}", hello) for hello in hellos]
+        await all_wait.wait()
+        may_recover.set()
+        await starting
+        assert [type(await answer) for answer in answers] == 3 * [wire.Welcome]
+        await node.stop()
 
     run(story())
 
@@ -117,6 +163,22 @@ def test_what_fits_no_frame_ends_the_link_and_not_the_loop() -> None:
         await listener.stop("over")
 
     run(story())
+
+
+async def _answer_to(address: str, hello: Message) -> asyncio.Future[Message]:
+    """Says hello; the future is cancelled if the link is closed without a word."""
+    answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+
+    def hear(link: Link, messages: list[Message]) -> None:
+        if not answer.done():
+            answer.set_result(messages[0])
+
+    def closed(link: Link, reason: str) -> None:
+        answer.cancel(reason)
+
+    link = await dial(address, "default", hear, closed)
+    link.send(hello)
+    return answer
 
 
 def _hear(link: Link, messages: list[Message]) -> None:

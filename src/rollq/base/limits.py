@@ -230,6 +230,9 @@ REDIAL_ADDRESSES_MAX: Final = 64
 PENDING_COMMANDS_MAX: Final = 65_536
 HELD_MESSAGES_MAX: Final = 65_536
 HELD_BYTES_MAX: Final = 64 * 1024 * 1024  # and in bytes; more is sent away to ask again
+# And in time, while a member starts or its group comes together: peers of our own ask elsewhere
+# before that, others would wait for ever.
+EARLY_MS_MAX: Final = 5_000
 HISTORY_REPLY_BYTES_MAX: Final = 512 * 1024
 ANSWER_BYTES_MAX: Final = 3 * 1024 * 1024  # a view must fit a frame with room to spare
 

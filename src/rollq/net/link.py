@@ -188,6 +188,19 @@ class Link(asyncio.Protocol):
         if self.is_open:
             cast(asyncio.Transport, self._transport).resume_reading()
 
+    def hand_over(self, messages: list[Message]) -> None:
+        """Give messages that came on this link to its handler: those of a read, or those that had
+        to wait. A failing handler ends the connection of this peer, and nothing else."""
+        try:
+            self._on_messages(self, messages)
+        except Exception as error:
+            names = ", ".join(dict.fromkeys(type(message).__name__ for message in messages))
+            log.error("%s: cannot handle %s", self.address, names, exc_info=error)
+            self.connection.break_off(
+                LocalError(ErrorCode.BUG, f"cannot handle {names}: {error!r}", "report the log")
+            )
+            self._maybe_hang_up()
+
     # --- asyncio's side
 
     def resume_writing(self) -> None:
@@ -235,12 +248,11 @@ class Link(asyncio.Protocol):
             if self._hello_timer is not None:
                 self._hello_timer.cancel()
                 self._hello_timer = None
-            self._hand_over(messages)
+            self.hand_over(messages)
         if connection.skipped_count and not self._has_skipped:
             self._has_skipped = True
             log.warning("%s sends frames of an unknown type: ignored", self.address)
-        if connection.error is not None:
-            self._hang_up(connection.error)
+        self._maybe_hang_up()
         partial_bytes = connection.partial_bytes
         if (partial_bytes or self._has_partial) and self._partial_frames is not None:
             self._has_partial = partial_bytes > 0
@@ -258,20 +270,10 @@ class Link(asyncio.Protocol):
 
     # --- helpers
 
-    def _hand_over(self, messages: list[Message]) -> None:
-        """A failing handler ends the connection of this peer, and nothing else."""
-        try:
-            self._on_messages(self, messages)
-        except Exception as error:
-            names = ", ".join(dict.fromkeys(type(message).__name__ for message in messages))
-            log.error("%s: cannot handle %s", self.address, names, exc_info=error)
-            self.connection.break_off(
-                LocalError(ErrorCode.BUG, f"cannot handle {names}: {error!r}", "report the log")
-            )
-
-    def _hang_up(self, error: RollqError) -> None:
-        transport = self._transport
-        if transport is not None and not transport.is_closing():
+    def _maybe_hang_up(self) -> None:
+        """End a connection on which something went wrong, with an error that says what."""
+        error, transport = self.connection.error, self._transport
+        if error is not None and transport is not None and not transport.is_closing():
             self.flush()
             transport.write(self.connection.farewell())
             self._reason = self._foreign_protocol() or str(error)

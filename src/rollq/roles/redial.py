@@ -9,6 +9,7 @@ welcome (or after a wait) is free.
 A member that fell silent is not dialed again as long as the quick tries last, also if others still
 name it as the leader: its listening socket takes connections, and every hello would be lost there.
 If another cannot be reached either, it is tried like the rest: it may have been electing, or slow.
+Before the first welcome it is too: then it is probably starting, together with its group.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ class Redial:
         "_quick_left",
         "_redirected",
         "_silent",
+        "_was_welcomed",
     )
 
     def __init__(
@@ -53,6 +55,7 @@ class Redial:
         self._quick_left = 0
         self._redirected = False
         self._silent = ""  # the member that fell silent, until another welcomes us or fails too
+        self._was_welcomed = False  # by any member
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -71,6 +74,7 @@ class Redial:
         self._quick_left = REDIAL_QUICK_TRIES
         self._redirected = False
         self._silent = ""
+        self._was_welcomed = True
 
     def failed(self) -> tuple[str, int]:
         """The connection broke or never came about: the next address, and how long to wait."""
@@ -80,11 +84,12 @@ class Redial:
 
     def silent(self) -> tuple[str, int]:
         """The member that was dialed says nothing: the next address, at once if there is one."""
-        self._silent = self.address
+        silent = self.address
+        self._silent = silent if self._was_welcomed else ""
         self._quick_left = REDIAL_QUICK_TRIES
         self._redirected = False
         self._go_on()
-        return self.address, 0 if self.address != self._silent else self._wait_ms()
+        return self.address, 0 if self.address != silent else self._wait_ms()
 
     def reachable(self, address: str) -> tuple[str, int]:
         """A member takes connections again: there, at once."""

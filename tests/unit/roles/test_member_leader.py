@@ -7,7 +7,7 @@ import pytest
 
 from rollq.base.errors import ErrorCode
 from rollq.base.jobs import AttemptRef
-from rollq.base.limits import CREDIT_MAX, READER_HOLD_MS_MAX
+from rollq.base.limits import CREDIT_MAX, EARLY_MS_MAX, READER_HOLD_MS_MAX
 from rollq.base.staged import StagedGroup
 from rollq.grid.command_codec import decode_batch
 from rollq.grid.commands import DropBatches, FreeHistory
@@ -17,7 +17,7 @@ from rollq.raft.types import AppendResponse, RaftHeartbeat, RequestVote, Role
 from rollq.roles.member import early_messages
 from rollq.wire import messages as wire
 from rollq.wire.staging_messages import StageJobs
-from tests.unit.roles.members import Group, job, submit, worker
+from tests.unit.roles.members import TICK_MS, Group, job, submit, worker
 
 CLIENT, WORKER, REQUEST = 1, 2, b"r" * 16
 
@@ -304,6 +304,38 @@ def test_a_member_that_is_the_whole_group_holds_what_comes_before_it_leads() -> 
     group.settle()
     assert wire.Accepted(job(1)) in group.hear(11)
     assert not group.closed
+
+
+def test_a_member_holds_what_comes_before_its_group_is_together() -> None:
+    group = Group("a", "b", "c")
+    group.kill("c")
+    group.tell(11, wire.HelloClient("ann"), submit(1), to="a")
+    group.tell(12, wire.HelloClient("bob"), submit(2), to="b")
+    group.run(3 * RaftOptions().election_ticks_max)
+    assert not group.closed
+    group.start("c")
+    group.elect()
+    group.settle()
+    told = {number: group.hear(number) for number in (11, 12)}
+    # Whoever asked the one that leads now has its job, whoever asked another one knows who leads.
+    for number, address in ((11, "a"), (12, "b")):
+        if group.members[address].leading:
+            assert any(isinstance(one, wire.Accepted) for one in told[number])
+            assert number not in group.closed
+        else:
+            (redirect, *_) = told[number]
+            assert isinstance(redirect, wire.NotLeader)
+            assert redirect.leader == group.address_of(group.leader)
+
+
+def test_a_member_whose_group_does_not_come_together_holds_nobody_for_ever() -> None:
+    group = Group("a", "b", "c")
+    group.kill("c")
+    group.tell(11, wire.HelloClient("ann"), to="a")
+    group.run(EARLY_MS_MAX // TICK_MS)
+    (told,) = group.hear(11)
+    assert isinstance(told, wire.NotLeader)
+    assert list(group.closed) == [11]
 
 
 # --- credit and refusals of the group

@@ -113,3 +113,16 @@ def test_address_book_is_bounded() -> None:
 def test_needs_an_address() -> None:
     with pytest.raises(ValueError, match="address"):
         book()
+
+
+def test_one_that_was_silent_before_anybody_welcomed_us_is_believed_to_lead() -> None:
+    redial = book("a", "b")
+    assert redial.silent() == ("b", 0)
+    assert redial.redirected("a", ()) == ("a", 0)
+
+
+def test_the_only_one_there_is_is_waited_for_when_it_is_silent_at_first() -> None:
+    redial = book("a")
+    address, wait_ms = redial.silent()
+    assert address == "a"
+    assert wait_ms > 0

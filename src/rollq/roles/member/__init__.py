@@ -36,6 +36,8 @@ What goes wrong, and which module handles it how:
 - leadership is lost
     driver._follow_role, leader.state.lose: sessions are redirected; what they asked is asked again
     by the same ids
+- somebody dials before the member has read its disk
+    early_links: messages wait, bounded, until it serves
 - a member is elected before it has applied all
     early_messages: messages wait, bounded, until it leads or another does
 - a member is silent on an open link

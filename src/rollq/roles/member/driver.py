@@ -23,7 +23,7 @@ from functools import partial
 
 from rollq.base.errors import DiskError, ErrorCode, RemoteError, RollqError, StateError
 from rollq.base.jobs import BlobRef
-from rollq.base.limits import LEAP_MS_MIN, PEER_SILENT_MS, REPORT_TICKS
+from rollq.base.limits import EARLY_MS_MAX, LEAP_MS_MIN, PEER_SILENT_MS, REPORT_TICKS
 from rollq.base.stamp import Clock, Jitter
 from rollq.grid.command_codec import encode_batch
 from rollq.grid.commands import AdvanceTime
@@ -114,7 +114,7 @@ class Driver:
         self._ticks = 0
         self._applied_tick = 0  # when an entry was last applied
         self._idle_ticks = 0
-        self._unled_ticks = 0  # since a leader was known
+        self._unled_ticks = 0  # since a leader was known, or the group came together
         self._scrub_at = SCRUB_EVERY_TICKS
         self._admitted = False  # the group has just let us in
         self._work: Work | None = None
@@ -134,12 +134,15 @@ class Driver:
     @property
     def _holds(self) -> bool:
         """Whether no better answer than waiting can be given to a client: this member is about to
-        lead (one that is the whole group is from its start), or a leader is just being elected."""
+        lead (one that is the whole group is from its start), the group is just coming together, or
+        a leader is being elected."""
         raft, options = self.raft, self._setup.raft
         if raft.role is Role.LEADER:
             return True
         if options.fixed_leader and all(v.id == raft.member_id for v in raft.config.voters):
             return True
+        if self.roll.phase is not JoinPhase.PRESENT:
+            return self._ticks * self._setup.tick_ms < EARLY_MS_MAX
         return not raft.leader_id and self._unled_ticks < options.election_ticks_max
 
     def hello(self) -> LeaderHello:
@@ -163,7 +166,8 @@ class Driver:
         self._ticks += 1
         self._idle_ticks += 1
         raft = self.raft
-        self._unled_ticks = 0 if raft.leader_id else self._unled_ticks + 1
+        is_electing = self.roll.phase is JoinPhase.PRESENT and not raft.leader_id
+        self._unled_ticks = self._unled_ticks + 1 if is_electing else 0
         self._peers.tick(raft)
         if self.roll.phase is not JoinPhase.PRESENT:
             return

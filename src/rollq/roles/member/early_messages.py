@@ -11,7 +11,7 @@ from collections import deque
 from typing import Final
 
 from rollq.base.limits import HELD_BYTES_MAX, HELD_MESSAGES_MAX
-from rollq.wire.compact import ENCODE
+from rollq.wire.compact import ENCODE, Message
 from rollq.wire.messages import ToMemberMessage
 
 MESSAGE_BYTES: Final = 128  # what a message takes beside its encoding
@@ -33,7 +33,7 @@ class EarlyMessages:
 
     def add(self, session: int, message: ToMemberMessage) -> bool:
         """Keep a message for later; false if there is no room for it."""
-        size_bytes = MESSAGE_BYTES + len(ENCODE(message))
+        size_bytes = held_bytes(message)
         if len(self._messages) >= HELD_MESSAGES_MAX or self._bytes + size_bytes > HELD_BYTES_MAX:
             return False
         self._messages.append((session, message, size_bytes))
@@ -49,3 +49,8 @@ class EarlyMessages:
         session, message, size_bytes = self._messages.popleft()
         self._bytes -= size_bytes
         return session, message
+
+
+def held_bytes(message: Message) -> int:
+    """What a message takes while it waits."""
+    return MESSAGE_BYTES + len(ENCODE(message))

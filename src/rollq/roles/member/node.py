@@ -26,6 +26,7 @@ from rollq.roles.door import Door
 from rollq.roles.member.blobs.blob_work import BlobWork
 from rollq.roles.member.blobs.member import MemberBlobs
 from rollq.roles.member.driver import Driver
+from rollq.roles.member.early_links import EarlyLinks
 from rollq.roles.member.outputs import (
     ClosePeer,
     CloseSession,
@@ -78,6 +79,7 @@ class MemberNode:
         self._peers = PeerLinks(setup.group, self._hello)
         self._persist = PersistThread("persist")
         self._door: Door | None = None  # once it serves
+        self._early = EarlyLinks()  # until then
         self._status_log = StatusLog()
         self._turn_due = False
         self._working = False
@@ -125,6 +127,7 @@ class MemberNode:
         )
         self._blob_work = BlobWork(driver, blobs, self._wake)
         self._snapshots = SnapshotRunner(driver, self._disk, self._persist, self._snapshot_over)
+        self._early.hand_over()
         self._tick_at = self._loop.time()
         self._tick()
         log.info(
@@ -155,13 +158,17 @@ class MemberNode:
         return self._driver is not None and worker_id in self._driver.state.workers
 
     def _messages(self, link: Link, messages: list[Message]) -> None:
-        if self._door is None or self._stopping:
-            link.close("not serving yet")
+        if self._stopping:
+            link.close("the member stops")
+        elif self._door is None:
+            self._early.add(link, messages)
         else:
             self._door.messages(link, messages)
 
     def _link_closed(self, link: Link, reason: str) -> None:
-        if self._door is not None:
+        if self._door is None:
+            self._early.closed(link)
+        else:
             self._door.closed(link, reason)
 
     def _tick(self) -> None:
