@@ -13,6 +13,7 @@ from rollq.base.errors import RemoteError
 from rollq.base.ids import NIL_ID, guid_from_text, guid_to_text
 from rollq.base.jobs import JobOptions, Status
 from rollq.base.limits import FRAME_BYTES_MAX
+from rollq.base.staged import join_keys
 from rollq.wire import messages as m
 from rollq.wire.checks import BOUNDS
 from rollq.wire.compact import Message
@@ -28,6 +29,7 @@ from rollq.wire.message_codec import Dialect, decode_message, encode_message
 from rollq.wire.models import JobResult, encode_model, job_request
 from rollq.wire.registry import NUMBER_OF
 from rollq.wire.rules import Bytes, Int, Many, Measured, Rule, Struct, Text
+from rollq.wire.run_messages import COLUMNS
 
 TEXT = st.text(max_size=20)
 BYTES = st.binary(max_size=50)
@@ -54,8 +56,34 @@ def _value(name: str, hint: str, rule: Rule) -> st.SearchStrategy[Any]:
     return st.booleans() if hint == "bool" else FREE.get(name, IDS)
 
 
+@st.composite
+def _run(draw: st.DrawFn, struct: type[Any]) -> Any:
+    """A message with columns, which agree."""
+    count = draw(st.integers(1, 3))
+    fields: dict[str, Any] = {}
+    for name, rule in BOUNDS[struct].items():
+        if name == "job_ids":
+            column = draw(st.lists(IDS, min_size=count, max_size=count))
+            fields[name] = b"".join(column)
+        elif name == "keys":
+            keys = draw(st.lists(st.text("abé", max_size=3), min_size=count, max_size=count))
+            fields[name] = draw(st.sampled_from(["", join_keys(keys)]))
+        elif name == "stale":
+            fields[name] = draw(st.lists(st.integers(0, count - 1), max_size=3).map(tuple))
+        elif isinstance(rule, Many) and name != "caches":
+            each = _value(name, "", rule.each)
+            column = draw(st.lists(each, min_size=count, max_size=count))
+            may_be_empty = name in ("blobs", "run_ms")
+            fields[name] = () if may_be_empty and draw(st.booleans()) else tuple(column)
+        else:
+            fields[name] = draw(_value(name, struct.__annotations__[name], rule))
+    return struct(**fields)
+
+
 def _drawn(struct: type[Any]) -> st.SearchStrategy[Any]:
     hints = struct.__annotations__
+    if struct in COLUMNS:
+        return _run(struct)
     fields = {name: _value(name, hints[name], rule) for name, rule in BOUNDS[struct].items()}
     if "offsets" in fields:  # one stream at least is wanted
         fields["offsets"] = st.tuples(st.integers(0, 2**63 - 1), st.integers(-1, 2**63 - 1))

@@ -28,6 +28,8 @@ PATTERNS_PER_WORKER_MAX: Final = 64
 PATTERNS_BYTES_MAX: Final = 2_560
 # What a field of a message may hold (`wire.fields`), where nothing narrower says it.
 ADDRESS_BYTES_MAX: Final = 512  # a host has 253
+# Of the bodies or results of a run in one message of a member: others are heard in between.
+RUN_BYTES_MAX: Final = 256 * 1024
 # A message may have this much more than its fields: a newer peer knows fields that we do not.
 NEWER_FIELDS_BYTES_MAX: Final = 64 * 1024
 FEATURES_MAX: Final = 64

@@ -20,6 +20,7 @@ PROGRAMS: Final = "programs"  # the worker says what it can run, and which nacks
 TASKS: Final = "tasks"  # tasks of an array may be numbered so that none has the array's own id
 RETURNS: Final = "returns"  # a Goodbye may say that the worker lives and comes back
 HOLDINGS: Final = "holdings"  # what the worker holds follows its hello, before Welcome
+RUNS: Final = "runs"  # jobs move in runs, many in one message; needs `compact`
 # A method of compression is a feature too; it needs `header`, which names it.
 FEATURES: Final = (
     COMPACT,
@@ -36,10 +37,12 @@ FEATURES: Final = (
     TASKS,
     RETURNS,
     HOLDINGS,
+    RUNS,
     *METHODS,
 )
 
 
 def agree(offered: tuple[str, ...]) -> tuple[str, ...]:
     """The features that both sides speak, for the Welcome to a peer that offered some."""
-    return tuple(feature for feature in FEATURES if feature in offered)
+    known = tuple(feature for feature in FEATURES if feature in offered)
+    return known if COMPACT in known else tuple(one for one in known if one != RUNS)

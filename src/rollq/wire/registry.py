@@ -21,8 +21,18 @@ from rollq.wire import blob_messages as b
 from rollq.wire import messages as m
 from rollq.wire import output_messages as o
 from rollq.wire import reader_messages as r
+from rollq.wire import run_messages as u
 from rollq.wire import staging_messages as s
-from rollq.wire.features import ACCEPTED, ALIVE, COMPACT, FEATURES, HOLDINGS, LEASE, PROGRAMS
+from rollq.wire.features import (
+    ACCEPTED,
+    ALIVE,
+    COMPACT,
+    FEATURES,
+    HOLDINGS,
+    LEASE,
+    PROGRAMS,
+    RUNS,
+)
 
 
 class Direction(enum.Enum):
@@ -118,6 +128,7 @@ OURS = frozenset({COMPACT})
 WITH_ACCEPTED = OURS | {ACCEPTED}
 WITH_LEASE = OURS | {LEASE}
 WITH_ALIVE = OURS | {ALIVE}
+WITH_RUNS = frozenset({RUNS})
 ANY_OFFER = frozenset(FEATURES)
 ASKED = "request_id"
 REFUSAL = Phase.REPLY | Phase.OPEN
@@ -134,6 +145,11 @@ ROWS: Final = (
     Row(1, m.SubmitJob, FROM_CLIENT, Action.JOBS_SUBMIT, SUBMITTED, request_id="job_id"),
     Row(33, m.SubmitBulk, FROM_CLIENT, Action.JOBS_SUBMIT, SUBMITTED, OURS, request_id=ASKED),
     Row(34, m.SubmitArray, FROM_CLIENT, Action.JOBS_SUBMIT, SUBMITTED, OURS, request_id="array_id"),
+    Row(
+        *(50, u.SubmitRun, FROM_CLIENT, Action.JOBS_SUBMIT, SUBMITTED, WITH_RUNS),
+        request_id=ASKED,
+        check=u.check_columns,
+    ),
     Row(
         *(96, s.StageJobs, FROM_CLIENT, Action.JOBS_SUBMIT),
         (*BATCH, Resource(K.QUEUE, "groups.queue"), Resource(K.EXEC, "groups.exec_name")),
@@ -178,6 +194,10 @@ ROWS: Final = (
     ),
     Row(4, m.Credit, FROM_WORKER, Action.JOBS_RUN, SESSION, refusal=ErrorCode.BAD_CREDIT),
     Row(3, m.AckJob, FROM_WORKER, Action.JOBS_RUN, JOB, request_id="job_id"),
+    Row(
+        *(53, u.AckRun, FROM_WORKER, Action.JOBS_RUN),
+        *((Resource(K.JOB, "acks.job_id"),), WITH_RUNS),
+    ),
     Row(40, m.Nack, FROM_WORKER, Action.JOBS_RUN, JOB, WITH_LEASE, request_id="job_id"),
     Row(
         *(42, m.Heartbeat, FROM_WORKER, Action.JOBS_RUN),
@@ -213,11 +233,24 @@ ROWS: Final = (
         closes=(*BLOB_TOLD, D.MEMBER_TO_CALLER),
     ),
     Row(5, m.Result, TO_CLIENT, Action.ANSWER, JOB),
+    Row(51, u.RunAccepted, TO_CLIENT, Action.ANSWER, SESSION, WITH_RUNS),
+    Row(
+        *(55, u.ResultRun, TO_CLIENT, Action.ANSWER, JOBS, WITH_RUNS),
+        check=u.check_columns,
+    ),
     Row(38, m.Answer, TO_CLIENT, Action.ANSWER, SESSION, OURS),
     Row(47, m.Pong, TO_EITHER, Action.ANSWER, SESSION, WITH_ALIVE),
     Row(2, m.AssignJob, TO_WORKER, Action.JOBS_ASSIGN, JOB),
+    Row(
+        *(52, u.AssignRun, TO_WORKER, Action.JOBS_ASSIGN, JOBS, WITH_RUNS),
+        check=u.check_columns,
+    ),
     Row(43, m.StopJob, TO_WORKER, Action.JOBS_ASSIGN, JOB, WITH_LEASE),
     Row(41, m.AckTaken, TO_WORKER, Action.ANSWER, JOB, WITH_LEASE),
+    Row(
+        *(54, u.AcksTaken, TO_WORKER, Action.ANSWER, JOBS, WITH_RUNS),
+        check=u.check_columns,
+    ),
     Row(82, o.TellOutput, TO_WORKER, Action.OUTPUT_READ, JOB, OURS, check=o.check_offsets),
     # --- members speak to each other
     Row(

@@ -7,6 +7,7 @@ struct: they are sorted by kind once, because the function runs for every messag
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias, get_args, get_type_hints
@@ -195,7 +196,9 @@ def compile_bounds(
                 _refuse(kind, name, rules[name], code, NIL_ID)
         for name, inside in insides:
             if value := getattr(message, name):
-                inside(value)
+                checked = inside(value)
+                if checked is not value:
+                    message = msgspec.structs.replace(message, **{name: checked})
         return message
 
     return check
@@ -214,8 +217,9 @@ def _inside(
     rule: Rule,
     checks: Mapping[type[msgspec.Struct], Check],
     code: ErrorCode,
-) -> Callable[[Any], None] | None:
-    """The check of what a value holds; None if there is nothing to look at."""
+) -> Check | None:
+    """The check of what a value holds; None if there is nothing to look at. It returns the value,
+    or one with measured numbers cut to their bounds."""
     if isinstance(rule, Struct):
         return partial(_check_struct, checks, rule.kind)
     if not isinstance(rule, Many) or isinstance(rule.each, Free):
@@ -224,34 +228,41 @@ def _inside(
     if isinstance(each, Struct):
         return partial(_check_structs, checks, each.kind)
     deeper = _inside(kind, name, each, checks, code)
+    measure = _size if isinstance(each, Text) else len
 
-    def check_items(values: Any) -> None:
-        for value in values:
-            size = value if isinstance(each, Int) else _size(value)
-            if not each.low <= size <= each.high:
-                _refuse(kind, name, each, code, value)
-            if deeper is not None:
-                deeper(value)
+    def check_items(values: Any) -> Any:
+        if not values:
+            return values
+        sizes = values if isinstance(each, Int) else list(map(measure, values))
+        if min(sizes) < each.low or max(sizes) > each.high:
+            for value, size in zip(values, sizes, strict=True):
+                if not each.low <= size <= each.high:
+                    _refuse(kind, name, each, code, value)
+        return values if deeper is None else _each(deeper, values)
 
     return check_items
 
 
 def _check_struct(
     checks: Mapping[type[msgspec.Struct], Check], kind: type[msgspec.Struct], value: Any
-) -> None:
-    checks[kind](value)
+) -> Any:
+    return checks[kind](value)
 
 
 def _check_structs(
     checks: Mapping[type[msgspec.Struct], Check], kind: type[msgspec.Struct], values: Any
-) -> None:
-    check = checks[kind]
-    for value in values:
-        check(value)
+) -> Any:
+    return _each(checks[kind], values)
 
 
-def _size(value: str | bytes | tuple[Any, ...]) -> int:
-    return len(value.encode() if isinstance(value, str) else value)
+def _each(check: Check, values: Any) -> Any:
+    """The same values, unless a check cut one of them to its bounds."""
+    checked = tuple(map(check, values))
+    return values if all(map(operator.is_, checked, values)) else checked
+
+
+def _size(value: str) -> int:
+    return len(value.encode())
 
 
 def _refuse(

@@ -9,6 +9,7 @@ from rollq.wire import blob_messages as b
 from rollq.wire import messages as m
 from rollq.wire import output_messages as o
 from rollq.wire import reader_messages as r
+from rollq.wire import run_messages as u
 from rollq.wire import staging_messages as s
 from rollq.wire.compact import Message
 
@@ -105,6 +106,52 @@ SAMPLES: list[Message] = [
     s.StageJobs(JOB, "batch-1", "0.1", 7, (GROUP,), "clientA"),
     s.CommitBatch(JOB, "batch-1", (StagedPart("0.1", 2, 2**32 - 1),), "clientA"),
     s.DropBatch(JOB, "batch-1", "clientA"),
+    u.SubmitRun(
+        JOB,
+        "clientA",
+        "job.submit.calcA",
+        "calcA",
+        JOB + OTHER,
+        (b"\x00body", b""),
+        OPTIONS,
+        ("c1",),
+        "row-1\0",
+        (BLOBS, ()),
+    ),
+    u.RunAccepted(JOB, 2, (0,), (0,), (u.RefusedJob(1, 205, "cap reached", "wait", True),)),
+    u.AssignRun(
+        JOB + OTHER,
+        1,
+        2,
+        30_000,
+        "job.assign.calcA",
+        "calcA",
+        (b"b", b""),
+        OPTIONS,
+        "clientA",
+        7,
+        (BLOBS, ()),
+        40,
+    ),
+    u.AckRun((m.AckJob(JOB, 1, 2, Status.FAILED, b"r", 3, 9, 1_000, 2**40, BLOBS, 2**41, 5),)),
+    u.AcksTaken(JOB + OTHER, (1, 2), (1,)),
+    u.ResultRun(
+        JOB + OTHER,
+        (b"result", b""),
+        "dead",
+        1,
+        "calcA",
+        3,
+        9,
+        5,
+        4,
+        "exit code 3",
+        "clientA",
+        "w1",
+        (1_000, 0),
+        "row-1\0",
+        (BLOBS, ()),
+    ),
     o.WatchOutput(JOB, OTHER, 2, (2**40, -1), False),
     o.TellOutput(JOB, OTHER, 2, 3, (2**40, -1), False),
     o.OutputChunk(JOB, 2, 1, 2**40, b"\x00out", (0, 2**41), 1),

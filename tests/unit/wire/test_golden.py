@@ -10,10 +10,11 @@ from rollq.wire.message_codec import decode_message, encode_message
 from rollq.wire.registry import ROW_NUMBERED
 from tests.unit.wire.golden_readers import READERS
 from tests.unit.wire.golden_references import REFERENCES
+from tests.unit.wire.golden_runs import RUNS
 from tests.unit.wire.golden_staging import STAGING
 from tests.unit.wire.golden_vectors import GUID_TEXT, JOB, VECTORS, Vector
 
-ALL = VECTORS + REFERENCES + READERS + STAGING
+ALL = VECTORS + REFERENCES + READERS + STAGING + RUNS
 LEGACY_TYPES = [number for number in ROW_NUMBERED if number <= 27]
 
 

@@ -77,6 +77,7 @@ def test_agreed_is_what_both_offer() -> None:
     assert agree(()) == ()
     assert agree(("zstd", "of tomorrow", "compact")) == ("compact", "zstd")
     assert agree(FEATURES) == FEATURES
+    assert agree(("runs", "accepted")) == ("accepted",)  # runs are compact
 
 
 def test_features_cover_types() -> None:
@@ -85,4 +86,8 @@ def test_features_cover_types() -> None:
     assert not is_covered(NUMBER_OF[m.Accepted], nothing)
     assert is_covered(NUMBER_OF[m.Accepted], frozenset({"accepted"}))
     assert not is_covered(NUMBER_OF[m.Cancel], frozenset({"accepted"}))
-    assert all(is_covered(kind, frozenset({"compact"})) for kind in EVERY_TYPE)
+    runs = {kind for kind in EVERY_TYPE if is_covered(kind, frozenset({"runs"}))}
+    runs = {kind for kind in runs if not is_covered(kind, nothing) and kind != NUMBER_OF[m.Welcome]}
+    assert runs == set(range(50, 56))
+    assert all(is_covered(kind, frozenset({"compact"})) for kind in set(EVERY_TYPE) - runs)
+    assert not any(is_covered(kind, frozenset(FEATURES) - {"runs"}) for kind in runs)

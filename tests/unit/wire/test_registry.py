@@ -15,6 +15,7 @@ from rollq.wire import (
     messages,
     output_messages,
     reader_messages,
+    run_messages,
     staging_messages,
 )
 from rollq.wire.features import FEATURES
@@ -31,7 +32,7 @@ from rollq.wire.registry import (
 from tests.unit.wire.samples import SAMPLES
 
 MODULES = (
-    *(messages, output_messages, staging_messages, blob_messages, reader_messages),
+    *(messages, output_messages, run_messages, staging_messages, blob_messages, reader_messages),
     raft,
 )
 

@@ -34,8 +34,9 @@ from rollq.raft.types import Entry, RaftMessage, Role
 from rollq.roles.member import membership
 from rollq.roles.member.early_messages import EarlyMessages
 from rollq.roles.member.group_clock import GroupClock
+from rollq.roles.member.leader.runs import in_runs
 from rollq.roles.member.leader.state import LeaderState
-from rollq.roles.member.outputs import Mishap, Output, Outputs, Warn
+from rollq.roles.member.outputs import Mishap, Output, Outputs, ToSession, Warn
 from rollq.roles.member.peers import Peers
 from rollq.roles.member.read_points import ReadPoints
 from rollq.roles.member.recovery import recover, start_of_cluster
@@ -157,7 +158,12 @@ class Driver:
 
     def take_outputs(self) -> list[Output]:
         """What to send now; drained after every `begin` and `finish`."""
-        return self._outputs.take()
+        outputs = self._outputs.take()
+        takes_runs = self.leader_state.sessions.takes_runs
+        for place, output in enumerate(outputs):
+            if type(output) is ToSession and takes_runs(output.session):
+                outputs[place] = ToSession(output.session, in_runs(output.messages))
+        return outputs
 
     # --- inputs
 

@@ -7,7 +7,7 @@ Read `state` first (the parts, and what happens once a turn and after every appl
 
 Beside the families: `sessions` and `session_log`; `addressing` (subjects and queues); `large` and
 `keeping` (payloads that become blobs first); `cache_relay` (caches of legacy peers);
-`output_watches` (output of running jobs); `replies` and `effect_messages` (what is sent); `shell`
-(what the leader asks of the process around it). Clock and chance are handed in; nothing here reads
-a socket or a file.
+`output_watches` (output of running jobs); `replies`, `effect_messages` and `runs` (what is sent);
+`shell` (what the leader asks of the process around it). Clock and chance are handed in; nothing
+here reads a socket or a file.
 """

@@ -27,6 +27,7 @@ from rollq.roles.member.leader.shell import Shell
 from rollq.roles.member.outputs import Outputs
 from rollq.roles.member.replica import Replica
 from rollq.wire import messages
+from rollq.wire.run_messages import AckRun
 
 
 class AttemptRequests:
@@ -110,6 +111,14 @@ class AttemptRequests:
             self._replies.warn(f"job {guid_to_text(message.job_id)}: {error}")
             message = failed_ack(message, error)
         self._ack(session.number, ref, message)
+
+    def ack_run(self, session: WorkerSession, message: AckRun) -> None:
+        """Attempts ended. One that is refused leaves the others as they are."""
+        for ack in message.acks:
+            try:
+                self.ack(session, ack)
+            except RollqError as error:
+                self._replies.refuse(session.number, ack, error)
 
     def nack(self, session: WorkerSession, message: messages.Nack) -> None:
         """A worker gives an attempt back."""

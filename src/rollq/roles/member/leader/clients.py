@@ -30,7 +30,7 @@ from rollq.roles.member.leader.shell import Shell
 from rollq.roles.member.outputs import Outputs
 from rollq.roles.member.replica import Replica
 from rollq.wire import messages
-from rollq.wire.features import ACCEPTED, COMPACT, OWN
+from rollq.wire.features import ACCEPTED, COMPACT, OWN, RUNS, agree
 
 NAMELESS = "nameless-"  # begins the name of a client that has none
 
@@ -74,6 +74,7 @@ class Clients:
             is_alone=OWN in features,
             knows_blobs=COMPACT in features,
             hears_errors=ACCEPTED in features or COMPACT in features,
+            takes_runs=RUNS in agree(features),
         )
         self._sessions.add_client(session)
         self._log.joined(session)

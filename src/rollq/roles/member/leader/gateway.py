@@ -26,6 +26,7 @@ from rollq.roles.member.leader.sessions import Session, SessionEnd, Sessions, Wo
 from rollq.roles.member.leader.workers import Workers
 from rollq.wire import messages
 from rollq.wire.output_messages import OutputChunk, WatchOutput
+from rollq.wire.run_messages import AckRun, SubmitRun
 from rollq.wire.staging_messages import CommitBatch, DropBatch, StageJobs
 
 Handlers: TypeAlias = dict[type, Callable[[Any, Any], None]]  # called with session and message
@@ -65,6 +66,7 @@ class Gateway:
         }
         self._of_client: Handlers = {
             messages.SubmitJob: jobs.submit,
+            SubmitRun: jobs.submit_run,
             messages.SubmitBulk: jobs.submit_bulk,
             messages.SubmitArray: jobs.submit_array,
             messages.Cancel: jobs.cancel,
@@ -81,6 +83,7 @@ class Gateway:
         self._of_worker: Handlers = {
             messages.Credit: workers.credit,
             messages.AckJob: attempts.ack,
+            AckRun: attempts.ack_run,
             messages.Nack: attempts.nack,
             messages.Heartbeat: workers.heartbeat,
             messages.Announce: workers.announce,

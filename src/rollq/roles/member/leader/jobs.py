@@ -1,4 +1,4 @@
-"""What clients ask of jobs: submit one, many or an array, cancel, confirm results.
+"""What clients ask of jobs: submit one, a run, many or an array, cancel, confirm results.
 
 A body that is too large for the log is stored as a blob first (`large`); the request goes on with a
 reference when a majority of the members holds it.
@@ -7,16 +7,29 @@ reference when a majority of the members holds it.
 from __future__ import annotations
 
 from functools import partial
+from typing import NamedTuple
 
+from rollq.base.errors import RollqError
 from rollq.base.ids import ClientId
+from rollq.base.jobs import JobOptions
 from rollq.grid import commands
 from rollq.roles.member.leader.addressing import Addressing, exec_name
 from rollq.roles.member.leader.large import LargeMessages, is_large
 from rollq.roles.member.leader.proposals import Origin, Proposals
 from rollq.roles.member.leader.replies import Replies
-from rollq.roles.member.leader.sessions import ClientSession
+from rollq.roles.member.leader.runs import RunAnswer, jobs_of
+from rollq.roles.member.leader.sessions import ClientSession, Sessions
 from rollq.roles.member.leader.shell import Shell
 from rollq.wire import messages
+from rollq.wire.run_messages import SubmitRun
+
+
+class Address(NamedTuple):
+    """What a submit addresses, once it is found valid."""
+
+    queue: str
+    exec_name: str
+    options: JobOptions | None
 
 
 class JobRequests:
@@ -24,14 +37,17 @@ class JobRequests:
 
     def __init__(
         self,
+        sessions: Sessions,
         proposals: Proposals,
         replies: Replies,
+        *,
         addressing: Addressing,
         shell: Shell,
-        *,
         large: LargeMessages,
     ) -> None:
+        self._sessions = sessions
         self._proposals = proposals
+        self._replies = replies
         self._settle = replies.settle_request
         self._addressing = addressing
         self._shell = shell
@@ -45,6 +61,18 @@ class JobRequests:
             self._large.job(number, client_id, message, go_on)
         else:
             self._submit(number, client_id, message)
+
+    def submit_run(self, session: ClientSession, message: SubmitRun) -> None:
+        """Jobs that share all but their columns, each for itself; one answer for all of them."""
+        to = self._address(message)
+        self._proposals.check_room()
+        answer = RunAnswer(self._replies, self._sessions, session.number, message)
+        for position, job in enumerate(jobs_of(message)):
+            origin = answer.origin(position, job.job_id)
+            try:
+                self._add(origin, session.client_id, job, to=to)
+            except RollqError as error:
+                answer.refuse(position, error)
 
     def submit_bulk(self, session: ClientSession, message: messages.SubmitBulk) -> None:
         """Many jobs of one queue and program."""
@@ -74,23 +102,32 @@ class JobRequests:
         self._proposals.add(commands.ConfirmResults(session.client_id, message.job_ids))
 
     def _submit(self, number: int, client_id: ClientId, message: messages.SubmitJob) -> None:
-        queue, options = self._addressing.resolve(message.subject, message.options)
+        to = self._address(message)
         self._proposals.check_room()
+        self._add(Origin(self._settle, number, message.job_id), client_id, message, to=to)
+
+    def _address(self, message: messages.SubmitJob | SubmitRun) -> Address:
+        queue, options = self._addressing.resolve(message.subject, message.options)
+        return Address(queue, exec_name(message.exec_name), options)
+
+    def _add(
+        self, origin: Origin, client_id: ClientId, message: messages.SubmitJob, *, to: Address
+    ) -> None:
         if message.blobs:
             self._shell.check_held(message.blobs)
         self._proposals.add(
             commands.SubmitJob(
                 message.job_id,
                 client_id,
-                queue,
-                exec_name(message.exec_name),
+                to.queue,
+                to.exec_name,
                 message.body,
-                options,
+                to.options,
                 message.blobs,
                 message.caches,
                 message.job_key,
             ),
-            Origin(self._settle, number, message.job_id),
+            origin,
         )
 
     def _submit_bulk(self, number: int, client_id: ClientId, message: messages.SubmitBulk) -> None:

@@ -22,7 +22,7 @@ from rollq.base.limits import (
     SESSION_QUIET_LOOKS_MAX,
 )
 from rollq.policy.pools import ANYTHING, ProgramSet
-from rollq.wire.features import ALIVE, COMPACT, LEASE
+from rollq.wire.features import ALIVE, COMPACT, LEASE, RUNS, agree
 from rollq.wire.messages import Announce, HelloWorker
 
 
@@ -51,6 +51,7 @@ class ClientSession:
     asked: dict[bytes, None] = field(default_factory=dict)
     knows_blobs: bool = True  # it fetches files of results
     hears_errors: bool = True
+    takes_runs: bool = False  # jobs come to it in runs
 
 
 @dataclass(slots=True)
@@ -70,6 +71,7 @@ class WorkerSession:
     programs: ProgramSet = ANYTHING  # that it announced
     renews: bool = field(init=False)  # it renews leases by heartbeats
     names_attempts: bool = field(init=False)  # its acks say which attempt they mean
+    takes_runs: bool = field(init=False)  # jobs come to it in runs
     pings: bool = field(init=False)  # it is never silent for long while it lives
     quiet_looks: int = 0  # calls of `Sessions.look` since its last message
     results_kept: int = 0  # results being stored as blobs; their acks are not proposed yet
@@ -82,6 +84,7 @@ class WorkerSession:
         """A legacy worker offers none of these."""
         self.renews = LEASE in self.features
         self.names_attempts = COMPACT in self.features
+        self.takes_runs = RUNS in agree(self.features)
         self.pings = ALIVE in self.features
 
     def announced(self, message: Announce) -> None:
@@ -141,6 +144,11 @@ class Sessions:
     def get(self, number: int) -> Session | None:
         """The session of that number, if it has said hello."""
         return self._by_number.get(number)
+
+    def takes_runs(self, number: int) -> bool:
+        """Whether a session is told of jobs in runs."""
+        session = self._by_number.get(number)
+        return session is not None and session.takes_runs
 
     def worker(self, worker_id: WorkerId) -> WorkerSession | None:
         """The one session of a worker."""

@@ -115,7 +115,9 @@ class LeaderState:
             replies,
             clients=clients,
             workers=workers,
-            jobs=JobRequests(proposals, replies, addressing, shell, large=large),
+            jobs=JobRequests(
+                sessions, proposals, replies, addressing=addressing, shell=shell, large=large
+            ),
             attempts=attempts,
             batches=BatchRequests(proposals, replies, addressing, shell),
             relay=relay,
