@@ -31,7 +31,8 @@ def test_a_worker_that_serves_one_program_gets_the_jobs_of_callers_that_name_no_
         BlockingClient(grid.address) as client,
     ):
         assert client.submit("calcA", ["one"]).result().stdout == "one\n"
-        assert [result.stdout for result in client.map("calcA", [["2"], ["3"]])] == ["2\n", "3\n"]
+        mapped = client.map("calcA", [["2"], ["3"]], ordered=True)
+        assert [result.stdout for result in mapped] == ["2\n", "3\n"]
         tasks = client.submit_array("calcA", 2, ["task"])
         assert [result.stdout for result in tasks.results()] == ["task\n", "task\n"]
         kept = client.submit("calcA", queue="default")

@@ -17,6 +17,8 @@ from rollq.base.limits import REMOVAL_DEPTH_MAX
 
 FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 NOT_EMPTY: Final = frozenset((errno.ENOTEMPTY, errno.EEXIST))
+# How often a folder may be found filled again: another removal of it moves deep folders up.
+REFILLS_MAX: Final = 100
 
 
 def remove_entry(fd: int, name: str) -> None:
@@ -37,13 +39,19 @@ def remove_entry(fd: int, name: str) -> None:
         return
     removal = _Removal(_open_unlocked(fd, name))
     try:
-        removal.run()
-    finally:
-        os.close(removal.top)
-    try:
-        os.rmdir(name, dir_fd=fd)
+        for _ in range(REFILLS_MAX):
+            removal.run()
+            if _remove_empty(fd, name):
+                return
+            if removal.error is not None:
+                break
+    except FileNotFoundError:
+        return  # another removal was quicker
     except OSError as error:
         raise removal.error or error from None
+    finally:
+        os.close(removal.top)
+    raise removal.error or OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), name)
 
 
 def open_folder(fd: int, name: str) -> int:

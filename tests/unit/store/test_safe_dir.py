@@ -190,6 +190,44 @@ def test_removal_of_a_deep_tree_needs_few_descriptors(job: Path, levels: int) ->
     assert max(highest) - highest[0] <= 2 * REMOVAL_DEPTH_MAX + 4
 
 
+def test_two_removals_of_one_tree_do_not_hinder_each_other(
+    job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one moves a deep folder up after the last look, and then removes all of it."""
+    (job / "file").touch()
+    rmdir = os.rmdir
+    calls: list[str] = []
+
+    def meanwhile(name: str, *, dir_fd: int) -> None:
+        calls.append(name)
+        if len(calls) == 2:
+            (job / "moved").mkdir()
+        if len(calls) == 4:
+            rmdir(name, dir_fd=dir_fd)
+        rmdir(name, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "rmdir", meanwhile)
+    remove(job)
+    assert not job.exists()
+    assert calls == ["job", "job", "moved", "job"]
+
+
+def test_a_folder_that_is_filled_again_and_again_is_told(
+    job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (job / "file").touch()
+    rmdir = os.rmdir
+
+    def refill(name: str, *, dir_fd: int) -> None:
+        if name == job.name:
+            (job / "file").touch()
+        rmdir(name, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "rmdir", refill)
+    with pytest.raises(OSError, match="not empty"):
+        remove(job)
+
+
 def test_removal_of_a_wide_tree(job: Path) -> None:
     for number in range(10):
         (job / str(number)).mkdir()
