@@ -31,7 +31,7 @@ PURE_FILES := $(subst $(empty) ,$(comma),$(PURE:%=src/rollq/%/*))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env test check lint types tidy unit spark-tests spark-local spark-standalone spark-connect spark-versions sim sim-mutants endurance bench bench-core bench-files bench-spark bench-pipeline chaos demo coverage house clean
+.PHONY: help env test check lint types tidy unit spark-tests spark-local spark-standalone spark-connect spark-versions sim sim-mutants endurance bench bench-core bench-budget bench-files bench-spark bench-pipeline chaos demo coverage house clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,12 +75,15 @@ sim-mutants: $(READY) ## Switch on each deliberate bug; the simulator must find 
 endurance: $(READY) ## A day of a cluster's life, some minutes: make endurance HOURS=24
 	$(PY) -m rollq.testing.endurance --hours $(HOURS)
 
-bench: $(BENCH_READY) ## rollq beside its peers, 25 minutes: make bench BENCH_ARGS='--quick --only noop'
+bench: $(BENCH_READY) ## rollq beside its peers, 70 minutes: make bench BENCH_ARGS='--quick --only noop'
 	@mkdir -p $(BENCH_RESULTS)
 	$(BENCH_PY) -m bench --json $(BENCH_RESULTS)/report.json --plot $(BENCH_RESULTS)/report.svg $(BENCH_ARGS)
 
 bench-core: $(READY) ## Speed and memory of the core, without disk or network.
 	$(PY) -m bench.core
+
+bench-budget: $(READY) ## CPU time of a no-op job by process and stage: make bench-budget BENCH_ARGS='--members 3'
+	$(PY) -m bench.budget $(BENCH_ARGS)
 
 bench-files: $(READY) ## How files move: caches, uploads beside jobs: make bench-files BENCH_ARGS='--size 256M'
 	$(PY) -m bench.files $(BENCH_ARGS)

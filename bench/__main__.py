@@ -20,6 +20,7 @@ from rich.console import Console
 from bench.case import run_case
 from bench.figures import Figures, Outcome, number
 from bench.frame import paper, prepare
+from bench.loops import NAMES, UVLOOP
 from bench.peers import make_peer
 from bench.plot import write_plot
 from bench.report import print_report, write_json
@@ -28,7 +29,7 @@ from bench.works.all import WORKS
 
 console = Console(stderr=True)
 INTERRUPTED = 130
-BUDGET_S = 24 * 60.0  # a further run is left out if it would end later
+BUDGET_S = 75 * 60.0  # a further run is left out if it would end later
 
 
 def main() -> int:
@@ -66,7 +67,18 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--quick", action="store_true", help="once and briefly, to see that it runs"
     )
-    parser.add_argument("--window", type=int, default=0, help="no-op jobs in flight (256)")
+    parser.add_argument(
+        "--window", type=int, default=0, help="no-op jobs in flight in the work noop (256)"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=0, help="how long a case of no-op jobs lasts (60)"
+    )
+    parser.add_argument(
+        "--sustained", type=float, default=0, help="how long the work sustained lasts, s (120)"
+    )
+    parser.add_argument(
+        "--loop", choices=NAMES, default=UVLOOP, help="of clients and peers' Python workers"
+    )
     parser.add_argument("--runs", type=int, default=0, help="how often each case is repeated (3)")
     parser.add_argument(
         "--dir", default=tempfile.gettempdir(), help="where servers keep their data"
@@ -86,7 +98,14 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 def scale_of(options: argparse.Namespace) -> Scale:
     """How much is done, as the options say."""
     scale = QUICK if options.quick else FULL
-    return replace(scale, runs=options.runs or scale.runs, window=options.window or scale.window)
+    return replace(
+        scale,
+        runs=options.runs or scale.runs,
+        window=options.window or scale.window,
+        noop_s=options.seconds or scale.noop_s,
+        sustained_s=options.sustained or scale.sustained_s,
+        loop=options.loop,
+    )
 
 
 def cases(options: argparse.Namespace) -> Iterator[tuple[str, str]]:

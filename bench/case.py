@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 import psutil  # type: ignore[import-untyped]
 
+from bench import loops
 from bench.figures import Outcome, Sample
 from bench.peers import make_peer
 from bench.procs import (
@@ -38,7 +39,7 @@ def run_case(work: str, peer: str, folder: Path, scale: Scale) -> Outcome:
     """Do a case in a fresh process, and leave nothing of it running."""
     busy_percent = psutil.cpu_percent(0.2)
     argv = python("bench.case", work, peer, str(folder), msgspec.json.encode(scale).decode())
-    seconds_max = WORKS[work].case_s_max
+    seconds_max = WORKS[work].case_s_max + scale.asked_s
     with (folder / LOG).open("wb") as log:
         case = subprocess.Popen(
             argv,
@@ -78,6 +79,7 @@ def main() -> None:
     die_with_parent()
     work, peer, folder, scale_json = sys.argv[1:]
     scale = msgspec.json.decode(scale_json, type=Scale).of(peer)
+    loops.choose(scale.loop)
     try:
         outcome = measure(work, peer, Path(folder), scale)
         (Path(folder) / OUTCOME).write_bytes(msgspec.json.encode(outcome))
@@ -110,7 +112,7 @@ def measure(work: str, key: str, folder: Path, scale: Scale) -> Outcome:
             peer.stop()
     if not is_started:
         return Outcome(work, key, version, skipped=f"did not start: {failure}")
-    return Outcome(work, key, version, tuple(samples), failure=failure)
+    return Outcome(work, key, version, tuple(samples), failure=failure, loop=loops.used())
 
 
 if __name__ == "__main__":

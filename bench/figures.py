@@ -26,6 +26,7 @@ class Outcome(msgspec.Struct, frozen=True):
     skipped: str = ""
     failure: str = ""
     busy_percent: float = 0.0  # what others took of the machine just before
+    loop: str = ""  # on which the client ran; empty if it needs none
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,11 @@ class Figures:
         """The values of one figure; None if it was not measured."""
         values = self._values.get((work, peer, figure))
         return Spread(tuple(values)) if values else None
+
+    def loop(self, work: str, peer: str) -> str:
+        """The loop of a peer's client; empty if it had none."""
+        found = (one.loop for one in self.outcomes if (one.work, one.peer) == (work, peer))
+        return next((loop for loop in found if loop), "")
 
     def places(self, work: str) -> list[tuple[str, str]]:
         """Peers and figures of a work, in the order in which they were first measured."""

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import json
-import platform
 import time
 from pathlib import Path
 from typing import Any
 
-import psutil  # type: ignore[import-untyped]
 from rich.console import Console
 from rich.table import Table
 
+from bench import machine
 from bench.figures import Figures, number
 from bench.ratios import RATIOS
 from bench.targets import Verdict, verdicts
 from bench.works.all import WORKS
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 BUSY_PERCENT = 15  # above this a run was disturbed by others
 
 
 def print_report(figures: Figures, console: Console) -> None:
-    """One table a work, the ratios, what a reader must know, and the targets last."""
+    """The machine, one table a work, the ratios, what a reader must know, and the targets last."""
+    console.print(machine.line(), highlight=False, markup=False)
     for name in WORKS:
         if figures.places(name):
             console.print(work_table(figures, name))
@@ -42,11 +42,13 @@ def work_table(figures: Figures, work: str) -> Table:
     columns = WORKS[work].columns
     table = Table(title=WORKS[work].title, title_justify="left")
     table.add_column("peer", no_wrap=True)
+    table.add_column("client's loop", no_wrap=True)
     for _, heading in columns:
         table.add_column(heading, justify="right")
     for peer in dict.fromkeys(peer for peer, _ in figures.places(work)):
+        loop = figures.loop(work, peer) or "—"
         cells = (figures.get(work, peer, figure) for figure, _ in columns)
-        table.add_row(peer, *("—" if cell is None else cell.text for cell in cells))
+        table.add_row(peer, loop, *("—" if cell is None else cell.text for cell in cells))
     return table
 
 
@@ -122,15 +124,14 @@ def to_document(figures: Figures, is_quick: bool) -> dict[str, Any]:
         "format": FORMAT_VERSION,
         "quick": is_quick,
         "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "machine": {
-            "cores": psutil.cpu_count(),
-            "memory_gb": round(psutil.virtual_memory().total / 1e9),
-            "kernel": platform.release(),
-            "python": platform.python_version(),
-        },
+        "machine": machine.describe(),
         "ratios": {ratio.key: ratio.value(figures) for ratio in RATIOS},
         "targets": [one.to_document() for one in verdicts(figures)],
         "missed": [one.target.key for one in verdicts(figures) if one.is_met is False],
+        "loops": {
+            work: {one.peer: one.loop for one in figures.outcomes if one.work == work and one.loop}
+            for work in measured
+        },
         "versions": {one.peer: one.version for one in figures.outcomes if one.version},
         "figures": measured,
         "remarks": remarks(figures),

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from array import array
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -19,6 +20,8 @@ COUNT_MAX: Final = 400_000
 IDLE_S_MAX: Final = 20.0
 WARM_UP_S: Final = 0.2
 FILL_WINDOW: Final = 2_048
+NO_END: Final = 10**12
+MARK_S: Final = 1.0
 
 
 class Pipeline(Protocol):
@@ -32,12 +35,29 @@ class Pipeline(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """How far a load had come."""
+
+    seconds: float
+    count: int
+    latencies: int  # how many had been noted
+
+
+@dataclass(frozen=True, slots=True)
 class Rate:
-    """What a loaded client saw."""
+    """What a loaded client saw.
+
+    Attributes:
+        count: Acked submits, or jobs whose result came.
+        seconds: From the first submit to the last answer.
+        latencies_s: Of all of them, or of those that were timed.
+        marks: One about every second, if the load was recorded.
+    """
 
     count: int
     seconds: float
-    latencies_s: list[float]
+    latencies_s: Sequence[float]
+    marks: tuple[Mark, ...] = ()
 
     @property
     def per_s(self) -> float:
@@ -48,14 +68,61 @@ class Rate:
         """A percentile of the latency in milliseconds."""
         return percentile(sorted(self.latencies_s), share) * 1e3
 
-    def samples(self, window: int, prefix: str = "") -> list[Sample]:
+    def part(self, begin_s: float, end_s: float) -> Rate:
+        """What was seen between two times, to the nearest marks."""
+        begin = min(self.marks, key=lambda mark: abs(mark.seconds - begin_s))
+        end = min(self.marks, key=lambda mark: abs(mark.seconds - end_s))
+        return Rate(
+            end.count - begin.count,
+            end.seconds - begin.seconds,
+            self.latencies_s[begin.latencies : end.latencies],
+        )
+
+    def samples(self, window: int) -> list[Sample]:
         """The samples of one cell of the submit tables."""
-        at = f"{prefix}submit{window}"
+        at = f"submit{window}"
         return [
             Sample(f"{at}_per_s", self.per_s),
             Sample(f"{at}_p50_ms", self.ms(0.5)),
             Sample(f"{at}_p99_ms", self.ms(0.99)),
         ]
+
+
+class Recorder:
+    """Notes what a load does, for hours if need be: four bytes a latency."""
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
+        self._latencies = array("f")
+        self._count = 0
+        self.started_s = clock()
+        self._marks = [Mark(0.0, 0, 0)]
+        self._next_s = self.started_s + MARK_S
+
+    def add(self, now: float, latency_s: float) -> None:
+        """One more, and how long it took."""
+        self.time(latency_s)
+        self.count(now)
+
+    def count(self, now: float) -> None:
+        """One more."""
+        self._count += 1
+        if now >= self._next_s:
+            self._mark(now)
+            self._next_s = now + MARK_S
+
+    def time(self, latency_s: float) -> None:
+        """How long one took."""
+        self._latencies.append(latency_s)
+
+    def rate(self) -> Rate:
+        """All of it."""
+        now = self._clock()
+        self._mark(now)
+        return Rate(self._count, now - self.started_s, self._latencies, tuple(self._marks))
+
+    def _mark(self, now: float) -> None:
+        self._marks.append(Mark(now - self.started_s, self._count, len(self._latencies)))
 
 
 def pipeline_rates(
@@ -101,25 +168,45 @@ def fill_s(pipeline: Pipeline, count: int) -> float:
     return time.perf_counter() - started
 
 
-async def drive_async(submit: Callable[[], Awaitable[object]], window: int, seconds: float) -> Rate:
+async def drive_async(
+    submit: Callable[[], Awaitable[object]],
+    window: int,
+    seconds: float,
+    count_max: int = COUNT_MAX,
+) -> Rate:
     """One coroutine for each outstanding submit: how asyncio client libraries are used."""
-    latencies: list[float] = []
     clock = time.perf_counter
-    started = clock()
-    end = started + seconds
+    seen = Recorder(clock)
+    end = seen.started_s + seconds
 
     async def one_after_the_other() -> None:
-        for turn in range(COUNT_MAX // window):
+        for turn in range(max(1, count_max // window)):
             sent_at = clock()
             if sent_at >= end and turn >= 4:
                 return
             await submit()
-            latencies.append(clock() - sent_at)
+            now = clock()
+            seen.add(now, now - sent_at)
 
     async with asyncio.timeout(seconds + IDLE_S_MAX), asyncio.TaskGroup() as group:
         for _ in range(window):
             group.create_task(one_after_the_other())
-    return Rate(len(latencies), clock() - started, latencies)
+    return seen.rate()
+
+
+async def drive_until(
+    submit: Callable[[], Awaitable[object]], is_over: Callable[[], bool], seconds_max: float
+) -> Rate:
+    """One after the other until something else is over."""
+    clock = time.perf_counter
+    seen = Recorder(clock)
+    async with asyncio.timeout(seconds_max):
+        while not is_over():
+            sent_at = clock()
+            await submit()
+            now = clock()
+            seen.add(now, now - sent_at)
+    return seen.rate()
 
 
 def drive_calls(submit: Callable[[], object], seconds: float) -> Rate:
@@ -141,8 +228,8 @@ def keep_busy(
     window: int,
     seconds: float,
     has_more: Callable[[], bool] = lambda: True,
-) -> float:
-    """Jobs a second through a whole peer: `window` in flight until time is over, then the rest.
+) -> Rate:
+    """Jobs through a whole peer: `window` in flight until time is over, then the rest.
 
     Args:
         submit: Sends one job.
@@ -155,11 +242,9 @@ def keep_busy(
     end = started + seconds
     sent = done = 0
     while True:
-        while (
-            sent - done < window and sent < COUNT_MAX and has_more() and time.perf_counter() < end
-        ):
+        while sent - done < window and has_more() and time.perf_counter() < end:
             submit()
             sent += 1
         if done == sent:
-            return done / (time.perf_counter() - started)
+            return Rate(done, time.perf_counter() - started, [])
         done += collect()

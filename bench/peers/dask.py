@@ -7,6 +7,7 @@ from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Any, Final
 
+from bench.cpu import Roles
 from bench.peers import pool_tasks
 from bench.peers.fresh import fresh_start_s
 from bench.peers.function_pool import Function, FunctionPool
@@ -59,6 +60,11 @@ class Dask(FunctionPool):
             self._client = None
         stop_all(self._processes)
         self._processes.clear()
+
+    def roles(self) -> Roles:
+        """The scheduler and its workers."""
+        scheduler, *workers = (one.pid for one in self._processes)
+        return {"server": [scheduler], "worker": workers}
 
     def first_result_s(self, payload: bytes) -> float:
         """From starting scheduler and workers to the first result."""

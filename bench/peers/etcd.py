@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from bench.figures import Sample
+from bench.loops import ASYNCIO, run
 from bench.procs import (
     HOST,
     Process,
@@ -85,9 +86,9 @@ class Etcd:
     def submit_rates(
         self, payload: bytes, windows: tuple[int, ...], seconds: float
     ) -> Iterator[tuple[int, Rate]]:
-        """One coroutine for each outstanding put."""
+        """One coroutine for each outstanding put. gRPC waits in threads of its own on any loop."""
         for window in windows:
-            yield window, asyncio.run(self._submit(payload, window, seconds))
+            yield window, run(self._submit(payload, window, seconds), ASYNCIO)
 
     # --- fail-over
 

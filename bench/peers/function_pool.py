@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Final
 
 from bench.peers import pool_tasks
-from bench.window import keep_busy
+from bench.window import NO_END, Rate, keep_busy
 
-WARM_UP_S: Final = 1.0
 SECONDS_MAX: Final = 120.0
 WINDOW: Final = 64
-NO_END: Final = 10**9
 
 Function = Callable[[bytes], bytes]
 
@@ -30,18 +28,19 @@ class FunctionPool(ABC):
     ) -> tuple[Callable[[], None], Callable[[], int]]:
         """How to send one call, and how to wait for at least one result."""
 
-    def noop(self, payload: bytes, window: int, seconds: float) -> float:
-        """Jobs a second."""
-        self._run(pool_tasks.noop, payload, window, WARM_UP_S)
+    def noop(self, payload: bytes, window: int, seconds: float) -> Rate:
+        """Jobs through the pool."""
         return self._run(pool_tasks.noop, payload, window, seconds)
 
     def run_true(self, count: int) -> float:
         """Through subprocess in the worker."""
-        return self._run(pool_tasks.run_true, b"", WINDOW, SECONDS_MAX, count)
+        return self._run(pool_tasks.run_true, b"", WINDOW, SECONDS_MAX, count).per_s
 
     def run_files(self, count: int) -> float:
         """Through subprocess in the worker."""
-        return self._run(pool_tasks.run_files, bytes(self._folder), WINDOW, SECONDS_MAX, count)
+        return self._run(
+            pool_tasks.run_files, bytes(self._folder), WINDOW, SECONDS_MAX, count
+        ).per_s
 
     def _run(
         self,
@@ -50,7 +49,7 @@ class FunctionPool(ABC):
         window: int,
         seconds: float,
         count: int = NO_END,
-    ) -> float:
+    ) -> Rate:
         send, collect = self._open(function, argument)
         left = count
 

@@ -15,6 +15,8 @@ from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Any, Final
 
+from bench.cpu import Roles
+from bench.loops import run
 from bench.peers.fresh import fresh_start_s
 from bench.peers.nats_failover import ASK_S_MAX, JOBS, SUBJECT, NatsLoad, is_current, stream_info
 from bench.peers.nats_wire import NatsSocket, PublishPipeline, publish
@@ -31,7 +33,7 @@ from bench.procs import (
     stop_all,
     wait_until,
 )
-from bench.window import IDLE_S_MAX, Rate, drive_async, fill_s, pipeline_rates
+from bench.window import IDLE_S_MAX, NO_END, Rate, drive_async, fill_s, pipeline_rates
 
 RESULTS: Final = "RESULTS"
 WORKERS: Final = 2
@@ -98,18 +100,26 @@ class Nats:
 
     # --- works
 
-    def noop(self, payload: bytes, window: int, seconds: float) -> float:
-        """Jobs a second through two worker processes."""
-        self._start_workers()
-        run = self._core_noop if self.mode == "core" else self._stream_noop
-        return asyncio.run(run(payload, window, seconds))
+    def noop(self, payload: bytes, window: int, seconds: float) -> Rate:
+        """Jobs through two worker processes."""
+        if not self._workers:
+            self._start_workers()
+        kind = self._core_noop if self.mode == "core" else self._stream_noop
+        return run(kind(payload, window, seconds))
+
+    def roles(self) -> Roles:
+        """Servers and the two workers."""
+        return {
+            "server": [one.pid for one in self.servers.values()],
+            "worker": [one.pid for one in self._workers],
+        }
 
     def first_result_s(self, payload: bytes) -> float:
         """From starting the server, two workers and a client to the first result."""
 
         def first() -> None:
             self._start_workers()
-            asyncio.run(self._stream_noop(payload, 1, None))
+            run(self._stream_noop(payload, 1, 0))
 
         return fresh_start_s(self, self.folder, first)
 
@@ -118,7 +128,7 @@ class Nats:
     ) -> Iterator[tuple[int, Rate]]:
         """One coroutine for each outstanding publish."""
         for window in windows:
-            yield window, asyncio.run(self._submit(payload, window, seconds))
+            yield window, run(self._submit(payload, window, seconds))
 
     async def _submit(self, payload: bytes, window: int, seconds: float) -> Rate:
         import nats  # noqa: PLC0415 - not a dependency
@@ -129,21 +139,20 @@ class Nats:
         await client.close()
         return rate
 
-    async def _core_noop(self, payload: bytes, window: int, seconds: float) -> float:
+    async def _core_noop(self, payload: bytes, window: int, seconds: float) -> Rate:
         import nats  # noqa: PLC0415
 
         client = await nats.connect(f"nats://{HOST}:{self.port}")
-        await drive_async(lambda: client.request(SUBJECT, payload, IDLE_S_MAX), window, 0.2)
         rate = await drive_async(
-            lambda: client.request(SUBJECT, payload, IDLE_S_MAX), window, seconds
+            lambda: client.request(SUBJECT, payload, IDLE_S_MAX), window, seconds, NO_END
         )
         await client.close()
-        return rate.per_s
+        return rate
 
-    async def _stream_noop(self, payload: bytes, window: int, seconds: float | None) -> float:
+    async def _stream_noop(self, payload: bytes, window: int, seconds: float) -> Rate:
         """Publish with an ack each, the result by its number over core NATS or a second stream.
 
-        Without `seconds` it is one job.
+        Without time it is one job for each of the window.
         """
         import nats  # noqa: PLC0415
 
@@ -169,12 +178,7 @@ class Nats:
             await stream.publish(SUBJECT, job_id + payload[16:])
             await done
 
-        if seconds is None:
-            await one_job()
-            rate = 0.0
-        else:
-            await drive_async(one_job, window, 0.3)
-            rate = (await drive_async(one_job, window, seconds)).per_s
+        rate = await drive_async(one_job, window, seconds, NO_END if seconds else window)
         await client.close()
         return rate
 

@@ -6,6 +6,7 @@ import asyncio
 import sys
 from typing import Any
 
+from bench.loops import run
 from bench.procs import HOST, missing_module
 
 FETCH = 64
@@ -50,4 +51,4 @@ async def finish_durably(stream: Any, job: Any) -> None:
 if __name__ == "__main__":
     if missing := missing_module("nats"):
         sys.exit(missing)
-    asyncio.run(work(int(sys.argv[1]), sys.argv[2]))
+    run(work(int(sys.argv[1]), sys.argv[2]))

@@ -5,7 +5,6 @@ Everything of it, its port mapper too, runs in the case's folder and on loopback
 
 from __future__ import annotations
 
-import asyncio
 import json
 import signal
 import time
@@ -16,6 +15,8 @@ from typing import Any, Final
 
 import psutil  # type: ignore[import-untyped]
 
+from bench.cpu import Roles
+from bench.loops import run
 from bench.peers.amqp_wire import AmqpSocket, ConfirmPipeline
 from bench.peers.fresh import fresh_start_s
 from bench.peers.rabbitmq_client import JOBS, RESULTS, JobClient, RabbitmqLoad
@@ -32,7 +33,7 @@ from bench.procs import (
     stop_all,
     wait_until,
 )
-from bench.window import Rate, drive_async, fill_s, pipeline_rates
+from bench.window import NO_END, Rate, drive_async, fill_s, pipeline_rates
 
 # The commands on PATH change to another user first, who may not write to our folder.
 FOLDER: Final = "/usr/lib/rabbitmq/bin"
@@ -201,17 +202,26 @@ class Rabbitmq(RabbitmqNodes):
         """Server and client."""
         return f"{super().version()}, aio-pika {version_of('aio-pika')}"
 
-    def noop(self, payload: bytes, window: int, seconds: float) -> float:
-        """Jobs a second through two worker processes; results are confirmed before a job is."""
-        self._start_workers()
-        return asyncio.run(self._noop(payload, window, seconds))
+    def noop(self, payload: bytes, window: int, seconds: float) -> Rate:
+        """Jobs through two worker processes; results are confirmed before a job is."""
+        if not self.processes[1:]:
+            self._start_workers()
+        return run(self._noop(payload, window, seconds))
+
+    def roles(self) -> Roles:
+        """Erlang machines and the two workers."""
+        machines = [self._machine(name) for name in self.nodes]
+        return {
+            "server": [one.pid for one in machines if one is not None],
+            "worker": [one.pid for one in self.processes[1:]],
+        }
 
     def first_result_s(self, payload: bytes) -> float:
         """From starting the node, two workers and a client to the first result."""
 
         def first() -> None:
             self._start_workers()
-            asyncio.run(self._first(payload))
+            run(self._first(payload))
 
         return fresh_start_s(self, self.folder, first)
 
@@ -219,10 +229,9 @@ class Rabbitmq(RabbitmqNodes):
         async with JobClient(self.port, payload) as client:
             await client.run()
 
-    async def _noop(self, payload: bytes, window: int, seconds: float) -> float:
+    async def _noop(self, payload: bytes, window: int, seconds: float) -> Rate:
         async with JobClient(self.port, payload) as client:
-            await drive_async(client.run, window, 0.3)
-            return (await drive_async(client.run, window, seconds)).per_s
+            return await drive_async(client.run, window, seconds, NO_END)
 
     def _start_workers(self) -> None:
         workers = [

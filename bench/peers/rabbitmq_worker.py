@@ -6,6 +6,7 @@ import asyncio
 import sys
 from typing import Any
 
+from bench.loops import run
 from bench.peers.rabbitmq_client import JOBS, RESULTS, open_channel, persistent
 from bench.procs import missing_module
 from bench.window import IDLE_S_MAX
@@ -29,4 +30,4 @@ async def work(port: int) -> None:
 if __name__ == "__main__":
     if missing := missing_module("aio_pika"):
         sys.exit(missing)
-    asyncio.run(work(int(sys.argv[1])))
+    run(work(int(sys.argv[1])))

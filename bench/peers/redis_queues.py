@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
+from bench.cpu import Roles
 from bench.peers.fresh import fresh_start_s
 from bench.procs import (
     HOST,
@@ -88,6 +89,13 @@ class RedisServer:
     def url(self) -> str:
         """Where it serves."""
         return f"redis://{HOST}:{self.port}/0"
+
+    def roles(self) -> Roles:
+        """redis and the workers."""
+        return {
+            "server": [self.server.pid] if self.server else [],
+            "worker": [one.pid for one in self.processes],
+        }
 
     def start_workers(self, count: int, argv: list[str]) -> None:
         """Start worker processes that read the server's address from the environment."""
@@ -205,9 +213,10 @@ def command(*parts: bytes) -> bytes:
 class TaskQueue(RedisServer):
     """What the three libraries have in common: send a call, wait for its result."""
 
-    def noop(self, payload: bytes, window: int, seconds: float) -> float:
-        """Jobs a second, results collected in the order of the calls."""
-        self.run_workers()
+    def noop(self, payload: bytes, window: int, seconds: float) -> Rate:
+        """Jobs, results collected in the order of the calls."""
+        if not self.processes:
+            self.run_workers()
         send = self.sender(payload.decode())
         waiting: deque[Any] = deque([send()])
         self.wait(waiting.popleft())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import signal
@@ -11,9 +12,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from bench.cpu import Roles
+from bench.loops import run
 from bench.peers.local import INPUT, SCRIPT, TRUE
 from bench.peers.rollq_backlog import first_assignment, longest_answer_ms
 from bench.peers.rollq_failover import HELD_JOBS, RollqLoad
+from bench.peers.rollq_load import BEGAN
 from bench.peers.rollq_wire import RawClient, SubmitPipeline, who_leads
 from bench.procs import (
     HOST,
@@ -25,15 +29,18 @@ from bench.procs import (
     stop_all,
     wait_until,
 )
-from bench.window import Rate, drive_async, pipeline_rates
+from bench.window import Rate, Recorder, drive_async, drive_until, pipeline_rates
 from rollq import __version__
-from rollq.base.limits import BATCH_JOBS_MAX, MAP_WINDOW
+from rollq.base.limits import BATCH_JOBS_MAX
 from rollq.roles.client.client import Client
 from rollq.roles.client.specs import JobSpec
 
 SLOTS: Final = 2
 AHEAD: Final = 256  # at most; the other peers' two workers fetch 64 each
 EXEC_WINDOW: Final = 64
+TIMED_EVERY_S: Final = 0.02
+LOAD_MORE_S: Final = 30.0  # the load outlasts what is measured beside it
+LOAD_S_MAX: Final = 300.0
 
 
 class RollqServers:
@@ -113,6 +120,13 @@ class RollqServers:
         self._workers.clear()
         self.members.clear()
 
+    def roles(self) -> Roles:
+        """Members and workers."""
+        return {
+            "server": [one.pid for one in self.members.values()],
+            "worker": [one.pid for one in self._workers],
+        }
+
     @property
     def servers(self) -> str:
         """Every member's address."""
@@ -139,40 +153,74 @@ class RollqServers:
 class Rollq(RollqServers):
     """The product's own client."""
 
-    map_window = MAP_WINDOW
+    def noop(self, payload: bytes, window: int, seconds: float) -> Rate:
+        """No-op jobs, through a function in the worker's loop."""
+        self.serve_noop(1)
+        return run(self._noop(payload, window, seconds))
 
-    def noop(self, payload: bytes, window: int, seconds: float) -> float:
-        """No-op jobs a second, through a function in the worker's loop."""
-        if not self._workers:
-            self.start_worker("noop", "job.assign.>", ahead=AHEAD)
-        return asyncio.run(self._noop(payload, window, seconds))
+    def serve_noop(self, workers: int) -> None:
+        """Have at least so many workers for no-op jobs."""
+        for number in range(len(self._workers), workers):
+            self.start_worker(f"noop{number}", "job.assign.>", ahead=AHEAD)
+
+    def noop_of_many(self, payload: bytes, clients: int, window: int, seconds: float) -> Rate:
+        """The same by several clients of this process, which share the window."""
+        self.serve_noop(1)
+        return run(self._noop_of_many(payload, clients, window, seconds))
+
+    def array(self, payload: bytes, tasks: int) -> float:
+        """Tasks a second of one array of no-ops, from its submit to its last result."""
+        self.serve_noop(1)
+        return run(self._array(payload, tasks))
+
+    def lone(self, payload: bytes, seconds: float) -> Rate:
+        """One no-op job after the other, each from its submit to its result."""
+        self.serve_noop(1)
+        return run(self._lone(payload, seconds))
+
+    def lone_beside_load(self, payload: bytes, per_s: float, seconds: float) -> Rate:
+        """The same while another client's no-op jobs come at a steady rate."""
+        self.serve_noop(1)
+        load = self._start_load("steady", str(per_s), str(seconds + LOAD_MORE_S))
+        try:
+            return self.lone(payload, seconds)
+        finally:
+            load.stop()
+
+    def submits_beside(self, payload: bytes, how: str, count: int) -> Rate:
+        """Single submits while another client submits many jobs, or commits them."""
+        load = self._start_load(how, str(count))
+        try:
+            return run(self._submits_beside(payload, load))
+        finally:
+            load.stop()
 
     def submit_rates(
         self, payload: bytes, windows: tuple[int, ...], seconds: float
     ) -> Iterator[tuple[int, Rate]]:
         """One coroutine for each outstanding submit; there is no worker, so jobs wait."""
         for window in windows:
-            yield window, asyncio.run(self._submit(payload, window, seconds))
+            yield window, run(self._submit(payload, window, seconds))
 
     def submit_many(self, payload: bytes, count: int) -> float:
         """Jobs a second accepted through `submit_many`."""
-        return asyncio.run(self._submit_many(payload, count))
+        return run(self._submit_many(payload, count))
 
     def stage_and_commit(self, payload: bytes, count: int) -> float:
         """Jobs a second accepted through `stage` and `commit`, as many as a batch may have."""
-        return asyncio.run(self._stage(payload, min(count, BATCH_JOBS_MAX)))
+        return run(self._stage(payload, min(count, BATCH_JOBS_MAX)))
 
     def run_true(self, count: int) -> float:
         """/bin/true through the worker's executor."""
         self._start_executor()
-        return asyncio.run(self._run_specs([JobSpec("true") for _ in range(count)]))
+        return run(self._run_specs([JobSpec("true") for _ in range(count)]))
 
     def run_files(self, count: int) -> float:
         """A script with an input file that comes with the job."""
         self._start_executor()
         files = {"input": INPUT}
         specs = [JobSpec("catjob", files=files) for _ in range(count)]
-        return asyncio.run(self._run_specs(specs, b"done\n"))
+        return run(self._run_specs(specs, b"done\n"))
 
     # --- fail-over
 
@@ -210,7 +258,7 @@ class Rollq(RollqServers):
         started = time.perf_counter()
         self.start_member(f"{HOST}:{port}")
         self.start_worker("first", "job.assign.>")
-        asyncio.run(self._first(payload))
+        run(self._first(payload))
         return time.perf_counter() - started
 
     def fill(self, payload: bytes, count: int) -> float:
@@ -246,23 +294,67 @@ class Rollq(RollqServers):
 
     async def _first(self, payload: bytes) -> None:
         async with self.client("first") as client:
-            job = await client.submit("noop", payload=payload)
-            (await job.result(READY_S_MAX)).raise_for_status()
+            await run_one(client, payload)
 
-    async def _noop(self, payload: bytes, window: int, seconds: float) -> float:
+    async def _noop(self, payload: bytes, window: int, seconds: float) -> Rate:
+        """`map`, and now and then a job beside it whose way is timed."""
         async with self.client("noop") as client:
-            await self._map(client, payload, window, 0.3)
-            return await self._map(client, payload, window, seconds)
+            await run_one(client, payload)
+            seen = Recorder()
+            timing = asyncio.create_task(time_some(client, payload, seen))
+            await map_noop(client, payload, window, seconds, seen)
+            timing.cancel()
+            return seen.rate()
 
-    async def _map(self, client: Client, payload: bytes, window: int, seconds: float) -> float:
-        started = time.perf_counter()
-        end = started + seconds
-        done = 0
-        async for result in client.map("noop", payloads_until(end, payload), window=window):
-            if not result.ok:
-                raise RuntimeError(f"a job failed: {result.status}")
-            done += 1
-        return done / (time.perf_counter() - started)
+    async def _noop_of_many(
+        self, payload: bytes, clients: int, window: int, seconds: float
+    ) -> Rate:
+        async with contextlib.AsyncExitStack() as stack:
+            opened = [
+                await stack.enter_async_context(self.client(f"noop{number}"))
+                for number in range(clients)
+            ]
+            for client in opened:
+                await run_one(client, payload)
+            share = max(1, window // clients)
+            seen = Recorder()
+            await asyncio.gather(
+                *(map_noop(client, payload, share, seconds, seen) for client in opened)
+            )
+            return seen.rate()
+
+    async def _array(self, payload: bytes, tasks: int) -> float:
+        async with self.client("array") as client:
+            await run_one(client, payload)
+            started = time.perf_counter()
+            batch = await client.submit_array("noop", tasks, payload=payload)
+            done = 0
+            async for result in batch.results():
+                if not result.ok:
+                    raise RuntimeError(f"a task failed: {result.status}")
+                done += 1
+            return done / (time.perf_counter() - started)
+
+    async def _lone(self, payload: bytes, seconds: float) -> Rate:
+        async with self.client("lone") as client:
+            await run_one(client, payload)
+            return await drive_async(lambda: run_one(client, payload), 1, seconds)
+
+    async def _submits_beside(self, payload: bytes, load: Process) -> Rate:
+        async with self.client("single") as client:
+            await client.submit("noop", payload=payload)
+            await asyncio.to_thread(load.wait_for_text, BEGAN)
+            rate = await drive_until(
+                lambda: client.submit("noop", payload=payload),
+                lambda: not load.is_running,
+                LOAD_S_MAX,
+            )
+        load.wait(0)
+        return rate
+
+    def _start_load(self, *arguments: str) -> Process:
+        argv = python("bench.peers.rollq_load", self.servers, *arguments)
+        return Process(argv, self.folder / f"load-{arguments[0]}.log")
 
     async def _submit(self, payload: bytes, window: int, seconds: float) -> Rate:
         async with self.client(f"submit{window}") as client:
@@ -316,6 +408,33 @@ class RollqRaw(RollqServers):
         """Submits without a coroutine each."""
         with RawClient(self.leader(), "submit") as client:
             yield from pipeline_rates(SubmitPipeline(client, payload), windows, seconds)
+
+
+async def run_one(client: Client, payload: bytes) -> None:
+    """A job and its result."""
+    job = await client.submit("noop", payload=payload)
+    (await job.result(READY_S_MAX)).raise_for_status()
+
+
+async def map_noop(
+    client: Client, payload: bytes, window: int, seconds: float, seen: Recorder
+) -> None:
+    """Jobs by `map` until time is over, then the rest."""
+    clock = time.perf_counter
+    payloads = payloads_until(clock() + seconds, payload)
+    async for result in client.map("noop", payloads, window=window):
+        if not result.ok:
+            raise RuntimeError(f"a job failed: {result.status}")
+        seen.count(clock())
+
+
+async def time_some(client: Client, payload: bytes, seen: Recorder) -> None:
+    """A job every now and then, as one of many would see it; until it is cancelled."""
+    while True:
+        await asyncio.sleep(TIMED_EVERY_S)
+        sent_at = time.perf_counter()
+        await run_one(client, payload)
+        seen.time(time.perf_counter() - sent_at)
 
 
 def payloads_until(end: float, payload: bytes) -> Iterator[bytes]:

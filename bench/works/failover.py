@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import Final, Protocol, cast
 
 from bench.figures import Sample
+from bench.loops import ASYNCIO, run
 from bench.peers.base import Peer
 from bench.works import Scale, Work
 
@@ -95,7 +96,7 @@ def measure(peer: Peer, scale: Scale) -> Iterator[Sample]:
     """A gap for each fault, then what the client lost."""
     samples: list[Sample] = []
     try:
-        asyncio.run(_measure(cast(FailsOver, peer), scale, samples))
+        run(_measure(cast(FailsOver, peer), scale, samples), ASYNCIO)
     finally:
         yield from samples  # the gaps before a failure are worth having
 

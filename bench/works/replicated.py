@@ -7,7 +7,7 @@ from bench.works.submit import COLUMNS, measure
 
 WORK = Work(
     "replicated",
-    "Submits to three members, majority on disk: 200 B, then 64 KiB",
+    "Submits to three members, majority on disk, 200 B",
     (
         "rollq:r3",
         "rollq-raw:r3",

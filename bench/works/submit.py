@@ -1,4 +1,4 @@
-"""Durable submits to one server: 200 B with 1, 64 and 1024 outstanding, 64 KiB with 1 and 64."""
+"""Durable submits to one server: 200 B with 1, 64 and 1024 outstanding."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from bench.works import Scale, Work
 
 PAYLOAD = b"x" * 200
 WINDOWS = (1, 64, 1024)
-LARGE_PAYLOAD = b"x" * 65_536
-LARGE_WINDOWS = (1, 64)  # 1024 would be 64 MiB on the way: the disk's rate, whoever it is
 COLUMNS = (
     ("submit1_per_s", "1 outst. /s"),
     ("submit1_p50_ms", "p50 ms"),
@@ -23,9 +21,6 @@ COLUMNS = (
     ("submit1024_per_s", "1024 outst. /s"),
     ("submit_many_per_s", "in bulk /s"),
     ("staged_per_s", "staged /s"),
-    ("large_submit1_per_s", "64 KiB, 1 outst. /s"),
-    ("large_submit1_p50_ms", "p50 ms"),
-    ("large_submit64_per_s", "64 outst. /s"),
 )
 
 
@@ -63,13 +58,11 @@ def measure(peer: Peer, scale: Scale) -> Iterator[Sample]:
         yield Sample("submit_many_per_s", peer.submit_many(PAYLOAD, int(200_000 * scale.cell_s)))
     if isinstance(peer, TakesStaged):
         yield Sample("staged_per_s", peer.stage_and_commit(PAYLOAD, int(200_000 * scale.cell_s)))
-    for window, rate in taker.submit_rates(LARGE_PAYLOAD, LARGE_WINDOWS, scale.cell_s):
-        yield from rate.samples(window, "large_")
 
 
 WORK = Work(
     "submit",
-    "Durable submits, one server: 200 B, then 64 KiB",
+    "Durable submits, one server, 200 B",
     (
         "local:append",
         "local:overwrite",

@@ -61,6 +61,24 @@ def test_it_measures_and_cleans_up(tmp_path: Path) -> None:
     assert living(data) == []
 
 
+def test_no_op_jobs_are_told_with_the_cpu_of_every_process(tmp_path: Path) -> None:
+    data, report = tmp_path / "data", tmp_path / "report.json"
+    data.mkdir()
+    bench = start(
+        data, "--only", "noop,latency,beside", "--peers", "rollq:r1", "--json", str(report)
+    )
+    assert bench.wait(WAIT_S_MAX) == 0
+    figures = json.loads(report.read_text())["figures"]
+    noop = {name: cell["median"] for name, cell in figures["noop"]["rollq:r1"].items()}
+    parts = [noop[f"cpu_{role}_us"] for role in ("server", "upkeep", "worker", "client")]
+    assert all(part > 0 for part in (parts[0], parts[2], parts[3]))
+    assert sum(parts) <= noop["cpu_all_us"] + 1
+    assert noop["p99_ms"] >= noop["p50_ms"] > 0
+    assert figures["latency"]["rollq:r1"]["half_p99_ms"]["median"] > 0
+    assert {"many_p99_ms", "commit_p99_ms"} <= set(figures["beside"]["rollq:r1"])
+    assert living(data) == []
+
+
 def test_files_are_measured_and_nothing_is_left(tmp_path: Path) -> None:
     data, report = tmp_path / "data", tmp_path / "files.json"
     data.mkdir()

@@ -75,4 +75,5 @@ def test_rollq_sees_all_faults_and_its_peers_some() -> None:
     assert (FULL.of("etcd:r3").kills, FULL.of("etcd:r3").stops) == (5, 2)
     assert FULL.of("rabbitmq:r3").stops == 0
     assert (QUICK.of("etcd:r3").kills, QUICK.of("etcd:r3").stops) == (2, 1)
+    assert FULL.of("nats:core").noop_s == FULL.noop_s > FULL.of("celery:durable").noop_s
     assert msgspec.json.decode(msgspec.json.encode(FULL), type=Scale) == FULL

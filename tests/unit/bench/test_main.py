@@ -40,7 +40,7 @@ def test_peers_take_turns_and_a_missing_one_is_tried_once(monkeypatch: pytest.Mo
 
 
 def test_a_slow_machine_has_fewer_runs_unless_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    wish = ("--only", "noop,execs", "--peers", "rollq")
+    wish = ("--only", "noop,execs", "--peers", "rollq:r1")
     whole_s = main.BUDGET_S
     assert len(run(monkeypatch, *wish, case_s=whole_s / 6)) == 6
     assert len(run(monkeypatch, *wish, case_s=whole_s / 5)) == 5
@@ -51,6 +51,14 @@ def test_a_slow_machine_has_fewer_runs_unless_told(monkeypatch: pytest.MonkeyPat
 def test_the_window_can_be_chosen() -> None:
     assert main.parse(["--window", "64"]).scale.window == 64
     assert main.parse(["--quick"]).scale.window == 256
+
+
+def test_how_long_and_on_which_loop_can_be_chosen() -> None:
+    asked = main.parse(["--seconds", "90", "--sustained", "300", "--loop", "asyncio"]).scale
+    assert (asked.noop_s, asked.sustained_s, asked.loop) == (90, 300, "asyncio")
+    usual = main.parse([]).scale
+    assert usual.noop_s >= 60
+    assert usual.loop == "uvloop"
 
 
 def test_what_is_missing_is_said_first(

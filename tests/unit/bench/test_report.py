@@ -6,10 +6,12 @@ import io
 from pathlib import Path
 from xml.etree import ElementTree
 
+import msgspec
 import pytest
 from rich.console import Console
 
 from bench.figures import Figures, Outcome, Sample, number, percentile
+from bench.machine import build_of
 from bench.plot import write_plot
 from bench.ratios import BY_KEY, RATIOS, Ratio
 from bench.report import print_report, remarks, to_document
@@ -51,6 +53,15 @@ PROMISED = [
     "noop_vs_celery",
     "noop_vs_rq",
     "noop_vs_dramatiq",
+    "noop1024_vs_core_nats",
+    "noop1024_r3_vs_r1",
+    "sustained_cpu_all_us",
+    "sustained_jobs_per_s_last_vs_first",
+    "lone_p50_vs_fdatasync",
+    "beside_commit_p99_ms",
+    "workers10_vs_one",
+    "clients100_vs_one",
+    "r3_large_submit64_vs_jetstream_r3_always",
 ]
 
 
@@ -184,6 +195,42 @@ def test_the_tables_show_median_and_spread() -> None:
     row = next(line for line in text.getvalue().splitlines() if "≥ 15" in line)
     assert "NO" in row
     assert "did not measure: noop_vs_jetstream_default" in text.getvalue()
+
+
+def test_the_tables_and_the_document_name_the_loop() -> None:
+    ours, theirs = (
+        outcome("noop", "rollq:r1", jobs_per_s=1),
+        outcome("noop", "rq:durable", window=1),
+    )
+    figures = Figures([msgspec.structs.replace(ours, loop="uvloop"), theirs])
+    text = io.StringIO()
+    print_report(figures, Console(file=text, width=160))
+    rows = {
+        line.split()[1]: line.split()[3] for line in text.getvalue().splitlines() if "│" in line
+    }
+    assert (rows["rollq:r1"], rows["rq:durable"]) == ("uvloop", "—")
+    assert to_document(figures, is_quick=True)["loops"] == {"noop": {"rollq:r1": "uvloop"}}
+
+
+def test_the_report_says_how_the_interpreter_was_built() -> None:
+    text = io.StringIO()
+    print_report(Figures([]), Console(file=text, width=160))
+    assert "PGO" in text.getvalue().splitlines()[0]
+    assert "LTO" in to_document(Figures([]), is_quick=True)["machine"]["python_build"]
+
+
+@pytest.mark.parametrize(
+    ("config", "flags", "told"),
+    [
+        ("", "-O3 -Wall", "-O3, no PGO, no LTO, static"),
+        ("'--enable-shared' 'LIBS=-L/a b'", "-g -O3 -O2", "-O2, no PGO, no LTO, shared"),
+        ("--enable-optimizations --with-lto", "", "-O?, PGO, LTO, static"),
+        ("--with-lto=no", "-O3", "-O3, no PGO, no LTO, static"),
+        ("--with-lto=thin", "-O3", "-O3, no PGO, LTO, static"),
+    ],
+)
+def test_the_build_is_read_from_its_settings(config: str, flags: str, told: str) -> None:
+    assert build_of(config, flags) == told
 
 
 def test_the_plot_has_a_bar_for_each_peer(tmp_path: Path) -> None:

@@ -8,7 +8,15 @@ from collections import deque
 import pytest
 
 from bench import window
-from bench.window import drive, drive_async, drive_calls, fill_s, keep_busy
+from bench.window import (
+    Recorder,
+    drive,
+    drive_async,
+    drive_calls,
+    drive_until,
+    fill_s,
+    keep_busy,
+)
 
 
 class Echo:
@@ -62,6 +70,45 @@ def test_coroutines_keep_their_window() -> None:
     assert rate.count == 20
 
 
+def test_coroutines_are_bounded_in_count() -> None:
+    async def submit() -> None:
+        await asyncio.sleep(0)
+
+    assert asyncio.run(drive_async(submit, 5, 60, count_max=5)).count == 5
+
+
+def test_one_after_the_other_until_something_else_is_over() -> None:
+    calls: list[int] = []
+
+    async def submit() -> None:
+        calls.append(1)
+
+    rate = asyncio.run(drive_until(submit, lambda: len(calls) == 3, 60))
+    assert rate.count == len(rate.latencies_s) == 3
+
+
+def test_a_recorded_load_is_told_by_parts() -> None:
+    now = 100.0
+    seen = Recorder(lambda: now)
+    for number in range(32):  # eight a second for two seconds, then four, which take longer
+        now += 0.125 if number < 16 else 0.25
+        seen.add(now, 0.01 if number < 16 else 0.05)
+    rate = seen.rate()
+    assert (rate.count, rate.seconds) == (32, 6.0)
+    first, last = rate.part(0, 2), rate.part(2, 6)
+    assert (first.count, last.count) == (16, 16)
+    assert (first.per_s, last.per_s) == (8, 4)
+    assert (round(first.ms(0.99)), round(last.ms(0.99))) == (10, 50)
+
+
+def test_what_is_only_counted_has_no_latency() -> None:
+    seen = Recorder(lambda: 0.0)
+    seen.count(0.5)
+    seen.time(0.25)
+    seen.count(0.6)
+    assert (seen.rate().count, list(seen.rate().latencies_s)) == (2, [0.25])
+
+
 def test_calls_come_one_after_the_other() -> None:
     calls: list[int] = []
     rate = drive_calls(lambda: calls.append(1), 0.001)
@@ -83,7 +130,7 @@ def test_a_busy_peer_gets_all_its_jobs_and_no_more_than_its_window() -> None:
         waiting.popleft()
         return 1
 
-    assert keep_busy(submit, collect, 7, 60, lambda: left > 0) > 0
+    assert keep_busy(submit, collect, 7, 60, lambda: left > 0).count == 30
     assert (left, len(waiting), most) == (0, 0, 7)
 
 

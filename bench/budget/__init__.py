@@ -1,0 +1,1 @@
+"""Where the CPU time of a no-op job goes: by process and stage."""
