@@ -6,8 +6,9 @@ timer that fires late does no harm. What was proposed is proposed again if it is
 a lease (a proposal may be lost), and not before.
 
 Leases are renewed here and nowhere else: a heartbeat is not worth a log entry. A new leader grants
-every lease and every grace anew in full, because it cannot know how much of them was used; delays
-and time limits go on from the stamps in the state.
+every lease anew in full, because it cannot know how much of it was used, and waits for every worker
+until its last lease ends, because it cannot know which are silent and which are gone; delays and
+time limits go on from the stamps in the state.
 
 Leases and graces count the time in which this member could hear of workers. While its process stood
 still nobody could renew anything: such a gap does not count, and nothing is taken from a worker
@@ -122,8 +123,10 @@ class Expiry:
         self._gained_ms, self._time_ms, self._now_ms = now_ms, time_ms, now_ms
         self._state = state
         self._settings = state.settings
+        grace_ms = max(state.settings.worker_grace_ms, state.settings.lease_ms)
         for worker in state.workers.values():
-            self.worker_vanished(worker.worker_id, worker.incarnation, now_ms)
+            self._vanished[worker.worker_id] = worker.incarnation
+            self._graces.set(worker.worker_id, self._heard_ms(now_ms) + grace_ms)
         self._scan = chain(list(state.arrays.values()), list(state.jobs.values()))
         self._scan_on(now_ms)
 
@@ -322,6 +325,7 @@ class Expiry:
             if job_id not in self._terms:
                 # From now: heartbeats since the change of leader found no lease to renew.
                 self._start_lease(job_id, record.attempt, record.lease_ms, now_ms)
+                self._graces.put_off(record.worker_id, self._heard_ms(now_ms) + record.lease_ms)
         elif record.end is not None:
             if job_id not in self._keeps:
                 self._keeps.set(job_id, self._rest_ms(record.stamp_ms, self._keep_ms(record)))

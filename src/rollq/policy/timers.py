@@ -52,6 +52,12 @@ class Timers(Generic[K]):
         if earlier_ms is None or due_ms < earlier_ms:
             self._push(key, due_ms)
 
+    def put_off(self, key: K, due_ms: int) -> None:
+        """Let the timer of a key, if it has one, be due no earlier than this."""
+        earlier_ms = self._due_ms.get(key)
+        if earlier_ms is not None and earlier_ms < due_ms:
+            self._due_ms[key] = due_ms
+
     def cancel(self, key: K) -> None:
         """Forget the timer of a key, if it has one."""
         self._due_ms.pop(key, None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rollq.grid.commands import (
+    AssignJob,
     AssignTask,
     CancelJobs,
     CloseWorker,
@@ -21,15 +22,31 @@ from tests.unit.policy.clocked import LEASE_MS, Leader, lost
 
 
 class TestChangeOfLeader:
-    def test_leases_and_graces_start_anew_in_full(self) -> None:
+    def test_leases_start_anew_in_full_and_workers_have_until_the_grids_lease_ends(self) -> None:
         leader = Leader()
         leader.start("a")
         leader.take_over(70_000, leader.stamp_ms + 99_999)
         assert leader.at(70_000 + LEASE_MS - 1) == []
-        assert leader.at(70_000 + LEASE_MS) == [ExpireLeases((lost("a"),))]
-        assert leader.at(70_000 + Settings().worker_grace_ms) == [
-            CloseWorker(worker_id("w1"), 1, (lost("a"),))
-        ]
+        assert leader.run(70_000 + LEASE_MS) == [ExpireLeases((lost("a"),))]
+        assert CloseWorker not in map(type, leader.run(70_000 + Settings().lease_ms - 1))
+        closed = leader.at(70_000 + Settings().lease_ms)
+        assert closed == [CloseWorker(worker_id("w1"), 1, ())]
+
+    def test_a_silent_worker_keeps_a_job_until_its_own_longer_lease_ends(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(expiry_module, "SCAN_RECORDS_MAX", 1)
+        lease_ms = 2 * Settings().lease_ms
+        leader = Leader()
+        leader.start("short")
+        leader.submit("long")
+        leader.apply(AssignJob(job_id("long"), worker_id("w1"), 1, 1, lease_ms))
+        leader.take_over(0, leader.stamp_ms)
+        assert leader.run(0) == []  # the second record is read
+        assert leader.run(LEASE_MS) == [ExpireLeases((lost("short"),))]
+        assert CloseWorker not in map(type, leader.run(lease_ms - 1))
+        closed = leader.at(lease_ms)
+        assert CloseWorker(worker_id("w1"), 1, (lost("long"),)) in closed
 
     def test_delays_and_limits_go_on_from_the_stamps(self) -> None:
         leader = Leader()

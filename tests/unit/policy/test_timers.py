@@ -35,6 +35,17 @@ def test_a_timer_can_be_put_off_and_brought_forward() -> None:
     assert timers.next_ms() is None
 
 
+def test_a_timer_can_be_put_off_but_not_set_by_it() -> None:
+    timers: Timers[str] = Timers()
+    timers.set("a", 10)
+    timers.put_off("a", 5)
+    timers.put_off("b", 5)
+    assert timers.next_ms() == 10
+    timers.put_off("a", 20)
+    assert (timers.pop_due(19, 9), timers.pop_due(20, 9)) == ([], ["a"])
+    assert "b" not in timers
+
+
 def test_a_cancelled_timer_is_gone() -> None:
     timers: Timers[str] = Timers()
     timers.set("a", 10)

@@ -10,7 +10,7 @@ from rollq.base.jobs import AttemptRef
 from rollq.base.limits import CREDIT_MAX, EARLY_MS_MAX, READER_HOLD_MS_MAX
 from rollq.base.staged import StagedGroup
 from rollq.grid.command_codec import decode_batch
-from rollq.grid.commands import DropBatches, FreeHistory
+from rollq.grid.commands import DropBatches, FreeHistory, Settings
 from rollq.grid.state import ASSIGNED, DELAYED
 from rollq.raft.node import RaftOptions
 from rollq.raft.types import AppendResponse, RaftHeartbeat, RequestVote, Role
@@ -176,13 +176,16 @@ def test_running_attempts_are_adopted_by_the_next_leader() -> None:
     assert [one.result for one in group.heard(11, wire.Result)] == [b"out"]
 
 
-def test_a_worker_that_does_not_find_the_next_leader_loses_its_attempts_after_its_grace() -> None:
+def test_a_worker_that_does_not_find_the_next_leader_loses_its_attempts_with_their_leases() -> None:
     group = three_members()
     group.say(CLIENT, submit(1))
     group.worker(WORKER, credit=1)
     depose(group)
     assert group.leader.state.jobs[job(1)].state is ASSIGNED
-    group.run(410)
+    lease_ms = group.leader.state.jobs[job(1)].lease_ms
+    group.run(Settings().worker_grace_ms // TICK_MS + 10)
+    assert group.leader.state.jobs[job(1)].state is ASSIGNED
+    group.run((lease_ms - Settings().worker_grace_ms) // TICK_MS)
     assert group.leader.state.jobs[job(1)].state is not ASSIGNED
 
 
