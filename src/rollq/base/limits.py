@@ -119,6 +119,11 @@ SYNC_BYTES: Final = 2 * 1024 * 1024
 # Of one that goes to the disk as it comes: so much at a time, and the disk is not further behind.
 WRITEBACK_BYTES: Final = 256 * 1024
 WRITEBACK_BEHIND_BYTES: Final = 8 * 1024 * 1024
+# A write with a sync is done by the loop itself, without a thread, if it is no larger than this and
+# if the last few took no longer than that: the loop stands still for as long as it takes.
+QUICK_WRITE_BYTES_MAX: Final = 128 * 1024
+QUICK_SYNC_MS_MAX: Final = 1
+SYNCS_AVERAGED: Final = 8
 OPEN_FILES_MAX: Final = 64  # kept open; those with writes that are not synced come on top
 # A snapshot is worth it after this much log and history; sooner when there is nothing else to do.
 SNAPSHOT_LOG_BYTES_MIN: Final = 32 * 1024 * 1024

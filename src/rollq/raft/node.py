@@ -157,6 +157,19 @@ class RaftNode:
             or self._hard_state != HardState(state.term, state.vote, log.commit)
         )
 
+    def needs_disk(self) -> bool:
+        """Whether the next Ready has something to write before its entries are applied."""
+        state = self._state
+        log = state.log
+        return bool(
+            log.handed < log.last_index
+            or state.chunks
+            or state.installing
+            or self._hard_state.term != state.term
+            or self._hard_state.vote != state.vote
+            or log.holds_change(log.commit)
+        )
+
     def ready(self) -> Ready:
         """All duties that have gathered; the shell carries them out and calls `advance`."""
         if self._out is not None:

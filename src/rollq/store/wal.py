@@ -142,6 +142,11 @@ class Wal:
         for batch in split(entries, ENTRIES_BYTES_MAX):
             self._write_entries(batch, hard_state)
 
+    def has_room(self, size_bytes: int) -> bool:
+        """Whether a batch with so many bytes of entries needs no new segment, whose making takes
+        long. A guess on the safe side: stuffing and heads add less than as much again."""
+        return self._offset + 2 * size_bytes + HEADER_BYTES <= self._segment_bytes
+
     def entries(self, low: int, high: int, bytes_max: int) -> list[Entry]:
         """Durable entries of [low, high), at least one, then while they fit; from any thread.
         Raises DiskError DISK_CORRUPT if one cannot be read back."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,6 +14,56 @@ from rollq.base.limits import TURNS_MS_MAX
 from rollq.raft.types import Role
 from rollq.roles.member.node import MemberNode
 from rollq.roles.member.setup import MemberSetup
+
+
+class OneWork:
+    """A driver with one piece of work for the disk, and what is done with it."""
+
+    def __init__(self, *, is_light: bool) -> None:
+        self.told: list[str] = []
+        self.raft = SimpleNamespace(role=Role.LEADER)
+        self.roll = None
+        self._works = [
+            SimpleNamespace(
+                needs_sync=True, is_light=is_light, run=partial(self.told.append, "written")
+            )
+        ]
+
+    def begin(self) -> Any:
+        return self._works.pop() if self._works else None
+
+    def meanwhile(self, work: Any) -> None:
+        self.told.append("meanwhile")
+
+    def finish(self, work: Any) -> None:
+        self.told.append("finished")
+
+    def take_outputs(self) -> list[Any]:
+        return []
+
+
+@pytest.mark.parametrize(
+    ("is_quick", "is_light", "told"),
+    [
+        (True, True, ["written", "finished"]),
+        (True, False, ["posted", "meanwhile"]),
+        (False, True, ["posted", "meanwhile"]),
+    ],
+)
+def test_a_light_write_to_a_quick_disk_needs_no_thread(
+    is_quick: bool, is_light: bool, told: list[str], tmp_path: Path
+) -> None:
+    driver = OneWork(is_light=is_light)
+    member = cast(Any, MemberNode(MemberSetup("a:1"), "a", 1, tmp_path))
+    member._driver = driver
+    member._persist = SimpleNamespace(
+        may_stay=lambda: is_quick,
+        synced=lambda seconds: None,
+        post=lambda order: driver.told.append("posted"),
+    )
+    quiet(member)
+    member._turn()
+    assert driver.told == told
 
 
 class BusyDriver:
@@ -48,11 +99,16 @@ def test_a_member_with_much_to_do_listens_between_its_turns(
     member = cast(Any, MemberNode(MemberSetup("a:1"), "a", 1, tmp_path))
     member._driver = driver
     member._loop = SimpleNamespace(call_soon=later.append)
-    member._sessions = SimpleNamespace(maybe_resume=lambda: None)
-    member._snapshots = SimpleNamespace(maybe_begin=lambda: None)
-    member._status_log = SimpleNamespace(tell=lambda raft: None, tell_roll=lambda *_: None)
+    quiet(member)
     member._turn()
     assert driver.turns == 2
     (again,) = later
     again()
     assert driver.turns == 4
+
+
+def quiet(member: Any) -> None:
+    """Nothing else is to be done after a turn."""
+    member._sessions = SimpleNamespace(maybe_resume=lambda: None)
+    member._snapshots = SimpleNamespace(maybe_begin=lambda: None)
+    member._status_log = SimpleNamespace(tell=lambda raft: None, tell_roll=lambda *_: None)

@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 
+from rollq.base.limits import QUICK_SYNC_MS_MAX, SYNCS_AVERAGED
 from rollq.roles.persist import PersistThread
 
 
@@ -42,3 +43,30 @@ def test_an_order_that_was_cancelled_in_time_is_not_done() -> None:
     gate.set()
     persist.shutdown()
     assert done == []
+
+
+def test_a_quick_disk_is_not_worth_a_thread_and_one_that_gets_slow_is() -> None:
+    persist = PersistThread("persist")
+    assert not persist.may_stay()  # it is not known yet
+    for _ in range(SYNCS_AVERAGED):
+        persist.synced(0.000_1)
+    assert persist.may_stay()
+    persist.synced(QUICK_SYNC_MS_MAX * 2 / 1000)  # now and then one takes longer
+    assert persist.may_stay()
+    for _ in range(SYNCS_AVERAGED):
+        persist.synced(QUICK_SYNC_MS_MAX * 2 / 1000)
+    assert not persist.may_stay()
+    persist.shutdown()
+
+
+def test_nothing_comes_before_what_the_thread_was_given() -> None:
+    persist = PersistThread("persist")
+    for _ in range(SYNCS_AVERAGED):
+        persist.synced(0)
+    gate = threading.Event()
+    persist.submit(gate.wait, 10)
+    assert not persist.may_stay()
+    gate.set()
+    persist.submit(int).result(10)
+    persist.shutdown()
+    assert persist.may_stay()

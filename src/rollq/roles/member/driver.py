@@ -313,7 +313,10 @@ class Driver:
             self._suspect_on_disk = False
         self._peers.snapshot_wanted |= work.rotten
         if work.ready is not None:
-            self._after_persist(work, work.ready)
+            if work.rejected is not None:
+                self.raft.snapshot_failed()
+            self._after_persist(work.ready, work.loaded)
+            self._go_on()
         self._snapshots.settle(self.raft)
         self._follow_role()
         if self.leading:
@@ -380,14 +383,12 @@ class Driver:
 
     # --- finish, in order
 
-    def _after_persist(self, work: Work, ready: Ready) -> None:
-        if work.rejected is not None:
-            self.raft.snapshot_failed()
+    def _after_persist(self, ready: Ready, loaded: GridState | None = None) -> None:
         self._peers.send(self.raft, ready.send_after_persist, self._store.snapshots)
         self._crash_point("sent_after_persist")
-        if work.loaded is not None:
+        if loaded is not None:
             self._store.states.retire(self.replica.state)
-            self.replica.replace(work.loaded)
+            self.replica.replace(loaded)
             self.time.follow(self.state.time_ms)
             self._snapshots.installed()
         self._apply(ready.committed)
@@ -397,6 +398,20 @@ class Driver:
         self.read_points.ready(ready.reads)
         self.roll.settle(self.raft.config, self.state.applied_index)
         self._admitted |= self.roll.note_config(self.raft.config)
+
+    def _go_on(self) -> None:
+        """What is committed by what was just written is applied in the same turn, if there is
+        nothing to write in another one: then whoever waits for it would wait for that too. Else it
+        is applied while that is written."""
+        raft = self.raft
+        if not self.leading or self.leader_state.proposals:
+            return
+        if raft.has_ready() and not raft.needs_disk():
+            ready = raft.ready()
+            self._peers.send(raft, ready.send_now, self._store.snapshots)
+            if ready.hard_state is not None:
+                self._store.wal.carry(ready.hard_state.commit)
+            self._after_persist(ready)
 
     def _apply(self, committed: list[Entry]) -> None:
         """Apply those that were not applied `meanwhile`."""

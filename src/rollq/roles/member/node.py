@@ -3,6 +3,7 @@
 Everything runs on one loop. A turn of the driver starts when something arrived and no disk work
 is under way; disk work that needs an fsync runs on the persist thread, and inputs that arrive
 meanwhile wait for the next turn. So one fsync serves everything that came in during the last one.
+Where the disk is quicker than the hand-over to a thread, small writes are done by the loop itself.
 """
 
 from __future__ import annotations
@@ -202,14 +203,18 @@ class MemberNode:
         try:
             while (work := driver.begin()) is not None:
                 self._send()
-                if work.needs_sync:
+                if not work.needs_sync:
+                    work.run()
+                elif self._persist.may_stay() and work.is_light:
+                    self._write(work)
+                else:
                     self._working = True
                     self._persist.post(partial(self._run, work))
                     driver.meanwhile(work)
                     self._send()
                     return
-                work.run()
                 driver.finish(work)
+                self._send()  # whoever waits for it does not wait for what follows
                 if time.monotonic() > yield_at:
                     self._wake()
                     break
@@ -229,10 +234,15 @@ class MemberNode:
         """On the persist thread."""
         failure: Exception | None = None
         try:
-            work.run()
+            self._write(work)
         except Exception as error:
             failure = error
         self._loop.call_soon_threadsafe(self._work_over, work, failure)
+
+    def _write(self, work: Work) -> None:
+        began_s = time.perf_counter()
+        work.run()
+        self._persist.synced(time.perf_counter() - began_s)
 
     def _work_over(self, work: Work, failure: Exception | None) -> None:
         self._working = False
@@ -240,6 +250,7 @@ class MemberNode:
             if failure is not None:
                 raise failure
             self.driver.finish(work)
+            self._send()
             self._snapshots.maybe_begin()
             self._follow_blobs()
         except Exception as error:
@@ -255,8 +266,11 @@ class MemberNode:
 
     def _send(self) -> None:
         """Write what a turn said at once: everything for one receiver in one piece."""
+        outputs = self.driver.take_outputs()
+        if not outputs:
+            return
         links: dict[Link, None] = {}
-        for output in self.driver.take_outputs():
+        for output in outputs:
             if isinstance(output, ToSession):
                 link = self._sessions.get(output.session)
                 if link is not None:

@@ -1,7 +1,8 @@
 """Disk work of one turn: what the driver wants written, in the order that makes it safe.
 
-`run` is called on the persist thread (in the simulator: at a later virtual time). It touches the
-disk and its own fields, never the driver's memory.
+`run` is called on the persist thread, or where that would take longer than the disk does, on the
+loop (in the simulator: at a later virtual time). It touches the disk and its own fields, never the
+driver's memory.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 
 from rollq.base.errors import DiskError, ErrorCode
 from rollq.base.ids import MemberId
+from rollq.base.limits import QUICK_WRITE_BYTES_MAX
 from rollq.grid.state import GridState
 from rollq.history.segments import Segments
 from rollq.raft.ready import Ready
@@ -92,6 +94,19 @@ class Work:
             or self.doubted is not None
             or self.sweep is not None
         )
+
+    @property
+    def is_light(self) -> bool:
+        """Whether it is one small write and a sync, if it needs one, and nothing else."""
+        ready = self.ready
+        if ready is None or self.boots or self.boots_told or self.rows or ready.snapshot_chunks:
+            return False
+        if self.cluster is not None or self.clear_suspect or self.admitted or self.mark:
+            return False
+        if self.scrub or self.doubted is not None or self.sweep is not None:
+            return False
+        size_bytes = sum([len(entry.data) for entry in ready.entries])
+        return size_bytes <= QUICK_WRITE_BYTES_MAX and self.store.wal.has_room(size_bytes)
 
     def run(self) -> None:
         """Do it all; raises DiskError if the member must stop."""
