@@ -17,6 +17,7 @@ from rollq.wire import messages as wire
 from rollq.wire.compact import Message
 from rollq.wire.features import FEATURES, HOLDINGS, agree
 from rollq.wire.models import InputFile, JobResult, decode_model, encode_model, job_request
+from rollq.wire.run_messages import AckRun
 from tests.integration.patience import DEADLINE_S
 
 LEASE_MS = 30_000
@@ -124,13 +125,19 @@ class FakeMember:
                 case wire.Credit():
                     self.granted += message.count
                 case wire.AckJob():
-                    self.acks[message.job_id] = message
-                    if self.takes_acks:
-                        link.send(wire.AckTaken(message.job_id, message.attempt))
+                    self._acked(link, message)
+                case AckRun():
+                    for ack in message.acks:
+                        self._acked(link, ack)
                 case wire.Nack():
                     self.nacks[message.job_id] = message
                     link.send(wire.AckTaken(message.job_id, message.attempt))
         self._news.set()
+
+    def _acked(self, link: Link, ack: wire.AckJob) -> None:
+        self.acks[ack.job_id] = ack
+        if self.takes_acks:
+            link.send(wire.AckTaken(ack.job_id, ack.attempt))
 
     def _welcome(self, link: Link, hello: wire.HelloWorker) -> None:
         self.hellos.append(hello)

@@ -17,14 +17,14 @@ from rollq.roles.member.setup import MemberSetup
 from rollq.roles.worker.node import WorkerNode
 from rollq.roles.worker.setup import NodeSetup
 from rollq.wire import messages as wire
-from rollq.wire.features import FEATURES, HOLDINGS
+from rollq.wire.features import FEATURES, HOLDINGS, RUNS
 from tests.integration.fake_member import FakeMember, job_id
 from tests.integration.procs import MemberProcess
 from tests.integration.talk import Talker, accepted, client, hang_up_all, worker
 from tests.integration.workers import eventually, lines_of, running, write_program
 
 HELD = 200
-BEFORE = tuple(feature for feature in FEATURES if feature != HOLDINGS)
+BEFORE = tuple(feature for feature in FEATURES if feature not in (HOLDINGS, RUNS))
 
 
 @pytest.fixture(autouse=True)

@@ -28,9 +28,9 @@ from rollq.wire.messages import AssignJob
 FETCH_MS_MAX = 40  # to fetch the inputs of a job, or to upload its outputs
 LATE_PER_MILLE = 80  # of the fetches come late
 LATE_MS_MAX = 2_500
-# Some lives are of the version before, whose hello names all that the worker holds.
+# Some lives are of older versions: the hello names all that the worker holds, and jobs come alone.
 FEATURES_BEFORE = ("compact", "accepted", "lease", "patterns", "alive", "programs", "returns")
-FEATURES = (*FEATURES_BEFORE, "holdings")
+FEATURES = (*FEATURES_BEFORE, "holdings", "runs")
 
 
 class SimWorker(SimSession):

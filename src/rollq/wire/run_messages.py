@@ -8,6 +8,8 @@ part of a run: it moves in a message of its own, as with peers that know no runs
 
 from __future__ import annotations
 
+import itertools
+from itertools import repeat
 from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
@@ -35,7 +37,7 @@ from rollq.wire.fields import (
     Subject,
     WorkerName,
 )
-from rollq.wire.messages import AckJob, ClientMessage, MemberMessage, WorkerMessage
+from rollq.wire.messages import AckJob, AssignJob, ClientMessage, MemberMessage, WorkerMessage
 from rollq.wire.rules import Bytes, Int, Many, OutOfBoundsError, Struct, Text
 
 IdColumn: TypeAlias = Annotated[bytes, Bytes(GUID_BYTES * most.RUN_JOBS_MAX, GUID_BYTES)]
@@ -149,6 +151,28 @@ class ResultRun(MemberMessage, frozen=True, gc=False, tag=55):
     run_ms: RunTimes = ()  # empty: 0 each
     keys: KeyColumn = ""
     blobs: BlobColumn = ()
+
+
+def assignments_of(run: AssignRun) -> list[AssignJob]:
+    """The assignments of a run, each as it would have come alone."""
+    count = len(run.bodies)
+    return list(
+        map(
+            AssignJob,
+            ids_of(run.job_ids),
+            repeat(run.attempt),
+            range(run.fence, run.fence + count),
+            repeat(run.lease_ms),
+            repeat(run.subject),
+            repeat(run.exec_name),
+            run.bodies,
+            repeat(run.options),
+            repeat(run.client_id),
+            repeat(-1) if run.task_number < 0 else itertools.count(run.task_number),
+            run.blobs or repeat(()),
+            repeat(run.expect_ms),
+        )
+    )
 
 
 def check_columns(message: SubmitRun | AssignRun | AcksTaken | ResultRun) -> None:

@@ -10,13 +10,21 @@ event. STOPPING is RUNNING after a stop.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import count, groupby, repeat
 from typing import Final
 
 from rollq.base.errors import ErrorCode, RemoteError, RollqError
 from rollq.base.ids import guid_to_text
 from rollq.base.jobs import AttemptRef, Status
-from rollq.base.limits import DETAIL_BYTES_MAX, LOOK_MS, UNTAKEN_RESULTS_MAX
+from rollq.base.limits import (
+    DETAIL_BYTES_MAX,
+    LOOK_MS,
+    RUN_BYTES_MAX,
+    RUN_JOBS_MAX,
+    UNTAKEN_RESULTS_MAX,
+)
+from rollq.base.staged import ids_of
 from rollq.roles.worker.attempts import (
     ENDING,
     OFFERED,
@@ -35,8 +43,11 @@ from rollq.roles.worker.session import IDLE_HEARTBEAT_MS, OPEN, LeaderSession, W
 from rollq.roles.worker.signals import FailJob, KillJob, StoredResult, UploadOutputs
 from rollq.wire import messages as wire
 from rollq.wire.models import STATUS_FAILED, JobResult, encode_model
+from rollq.wire.run_messages import AckRun, AcksTaken, AssignRun, assignments_of
 
 GIVE_BACK_MS: Final = 2_000  # what was prefetched and waited so long after all goes back
+CACHE_MARK: Final = b'"CacheId"'
+BLOB_BYTES: Final = 48  # a reference to a blob in a message
 CACHED_FILE: Final = re.compile(rb'"CacheId"\s*:\s*"')  # in the body of a job
 
 
@@ -96,6 +107,28 @@ class Assignments:
             self.fill_slots()
         return True
 
+    def assigned_run(self, message: AssignRun, *, is_draining: bool) -> int | None:
+        """A run came, all of whose attempts are new and need nothing brought: how many they are.
+        None: they must be looked at one by one."""
+        ids = tuple(ids_of(message.job_ids))
+        attempts, bodies = self.attempts, message.bodies
+        if (
+            is_draining
+            or message.blobs
+            or len(attempts) + len(ids) > self._held_max
+            or any(CACHE_MARK in body for body in bodies)
+            or not attempts.are_new(ids, message.attempt, message.fence)
+        ):
+            return None
+        if message.expect_ms:
+            self._window.ran_alike(message.expect_ms, len(ids))
+        refs = map(AttemptRef, ids, repeat(message.attempt), count(message.fence))
+        same = repeat(WAITING), repeat(message.lease_ms)
+        jobs = assignments_of(message)
+        held = map(Held, refs, *same, jobs, repeat(False), repeat(self._now_ms))
+        attempts.hold_waiting(ids, held)
+        return len(ids)
+
     def stop(self, message: wire.StopJob) -> None:
         """The grid wants an attempt to end."""
         ref = AttemptRef(message.job_id, message.attempt, message.fence)
@@ -119,6 +152,11 @@ class Assignments:
             return
         if held.phase is OFFERED or held.phase is REFUSED:
             self._forget(held)
+
+    def taken_run(self, message: AcksTaken) -> None:
+        """The grid has taken reports."""
+        over = self.attempts.forget_taken(ids_of(message.job_ids), message.attempts)
+        self._orders.forget_all([held.ref for held in over if held.phase is OFFERED])
 
     def refused_by_leader(self, message: wire.Error) -> None:
         """A request of ours was refused. If that is an ack because the group lacks outputs that it
@@ -236,14 +274,16 @@ class Assignments:
 
     def stored(self, refs: Sequence[AttemptRef]) -> None:
         """Results are durable: ack them."""
-        find = self.attempts.find
+        find, offer = self.attempts.find, self.attempts.offer
+        offered: list[Held] = []
         for ref in refs:
             held = find(ref)
             if held is None:
                 self._orders.forget(ref)  # superseded while it was written
             elif held.phase is STORING or held.phase is OFFERED:  # or uploaded once more
-                self.attempts.offer(held)
-                self.report(held)
+                offer(held)
+                offered.append(held)
+        self._report_offered(offered)
 
     def upload_failed(self, ref: AttemptRef, detail: str) -> None:
         """The outputs of a result are lost: the grid is told to run the job again."""
@@ -273,8 +313,20 @@ class Assignments:
 
     def report_all(self) -> None:
         """A session is open: tell its leader all that it has not taken yet."""
-        for held in list(self.attempts):
-            self.report(held)
+        for is_offered, group in groupby(list(self.attempts), lambda held: held.phase is OFFERED):
+            if is_offered:
+                self._report_offered(list(group))
+            else:
+                for held in group:
+                    self.report(held)
+
+    def _report_offered(self, offered: list[Held]) -> None:
+        if self._session.takes_runs and self._session.state is OPEN:
+            for run in ack_runs([ack_of(held) for held in offered]):
+                self._orders.send(run)
+        else:
+            for held in offered:
+                self.report(held)
 
     def report(self, held: Held) -> None:
         """Tell the leader how an attempt ended, if it has and if there is a leader."""
@@ -286,15 +338,12 @@ class Assignments:
                 self._orders.send(result)
                 self._forget(held)
             return
-        ref, record = held.ref, held.record
         if held.phase is REFUSED:
-            why = held.detail, held.not_started
+            ref, why = held.ref, (held.detail, held.not_started)
             self._orders.send(wire.Nack(ref.job_id, ref.attempt, ref.fence, *why))
-        elif held.phase is OFFERED and record is not None:
-            end = record.exit_code, record.signal, record.run_ms, record.peak_bytes
-            files = record.blobs, record.fetched_bytes, record.held_bytes
-            known = ref.job_id, ref.attempt, ref.fence, record.status, record.result
-            self._orders.send(wire.AckJob(*known, *end, *files))
+        elif held.phase is OFFERED:
+            ack = ack_of(held)
+            self._orders.send(AckRun((ack,)) if self._session.takes_runs else ack)
 
     def _forget(self, held: Held) -> None:
         self.attempts.forget(held)
@@ -305,6 +354,38 @@ class Assignments:
 def may_run_again(job: wire.AssignJob) -> bool:
     """Whether giving it back leaves it another attempt, with a leader that counts that as one."""
     return job.attempt == 1 and (job.options is None or job.options.max_attempts != 1)
+
+
+def ack_of(held: Held) -> wire.AckJob:
+    """The report of an attempt that is OFFERED."""
+    ref, record = held.ref, held.record
+    assert record is not None, "it is stored"
+    return wire.AckJob(
+        ref.job_id,
+        ref.attempt,
+        ref.fence,
+        record.status,
+        record.result,
+        record.exit_code,
+        record.signal,
+        record.run_ms,
+        record.peak_bytes,
+        record.blobs,
+        record.fetched_bytes,
+        record.held_bytes,
+    )
+
+
+def ack_runs(acks: list[wire.AckJob]) -> Iterator[AckRun]:
+    """The same acks in runs of bounded length."""
+    begin = size_bytes = 0
+    for end, ack in enumerate(acks):
+        size_bytes += len(ack.result) + BLOB_BYTES * len(ack.blobs)
+        if end > begin and (end - begin >= RUN_JOBS_MAX or size_bytes > RUN_BYTES_MAX):
+            yield AckRun(tuple(acks[begin:end]))
+            begin, size_bytes = end, len(ack.result) + BLOB_BYTES * len(ack.blobs)
+    if acks:
+        yield AckRun(tuple(acks[begin:]))
 
 
 def legacy_ack(held: Held) -> wire.AckJob | None:

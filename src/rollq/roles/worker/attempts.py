@@ -8,9 +8,10 @@ remembered, bounded, so that a late delivery does not run it a second time.
 from __future__ import annotations
 
 import enum
+import itertools
 from collections import deque
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, repeat
 from typing import Final
 
 from msgspec import Struct
@@ -141,6 +142,23 @@ class Attempts:
         held = self._held.get(ref.job_id)
         return held is not None and held.ref.fence > ref.fence
 
+    def are_new(self, ids: Sequence[JobId], attempt: int, fence: int) -> bool:
+        """Whether nothing is known here of any of these jobs; the fences count on from `fence`."""
+        keys = zip(ids, repeat(attempt), itertools.count(fence))
+        return (
+            not self._dropped
+            and self._held.keys().isdisjoint(ids)
+            and self._over.isdisjoint(keys)
+            and len(set(ids)) == len(ids)
+        )
+
+    def hold_waiting(self, ids: Sequence[JobId], held: Iterable[Held]) -> None:
+        """Answer for more attempts, all WAITING; their jobs must not be held."""
+        new = dict(zip(ids, held, strict=True))
+        self._held.update(new)
+        self._waiting.update(new)
+        self._in_hand += len(new)
+
     def hold(self, held: Held) -> None:
         """Answer for one more attempt; its job must not be held."""
         self._held[held.ref.job_id] = held
@@ -224,6 +242,25 @@ class Attempts:
         if self._waiting:
             self._waiting.pop(held.ref.job_id, None)
         self._remember(held.ref)
+
+    def forget_taken(self, ids: Iterable[JobId], attempts: Iterable[int]) -> list[Held]:
+        """The grid has taken the reports of these; returns those that were OFFERED or REFUSED."""
+        held = self._held
+        over: list[Held] = []
+        for job_id, attempt in zip(ids, attempts, strict=True):
+            one = held.get(job_id)
+            if one is None or one.ref.attempt != attempt:
+                continue
+            if one.phase is OFFERED or one.phase is REFUSED:
+                del held[job_id]
+                over.append(one)
+        keys = [(one.ref.job_id, one.ref.attempt, one.ref.fence) for one in over]
+        self._over.update(keys)
+        order = self._over_order
+        order.extend(keys)
+        for _ in range(len(order) - DEDUP_RECORDS_MAX):
+            self._over.discard(order.popleft())
+        return over
 
     def _remember(self, ref: AttemptRef) -> None:
         key = (ref.job_id, ref.attempt, ref.fence)

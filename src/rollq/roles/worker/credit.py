@@ -34,6 +34,10 @@ class PrefetchWindow:
         """A run took so long."""
         self._mean_ms += (run_ms - self._mean_ms) * WEIGHT
 
+    def ran_alike(self, run_ms: float, count: int) -> None:
+        """So many runs took so long each."""
+        self._mean_ms = run_ms + (self._mean_ms - run_ms) * (1 - WEIGHT) ** count
+
     @property
     def size(self) -> int:
         """0 <= size <= the most that the worker was told to prefetch."""
@@ -75,6 +79,12 @@ class SessionCredit:
             self.owed -= 1
         elif is_new and self.granted:
             self.granted -= 1
+
+    def spend_many(self, count: int) -> None:
+        """So many new assignments came."""
+        owed = min(self.owed, count)
+        self.owed -= owed
+        self.granted = max(self.granted - (count - owed), 0)
 
     def grant(self, in_hand: int) -> int:
         """Grant what may be granted now; how much that is."""

@@ -58,6 +58,7 @@ from rollq.roles.worker.signals import (
     UploadFailed,
 )
 from rollq.wire import messages as wire
+from rollq.wire.run_messages import AcksTaken, AssignRun, assignments_of
 
 
 class WorkerMachine:
@@ -176,11 +177,22 @@ class WorkerMachine:
         is_new = self._assignments.assigned(message, is_draining=self._draining)
         self._credit.spend(is_new=is_new)
 
+    def _on_assign_run(self, message: AssignRun) -> None:
+        count = self._assignments.assigned_run(message, is_draining=self._draining)
+        if count is not None:
+            self._credit.spend_many(count)
+            return
+        for one in assignments_of(message):
+            self._on_assign(one)
+
     def _on_stop_job(self, message: wire.StopJob) -> None:
         self._assignments.stop(message)
 
     def _on_taken(self, message: wire.AckTaken) -> None:
         self._assignments.taken(message)
+
+    def _on_taken_run(self, message: AcksTaken) -> None:
+        self._assignments.taken_run(message)
 
     def _on_error(self, message: wire.Error) -> None:
         self._assignments.refused_by_leader(message)
@@ -295,7 +307,9 @@ ON_MESSAGE: dict[type, Callable[[WorkerMachine, Any], None]] = {
     wire.Welcome: WorkerMachine._on_welcome,
     wire.NotLeader: WorkerMachine._on_not_leader,
     wire.AssignJob: WorkerMachine._on_assign,
+    AssignRun: WorkerMachine._on_assign_run,
     wire.StopJob: WorkerMachine._on_stop_job,
     wire.AckTaken: WorkerMachine._on_taken,
+    AcksTaken: WorkerMachine._on_taken_run,
     wire.Error: WorkerMachine._on_error,
 }

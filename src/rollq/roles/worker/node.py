@@ -51,8 +51,10 @@ from rollq.wire.features import (
     PATTERNS,
     PROGRAMS,
     RETURNS,
+    RUNS,
 )
 from rollq.wire.output_messages import TellOutput
+from rollq.wire.run_messages import AcksTaken, AssignRun
 
 log = logging.getLogger("rollq.worker")
 
@@ -61,7 +63,8 @@ NAMES_MAX: Final = 20  # of programs, in the log
 LINES_MAX: Final = 3  # of a kind in the log, before they are counted
 GC_THRESHOLDS: Final = (20_000, 50, 100)
 PROGRAMS_MS: Final = 2_000  # between two looks at the exec directory
-SILENT: Final = frozenset({wire.AssignJob, wire.AckTaken, wire.Pong})  # nothing to log
+# Nothing to log.
+SILENT: Final = frozenset({AssignRun, AcksTaken, wire.AssignJob, wire.AckTaken, wire.Pong})
 FEATURES: Final = (
     COMPACT,
     ACCEPTED,
@@ -74,6 +77,7 @@ FEATURES: Final = (
     PROGRAMS,
     RETURNS,
     HOLDINGS,
+    RUNS,
 )
 
 

@@ -76,6 +76,12 @@ class Orders:
             self._given.append(ForgetResults(self._forgets))
         self._forgets.append(ref)
 
+    def forget_all(self, refs: list[AttemptRef]) -> None:
+        """The results of these may go."""
+        if not self._forgets and refs:
+            self._given.append(ForgetResults(self._forgets))
+        self._forgets += refs
+
     def _begin(self) -> None:
         self._given: list[Instruction] = []
         # Each of these lists is part of an instruction in `_given` once it is not empty.

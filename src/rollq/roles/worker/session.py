@@ -26,7 +26,7 @@ from rollq.roles.silence import Silence, Verdict
 from rollq.roles.worker.orders import Orders
 from rollq.roles.worker.signals import Connect, Disconnect, ProgramsFound
 from rollq.wire import messages as wire
-from rollq.wire.features import ALIVE, HOLDINGS, PROGRAMS, RETURNS
+from rollq.wire.features import ALIVE, HOLDINGS, PROGRAMS, RETURNS, RUNS
 
 IDLE_HEARTBEAT_MS: Final = 10_000
 
@@ -66,6 +66,7 @@ class LeaderSession:
         state: Where it stands. Only an OPEN session carries credit and reports.
         is_legacy: The member speaks the legacy protocol: it answers no hello, and takes results
             without saying so. Meaningful while the state is not DOWN.
+        takes_runs: The leader takes acks in runs. As the last Welcome had it.
         returns_are_free: The leader counts no attempt for what is given back unstarted, and knows
             Announce; older ones do neither. As the last Welcome had it.
     """
@@ -87,6 +88,7 @@ class LeaderSession:
         "is_legacy",
         "returns_are_free",
         "state",
+        "takes_runs",
     )
 
     def __init__(self, setup: WorkerSetup, jitter: Jitter, orders: Orders) -> None:
@@ -109,6 +111,7 @@ class LeaderSession:
         self.state = DOWN
         self.is_legacy = False
         self.returns_are_free = False
+        self.takes_runs = False
 
     @property
     def is_patient(self) -> bool:
@@ -133,6 +136,7 @@ class LeaderSession:
         if self.is_legacy:  # it answers no hello, and reads the first pattern alone
             self.state = OPEN
             self.returns_are_free = False
+            self.takes_runs = False
             hello = wire.HelloWorker(setup.worker_id, setup.patterns[:1], plain=True)
         else:
             self.state = LinkState.GREETING
@@ -162,6 +166,7 @@ class LeaderSession:
         self._ping_ms = message.ping_ms if ALIVE in message.features else 0
         self._knows_returns = RETURNS in message.features
         self.returns_are_free = PROGRAMS in message.features
+        self.takes_runs = RUNS in message.features
         self._announce(frozenset())
         self._redial.welcomed(message.members)
         self._offers.welcomed()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,9 +23,19 @@ from rollq.testing.sim_client import SimClient
 from rollq.testing.sim_member import SimMember
 from rollq.testing.workload import inputs_of, outputs_of, plan_of, result_of, status_of
 from rollq.wire import messages as wire
+from rollq.wire.run_messages import AssignRun, assignments_of
 from rollq.wire.staging_messages import CommitBatch, StageJobs
 
 STATE_OF_OUTCOME = {"done": DONE, "dead": DEAD, "cancelled": CANCELLED}
+
+
+def assignments_in(messages: Iterable[Any]) -> Iterator[wire.AssignJob]:
+    """The assignments that a worker is sent, one by one."""
+    for message in messages:
+        if isinstance(message, AssignRun):
+            yield from assignments_of(message)
+        elif isinstance(message, wire.AssignJob):
+            yield message
 
 
 class Credits(Checker):
@@ -54,9 +65,7 @@ class Credits(Checker):
         if not isinstance(output, ToSession):
             return
         key = (member.name, member.life, output.session)
-        for message in output.messages:
-            if not isinstance(message, wire.AssignJob):
-                continue
+        for message in assignments_in(output.messages):
             # Attempts from before the session's opening are sent again and cost no credit.
             if message.fence > self._opened[member.name, member.life, self._workers[key]]:
                 self._granted[key] -= 1

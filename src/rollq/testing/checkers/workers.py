@@ -19,6 +19,7 @@ from rollq.roles.worker.session import OPEN, LinkState
 from rollq.testing.checkers.base import Checker
 from rollq.testing.sim_worker import SimWorker
 from rollq.wire import messages as wire
+from rollq.wire.run_messages import AssignRun, assignments_of
 
 
 @dataclass(slots=True)
@@ -173,6 +174,9 @@ def hear_message(account: Account, message: Any) -> None:
     """Keep the account of what a worker was sent."""
     if isinstance(message, wire.Welcome):
         account.granted, account.owed = 0, message.owed
+    elif isinstance(message, AssignRun):
+        for one in assignments_of(message):
+            hear_message(account, one)
     elif isinstance(message, wire.AssignJob | wire.StopJob):
         ref = AttemptRef(message.job_id, message.attempt, message.fence)
         newest = account.newest.get(ref.job_id)
