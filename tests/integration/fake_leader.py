@@ -11,7 +11,8 @@ from rollq.net.link import Link
 from rollq.net.listener import Listener
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
-from rollq.wire.features import agree
+from rollq.wire.features import RUNS, agree
+from rollq.wire.run_messages import ResultRun, RunAccepted, SubmitRun
 from tests.integration.patience import DEADLINE_S
 
 Reply = Callable[["FakeLeader", Link, Message], None]
@@ -23,6 +24,8 @@ def accept(leader: FakeLeader, link: Link, message: Message) -> None:
         link.send(wire.Accepted(message.job_id))
     elif isinstance(message, wire.SubmitBulk):
         link.send(wire.Accepted(message.request_id, len(message.items)))
+    elif isinstance(message, SubmitRun):
+        link.send(RunAccepted(message.request_id, len(message.bodies)))
     elif isinstance(message, wire.SubmitArray):
         link.send(wire.Accepted(message.array_id))
     elif isinstance(message, wire.Cancel):
@@ -37,6 +40,8 @@ def run(leader: FakeLeader, link: Link, message: Message) -> None:
     elif isinstance(message, wire.SubmitBulk):
         for item in message.items:
             link.send(done(item.job_id, item.body))
+    elif isinstance(message, SubmitRun):
+        link.send(ResultRun(message.job_ids, message.bodies, "done", 0, "exec", attempt=1))
     elif isinstance(message, wire.SubmitArray):
         for number in range(message.task_count):
             link.send(done(task_id(message.array_id, message.first_task + number), message.body))
@@ -60,8 +65,9 @@ def play(story: Coroutine[Any, Any, None]) -> None:
 class FakeLeader:
     """One member; `reply` is what it does with each message after the hello."""
 
-    def __init__(self, reply: Reply = run) -> None:
+    def __init__(self, reply: Reply = run, *, runs: bool = False) -> None:
         self.reply = reply
+        self.runs = runs  # whether it agrees on runs
         self.port = 0
         self.greets = True
         self.ping_ms = 0  # told to whoever says hello; 0: it answers no pings
@@ -102,7 +108,8 @@ class FakeLeader:
             if isinstance(message, wire.HelloClient):
                 self.links.append(link)
                 if self.greets:
-                    features = agree(message.features)
+                    offered = [one for one in message.features if self.runs or one != RUNS]
+                    features = agree(tuple(offered))
                     link.send(wire.Welcome("default", 1, features, ping_ms=self.ping_ms))
             else:
                 self.reply(self, link, message)

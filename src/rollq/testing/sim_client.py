@@ -10,15 +10,16 @@ from rollq.base.errors import ErrorCode
 from rollq.base.ids import ClientId, JobId, MessageId, task_id
 from rollq.base.limits import LOOK_MS
 from rollq.roles.client import signals
-from rollq.roles.client.machine import ClientMachine, ClientSetup, id_of
+from rollq.roles.client.machine import ClientMachine, ClientSetup
+from rollq.roles.client.signals import id_of
 from rollq.testing.clock import MS
 from rollq.testing.sim_member import World
 from rollq.testing.sim_session import SimSession
-from rollq.wire.features import ACCEPTED, ALIVE, COMPACT, TASKS
+from rollq.wire.features import ACCEPTED, ALIVE, COMPACT, RUNS, TASKS
 from rollq.wire.messages import Error, Result, SubmitArray, SubmitBulk, SubmitJob
 from rollq.wire.staging_messages import CommitBatch, DropBatch, StageJobs
 
-FEATURES: Final = (COMPACT, ACCEPTED, ALIVE, TASKS)
+FEATURES: Final = (COMPACT, ACCEPTED, ALIVE, TASKS, RUNS)
 TICK_MS = 500
 
 
@@ -52,6 +53,7 @@ class SimClient(SimSession):
         self.results: dict[JobId, Result] = {}  # the last one of each job
         self.on_results: list[Callable[[list[Result]], None]] = []  # of the application
         self.on_told: list[Callable[[signals.Request, Any], None]] = []  # the same
+        self._turn: list[signals.Request] = []  # asked and not handed to the machine
         self._addresses = addresses
         self._book = book
 
@@ -61,13 +63,22 @@ class SimClient(SimSession):
         """Write down what is asked, then ask."""
         self.pending[id_of(request)] = request
         self._book.asked(self, request)
-        self._feed(signals.Asked(request))
+        if not self._turn:
+            self.world.timeline.after(0, self._ask_turn, self.life)
+        self._turn.append(request)
+
+    def _ask_turn(self, life: int) -> None:
+        """What was asked at one time; a process that died since asks it again when it is back."""
+        if life == self.life:
+            turn, self._turn = self._turn, []
+            self._feed(signals.Asked(turn))
 
     def start(self) -> None:
         """Start the process: what was not answered is asked again."""
         if self.machine is not None:
             return
         self.life += 1
+        self._turn = []
         setup = ClientSetup(self.client_id, self._addresses, self.cap, FEATURES)
         chance = self.world.streams.named(f"{self.name}/{self.life}")
         self.machine = ClientMachine(setup, chance)
@@ -75,7 +86,7 @@ class SimClient(SimSession):
         self._feed(signals.Started())
         for request in list(self.pending.values()):
             self._book.asked(self, request)
-            self._feed(signals.Asked(request))
+        self._feed(signals.Asked(list(self.pending.values())))
         self.world.timeline.after(LOOK_MS * MS, self._tick, self.life)
 
     def crash(self) -> None:
@@ -106,17 +117,20 @@ class SimClient(SimSession):
             self._feed(signals.ClientTick(self.world.timeline.now_us // MS))
 
     def _do_tell(self, instruction: signals.Tell) -> None:
-        self.world.trace.note(self.name, "told", instruction.answer)
-        request = self.pending.pop(instruction.request_id, None)
-        answer = instruction.answer
+        for answer in instruction.answers:
+            self.world.trace.note(self.name, "told", answer)
+            self._told(answer)
+
+    def _told(self, answer: Any) -> None:
+        request = self.pending.pop(answer.request_id, None)
         if isinstance(answer, Error) and answer.code == ErrorCode.BLOB_MISSING and request:
             self.world.files.heal()  # it uploads what it refers to, and sends the same again
             self.ask(request)
             return
         if request is not None:
-            self._book.told(self, request, instruction.answer)
+            self._book.told(self, request, answer)
             for on_told in list(self.on_told):
-                on_told(request, instruction.answer)
+                on_told(request, answer)
 
     def _do_deliver(self, instruction: signals.Deliver) -> None:
         for result in instruction.results:

@@ -7,8 +7,9 @@ import pytest
 from rollq.base.errors import ErrorCode
 from rollq.base.jobs import BulkItem
 from rollq.base.limits import REDIAL_GROUP_MAX_MS
+from rollq.roles.client import delivered
 from rollq.roles.client import machine as client_machine
-from rollq.roles.client.machine import RETRY_MS, ClientMachine, ClientSetup, SessionState, id_of
+from rollq.roles.client.machine import RETRY_MS, ClientMachine, ClientSetup, SessionState
 from rollq.roles.client.signals import (
     Asked,
     ClientTick,
@@ -26,6 +27,7 @@ from rollq.roles.client.signals import (
     Started,
     Taken,
     Tell,
+    id_of,
 )
 from rollq.wire import messages as wire
 from rollq.wire.staging_messages import StageJobs
@@ -93,18 +95,18 @@ def test_a_leader_that_is_not_the_first_is_to_tell_us_all() -> None:
 
 def test_asked_before_the_welcome_goes_out_with_it_in_order() -> None:
     client = machine()
-    assert client.handle(Asked(submit(1))) == []
+    assert client.handle(Asked((submit(1),))) == []
     client.handle(Connected())
-    assert client.handle(Asked(submit(2))) == []
+    assert client.handle(Asked((submit(2),))) == []
     assert client.handle(WELCOME) == [Send(submit(1)), Send(submit(2))]
 
 
 def test_unanswered_goes_to_the_next_leader_with_the_same_id_and_answered_does_not() -> None:
     client = welcomed()
-    assert client.handle(Asked(submit(1))) == [Send(submit(1))]
-    client.handle(Asked(submit(2)))
+    assert client.handle(Asked((submit(1),))) == [Send(submit(1))]
+    client.handle(Asked((submit(2),)))
     accepted = wire.Accepted(job(1))
-    assert client.handle(Received(accepted)) == [Tell(job(1), accepted)]
+    assert client.handle(Received(accepted)) == [Tell([accepted])]
     assert client.handle(Received(accepted)) == []
     assert client.pending_count == 1
     assert again(client) == [Send(submit(2))]
@@ -113,13 +115,14 @@ def test_unanswered_goes_to_the_next_leader_with_the_same_id_and_answered_does_n
 def test_an_array_is_not_sent_to_a_leader_that_would_number_its_tasks_otherwise() -> None:
     client = welcomed()
     array = wire.SubmitArray(job(1), "c", "q", "exec", b"body", 3, first_task=1)
-    (told,) = client.handle(Asked(array))
+    (told,) = client.handle(Asked((array,)))
     assert isinstance(told, Tell)
-    assert isinstance(told.answer, wire.Error)
-    assert (told.request_id, told.answer.code) == (job(1), ErrorCode.UNSUPPORTED_VERSION)
+    (answer,) = told.answers
+    assert isinstance(answer, wire.Error)
+    assert (answer.request_id, answer.code) == (job(1), ErrorCode.UNSUPPORTED_VERSION)
     assert not client.pending_count
     client.handle(Disconnected())
-    client.handle(Asked(array))
+    client.handle(Asked((array,)))
     client.handle(Connected())
     welcome = Received(wire.Welcome("group", 1, ("compact", "tasks")))
     assert client.handle(welcome) == [Send(array)]
@@ -148,20 +151,19 @@ def test_not_leader_is_followed() -> None:
 def test_change_whose_answer_was_lost_is_not_sent_again_but_reported_unknown() -> None:
     client = welcomed()
     admin = wire.Admin(job(9), "redrive")
-    client.handle(Asked(admin))
-    client.handle(Asked(wire.Query(job(8), "status")))
+    client.handle(Asked((admin,)))
+    client.handle(Asked((wire.Query(job(8), "status"),)))
     out = client.handle(Disconnected())
-    told = [i for i in out if isinstance(i, Tell)]
-    assert [(t.request_id, t.answer.code) for t in told if isinstance(t.answer, wire.Error)] == [
-        (job(9), ErrorCode.OUTCOME_UNKNOWN)
-    ]
+    (told,) = [answer for i in out if isinstance(i, Tell) for answer in i.answers]
+    assert isinstance(told, wire.Error)
+    assert (told.request_id, told.code) == (job(9), ErrorCode.OUTCOME_UNKNOWN)
     assert client.pending_count == 1
 
 
 def test_change_asked_without_a_session_waits_for_one() -> None:
     client = machine()
     admin = wire.Admin(job(9), "pause")
-    client.handle(Asked(admin))
+    client.handle(Asked((admin,)))
     client.handle(Disconnected())
     client.handle(Connected())
     assert client.handle(WELCOME) == [Send(admin)]
@@ -169,10 +171,10 @@ def test_change_asked_without_a_session_waits_for_one() -> None:
 
 def test_refusal_is_told_and_one_that_may_pass_is_tried_again() -> None:
     client = welcomed()
-    client.handle(Asked(submit(1)))
-    client.handle(Asked(submit(2)))
+    client.handle(Asked((submit(1),)))
+    client.handle(Asked((submit(2),)))
     final = wire.Error(job(1), int(ErrorCode.JOB_CONFLICT), "other body")
-    assert client.handle(Received(final)) == [Tell(job(1), final)]
+    assert client.handle(Received(final)) == [Tell([final])]
     assert client.handle(Received(final)) == []
     client.handle(ClientTick(1_000))
     busy = wire.Error(job(2), int(ErrorCode.OVERLOADED), "busy", retryable=True)
@@ -184,16 +186,16 @@ def test_refusal_is_told_and_one_that_may_pass_is_tried_again() -> None:
 
 def test_what_lacks_its_blobs_is_the_applications_to_bring() -> None:
     client = welcomed()
-    client.handle(Asked(submit(1)))
+    client.handle(Asked((submit(1),)))
     lacking = wire.Error(job(1), int(ErrorCode.BLOB_MISSING), "lacks", retryable=True)
-    assert client.handle(Received(lacking)) == [Tell(job(1), lacking)]
+    assert client.handle(Received(lacking)) == [Tell([lacking])]
     assert not client.pending_count
     assert client.handle(ClientTick(10 * RETRY_MS)) == []
 
 
 def test_put_off_request_that_was_answered_meanwhile_is_not_sent_again() -> None:
     client = welcomed()
-    client.handle(Asked(submit(1)))
+    client.handle(Asked((submit(1),)))
     client.handle(Received(wire.Error(job(1), 211, "busy", retryable=True)))
     client.handle(Received(wire.Accepted(job(1))))
     assert client.handle(ClientTick(9_000)) == []
@@ -212,11 +214,11 @@ def test_result_is_delivered_once_and_confirmed_after_the_application_has_it() -
 def test_results_that_nobody_takes_are_remembered_up_to_a_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(client_machine, "CLIENT_UNTAKEN_MAX", 10)
+    monkeypatch.setattr(delivered, "CLIENT_UNTAKEN_MAX", 10)
     client = welcomed()
     for number in range(1, 101):
         client.handle(Received(result(number)))
-    assert len(client._untaken) <= 10
+    assert len(client._deliveries._untaken) <= 10
     assert client.handle(Received(result(100))) == []
     assert client.handle(Received(result(1))) == [Deliver([result(1)])]  # again
     assert client.handle(Taken([job(2)])) == [Send(wire.Confirm((job(2),)))]
@@ -238,27 +240,28 @@ def test_redriven_or_resubmitted_job_has_a_new_result() -> None:
     client.handle(Taken([job(1)]))
     assert client.handle(Received(result(1, 6))) == [Deliver([result(1, 6)])]
     client.handle(Taken([job(1)]))
-    client.handle(Asked(submit(1)))
+    client.handle(Asked((submit(1),)))
     assert client.handle(Received(result(1, 6))) == [Deliver([result(1, 6)])]
 
 
 def test_a_result_that_came_unasked_for_comes_to_whoever_asks_then() -> None:
     client = welcomed()
     assert client.handle(Received(result(1))) == [Deliver([result(1)])]  # and nobody took it
-    client.handle(Asked(submit(1)))
+    client.handle(Asked((submit(1),)))
     assert client.handle(Received(result(1))) == [Deliver([result(1)])]
 
 
 def test_pending_and_delivered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_machine, "CLIENT_PENDING_MAX", 2)
-    monkeypatch.setattr(client_machine, "CLIENT_DELIVERED_MAX", 2)
+    monkeypatch.setattr(delivered, "CLIENT_DELIVERED_MAX", 2)
     client = welcomed()
     for number in (1, 2):
-        client.handle(Asked(submit(number)))
-    (told,) = client.handle(Asked(submit(3)))
+        client.handle(Asked((submit(number),)))
+    (told,) = client.handle(Asked((submit(3),)))
     assert isinstance(told, Tell)
-    assert isinstance(told.answer, wire.Error)
-    assert told.answer.retryable
+    (answer,) = told.answers
+    assert isinstance(answer, wire.Error)
+    assert answer.retryable
     for number in (1, 2, 3):
         client.handle(Received(result(number)))
         client.handle(Taken([job(number)]))
@@ -286,8 +289,8 @@ def test_messages_of_no_concern_are_ignored() -> None:
 
 def test_what_was_given_up_is_not_sent_again_and_its_answer_is_not_told() -> None:
     client = welcomed()
-    client.handle(Asked(submit(1)))
-    client.handle(Asked(submit(2)))
+    client.handle(Asked((submit(1),)))
+    client.handle(Asked((submit(2),)))
     client.handle(Received(wire.Error(job(2), int(ErrorCode.GRID_FULL), "full", retryable=True)))
     assert client.handle(GivenUp(job(1))) == []
     assert client.handle(GivenUp(job(2))) == []
@@ -300,13 +303,12 @@ def test_what_was_given_up_is_not_sent_again_and_its_answer_is_not_told() -> Non
 
 def test_what_one_read_brought_is_told_in_order_and_its_results_together() -> None:
     client = welcomed()
-    client.handle(Asked(submit(1)))
-    client.handle(Asked(submit(2)))
+    client.handle(Asked((submit(1),)))
+    client.handle(Asked((submit(2),)))
     accepted = [wire.Accepted(job(1)), wire.Accepted(job(2))]
     out = client.handle(Heard([result(7), accepted[0], result(1), accepted[1], result(1)]))
     assert out == [
-        Tell(job(1), accepted[0]),
-        Tell(job(2), accepted[1]),
+        Tell([accepted[0], accepted[1]]),
         Deliver([result(7), result(1)]),
     ]
     assert client.handle(Taken([job(7), job(1)])) == [Send(wire.Confirm((job(7), job(1))))]
@@ -314,7 +316,7 @@ def test_what_one_read_brought_is_told_in_order_and_its_results_together() -> No
 
 def test_what_follows_a_redirect_is_of_the_past() -> None:
     client = welcomed()
-    client.handle(Asked(submit(1)))
+    client.handle(Asked((submit(1),)))
     moved = wire.NotLeader("m9")
     out = client.handle(Heard([result(7), moved, wire.Accepted(job(1)), result(8)]))
     assert out == [Disconnect(), Connect("m9", 0), Deliver([result(7)])]
@@ -335,10 +337,10 @@ def test_a_result_is_the_word_that_its_submit_was_accepted(
 ) -> None:
     """Its jobs may end, be confirmed and forgotten: sent once more it would run once more."""
     client = welcomed()
-    client.handle(Asked(request_))
+    client.handle(Asked((request_,)))
     assert again(client) == [Send(request_)]
     end = wire.Result(ended, "done", attempt=1)
-    told = Tell(id_of(request_), wire.Accepted(id_of(request_), known=True))
+    told = Tell([wire.Accepted(id_of(request_), known=True)])
     assert client.handle(Heard([end])) == [told, Deliver([end])]
     assert client.pending_count == 0
     assert client.handle(Received(wire.Accepted(id_of(request_)))) == []
@@ -347,19 +349,19 @@ def test_a_result_is_the_word_that_its_submit_was_accepted(
 
 def test_a_submit_that_was_answered_is_in_doubt_no_more() -> None:
     client = welcomed()
-    client.handle(Asked(bulk(3, 4)))
+    client.handle(Asked((bulk(3, 4),)))
     again(client)
     accepted = wire.Accepted(job(99), 2)
-    assert client.handle(Received(accepted)) == [Tell(job(99), accepted)]
+    assert client.handle(Received(accepted)) == [Tell([accepted])]
     assert client.handle(Received(result(3))) == [Deliver([result(3)])]
-    client.handle(Asked(bulk(3, 4)))  # the same again, in the same session
+    client.handle(Asked((bulk(3, 4),)))  # the same again, in the same session
     assert client.handle(Received(result(4))) == [Deliver([result(4)])]
     assert client.pending_count == 1
 
 
 def test_where_nothing_more_can_be_staged_whoever_stages_is_told() -> None:
     client = welcomed()
-    client.handle(Asked(StageJobs(job(1), "batch", "part", 0, ())))
+    client.handle(Asked((StageJobs(job(1), "batch", "part", 0, ()),)))
     full = wire.Error(job(1), int(ErrorCode.GRID_FULL), "full", retryable=True)
-    assert client.handle(Received(full)) == [Tell(job(1), full)]
+    assert client.handle(Received(full)) == [Tell([full])]
     assert client.handle(ClientTick(10 * RETRY_MS)) == []

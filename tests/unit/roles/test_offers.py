@@ -158,13 +158,13 @@ def test_jobs_are_accepted_when_the_leader_has_shown_what_it_is_and_sent_until_t
     story = plainly("client")
     items = (BulkItem(job(2), b"2"), BulkItem(job(3), b"3"))
     first = wire.SubmitJob(job(1), "ann", "q", "calc", b"1")
-    assert story.feed(c.Asked(first)) == [first]
-    told = story.feed(c.Asked(wire.SubmitBulk(job(9), "ann", "q", "calc", items)))
+    assert story.feed(c.Asked((first,))) == [first]
+    told = story.feed(c.Asked((wire.SubmitBulk(job(9), "ann", "q", "calc", items),)))
     assert [one.job_id for one in told] == [job(2), job(3)]
     assert story.tick() == []  # it may be a member of ours that is silent
     story.hear(wire.Result(job(2), "done"))
-    answers = [one.answer for one in story.tick() if isinstance(one, c.Tell)]
-    assert answers == [wire.Accepted(job(1)), wire.Accepted(job(9), 2)]
+    (told,) = [one.answers for one in story.tick() if isinstance(one, c.Tell)]
+    assert told == [wire.Accepted(job(1)), wire.Accepted(job(9), 2)]
     story.feed(story.signals.Disconnected())
     story.connect()
     assert [one.job_id for one in story.said[1:]] == [job(1), job(3)]
@@ -173,7 +173,7 @@ def test_jobs_are_accepted_when_the_leader_has_shown_what_it_is_and_sent_until_t
 def test_accepted_jobs_outlive_sessions_that_bring_no_result() -> None:
     story = plainly("client")
     first = wire.SubmitJob(job(1), "ann", "q", "calc", b"1")
-    story.feed(c.Asked(first))
+    story.feed(c.Asked((first,)))
     story.hear(wire.Result(job(2), "done"))
     assert any(isinstance(one, c.Tell) for one in story.tick())
     story.feed(story.signals.Disconnected())
@@ -185,9 +185,9 @@ def test_accepted_jobs_outlive_sessions_that_bring_no_result() -> None:
 
 def test_what_a_legacy_leader_does_not_know_is_refused() -> None:
     story = plainly("client")
-    assert story.feed(c.Asked(wire.SubmitArray(job(1), "ann", "q", "calc", b"", 3))) == []
+    assert story.feed(c.Asked((wire.SubmitArray(job(1), "ann", "q", "calc", b"", 3),))) == []
     story.hear(wire.Result(job(2), "done"))
-    (answer,) = [one.answer for one in story.tick() if isinstance(one, c.Tell)]
+    ((answer,),) = [one.answers for one in story.tick() if isinstance(one, c.Tell)]
     assert isinstance(answer, wire.Error)
     assert answer.code == ErrorCode.UNSUPPORTED_VERSION
 
@@ -206,7 +206,7 @@ def test_a_member_of_ours_hangs_up_on_whoever_takes_it_for_another(hello: Any) -
 def test_nothing_is_accepted_by_a_member_of_ours_that_was_silent() -> None:
     story = plainly("client")
     first = wire.SubmitJob(job(1), "ann", "q", "calc", b"1")
-    story.feed(c.Asked(first))
+    story.feed(c.Asked((first,)))
     assert story.tick() == []
     story.feed(story.signals.Disconnected())
     assert story.connect().features

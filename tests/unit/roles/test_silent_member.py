@@ -151,7 +151,7 @@ def client(
     if heard:
         machine.handle(Heard(heard))
     if asks:
-        machine.handle(AskedClient(wire.Query(b"q" * 16, "status")))
+        machine.handle(AskedClient((wire.Query(b"q" * 16, "status"),)))
 
     def run(begin_ms: int, end_ms: int, is_awaiting: bool) -> dict[int, list[object]]:
         out: dict[int, list[object]] = {}

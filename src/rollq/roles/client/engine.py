@@ -21,9 +21,8 @@ from rollq.roles.client.answers import error_of
 from rollq.roles.client.deadlines import Deadlines
 from rollq.roles.client.forks import Home
 from rollq.roles.client.inputs import Inputs
-from rollq.roles.client.machine import id_of
 from rollq.roles.client.session import Answer, GroupSession, OnAnswer
-from rollq.roles.client.signals import Request
+from rollq.roles.client.signals import Request, id_of
 from rollq.roles.client.specs import JobSpec, body_of, id_for, job_options, subject_of
 from rollq.roles.client.supply import NOTHING, BytesMoved, Supply, blobs_of, caches_of
 from rollq.wire import messages as wire

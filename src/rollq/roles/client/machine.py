@@ -8,6 +8,8 @@ Laws kept here:
   says so. It is not sent again then, because a job that ended, was confirmed and is forgotten
   would run once more;
 - a watch of output goes out to every leader, from where the application was last, until it ends;
+- submits of a turn that are alike leave as one run, if the member takes runs; each job of it is
+  pending for itself;
 - a result reaches the application once, and is confirmed only after the application has it;
 - a member that falls silent is left: while requests wait for answers or results are awaited it is
   pinged, and one that does not answer a ping, a request or a hello loses the session.
@@ -18,21 +20,20 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import islice
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from rollq.base.errors import ErrorCode
 from rollq.base.ids import TASK_INDEX_BYTES, ClientId, JobId, MessageId
 from rollq.base.limits import (
-    CLIENT_DELIVERED_MAX,
     CLIENT_PENDING_MAX,
-    CLIENT_UNTAKEN_MAX,
     REDIAL_MAX_MS,
     REDIAL_MIN_MS,
     SILENCE_BYTES_PER_MS,
 )
 from rollq.base.stamp import Jitter
+from rollq.roles.client.delivered import Deliveries
 from rollq.roles.client.plain import PlainJobs
+from rollq.roles.client.runs import SentRuns, results_of
 from rollq.roles.client.signals import (
     Asked,
     ClientTick,
@@ -54,18 +55,19 @@ from rollq.roles.client.signals import (
     Taken,
     Tell,
     Watched,
+    id_of,
 )
 from rollq.roles.offers import Offers
 from rollq.roles.redial import Redial
 from rollq.roles.silence import Silence, Verdict
 from rollq.wire import messages as wire
-from rollq.wire.features import ALIVE, OWN, TASKS
+from rollq.wire.features import ALIVE, OWN, RUNS, TASKS
 from rollq.wire.output_messages import JOB_ENDED, OutputChunk, WatchOutput
+from rollq.wire.run_messages import ResultRun, RunAccepted
 from rollq.wire.staging_messages import StageJobs
 
 RETRY_MS: Final = REDIAL_MIN_MS
 GREETINGS: Final = (wire.Welcome, wire.NotLeader)  # said to a hello: not yet a sign of progress
-Mark: TypeAlias = tuple[int, str]  # attempt and outcome: what tells two ends of a job apart
 
 
 @dataclass(slots=True, frozen=True)
@@ -96,8 +98,7 @@ class ClientMachine:
     """
 
     __slots__ = (
-        "_delivered",
-        "_delivered_before",
+        "_deliveries",
         "_doubtful",
         "_features",
         "_is_plain",
@@ -110,9 +111,9 @@ class ClientMachine:
         "_put_off",
         "_redial",
         "_retry_at_ms",
+        "_runs",
         "_setup",
         "_silence",
-        "_untaken",
         "_was_heard",
         "_watches",
         "link",
@@ -128,6 +129,7 @@ class ClientMachine:
         self._is_plain = False  # the session is one with a legacy leader
         self._was_heard = False  # in this session
         self._plain_jobs = PlainJobs()
+        self._runs = SentRuns(jitter.draw_id())
         self.link = SessionState.DOWN
         self.was_welcomed = False
         self._features: tuple[str, ...] = ()  # of the session, as the leader welcomed us
@@ -137,10 +139,7 @@ class ClientMachine:
         # Jobs of pending submits that an earlier session may have accepted; an array by the part
         # that the ids of its tasks share.
         self._doubtful: dict[bytes, MessageId] = {}
-        self._untaken: dict[JobId, Mark] = {}  # with the application right now
-        # Handed over, in two generations: to drop the oldest of one dict takes time that grows.
-        self._delivered: dict[JobId, Mark] = {}
-        self._delivered_before: dict[JobId, Mark] = {}
+        self._deliveries = Deliveries()
         self._watches: dict[MessageId, WatchOutput] = {}
         self._now_ms = 0
         self._out: list[Instruction] = []
@@ -165,37 +164,29 @@ class ClientMachine:
     # --- the application asks
 
     def _on_asked(self, event: Asked) -> None:
-        request = event.request
-        request_id = id_of(request)
-        if len(self._pending) >= CLIENT_PENDING_MAX:
-            self._tell_error(request_id, ErrorCode.OVERLOADED, "too many requests wait", True)
-            return
-        if not self._pending:
+        pending = self._pending
+        if not pending:
             self._silence.began(self._now_ms)
-        self._pending[request_id] = request
-        # The application may run a forgotten id anew: then its result counts anew.
-        if type(request) is wire.SubmitJob:
-            self._delivered.pop(request.job_id, None)
-            self._delivered_before.pop(request.job_id, None)
-            # Nobody took it when it came unasked for; now somebody will.
-            self._untaken.pop(request.job_id, None)
+        requests = event.requests
+        room = CLIENT_PENDING_MAX - len(pending)
+        for request in requests[room:]:
+            self._tell_error(id_of(request), ErrorCode.OVERLOADED, "too many requests wait", True)
+        requests = requests[:room]
+        for request in requests:
+            if type(request) is wire.SubmitJob:
+                pending[request.job_id] = request
+                self._deliveries.asked(request.job_id)
+            else:
+                pending[id_of(request)] = request
         if self.link is SessionState.OPEN:
-            self._send(request)
+            self._send_all(requests)
 
     def _on_given_up(self, event: GivenUp) -> None:
         self._settle(event.request_id)
 
     def _on_taken(self, event: Taken) -> None:
-        delivered, take = self._delivered, self._untaken.pop
-        confirmed: list[JobId] = []
-        for job_id in event.job_ids:
-            mark = take(job_id, None)
-            if mark is not None:
-                delivered[job_id] = mark
-            confirmed.append(job_id)  # also if it came so long ago that its mark is gone
-        if len(delivered) >= CLIENT_DELIVERED_MAX // 2:
-            self._delivered_before, self._delivered = delivered, {}
-        self._confirm(confirmed)
+        self._deliveries.take(event.job_ids)
+        self._confirm(event.job_ids)
 
     def _on_watched(self, event: Watched) -> None:
         request = event.request
@@ -209,8 +200,7 @@ class ClientMachine:
     def _on_tick(self, event: ClientTick) -> None:
         self._now_ms = event.now_ms
         for answer in self._plain_jobs.take_answers() if self._is_plain else ():
-            if self._settle(answer.request_id):
-                self._out.append(Tell(answer.request_id, answer))
+            self._on_answered(answer)
         if self.link is SessionState.DOWN:
             return
         self._maybe_leave(event)
@@ -220,9 +210,9 @@ class ClientMachine:
             or event.now_ms < self._retry_at_ms
         ):
             return
-        for request_id in self._put_off:
-            self._out.append(Send(self._pending[request_id]))
+        put_off = [self._pending[request_id] for request_id in self._put_off]
         self._put_off.clear()
+        self._send_all(put_off)
         self._silence.began(event.now_ms)  # what was put off is asked only now
 
     def _maybe_leave(self, event: ClientTick) -> None:
@@ -274,8 +264,7 @@ class ClientMachine:
         self.was_welcomed = True
         self._features = ()
         self._out += map(Send, self._plain_jobs.unended())
-        for request in list(self._pending.values()):
-            self._send(request)
+        self._send_all(list(self._pending.values()))
 
     def _on_disconnected(self, event: Disconnected) -> None:
         if self._is_plain and self.link is SessionState.OPEN and not self._was_heard:
@@ -298,6 +287,7 @@ class ClientMachine:
         was_open = self.link is SessionState.OPEN
         self.link = SessionState.DOWN
         self._put_off.clear()
+        self._runs.clear()
         if was_open:
             for request_id, request in list(self._pending.items()):
                 if isinstance(request, wire.Admin):
@@ -316,10 +306,23 @@ class ClientMachine:
         self._offers.welcomed()
         self._features = message.features
         self._out += map(Send, self._plain_jobs.unended())  # a group that was replaced by ours
-        for request in list(self._pending.values()):
-            self._send(request)
+        self._send_all(list(self._pending.values()))
         for watch in self._watches.values():
             self._out.append(Send(watch))
+
+    def _send_all(self, requests: Sequence[Request]) -> None:
+        """Send pending requests in their order; single submits in runs, where the leader takes
+        them."""
+        takes_runs = RUNS in self._features
+        jobs: list[wire.SubmitJob] = []
+        for request in requests:
+            if takes_runs and type(request) is wire.SubmitJob:
+                jobs.append(request)
+                continue
+            self._out += map(Send, self._runs.messages(jobs))
+            jobs = []
+            self._send(request)
+        self._out += map(Send, self._runs.messages(jobs))
 
     def _send(self, request: Request) -> None:
         """Send a pending request, unless the leader would take it for something else."""
@@ -357,6 +360,9 @@ class ClientMachine:
             if type(message) is wire.Result:
                 results.append(message)
                 continue
+            if type(message) is ResultRun:
+                results += results_of(message)
+                continue
             on_message = ON_MESSAGE.get(type(message))
             if on_message is not None:
                 on_message(self, message)
@@ -367,9 +373,16 @@ class ClientMachine:
 
     # --- answers
 
-    def _on_answered(self, message: wire.Accepted | wire.Answer) -> None:
+    def _on_answered(self, message: wire.Accepted | wire.Answer | wire.Error) -> None:
         if self._settle(message.request_id):
-            self._out.append(Tell(message.request_id, message))
+            self._tell(message)
+
+    def _on_run_accepted(self, message: RunAccepted) -> None:
+        for answer in self._runs.answers(message):
+            if type(answer) is wire.Error:
+                self._on_error(answer)
+            elif self._settle(answer.request_id):
+                self._tell(answer)
 
     def _on_output(self, message: OutputChunk) -> None:
         if message.watch_id in self._watches:
@@ -381,6 +394,8 @@ class ClientMachine:
         if self._watches.pop(message.request_id, None) is not None:
             self._out.append(Show(message.request_id, message))
         if message.request_id not in self._pending:
+            for refusal in self._runs.refusals(message):
+                self._on_error(refusal)
             return
         # What a leader lacks must be brought before the same is sent again; where there is no room
         # for what is staged, whoever stages it knows what to do.
@@ -394,7 +409,7 @@ class ClientMachine:
             self._put_off[message.request_id] = None
             return
         self._settle(message.request_id)
-        self._out.append(Tell(message.request_id, message))
+        self._tell(message)
 
     def _settle(self, request_id: MessageId) -> bool:
         """Await no answer to a request, nor send it again; whether it was pending."""
@@ -412,21 +427,7 @@ class ClientMachine:
         if self._doubtful:
             self._believe(results)
         self._plain_jobs.ended(results)
-        untaken = self._untaken
-        known, known_before = self._delivered.get, self._delivered_before.get
-        new: list[wire.Result] = []
-        again: list[JobId] = []
-        for result in results:
-            job_id = result.job_id
-            mark = (result.attempt, result.outcome)
-            if (known(job_id) or known_before(job_id)) == mark:
-                again.append(job_id)
-            elif untaken.get(job_id) != mark:
-                untaken[job_id] = mark
-                new.append(result)
-        if len(untaken) > CLIENT_UNTAKEN_MAX:
-            for job_id in list(islice(untaken, CLIENT_UNTAKEN_MAX // 2)):  # the oldest
-                del untaken[job_id]
+        new, again = self._deliveries.sort(results)
         self._confirm(again)
         if new:
             self._out.append(Deliver(new))
@@ -440,9 +441,9 @@ class ClientMachine:
             )
             if request_id is not None:
                 self._settle(request_id)
-                self._out.append(Tell(request_id, wire.Accepted(request_id, known=True)))
+                self._tell(wire.Accepted(request_id, known=True))
 
-    def _confirm(self, job_ids: list[JobId]) -> None:
+    def _confirm(self, job_ids: Sequence[JobId]) -> None:
         """To an open session; else the next leader sends them again, and is told then."""
         if job_ids and self.link is SessionState.OPEN:
             self._out.append(Send(wire.Confirm(tuple(job_ids))))
@@ -450,8 +451,14 @@ class ClientMachine:
     def _tell_error(
         self, request_id: MessageId, code: ErrorCode, text: str, retryable: bool
     ) -> None:
-        error = wire.Error(request_id, int(code), text, retryable=retryable)
-        self._out.append(Tell(request_id, error))
+        self._tell(wire.Error(request_id, int(code), text, retryable=retryable))
+
+    def _tell(self, answer: wire.Accepted | wire.Answer | wire.Error) -> None:
+        """Answers that follow each other go together."""
+        if self._out and type(self._out[-1]) is Tell:
+            self._out[-1].answers.append(answer)
+        else:
+            self._out.append(Tell([answer]))
 
 
 def _jobs_of(request: Request) -> Sequence[bytes]:
@@ -463,15 +470,6 @@ def _jobs_of(request: Request) -> Sequence[bytes]:
     if type(request) is wire.SubmitArray:
         return (request.array_id[:-TASK_INDEX_BYTES],)
     return ()
-
-
-def id_of(request: Request) -> MessageId:
-    """The id that the answer to a request carries."""
-    if isinstance(request, wire.SubmitJob):
-        return request.job_id
-    if isinstance(request, wire.SubmitArray):
-        return request.array_id
-    return request.request_id
 
 
 HANDLERS: dict[type, Callable[[ClientMachine, Any], None]] = {
@@ -492,6 +490,7 @@ ON_MESSAGE: dict[type, Callable[[ClientMachine, Any], None]] = {
     wire.Welcome: ClientMachine._on_welcome,
     wire.NotLeader: ClientMachine._on_not_leader,
     wire.Accepted: ClientMachine._on_answered,
+    RunAccepted: ClientMachine._on_run_accepted,
     wire.Answer: ClientMachine._on_answered,
     wire.Error: ClientMachine._on_error,
     OutputChunk: ClientMachine._on_output,

@@ -22,12 +22,11 @@ from rollq.roles.client.engine import PREFIX_BYTES, Engine
 from rollq.roles.client.forks import Home
 from rollq.roles.client.handles import Batch
 from rollq.roles.client.jobs import SubmitCalls
-from rollq.roles.client.machine import id_of
 from rollq.roles.client.multi_machine import MultiMachine, Policy
 from rollq.roles.client.plain import singles_of
 from rollq.roles.client.results import CANCELLED
 from rollq.roles.client.session import Answer, GroupSession, OnAnswer, as_addresses
-from rollq.roles.client.signals import Request
+from rollq.roles.client.signals import Request, id_of
 from rollq.roles.client.supplier import Supplier
 from rollq.roles.client.supply import NOTHING, BytesMoved, Supply
 from rollq.wire import messages as wire

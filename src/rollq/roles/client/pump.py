@@ -10,9 +10,8 @@ from typing import Generic, TypeVar
 from rollq.base.errors import RollqError
 from rollq.base.ids import MessageId
 from rollq.roles.client.engine import Engine
-from rollq.roles.client.machine import id_of
 from rollq.roles.client.session import Answer
-from rollq.roles.client.signals import Request
+from rollq.roles.client.signals import Request, id_of
 from rollq.roles.client.supply import NOTHING, Supply
 
 Content = TypeVar("Content")

@@ -1,8 +1,9 @@
 """The shell of the client's machine: one group, one link at a time, timers and callbacks.
 
-No task and no future a message. Everything that one read brings is handled in one go, and what it
-makes us confirm leaves as one message. Requests over the window wait here, in order, so that all
-that must be sent again to a new leader fits on a link.
+No task and no future a message. What is asked in one turn of the loop reaches the machine at once.
+Everything that one read brings is handled in one go, and what it makes us confirm leaves as one
+message. Requests over the window wait here, in order, so that all that must be sent again to a new
+leader fits on a link.
 """
 
 from __future__ import annotations
@@ -29,12 +30,13 @@ from rollq.net.dialer import dial, split_address, takes_connections
 from rollq.net.link import Link
 from rollq.roles.client import signals
 from rollq.roles.client.forks import Home
-from rollq.roles.client.machine import ClientMachine, ClientSetup, SessionState, id_of
+from rollq.roles.client.machine import ClientMachine, ClientSetup, SessionState
+from rollq.roles.client.signals import id_of
 from rollq.roles.client.specs import ArgumentTypeError, request_bytes
 from rollq.wire import messages as wire
 from rollq.wire.checks import check_message
 from rollq.wire.compact import Message
-from rollq.wire.features import ACCEPTED, ALIVE, BATCH, COMPACT, OUTPUT, OWN, TASKS
+from rollq.wire.features import ACCEPTED, ALIVE, BATCH, COMPACT, OUTPUT, OWN, RUNS, TASKS
 from rollq.wire.output_messages import OutputChunk, WatchOutput
 
 log = logging.getLogger("rollq.client")
@@ -43,7 +45,7 @@ Answer: TypeAlias = wire.Accepted | wire.Answer | wire.Error
 OnAnswer: TypeAlias = Callable[[Answer], None]
 OnOutput: TypeAlias = Callable[[OutputChunk | wire.Error], None]
 
-FEATURES = (COMPACT, ACCEPTED, BATCH, OUTPUT, ALIVE, TASKS)
+FEATURES = (COMPACT, ACCEPTED, BATCH, OUTPUT, ALIVE, TASKS, RUNS)
 
 
 class GroupSession:
@@ -104,6 +106,7 @@ class GroupSession:
         self._on_answer: dict[MessageId, tuple[OnAnswer, int]] = {}
         self._on_output: dict[MessageId, OnOutput] = {}
         self._sent_bytes = 0
+        self._turn: list[signals.Request] = []  # asked in this turn of the loop
         self._is_crowded = False  # several have waited for answers since none did
         self._backlog: OrderedDict[MessageId, signals.Request] = OrderedDict()
         self._confirms: list[JobId] = []
@@ -164,27 +167,34 @@ class GroupSession:
             LocalError: BAD_SETUP, if the client does not run; BAD_PAYLOAD or BAD_OPTIONS, if a
                 leader would refuse it whatever its state.
         """
-        self._must_run()
         _must_be_within_bounds(request)
-        request_id = id_of(request)
-        if request_id in self._on_answer:
+        self.ask_all((request,), on_answer)
+
+    def ask_all(self, requests: Sequence[signals.Request], on_answer: OnAnswer) -> None:
+        """The same for several that are within their bounds, as `Engine.request_for` makes them;
+        each is answered by itself. Raises before any is sent."""
+        self._must_run()
+        on_answers, turn = self._on_answer, self._turn
+        request_ids = list(map(id_of, requests))
+        if not on_answers.keys().isdisjoint(request_ids):
             raise StateError(ErrorCode.ID_CONFLICT, "this id is being submitted already")
-        size_bytes = request_bytes(request)
-        self._on_answer[request_id] = (on_answer, size_bytes)
-        if self._backlog or not self._has_room(size_bytes):
-            self._backlog[request_id] = request
-        elif self._machine.pending_count:
-            self._is_crowded = True
-            self._sent_bytes += size_bytes
-            self._feed(signals.Asked(request))
-        else:
-            self._sent_bytes += size_bytes
-            self._feed(signals.Asked(request))
-            # Who asks one thing at a time is spared a turn of the loop. Where many ask, the first
-            # waits for the others: alone it would cost the group a sync of its own.
-            if not self._is_crowded and self._link is not None:
-                self._link.flush()
-            self._is_crowded = False
+        is_first = not turn and not self._machine.pending_count
+        was_empty = not turn
+        for request_id, request in zip(request_ids, requests, strict=True):
+            size_bytes = request_bytes(request)
+            on_answers[request_id] = (on_answer, size_bytes)
+            if self._backlog or not self._has_room(size_bytes):
+                self._backlog[request_id] = request
+            else:
+                self._sent_bytes += size_bytes
+                turn.append(request)
+        # Who asks one thing at a time is spared a turn of the loop. Where many ask, the first waits
+        # for the others: alone it would cost the group a sync of its own.
+        if is_first and not self._is_crowded:
+            self._send_turn()
+        elif was_empty and turn:
+            self._loop.call_soon(self._send_turn)
+        self._is_crowded = not is_first
 
     def call(self, request: signals.Request) -> asyncio.Future[Answer]:
         """Send a request; its answer. Raises as `ask` does."""
@@ -195,6 +205,7 @@ class GroupSession:
     def give_up(self, request_id: MessageId) -> None:
         """Wait no longer for an answer, and do not send this again."""
         if self._forget(request_id) is not None:
+            self._send_turn()  # it may be one of those
             self._feed(signals.GivenUp(request_id))
 
     def taken(self, job_id: JobId) -> None:
@@ -228,7 +239,7 @@ class GroupSession:
 
     def _has_room(self, size_bytes: int) -> bool:
         return (
-            self._machine.pending_count < CLIENT_PENDING_MAX
+            self._machine.pending_count + len(self._turn) < CLIENT_PENDING_MAX
             and self._sent_bytes + size_bytes <= CLIENT_PENDING_BYTES_MAX
         )
 
@@ -243,11 +254,21 @@ class GroupSession:
     def _fill_window(self) -> None:
         while self._backlog:
             size_bytes = self._on_answer[next(iter(self._backlog))][1]
-            if self._machine.pending_count and not self._has_room(size_bytes):
-                return
+            is_alone = not self._turn and not self._machine.pending_count
+            if not is_alone and not self._has_room(size_bytes):
+                break
             _, request = self._backlog.popitem(last=False)
             self._sent_bytes += size_bytes
-            self._feed(signals.Asked(request))
+            self._turn.append(request)
+        self._send_turn()
+
+    def _send_turn(self) -> None:
+        """All that was asked since the last time goes out, if there is a leader."""
+        if self._turn:
+            requests, self._turn = self._turn, []
+            self._feed(signals.Asked(requests))
+            if self._link is not None:
+                self._link.flush()
 
     # --- the link
 
@@ -379,11 +400,12 @@ class GroupSession:
             self._feed(signals.Taken(taken))
 
     def _do_tell(self, instruction: signals.Tell) -> None:
-        entry = self._on_answer.pop(instruction.request_id, None)
-        if entry is not None:
-            on_answer, size_bytes = entry
-            self._sent_bytes -= size_bytes
-            on_answer(instruction.answer)
+        forget = self._on_answer.pop
+        for answer in instruction.answers:
+            entry = forget(answer.request_id, None)
+            if entry is not None:
+                self._sent_bytes -= entry[1]
+                entry[0](answer)
 
     def _do_show(self, instruction: signals.Show) -> None:
         on_output = self._on_output.get(instruction.request_id)

@@ -53,6 +53,7 @@ __all__ = [
     "Taken",
     "Tell",
     "Watched",
+    "id_of",
 ]
 
 Request: TypeAlias = (
@@ -68,14 +69,23 @@ Request: TypeAlias = (
 )
 
 
+def id_of(request: Request) -> MessageId:
+    """The id that the answer to a request carries."""
+    if isinstance(request, SubmitJob):
+        return request.job_id
+    if isinstance(request, SubmitArray):
+        return request.array_id
+    return request.request_id
+
+
 # --- events
 
 
 @dataclass(slots=True)
 class Asked:
-    """The application asks for something; its ids are drawn already and must be new."""
+    """The application asks for this in one turn; ids are drawn already and must be new."""
 
-    request: Request
+    requests: Sequence[Request]
 
 
 @dataclass(slots=True)
@@ -150,10 +160,9 @@ class Deliver:
 
 @dataclass(slots=True)
 class Tell:
-    """Tell the application how its request went."""
+    """Tell the application how its requests went: each answer names one."""
 
-    request_id: MessageId
-    answer: Accepted | Answer | Error
+    answers: list[Accepted | Answer | Error]
 
 
 @dataclass(slots=True)

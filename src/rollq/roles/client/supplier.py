@@ -25,9 +25,8 @@ from rollq.base.limits import (
     CLIENT_UPLOADS,
 )
 from rollq.roles.blobs.client import BlobClient
-from rollq.roles.client.machine import id_of
 from rollq.roles.client.session import Answer, GroupSession, OnAnswer
-from rollq.roles.client.signals import Request
+from rollq.roles.client.signals import Request, id_of
 from rollq.roles.client.supply import (
     NOTHING,
     BytesMoved,

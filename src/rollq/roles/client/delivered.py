@@ -1,0 +1,61 @@
+"""Which results the application has: each end of a job reaches it once. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import TypeAlias
+
+from rollq.base.ids import JobId
+from rollq.base.limits import CLIENT_DELIVERED_MAX, CLIENT_UNTAKEN_MAX
+from rollq.wire.messages import Result
+
+Mark: TypeAlias = tuple[int, str]  # attempt and outcome: what tells two ends of a job apart
+
+
+class Deliveries:
+    """Results that are with the application right now, and those that it has taken."""
+
+    __slots__ = ("_taken", "_taken_before", "_untaken")
+
+    def __init__(self) -> None:
+        self._untaken: dict[JobId, Mark] = {}
+        # In two generations: to drop the oldest of one dict takes time that grows.
+        self._taken: dict[JobId, Mark] = {}
+        self._taken_before: dict[JobId, Mark] = {}
+
+    def asked(self, job_id: JobId) -> None:
+        """A job is submitted. The application may run a forgotten id anew: then its result counts
+        anew. What came unasked for and was not taken will be now."""
+        self._taken.pop(job_id, None)
+        self._taken_before.pop(job_id, None)
+        self._untaken.pop(job_id, None)
+
+    def sort(self, results: Sequence[Result]) -> tuple[list[Result], list[JobId]]:
+        """Results that are new to the application, and the jobs of those that it has taken."""
+        untaken = self._untaken
+        known, known_before = self._taken.get, self._taken_before.get
+        new: list[Result] = []
+        again: list[JobId] = []
+        for result in results:
+            job_id = result.job_id
+            mark = (result.attempt, result.outcome)
+            if (known(job_id) or known_before(job_id)) == mark:
+                again.append(job_id)
+            elif untaken.get(job_id) != mark:
+                untaken[job_id] = mark
+                new.append(result)
+        if len(untaken) > CLIENT_UNTAKEN_MAX:
+            for job_id in list(islice(untaken, CLIENT_UNTAKEN_MAX // 2)):  # the oldest
+                del untaken[job_id]
+        return new, again
+
+    def take(self, job_ids: Sequence[JobId]) -> None:
+        """The application has these; a mark may be gone by now."""
+        taken, take = self._taken, self._untaken.pop
+        for job_id in job_ids:
+            mark = take(job_id, None)
+            if mark is not None:
+                taken[job_id] = mark
+        if len(taken) >= CLIENT_DELIVERED_MAX // 2:
+            self._taken_before, self._taken = taken, {}

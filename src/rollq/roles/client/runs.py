@@ -1,0 +1,143 @@
+"""Jobs in runs: those of a turn that are alike go in one message, and end in one. Pure.
+
+A run exists only between its message and the answer to that: what is pending is each job, so that
+after a lost leader whatever is unanswered goes out again, in runs of its own making.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import repeat
+from typing import Final
+
+from msgspec import structs
+
+from rollq.base.ids import JobId, MessageId
+from rollq.base.limits import INLINE_BYTES_MAX, RUN_BYTES_MAX, RUN_JOBS_MAX
+from rollq.base.staged import KEY_END, ids_of, join_keys
+from rollq.wire.messages import Accepted, Error, Result, SubmitJob
+from rollq.wire.run_messages import ResultRun, RunAccepted, SubmitRun
+
+NUMBER_BYTES: Final = 6
+
+
+class SentRuns:
+    """The runs that a client has on the way.
+
+    Args:
+        drawn: An id that nobody else has; those of runs begin like it.
+    """
+
+    __slots__ = ("_jobs", "_number", "_prefix")
+
+    def __init__(self, drawn: MessageId) -> None:
+        self._jobs: dict[MessageId, list[JobId]] = {}  # sent and not answered
+        self._prefix = drawn[:-NUMBER_BYTES]
+        self._number = 0  # of the last run
+
+    def messages(self, jobs: Iterable[SubmitJob]) -> Iterator[SubmitJob | SubmitRun]:
+        """What submits these jobs; one that no run may have goes alone."""
+        for run in alike(jobs):
+            if len(run[0].body) > INLINE_BYTES_MAX:
+                yield run[0]
+                continue
+            self._number += 1
+            request_id = self._prefix + self._number.to_bytes(NUMBER_BYTES, "big")
+            job_ids = [job.job_id for job in run]
+            self._jobs[request_id] = job_ids
+            first = run[0]
+            yield SubmitRun(
+                request_id=request_id,
+                client_id=first.client_id,
+                subject=first.subject,
+                exec_name=first.exec_name,
+                job_ids=b"".join(job_ids),
+                bodies=tuple([job.body for job in run]),
+                options=first.options,
+                caches=first.caches,
+                keys=join_keys([job.job_key for job in run]),
+                blobs=tuple([job.blobs for job in run]) if any(job.blobs for job in run) else (),
+            )
+
+    def refusals(self, message: Error) -> list[Error]:
+        """The refusal of each job of a run that was refused as a whole; none if it is no run's."""
+        job_ids = self._jobs.pop(message.request_id, ())
+        return [structs.replace(message, request_id=job_id) for job_id in job_ids]
+
+    def answers(self, message: RunAccepted) -> list[Accepted | Error]:
+        """What the answer to a run says of each of its jobs; nothing if it is of no run, or of
+        jobs that the run has not."""
+        job_ids = self._jobs.pop(message.request_id, [])
+        answers: list[Accepted | Error] = list(map(Accepted, job_ids))
+        for position in message.known:
+            if position < len(job_ids):
+                answers[position] = Accepted(
+                    job_ids[position], known=True, ended=position in message.ended
+                )
+        for one in message.refused:
+            if one.position < len(job_ids):
+                answers[one.position] = Error(
+                    job_ids[one.position], one.code, one.message, one.hint, one.retryable
+                )
+        return answers
+
+    def clear(self) -> None:
+        """The session is over: nobody will answer."""
+        self._jobs.clear()
+
+
+def alike(jobs: Iterable[SubmitJob]) -> list[list[SubmitJob]]:
+    """Jobs by what they share, in their order, as many together as a message may have."""
+    done: list[list[SubmitJob]] = []
+    growing: dict[tuple[object, ...], tuple[list[SubmitJob], int]] = {}
+    last: SubmitJob | None = None
+    run: list[SubmitJob] = []
+    size_bytes = 0
+    key: tuple[object, ...] = ()
+    for job in jobs:
+        body_bytes = len(job.body)
+        if body_bytes > INLINE_BYTES_MAX:
+            done.append([job])
+            continue
+        if (
+            last is None
+            or job.options is not last.options
+            or job.subject != last.subject
+            or job.exec_name != last.exec_name
+            or job.caches != last.caches
+        ):
+            growing[key] = (run, size_bytes)
+            key = (job.subject, job.exec_name, job.options, job.caches)
+            run, size_bytes = growing.pop(key, ([], 0))
+        if len(run) >= RUN_JOBS_MAX or size_bytes + body_bytes > RUN_BYTES_MAX:
+            done.append(run)
+            run, size_bytes = [], 0
+        run.append(job)
+        size_bytes += body_bytes
+        last = job
+    growing[key] = (run, size_bytes)
+    done += [one for one, _ in growing.values() if one]
+    return done
+
+
+def results_of(run: ResultRun) -> list[Result]:
+    """How each job of a run ended."""
+    shared = (run.attempt, run.cause, run.detail, run.client_id, 1)
+    outcome, status, exec_name = run.outcome, run.status, run.exec_name
+    exit_code, signal, worker = run.exit_code, run.signal, run.worker
+    columns = zip(
+        ids_of(run.job_ids),
+        run.results,
+        run.run_ms or repeat(0),
+        run.blobs or repeat(()),
+        run.keys.split(KEY_END) if run.keys else repeat(""),
+        strict=False,
+    )
+    return [
+        Result(
+            *(job_id, outcome, status, result, exec_name, exit_code, signal, run_ms),
+            *shared,
+            *(blobs, key, worker),
+        )
+        for job_id, result, run_ms, blobs, key in columns
+    ]
