@@ -92,6 +92,11 @@ def test_jobs_read_them_by_name(grid: Grid) -> None:
     # One that was not meant to hold it gets it with the job.
     result = grid.client.submit("read", files=file, queue="other").result(timeout=30)
     assert result.stdout == "cached"
+    # One that names a file which is not in it is not tried again: it is the same everywhere.
+    wrong = grid.client.submit("read", files={"data/b.txt": CacheFile("jobs")}, queue="calc")
+    result = wrong.result(timeout=30)
+    assert (result.status, result.attempts) == ("FAILED", 1)
+    assert "no file 'data/b.txt' is in the cache 'jobs'; it has 'data/a.txt'" in str(result.stderr)
     with pytest.raises(RollqError) as refused:
         grid.client.submit("read", files={"data/a.txt": CacheFile("none")})
     assert refused.value.code is ErrorCode.UNKNOWN_CACHE

@@ -160,7 +160,9 @@ def test_a_job_waits_for_the_file_that_it_needs(tmp_path: Path) -> None:
             assign(member, 2, name="data/none.bin")
             _, result = await member.outcome(1)
             assert (result.stdout or "").splitlines() == ["soon", "-r-xr-xr-x"]
-            await member.until(lambda: job_id(2) in member.nacks)
+            ack, result = await member.outcome(2)
+            assert (ack.status, member.nacks) == (Status.FAILED, {})
+            assert "no file 'data/none.bin'" in str(result.stderr)
             assert member.gets == [ref.digest]
 
     run(story())

@@ -139,6 +139,19 @@ def test_what_cannot_be_run_here_is_given_back(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
+def test_a_script_whose_interpreter_is_missing_is_told_as_such(tmp_path: Path) -> None:
+    write_program(tmp_path, "script", "")
+    (tmp_path / "exec" / "script").write_text("#!/no/such/shell -e\n")
+
+    async def story() -> None:
+        async with running(tmp_path) as (_, member):
+            one = member.assign(1, "script")
+            nack = await member.until(partial(member.nacks.get, one))
+            assert "its first line asks for '/no/such/shell'" in nack.detail
+
+    asyncio.run(story())
+
+
 STUBBORN = (
     "trap '' TERM; (setsid sh -c 'echo $$; exec sleep 600' >>$1 &);"
     "sleep 600 & echo $! >>$1; wait; wait"

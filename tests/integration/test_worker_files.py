@@ -325,6 +325,30 @@ def test_outputs_that_are_lost_are_made_anew(tmp_path: Path) -> None:
     run(story())
 
 
+@pytest.mark.parametrize(
+    ("program", "why"),
+    [
+        (b"#!/no/such/shell\n", "its first line asks for '/no/such/shell'"),
+        (b"#!/bin/sh\r\n", r"its first line asks for '/bin/sh\r'"),
+        (b"echo without a first line\n", "neither a program nor a script"),
+    ],
+)
+def test_a_program_of_the_job_that_starts_nowhere_is_not_tried_again(
+    tmp_path: Path, program: bytes, why: str
+) -> None:
+    async def story() -> None:
+        member = BlobMember(tmp_path / "member")
+        ref = member.put(program)
+        async with running(tmp_path, member, exec_dir=None, allow_shipped_execs=True):
+            digest = ref.digest.hex()
+            member.assign_files(1, "tool", files=(), blobs=(ref,), exec_digest=digest)
+            ack, result = await member.outcome(1)
+            assert (ack.status, ack.exit_code) == (Status.FAILED, 126)
+            assert why in str(result.stderr)
+
+    run(story())
+
+
 @pytest.mark.parametrize("allowed", [True, False])
 @pytest.mark.parametrize("pad_bytes", [0, 200_000])  # inline, and as a blob
 def test_a_file_of_the_programs_name_is_the_program_if_there_is_no_other(

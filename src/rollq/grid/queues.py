@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from rollq.base.limits import ATTEMPTS_MAX, DURATION_MS_MAX, JOBS_MAX, LEASE_MS_MIN
 from rollq.grid.admission import admit_queue, refuse_queue, refused_bounds
 from rollq.grid.commands import PauseQueue, ResumeQueue, SetSettings, Settings
@@ -10,6 +12,17 @@ from rollq.grid.events import QUEUE_PAUSED, QUEUE_RESUMED, SETTINGS_CHANGED, Eve
 from rollq.grid.moves import maybe_drop_queue
 from rollq.grid.outcomes import DONE_ONE, KNOWN_OPEN
 from rollq.grid.state import GridState
+
+SETTING_BOUNDS: Final = {
+    "max_attempts": (1, ATTEMPTS_MAX),
+    "lease_ms": (LEASE_MS_MIN, DURATION_MS_MAX),
+    "worker_grace_ms": (0, DURATION_MS_MAX),
+    "retry_base_ms": (0, DURATION_MS_MAX),
+    "retry_max_ms": (0, DURATION_MS_MAX),
+    "result_ttl_ms": (0, DURATION_MS_MAX),
+    "dead_ttl_ms": (0, DURATION_MS_MAX),
+    "results_kept_max": (0, JOBS_MAX),
+}
 
 
 def pause_queue(state: GridState, command: PauseQueue, out: Applied) -> Outcome:
@@ -49,20 +62,10 @@ def set_settings(state: GridState, command: SetSettings, out: Applied) -> Outcom
 
 def refuse_settings(settings: Settings) -> Refused | None:
     """Why these settings are out of bounds."""
-    if not 1 <= settings.max_attempts <= ATTEMPTS_MAX:
-        return refused_bounds(f"max_attempts is not 1 to {ATTEMPTS_MAX}")
-    durations = (
-        settings.lease_ms,
-        settings.worker_grace_ms,
-        settings.retry_base_ms,
-        settings.retry_max_ms,
-        settings.result_ttl_ms,
-        settings.dead_ttl_ms,
-    )
-    if min(durations) < 0 or max(durations) > DURATION_MS_MAX:
-        return refused_bounds(f"a duration is not 0 to {DURATION_MS_MAX} ms")
-    if settings.lease_ms < LEASE_MS_MIN:
-        return refused_bounds(f"lease_ms is less than {LEASE_MS_MIN}")
-    if not 0 <= settings.results_kept_max <= JOBS_MAX:
-        return refused_bounds(f"results_kept_max is not 0 to {JOBS_MAX}")
-    return refused_bounds("client_cap is negative") if settings.client_cap < 0 else None
+    for name, (least, most) in SETTING_BOUNDS.items():
+        value = getattr(settings, name)
+        if not least <= value <= most:
+            return refused_bounds(f"{name} is {value}, not {least} to {most}")
+    if settings.client_cap < 0:
+        return refused_bounds(f"client_cap is {settings.client_cap}; 0 means no cap")
+    return None

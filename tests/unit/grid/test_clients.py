@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 
 from rollq.base.errors import ErrorCode
@@ -11,7 +12,7 @@ from rollq.grid.commands import (
     SetSettings,
     Settings,
 )
-from rollq.grid.effects import Done, Known
+from rollq.grid.effects import Done, Known, Refused
 from rollq.grid.state import DEAD
 from tests.unit.grid.kit import Grid, job_id, kinds, refusal, submit
 
@@ -167,4 +168,12 @@ def test_settings_are_replaced_and_count_from_then_on() -> None:
     ],
 )
 def test_settings_out_of_bounds_are_refused(settings: Settings) -> None:
-    assert refusal(Grid().ask(SetSettings(settings))) is ErrorCode.BAD_OPTIONS
+    refused = Grid().ask(SetSettings(settings))
+    assert isinstance(refused, Refused)
+    assert refused.code is ErrorCode.BAD_OPTIONS
+    (changed,) = (
+        f"{name} is {value}"
+        for name, value in msgspec.structs.asdict(settings).items()
+        if value != getattr(Settings(), name)
+    )
+    assert refused.message.startswith(changed)

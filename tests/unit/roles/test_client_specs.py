@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rollq import Client
+from rollq import Client, Settings
 from rollq.base.errors import DeadlineError, ErrorCode, LocalError, RollqError, StateError
 from rollq.base.ids import NIL_ID, guid_to_text
 from rollq.base.jobs import JobOptions
@@ -222,3 +222,21 @@ def test_a_job_that_names_no_queue_goes_to_that_of_its_program() -> None:
     assert subject_of("calcA", {}) == "job.submit.calcA"
     assert subject_of("calc.py", {"priority": 3}) == "job.submit.calc_py"
     assert subject_of("calcA", {"queue": "default"}) == "job.submit.default"
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"lease_ms": 5_000}, "settings is dict"),
+        (None, "settings is NoneType"),
+        (Settings(lease_ms="5"), "lease_ms is str"),  # type: ignore[arg-type]
+        (Settings(max_attempts=True), "max_attempts is bool"),
+        (Settings(lease_ms=1 << 70), "lease_ms is beyond 64 bits"),
+    ],
+)
+def test_settings_of_a_wrong_type_are_refused_by_the_name_of_the_field(
+    settings: Any, told: str
+) -> None:
+    with pytest.raises(LocalError, match=told) as caught:
+        asyncio.run(Client("127.0.0.1:1").admin.set_settings(settings))
+    assert caught.value.code is ErrorCode.BAD_OPTIONS

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterable
 from typing import Any
 
+import msgspec
+
+from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.hints import ExecHint
 from rollq.base.ids import MemberId, WorkerId
 from rollq.grid import views
 from rollq.roles.client.answers import decode_as, decode_known
 from rollq.roles.client.asking import PAGE, GroupCalls
-from rollq.roles.client.specs import as_id
+from rollq.roles.client.specs import ArgumentTypeError, as_id
 from rollq.roles.client.views import ClientView, QueueView, Settings, WorkerView
 
 
@@ -76,8 +79,8 @@ class AdminCalls(GroupCalls):
         await self._change("resume", queue=queue)
 
     async def set_settings(self, settings: Settings) -> None:
-        """Replace the cluster's settings."""
-        await self._change("settings", settings=settings)
+        """Replace the cluster's settings. To change some, replace fields of `settings`."""
+        await self._change("settings", settings=_checked(settings))
 
     async def set_hints(self, hints: Iterable[ExecHint]) -> int:
         """Replace what the grid knows of the run times of programs; none: it knows nothing. Returns
@@ -100,3 +103,27 @@ class AdminCalls(GroupCalls):
     async def transfer(self, member_id: MemberId) -> None:
         """Hand leadership to a member."""
         await self._change("transfer", member_id=member_id)
+
+
+def _checked(settings: object) -> Settings:
+    """Settings whose fields have their types; whether values are within bounds, the group says.
+
+    Raises:
+        ArgumentTypeError: BAD_OPTIONS, naming the field.
+        LocalError: BAD_OPTIONS, if a number is beyond what a message holds.
+    """
+    if not isinstance(settings, Settings):
+        raise ArgumentTypeError(
+            ErrorCode.BAD_OPTIONS,
+            f"settings is {type(settings).__name__}",
+            "give the Settings that `settings` returned, changed by `msgspec.structs.replace`",
+        )
+    for field in msgspec.structs.fields(Settings):
+        value = getattr(settings, field.name)
+        if type(value) is not field.type:
+            kind = type(value).__name__
+            hint = f"give {'True or False' if field.type is bool else 'a whole number'}"
+            raise ArgumentTypeError(ErrorCode.BAD_OPTIONS, f"{field.name} is {kind}", hint)
+        if not abs(value) < 1 << 63:
+            raise LocalError(ErrorCode.BAD_OPTIONS, f"{field.name} is beyond 64 bits")
+    return settings

@@ -22,14 +22,14 @@ from msgspec.structs import replace
 from rollq.base.digests import Digest, digest_from_text, digest_to_text
 from rollq.base.errors import ErrorCode, RemoteError, RollqError, StateError
 from rollq.base.jobs import AttemptRef, BlobRef, CacheEntry
-from rollq.base.limits import CACHE_ENTRIES_MAX, CACHE_ID_BYTES_MAX, DETAIL_BYTES_MAX
+from rollq.base.limits import CACHE_ENTRIES_MAX, CACHE_ID_BYTES_MAX
 from rollq.base.names import checked_tree
 from rollq.roles.service import end_tasks
 from rollq.roles.worker.assignments import CACHED_FILE
 from rollq.roles.worker.cache_files import CacheFiles, FileStore
 from rollq.roles.worker.cache_index import FOLDER, Cache, CacheIndex
 from rollq.roles.worker.setup import NodeSetup
-from rollq.roles.worker.signals import StartFailed
+from rollq.roles.worker.signals import InputsFailed
 from rollq.wire.messages import NOT_ASKED, AssignJob, CacheAck, CachePut
 from rollq.wire.models import (
     STATUS_FAILED,
@@ -52,6 +52,7 @@ Send = Callable[[Sequence[CacheAck]], None]
 Jobs = list[tuple[AssignJob, AttemptRef]]
 TOLD_S: Final = 0.2  # how often a worker says how far it is
 DEFAULT_MODE: Final = 0o644
+NAMES_TOLD: Final = 5  # of the files of a cache, to who named another
 
 
 class CacheStore(FileStore, Protocol):
@@ -141,17 +142,18 @@ class WorkerCaches:
 
     # --- what jobs need
 
-    def resolved(self, jobs: Jobs, on_fail: Callable[[StartFailed], None]) -> Jobs:
+    def resolved(self, jobs: Jobs, on_fail: Callable[[InputsFailed], None]) -> Jobs:
         """The same jobs, with their files in caches named by digest. Those whose cache is not here
-        are given back: another worker may have it."""
+        are given back: another worker may have it. Those that name a file which is not in their
+        cache fail, if the group keeps that: it is the same everywhere."""
         if not any(CACHED_FILE.search(job.body) for job, _ in jobs):
             return jobs
         found: Jobs = []
         for job, ref in jobs:
             try:
                 found.append((self._resolve(job) if CACHED_FILE.search(job.body) else job, ref))
-            except StateError as error:
-                on_fail(StartFailed(ref, str(error)[:DETAIL_BYTES_MAX]))
+            except RollqError as error:
+                on_fail(InputsFailed(ref, error))
         return found
 
     def _resolve(self, job: AssignJob) -> AssignJob:
@@ -184,9 +186,11 @@ class WorkerCaches:
         for entry in cache.entries:
             if entry.name == name:
                 return entry
-        raise StateError(
-            ErrorCode.UNKNOWN_CACHE, f"no file {name[:64]!a} is in the cache {cache_id[:64]!a}"
-        )
+        why = f"no file {name[:64]!a} is in the cache {cache_id[:64]!a}"
+        if cache.is_kept:
+            some = ", ".join(ascii(entry.name[:64]) for entry in cache.entries[:NAMES_TOLD])
+            raise RemoteError(ErrorCode.BAD_PAYLOAD, why, f"it has {some}")
+        raise StateError(ErrorCode.UNKNOWN_CACHE, why)
 
     # --- puts
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final, NamedTuple
 
 from msgspec import UNSET
 
@@ -14,6 +16,8 @@ from rollq.base.errors import ErrorCode, StateError
 from rollq.base.names import is_exec_name
 from rollq.roles.worker.inputs import EXECUTABLE
 from rollq.wire.models import InputFile
+
+FIRST_LINE_BYTES: Final = 256  # as much of it as Linux reads
 
 
 class NoProgramError(StateError):
@@ -113,6 +117,40 @@ def _executables(directory: str) -> dict[str, str]:
             for entry in entries
             if entry.is_file() and os.access(entry.path, os.X_OK)
         }
+
+
+class NotStarted(NamedTuple):
+    """Why the system did not start a program."""
+
+    text: str
+    is_of_file: bool  # what is in the file is to blame: the same file starts nowhere
+
+
+def why_not_started(program: bytes, directory_fd: int, error: OSError) -> NotStarted:
+    """What to tell of a program that could not be started. The system says of a script whose
+    interpreter is missing that the *script* is; a relative path is one below the directory."""
+    if error.errno == errno.ENOEXEC:
+        return NotStarted("neither a program nor a script with a first line #!", is_of_file=True)
+    if error.errno == errno.ENOENT:
+        interpreter = _interpreter(program, directory_fd)
+        if interpreter:
+            text = f"its first line asks for {interpreter[:64]!a}, which is not on this worker"
+            return NotStarted(text, is_of_file=True)
+    return NotStarted(error.strerror or str(error), is_of_file=False)
+
+
+def _interpreter(program: bytes, directory_fd: int) -> str:
+    """What the first line of a script names; empty if it is none."""
+    try:
+        fd = os.open(program, os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory_fd)
+    except OSError:
+        return ""
+    try:
+        line = os.read(fd, FIRST_LINE_BYTES).split(b"\n")[0]
+    finally:
+        os.close(fd)
+    words = line[2:].strip(b" \t").split(b" ")
+    return os.fsdecode(words[0]) if line.startswith(b"#!") else ""
 
 
 def is_shipped(name: str, files: Iterable[InputFile]) -> bool:

@@ -31,7 +31,7 @@ from rollq.roles.worker.capture import SpooledTail, Tail
 from rollq.roles.worker.child_processes import ChildProcesses
 from rollq.roles.worker.directories import Directories
 from rollq.roles.worker.environment import env_of
-from rollq.roles.worker.execs import ExecDir, is_shipped, not_allowed
+from rollq.roles.worker.execs import ExecDir, is_shipped, not_allowed, why_not_started
 from rollq.roles.worker.exits import watch_exit
 from rollq.roles.worker.fd_poller import FdPoller
 from rollq.roles.worker.fitting import STREAMS, set_stream
@@ -122,6 +122,7 @@ class ProgramRun:
         self._started_s = 0.0
         self._seen_bytes = 0
         self._cancelled = False
+        self._comes_with_job = False  # the program is one of its files
 
     @property
     def tails(self) -> tuple[Tail, Tail]:
@@ -139,6 +140,7 @@ class ProgramRun:
         directory = None if self._prepared is None else self._prepared.directory
         try:
             argv = [self._program(), *self._arguments()]
+            self._comes_with_job = not os.path.isabs(argv[0])
             own = env_of(self._request, may_load=self._programs.allow_shipped_execs)
             inputs = self._checked_inputs()
             self._directory = directory = directory or directories.take(self._job.job_id)
@@ -250,7 +252,13 @@ class ProgramRun:
                 argv, env, self._directory.files.fd, (stdin, out_end, err_end), own
             )
         except OSError as error:
-            raise _cannot_start(job.exec_name, error) from None
+            if error.errno == errno.E2BIG:
+                raise _bad("the arguments are too long for this system") from None
+            why = why_not_started(argv[0], self._directory.files.fd, error)
+            told = f"cannot start {job.exec_name[:64]!a}: {why.text}"
+            if why.is_of_file and self._comes_with_job:
+                raise _bad(told) from None
+            raise StateError(ErrorCode.NO_PROGRAM, told) from None
         finally:
             os.close(out_end)
             os.close(err_end)
@@ -356,11 +364,3 @@ class ProgramRun:
 
 def _bad(why: str) -> RemoteError:
     return RemoteError(ErrorCode.BAD_PAYLOAD, why)
-
-
-def _cannot_start(exec_name: str, error: OSError) -> RemoteError | StateError:
-    if error.errno == errno.E2BIG:
-        return _bad("the arguments are too long for this system")
-    why = error.strerror or str(error)
-    hint = "a script needs a first line with #!" if error.errno == errno.ENOEXEC else ""
-    return StateError(ErrorCode.NO_PROGRAM, f"cannot start {exec_name[:64]!a}: {why}", hint)
