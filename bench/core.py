@@ -171,7 +171,7 @@ class OneMember:
         running, grant = self._running, self._dispatcher.grant
         for _ in range(min(len(commands), len(running))):
             ended = running.popleft()
-            commands.append(AckJob(ended.job_id, ended.attempt, ended.fence, Status.OK, RESULT))
+            commands.append(AckJob(ended.job_ids, ended.attempt, ended.fence, Status.OK, RESULT))
             grant(ended.worker_id, 1)
         self._settle([*commands, *self._dispatcher.decide(TURN_COMMANDS_MAX)])
 

@@ -25,7 +25,7 @@ from rollq.base.staged import SAME_BODY, StagedGroup, StagedPart, join_keys, par
 from rollq.grid import commands as c
 from rollq.grid.apply import apply_entry
 from rollq.grid.command_codec import encode_batch
-from rollq.grid.events import JOB_ACKED, Event
+from rollq.grid.events import JOB_ACKED, Event, each_of
 from rollq.grid.snapshot import encode_snapshot
 from rollq.grid.state import ASSIGNED, GridState
 
@@ -50,7 +50,7 @@ def replay(entries: list[bytes]) -> tuple[GridState, dict[str, str]]:
     state = GridState()
     facts = hashlib.sha256()
     for index, data in enumerate(entries, 1):
-        for event in apply_entry(state, index, data).events:
+        for event in each_of(apply_entry(state, index, data).events):
             said = by_name(event)
             said.pop("request", None)  # newer than all of these logs
             if data[0] < COUNTS_BLOBS and not event.cache_id:
@@ -115,7 +115,72 @@ def life(rng: random.Random, state: GridState) -> Iterator[list[c.Command]]:
             for _ in range(3)
         ]
         yield list(reports(rng, state))
+        yield list(submit_runs(rng, turn))
+        yield list(assign_runs(rng, state, turn, workers))
+        yield list(report_runs(rng, state))
         yield list(trouble(rng, state, turn, workers))
+
+
+def submit_runs(rng: random.Random, turn: int) -> Iterator[c.Command]:
+    """New work in runs, some of it twice."""
+    options = JobOptions(priority=turn % 10, max_attempts=2, retry_exit_codes=(75,))
+    for _ in range(2):
+        ids = [rng.randbytes(16) for _ in range(rng.randrange(1, 8))]
+        count = len(ids)
+        keyed = [f"run-{turn}-{number}" if number % 2 else "" for number in range(count)]
+        run = c.SubmitRun(
+            rng.choice(["ann", "bøb"]),
+            f"q{turn % 3}",
+            "exe",
+            b"".join(ids),
+            tuple(rng.randbytes(rng.randrange(30)) for _ in ids),
+            rng.choice([None, options]),
+            ("data",) if turn % 6 == 1 else (),
+            join_keys(keyed) if turn % 4 == 2 else "",
+            tuple(some_blobs(rng) for _ in ids) if turn % 5 == 3 else (),
+        )
+        yield run
+        if turn % 7 == 0:
+            yield run
+
+
+def assign_runs(
+    rng: random.Random, state: GridState, turn: int, workers: list[bytes]
+) -> Iterator[c.Command]:
+    """What the dispatcher decides for workers that have much credit."""
+    where = rng.choice(workers), 1 + turn // 15
+    for attempt in (1, 2):
+        ids = [one.job_id for one in state.jobs.values() if one.attempt == attempt - 1]
+        if ids:
+            yield c.AssignRun(*where, attempt, 90, b"".join(ids[:30]))
+    for array in state.arrays.values():
+        yield c.AssignTasks(array.array_id, *where, 90, 1 + turn % 4)
+
+
+def report_runs(rng: random.Random, state: GridState) -> Iterator[c.Command]:
+    """What workers say of many attempts at once."""
+    for attempt, status, exit_code in ((1, 0, 0), (2, 0, 0), (1, 1, 75), (1, 1, 3), (1, 2, 0)):
+        some = [
+            one
+            for one in state.jobs.values()
+            if one.state is ASSIGNED and one.attempt == attempt and rng.random() < 0.3
+        ]
+        if some:
+            yield c.AckRun(
+                attempt,
+                status,
+                b"".join([one.job_id for one in some]),
+                tuple(one.fence + (rng.random() < 0.1) for one in some),
+                tuple(rng.randbytes(3) for _ in some),
+                exit_code,
+                retry_delay_ms=20,
+                run_ms=tuple(rng.randrange(9) for _ in some),
+                blobs=tuple(some_blobs(rng) for _ in some) if rng.random() < 0.2 else (),
+            )
+    for client in ("ann", "bøb"):
+        ended = [one.job_id for one in state.jobs.values() if one.end and rng.random() < 0.3]
+        if ended:
+            yield c.ConfirmRun(client, b"".join(ended))
 
 
 def submits(rng: random.Random, turn: int) -> Iterator[c.Command]:

@@ -7,6 +7,7 @@ kept as it is, and any other is replaced by its summary.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -100,6 +101,13 @@ def kept_of(body: bytes) -> bytes:
     if not body or (len(body) <= KEPT_BYTES_MAX and b'"Env"' not in body):
         return body
     return MARK + _encode_summary(request_in(body))
+
+
+def all_kept(bodies: Sequence[bytes]) -> Sequence[bytes]:
+    """`kept_of` each. Most are short and without variables, which is seen of all at once."""
+    if max(map(len, bodies)) <= KEPT_BYTES_MAX and b'"Env"' not in b"".join(bodies):
+        return bodies
+    return [kept_of(body) for body in bodies]
 
 
 def _bounded(texts: tuple[str, ...], left: int) -> tuple[tuple[str, ...], int]:

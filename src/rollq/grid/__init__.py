@@ -6,8 +6,8 @@ Read in this order:
     commands      what the group is asked to agree on      command_codec   as bytes of the log
     state         what it agreed on                        lifecycle       where a job may go next
     apply         one committed entry in; the table of handlers
-      submits, arrays, attempts, jobs, workers, clients, queues, caches, staging, unpacking,
-      hints, readers                                       handlers; outcomes: what they share
+      submits, arrays, attempts, acks, jobs, workers, clients, queues, caches, staging, unpacking,
+      hints, readers                                       handlers; runs, outcomes: what they share
       admission   bounds of what may enter                 moves           how records move, counted
       refs        blobs and caches, counted                tasks, times    arrays, the group's time
       job_index, seq_index   jobs and keys in order        bodies          where bodies of jobs are

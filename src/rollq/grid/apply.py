@@ -12,10 +12,11 @@ from typing import Any, Final, TypeAlias
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.grid import commands
-from rollq.grid.arrays import assign_task, submit_array
-from rollq.grid.attempts import ack_job, assign_job, expire_leases, nack_job
+from rollq.grid.acks import ack_job, ack_run
+from rollq.grid.arrays import assign_task, assign_tasks, submit_array
+from rollq.grid.attempts import assign_job, assign_run, expire_leases, nack_job
 from rollq.grid.caches import put_cache, remove_cache
-from rollq.grid.clients import confirm_results, open_client
+from rollq.grid.clients import confirm_results, confirm_run, open_client
 from rollq.grid.command_codec import decode_batch
 from rollq.grid.effects import Applied, Outcome
 from rollq.grid.hints import set_hints
@@ -31,7 +32,7 @@ from rollq.grid.queues import pause_queue, resume_queue, set_settings
 from rollq.grid.readers import free_history, hold_history
 from rollq.grid.staging import commit_batch, drop_batches, stage_jobs
 from rollq.grid.state import HASH_BYTES, GridState
-from rollq.grid.submits import submit_bulk, submit_job
+from rollq.grid.submits import submit_bulk, submit_job, submit_run
 from rollq.grid.times import advance_time
 from rollq.grid.unpacking import unpack_batch
 from rollq.grid.workers import close_worker, open_worker
@@ -70,6 +71,11 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.FreeHistory: free_history,
     commands.SetHints: set_hints,
     commands.AdvanceTime: advance_time,
+    commands.SubmitRun: submit_run,
+    commands.AssignRun: assign_run,
+    commands.AssignTasks: assign_tasks,
+    commands.AckRun: ack_run,
+    commands.ConfirmRun: confirm_run,
 }
 # Of command batches: from here on time does not go back, and states are hashed. Older entries keep
 # the stamps that they have, and count for neither: a member may know them by a snapshot only.

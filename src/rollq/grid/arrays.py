@@ -18,6 +18,7 @@ from rollq.base.limits import (
     DETAIL_BYTES_MAX,
     INLINE_BYTES_MAX,
     JOBS_MAX,
+    RUN_JOBS_MAX,
 )
 from rollq.base.requests import kept_of
 from rollq.grid.admission import (
@@ -27,9 +28,9 @@ from rollq.grid.admission import (
     refused_bounds,
     share_options,
 )
-from rollq.grid.attempts import refuse_start, start_attempt
-from rollq.grid.commands import AssignTask, Cause, SubmitArray
-from rollq.grid.effects import Applied, Outcome, Refused
+from rollq.grid.attempts import refuse_start, start_attempts
+from rollq.grid.commands import AssignTask, AssignTasks, Cause, SubmitArray
+from rollq.grid.effects import Applied, Outcome, Refused, RunDone
 from rollq.grid.events import ARRAY_ENQUEUED, JOB_DEAD, JOB_EXPIRED, JOB_RELEASED
 from rollq.grid.facts import array_fact, cut_result_of
 from rollq.grid.moves import maybe_drop_array, maybe_drop_queue, next_seq, own, put_job
@@ -46,6 +47,7 @@ from rollq.grid.outcomes import (
     UNKNOWN_WORKER,
 )
 from rollq.grid.refs import blob_bytes, hold_files, refuse_files
+from rollq.grid.runs import alone
 from rollq.grid.state import (
     DEAD,
     PREFIX_BYTES,
@@ -54,6 +56,7 @@ from rollq.grid.state import (
     GridState,
     JobRecord,
     JobState,
+    WorkerRecord,
 )
 from rollq.grid.tasks import count_cut, mark_task, maybe_end_array
 
@@ -147,40 +150,83 @@ def refuse_array(state: GridState, command: SubmitArray) -> Refused | None:
     ) or refuse_files(state, command.blobs, command.caches)
 
 
-def assign_task(state: GridState, command: AssignTask, out: Applied) -> Outcome:
-    """Make the next task of an array a job, and start it."""
+def assign_tasks(state: GridState, command: AssignTasks, out: Applied) -> Outcome:
+    """Make the next tasks of an array jobs, and start them; as many as may."""
+    if not 0 < command.count <= RUN_JOBS_MAX:
+        return refused_bounds(f"count is not 1 to {RUN_JOBS_MAX}")
     array = state.array_of(command.array_id)
     if array is None:
         return UNKNOWN_ARRAY
+    worker = state.workers.get(command.worker_id)
+    count = 0
+    refusal: Refused | None = None
+    while count < command.count and refusal is None:
+        refusal = refuse_tasks(state, array, worker, command.incarnation)
+        if refusal is None and worker is not None:
+            records = next_tasks(state, array, command.count - count, out)
+            start_attempts(state, records, worker, command.lease_ms, out)
+            count += len(records)
+            skip_taken(state, array, out)
+    if refusal is None:
+        return RunDone(count)
+    return RunDone(count, tuple((at, refusal) for at in range(count, command.count)))
+
+
+def refuse_tasks(
+    state: GridState, array: ArrayRecord, worker: WorkerRecord | None, incarnation: int
+) -> Refused | None:
+    """Why the next task of an array may not start on this worker."""
     if not array.tasks_waiting:
         return NO_TASK_LEFT
     if array.delayed:
         return ARRAY_DELAYED
-    worker = state.workers.get(command.worker_id)
-    if worker is None or worker.incarnation != command.incarnation:
+    if worker is None or worker.incarnation != incarnation:
         return UNKNOWN_WORKER
     refusal = refuse_start(state, array, array, worker)
-    if refusal is not None:
-        return refusal
-    if len(state.jobs) >= JOBS_MAX:
+    if refusal is None and len(state.jobs) >= JOBS_MAX:
         return JOBS_FULL
-    record = JobRecord(
-        array.id_of(array.next_number),
-        array.client,
-        array.queue,
-        array.exec_name,
-        array.body,
-        array.options,
-        QUEUED,
-        next_seq(state),
-        out.stamp_ms,
-        array=array,
-    )
-    put_job(state, record)
-    pass_task(state, array)
-    start_attempt(state, record, worker, command.lease_ms, out)
-    skip_taken(state, array, out)
-    return DONE_ONE
+    return refusal
+
+
+def next_tasks(
+    state: GridState, array: ArrayRecord, count_max: int, out: Applied
+) -> list[JobRecord]:
+    """Make jobs of the next tasks of an array, of which the first may start: up to the next limit,
+    or the next id that is taken."""
+    count = min(count_max, array.tasks_waiting, JOBS_MAX - len(state.jobs))
+    cap = state.cap_of(array.client)
+    if cap:
+        count = min(count, cap - array.client.in_flight)
+    if array.running_max:
+        count = min(count, array.running_max - array.running)
+    number = array.next_number
+    job_ids = [array.id_of(number) for number in range(number, number + count)]
+    taken = [at for at, job_id in enumerate(job_ids) if is_taken(state, job_id)]
+    records = [
+        JobRecord(
+            job_id,
+            array.client,
+            array.queue,
+            array.exec_name,
+            array.body,
+            array.options,
+            QUEUED,
+            next_seq(state),
+            out.stamp_ms,
+            array=array,
+        )
+        for job_id in job_ids[: taken[0] if taken else count]
+    ]
+    for record in records:
+        put_job(state, record)
+        pass_task(state, array)
+    return records
+
+
+def assign_task(state: GridState, command: AssignTask, out: Applied) -> Outcome:
+    """One task, as older logs have it."""
+    where = command.array_id, command.worker_id, command.incarnation, command.lease_ms
+    return alone(assign_tasks(state, AssignTasks(*where, 1), out))
 
 
 def pass_task(state: GridState, array: ArrayRecord) -> None:

@@ -1,4 +1,5 @@
-"""Handlers that begin and end attempts: assign, ack, nack, lease lost.
+"""Handlers that begin attempts, and those that end them without a result: assign, nack, lease lost.
+Acks are in `acks`.
 
 Each names the attempt that it means; what names another one is stale and changes nothing, so that
 late messages and late timers are harmless.
@@ -6,25 +7,31 @@ late messages and late timers are harmless.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import msgspec
+
+from rollq.base.ids import GUID_BYTES
 from rollq.base.jobs import BlobRef, Status
-from rollq.base.limits import BLOBS_PER_JOB_MAX, INLINE_BYTES_MAX
-from rollq.grid.admission import refused_bounds
+from rollq.base.limits import RUN_JOBS_MAX
 from rollq.grid.commands import (
-    AckJob,
     AssignJob,
+    AssignRun,
     Cause,
     ExpireLeases,
     NackJob,
 )
 from rollq.grid.effects import Applied, Done, Outcome, Refused, SendAssign
-from rollq.grid.events import JOB_ACKED, JOB_ASSIGNED, JOB_CANCELLED, Event
-from rollq.grid.facts import fact
-from rollq.grid.moves import enter_assigned, finish, leave_assigned, lose_attempt, next_seq
+from rollq.grid.events import JOB_ASSIGNED, Event, Run
+from rollq.grid.facts import are_alike, keys_of
+from rollq.grid.moves import (
+    enter_assigned,
+    lose_attempt,
+)
 from rollq.grid.outcomes import (
     ARRAY_AT_CAP,
     CLIENT_AT_CAP,
     DONE_ONE,
-    KNOWN_ENDED,
     NOT_QUEUED,
     OTHER_WORKER,
     QUEUE_IS_PAUSED,
@@ -32,14 +39,11 @@ from rollq.grid.outcomes import (
     UNKNOWN_JOB,
     UNKNOWN_WORKER,
 )
-from rollq.grid.refs import blob_bytes, refuse_blobs
+from rollq.grid.runs import Others, alone, has_twice, ids_in, in_turn, refuse_run, run_done
 from rollq.grid.state import (
     ASSIGNED,
-    CANCELLED,
-    DONE,
     QUEUED,
     ArrayRecord,
-    EndRecord,
     GridState,
     JobRecord,
     WorkerRecord,
@@ -49,23 +53,56 @@ _CANCELLED_STATUS = int(Status.CANCELLED)
 _FAILED_STATUS = int(Status.FAILED)
 
 
-def assign_job(state: GridState, command: AssignJob, out: Applied) -> Outcome:
-    """Start the next attempt of a queued job."""
-    record = state.jobs.get(command.job_id)
-    if record is None:
-        return UNKNOWN_JOB
-    if record.state is not QUEUED:
-        return NOT_QUEUED
-    if record.attempt + 1 != command.attempt:
-        return STALE_ATTEMPT
-    worker = state.workers.get(command.worker_id)
-    if worker is None or worker.incarnation != command.incarnation:
-        return UNKNOWN_WORKER
-    refusal = refuse_start(state, record, record.array, worker)
+def assign_run(state: GridState, command: AssignRun, out: Applied) -> Outcome:
+    """Start the next attempt of queued jobs."""
+    refusal = refuse_run(command.job_ids)
     if refusal is not None:
         return refusal
-    start_attempt(state, record, worker, command.lease_ms, out)
-    return DONE_ONE
+    job_ids = ids_in(command.job_ids)
+    worker = state.workers.get(command.worker_id)
+    if worker is not None and worker.incarnation != command.incarnation:
+        worker = None
+    if has_twice(job_ids):
+        runs = [msgspec.structs.replace(command, job_ids=job_id) for job_id in job_ids]
+        return in_turn([assign_run(state, run, out) for run in runs])
+    others: Others = []
+    group: list[JobRecord] = []  # alike, and found allowed to start
+    room = 0  # how many more like these may start
+    jobs, before = state.jobs, command.attempt - 1
+    for position, job_id in enumerate(job_ids):
+        record = jobs.get(job_id)
+        if record is None:
+            others.append((position, UNKNOWN_JOB))
+        elif record.state is not QUEUED:
+            others.append((position, NOT_QUEUED))
+        elif record.attempt != before:
+            others.append((position, STALE_ATTEMPT))
+        elif worker is None:
+            others.append((position, UNKNOWN_WORKER))
+        elif room > 0 and group and are_alike(group[0], record):
+            group.append(record)
+            room -= 1
+        else:
+            if group:
+                start_attempts(state, group, worker, command.lease_ms, out)
+                group = []
+            refusal = refuse_start(state, record, record.array, worker)
+            if refusal is not None:
+                others.append((position, refusal))
+            else:
+                group.append(record)
+                room = room_left(state, record) - 1
+    if group and worker is not None:
+        start_attempts(state, group, worker, command.lease_ms, out)
+    return run_done(len(job_ids), others)
+
+
+def assign_job(state: GridState, command: AssignJob, out: Applied) -> Outcome:
+    """A run of one, as older logs have it."""
+    if len(command.job_id) != GUID_BYTES:
+        return UNKNOWN_JOB
+    which = command.worker_id, command.incarnation, command.attempt, command.lease_ms
+    return alone(assign_run(state, AssignRun(*which, command.job_id), out))
 
 
 def refuse_start(
@@ -88,126 +125,45 @@ def refuse_start(
     return None
 
 
-def start_attempt(
-    state: GridState, record: JobRecord, worker: WorkerRecord, lease_ms: int, out: Applied
+def room_left(state: GridState, record: JobRecord) -> int:
+    """How many jobs like this one may start, under the cap of their client. Tasks start one by
+    one: their numbers need not follow each other."""
+    if record.array is not None:
+        return 1
+    cap = state.cap_of(record.client)
+    return cap - record.client.in_flight if cap else RUN_JOBS_MAX
+
+
+def start_attempts(
+    state: GridState,
+    records: Sequence[JobRecord],
+    worker: WorkerRecord,
+    lease_ms: int,
+    out: Applied,
 ) -> None:
-    """Begin an attempt that was found allowed, and tell its worker."""
-    enter_assigned(state, record, worker, lease_ms, out.stamp_ms)
+    """Begin attempts of jobs that are alike and were found allowed, and tell their worker."""
+    enter_assigned(state, records, worker, lease_ms, out.stamp_ms)
+    effect = assignment_of(state, records)
+    first, is_alone = records[0], len(records) == 1
     out.events.append(
         Event(
             JOB_ASSIGNED,
-            record.job_id,
-            record.client.client_id,
-            record.queue,
-            record.exec_name,
-            record.worker_id,
-            record.attempt,
-            record.fence,
-            record.options.priority,
+            first.job_id if is_alone else b"",
+            first.client.client_id,
+            first.queue,
+            first.exec_name,
+            first.worker_id,
+            first.attempt,
+            first.fence,
+            first.options.priority,
             0,
             lease_ms,
-            array_id=b"" if record.array is None else record.array.array_id,
-            job_key=record.key,
+            array_id=b"" if first.array is None else first.array.array_id,
+            job_key=first.key,
+            run=None if is_alone else Run(effect.job_ids, keys=keys_of(records)),
         )
     )
-    out.effects.append(assignment_of(state, record))
-
-
-def ack_job(state: GridState, command: AckJob, out: Applied) -> Outcome:
-    """Take the result of the attempt that runs, and of no other."""
-    record = state.jobs.get(command.job_id)
-    if record is None:
-        return UNKNOWN_JOB
-    if record.fence != command.fence or record.attempt != command.attempt:
-        return STALE_ATTEMPT
-    if record.state is not ASSIGNED:
-        return KNOWN_ENDED if record.end is not None and record.fence else STALE_ATTEMPT
-    if len(command.result) > INLINE_BYTES_MAX:
-        return refused_bounds(f"result is larger than {INLINE_BYTES_MAX} bytes")
-    if command.blobs:
-        refusal = refuse_blobs(state, command.blobs, {}, BLOBS_PER_JOB_MAX)
-        if refusal is not None:
-            return refusal
-    status = command.status
-    if status == _CANCELLED_STATUS:
-        end_cancelled(state, record, command, out)
-    elif status == _FAILED_STATUS and command.exit_code in record.options.retry_exit_codes:
-        lose_attempt(
-            state,
-            record,
-            Cause.EXIT_CODE,
-            command.retry_delay_ms,
-            out,
-            detail=command.detail,
-            ack=command,
-        )
-    elif 0 <= status < _CANCELLED_STATUS:
-        end_done(state, record, command, out)
-    else:
-        return refused_bounds("unknown status")
-    return DONE_ONE
-
-
-def end_done(state: GridState, record: JobRecord, command: AckJob, out: Applied) -> None:
-    """The attempt gave the job's result."""
-    leave_assigned(state, record, DONE, out.stamp_ms)
-    out.events.append(
-        Event(
-            JOB_ACKED,
-            record.job_id,
-            record.client.client_id,
-            record.queue,
-            record.exec_name,
-            record.worker_id,
-            record.attempt,
-            record.fence,
-            record.options.priority,
-            status=command.status,
-            exit_code=command.exit_code,
-            signal=command.signal,
-            run_ms=command.run_ms,
-            peak_bytes=command.peak_bytes,
-            array_id=b"" if record.array is None else record.array.array_id,
-            blob_bytes=blob_bytes(command.blobs) if command.blobs else 0,
-            fetched_bytes=command.fetched_bytes,
-            held_bytes=command.held_bytes,
-            job_key=record.key,
-        )
-    )
-    finish(state, record, end_of(state, command), out)
-
-
-def end_cancelled(state: GridState, record: JobRecord, command: AckJob, out: Applied) -> None:
-    """The worker stopped the attempt: as it was asked to, or by itself, which is no result."""
-    if not record.cancel_requested:
-        detail = command.detail or "stopped by its worker"
-        lose_attempt(state, record, Cause.NACKED, command.retry_delay_ms, out, detail=detail)
-        return
-    leave_assigned(state, record, CANCELLED, out.stamp_ms)
-    out.events.append(
-        fact(
-            JOB_CANCELLED,
-            record,
-            worker_id=record.worker_id,
-            fence=record.fence,
-            ack=command,
-        )
-    )
-    finish(state, record, end_of(state, command), out)
-
-
-def end_of(state: GridState, command: AckJob) -> EndRecord:
-    """The end that an ack reports."""
-    return EndRecord(
-        next_seq(state),
-        command.status,
-        command.result,
-        command.exit_code,
-        command.signal,
-        command.run_ms,
-        command.peak_bytes,
-        blobs=command.blobs,
-    )
+    out.effects.append(effect)
 
 
 def nack_job(state: GridState, command: NackJob, out: Applied) -> Outcome:
@@ -251,22 +207,25 @@ def expire_leases(state: GridState, command: ExpireLeases, out: Applied) -> Outc
     return Done(count)
 
 
-def assignment_of(state: GridState, record: JobRecord) -> SendAssign:
-    """What to tell the worker of a running attempt."""
+def assignment_of(state: GridState, records: Sequence[JobRecord]) -> SendAssign:
+    """What to tell the worker of running attempts, which are alike and have fences that follow each
+    other. Of tasks there is one."""
+    record = records[0]
     array = record.array
+    blobs = [files_of(record) for record in records]
     return SendAssign(
         record.worker_id,
-        record.job_id,
+        b"".join([record.job_id for record in records]),
         record.attempt,
         record.fence,
         record.lease_ms,
         record.client.client_id,
         record.queue,
         record.exec_name,
-        state.bodies.load(record.body),
+        tuple(state.bodies.load_all([record.body for record in records])),
         record.options,
         -1 if array is None else array.number_of(record.job_id),
-        files_of(record),
+        tuple(blobs) if any(blobs) else (),
     )
 
 

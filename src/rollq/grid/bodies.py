@@ -27,8 +27,14 @@ class Bodies(Protocol):
     def keep(self, body: bytes) -> Token:
         """Take a body; what comes back stands for it."""
 
+    def keep_all(self, bodies: Sequence[bytes]) -> Sequence[Token]:
+        """Take several bodies."""
+
     def load(self, token: Token) -> bytes:
         """The body again."""
+
+    def load_all(self, tokens: Sequence[Token]) -> Sequence[bytes]:
+        """Several bodies again."""
 
     def sealed(self, tokens: Sequence[Token]) -> Iterator[bytes]:
         """Many bodies, each with its checksum, one behind another, in pieces of any length."""
@@ -48,6 +54,14 @@ class MemoryBodies:
     def keep(self, body: bytes) -> Token:
         """The body itself."""
         return body
+
+    def keep_all(self, bodies: Sequence[bytes]) -> Sequence[Token]:
+        """The bodies themselves."""
+        return bodies
+
+    def load_all(self, tokens: Sequence[Token]) -> Sequence[bytes]:
+        """The tokens themselves."""
+        return [token if isinstance(token, bytes) else self.load(token) for token in tokens]
 
     def load(self, token: Token) -> bytes:
         """The token itself."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from rollq.base.ids import ClientId, JobId
 from rollq.grid.admission import admit_client, refuse_client, refused_bounds
-from rollq.grid.commands import ConfirmResults, OpenClient
+from rollq.grid.commands import ConfirmResults, ConfirmRun, OpenClient
 from rollq.grid.effects import Applied, Done, Outcome
 from rollq.grid.events import CLIENT_OPENED, JOB_FORGOTTEN, RESULT_CONFIRMED, Event
-from rollq.grid.facts import array_fact, fact
-from rollq.grid.moves import drop_job, next_seq
+from rollq.grid.facts import are_alike, array_fact, fact, run_fact
+from rollq.grid.moves import drop_jobs, next_seq
 from rollq.grid.outcomes import DONE_ONE
-from rollq.grid.state import DEAD, PREFIX_BYTES, GridState
+from rollq.grid.runs import ids_in, refuse_run
+from rollq.grid.state import DEAD, PREFIX_BYTES, GridState, JobRecord
 
 _FORGET_PER_CONFIRM = 2  # so that a lowered bound is reached soon, at a bounded cost
 
@@ -52,6 +53,39 @@ def confirm_results(state: GridState, command: ConfirmResults, out: Applied) -> 
     return Done(count)
 
 
+def confirm_run(state: GridState, command: ConfirmRun, out: Applied) -> Outcome:
+    """As `confirm_results`, but room for these is made after all of them are confirmed."""
+    refusal = refuse_run(command.job_ids)
+    if refusal is not None:
+        return refusal
+    client_id, jobs, count = command.client_id, state.jobs, 0
+    group: list[JobRecord] = []  # alike
+    for job_id in ids_in(command.job_ids):
+        record = jobs.get(job_id)
+        if record is None:
+            if group:
+                out.events.append(run_fact(RESULT_CONFIRMED, group))
+                group = []
+            count += confirm_cut(state, client_id, job_id, out)
+            continue
+        end = record.end
+        if record.client.client_id != client_id or end is None or end.confirmed_seq:
+            continue
+        record.client.owed.remove(end.seq)
+        end.confirmed_seq = next_seq(state)
+        if record.state is not DEAD:
+            state.confirmed.add(end.confirmed_seq, job_id)
+        if group and not are_alike(group[0], record):
+            out.events.append(run_fact(RESULT_CONFIRMED, group))
+            group = []
+        group.append(record)
+        count += 1
+    if group:
+        out.events.append(run_fact(RESULT_CONFIRMED, group))
+    forget_oldest(state, out, count)
+    return Done(count)
+
+
 def confirm_cut(state: GridState, client_id: ClientId, job_id: JobId, out: Applied) -> int:
     """The client knows how the tasks of an array ended that were never assigned; 0 if this id does
     not stand for such, or it knew before."""
@@ -69,11 +103,9 @@ def confirm_cut(state: GridState, client_id: ClientId, job_id: JobId, out: Appli
     return 1
 
 
-def forget_oldest(state: GridState, out: Applied) -> None:
-    """Keep the number of confirmed results inside its bound."""
-    for _ in range(_FORGET_PER_CONFIRM):
-        if len(state.confirmed) <= state.settings.results_kept_max:
-            return
-        oldest = state.confirmed.oldest()
-        if oldest is not None:
-            drop_job(state, state.jobs[oldest], JOB_FORGOTTEN, out)
+def forget_oldest(state: GridState, out: Applied, confirmed: int = 1) -> None:
+    """Keep the number of confirmed results inside its bound, after so many more of them."""
+    excess = len(state.confirmed) - state.settings.results_kept_max
+    if excess > 0:
+        oldest = state.confirmed.first(min(excess, confirmed * _FORGET_PER_CONFIRM))
+        drop_jobs(state, [state.jobs[job_id] for job_id in oldest], JOB_FORGOTTEN, out)

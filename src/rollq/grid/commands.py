@@ -354,6 +354,71 @@ class AdvanceTime(Stored, frozen=True, gc=False, tag=31):
     to_ms: int
 
 
+# --- runs (version 6): jobs that share what is not in a column. A lone job is a run of one; leaders
+# write these in place of SubmitJob, AssignJob, AssignTask, AckJob and ConfirmResults.
+
+
+class SubmitRun(Stored, frozen=True, tag=32):
+    """Accept these jobs, each for itself and idempotent by its id."""
+
+    client_id: ClientId
+    queue: str
+    exec_name: str
+    job_ids: bytes  # one behind another
+    bodies: tuple[bytes, ...]
+    options: JobOptions | None = None
+    caches: tuple[str, ...] = ()
+    keys: str = ""  # with KEY_END between two of them; empty: no job has one
+    blobs: tuple[tuple[BlobRef, ...], ...] = ()  # of each job; empty: no job needs any
+
+
+class AssignRun(Stored, frozen=True, gc=False, tag=33):
+    """Give queued jobs, of whichever clients, to a worker session, each as attempt `attempt`."""
+
+    worker_id: WorkerId
+    incarnation: int
+    attempt: int
+    lease_ms: int
+    job_ids: bytes
+
+
+class AssignTasks(Stored, frozen=True, gc=False, tag=34):
+    """Give the next `count` tasks of an array to a worker session."""
+
+    array_id: JobId
+    worker_id: WorkerId
+    incarnation: int
+    lease_ms: int
+    count: int
+
+
+class AckRun(Stored, frozen=True, tag=35):
+    """Attempts, of whichever workers, ended in the same way, and these are their results."""
+
+    attempt: int
+    status: int  # base.jobs.Status
+    job_ids: bytes
+    fences: tuple[int, ...]
+    results: tuple[bytes, ...]
+    exit_code: int = 0
+    signal: int = 0
+    retry_delay_ms: int = 0
+    detail: str = ""
+    # Columns; an empty one has nothing for any job.
+    run_ms: tuple[int, ...] = ()
+    peak_bytes: tuple[int, ...] = ()
+    fetched_bytes: tuple[int, ...] = ()
+    held_bytes: tuple[int, ...] = ()
+    blobs: tuple[tuple[BlobRef, ...], ...] = ()
+
+
+class ConfirmRun(Stored, frozen=True, gc=False, tag=36):
+    """The client has these results: they are no longer owed (but kept for their TTL)."""
+
+    client_id: ClientId
+    job_ids: bytes
+
+
 Command: TypeAlias = (
     SubmitJob
     | SubmitBulk
@@ -386,6 +451,11 @@ Command: TypeAlias = (
     | FreeHistory
     | SetHints
     | AdvanceTime
+    | SubmitRun
+    | AssignRun
+    | AssignTasks
+    | AckRun
+    | ConfirmRun
 )
 
 

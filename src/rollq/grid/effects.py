@@ -1,37 +1,41 @@
 """What the elected leader's shell must now do. Followers make them too and drop them.
 
+Effects speak of runs: jobs that share what is not in a column. A lone job is a run of one.
 Every effect is idempotent at its receiver (job id + attempt), because a new leader derives again
 from state what is still owed (`outbox`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from itertools import repeat
 from typing import TypeAlias
 
 import msgspec
 
 from rollq.base.errors import ErrorCode
-from rollq.base.ids import ClientId, JobId, WorkerId
+from rollq.base.ids import GUID_BYTES, ClientId, JobId, WorkerId
 from rollq.base.jobs import BlobRef, JobOptions
+from rollq.base.staged import KEY_END, ids_of
 from rollq.grid.events import Event
 from rollq.grid.state import EndRecord
 
 
 class SendAssign(msgspec.Struct, frozen=True, gc=False):
-    """Tell a worker to run an attempt."""
+    """Tell a worker to run an attempt of each of these jobs."""
 
     worker_id: WorkerId
-    job_id: JobId
+    job_ids: bytes  # one behind another
     attempt: int
-    fence: int
+    fence: int  # of the first; those of the others count on from it
     lease_ms: int
     client_id: ClientId
     queue: str
     exec_name: str
-    body: bytes
+    bodies: tuple[bytes, ...]
     options: JobOptions
-    task_number: int = -1  # of an array; -1: not a task
-    blobs: tuple[BlobRef, ...] = ()  # what it needs
+    task_number: int = -1  # of an array, of the first; the others count on; -1: no tasks
+    blobs: tuple[tuple[BlobRef, ...], ...] = ()  # what each needs; empty: nobody needs any
 
 
 class SendCancel(msgspec.Struct, frozen=True, gc=False):
@@ -44,20 +48,64 @@ class SendCancel(msgspec.Struct, frozen=True, gc=False):
 
 
 class SendResult(msgspec.Struct, frozen=True, gc=False):
-    """Tell a client how its job ended; or so many tasks of an array, from this one on."""
+    """Tell a client how its jobs ended; or so many tasks of an array, from this one on."""
 
     client_id: ClientId
-    job_id: JobId
+    job_ids: bytes  # one behind another
     exec_name: str
     outcome: str  # done | dead | cancelled
-    end: EndRecord  # the job's own: read it before the next entry is applied
+    ends: tuple[EndRecord, ...]  # the jobs' own: read them before the next entry is applied
     attempt: int = 0
-    count: int = 1
-    key: str = ""  # what its owner calls it
-    worker_id: WorkerId = b""  # who gave the result
+    count: int = 1  # tasks that each id stands for; above 1 there is one id
+    keys: str = ""  # what their owner calls them: a column as in `base.staged`
+    worker_id: WorkerId = b""  # who gave the results
 
 
 Effect: TypeAlias = SendAssign | SendCancel | SendResult
+
+
+def each_effect(effects: Iterable[Effect]) -> Iterator[Effect]:
+    """The same with one job each."""
+    for effect in effects:
+        if isinstance(effect, SendCancel) or len(effect.job_ids) == GUID_BYTES:
+            yield effect
+        elif isinstance(effect, SendAssign):
+            yield from _each_assignment(effect)
+        else:
+            yield from _each_result(effect)
+
+
+def _each_assignment(effect: SendAssign) -> Iterator[SendAssign]:
+    for at, job_id in enumerate(ids_of(effect.job_ids)):
+        yield SendAssign(
+            effect.worker_id,
+            job_id,
+            effect.attempt,
+            effect.fence + at,
+            effect.lease_ms,
+            effect.client_id,
+            effect.queue,
+            effect.exec_name,
+            effect.bodies[at : at + 1],
+            effect.options,
+            -1 if effect.task_number < 0 else effect.task_number + at,
+            effect.blobs[at : at + 1] if any(effect.blobs[at : at + 1]) else (),
+        )
+
+
+def _each_result(effect: SendResult) -> Iterator[SendResult]:
+    keys = effect.keys.split(KEY_END) if effect.keys else repeat("")
+    for job_id, end, key in zip(ids_of(effect.job_ids), effect.ends, keys, strict=False):
+        yield SendResult(
+            effect.client_id,
+            job_id,
+            effect.exec_name,
+            effect.outcome,
+            (end,),
+            effect.attempt,
+            keys=key,
+            worker_id=effect.worker_id,
+        )
 
 
 class Done(msgspec.Struct, frozen=True, gc=False):
@@ -82,7 +130,14 @@ class Refused(msgspec.Struct, frozen=True, gc=False):
     job_id: JobId = b""
 
 
-Outcome: TypeAlias = Done | Known | Refused
+class RunDone(msgspec.Struct, frozen=True, gc=False):
+    """A run was done for `count` of its jobs, and for the others as their positions say."""
+
+    count: int
+    others: tuple[tuple[int, Known | Refused], ...] = ()
+
+
+Outcome: TypeAlias = Done | Known | Refused | RunDone
 
 
 class Applied(msgspec.Struct, gc=False):

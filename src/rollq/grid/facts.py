@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TypeVar
+
+import msgspec
+
 from rollq.base.ids import WorkerId
 from rollq.base.jobs import Status
+from rollq.base.staged import join_keys
 from rollq.grid.commands import AckJob, Cause
 from rollq.grid.effects import SendResult
-from rollq.grid.events import Event
+from rollq.grid.events import Event, Run
 from rollq.grid.state import CANCELLED, DEAD, DONE, ArrayRecord, EndRecord, JobRecord, JobState
+
+Value = TypeVar("Value")
 
 OUTCOME_WORDS: dict[JobState, str] = {DONE: "done", DEAD: "dead", CANCELLED: "cancelled"}
 
@@ -49,6 +57,30 @@ def fact(
     )
 
 
+def run_fact(kind: str, records: Sequence[JobRecord]) -> Event:
+    """The same event about each of these jobs, which are alike and had as many attempts."""
+    event = fact(kind, records[0])
+    if len(records) == 1:
+        return event
+    job_ids = b"".join([record.job_id for record in records])
+    return msgspec.structs.replace(event, job_id=b"", run=Run(job_ids, keys=keys_of(records)))
+
+
+def are_alike(one: JobRecord, other: JobRecord) -> bool:
+    """Whether one event or effect can speak of both: they share client, queue, exec, options and
+    array, and their last attempts have the same number and worker. By value: which of them are one
+    object differs from member to member."""
+    return (
+        one.client is other.client
+        and one.worker_id == other.worker_id
+        and one.queue == other.queue
+        and one.exec_name == other.exec_name
+        and one.attempt == other.attempt
+        and (one.options is other.options or one.options == other.options)
+        and one.array is other.array
+    )
+
+
 def array_fact(
     kind: str,
     array: ArrayRecord,
@@ -87,12 +119,14 @@ def cut_result_of(array: ArrayRecord) -> SendResult:
         array.first_cut_id,
         array.exec_name,
         OUTCOME_WORDS[array.cut_as],
-        EndRecord(
-            array.cut_seq,
-            Status.CANCELLED if is_cancelled else Status.FAILED,
-            b"",
-            cause=Cause.NONE if is_cancelled else Cause.EXPIRED,
-            detail=array.cut_by,
+        (
+            EndRecord(
+                array.cut_seq,
+                Status.CANCELLED if is_cancelled else Status.FAILED,
+                b"",
+                cause=Cause.NONE if is_cancelled else Cause.EXPIRED,
+                detail=array.cut_by,
+            ),
         ),
         count=array.task_count - array.cut_at,
     )
@@ -100,13 +134,30 @@ def cut_result_of(array: ArrayRecord) -> SendResult:
 
 def result_of(record: JobRecord, end: EndRecord) -> SendResult:
     """What to tell the client of an ended job."""
+    return results_of((record,), (end,))
+
+
+def results_of(records: Sequence[JobRecord], ends: Sequence[EndRecord]) -> SendResult:
+    """What to tell the client of ended jobs, which are alike."""
+    record = records[0]
     return SendResult(
         record.client.client_id,
-        record.job_id,
+        b"".join([record.job_id for record in records]),
         record.exec_name,
         OUTCOME_WORDS[record.state],
-        end,
+        tuple(ends),
         record.attempt,
-        key=record.key,
+        keys=keys_of(records),
         worker_id=record.worker_id,
     )
+
+
+def keys_of(records: Sequence[JobRecord]) -> str:
+    """The column of what their owners call these jobs."""
+    return join_keys([record.key for record in records])
+
+
+def column_of(values: Sequence[Value]) -> tuple[Value, ...]:
+    """A column of an event of a run that says of all jobs what it says of the first: nothing, if
+    all values are the same."""
+    return tuple(values) if values and values.count(values[0]) != len(values) else ()

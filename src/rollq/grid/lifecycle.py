@@ -11,11 +11,15 @@ from typing import Final
 
 from rollq.grid.commands import (
     AckJob,
+    AckRun,
     AssignJob,
+    AssignRun,
     AssignTask,
+    AssignTasks,
     CancelJobs,
     CloseWorker,
     ConfirmResults,
+    ConfirmRun,
     ExpireJobs,
     ExpireLeases,
     ForgetJobs,
@@ -26,6 +30,7 @@ from rollq.grid.commands import (
     ReleaseJobs,
     SubmitBulk,
     SubmitJob,
+    SubmitRun,
     UnpackBatch,
 )
 from rollq.grid.state import ASSIGNED, CANCELLED, DEAD, DELAYED, DONE, QUEUED, JobState
@@ -34,28 +39,34 @@ _LOST: Final = (QUEUED, DELAYED, DEAD, CANCELLED)  # where a job goes whose atte
 
 TABLE: Final[dict[tuple[JobState | None, type], tuple[JobState | None, ...]]] = {
     (None, SubmitJob): (QUEUED, DELAYED),
+    (None, SubmitRun): (QUEUED, DELAYED),
     (None, SubmitBulk): (QUEUED, DELAYED),
     (None, UnpackBatch): (QUEUED, DELAYED),
     (None, AssignTask): (ASSIGNED,),  # a task of an array becomes a record when it starts
+    (None, AssignTasks): (ASSIGNED,),
     (QUEUED, AssignJob): (ASSIGNED,),
+    (QUEUED, AssignRun): (ASSIGNED,),
     (QUEUED, ExpireJobs): (DEAD,),
     (QUEUED, CancelJobs): (CANCELLED,),
     (DELAYED, ReleaseJobs): (QUEUED,),
     (DELAYED, ExpireJobs): (DEAD,),
     (DELAYED, CancelJobs): (CANCELLED,),
     (ASSIGNED, AckJob): (DONE, *_LOST),  # lost if its retry rule names the exit code
+    (ASSIGNED, AckRun): (DONE, *_LOST),
     (ASSIGNED, NackJob): _LOST,
     (ASSIGNED, ExpireLeases): _LOST,
     (ASSIGNED, CloseWorker): _LOST,
     (ASSIGNED, OpenWorker): _LOST,  # of another incarnation
     (DONE, ForgetJobs): (None,),
     (DONE, ConfirmResults): (None,),  # when more are kept than may be, the oldest goes
+    (DONE, ConfirmRun): (None,),
     (DEAD, RedriveJobs): (QUEUED,),
     (DEAD, UnpackBatch): (QUEUED,),
     (DEAD, PurgeJobs): (None,),
     (DEAD, ForgetJobs): (None,),
     (CANCELLED, ForgetJobs): (None,),
     (CANCELLED, ConfirmResults): (None,),
+    (CANCELLED, ConfirmRun): (None,),
 }
 
 

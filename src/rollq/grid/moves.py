@@ -8,13 +8,14 @@ for what exists; `move` for what is where.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 from zlib import crc32
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.jobs import Status
 from rollq.base.limits import ATTEMPTS_MAX, DETAIL_BYTES_MAX
-from rollq.base.requests import kept_of
+from rollq.base.requests import all_kept
 from rollq.grid.commands import NOBODY, AckJob, Cause
 from rollq.grid.effects import Applied
 from rollq.grid.events import (
@@ -26,7 +27,7 @@ from rollq.grid.events import (
     JOB_TIMED_OUT,
     JOB_WORKER_LOST,
 )
-from rollq.grid.facts import array_fact, fact, result_of
+from rollq.grid.facts import array_fact, fact, result_of, results_of
 from rollq.grid.refs import (
     files_crc,
     give_up_files,
@@ -78,9 +79,9 @@ def put_job(state: GridState, record: JobRecord) -> None:
         record.array.open_tasks[record.job_id] = None
 
 
-def own(state: GridState, client: ClientRecord) -> None:
-    """One more record belongs to this client."""
-    client.record_count += 1
+def own(state: GridState, client: ClientRecord, count: int = 1) -> None:
+    """So many more records belong to this client."""
+    client.record_count += count
     if client.idle_seq:
         state.idle_clients.remove(client.idle_seq)
         client.idle_seq = 0
@@ -115,27 +116,42 @@ def move(state: GridState, record: JobRecord, new: JobState, stamp_ms: int) -> N
 
 
 def enter_assigned(
-    state: GridState, record: JobRecord, worker: WorkerRecord, lease_ms: int, stamp_ms: int
+    state: GridState,
+    records: Sequence[JobRecord],
+    worker: WorkerRecord,
+    lease_ms: int,
+    stamp_ms: int,
 ) -> None:
-    """A new attempt begins on this worker, under a new fence.
+    """A new attempt of each of these queued jobs, which are alike, begins on this worker, under
+    fences that follow each other.
 
     While a job is ASSIGNED: it is in `held` of exactly its worker, counts once in `in_flight` of
     its client and in `running` of its array, and has the highest fence that it ever had.
     """
-    move(state, record, ASSIGNED, stamp_ms)
-    state.last_fence = record.fence = state.last_fence + 1
-    record.attempt += 1
-    record.worker_id = worker.worker_id
-    record.lease_ms = lease_ms
-    worker.held[record.job_id] = None
-    record.client.in_flight += 1
-    if record.array is not None:
-        record.array.running += 1
+    first, count = records[0], len(records)
+    fence, attempt, worker_id = state.last_fence, first.attempt + 1, worker.worker_id
+    state.last_fence += count
+    for record in records:
+        fence += 1
+        record.state = ASSIGNED
+        record.stamp_ms = stamp_ms
+        record.fence = fence
+        record.attempt = attempt
+        record.worker_id = worker_id
+        record.lease_ms = lease_ms
+    worker.held.update(dict.fromkeys([record.job_id for record in records]))
+    counts = state.queues[first.queue].counts
+    counts[QUEUED] -= count
+    counts[ASSIGNED] += count
+    first.client.in_flight += count
+    if first.array is not None:
+        first.array.running += count
 
 
 def leave_assigned(state: GridState, record: JobRecord, new: JobState, stamp_ms: int) -> None:
-    """The attempt is over, whatever it came to. The inverse of `enter_assigned`, but for attempt,
-    fence and worker, which an end keeps and a lost attempt clears."""
+    """The attempt is over, whatever it came to (`end_done` has it for many). The inverse of
+    `enter_assigned`, but for attempt, fence and worker, which an end keeps and a lost attempt
+    clears."""
     del state.workers[record.worker_id].held[record.job_id]
     record.client.in_flight -= 1
     record.lease_ms = 0
@@ -238,6 +254,39 @@ def end_without(state: GridState, new: JobState, cause: Cause, detail: str) -> E
     return EndRecord(next_seq(state), status, b"", cause=cause, detail=detail[:DETAIL_BYTES_MAX])
 
 
+def end_done(
+    state: GridState, records: Sequence[JobRecord], ends: Sequence[EndRecord], out: Applied
+) -> None:
+    """The attempts of these jobs, which are alike, gave their results: as `leave_assigned` and
+    `finish` for each. The ends have places that follow each other, and the same status."""
+    first, count, stamp_ms = records[0], len(records), out.stamp_ms
+    client, array, queue = first.client, first.array, state.queues[first.queue]
+    held = state.workers[first.worker_id].held
+    for record, end in zip(records, ends, strict=True):
+        del held[record.job_id]
+        record.state = DONE
+        record.stamp_ms = stamp_ms
+        record.lease_ms = 0
+        record.cancel_requested = False
+        record.end = end
+    job_ids = [record.job_id for record in records]
+    client.in_flight -= count
+    queue.counts[ASSIGNED] -= count
+    queue.counts[DONE] += count
+    if ends[0].status == FAILED:
+        queue.failed += count
+    drop_bodies(state, records, ends)
+    client.owed.add_all(ends[0].seq, job_ids)
+    for end in ends:
+        if end.blobs:
+            hold_blobs(state, end.blobs)
+    out.effects.append(results_of(records, ends))
+    if array is not None:
+        array.running -= count
+        for record in records:
+            end_task(state, array, record, out)
+
+
 def finish(state: GridState, record: JobRecord, end: EndRecord, out: Applied) -> None:
     """A job came to its end: its client is owed the result until it confirms it."""
     record.end = end
@@ -245,7 +294,7 @@ def finish(state: GridState, record: JobRecord, end: EndRecord, out: Applied) ->
     if record.state is DEAD:
         state.dead.add(end.seq, record.job_id)
     else:
-        drop_body(state, record, end)
+        drop_bodies(state, (record,), (end,))
         if end.status == FAILED:
             state.queues[record.queue].failed += 1
     if end.blobs:
@@ -256,20 +305,23 @@ def finish(state: GridState, record: JobRecord, end: EndRecord, out: Applied) ->
         end_task(state, record.array, record, out)
 
 
-def drop_body(state: GridState, record: JobRecord, end: EndRecord) -> None:
-    """Nobody will run this again: keep only what tells a repeated submit from another job (a
-    checksum), and what people may ask about it. Tasks have what their array has. Most bodies are
-    short and are kept as they are, so this writes nothing."""
-    if record.array is None:
-        body = state.bodies.load(record.body)
-        end.body_crc = crc32(body) if record.past is None else submitted_crc(state, record)
-        kept = kept_of(body)
-        if kept is not body:
-            replace_body(state, record, kept)
+def drop_bodies(state: GridState, records: Sequence[JobRecord], ends: Sequence[EndRecord]) -> None:
+    """Nobody will run these jobs, which are alike, again: keep only what tells a repeated submit
+    from another job (a checksum), and what people may ask about it. Tasks have what their array
+    has. Most bodies are short and are kept as they are, so this writes nothing."""
+    if records[0].array is None:
+        bodies = state.bodies.load_all([record.body for record in records])
+        columns = zip(records, ends, bodies, all_kept(bodies), strict=True)
+        for record, end, body, kept in columns:
+            end.body_crc = crc32(body) if record.past is None else submitted_crc(state, record)
+            if kept is not body:
+                replace_body(state, record, kept)
     else:
-        replace_body(state, record, b"")
-    if record.past is not None:
-        give_up_files(state, record.past)
+        for record in records:
+            replace_body(state, record, b"")
+    for record in records:
+        if record.past is not None:
+            give_up_files(state, record.past)
 
 
 def replace_body(state: GridState, record: JobRecord, body: bytes) -> None:
@@ -288,6 +340,12 @@ def submitted_crc(state: GridState, record: JobRecord) -> int:
         return record.past.body_crc
     crc = crc32(state.bodies.load(record.body))
     return crc if record.past is None else files_crc(crc, record.past.blobs, record.past.caches)
+
+
+def drop_jobs(state: GridState, records: Sequence[JobRecord], kind: str, out: Applied) -> None:
+    """Remove the records of ended jobs, one after another."""
+    for record in records:
+        drop_job(state, record, kind, out)
 
 
 def drop_job(state: GridState, record: JobRecord, kind: str, out: Applied, by: str = "") -> None:

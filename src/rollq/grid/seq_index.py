@@ -8,7 +8,7 @@ the front again and again, walks over everything that was removed.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Generic, TypeVar
 
 Key = TypeVar("Key")
@@ -26,12 +26,18 @@ class SeqIndex(Generic[Key]):
         # Every number that was added since it was last rebuilt, ascending, removed ones too: at
         # most twice as many as there are keys, so that a rebuild is paid for by removals.
         self._order: list[int] = []
-        self._head = 0  # in `_order`: everything before it is removed; only `oldest` moves it
+        self._head = 0  # in `_order`: everything before it is removed; only `first` moves it
 
     def add(self, seq: int, key: Key) -> None:
         """Put a key at the end; `seq` must be higher than all before it."""
         self._items[seq] = key
         self._order.append(seq)
+
+    def add_all(self, first: int, keys: Sequence[Key]) -> None:
+        """Put keys at the end, at places that follow each other from `first` on."""
+        places = range(first, first + len(keys))
+        self._items.update(zip(places, keys, strict=True))
+        self._order.extend(places)
 
     def remove(self, seq: int) -> None:
         """Take away what stands at this place; KeyError if nothing does."""
@@ -43,14 +49,24 @@ class SeqIndex(Generic[Key]):
 
     def oldest(self) -> Key | None:
         """The key that has been here for longest."""
+        found = self.first(1)
+        return found[0] if found else None
+
+    def first(self, count: int) -> list[Key]:
+        """Up to so many keys that have been here for longest, in order."""
         items, order = self._items, self._order
         if not items:
-            return None
+            return []
         head = self._head
         while order[head] not in items:
             head += 1
         self._head = head
-        return items[order[head]]
+        found: list[Key] = []
+        while head < len(order) and len(found) < count:
+            if order[head] in items:
+                found.append(items[order[head]])
+            head += 1
+        return found
 
     def page(self, after: int, limit: int) -> list[tuple[int, Key]]:
         """Up to `limit` (seq, key) with seq > after, in order."""

@@ -3,7 +3,7 @@ the log have the same, or one of them went astray.
 
 The columns of facts that count are fixed here and do not follow the fields of `Event`: members of
 two builds must agree. Who changes them makes a new version of command batches, and feeds older
-entries as before.
+entries as before. A run counts as the facts that it stands for.
 """
 
 from __future__ import annotations
@@ -13,14 +13,17 @@ from struct import Struct, pack
 from typing import Final
 
 from rollq.grid.effects import Applied
+from rollq.grid.events import Event
 from rollq.grid.state import HASH_BYTES, GridState
 
 _SIZES: Final = Struct("<15q")
+_NUMBER: Final = Struct("<q")
 
 
 def hash_state(state: GridState, applied: Applied) -> None:
     """Feed the facts of an entry that was just applied, and the sizes of all tables. Column by
-    column, because a tuple a fact would cost three times as much."""
+    column, because a tuple a fact would cost three times as much: first all kinds, then all ids,
+    workers, fences, attempts, statuses and counts."""
     sizes = _SIZES.pack(
         applied.index,
         applied.stamp_ms,
@@ -41,12 +44,25 @@ def hash_state(state: GridState, applied: Applied) -> None:
     parts = [state.state_hash, sizes]
     events = applied.events
     if events:
-        numbers = [event.fence for event in events]
-        numbers += [event.attempt for event in events]
-        numbers += [event.status for event in events]
-        numbers += [event.count for event in events]
-        parts.append("".join([event.kind for event in events]).encode())
-        parts += [event.job_id or event.array_id for event in events]
-        parts += [event.worker_id for event in events]
-        parts.append(pack(f"<{len(numbers)}q", *numbers))
+        counts = [1 if event.run is None else event.run.count for event in events]
+        counted = list(zip(events, counts, strict=True))
+        parts += [event.kind.encode() * count for event, count in counted]
+        parts += [
+            event.job_id or event.array_id if event.run is None else event.run.job_ids
+            for event in events
+        ]
+        parts += [event.worker_id * count for event, count in counted]
+        parts += [_fences(event, count) for event, count in counted]
+        parts += [_NUMBER.pack(event.attempt) * count for event, count in counted]
+        parts += [_NUMBER.pack(event.status) * count for event, count in counted]
+        parts += [_NUMBER.pack(event.count) * count for event, count in counted]
     state.state_hash = blake2b(b"".join(parts), digest_size=HASH_BYTES).digest()
+
+
+def _fences(event: Event, count: int) -> bytes:
+    run = event.run
+    if run is not None and run.fences:
+        return pack(f"<{count}q", *run.fences)
+    if count == 1 or not event.fence:
+        return _NUMBER.pack(event.fence) * count
+    return pack(f"<{count}q", *range(event.fence, event.fence + count))

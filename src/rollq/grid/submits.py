@@ -1,27 +1,33 @@
-"""Handlers that accept jobs, one or many, each exactly once. Arrays are accepted in `arrays`."""
+"""Handlers that accept jobs, each exactly once: runs, and bulks that are all or none. Arrays are
+accepted in `arrays`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
+from itertools import islice, repeat
 from sys import intern
+from typing import NamedTuple
 from zlib import crc32
 
 import msgspec
 
 from rollq.base.digests import Digest
 from rollq.base.errors import ErrorCode
-from rollq.base.ids import ClientId, JobId
-from rollq.base.jobs import DEFAULT_OPTIONS, BulkItem
+from rollq.base.ids import GUID_BYTES, ClientId, JobId
+from rollq.base.jobs import DEFAULT_OPTIONS, BlobRef, BulkItem
 from rollq.base.limits import (
     BATCH_KEY_BYTES_MAX,
     BATCHES_KEPT_MAX,
     BLOBS_PER_JOB_MAX,
     BULK_JOBS_MAX,
+    INLINE_BYTES_MAX,
+    JOB_KEY_BYTES_MAX,
     JOBS_MAX,
+    RUN_JOBS_MAX,
 )
-from rollq.base.requests import kept_of
-from rollq.base.staged import StagedGroup
+from rollq.base.requests import all_kept
+from rollq.base.staged import KEY_END, StagedGroup
 from rollq.grid.admission import (
     admit_client,
     admit_queue,
@@ -32,20 +38,30 @@ from rollq.grid.admission import (
     refused_bounds,
     share_options,
 )
-from rollq.grid.commands import SubmitBulk, SubmitJob
-from rollq.grid.effects import Applied, Done, Outcome, Refused
+from rollq.grid.commands import SubmitBulk, SubmitJob, SubmitRun
+from rollq.grid.effects import Applied, Done, Known, Outcome, Refused, RunDone
 from rollq.grid.events import (
     JOB_DELAYED,
     JOB_ENQUEUED,
     Event,
+    Run,
 )
-from rollq.grid.facts import result_of
-from rollq.grid.moves import next_seq, put_job, submitted_crc
-from rollq.grid.outcomes import DONE_ONE, JOBS_FULL, KNOWN_ENDED, KNOWN_OPEN
-from rollq.grid.refs import blob_bytes, files_crc, past_with, refuse_blobs, refuse_files
+from rollq.grid.facts import column_of, keys_of, result_of
+from rollq.grid.moves import own, submitted_crc
+from rollq.grid.outcomes import JOBS_FULL, KNOWN_ENDED, KNOWN_OPEN
+from rollq.grid.refs import (
+    blob_bytes,
+    files_crc,
+    hold_files,
+    past_with,
+    refuse_blobs,
+    refuse_files,
+)
+from rollq.grid.runs import Others, alone, has_twice, ids_in, keys_in, refuse_run, run_done
 from rollq.grid.state import (
     DELAYED,
     HASH_BYTES,
+    PREFIX_BYTES,
     QUEUED,
     BatchRecord,
     ClientRecord,
@@ -57,46 +73,117 @@ _encoder = msgspec.msgpack.Encoder()
 _BULK_TAG = 2  # of the command, in front of its fields
 
 
-def submit_job(state: GridState, command: SubmitJob, out: Applied) -> Outcome:
-    """Accept a new job; answer a repeated one as before, with its result if it has one."""
-    record = state.jobs.get(command.job_id)
+def submit_run(state: GridState, command: SubmitRun, out: Applied) -> Outcome:
+    """Accept the new jobs of a run; answer repeated ones as before, with results that they have."""
+    keys = keys_in(command.keys)
+    columns = filter(None, (keys, command.blobs))
+    refusal = refuse_run(command.job_ids, command.bodies, *columns)
+    if refusal is not None:
+        return refusal
+    job_ids = ids_in(command.job_ids)
+    if not is_plain(state, command, job_ids, keys):
+        return submit_each(state, command, job_ids, keys, out)
+    refusal = refuse_shared(state, command)
+    if refusal is not None:
+        return refusal
+    new = JobColumns(job_ids, command.bodies, keys)
+    accept(state, admit_client(state, command.client_id), command, new, out)
+    return RunDone(len(job_ids))
+
+
+def is_plain(
+    state: GridState, command: SubmitRun, job_ids: Sequence[JobId], keys: Sequence[str]
+) -> bool:
+    """Whether no job of a run has to be looked at for itself: all ids are new and free, bodies and
+    keys are in bounds, and no job brings blobs along."""
+    return (
+        state.jobs.keys().isdisjoint(job_ids)
+        and not command.blobs
+        and not has_twice(job_ids)
+        and max(map(len, command.bodies)) <= INLINE_BYTES_MAX
+        and (not keys or 4 * max(map(len, keys)) <= JOB_KEY_BYTES_MAX)
+        and (not state.reserved or state.reserved.keys().isdisjoint(job_ids))
+        and (
+            not state.arrays
+            or state.arrays.keys().isdisjoint([job_id[:PREFIX_BYTES] for job_id in job_ids])
+        )
+        and len(state.jobs) + len(job_ids) <= JOBS_MAX
+    )
+
+
+def submit_each(
+    state: GridState,
+    command: SubmitRun,
+    job_ids: Sequence[JobId],
+    keys: Sequence[str],
+    out: Applied,
+) -> Outcome:
+    """Take the jobs of a run one after another."""
+    others: Others = []
+    blobs_of, key_of = command.blobs or repeat(()), keys or repeat("")
+    columns = zip(job_ids, command.bodies, blobs_of, key_of, strict=False)
+    for position, (job_id, body, blobs, key) in enumerate(columns):
+        other = submit_one(state, command, BulkItem(job_id, body, blobs, key), out)
+        if other is not None:
+            others.append((position, other))
+    return run_done(len(job_ids), others)
+
+
+def submit_one(
+    state: GridState, command: SubmitRun, item: BulkItem, out: Applied
+) -> Known | Refused | None:
+    """Take one job of a run; None if it is accepted."""
+    record = state.jobs.get(item.job_id)
     if record is not None:
-        return repeat_submit(state, record, command, out)
-    refusal = refuse_submit(
-        state, command.client_id, command.queue, command.exec_name, command.options
-    ) or refuse_job(state, command.job_id, command.body)
-    if refusal is None and (command.blobs or command.caches):
-        refusal = refuse_files(state, command.blobs, command.caches)
-    if refusal is None and command.key:
-        refusal = refuse_key(command.key)
+        return repeat_submit(state, record, command, item, out)
+    refusal = refuse_shared(state, command) or refuse_job(state, item.job_id, item.body)
+    if refusal is None and item.blobs:
+        refusal = refuse_blobs(state, item.blobs, {}, BLOBS_PER_JOB_MAX)
+    if refusal is None and item.key:
+        refusal = refuse_key(item.key)
     if refusal is not None:
         return refusal
     if len(state.jobs) >= JOBS_MAX:
         return JOBS_FULL
-    options = share_options(state, command.options)
-    record = JobRecord(
+    columns = JobColumns((item.job_id,), (item.body,), (item.key,), (item.blobs,))
+    accept(state, admit_client(state, command.client_id), command, columns, out)
+    return None
+
+
+def refuse_shared(state: GridState, command: SubmitRun | SubmitBulk) -> Refused | None:
+    """Why no job may be submitted with what all of these share."""
+    return refuse_submit(
+        state, command.client_id, command.queue, command.exec_name, command.options
+    ) or (refuse_files(state, (), command.caches) if command.caches else None)
+
+
+def submit_job(state: GridState, command: SubmitJob, out: Applied) -> Outcome:
+    """A run of one, as older logs have it."""
+    run = SubmitRun(
+        command.client_id,
+        command.queue,
+        command.exec_name,
         command.job_id,
-        admit_client(state, command.client_id),
-        admit_queue(state, command.queue).name,
-        intern(command.exec_name),
-        state.bodies.keep(command.body),
-        options,
-        DELAYED if options.delay_ms else QUEUED,
-        next_seq(state),
-        out.stamp_ms,
-        0,
-        options.delay_ms,
-        past=past_with(command.blobs, command.caches),
-        key=command.key,
+        (command.body,),
+        command.options,
+        command.caches,
+        command.key,
+        (command.blobs,) if command.blobs else (),
     )
-    accept(state, record, command.body, out)
-    return DONE_ONE
+    refusal = refuse_key(command.key) if KEY_END in command.key else None
+    if len(command.job_id) != GUID_BYTES:
+        refusal = refused_bounds("job_id does not have 16 bytes")
+    if refusal is not None:
+        return refuse_shared(state, run) or refusal
+    return alone(submit_run(state, run, out))
 
 
-def repeat_submit(state: GridState, record: JobRecord, command: SubmitJob, out: Applied) -> Outcome:
+def repeat_submit(
+    state: GridState, record: JobRecord, command: SubmitRun, item: BulkItem, out: Applied
+) -> Known | Refused:
     """Answer a submit whose id is taken."""
-    if not is_same_job(state, record, command.client_id, command, command):
-        return Refused(ErrorCode.JOB_CONFLICT, "the id names another job", command.job_id)
+    if not is_same_job(state, record, command.client_id, command, item):
+        return Refused(ErrorCode.JOB_CONFLICT, "the id names another job", item.job_id)
     if record.end is None:
         return KNOWN_OPEN
     out.effects.append(result_of(record, record.end))
@@ -107,8 +194,8 @@ def is_same_job(
     state: GridState,
     record: JobRecord,
     client_id: ClientId,
-    shared: SubmitJob | SubmitBulk | StagedGroup,
-    own: SubmitJob | BulkItem,
+    shared: SubmitRun | SubmitBulk | StagedGroup,
+    own: BulkItem,
 ) -> bool:
     """Whether a submit of this client with the id of this record means this job: by what it shares
     with others, and by what is its own."""
@@ -123,23 +210,88 @@ def is_same_job(
     )
 
 
-def accept(state: GridState, record: JobRecord, body: bytes, out: Applied) -> None:
-    """Take a new job, into its queue or aside until its delay is over."""
-    put_job(state, record)
-    out.events.append(
-        Event(
-            JOB_DELAYED if record.delay_ms else JOB_ENQUEUED,
-            record.job_id,
-            record.client.client_id,
-            record.queue,
-            record.exec_name,
-            priority=record.options.priority,
-            delay_ms=record.delay_ms,
-            body_bytes=len(body),
-            blob_bytes=0 if record.past is None else blob_bytes(record.past.blobs),
-            job_key=record.key,
-            request=kept_of(body),
+class JobColumns(NamedTuple):
+    """What new jobs have of their own. An empty column: nobody has any."""
+
+    job_ids: Sequence[JobId]
+    bodies: Sequence[bytes]
+    keys: Sequence[str] = ()
+    blobs: Sequence[tuple[BlobRef, ...]] = ()
+
+
+def accept(
+    state: GridState,
+    client: ClientRecord,
+    shared: SubmitRun | SubmitBulk | StagedGroup,
+    columns: JobColumns,
+    out: Applied,
+) -> None:
+    """Take new jobs, into their queue or aside until their delay is over."""
+    job_ids, bodies, keys, blobs = columns
+    queue = admit_queue(state, shared.queue)
+    name, exec_name = queue.name, intern(shared.exec_name)
+    options = share_options(state, shared.options)
+    delay_ms, stamp_ms = options.delay_ms, out.stamp_ms
+    entered = DELAYED if delay_ms else QUEUED
+    count, first = len(job_ids), state.last_seq + 1
+    state.last_seq += count
+    records = [
+        JobRecord(
+            job_id, client, name, exec_name, body, options, entered, seq, stamp_ms, 0, delay_ms
         )
+        for job_id, body, seq in zip(
+            job_ids, state.bodies.keep_all(bodies), range(first, first + count), strict=True
+        )
+    ]
+    if any(keys):
+        for record, key in zip(records, keys, strict=True):
+            record.key = key
+    if shared.caches or any(blobs):
+        for record, needed in zip(records, blobs or repeat((), count), strict=True):
+            past = record.past = past_with(needed, shared.caches)
+            if past is not None:
+                hold_files(state, past)
+    state.jobs.update(zip(job_ids, records, strict=True))
+    state.job_index.fresh += records
+    queue.counts[entered] += count
+    own(state, client, count)
+    kind = JOB_DELAYED if delay_ms else JOB_ENQUEUED
+    out.events.append(accepted(kind, records, bodies, blobs))
+
+
+def accepted(
+    kind: str,
+    records: Sequence[JobRecord],
+    bodies: Sequence[bytes],
+    blobs: Sequence[tuple[BlobRef, ...]],
+) -> Event:
+    """The fact that these jobs, which are alike, were accepted."""
+    record, requests = records[0], all_kept(bodies)
+    event = Event(
+        kind,
+        record.job_id,
+        record.client.client_id,
+        record.queue,
+        record.exec_name,
+        priority=record.options.priority,
+        delay_ms=record.delay_ms,
+        body_bytes=len(bodies[0]),
+        blob_bytes=blob_bytes(blobs[0]) if blobs else 0,
+        job_key=record.key,
+        request=requests[0],
+    )
+    if len(records) == 1:
+        return event
+    return msgspec.structs.replace(
+        event,
+        job_id=b"",
+        run=Run(
+            b"".join([record.job_id for record in records]),
+            body_bytes=column_of([len(body) for body in bodies]),
+            blob_bytes=column_of([blob_bytes(refs) for refs in blobs]),
+            keys=keys_of(records),
+            requests=column_of(requests),
+        ),
     )
 
 
@@ -191,9 +343,7 @@ def check_bulk(state: GridState, command: SubmitBulk) -> dict[JobId, BulkItem] |
     """The items that are new, or why none may be taken."""
     if len(command.items) > BULK_JOBS_MAX:
         return refused_bounds(f"more than {BULK_JOBS_MAX} jobs")
-    refusal = refuse_submit(
-        state, command.client_id, command.queue, command.exec_name, command.options
-    ) or refuse_files(state, (), command.caches)
+    refusal = refuse_shared(state, command)
     if refusal is not None:
         return refusal
     sizes: dict[Digest, int] = {}
@@ -224,31 +374,10 @@ def create_jobs(
     out: Applied,
 ) -> int:
     """Make a job of each item, which has the rest from what they share; how many there are now."""
-    queue = admit_queue(state, shared.queue).name
-    exec_name = intern(shared.exec_name)
-    options = share_options(state, shared.options)
-    delay_ms = options.delay_ms
-    entered = DELAYED if delay_ms else QUEUED
-    keep = state.bodies.keep
-    caches = shared.caches
     count = 0
-    for item in items:
-        record = JobRecord(
-            item.job_id,
-            client,
-            queue,
-            exec_name,
-            keep(item.body),
-            options,
-            entered,
-            next_seq(state),
-            out.stamp_ms,
-            0,
-            delay_ms,
-            key=item.key,
-        )
-        if item.blobs or caches:
-            record.past = past_with(item.blobs, caches)
-        accept(state, record, item.body, out)
-        count += 1
+    left = iter(items)
+    while part := list(islice(left, RUN_JOBS_MAX)):
+        columns = JobColumns(*zip(*[(i.job_id, i.body, i.key, i.blobs) for i in part], strict=True))
+        accept(state, client, shared, columns, out)
+        count += len(part)
     return count

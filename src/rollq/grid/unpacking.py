@@ -14,7 +14,7 @@ from rollq.grid.chunks import drop_chunk, groups_of
 from rollq.grid.commands import RedriveItem, UnpackBatch
 from rollq.grid.effects import Applied, Done, Outcome
 from rollq.grid.jobs import redrive_job
-from rollq.grid.moves import disown, maybe_drop_queue
+from rollq.grid.moves import disown
 from rollq.grid.outcomes import DONE_NONE
 from rollq.grid.state import CommittedBatch, GridState
 from rollq.grid.submits import create_jobs
@@ -38,9 +38,7 @@ def unpack_batch(state: GridState, command: UnpackBatch, out: Applied) -> Outcom
 
 
 def _create(state: GridState, batch: CommittedBatch, group: StagedGroup, out: Applied) -> int:
-    count = create_jobs(state, batch.client, group, _new_items(state, batch, group), out)
-    maybe_drop_queue(state, group.queue)  # if all were known, nobody may be in it
-    return count
+    return create_jobs(state, batch.client, group, _new_items(state, batch, group), out)
 
 
 def _new_items(state: GridState, batch: CommittedBatch, group: StagedGroup) -> Iterator[BulkItem]:

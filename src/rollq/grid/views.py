@@ -282,7 +282,7 @@ def _task_view(array: ArrayRecord, number: int) -> RawJobView:
 
 def _cut_view(array: ArrayRecord) -> RawEndView:
     """How a task ended that was never assigned."""
-    return replace(_end_view(cut_result_of(array).end), confirmed=not array.cut_seq)
+    return replace(_end_view(cut_result_of(array).ends[0]), confirmed=not array.cut_seq)
 
 
 def array_view(state: GridState, array_id: JobId) -> RawArrayView | None:

@@ -103,7 +103,7 @@ def adopt(
 
 def orders_of(state: GridState, record: JobRecord) -> list[SendAssign | SendCancel]:
     """What a worker must be told that knows nothing of an attempt it holds."""
-    orders: list[SendAssign | SendCancel] = [assignment_of(state, record)]
+    orders: list[SendAssign | SendCancel] = [assignment_of(state, (record,))]
     if record.cancel_requested:
         orders.append(SendCancel(record.worker_id, record.job_id, record.attempt, record.fence))
     return orders

@@ -23,6 +23,7 @@ from rollq.base.limits import CREDIT_MAX
 from rollq.grid import events
 from rollq.grid.commands import AssignJob, AssignTask
 from rollq.grid.events import Event
+from rollq.grid.runs import ids_in
 from rollq.grid.state import QUEUED, ArrayRecord, GridState, JobRecord
 from rollq.grid.views import UnservedView
 from rollq.policy.backlog import Backlog
@@ -154,14 +155,17 @@ class Dispatcher:
 
         It may yet be applied, if the next leader has it in its log; then its event says so.
         """
-        decided: list[Item] = [decided.record for decided in self._holds.jobs.values()]
+        decided: list[Item] = [
+            job
+            for job_id, decision in self._holds.jobs.items()
+            if (job := self._state.jobs.get(job_id)) and decision.is_about(job)
+        ]
         for array_id, session in self._holds.task_sessions():
             array = self._state.array_of(array_id)
             if array is not None:
                 decided.append(array)
             self._holds.release_task(array_id, session.worker_id)
-        for job_id in list(self._holds.jobs):
-            self._holds.release_job(job_id)
+        self._holds.release_jobs(list(self._holds.jobs))
         self._holds.room_made_for_all()
         self._sessions.clear()
         self.nearest = None
@@ -195,12 +199,15 @@ class Dispatcher:
             session = self._holds.release_task(command.array_id, command.worker_id)
             item: Item | None = self._state.array_of(command.array_id)
         else:
-            decided = self._holds.release_job(command.job_id)
-            item = decided.record if decided is not None else None
+            decided = self._holds.jobs.get(command.job_id)
             session = decided.session if decided is not None else None
+            job = self._state.jobs.get(command.job_id)
+            item = job if job and decided and decided.is_about(job) else None
+            self._holds.release_jobs((command.job_id,))
+            if decided is not None:
+                self._holds.room_made(decided.client.client_id)  # its reservation is gone
         if session is None:
             return
-        session.reserved -= 1
         session.running -= 1
         if self._sessions.get(session.worker_id) is session:
             session.credit += 1
@@ -280,7 +287,7 @@ class Dispatcher:
             session.update_load()
         lease_ms = item.options.lease_ms or lease_ms_of(self._state, item.exec_name)
         if isinstance(item, JobRecord):
-            self._holds.reserve_job(item, session)
+            self._holds.reserve_jobs((item,), session)
             return AssignJob(
                 item.job_id, session.worker_id, session.incarnation, item.attempt + 1, lease_ms
             )
@@ -329,6 +336,12 @@ class Dispatcher:
 
     def _on_waiting(self, event: Event) -> None:
         """A job may be assigned: new, released, redriven, or back from a lost attempt."""
+        if event.run is not None:
+            found = map(self._state.jobs.get, ids_in(event.run.job_ids))
+            waiting: list[Item] = [job for job in found if job and job.state is QUEUED]
+            if waiting:
+                self._backlog.push_run(waiting)
+            return
         record = self._state.jobs.get(event.job_id)
         if record is not None and record.state is QUEUED:
             self._backlog.push(record)
@@ -345,20 +358,19 @@ class Dispatcher:
         self._on_waiting(event)
 
     def _on_assigned(self, event: Event) -> None:
-        decided = self._holds.release_job(event.job_id)
-        if decided is not None:
-            decided.session.reserved -= 1
+        job_ids = _ids_of(event)
+        if event.array_id and event.attempt == 1:  # tasks that were no records before
+            for _ in job_ids:
+                if self._holds.release_task(event.array_id, event.worker_id) is None:
+                    array = self._state.array_of(event.array_id)
+                    if array is not None and not array.tasks_waiting:
+                        self._array_gone(array)
             return
-        if event.array_id and event.attempt == 1:  # a task that was no record before
-            session = self._holds.release_task(event.array_id, event.worker_id)
-            if session is not None:
-                session.reserved -= 1
-                return
-            array = self._state.array_of(event.array_id)
-            if array is not None and not array.tasks_waiting:
-                self._array_gone(array)
-            return
-        self._on_gone(event)  # another leader's decision: here the job still stands in its lane
+        # What another leader decided still stands in its lane here.
+        for job_id in self._holds.release_jobs(job_ids):
+            record = self._state.jobs.get(job_id)
+            if record is not None:
+                self._backlog.went_stale(record)
 
     def _on_gone(self, event: Event) -> None:
         """A job, or the rest of an array, waited here and waits no more."""
@@ -380,7 +392,7 @@ class Dispatcher:
         """An attempt ended: its worker has less to do, its client and array have room."""
         session = self._sessions.get(event.worker_id)
         if session is not None:
-            session.running -= 1
+            session.running -= 1 if event.run is None else event.run.count
             if session.credit:
                 self._backlog.mark_changed(session)
         self._holds.room_made(event.client_id)
@@ -411,6 +423,11 @@ class Dispatcher:
         record = self._state.workers.get(event.worker_id)
         if session is not None and (record is None or record.incarnation != session.incarnation):
             self.close_worker(event.worker_id)
+
+
+def _ids_of(event: Event) -> Sequence[JobId]:
+    """The jobs that an event is about."""
+    return (event.job_id,) if event.run is None else ids_in(event.run.job_ids)
 
 
 HANDLERS: Final[dict[str, Callable[[Dispatcher, Event], None]]] = {

@@ -37,6 +37,7 @@ from rollq.grid.commands import (
     Settings,
 )
 from rollq.grid.events import Event
+from rollq.grid.runs import ids_in
 from rollq.grid.state import (
     ASSIGNED,
     DEAD,
@@ -356,34 +357,38 @@ class Expiry:
     # --- events
 
     def _on_waiting(self, event: Event, state: GridState, now_ms: int) -> None:
-        """A job waits: its delay runs, and its time limit of waiting."""
+        """Jobs wait: their delay runs, and their time limit of waiting."""
+        job_ids = _keys(event)
         if event.delay_ms:
-            self._delays.set(event.job_id, now_ms + event.delay_ms)
-        record = state.jobs.get(event.job_id)
+            self._delays.set_all(job_ids, now_ms + event.delay_ms)
+        record = _first_record(state, job_ids)
         if record is not None and record.options.expire_ms:
-            self._waits.set(event.job_id, now_ms + record.options.expire_ms)
+            self._waits.set_all(job_ids, now_ms + record.options.expire_ms)
 
     def _on_released(self, event: Event, state: GridState, now_ms: int) -> None:
-        self._delays.cancel(_key(event))
+        self._delays.cancel_all(_keys(event))
 
     def _on_assigned(self, event: Event, state: GridState, now_ms: int) -> None:
-        self._start_lease(event.job_id, event.attempt, event.lease_ms, now_ms)
-        self._waits.cancel(event.job_id)
+        job_ids = _keys(event)
+        self._terms.update(dict.fromkeys(job_ids, (event.attempt, event.lease_ms)))
+        self._leases.set_all(job_ids, self._heard_ms(now_ms) + event.lease_ms)
+        self._waits.cancel_all(job_ids)
 
     def _on_attempt_lost(self, event: Event, state: GridState, now_ms: int) -> None:
-        self._end_lease(event.job_id)
+        self._end_leases(_keys(event))
         self._on_waiting(event, state, now_ms)
 
     def _on_ended(self, event: Event, state: GridState, now_ms: int) -> None:
-        """A job is at its end, or the tasks of an array that never began are."""
-        key = _key(event)
-        self._delays.cancel(key)
-        self._waits.cancel(key)
-        if event.job_id:
-            self._end_lease(key)
-            record = state.jobs.get(key)
+        """Jobs are at their end, or the tasks of an array that never began are."""
+        keys = _keys(event)
+        self._delays.cancel_all(keys)
+        self._waits.cancel_all(keys)
+        if event.job_id or event.run is not None:
+            self._end_leases(keys)
+            # Of a run none can have left its end in the same entry again: they are done.
+            record = _first_record(state, keys)
             if record is not None and record.end is not None:
-                self._keeps.set(key, now_ms + self._keep_ms(record))
+                self._keeps.set_all(keys, now_ms + self._keep_ms(record))
 
     def _on_array(self, event: Event, state: GridState, now_ms: int) -> None:
         array = state.array_of(event.array_id)
@@ -406,7 +411,7 @@ class Expiry:
         self._on_waiting(event, state, now_ms)
 
     def _on_forgotten(self, event: Event, state: GridState, now_ms: int) -> None:
-        self._keeps.cancel(_key(event))
+        self._keeps.cancel_all(_keys(event))
 
     def _on_worker_opened(self, event: Event, state: GridState, now_ms: int) -> None:
         """What a worker holds was announced by it, or is sent to it again: new leases."""
@@ -435,11 +440,14 @@ class Expiry:
         self._terms[job_id] = (attempt, lease_ms)
         self._leases.set(job_id, self._heard_ms(now_ms) + lease_ms)
 
-    def _end_lease(self, job_id: JobId) -> None:
-        if self._terms.pop(job_id, None) is not None:
-            self._leases.cancel(job_id)
+    def _end_leases(self, job_ids: Sequence[JobId]) -> None:
+        pop = self._terms.pop
+        for job_id in job_ids:
+            pop(job_id, None)
+        self._leases.cancel_all(job_ids)
         if self._unsent:
-            self._unsent.pop(job_id, None)
+            for job_id in job_ids:
+                self._unsent.pop(job_id, None)
 
     def _keep_ms(self, record: JobRecord) -> int:
         if record.state is DEAD:
@@ -471,6 +479,17 @@ HANDLERS: Final[dict[str, Callable[[Expiry, Event, GridState, int], None]]] = {
 }
 
 
+def _keys(event: Event) -> Sequence[bytes]:
+    """What timers go by: the jobs, or the array if the event is of one."""
+    if event.run is not None:
+        return ids_in(event.run.job_ids)
+    return (_key(event),)
+
+
 def _key(event: Event) -> bytes:
-    """What a timer goes by: the job, or the array if the event is of one."""
     return event.job_id or event.array_id[:PREFIX_BYTES]
+
+
+def _first_record(state: GridState, job_ids: Sequence[JobId]) -> JobRecord | None:
+    """One of the jobs of a run, which are alike, if any is still known."""
+    return next((job for job_id in job_ids if (job := state.jobs.get(job_id))), None)

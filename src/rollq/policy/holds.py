@@ -13,6 +13,7 @@ What meets a limit is put aside and costs nothing until there is room again:
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -25,11 +26,20 @@ if TYPE_CHECKING:
     from rollq.policy.pools import DispatchSession
 
 
-class Decision(msgspec.Struct, frozen=True, gc=False):
-    """A job given to a session by a command that is not applied yet."""
+class Decision(msgspec.Struct, frozen=True, eq=False):
+    """Jobs that are alike, given to a session by a command that is not applied yet. What they
+    count for is kept here: a record may be gone, and another have its id, before the command is
+    refused."""
 
-    record: JobRecord
     session: DispatchSession
+    client: ClientRecord
+    array: ArrayRecord | None
+    last_seq: int  # of the state when it was made
+
+    def is_about(self, record: JobRecord) -> bool:
+        """Whether it was made about this record, and not about one that had its id or its place
+        before: that one was put into its lane by itself."""
+        return record.seq <= self.last_seq
 
 
 class ArrayHold:
@@ -134,24 +144,41 @@ class Holds:
 
     # --- decisions
 
-    def reserve_job(self, record: JobRecord, session: DispatchSession) -> None:
-        """A job was given to a session."""
-        self.jobs[record.job_id] = Decision(record, session)
-        reserved, client = self._clients_reserved, record.client
-        reserved[client] = reserved.get(client, 0) + 1
-        if record.array is not None:
-            self._hold(record.array).reserved += 1
+    def reserve_jobs(self, records: Sequence[JobRecord], session: DispatchSession) -> None:
+        """Jobs of one client, and of one array if of any, were given to a session."""
+        client, array, count = records[0].client, records[0].array, len(records)
+        decision = Decision(session, client, array, self._state.last_seq)
+        self.jobs.update(dict.fromkeys([record.job_id for record in records], decision))
+        self._clients_reserved[client] = self._clients_reserved.get(client, 0) + count
+        if array is not None:
+            self._hold(array).reserved += count
 
-    def release_job(self, job_id: JobId) -> Decision | None:
-        """The decision on a job is applied or refused; None if there was none."""
-        decision = self.jobs.pop(job_id, None)
-        if decision is not None:
-            record = decision.record
-            self._uncount(record.client)
-            if record.array is not None:
-                self._hold(record.array).reserved -= 1
-                self._maybe_forget(record.array.array_id)
-        return decision
+    def release_jobs(self, job_ids: Sequence[JobId]) -> list[JobId]:
+        """The decisions on jobs are applied or refused; those that there was none on."""
+        unknown: list[JobId] = []
+        pop = self.jobs.pop
+        last: Decision | None = None
+        count = 0  # of the last decision
+        for job_id in job_ids:
+            decision = pop(job_id, None)
+            if decision is None:
+                unknown.append(job_id)
+            elif decision is last:
+                count += 1
+            else:
+                self._release(last, count)
+                last, count = decision, 1
+        self._release(last, count)
+        return unknown
+
+    def _release(self, decision: Decision | None, count: int) -> None:
+        if decision is None:
+            return
+        decision.session.reserved -= count
+        self._uncount(decision.client, count)
+        if decision.array is not None:
+            self._hold(decision.array).reserved -= count
+            self._maybe_forget(decision.array.array_id)
 
     def reserve_task(self, array: ArrayRecord, session: DispatchSession) -> None:
         """The next task of an array was given to a session."""
@@ -171,6 +198,7 @@ class Holds:
         session = sessions.pop(0)
         if not sessions:
             del hold.tasks[worker_id]
+        session.reserved -= 1
         hold.reserved -= 1
         hold.tasks_reserved -= 1
         self._uncount(hold.client)
@@ -270,8 +298,8 @@ class Holds:
             return wanted
         return max(0, cap - client.in_flight - self._clients_reserved.get(client, 0))
 
-    def _uncount(self, client: ClientRecord) -> None:
-        left = self._clients_reserved[client] - 1
+    def _uncount(self, client: ClientRecord, count: int = 1) -> None:
+        left = self._clients_reserved[client] - count
         if left:
             self._clients_reserved[client] = left
         else:

@@ -84,6 +84,18 @@ class Spill:
             self._flush()
         return position << SIZE_BITS | size
 
+    def keep_all(self, bodies: Sequence[bytes]) -> Sequence[bytes | int]:
+        """The bodies themselves if there is room for all of them, else each for itself."""
+        size = sum(map(len, bodies))
+        if self._hot_bytes + size > self._hot_bytes_max:
+            return [self.keep(body) for body in bodies]
+        self._hot_bytes += size
+        return bodies
+
+    def load_all(self, tokens: Sequence[bytes | int]) -> Sequence[bytes]:
+        """The bodies again. Raises DiskError DISK_CORRUPT if one is corrupt."""
+        return [token if isinstance(token, bytes) else self.load(token) for token in tokens]
+
     def load(self, token: bytes | int) -> bytes:
         """The body again. Raises DiskError DISK_CORRUPT if it is corrupt."""
         if isinstance(token, bytes):

@@ -23,8 +23,19 @@ from rollq.base.staged import StagedGroup, StagedPart, part_crc
 from rollq.grid import commands as c
 from rollq.grid.apply import apply_entry
 from rollq.grid.command_codec import encode_batch
-from rollq.grid.effects import Applied, Done, Effect, Known, Outcome, SendAssign, SendResult
-from rollq.grid.events import Event
+from rollq.grid.effects import (
+    Applied,
+    Done,
+    Effect,
+    Known,
+    Outcome,
+    RunDone,
+    SendAssign,
+    SendCancel,
+    SendResult,
+    each_effect,
+)
+from rollq.grid.events import Event, each_of
 from rollq.grid.invariants import check
 from rollq.grid.outbox import owed_to_client
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
@@ -48,9 +59,9 @@ class World:
         """Apply one entry and tell everything that came of it."""
         index = self.state.applied_index + 1
         applied = apply_entry(self.state, index, encode_batch(index, commands))
-        for effect in applied.effects:
+        for effect in each_effect(applied.effects):
             if isinstance(effect, SendAssign):
-                self.orders[effect.job_id] = effect
+                self.orders[effect.job_ids] = effect
         broken = check(self.state)
         return "\n".join([*self.tell(applied), *broken])
 
@@ -58,8 +69,8 @@ class World:
         """Outcomes, facts, duties: one a line."""
         return [
             *dict.fromkeys(outcome_text(outcome) for outcome in applied.outcomes),
-            *(f"  {self.event_text(event)}" for event in applied.events),
-            *(f"  > {self.effect_text(effect)}" for effect in applied.effects),
+            *(f"  {self.event_text(event)}" for event in each_of(applied.events)),
+            *(f"  > {self.effect_text(effect)}" for effect in each_effect(applied.effects)),
         ]
 
     def name(self, job_id: JobId) -> str:
@@ -85,7 +96,7 @@ class World:
 
     def effect_text(self, effect: Effect) -> str:
         """A duty with what matters of it."""
-        name = self.name(effect.job_id)
+        name = self.name(effect.job_id if isinstance(effect, SendCancel) else effect.job_ids)
         if isinstance(effect, SendResult):
             more = f" and {effect.count - 1} more" if effect.count > 1 else ""
             return f"result {name}{more} to {effect.client_id}: {effect.outcome}"
@@ -116,6 +127,9 @@ def outcome_text(outcome: Outcome) -> str:
         return f"done {outcome.count}"
     if isinstance(outcome, Known):
         return "known, ended" if outcome.ended else "known"
+    if isinstance(outcome, RunDone):
+        others = [f", {at}: {outcome_text(other)}" for at, other in outcome.others]
+        return f"done {outcome.count}{''.join(others)}"
     return f"refused: {outcome.code.name.lower()}"
 
 
@@ -213,7 +227,7 @@ def _ack(world: World, block: Block) -> str:
     order = world.orders[id_of(block.word(0))]
     return world.apply(
         c.AckJob(
-            order.job_id,
+            order.job_ids,
             order.attempt,
             order.fence,
             Status[block.option("status", "ok").upper()],
@@ -227,7 +241,7 @@ def _ack(world: World, block: Block) -> str:
 def _nack(world: World, block: Block) -> str:
     order = world.orders[id_of(block.word(0))]
     delay_ms = block.option_number("delay", 0)
-    which = order.job_id, order.attempt, order.fence
+    which = order.job_ids, order.attempt, order.fence
     return world.apply(c.NackJob(*which, "", delay_ms, block.option("started") == "no"))
 
 
@@ -254,7 +268,7 @@ def _redrive(world: World, block: Block) -> str:
 def _open_worker(world: World, block: Block) -> str:
     name = block.word(0)
     orders = [world.orders[id_of(job)] for job in block.options.get("running", ()) if job]
-    refs = tuple(AttemptRef(one.job_id, one.attempt, one.fence) for one in orders)
+    refs = tuple(AttemptRef(one.job_ids, one.attempt, one.fence) for one in orders)
     incarnation = block.option_number("incarnation", 1)
     delay_ms = block.option_number("delay", 0)
     return world.apply(c.OpenWorker(id_of(name), incarnation, name, (">",), 4, refs, delay_ms))

@@ -11,6 +11,7 @@ from rollq.grid import commands as c
 from rollq.grid.apply import apply_entry
 from rollq.grid.command_codec import encode_batch
 from rollq.grid.effects import Applied, Outcome, Refused
+from rollq.grid.events import each_of
 from rollq.grid.invariants import check
 from rollq.grid.state import ArrayRecord, GridState, JobRecord
 
@@ -27,7 +28,7 @@ def worker_id(name: str) -> WorkerId:
 
 def kinds(applied: Applied) -> list[str]:
     """What happened, in words."""
-    return [event.kind for event in applied.events]
+    return [event.kind for event in each_of(applied.events)]
 
 
 def refusal(outcome: Outcome) -> ErrorCode:

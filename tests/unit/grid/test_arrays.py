@@ -167,7 +167,7 @@ def test_tasks_start_in_order_and_share_the_body() -> None:
     )
     orders = [effect for effect in applied.effects if isinstance(effect, SendAssign)]
     assert [order.task_number for order in orders] == [0, 1]
-    assert [order.job_id for order in orders] == [ARRAY, task_id(ARRAY, 1)]
+    assert [order.job_ids for order in orders] == [ARRAY, task_id(ARRAY, 1)]
     assert {event.array_id for event in applied.events} == {ARRAY}
     assert task(grid, 1).body is grid.array("many").body
     assert task(grid, 0).state is ASSIGNED
@@ -283,26 +283,26 @@ def test_a_client_is_owed_one_message_for_all_tasks_that_never_began() -> None:
     grid.assign_task("many")
     (told,) = grid.apply(ExpireJobs((ARRAY,))).effects
     assert isinstance(told, SendResult)
-    assert (told.job_id, told.count, told.outcome) == (task_id(ARRAY, 1), 9, "dead")
-    assert (told.end.status, told.end.cause) == (Status.FAILED, Cause.EXPIRED)
+    assert (told.job_ids, told.count, told.outcome) == (task_id(ARRAY, 1), 9, "dead")
+    assert (told.ends[0].status, told.ends[0].cause) == (Status.FAILED, Cause.EXPIRED)
     finish(grid, 0)
     results, _ = owed_to_client(grid.state, "ann", 0, 100)
-    assert [(one.job_id, one.count) for one in results] == [(told.job_id, 9), (ARRAY, 1)]
+    assert [(one.job_ids, one.count) for one in results] == [(told.job_ids, 9), (ARRAY, 1)]
     assert results[0] == told
     grid.state = decode_snapshot(encode_snapshot(grid.state))
     assert owed_to_client(grid.state, "ann", 0, 1)[0] == [told]
     for nobody in (
-        ConfirmResults("bob", (told.job_id,)),
+        ConfirmResults("bob", (told.job_ids,)),
         ConfirmResults("ann", (task_id(ARRAY, 2), b"short")),
     ):
         assert grid.ask(nobody) == Done(0)
-    confirmed = grid.apply(ConfirmResults("ann", (told.job_id,)))
+    confirmed = grid.apply(ConfirmResults("ann", (told.job_ids,)))
     assert confirmed.outcomes == [Done(1)]
     assert [(one.kind, one.array_id, one.count) for one in confirmed.events] == [
         ("confirm", ARRAY, 9)
     ]
-    assert grid.ask(ConfirmResults("ann", (told.job_id,))) == Done(0)
-    assert [one.job_id for one in owed_to_client(grid.state, "ann", 0, 9)[0]] == [ARRAY]
+    assert grid.ask(ConfirmResults("ann", (told.job_ids,))) == Done(0)
+    assert [one.job_ids for one in owed_to_client(grid.state, "ann", 0, 9)[0]] == [ARRAY]
 
 
 def test_tasks_that_never_began_say_who_cancelled_them() -> None:
@@ -310,8 +310,8 @@ def test_tasks_that_never_began_say_who_cancelled_them() -> None:
     grid.submit_array("many", 3)
     (told,) = grid.apply(CancelJobs((ARRAY,), "olga")).effects
     assert isinstance(told, SendResult)
-    assert (told.job_id, told.count, told.outcome) == (ARRAY, 3, "cancelled")
-    assert (told.end.status, told.end.cause, told.end.detail) == (
+    assert (told.job_ids, told.count, told.outcome) == (ARRAY, 3, "cancelled")
+    assert (told.ends[0].status, told.ends[0].cause, told.ends[0].detail) == (
         Status.CANCELLED,
         Cause.NONE,
         "olga",

@@ -31,7 +31,7 @@ def test_assign_starts_an_attempt_under_a_new_fence() -> None:
     assert [event.fence for event in applied.events] == [1, 2]
     order = applied.effects[0]
     assert isinstance(order, SendAssign)
-    assert (order.body, order.attempt, order.fence, order.lease_ms) == (b"a", 1, 1, 5_000)
+    assert (*order.bodies, order.attempt, order.fence, order.lease_ms) == (b"a", 1, 1, 5_000)
     assert order.task_number == -1
     assert grid.job("a").state is ASSIGNED
     assert list(grid.state.workers[worker_id("w1")].held) == [job_id("a"), job_id("b")]
@@ -110,7 +110,11 @@ def test_ack_ends_the_job_with_its_result(status: Status) -> None:
     assert (event.run_ms, event.peak_bytes) == (70, 5)
     result = applied.effects[0]
     assert isinstance(result, SendResult)
-    assert (result.outcome, result.end.status, result.end.result) == ("done", status, b"result")
+    assert (result.outcome, result.ends[0].status, result.ends[0].result) == (
+        "done",
+        status,
+        b"result",
+    )
     assert grid.job("a").state is DONE
     assert list(grid.state.clients["ann"].owed) == [job_id("a")]
 
@@ -190,8 +194,12 @@ def test_the_retry_rule_ends_when_attempts_do_and_the_last_output_is_kept() -> N
     assert kinds(applied) == ["dlq"]
     result = applied.effects[0]
     assert isinstance(result, SendResult)
-    assert (result.outcome, result.end.cause, result.end.exit_code) == ("dead", Cause.EXIT_CODE, 75)
-    assert (result.end.result, result.end.run_ms) == (b"result", 4)
+    assert (result.outcome, result.ends[0].cause, result.ends[0].exit_code) == (
+        "dead",
+        Cause.EXIT_CODE,
+        75,
+    )
+    assert (result.ends[0].result, result.ends[0].run_ms) == (b"result", 4)
     assert grid.job("a").body == b"a"
 
 

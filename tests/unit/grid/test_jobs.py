@@ -62,7 +62,7 @@ def test_what_waited_too_long_is_dead() -> None:
     assert grid.job("c").state is ASSIGNED
     result = applied.effects[0]
     assert isinstance(result, SendResult)
-    assert (result.outcome, result.end.cause) == ("dead", Cause.EXPIRED)
+    assert (result.outcome, result.ends[0].cause) == ("dead", Cause.EXPIRED)
 
 
 def test_cancel_ends_what_waits_and_asks_what_runs() -> None:

@@ -12,6 +12,7 @@ from rollq.base.jobs import BlobRef, BulkItem, JobOptions, Status
 from rollq.base.limits import BLOB_BYTES_MAX, BLOBS_PER_JOB_MAX
 from rollq.grid import commands as c
 from rollq.grid.effects import Done, Known, SendAssign, SendResult
+from rollq.grid.events import each_of
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
 from rollq.grid.views import grid_counts, job_view
 from rollq.history.schema import to_lines
@@ -42,10 +43,10 @@ def test_a_job_holds_its_inputs_until_it_is_done_and_its_outputs_until_it_is_for
     started = grid.assign("x")
     (order,) = started.effects
     assert isinstance(order, SendAssign)
-    assert order.blobs == (A, B)
+    assert order.blobs == ((A, B),)
     (told,) = grid.ack("x", blobs=(B, C)).effects
     assert isinstance(told, SendResult)
-    assert told.end.blobs == (B, C)
+    assert told.ends[0].blobs == (B, C)
     assert counts(grid) == {"a": 1, "b": 1, "c": 1}
     grid.apply(c.ForgetJobs((job_id("x"),)))
     assert counts(grid) == {"a": 1}
@@ -84,7 +85,7 @@ def test_facts_count_the_bytes_of_blobs() -> None:
         job("later", A, delay_ms=5),
         c.SubmitArray(job_id("many"), "ann", "q", "exe", b"", 2, made, blobs=(A, B)),
     )
-    assert [(event.kind, event.blob_bytes) for event in accepted.events] == [
+    assert [(event.kind, event.blob_bytes) for event in each_of(accepted.events)] == [
         ("enqueue", 37),
         ("enqueue", 7),
         ("enqueue", 0),
@@ -119,7 +120,7 @@ def test_tasks_share_the_inputs_of_their_array() -> None:
     assert counts(grid) == {"a": 1}
     order = grid.apply(c.AssignTask(job_id("many"), worker_id("w1"), 1, 5)).effects[0]
     assert isinstance(order, SendAssign)
-    assert order.blobs == (A,)
+    assert order.blobs == ((A,),)
     for record in list(grid.state.jobs.values()):
         grid.apply(c.AckJob(record.job_id, record.attempt, record.fence, 0))
     assert counts(grid) == {}

@@ -219,6 +219,14 @@ class Shelved:
         assert body is not None, "dropped before"
         return body
 
+    def keep_all(self, bodies: Sequence[bytes]) -> Sequence[Token]:
+        """Put them away one by one."""
+        return [self.keep(body) for body in bodies]
+
+    def load_all(self, tokens: Sequence[Token]) -> Sequence[bytes]:
+        """Fetch them one by one."""
+        return [self.load(token) for token in tokens]
+
     def sealed(self, tokens: Sequence[Token]) -> Iterator[bytes]:
         """Fetch them one by one."""
         return map(seal, map(self.load, tokens))

@@ -55,7 +55,7 @@ def test_every_fact_and_the_result_of_a_job_carry_its_key() -> None:
     applied.events += grid.assign("a").events
     done = grid.ack("a")
     assert [one.job_key for one in applied.events + done.events] == ["row-1"] * 3
-    assert [getattr(one, "key", None) for one in done.effects] == ["row-1"]
+    assert [getattr(one, "keys", None) for one in done.effects] == ["row-1"]
 
 
 def test_options_of_a_group_are_those_of_its_jobs() -> None:

@@ -112,3 +112,53 @@ def test_timers_agree_with_a_plain_dict(steps: list[tuple[str, int, int]]) -> No
             model = {key: due_ms for key, due_ms in model.items() if key not in due}
         assert timers.next_ms() == min(model.values(), default=None)
         assert len(timers) == len(model)
+
+
+def test_many_timers_are_set_and_cancelled_at_once() -> None:
+    timers: Timers[str] = Timers()
+    timers.set("x", 5)
+    timers.set_all(["a", "b", "c", "d"], 10)
+    timers.set_all(["x", "y"], 7)
+    timers.set("b", 30)
+    timers.cancel_all(["c", "never set"])
+    assert timers.pop_due(10, 2) == ["y", "x"]
+    assert timers.pop_due(10, 1) == ["a"]
+    assert timers.next_ms() == 10
+    assert timers.pop_due(10, 9) == ["d"]
+    assert timers.next_ms() == 30
+    assert timers.pop_due(30, 9) == ["b"]
+    assert len(timers) == 0
+
+
+def test_runs_that_were_cancelled_take_no_room() -> None:
+    timers: Timers[int] = Timers()
+    timers.set(-1, 5)
+    for number in range(0, 20_000, 10):
+        keys = list(range(number, number + 10))
+        timers.set_all(keys, 1_000 + number)
+        timers.cancel_all(keys)
+    assert timers._entry_keys <= 2 * len(timers) + STALE_MIN + 10
+    assert timers.pop_due(100_000, 10) == [-1]
+
+
+@given(st.lists(st.tuples(st.lists(st.integers(0, 9), unique=True), st.integers(0, 20))))
+def test_runs_are_as_their_keys_one_by_one(steps: list[tuple[list[int], int]]) -> None:
+    runs: Timers[int] = Timers()
+    ones: Timers[int] = Timers()
+    for keys, due_ms in steps:
+        if due_ms % 5 == 4:
+            runs.cancel_all(keys)
+            for key in keys:
+                ones.cancel(key)
+        elif keys:
+            runs.set_all(keys, due_ms)
+            for key in keys:
+                ones.set(key, due_ms)
+        assert runs.next_ms() == ones.next_ms()
+        now_ms = due_ms // 2
+        assert sorted(runs.pop_due(now_ms, 99)) == sorted(ones.pop_due(now_ms, 99))
+    while ones.next_ms() is not None:
+        assert runs.next_ms() == ones.next_ms()
+        count = len(ones.pop_due(20, 3))
+        assert len(runs.pop_due(20, 3)) == count
+    assert len(runs) == 0

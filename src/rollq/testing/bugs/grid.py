@@ -35,7 +35,7 @@ def _zombie_ack(old: Any) -> Any:
         if record is not None and record.state is QUEUED and record.attempt == command.attempt:
             worker = next(iter(state.workers.values()), None)
             if worker is not None:  # the job waits again, and still the lost attempt's ack counts
-                moves.enter_assigned(state, record, worker, 1, out.stamp_ms)
+                moves.enter_assigned(state, (record,), worker, 1, out.stamp_ms)
                 record.attempt, record.fence = command.attempt, command.fence
         outcome: Outcome = old(state, command, out)
         return outcome

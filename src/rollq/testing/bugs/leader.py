@@ -93,7 +93,7 @@ def _early_assignment(state: GridState, command: commands.AssignJob, fence: int)
         job.client.client_id,
         job.queue,
         job.exec_name,
-        state.bodies.load(job.body),
+        (state.bodies.load(job.body),),
         job.options,
     )
 

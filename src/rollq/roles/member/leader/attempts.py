@@ -70,19 +70,19 @@ class AttemptRequests:
     # --- effects of applied entries
 
     def assign(self, effect: SendAssign) -> None:
-        """Send an attempt to its worker."""
+        """Send an attempt of one job to its worker."""
         session = self._sessions.worker(effect.worker_id)
         state = self._replica.state
         if session is None or not session.opened:
             # Sent again when the worker's session opens, or lost with its grace.
-            self._expiry.not_sent(state, effect.job_id, effect.attempt)
+            self._expiry.not_sent(state, effect.job_ids, effect.attempt)
             return
-        self._expiry.sent(effect.job_id)
+        self._expiry.sent(effect.job_ids)
         if not session.names_attempts:
-            ref = AttemptRef(effect.job_id, effect.attempt, effect.fence)
-            session.sent[effect.job_id] = ref
+            ref = AttemptRef(effect.job_ids, effect.attempt, effect.fence)
+            session.sent[effect.job_ids] = ref
         if state.caches:
-            self._caches.needed(session, caches_of(state, effect.job_id))
+            self._caches.needed(session, caches_of(state, effect.job_ids))
         message = assignment(state, effect, self._spellings)
         if not effect.blobs or not needs_blobs(message, knows_blobs=True):
             self._outputs.mail(session.number).append(message)
@@ -195,7 +195,7 @@ class AttemptRequests:
 
     def _is_current(self, effect: SendAssign) -> bool:
         """Whether an attempt is still the job's last."""
-        job = self._replica.state.jobs.get(effect.job_id)
+        job = self._replica.state.jobs.get(effect.job_ids)
         return job is not None and job.attempt == effect.attempt
 
 

@@ -99,11 +99,11 @@ class Clients:
                 size_bytes += self._send_page(session)
 
     def send_result(self, effect: SendResult) -> None:
-        """A job ended."""
+        """One job ended."""
         state, owing = self._replica.state, self._sessions.owing
-        for client in self._sessions.receivers(effect.client_id, effect.job_id):
+        for client in self._sessions.receivers(effect.client_id, effect.job_ids):
             is_owing = client.number in owing
-            if not is_owing or not is_still_to_come(state, effect.job_id, client.owed_after):
+            if not is_owing or not is_still_to_come(state, effect.job_ids, client.owed_after):
                 self._deliver(client, effect)
 
     def _open(self, client_id: ClientId, cap: int) -> None:
@@ -119,18 +119,18 @@ class Clients:
             self._deliver(session, result)
         if len(results) < OWED_RESULTS_PER_TURN_MAX:
             self._sessions.owing.pop(session.number, None)
-        return sum(len(result.end.result) for result in results)
+        return sum(len(result.ends[0].result) for result in results)
 
     def _deliver(self, client: ClientSession, effect: SendResult) -> None:
         message = outcome_of(self._replica.state, effect)
-        if effect.end.blobs and needs_blobs(message, knows_blobs=client.knows_blobs):
-            sent = partial(self._delivered, client, effect.job_id)
+        if effect.ends[0].blobs and needs_blobs(message, knows_blobs=client.knows_blobs):
+            sent = partial(self._delivered, client, effect.job_ids)
             self._deliveries.add(
                 Delivery(client.number, message, client.knows_blobs, _always, sent)
             )
             return
         self._outputs.mail(client.number).append(message)
-        self._delivered(client, effect.job_id)
+        self._delivered(client, effect.job_ids)
 
     def _delivered(self, client: ClientSession, job_id: JobId) -> None:
         if not client.confirms:

@@ -16,28 +16,28 @@ from rollq.wire.models import STATUS_FAILED, JobResult, encode_model
 
 
 def assignment(state: GridState, effect: SendAssign, spellings: Spellings) -> AssignJob:
-    """To a worker: run this attempt."""
+    """To a worker: run this attempt, of one job."""
     return AssignJob(
-        effect.job_id,
+        effect.job_ids,
         effect.attempt,
         effect.fence,
         effect.lease_ms,
         assign_subject(spellings.of(effect.queue, effect.exec_name)),
         effect.exec_name,
-        effect.body,
+        effect.bodies[0],
         effect.options,
         effect.client_id,
         effect.task_number,
-        effect.blobs,
+        effect.blobs[0] if effect.blobs else (),
         expect_ms_of(state, effect.exec_name),
     )
 
 
 def outcome_of(state: GridState, effect: SendResult) -> Result:
-    """To a client: how its job ended."""
-    end = effect.end
+    """To a client: how its one job ended."""
+    end = effect.ends[0]
     return Result(
-        effect.job_id,
+        effect.job_ids,
         effect.outcome,
         end.status,
         end.result,
@@ -51,7 +51,7 @@ def outcome_of(state: GridState, effect: SendResult) -> Result:
         client_id=effect.client_id,
         count=effect.count,
         blobs=end.blobs,
-        job_key=effect.key,
+        job_key=effect.keys,
         worker=worker_called(state, effect.worker_id),
     )
 

@@ -15,7 +15,7 @@ import msgspec
 from rollq.base.errors import ErrorCode, StateError
 from rollq.base.ids import GUID_BYTES, JobId, MessageId, WorkerId
 from rollq.base.limits import OUTPUT_WATCHES_MAX, OUTPUT_WATCHES_PER_JOB_MAX
-from rollq.grid.effects import Effect, SendAssign, SendResult
+from rollq.grid.effects import Effect, SendAssign, SendResult, each_effect
 from rollq.grid.state import ASSIGNED, ENDED_STATES
 from rollq.grid.views import job_view
 from rollq.roles.member.leader.sessions import ClientSession, Session, Sessions, WorkerSession
@@ -125,13 +125,13 @@ class OutputWatches:
 
     def follow(self, effects: Sequence[Effect]) -> None:
         """AttemptRequests begin, and jobs end."""
-        for effect in effects:
+        for effect in each_effect(effects):
             if type(effect) is SendAssign:
-                for watch in self._by_job.get(effect.job_id, {}).values():
+                for watch in self._by_job.get(effect.job_ids, {}).values():
                     self._ask(watch, effect.worker_id)
             elif type(effect) is SendResult:
                 many = effect.count > 1  # tasks that never began: any of them may be watched
-                ended = self._by_id if many else self._by_job.get(effect.job_id, {})
+                ended = self._by_id if many else self._by_job.get(effect.job_ids, {})
                 for watch in list(ended.values()):
                     self._maybe_over(watch)
 

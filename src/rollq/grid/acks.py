@@ -1,0 +1,317 @@
+"""Handlers of acks: an attempt ended, and this is its result.
+
+An ack names the attempt and the fence that it means; one that names another is stale and changes
+nothing, so that late messages are harmless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import repeat
+
+import msgspec
+
+from rollq.base.ids import GUID_BYTES
+from rollq.base.jobs import Status
+from rollq.base.limits import BLOBS_PER_JOB_MAX, INLINE_BYTES_MAX
+from rollq.grid.admission import refused_bounds
+from rollq.grid.commands import (
+    AckJob,
+    AckRun,
+    Cause,
+)
+from rollq.grid.effects import Applied, Known, Outcome, Refused
+from rollq.grid.events import JOB_ACKED, JOB_CANCELLED, Event, Run
+from rollq.grid.facts import are_alike, column_of, fact, keys_of
+from rollq.grid.moves import (
+    end_done,
+    finish,
+    leave_assigned,
+    lose_attempt,
+    next_seq,
+)
+from rollq.grid.outcomes import (
+    KNOWN_ENDED,
+    STALE_ATTEMPT,
+    UNKNOWN_JOB,
+)
+from rollq.grid.refs import blob_bytes, refuse_blobs
+from rollq.grid.runs import Others, alone, has_twice, ids_in, in_turn, refuse_run, run_done
+from rollq.grid.state import (
+    ASSIGNED,
+    CANCELLED,
+    EndRecord,
+    GridState,
+    JobRecord,
+)
+
+_CANCELLED_STATUS = int(Status.CANCELLED)
+_FAILED_STATUS = int(Status.FAILED)
+
+
+def ack_run(state: GridState, command: AckRun, out: Applied) -> Outcome:
+    """Take the results of the attempts that run, and of no others."""
+    columns = (
+        command.run_ms,
+        command.peak_bytes,
+        command.fetched_bytes,
+        command.held_bytes,
+        command.blobs,
+    )
+    refusal = refuse_run(command.job_ids, command.fences, command.results, *filter(None, columns))
+    if refusal is not None:
+        return refusal
+    job_ids = ids_in(command.job_ids)
+    if has_twice(job_ids):
+        runs = [part_of(command, position) for position in range(len(job_ids))]
+        return in_turn([ack_run(state, run, out) for run in runs])
+    others: Others = []
+    group: list[JobRecord] = []  # alike, and done
+    first = 0  # position of the first of them; the others follow it
+    jobs, attempt, is_plain = state.jobs, command.attempt, gives_plain_results(command)
+    for position, (job_id, fence) in enumerate(zip(job_ids, command.fences, strict=True)):
+        record = jobs.get(job_id)
+        if (
+            record is not None
+            and record.fence == fence
+            and record.attempt == attempt
+            and record.state is ASSIGNED
+            and record.past is None
+            and is_plain
+        ):
+            if group and are_alike(group[0], record):
+                group.append(record)
+                continue
+            if not is_retried(record, command):
+                if group:
+                    take_results(state, group, command, first, out)
+                group, first = [record], position
+                continue
+        if group:
+            take_results(state, group, command, first, out)
+            group = []
+        other = ack_one(state, record, part_of(command, position), out)
+        if other is not None:
+            others.append((position, other))
+    if group:
+        take_results(state, group, command, first, out)
+    return run_done(len(job_ids), others)
+
+
+def ack_job(state: GridState, command: AckJob, out: Applied) -> Outcome:
+    """A run of one, as older logs have it."""
+    if len(command.job_id) != GUID_BYTES:
+        return UNKNOWN_JOB
+    return alone(ack_run(state, run_of(command), out))
+
+
+def gives_plain_results(command: AckRun) -> bool:
+    """Whether each of these acks ends its job, unless its retry rule says otherwise, and leaves no
+    blobs."""
+    return (
+        0 <= command.status < _CANCELLED_STATUS
+        and not command.blobs
+        and max(map(len, command.results)) <= INLINE_BYTES_MAX
+    )
+
+
+def is_retried(record: JobRecord, command: AckRun) -> bool:
+    """Whether the job's retry rule names what these attempts ended with."""
+    return command.status == _FAILED_STATUS and (
+        command.exit_code in record.options.retry_exit_codes
+    )
+
+
+def take_results(
+    state: GridState, records: Sequence[JobRecord], command: AckRun, first: int, out: Applied
+) -> None:
+    """These attempts, which are alike and stand in a run from a position on, gave the results of
+    their jobs."""
+    record, count = records[0], len(records)
+    part = slice(first, first + count)
+    seq = state.last_seq + 1
+    state.last_seq += count
+    ends = [
+        EndRecord(
+            seq, command.status, result, command.exit_code, command.signal, run_ms, peak_bytes
+        )
+        for seq, result, run_ms, peak_bytes in zip(
+            range(seq, seq + count),
+            command.results[part],
+            command.run_ms[part] or repeat(0),
+            command.peak_bytes[part] or repeat(0),
+            strict=False,
+        )
+    ]
+    if command.blobs:
+        for end, blobs in zip(ends, command.blobs[part], strict=True):
+            end.blobs = blobs
+    event = Event(
+        JOB_ACKED,
+        record.job_id,
+        record.client.client_id,
+        record.queue,
+        record.exec_name,
+        record.worker_id,
+        record.attempt,
+        record.fence,
+        record.options.priority,
+        status=command.status,
+        exit_code=command.exit_code,
+        signal=command.signal,
+        run_ms=ends[0].run_ms,
+        peak_bytes=ends[0].peak_bytes,
+        array_id=b"" if record.array is None else record.array.array_id,
+        blob_bytes=blob_bytes(ends[0].blobs) if command.blobs else 0,
+        fetched_bytes=command.fetched_bytes[first] if command.fetched_bytes else 0,
+        held_bytes=command.held_bytes[first] if command.held_bytes else 0,
+        job_key=record.key,
+    )
+    if count > 1:
+        run = Run(
+            command.job_ids[GUID_BYTES * first : GUID_BYTES * (first + count)],
+            fences_of(command.fences[part]),
+            column_of(command.run_ms[part]),
+            column_of(command.peak_bytes[part]),
+            column_of(command.fetched_bytes[part]),
+            column_of(command.held_bytes[part]),
+            blob_bytes=column_of([blob_bytes(blobs) for blobs in command.blobs[part]]),
+            keys=keys_of(records),
+        )
+        event = msgspec.structs.replace(event, job_id=b"", run=run)
+    out.events.append(event)
+    end_done(state, records, ends, out)
+
+
+def ack_one(
+    state: GridState, record: JobRecord | None, command: AckRun, out: Applied
+) -> Known | Refused | None:
+    """Take an ack that may be stale, or say something else than that a job is done. None: taken."""
+    if record is None:
+        return UNKNOWN_JOB
+    if record.fence != command.fences[0] or record.attempt != command.attempt:
+        return STALE_ATTEMPT
+    if record.state is not ASSIGNED:
+        return KNOWN_ENDED if record.end is not None and record.fence else STALE_ATTEMPT
+    if len(command.results[0]) > INLINE_BYTES_MAX:
+        return refused_bounds(f"result is larger than {INLINE_BYTES_MAX} bytes")
+    if command.blobs:
+        refusal = refuse_blobs(state, command.blobs[0], {}, BLOBS_PER_JOB_MAX)
+        if refusal is not None:
+            return refusal
+    if command.status == _CANCELLED_STATUS:
+        end_cancelled(state, record, ack_of(command), out)
+    elif is_retried(record, command):
+        lose_attempt(
+            state,
+            record,
+            Cause.EXIT_CODE,
+            command.retry_delay_ms,
+            out,
+            detail=command.detail,
+            ack=ack_of(command),
+        )
+    elif 0 <= command.status < _CANCELLED_STATUS:
+        take_results(state, (record,), command, 0, out)
+    else:
+        return refused_bounds("unknown status")
+    return None
+
+
+def end_cancelled(state: GridState, record: JobRecord, command: AckJob, out: Applied) -> None:
+    """The worker stopped the attempt: as it was asked to, or by itself, which is no result."""
+    if not record.cancel_requested:
+        detail = command.detail or "stopped by its worker"
+        lose_attempt(state, record, Cause.NACKED, command.retry_delay_ms, out, detail=detail)
+        return
+    leave_assigned(state, record, CANCELLED, out.stamp_ms)
+    out.events.append(
+        fact(
+            JOB_CANCELLED,
+            record,
+            worker_id=record.worker_id,
+            fence=record.fence,
+            ack=command,
+        )
+    )
+    finish(state, record, end_of(state, command), out)
+
+
+def end_of(state: GridState, command: AckJob) -> EndRecord:
+    """The end that an ack reports."""
+    return EndRecord(
+        next_seq(state),
+        command.status,
+        command.result,
+        command.exit_code,
+        command.signal,
+        command.run_ms,
+        command.peak_bytes,
+        blobs=command.blobs,
+    )
+
+
+def fences_of(fences: tuple[int, ...]) -> tuple[int, ...]:
+    """A column of fences, unless they follow each other."""
+    return () if fences == tuple(range(fences[0], fences[0] + len(fences))) else fences
+
+
+def part_of(command: AckRun, position: int) -> AckRun:
+    """One job of a run, as a run of one."""
+    part = slice(position, position + 1)
+    return AckRun(
+        command.attempt,
+        command.status,
+        command.job_ids[GUID_BYTES * position : GUID_BYTES * (position + 1)],
+        command.fences[part],
+        command.results[part],
+        command.exit_code,
+        command.signal,
+        command.retry_delay_ms,
+        command.detail,
+        command.run_ms[part],
+        command.peak_bytes[part],
+        command.fetched_bytes[part],
+        command.held_bytes[part],
+        command.blobs[part],
+    )
+
+
+def ack_of(command: AckRun) -> AckJob:
+    """What the worker said of the one attempt of a run of one."""
+    return AckJob(
+        command.job_ids,
+        command.attempt,
+        command.fences[0],
+        command.status,
+        command.results[0],
+        command.exit_code,
+        command.signal,
+        sum(command.run_ms),
+        sum(command.peak_bytes),
+        command.retry_delay_ms,
+        command.detail,
+        command.blobs[0] if command.blobs else (),
+        sum(command.fetched_bytes),
+        sum(command.held_bytes),
+    )
+
+
+def run_of(command: AckJob) -> AckRun:
+    """The inverse of `ack_of`."""
+    return AckRun(
+        command.attempt,
+        command.status,
+        command.job_id,
+        (command.fence,),
+        (command.result,),
+        command.exit_code,
+        command.signal,
+        command.retry_delay_ms,
+        command.detail,
+        (command.run_ms,),
+        (command.peak_bytes,),
+        (command.fetched_bytes,),
+        (command.held_bytes,),
+        (command.blobs,) if command.blobs else (),
+    )

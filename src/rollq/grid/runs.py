@@ -1,0 +1,72 @@
+"""What handlers of runs share: columns of ids, and outcomes.
+
+A run is taken as a whole where that is the same as taking its jobs one after another; whatever rule
+needs a job on its own splits it. So no handler may look at a run to decide what becomes of a job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from struct import Struct
+from typing import Any
+
+from rollq.base.ids import GUID_BYTES, JobId
+from rollq.base.limits import RUN_JOBS_MAX
+from rollq.base.staged import KEY_END
+from rollq.grid.admission import refused_bounds
+from rollq.grid.effects import Known, Outcome, Refused, RunDone
+from rollq.grid.outcomes import DONE_ONE
+
+Others = list[tuple[int, Known | Refused]]  # positions of jobs that a run was not done for
+
+
+def ids_in(column: bytes) -> tuple[JobId, ...]:
+    """The ids of a column, which `refuse_run` has looked at."""
+    found: tuple[JobId, ...] = _ids(len(column) // GUID_BYTES).unpack(column)
+    return found
+
+
+def refuse_run(job_ids: bytes, *columns: Sequence[Any]) -> Refused | None:
+    """Why this cannot be a run: it is empty or too long, or a column has not one value a job."""
+    count, rest = divmod(len(job_ids), GUID_BYTES)
+    if rest or not 0 < count <= RUN_JOBS_MAX:
+        return refused_bounds(f"job_ids are not 1 to {RUN_JOBS_MAX} ids of 16 bytes")
+    for column in columns:
+        if len(column) != count:
+            return refused_bounds("a column has not one value a job")
+    return None
+
+
+def keys_in(column: str) -> Sequence[str]:
+    """The keys of a column; none if it is empty."""
+    return column.split(KEY_END) if column else ()
+
+
+def has_twice(job_ids: Sequence[JobId]) -> bool:
+    """Whether an id is in a run more than once: then the second may not be taken with the first."""
+    return len(job_ids) > 1 and len(set(job_ids)) != len(job_ids)
+
+
+def run_done(count: int, others: Others) -> RunDone:
+    """The outcome of a run of so many jobs."""
+    return RunDone(count - len(others), tuple(others))
+
+
+def in_turn(outcomes: Sequence[Outcome]) -> RunDone:
+    """The outcome of a run whose jobs were taken one after another, each as a run of one."""
+    ones = enumerate(map(alone, outcomes))
+    others = [(at, one) for at, one in ones if isinstance(one, Known | Refused)]
+    return run_done(len(outcomes), others)
+
+
+def alone(outcome: Outcome) -> Outcome:
+    """The outcome of a run of one as that of its job."""
+    if type(outcome) is not RunDone:
+        return outcome
+    return outcome.others[0][1] if outcome.others else DONE_ONE
+
+
+@lru_cache(RUN_JOBS_MAX)
+def _ids(count: int) -> Struct:
+    return Struct(f"{GUID_BYTES}s" * count)
