@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
+from rollq.base.sealed import SEAL_BYTES, seal
 from rollq.history.segments import Segments
 from rollq.raft.types import Config, Entry, EntryKind, HardState, Member, Position, SnapshotMeta
 from rollq.store.identity import Identity
-from rollq.store.snapshots import Snapshots
+from rollq.store.snapshot_layout import LargeBody
+from rollq.store.snapshots import NO_DIGEST, Snapshots
 from rollq.store.synced import Vouched, read_vouched, write_vouched
 from rollq.store.wal import Wal
 from rollq.testing.disk import DiskImage, VirtualDisk
@@ -24,6 +27,7 @@ ROSTER = (Member(7, "host-a:5000"), Member(9, "host-b:5000"))
 IDENTITY = Identity(bytes(range(16)), 7, "host-a:5000", 2, ROSTER)
 CONFIG = Config((Member(7, "host-a:5000"),), (Member(11, "host-c:5000"),))
 SNAPSHOT_BODY = b"the state at index 12\n" * 3
+LARGE = [b"one large body " * 20, b"and another one " * 30]
 WAL_NAME = "wal/000000000001.log"
 SNAPSHOT_NAME = "snapshots/00000000000000000012-00000000000000000003.snap"
 HISTORY_NAME = "history/00000000000000000001-00000000000000000004.jsonl"
@@ -99,6 +103,56 @@ def test_snapshot_is_still_written_as_v1() -> None:
     Snapshots(disk).save(12, 3, CONFIG, SNAPSHOT_BODY)
     golden = (GOLDEN / "snapshot-v1.bin").read_bytes()
     assert disk.read(SNAPSHOT_NAME, 0, 9999) == golden
+
+
+def _bodies_disk() -> VirtualDisk:
+    """A log whose first two entries are large bodies, and nothing else."""
+    disk = VirtualDisk()
+    wal, _ = Wal.open(disk, None, segment_bytes=SEGMENT_BYTES)
+    wal.create_identity(Identity(bytes(16), 7, "host-a:5000"))
+    wal.append(HardState(1, 7, 0), [Entry(1, 1, 0, LARGE[0]), Entry(1, 2, 0, LARGE[1])])
+    wal.sync()
+    return disk
+
+
+def _write_referring(disk: VirtualDisk) -> SnapshotMeta:
+    data = disk.read(WAL_NAME, 0, SEGMENT_BYTES)
+    bodies = [LargeBody(len(body), crc32(body), 1, data.index(body)) for body in LARGE]
+    one, two = (seal(body)[-SEAL_BYTES:] for body in LARGE)
+    pieces = (SNAPSHOT_BODY, bodies[0], one, b"between", bodies[1], two)
+    size = len(SNAPSHOT_BODY) + len(b"between") + sum(map(len, map(seal, LARGE)))
+    snapshots = Snapshots(disk)
+    snapshots.begin()
+    meta = snapshots.write(SnapshotMeta(12, 3, CONFIG, size, NO_DIGEST), pieces, refers=True)
+    snapshots.publish(meta)
+    return meta
+
+
+def test_snapshot_v2_that_refers_to_the_log_is_read_and_written() -> None:
+    golden = (GOLDEN / "snapshot-v2.bin").read_bytes()
+    disk = _bodies_disk()
+    disk.write(SNAPSHOT_NAME, 0, golden)
+    meta = Snapshots(disk).newest()
+    assert meta is not None
+    stream = SNAPSHOT_BODY + seal(LARGE[0]) + b"between" + seal(LARGE[1])
+    assert Snapshots(disk).load(meta).startswith(stream)
+    fresh = _bodies_disk()
+    assert _write_referring(fresh) == meta
+    assert fresh.read(SNAPSHOT_NAME, 0, 9999) == golden
+
+
+def test_snapshot_v3_that_came_from_a_peer_is_read_and_written() -> None:
+    golden = (GOLDEN / "snapshot-v3.bin").read_bytes()
+    disk = _disk(SNAPSHOT_NAME, "snapshot-v3.bin")
+    meta = Snapshots(disk).newest()
+    assert meta is not None
+    stream = Snapshots(disk).load(meta)
+    assert stream.startswith(SNAPSHOT_BODY + seal(LARGE[0]) + b"between" + seal(LARGE[1]))
+    fresh = VirtualDisk()
+    assert Snapshots(fresh).receive(meta, 0, stream, True) == meta
+    assert fresh.read(SNAPSHOT_NAME, 0, 9999) == golden
+    sender = _bodies_disk()
+    assert Snapshots(sender).load(_write_referring(sender)) == stream
 
 
 def test_history_v1_is_read() -> None:

@@ -24,6 +24,9 @@ class Bodies(Protocol):
     """Keeps bodies. What `keep` gave is dropped once, or goes with the whole state. Bytes that it
     did not give (the body of an array) may be loaded too, and are never dropped."""
 
+    def entering(self, index: int, data: bytes) -> None:
+        """The bodies that are kept next came with this entry of the log."""
+
     def keep(self, body: bytes) -> Token:
         """Take a body; what comes back stands for it."""
 
@@ -50,6 +53,9 @@ class MemoryBodies:
     """Everything stays in memory: for tests, for the simulator and for copies of a state."""
 
     __slots__ = ()
+
+    def entering(self, index: int, data: bytes) -> None:
+        """It does not matter where they came from."""
 
     def keep(self, body: bytes) -> Token:
         """The body itself."""

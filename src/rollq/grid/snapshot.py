@@ -12,11 +12,11 @@ of its own, so that a reader may leave them where they are and fetch one when it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from operator import attrgetter
 from sys import intern
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -53,6 +53,8 @@ from rollq.grid.state import (
     WorkerRecord,
 )
 
+P = TypeVar("P")
+
 VERSION: Final = 6
 VERSIONS: Final = (1, 2, 3, 4, 5, 6)  # that can be read
 PREFACE_BYTES: Final = 9  # version and length of the head
@@ -66,13 +68,16 @@ _by_seq = attrgetter("seq")
 
 def encode_snapshot(state: GridState) -> bytes:
     """The state as bytes."""
-    _, pieces = snapshot_pieces(state)
+    _, pieces = snapshot_pieces(state, state.bodies.sealed)
     return b"".join(pieces)
 
 
-def snapshot_pieces(state: GridState) -> tuple[int, Iterator[bytes]]:
+def snapshot_pieces(
+    state: GridState, sealed: Callable[[Sequence[Token]], Iterator[P]]
+) -> tuple[int, Iterator[bytes | P]]:
     """How many bytes a snapshot has, and the bytes piece by piece. The state must not change
-    before the last piece is taken."""
+    before the last piece is taken. Those of `sealed`, which is that of its `Bodies` or does the
+    same, may also stand for bytes that are elsewhere."""
     bodies = state.bodies
     fresh: list[JobRecord] = []
     rows: list[JobRecord] = []
@@ -133,7 +138,7 @@ def snapshot_pieces(state: GridState) -> tuple[int, Iterator[bytes]]:
     bodies_bytes = sum(map(sealed_bytes, lengths))
     total = PREFACE_BYTES + len(data) + bodies_bytes
     preface = bytes([VERSION]) + len(data).to_bytes(8, "little")
-    return total, chain((preface, data), bodies.sealed(tokens))
+    return total, chain((preface, data), sealed(tokens))
 
 
 def _own_bytes(bodies: Bodies, record: JobRecord) -> int:

@@ -101,6 +101,9 @@ class SnapshotMeta(msgspec.Struct, array_like=True, frozen=True):
     config: Config = Config()
     size_bytes: int = 0
     sha256: bytes = b""
+    # Bodies that the digest leaves out: each has a checksum, which it covers
+    # (`rollq.store.snapshot_layout`).
+    large_count: int = 0
 
 
 class RequestVote(msgspec.Struct, array_like=True, frozen=True, tag=1):

@@ -4,18 +4,30 @@ A member keeps only the newest entries in memory. A follower that lags further b
 ones from here: entries that are durable and applied, so no record that could still be replaced.
 The persist thread appends while the loop reads: the list grows at its end, and anything
 else makes a new one.
+
+Of entries that are large enough for a large body it is also known where their data stands, so that
+bodies can be left there (`spill`).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from operator import itemgetter
 from typing import Final
 
 from rollq.base.errors import DiskError, ErrorCode
+from rollq.base.limits import LARGE_BODY_BYTES_MIN
 from rollq.raft.types import Entry
 from rollq.store.disk import Disk
-from rollq.store.record import HEADER_BYTES, Kind, decode_body, decode_entries, decode_header
+from rollq.store.record import (
+    HEADER_BYTES,
+    Kind,
+    data_offsets,
+    decode_body,
+    decode_entries,
+    decode_header,
+)
 
 FOLDER: Final = "wal"
 SUFFIX: Final = ".log"
@@ -32,22 +44,49 @@ def segment_name(number: int) -> str:
 class LogPlaces:
     """One place for each record that holds entries: its first index, its segment, its offset."""
 
-    def __init__(self) -> None:
+    def __init__(self, large_bytes_min: int = LARGE_BODY_BYTES_MIN) -> None:
+        self._large_bytes_min = large_bytes_min
         self._places: list[tuple[int, int, int]] = []
+        self._large: dict[
+            int, tuple[int, int]
+        ] = {}  # by index, ascending: segment, offset of the data
 
-    def put(self, first: int, segment: int, offset: int) -> None:
-        """A record was written whose entries take the place of all from `first` on."""
+    def put(self, entries: Sequence[Entry], segment: int, offset: int, body_bytes: int) -> None:
+        """A record was written whose entries take the place of all from the first of them on.
+
+        Args:
+            entries: at least one.
+            segment: where the record is.
+            offset: where it begins.
+            body_bytes: how long its body is.
+        """
+        first = entries[0].index
         if self._places and self._places[-1][0] >= first:
             self._places = self._places[: bisect_left(self._places, first, key=_first_of)]
+        if next(reversed(self._large), 0) >= first:
+            self._large = {at: place for at, place in self._large.items() if at < first}
         self._places.append((first, segment, offset))
+        if body_bytes >= self._large_bytes_min:
+            begin = offset + HEADER_BYTES
+            offsets = data_offsets(entries, body_bytes)
+            for entry, at in zip(entries, offsets, strict=False):
+                if len(entry.data) >= self._large_bytes_min:
+                    self._large[entry.index] = (segment, begin + at)
 
     def reset(self) -> None:
         """The log is void."""
         self._places = []
+        self._large = {}
 
     def forget(self, segment: int) -> None:
         """This segment is about to go, and all before it are gone."""
         self._places = [place for place in self._places if place[1] > segment]
+        self._large = {at: place for at, place in self._large.items() if place[0] > segment}
+
+    def data_of(self, index: int) -> tuple[int, int] | None:
+        """The segment and the offset in it where the data of an entry stands as it is; None if it
+        is too small to matter, or not to be found so."""
+        return self._large.get(index)
 
     def read(self, disk: Disk, low: int, high: int, bytes_max: int) -> list[Entry]:
         """Entries of [low, high): at least one, then while they fit.

@@ -191,6 +191,32 @@ def encode_entries(entries: Sequence[Entry]) -> bytes:
     return stuff(_encoder.encode(entries)) if entries else b""
 
 
+def data_offsets(entries: Sequence[Entry], body_bytes: int) -> list[int]:
+    """Where the data of each entry begins in a body that holds them; none if it was stuffed, so
+    that they may not stand in it as they are.
+
+    Args:
+        entries: that are encoded in it.
+        body_bytes: its length.
+    """
+    at = 1 if len(entries) < 16 else 3 if len(entries) < 1 << 16 else 5
+    offsets: list[int] = []
+    for entry in entries:
+        size = len(entry.data)
+        at += 1 + _int_bytes(entry.term) + _int_bytes(entry.index) + _int_bytes(entry.kind)
+        at += 2 if size < 1 << 8 else 3 if size < 1 << 16 else 5
+        offsets.append(at)
+        at += size
+    return offsets if at == body_bytes else []
+
+
+def _int_bytes(value: int) -> int:
+    """Of a number in msgpack."""
+    if value < 1 << 16:
+        return 1 if value < 1 << 7 else 2 if value < 1 << 8 else 3
+    return 5 if value < 1 << 32 else 9
+
+
 def decode_entries(header: RecordHeader, body: bytes) -> list[Entry] | None:
     """The entries of a checked body; None if they are not those that the header names."""
     if not body:

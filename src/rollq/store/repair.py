@@ -21,6 +21,7 @@ import msgspec
 from rollq.base.errors import DiskError, ErrorCode
 from rollq.base.limits import APPEND_BYTES_MAX
 from rollq.raft.types import Entry, HardState, Position
+from rollq.store.body_files import BodyFiles
 from rollq.store.disk import BROKEN, Disk, prune_broken
 from rollq.store.identity import Identity, IdentityHead, encode_head
 from rollq.store.places import FOLDER, SUFFIX, segment_name
@@ -52,14 +53,16 @@ class Recovered:
     peer_boots: dict[int, int] = field(default_factory=dict)
 
 
-def put_aside_all(disk: Disk, walk: Walk) -> Recovered:
+def put_aside_all(disk: Disk, walk: Walk, files: BodyFiles) -> Recovered:
     """Nothing valid on this disk: put aside what a crash during its naming left behind."""
-    put_aside(disk, segment_numbers(disk))
+    put_aside(disk, segment_numbers(disk), files)
     walk.segments, walk.offset = [], 0
     return Recovered(torn=walk.torn)
 
 
-def mend(disk: Disk, walk: Walk, base: Position, segment_bytes: int) -> Recovered:
+def mend(
+    disk: Disk, walk: Walk, base: Position, *, segment_bytes: int, files: BodyFiles
+) -> Recovered:
     """Bring the disk into the state that `walk` describes, and say what was found."""
     head, log = walk.head, walk.log
     assert head is not None
@@ -74,11 +77,13 @@ def mend(disk: Disk, walk: Walk, base: Position, segment_bytes: int) -> Recovere
     hard_state = walk.hard_state
     commit = max(base.index, min(hard_state.commit, reached.index))
     hard_state = msgspec.structs.replace(hard_state, commit=commit)
-    _sweep(disk, walk)
+    _sweep(disk, walk, files)
     if (
         lost or walk.damage_skipped
     ):  # also what was skipped: corruption may destroy the other copy next
-        rewrite_log(disk, walk, head, hard_state, segment_bytes)
+        rewrite_log(
+            disk, walk, head=head, hard_state=hard_state, segment_bytes=segment_bytes, files=files
+        )
         if head.suspect is None:
             prune_broken(disk, ".rot")
     elif walk.torn:
@@ -102,9 +107,9 @@ def _write_again(disk: Disk, name: str, length: int) -> None:
     disk.sync(name)
 
 
-def _sweep(disk: Disk, walk: Walk) -> None:
+def _sweep(disk: Disk, walk: Walk, files: BodyFiles) -> None:
     """Remove files that hold nothing of the log, and put aside what a rewritten log superseded."""
-    put_aside(disk, walk.void)
+    put_aside(disk, walk.void, files)
     for number in walk.unborn:
         disk.remove(segment_name(number))
     for name in disk.names(FOLDER):
@@ -157,7 +162,13 @@ def write_zeros(disk: Disk, name: str, begin: int, end: int) -> None:
 
 
 def rewrite_log(
-    disk: Disk, walk: Walk, head: IdentityHead, hard_state: HardState, segment_bytes: int
+    disk: Disk,
+    walk: Walk,
+    *,
+    head: IdentityHead,
+    hard_state: HardState,
+    segment_bytes: int,
+    files: BodyFiles,
 ) -> None:
     """Write the log of `walk` as a new segment that voids all others, and put those aside.
     `walk` then describes the new one."""
@@ -186,7 +197,7 @@ def rewrite_log(
             copy=copy,
         )
         if entries:
-            walk.places.put(first, number, length)
+            walk.places.put(entries, number, length, len(body))
         records.append(record)
         length += len(record)
     data = b"".join(records)
@@ -196,7 +207,7 @@ def rewrite_log(
     disk.sync(fresh)
     disk.rename(fresh, segment_name(number))
     disk.sync_dir(FOLDER)
-    put_aside(disk, old)
+    put_aside(disk, old, files)
     walk.head, walk.hard_state, walk.seq, walk.crc = head, hard_state, seq, crc
     walk.segments = [WalSegment(number, last.index)]
     walk.number, walk.offset = number, len(data)
@@ -224,11 +235,15 @@ def split(entries: Sequence[Entry], bytes_max: int) -> Iterator[Sequence[Entry]]
         yield entries[begin:]
 
 
-def put_aside(disk: Disk, numbers: Iterable[int]) -> None:
-    """Move segments under `broken/`, where the log does not see them."""
+def put_aside(disk: Disk, numbers: Iterable[int], files: BodyFiles) -> None:
+    """Move segments under `broken/`, where the log does not see them; or to where bodies are read
+    from, if a snapshot refers to them."""
     moved = False
     for number in numbers:
-        disk.rename(segment_name(number), f"{BROKEN}/wal-{number:012d}.rot")
+        if files.is_held(number):
+            files.take(number)
+        else:
+            disk.rename(segment_name(number), f"{BROKEN}/wal-{number:012d}.rot")
         moved = True
     if moved:
         disk.sync_dir(BROKEN)

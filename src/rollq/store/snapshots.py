@@ -2,19 +2,20 @@
 
 A file is `snapshots/<index>-<term>.snap`:
 
-    magic 4 | version 2 | zero 2 | meta_bytes 4 | crc 4 (of all before it and of the meta)
-    meta (msgpack `SnapshotMeta`: position, configuration, size and sha256 of the body)
+    header (`snapshot_header`: position, configuration, size and digest of the body)
     body
 
-It is written under a temporary name, synced, renamed, and the folder synced. Format changes: a new
-layout takes a new VERSION and this reader stays. What does not verify is moved under `broken/`,
-and the older generation is used; the log is kept from there (`oldest_index`).
+Large bodies of jobs are not copied into a snapshot: it refers to them in the log, whose segments it
+holds (`body_files`). A peer is sent them in their places (`snapshot_layout`).
+
+It is written under a temporary name, synced, renamed, and the folder synced. What does not verify
+is moved under `broken/`, and the older generation is used; the log is kept from there
+(`oldest_index`).
 """
 
 from __future__ import annotations
 
 import hashlib
-import struct
 from collections.abc import Iterable, Iterator
 from typing import Final
 from zlib import crc32
@@ -28,34 +29,57 @@ from rollq.base.limits import (
     SNAPSHOTS_KEPT,
     SYNC_BYTES,
 )
+from rollq.base.sealed import SEAL_BYTES
 from rollq.raft.types import Config, SnapshotMeta
+from rollq.store.body_files import BodyFiles
 from rollq.store.disk import BROKEN, Disk, prune_broken
+from rollq.store.snapshot_header import (
+    HEADER_BYTES,
+    PLAIN,
+    REFERRING,
+    WHOLE,
+    Header,
+    decode_header,
+    encode_header,
+    needed_bytes,
+)
+from rollq.store.snapshot_layout import (
+    ROW_BYTES,
+    LargeBody,
+    Layout,
+    Span,
+    decode_layout,
+    encode_places,
+    encode_table,
+    places_bytes,
+)
 
 FOLDER: Final = "snapshots"
 SUFFIX: Final = ".snap"
 SAVING: Final = f"{FOLDER}/saving.tmp"
 INCOMING: Final = f"{FOLDER}/incoming.tmp"
-MAGIC: Final = b"RQS\x01"
-VERSION: Final = 1
 READ_BYTES: Final = 1024 * 1024
 WRITE_BYTES: Final = 1024 * 1024
 READ_FIRST_BYTES: Final = 4096  # nearly every header fits
 NO_DIGEST: Final = bytes(hashlib.sha256().digest_size)
 
-_FIXED: Final = struct.Struct("<4sHHI")
-_CRC: Final = struct.Struct("<I")
-HEADER_BYTES: Final = _FIXED.size + _CRC.size
-
-_encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(SnapshotMeta)
-
 
 class Snapshots:
     """The snapshots of one member."""
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(self, disk: Disk, files: BodyFiles | None = None) -> None:
+        """Look at what is there.
+
+        Args:
+            disk: where they are.
+            files: the segments of the log that they refer to; if it is not given nothing else
+                holds any.
+        """
         self._disk = disk
+        self._body_files = files or BodyFiles(disk)
+        self._held: dict[str, set[int]] = {}  # by name: the segments that a snapshot refers to
         self._pinned: dict[str, int] = {}
+        self._sent: tuple[SnapshotMeta, Layout] | None = None  # the last that a peer asked for
         self.corrupt: list[str] = []  # names of what did not verify and is now under broken/
 
     def newest(self) -> SnapshotMeta | None:
@@ -71,6 +95,11 @@ class Snapshots:
             self._put_aside(name)
         return None
 
+    def claim(self) -> None:
+        """At the start: hold what the snapshots refer to, those that are not verified too."""
+        for name in self._files():
+            self._hold(name)
+
     def oldest_index(self) -> int:
         """The log may be compacted up to here: the oldest of all generations that we want to
         have, 0 while there are fewer."""
@@ -83,13 +112,25 @@ class Snapshots:
         self._disk.remove(SAVING)
         self._disk.write(SAVING, 0, b"")
 
-    def write(self, meta: SnapshotMeta, pieces: Iterable[bytes]) -> SnapshotMeta:
-        """Write a body of `meta.size_bytes` and sync it; returns the meta with its digest."""
-        offset = len(encode_header(meta))  # a digest has one length, so the header has
-        end = offset + meta.size_bytes
+    def write(
+        self, meta: SnapshotMeta, pieces: Iterable[bytes | LargeBody], *, refers: bool = False
+    ) -> SnapshotMeta:
+        """Write a body of `meta.size_bytes` and sync it.
+
+        Args:
+            meta: without a digest.
+            pieces: of the body.
+            refers: whether there may be bodies among them that stay in the log.
+
+        Returns:
+            The meta with its digest, and with the size of what a peer is sent.
+        """
+        version = REFERRING if refers else PLAIN
+        begin = offset = len(encode_header(meta, version))  # as long as it will be in the end
         digest = hashlib.sha256()
+        found = _Found()
         unsynced_bytes = 0
-        for piece in gather(pieces, WRITE_BYTES):
+        for piece in gather(found.sift(pieces), WRITE_BYTES):
             self._disk.write(SAVING, offset, piece)
             digest.update(piece)
             offset += len(piece)
@@ -97,12 +138,22 @@ class Snapshots:
             if unsynced_bytes >= SYNC_BYTES:
                 self._disk.sync(SAVING)
                 unsynced_bytes = 0
-        if offset != end:
+        if found.size_bytes != meta.size_bytes:
             raise LocalError(
-                ErrorCode.BUG, f"a snapshot is {offset - end} bytes longer than declared"
+                ErrorCode.BUG,
+                f"a snapshot of {found.size_bytes} bytes was declared as {meta.size_bytes}",
             )
-        meta = msgspec.structs.replace(meta, sha256=digest.digest())
-        self._disk.write(SAVING, 0, encode_header(meta))
+        table = encode_table(found.offsets, [body.size for body in found.bodies])
+        digest.update(table)
+        meta = msgspec.structs.replace(
+            meta,
+            size_bytes=meta.size_bytes + len(table),
+            sha256=digest.digest(),
+            large_count=len(found.bodies),
+        )
+        if refers:
+            self._disk.write(SAVING, offset, table + encode_places(found.bodies))
+        self._disk.write(SAVING, 0, encode_header(meta, version, length=begin))
         self._disk.sync(SAVING)
         return meta
 
@@ -120,18 +171,19 @@ class Snapshots:
         self.publish(meta)
         return meta
 
-    def pin(self, meta: SnapshotMeta) -> tuple[str, int]:
+    def pin(self, meta: SnapshotMeta) -> tuple[str, int, Layout]:
         """Keep the file of a snapshot, whatever its age, until `unpin`: bodies are read from it.
 
         Returns:
-            Its name, and where the body starts.
+            Its name, where the body starts, and how it is laid out.
         """
         name = name_of(meta)
-        stored, start = self._header(name)
-        if stored != meta:
+        header = self._header(name)
+        layout = self._layout(name, header) if header is not None else None
+        if header is None or header.meta != meta or layout is None:
             raise _corrupt(name, "it is gone, or another one has its name")
         self._pinned[name] = self._pinned.get(name, 0) + 1
-        return name, start
+        return name, header.length, layout
 
     def unpin(self, name: str) -> None:
         """Nobody reads from it any more; it goes with the next snapshot if it is old."""
@@ -140,23 +192,29 @@ class Snapshots:
             del self._pinned[name]
 
     def load(self, meta: SnapshotMeta) -> bytes:
-        """The whole body, verified. Raises DiskError SNAPSHOT_CORRUPT."""
+        """The whole stream, verified. Raises DiskError SNAPSHOT_CORRUPT."""
         name = name_of(meta)
-        stored, start = self._header(name)
-        body = self._disk.read(name, start, meta.size_bytes) if stored == meta else b""
-        if hashlib.sha256(body).digest() != meta.sha256:
+        if self._verified(name) != meta:
             raise _corrupt(name, "its content does not match its digest")
-        return body
+        chunks = range(0, meta.size_bytes, SNAPSHOT_CHUNK_BYTES_MAX)
+        return b"".join([self.read(meta, at, SNAPSHOT_CHUNK_BYTES_MAX) for at in chunks])
 
     def read(self, meta: SnapshotMeta, offset: int, length: int) -> bytes:
-        """A piece of the body, to be sent to a peer, who verifies the whole."""
+        """A piece of the stream, to be sent to a peer, who verifies the whole."""
         name = name_of(meta)
-        stored, start = self._header(name)
-        if stored != meta:
+        header = self._header(name)
+        if header is None or header.meta != meta:
             raise _corrupt(name, "it is gone, or another one has its name")
-        length = min(length, SNAPSHOT_CHUNK_BYTES_MAX, max(meta.size_bytes - offset, 0))
+        if self._sent is None or self._sent[0] != meta:
+            layout = self._layout(name, header)
+            if layout is None:
+                raise _corrupt(name, "its table of large bodies is damaged")
+            self._sent = (meta, layout)
+        layout = self._sent[1]
+        end = offset + min(length, SNAPSHOT_CHUNK_BYTES_MAX, max(meta.size_bytes - offset, 0))
         try:
-            return self._disk.read(name, start + offset, length)
+            spans = layout.spans(offset, end)
+            return b"".join([self._span(name, header.length, layout, span) for span in spans])
         except DiskError:
             if self._disk.size(name) >= 0:
                 raise
@@ -164,8 +222,10 @@ class Snapshots:
 
     def received(self, meta: SnapshotMeta) -> int:
         """How many bytes of this body already came in: where a cut transfer may go on."""
-        stored, start = self._header(INCOMING)
-        return self._disk.size(INCOMING) - start if stored == meta else 0
+        header = self._header(INCOMING)
+        if header is None or header.meta != meta:
+            return 0
+        return self._disk.size(INCOMING) - header.length
 
     def receive(
         self, meta: SnapshotMeta, offset: int, data: bytes, done: bool
@@ -181,13 +241,13 @@ class Snapshots:
         """
         if offset == 0:
             self._disk.remove(INCOMING)
-            self._disk.write(INCOMING, 0, encode_header(meta))
+            self._disk.write(INCOMING, 0, _incoming_header(meta))
         have = self.received(meta)
         if offset > have:
             raise LocalError(
                 ErrorCode.BUG, f"a snapshot piece at {offset} leaves a hole after {have}"
             )
-        self._disk.write(INCOMING, len(encode_header(meta)) + offset, data)
+        self._disk.write(INCOMING, len(_incoming_header(meta)) + offset, data)
         if not done:
             return None
         if self._verified(INCOMING) is None:
@@ -204,33 +264,80 @@ class Snapshots:
         return self._verified(name_of(meta)) == meta
 
     def _verified(self, name: str) -> SnapshotMeta | None:
-        """The meta of a file whose header and body are valid."""
-        meta, start = self._header(name)
-        if meta is None or self._disk.size(name) != start + meta.size_bytes:
+        """The meta of a file whose header and body are valid, and whose large bodies are."""
+        header = self._header(name)
+        layout = self._layout(name, header) if header is not None else None
+        if header is None or layout is None or not self._body_files.has_all(layout.segments):
             return None
         digest = hashlib.sha256()
-        for offset in range(start, start + meta.size_bytes, READ_BYTES):
-            digest.update(self._disk.read(name, offset, READ_BYTES))
-        return meta if digest.digest() == meta.sha256 else None
+        crc = b""  # of the body before, if it was large
+        for span in layout.spans():
+            if span.body >= 0:
+                body = self._span(name, header.length, layout, span)
+                crc = crc32(body).to_bytes(SEAL_BYTES, "little")
+                continue
+            begin = header.length + layout.file_offset(span.begin)
+            end = begin + span.end - span.begin
+            for at in range(begin, end, READ_BYTES):
+                data = self._disk.read(name, at, min(READ_BYTES, end - at))
+                if not data.startswith(crc):
+                    return None
+                crc = b""
+                digest.update(data)
+        return header.meta if digest.digest() == header.meta.sha256 else None
 
-    def _header(self, name: str) -> tuple[SnapshotMeta | None, int]:
-        """The meta, or None, and where the body starts."""
+    def _span(self, name: str, start: int, layout: Layout, span: Span) -> bytes:
+        length = span.end - span.begin
+        if span.body >= 0 and layout.bodies:
+            body = layout.bodies[span.body]
+            within = span.begin - layout.offsets[span.body]
+            return self._body_files.read(body.segment, body.offset + within, length)
+        return self._disk.read(name, start + layout.file_offset(span.begin), length)
+
+    def _header(self, name: str) -> Header | None:
+        """What the file begins with; None if it is not valid."""
         if self._disk.size(name) < HEADER_BYTES:
-            return None, 0
+            return None
         data = self._disk.read(name, 0, READ_FIRST_BYTES)
         if len(data) == READ_FIRST_BYTES and needed_bytes(data) > READ_FIRST_BYTES:
             data = self._disk.read(name, 0, HEADER_BYTES + SNAPSHOT_META_BYTES_MAX)
         return decode_header(data, name)
 
+    def _layout(self, name: str, header: Header) -> Layout | None:
+        """How the body is laid out; None if it has not the length that the header says."""
+        meta, size = header.meta, self._disk.size(name) - header.length
+        if header.version == PLAIN:
+            return Layout(meta.size_bytes) if size == meta.size_bytes else None
+        table_bytes = ROW_BYTES * meta.large_count
+        behind = places_bytes(meta.large_count) if header.version == REFERRING else 0
+        table_at = size - behind - table_bytes
+        if table_at < 0:
+            return None
+        data = self._disk.read(name, header.length + table_at, table_bytes + behind)
+        places = data[table_bytes:] if header.version == REFERRING else None
+        layout = decode_layout(meta.size_bytes, data[:table_bytes], places)
+        return layout if layout is not None and layout.file_bytes + behind == size else None
+
+    def _hold(self, name: str) -> None:
+        header = self._header(name)
+        if header is not None and header.version == REFERRING:
+            layout = self._layout(name, header)
+            if layout is not None:
+                self._held[name] = layout.segments
+                self._body_files.snapshots.hold(layout.segments)
+
     def _publish(self, temporary: str, meta: SnapshotMeta) -> None:
         self._disk.sync(temporary)
         self._disk.rename(temporary, name_of(meta))
         self._disk.sync_dir(FOLDER)
+        self._hold(name_of(meta))
         # Only now: until the new name is durable the old generations are all there is.
-        for name in self._files()[:-SNAPSHOTS_KEPT]:
-            if name not in self._pinned:
-                self._disk.remove(name)
+        old = [name for name in self._files()[:-SNAPSHOTS_KEPT] if name not in self._pinned]
+        for name in old:
+            self._disk.remove(name)
         self._disk.sync_dir(FOLDER)
+        for name in old:
+            self._body_files.snapshots.release(self._held.pop(name, ()))
 
     def _put_aside(self, name: str) -> None:
         self.corrupt.append(name)
@@ -264,43 +371,28 @@ def gather(pieces: Iterable[bytes], size: int) -> Iterator[bytes]:
         yield b"".join(gathered)
 
 
-def encode_header(meta: SnapshotMeta) -> bytes:
-    """Everything before the body."""
-    body = _encoder.encode(meta)
-    fixed = _FIXED.pack(MAGIC, VERSION, 0, len(body))
-    return fixed + _CRC.pack(crc32(body, crc32(fixed))) + body
+class _Found:
+    """Tells large bodies from the pieces of a snapshot, and where in it they stand."""
+
+    def __init__(self) -> None:
+        self.size_bytes = 0
+        self.offsets: list[int] = []
+        self.bodies: list[LargeBody] = []
+
+    def sift(self, pieces: Iterable[bytes | LargeBody]) -> Iterator[bytes]:
+        """All that is not in the log."""
+        for piece in pieces:
+            if isinstance(piece, LargeBody):
+                self.offsets.append(self.size_bytes)
+                self.bodies.append(piece)
+                self.size_bytes += piece.size
+            else:
+                self.size_bytes += len(piece)
+                yield piece
 
 
-def needed_bytes(data: bytes) -> int:
-    """How long the header is that begins like this, if it is one."""
-    return HEADER_BYTES + int(_FIXED.unpack_from(data)[3])
-
-
-def decode_header(data: bytes, name: str) -> tuple[SnapshotMeta | None, int]:
-    """The meta, or None if it is not valid, and the length of the header.
-
-    Raises:
-        DiskError: DISK_VERSION, if a newer rollq wrote it.
-    """
-    magic, version, _, size = _FIXED.unpack_from(data)
-    (crc,) = _CRC.unpack_from(data, _FIXED.size)
-    end = HEADER_BYTES + size
-    body = data[HEADER_BYTES:end]
-    is_valid = (
-        magic == MAGIC and len(body) == size and crc32(body, crc32(data[: _FIXED.size])) == crc
-    )
-    if not is_valid:
-        return None, 0
-    if version != VERSION:
-        raise DiskError(
-            ErrorCode.DISK_VERSION,
-            f"snapshot {name} is of version {version}, and this rollq reads only {VERSION}",
-            "start the rollq that wrote it, or a newer one",
-        )
-    try:
-        return _decoder.decode(body), end
-    except msgspec.MsgspecError:
-        return None, 0
+def _incoming_header(meta: SnapshotMeta) -> bytes:
+    return encode_header(meta, WHOLE if meta.large_count else PLAIN)
 
 
 def _corrupt(name: str, reason: str) -> DiskError:

@@ -1,9 +1,11 @@
-"""Bodies of waiting jobs that do not fit into memory: scratch files, and the snapshot of the start.
+"""Bodies of waiting jobs that do not fit into memory: the log, scratch files, and the snapshot of
+the start.
 
-The log and the snapshots are authoritative, so nothing here is synced, and the files are removed
-when the member starts. A body beyond the hot window is appended to a scratch file and a number
-stands for it: where it is, and how long. Bodies that came with a snapshot stay in its file. A file
-is removed as a whole when the last of its bodies is dropped.
+A large body stays where the log has it (`log_bodies`): it is written nowhere else, and snapshots
+refer to it. Any other that is beyond the hot window is appended to a scratch file and a number
+stands for it: where it is, and how long. The log and the snapshots are authoritative, so nothing
+here is synced, and scratch files are removed when the member starts. Bodies that came with a
+snapshot stay in its file. A file is removed as a whole when the last of its bodies is dropped.
 
 Jobs leave about in the order in which they came, so reads go through a few cached blocks.
 """
@@ -16,18 +18,24 @@ from itertools import accumulate
 from typing import Final
 from zlib import crc32
 
-from rollq.base.errors import DiskError, ErrorCode
 from rollq.base.limits import (
     HOT_BODIES_BYTES_MAX,
-    INLINE_BYTES_MAX,
     SPILL_BLOCKS_MAX,
     SPILL_FILE_BYTES,
 )
 from rollq.base.sealed import SEAL_BYTES, seal, sealed_bytes, unseal
 from rollq.store.disk import Disk
+from rollq.store.log_bodies import (
+    FIRST_TOKEN,
+    SIZE_BITS,
+    BodyLog,
+    LogBodies,
+    corrupt_body,
+    large_of,
+)
+from rollq.store.snapshot_layout import LargeBody, Layout
 
 FOLDER: Final = "spill"
-SIZE_BITS: Final = INLINE_BYTES_MAX.bit_length()
 SIZE_MASK: Final = (1 << SIZE_BITS) - 1
 BLOCK_BYTES: Final = 64 * 1024
 STRETCH_BYTES: Final = 1024 * 1024  # read at once for a snapshot
@@ -44,7 +52,12 @@ class Spill:
     """The bodies of one state (`rollq.grid.bodies.Bodies`). Used by one thread."""
 
     def __init__(
-        self, disk: Disk, label: str, *, hot_bytes_max: int = HOT_BODIES_BYTES_MAX
+        self,
+        disk: Disk,
+        label: str,
+        *,
+        hot_bytes_max: int = HOT_BODIES_BYTES_MAX,
+        log: BodyLog | None = None,
     ) -> None:
         """Nothing is written before it is needed.
 
@@ -52,6 +65,7 @@ class Spill:
             disk: where the scratch files go.
             label: in their names; no two spills of a process have the same.
             hot_bytes_max: how many bytes of bodies stay in memory.
+            log: where large bodies are left; if there is none, they are like all others.
         """
         self._disk = disk
         self._label = label
@@ -59,6 +73,10 @@ class Spill:
         self._hot_bytes = 0
         self._places: dict[int, _Place] = {}  # by number: position // SPILL_FILE_BYTES
         self._base: _Place | None = None
+        self._layout = Layout(0)  # of the snapshot there
+        self._adopted = 0  # how many of its large bodies were
+        self._log = LogBodies(log) if log is not None else None
+        self._hot: dict[int, bytes] = {}  # bodies in the log that are in memory too, by token
         self._next_number = 0
         self._file: _Place | None = None  # that is written to
         self._written = 0  # position up to which it is written
@@ -67,12 +85,23 @@ class Spill:
 
     # --- the Bodies protocol
 
+    def entering(self, index: int, data: bytes) -> None:
+        """The bodies that are kept next came with this entry of the log."""
+        if self._log is not None:
+            self._log.entering(index, data)
+
     def keep(self, body: bytes) -> bytes | int:
-        """The body itself while there is room in the hot window, else a number."""
+        """The body itself while there is room in the hot window, else a number; always a number if
+        it is large and in the log."""
         size = len(body)
+        token = self._log.keep(body) if self._log is not None else 0
         if self._hot_bytes + size <= self._hot_bytes_max:
             self._hot_bytes += size
-            return body
+            if not token:
+                return body
+            self._hot[token] = body
+        if token:
+            return token
         file = self._file
         if file is None or self._written + len(self._tail) + sealed_bytes(size) > file.end:
             self._flush()
@@ -100,6 +129,8 @@ class Spill:
         """The body again. Raises DiskError DISK_CORRUPT if it is corrupt."""
         if isinstance(token, bytes):
             return token
+        if token >= FIRST_TOKEN:
+            return self._hot.get(token) or self._log_bodies.load(token)
         position, length = token >> SIZE_BITS, sealed_bytes(token & SIZE_MASK)
         begin = position - self._written
         if begin >= 0 and self._file is not None and position < self._file.end:
@@ -108,20 +139,30 @@ class Spill:
             data = self._read(position, length)
         body = unseal(data)
         if body is None or len(data) != length:
-            raise _corrupt(self._places[position // SPILL_FILE_BYTES].name)
+            raise corrupt_body(self._places[position // SPILL_FILE_BYTES].name)
         return body
 
     def sealed(self, tokens: Sequence[bytes | int]) -> Iterator[bytes]:
-        """Bodies with their checksums, one behind another, for a snapshot. Most stand so on disk
-        already: a stretch of them is read at once, and checked. Raises DiskError DISK_CORRUPT."""
+        """Bodies with their checksums, one behind another. Raises DiskError DISK_CORRUPT."""
+        for piece in self.referred(tokens):
+            yield self._log_bodies.read(piece) if isinstance(piece, LargeBody) else piece
+
+    def referred(self, tokens: Sequence[bytes | int]) -> Iterator[bytes | LargeBody]:
+        """The same for a snapshot, which does not copy what is in the log. Most of the others
+        stand so on disk already: a stretch of them is read at once, and checked."""
         begin = end = 0
         sizes: list[int] = []
         for token in tokens:
-            if isinstance(token, bytes):
+            if isinstance(token, bytes) or token >= FIRST_TOKEN:
                 if sizes:
                     yield self._stretch(begin, sizes)
                     sizes = []
-                yield seal(token)
+                if isinstance(token, bytes):
+                    yield seal(token)
+                else:
+                    large = large_of(token)
+                    yield large
+                    yield large.crc.to_bytes(SEAL_BYTES, "little")
                 continue
             position, size = token >> SIZE_BITS, token & SIZE_MASK
             if sizes and (
@@ -147,6 +188,10 @@ class Spill:
         if isinstance(token, bytes):
             self._hot_bytes -= len(token)
             return
+        if token >= FIRST_TOKEN:
+            self._hot_bytes -= len(self._hot.pop(token, b""))
+            self._log_bodies.drop(token)
+            return
         place = self._places[(token >> SIZE_BITS) // SPILL_FILE_BYTES]
         place.live -= 1
         if not place.live and place is not self._file:
@@ -154,22 +199,30 @@ class Spill:
 
     # --- snapshots
 
-    def attach(self, name: str, start: int, size: int, on_drained: Callable[[], None]) -> None:
+    def segments(self) -> list[int]:
+        """Of the log: those that bodies are left in."""
+        return self._log.segments() if self._log is not None else []
+
+    def attach(self, name: str, start: int, layout: Layout, on_drained: Callable[[], None]) -> None:
         """Bodies will be adopted from this file, whose snapshot begins at `start`.
 
         Args:
             name: the file; it must stay until `on_drained` is called.
             start: where the snapshot begins in it.
-            size: how long the snapshot is.
+            layout: of the snapshot.
             on_drained: called when the last of its bodies is dropped, or by `close`.
         """
-        self._base = self._add_place(name, start, size)
+        self._base = self._add_place(name, start, layout.file_bytes)
         self._base.on_drained = on_drained
+        self._layout, self._adopted = layout, 0
 
     def adopt(self, offset: int, sizes: list[int]) -> list[bytes | int]:
-        """Tokens for bodies that stand one behind another in the attached snapshot."""
+        """Tokens for bodies that stand one behind another in the attached snapshot, or would if it
+        did not refer to the log."""
         base = self._base
         assert base is not None, "no snapshot is attached"
+        if self._layout.bodies:
+            return list(self._adopt_each(base, offset, sizes))
         positions = accumulate(map(sealed_bytes, sizes), initial=base.begin + offset)
         base.live += len(sizes) - sizes.count(0)
         return [
@@ -188,8 +241,31 @@ class Spill:
             self._release(place)
         self._file = None
         self._tail.clear()
+        self._hot.clear()
+        if self._log is not None:
+            self._log.close()
 
     # --- helpers
+
+    @property
+    def _log_bodies(self) -> LogBodies:
+        assert self._log is not None, "a token of a body in a log that is not known"
+        return self._log
+
+    def _adopt_each(self, base: _Place, offset: int, sizes: list[int]) -> Iterator[bytes | int]:
+        """As `adopt`, from a snapshot that refers to the log."""
+        layout = self._layout
+        for size in sizes:
+            at = self._adopted
+            if not size:
+                yield b""
+            elif at < len(layout.offsets) and offset == layout.offsets[at]:
+                self._adopted += 1
+                yield self._log_bodies.adopt(layout.bodies[at])
+            else:
+                base.live += 1
+                yield base.begin + layout.file_offset(offset) << SIZE_BITS | size
+            offset += sealed_bytes(size)
 
     def _begin_file(self) -> _Place:
         if self._file is not None and not self._file.live:
@@ -249,7 +325,7 @@ class Spill:
         for size in sizes:
             end = at + size
             if data[end : end + SEAL_BYTES] != crc32(data[at:end]).to_bytes(SEAL_BYTES, "little"):
-                raise _corrupt(place.name)
+                raise corrupt_body(place.name)
             at = end + SEAL_BYTES
         return data
 
@@ -278,12 +354,3 @@ class _Place:
         self.start = start
         self.live = 0
         self.on_drained: Callable[[], None] | None = None
-
-
-def _corrupt(name: str) -> DiskError:
-    return DiskError(
-        ErrorCode.DISK_CORRUPT,
-        f"the body of a waiting job in {name} does not match its checksum",
-        "start the member again: it reads the job anew from its log or from an older snapshot; "
-        "if this happens again, check the disk",
-    )

@@ -19,8 +19,15 @@ import msgspec
 
 from rollq.base.errors import DiskError, ErrorCode, LocalError
 from rollq.base.ids import MemberId
-from rollq.base.limits import LIVES_MAX, RECORD_BYTES_MAX, SEGMENT_BYTES, SPARE_SEGMENTS_MAX
+from rollq.base.limits import (
+    LARGE_BODY_BYTES_MIN,
+    LIVES_MAX,
+    RECORD_BYTES_MAX,
+    SEGMENT_BYTES,
+    SPARE_SEGMENTS_MAX,
+)
 from rollq.raft.types import Entry, HardState, Member, Position, SnapshotMeta
+from rollq.store.body_files import BodyFiles
 from rollq.store.disk import BROKEN, Disk, prune_broken
 from rollq.store.identity import (
     Identity,
@@ -56,8 +63,9 @@ ENTRIES_BYTES_MAX = RECORD_BYTES_MAX // 3
 class Wal:
     """Made by `open`, and used by one thread, but for `entries`."""
 
-    def __init__(self, disk: Disk, walk: Walk, segment_bytes: int) -> None:
+    def __init__(self, disk: Disk, walk: Walk, segment_bytes: int, files: BodyFiles) -> None:
         self._disk = disk
+        self._body_files = files
         self._segment_bytes = segment_bytes
         self._segments = walk.segments
         self._places = walk.places
@@ -76,7 +84,13 @@ class Wal:
 
     @classmethod
     def open(
-        cls, disk: Disk, snapshot: SnapshotMeta | None, *, segment_bytes: int = SEGMENT_BYTES
+        cls,
+        disk: Disk,
+        snapshot: SnapshotMeta | None,
+        *,
+        segment_bytes: int = SEGMENT_BYTES,
+        large_bytes_min: int = LARGE_BODY_BYTES_MIN,
+        files: BodyFiles | None = None,
     ) -> tuple[Wal, Recovered]:
         """Read the log back and repair it.
 
@@ -84,6 +98,8 @@ class Wal:
             disk: where it is.
             snapshot: the one that the caller will load; None if there is no usable one.
             segment_bytes: the size of new segments.
+            large_bytes_min: of entries of this size and more it is known where their data is.
+            files: segments that are held for the bodies in them; nothing is if it is not given.
 
         Raises:
             DiskError: DISK_CORRUPT if the disk holds data but no identity, DISK_VERSION if a newer
@@ -91,14 +107,15 @@ class Wal:
                 two cases.
         """
         base = Position(snapshot.term, snapshot.index) if snapshot else Position()
-        walk = read_log(disk, base.index)
+        files = files or BodyFiles(disk)
+        walk = read_log(disk, base.index, large_bytes_min)
         if walk.head is None:
             if walk.seq or walk.corrupt or snapshot is not None:
                 raise identity_lost("no valid copy is left in the log")
-            recovered = put_aside_all(disk, walk)
-            return cls(disk, walk, segment_bytes), recovered
-        recovered = mend(disk, walk, base, segment_bytes)
-        wal = cls(disk, walk, segment_bytes)
+            recovered = put_aside_all(disk, walk, files)
+            return cls(disk, walk, segment_bytes, files), recovered
+        recovered = mend(disk, walk, base, segment_bytes=segment_bytes, files=files)
+        wal = cls(disk, walk, segment_bytes, files)
         if link(walk.log, base) is SnapshotRelation.STALE:
             wal._reset(base)
         return wal, recovered
@@ -151,6 +168,11 @@ class Wal:
         """Durable entries of [low, high), at least one, then while they fit; from any thread.
         Raises DiskError DISK_CORRUPT if one cannot be read back."""
         return self._places.read(self._disk, low, high, bytes_max)
+
+    def data_of(self, index: int) -> tuple[int, int] | None:
+        """The segment and the offset in it where the data of a large entry stands as it is; from
+        any thread."""
+        return self._places.data_of(index)
 
     def carry(self, commit: int) -> None:
         """Let the next record tell how far the log, as it is written, is committed. Needs no write
@@ -258,7 +280,9 @@ class Wal:
             self._places.forget(self._segments[0].number)
             name = segment_name(self._segments[0].number)
             full_size = self._disk.size(name) == self._segment_bytes
-            if full_size and len(self._spares) < SPARE_SEGMENTS_MAX:
+            if self._body_files.is_held(self._segments[0].number):
+                self._body_files.take(self._segments[0].number)
+            elif full_size and len(self._spares) < SPARE_SEGMENTS_MAX:
                 spare = name.removesuffix(SUFFIX) + ".spare"
                 self._disk.rename(name, spare)
                 self._spares.append(spare)
@@ -286,7 +310,7 @@ class Wal:
             first, self._last = entries[0].index, Position(entries[-1].term, entries[-1].index)
             segment = self._segments[-1]
             segment.last_index = max(segment.last_index, self._last.index)
-            self._places.put(first, segment.number, self._offset)
+            self._places.put(entries, segment.number, self._offset, len(body))
         self._write(self._record(Kind.ENTRIES, first, body))
 
     def _reset(self, position: Position) -> None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from rollq.base.limits import LARGE_BODY_BYTES_MIN
 from rollq.raft.types import Entry, HardState, Position
 from rollq.store.disk import Disk
 from rollq.store.identity import IdentityHead, decode_head
@@ -122,13 +123,14 @@ class ResyncPoint:
     data: bytes
 
 
-def read_log(disk: Disk, snapshot_index: int) -> Walk:
+def read_log(disk: Disk, snapshot_index: int, large_bytes_min: int = LARGE_BODY_BYTES_MIN) -> Walk:
     """Walk all segments. Raises DiskError DISK_VERSION, or what reading raises."""
     vouched = read_vouched(disk)  # before the log: a member may be writing while we look
     numbers = segment_numbers(disk)
     first = next((n for n in reversed(numbers) if _opens_base(disk, n)), 0)
     walker = _Walker(disk, [n for n in numbers if n >= first], snapshot_index, vouched)
     walker.walk.void = [n for n in numbers if n < first]
+    walker.walk.places = LogPlaces(large_bytes_min)
     walker.run()
     return walker.walk
 
@@ -231,7 +233,7 @@ class _Walker:
                 return False
             if entries:
                 walk.hole = walk.hole or not walk.log.put(entries)
-                walk.places.put(header.first_index, header.segment, offset)
+                walk.places.put(entries, header.segment, offset, header.body_bytes)
                 self._named(header)
         self._passed(header)
         return True

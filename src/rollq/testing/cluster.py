@@ -137,6 +137,7 @@ class Cluster:
             segment_bytes=swarm.segment_bytes,
             retention=swarm.retention,
             hot_bytes_max=swarm.hot_bytes_max,
+            large_bytes_min=swarm.large_bytes_min,
         )
         member = SimMember(self.world, setup, number)
         clock = self.streams.clock

@@ -86,7 +86,7 @@ def _sizes_of(member: SimMember) -> Iterator[tuple[str, int]]:
     """Everything of a member that could grow."""
     disk, driver = member.disk, member.driver
     yield "disk bytes", disk.used_bytes
-    for folder in ("wal", "snapshots", "history", "spill", "broken"):
+    for folder in ("wal", "snapshots", "bodies", "history", "spill", "broken"):
         yield f"{folder} files", len(disk.names(folder))
     if driver is None:
         return

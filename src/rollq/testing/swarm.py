@@ -87,6 +87,7 @@ class Swarm:
     net: NetFaults = field(default_factory=NetFaults)
     snapshot_entries: int = 40
     hot_bytes_max: int = 256  # bodies of waiting jobs in memory
+    large_bytes_min: int = 16  # bodies from here on stay in the log
     segment_bytes: int = 8 * 1024
     tick_ms: int = 50
     raft: RaftOptions = field(default_factory=RaftOptions)
@@ -142,5 +143,6 @@ def draw_swarm(chance: SeededJitter, **overrides: Any) -> Swarm:
         settings=settings,
         ahead=chance.pick((0, 3, 8, 64)),
         usual_run_ms=chance.pick((300, 300, 30, 8)),
+        large_bytes_min=chance.pick((8, 16, 200)),
     )
     return replace(swarm, **overrides)

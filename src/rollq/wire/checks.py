@@ -120,6 +120,7 @@ SHARED: Final[Mapping[type[msgspec.Struct], Bounds]] = {
         config=Struct(raft.Config),
         size_bytes=NUMBER,
         sha256=Bytes(DIGEST_BYTES),
+        large_count=NUMBER,
     ),
 }
 

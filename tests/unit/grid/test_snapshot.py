@@ -206,6 +206,9 @@ class Shelved:
     def __init__(self) -> None:
         self.kept: list[bytes | None] = []
 
+    def entering(self, index: int, data: bytes) -> None:
+        """It does not matter."""
+
     def keep(self, body: bytes) -> Token:
         """Put it away."""
         self.kept.append(body)

@@ -7,6 +7,7 @@ import pytest
 
 from rollq.base.errors import DiskError, ErrorCode, LocalError
 from rollq.raft.types import Config, Member, SnapshotMeta
+from rollq.store import snapshot_header
 from rollq.store import snapshots as module
 from rollq.store.snapshots import INCOMING, Snapshots, name_of
 from rollq.testing.disk import VirtualDisk
@@ -91,7 +92,8 @@ def test_a_damaged_body_is_never_served() -> None:
 
 def test_a_newer_format_stops_the_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = VirtualDisk()
-    monkeypatch.setattr(module, "VERSION", 2)
+    monkeypatch.setattr(module, "PLAIN", 4)
+    monkeypatch.setattr(snapshot_header, "VERSIONS", (1, 2, 3, 4))
     Snapshots(disk).save(8, 2, CONFIG, BODY)
     monkeypatch.undo()
     with pytest.raises(DiskError) as caught:
@@ -101,15 +103,15 @@ def test_a_newer_format_stops_the_reader(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_sound_header_with_a_strange_meta_is_corrupt(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = VirtualDisk()
-    monkeypatch.setattr(module, "_encoder", _Strange())
+    monkeypatch.setattr(snapshot_header, "_encoder", _Strange())
     Snapshots(disk).save(8, 2, CONFIG, BODY)
     monkeypatch.undo()
     assert Snapshots(disk).newest() is None
 
 
 class _Strange:
-    def encode(self, meta: SnapshotMeta) -> bytes:
-        return msgspec.msgpack.encode([str(meta.index)])
+    def encode(self, fields: tuple[object, ...]) -> bytes:
+        return msgspec.msgpack.encode([str(fields[0])])
 
 
 def test_pieces_are_received_resumed_and_verified() -> None:

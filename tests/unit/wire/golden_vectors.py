@@ -235,7 +235,7 @@ VECTORS = [
         raft.VoteResponse(2, 1, 3, True, False, 5, 2),
     ),
     Vector(
-        "26 InstallSnapshot",
+        "26 InstallSnapshot of a member that knows no large bodies",
         from_parts(
             "53000000 1a" + NIL + NIL,
             "0f00",
@@ -249,6 +249,27 @@ VECTORS = [
             2,
             3,
             raft.SnapshotMeta(7, 3, raft.Config((raft.Member(1, "a:1"),)), 5, b"\xaa"),
+            0,
+            5,
+            b"hello",
+        ),
+        ours=False,
+    ),
+    Vector(
+        "26 InstallSnapshot",
+        from_parts(
+            "54000000 1a" + NIL + NIL,
+            "0f00",
+            b"cluster.g1.raft",
+            "1e000000",
+            "97 01 02 03 96 07 03 92 91 92 01 a3613a31 90 05 c401aa 02 00 05 c405",
+            b"hello",
+        ),
+        raft.InstallSnapshot(
+            1,
+            2,
+            3,
+            raft.SnapshotMeta(7, 3, raft.Config((raft.Member(1, "a:1"),)), 5, b"\xaa", 2),
             0,
             5,
             b"hello",

@@ -18,8 +18,10 @@ from rollq.roles.member.setup import MemberSetup
 from rollq.roles.member.snapshot_order import SnapshotPace
 from rollq.roles.member.states import States
 from rollq.roles.member.work import MemberStore
+from rollq.store.body_files import BodyFiles
 from rollq.store.disk import Disk
 from rollq.store.identity import NONCE_BITS, Identity, identity_lost
+from rollq.store.log_bodies import BodyLog
 from rollq.store.snapshots import Snapshots
 from rollq.store.wal import Wal
 
@@ -40,9 +42,18 @@ class Recovery:
 def recover(setup: MemberSetup, disk: Disk, jitter: Jitter) -> Recovery:
     """Open a member's disk, or give an empty one its identity. Raises DiskError if it must not
     start: it is the disk of another group, or damaged and nobody else has what it held."""
-    snapshots = Snapshots(disk)
+    files = BodyFiles(disk)
+    snapshots = Snapshots(disk, files)
     newest = snapshots.newest()
-    wal, found = Wal.open(disk, newest, segment_bytes=setup.segment_bytes)
+    snapshots.claim()
+    wal, found = Wal.open(
+        disk,
+        newest,
+        segment_bytes=setup.segment_bytes,
+        large_bytes_min=setup.large_bytes_min,
+        files=files,
+    )
+    files.sweep()
     if found.identity is None:
         wal.create_identity(Identity(NIL_ID, _draw_member_id(jitter), setup.address))
     wal.bump_boot(jitter.draw(0, 1 << NONCE_BITS), setup.group)
@@ -50,7 +61,8 @@ def recover(setup: MemberSetup, disk: Disk, jitter: Jitter) -> Recovery:
     assert identity is not None, "a disk has an identity once one is created"
     segments = Segments(disk)
     segments.clear_temporaries()
-    states = States(disk, snapshots, setup.hot_bytes_max)
+    log = BodyLog(files, wal.data_of, setup.large_bytes_min)
+    states = States(disk, snapshots, log, setup.hot_bytes_max)
     replica = Replica(
         states.empty() if newest is None else states.load(newest),
         HistoryLog(segments),

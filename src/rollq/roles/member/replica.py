@@ -59,6 +59,7 @@ class Replica:
     def apply(self, entry: Entry) -> Applied:
         """Apply one committed entry. A configuration entry means nothing to the grid."""
         data = entry.data if entry.kind == EntryKind.NORMAL else b""
+        self.state.bodies.entering(entry.index, data)
         applied = apply_entry(self.state, entry.index, data)
         if data and data[0] >= MONOTONIC_VERSION:
             hash_state(self.state, applied)

@@ -12,6 +12,7 @@ from rollq.base.limits import (
     BLOB_SCRUB_EVERY_MS,
     BLOB_SCRUB_ROUND_MS,
     HOT_BODIES_BYTES_MAX,
+    LARGE_BODY_BYTES_MIN,
     SEGMENT_BYTES,
 )
 from rollq.history.retention import Retention
@@ -48,6 +49,7 @@ class MemberSetup:
     segment_bytes: int = SEGMENT_BYTES
     retention: Retention = field(default_factory=Retention)  # of history; by default all is kept
     hot_bytes_max: int = HOT_BODIES_BYTES_MAX  # bodies of waiting jobs beyond it are on disk
+    large_bytes_min: int = LARGE_BODY_BYTES_MIN  # bodies from here on stay in the log
     # Of the process that keeps history as Arrow too, if pyarrow is installed; None: it is not run.
     columns_niceness: int | None = COLUMNS_NICENESS
     blobs: BlobsSetup = field(default_factory=BlobsSetup)

@@ -29,6 +29,7 @@ from rollq.raft.types import Config, SnapshotMeta
 from rollq.roles.member.history_log import Recent
 from rollq.roles.member.work import MemberStore
 from rollq.store.snapshots import NO_DIGEST
+from rollq.store.spill import Spill
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(SnapshotMeta)
@@ -65,6 +66,8 @@ class SnapshotOrder:
         self._state: GridState | None = state
         self._position = position
         self._parts = list(_split(unsealed))
+        # Jobs may end before the snapshot is published, and segments would go with their bodies.
+        self._held = store.states.hold(state)
         store.snapshots.begin()
         for number in range(len(self._parts)):
             store.segments.begin(_part_name(number))
@@ -77,11 +80,19 @@ class SnapshotOrder:
         for number, part in enumerate(self._parts):
             lines = chain.from_iterable(recent.lines() for recent in part)
             store.segments.write(_part_name(number), part[0].index, part[-1].index, lines)
-        size_bytes, pieces = snapshot_pieces(state)
+        bodies = state.bodies
+        size_bytes, pieces = snapshot_pieces(
+            state, bodies.referred if isinstance(bodies, Spill) else bodies.sealed
+        )
         meta = SnapshotMeta(self.index, *self._position, size_bytes, NO_DIGEST)
-        meta = store.snapshots.write(meta, pieces)
+        meta = store.snapshots.write(meta, pieces, refers=bool(self._held))
         self._crash_point("snapshot_written")
         return _encoder.encode(meta)
+
+    def close(self) -> None:
+        """It is published, or came to nothing."""
+        self._store.states.release(self._held)
+        self._held = []
 
     def publish(self, written: bytes) -> None:
         """Make it count; durable when it returns."""

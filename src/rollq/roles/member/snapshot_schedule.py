@@ -49,6 +49,7 @@ class SnapshotSchedule:
         if order is None or not self._is_over:
             return
         self.order, self._is_over = None, False
+        order.close()
         if order.taken is not None:
             self._replica.history.sealed(order.index)
             self._replica.pace.taken(order.taken.size_bytes)

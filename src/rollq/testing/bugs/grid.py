@@ -103,10 +103,10 @@ def _blob_released_twice(old: Any) -> Any:
     snapshot_entries=12,
 )
 def _dedup_lost(old: Any) -> Any:
-    def pieces(state: GridState) -> Any:
+    def pieces(state: GridState, _: Any) -> Any:
         copy = decode_snapshot(encode_snapshot(state))
         copy.batches.clear()
-        return old(copy)
+        return old(copy, copy.bodies.sealed)
 
     return pieces
 
@@ -160,10 +160,10 @@ def _reserved_ids_free(old: Any) -> Any:
     snapshot_entries=12,
 )
 def _unpacking_begins_anew(old: Any) -> Any:
-    def pieces(state: GridState) -> Any:
+    def pieces(state: GridState, _: Any) -> Any:
         copy = decode_snapshot(encode_snapshot(state))
         for batch in copy.committed.values():
             batch.position = 0
-        return old(copy)
+        return old(copy, copy.bodies.sealed)
 
     return pieces

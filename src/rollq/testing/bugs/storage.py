@@ -9,7 +9,7 @@ import msgspec
 from rollq.base.errors import DiskError
 from rollq.base.limits import SNAPSHOTS_KEPT
 from rollq.roles.member import snapshot_order
-from rollq.store import snapshots, wal, walk
+from rollq.store import body_files, snapshots, wal, walk
 from rollq.store.record import HEADER_BYTES
 from rollq.testing.bugs.registry import CRASHES, mutant
 
@@ -41,6 +41,20 @@ def _rot_as_torn(old: Any) -> Any:
         return found
 
     return resume
+
+
+@mutant(
+    "segment_recycled_under_large_bodies",
+    body_files.BodyFiles,
+    "is_held",
+    faults=CRASHES,
+    large_bytes_min=8,
+    hot_bytes_max=0,
+    snapshot_entries=12,
+    segment_bytes=4 * 1024,
+)
+def _recycled_under_bodies(old: Any) -> Any:
+    return lambda self, segment: False
 
 
 @mutant("retry_after_failed_fsync", wal.Wal, "sync", faults=("sync_fails", *CRASHES))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 FULL_MARGIN_BYTES = 2_000
 ROTTEN_BYTES_MAX = 4_096  # a page
-ROT_FOLDERS = ("wal", "wal", "snapshots", "history")
+ROT_FOLDERS = ("wal", "wal", "snapshots", "history", "bodies")
 
 
 def sync_fails(nemesis: Nemesis) -> bool:

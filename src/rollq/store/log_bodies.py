@@ -1,0 +1,147 @@
+"""Large bodies of one state, left where the log has them.
+
+A number stands for each: its segment, its offset there, its length and its checksum. The segment is
+held (`body_files`) while one of its bodies is needed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+from zlib import crc32
+
+from rollq.base.errors import DiskError, ErrorCode
+from rollq.base.limits import INLINE_BYTES_MAX, LARGE_BODY_BYTES_MIN
+from rollq.store.body_files import BodyFiles
+from rollq.store.snapshot_layout import LargeBody
+
+SIZE_BITS: Final = INLINE_BYTES_MAX.bit_length()
+OFFSET_BITS: Final = 40
+SEGMENT_BITS: Final = 40
+CRC_BITS: Final = 32
+# Every token here is this or more; those of other bodies are less.
+FIRST_TOKEN: Final = 1 << SIZE_BITS + OFFSET_BITS + SEGMENT_BITS + CRC_BITS
+PROBE_BYTES: Final = 32  # of a body, looked for in its entry before all of it is compared
+
+
+@dataclass(slots=True, frozen=True)
+class BodyLog:
+    """The log, as far as bodies are left in it.
+
+    Attributes:
+        files: Its segments.
+        data_of: The segment and offset of the data of an entry (`Wal.data_of`).
+        bytes_min: Shorter bodies are not left there.
+    """
+
+    files: BodyFiles
+    data_of: Callable[[int], tuple[int, int] | None]
+    bytes_min: int = LARGE_BODY_BYTES_MIN
+
+
+class LogBodies:
+    """Used by one thread."""
+
+    def __init__(self, log: BodyLog) -> None:
+        self._log = log
+        self._live: Counter[int] = Counter()  # bodies, by segment
+        self._index = 0  # of the entry that is being applied
+        self._data = b""  # of it
+        self._searched = 0  # up to here bodies of it were found
+
+    def segments(self) -> list[int]:
+        """Those that bodies are left in."""
+        return list(self._live)
+
+    def entering(self, index: int, data: bytes) -> None:
+        """The bodies that are kept next came with this entry."""
+        self._index, self._data, self._searched = index, data, 0
+
+    def keep(self, body: bytes) -> int:
+        """A token for a body that came with the entry; 0 if it is not large, or the log does not
+        have it as it is."""
+        if len(body) < self._log.bytes_min:
+            return 0
+        found = self._log.data_of(self._index)
+        if found is None:
+            return 0
+        at = _find(self._data, body, self._searched)
+        if at < 0:
+            return 0
+        self._searched = at + len(body)
+        segment, offset = found
+        return self.adopt(LargeBody(len(body), crc32(body), segment, offset + at))
+
+    def adopt(self, large: LargeBody) -> int:
+        """A token for a body that is known to be there."""
+        if not self._live[large.segment]:
+            self._log.files.state.hold((large.segment,))
+        self._live[large.segment] += 1
+        token = 1 << CRC_BITS | large.crc
+        token = token << SEGMENT_BITS | large.segment
+        token = token << OFFSET_BITS | large.offset
+        return token << SIZE_BITS | large.size
+
+    def load(self, token: int) -> bytes:
+        """The body again. Raises DiskError DISK_CORRUPT if it is corrupt."""
+        return self.read(large_of(token))
+
+    def read(self, large: LargeBody) -> bytes:
+        """As `load`."""
+        body = self._log.files.read(large.segment, large.offset, large.size)
+        if len(body) != large.size or crc32(body) != large.crc:
+            raise corrupt_body(f"segment {large.segment} of the log")
+        return body
+
+    def drop(self, token: int) -> None:
+        """Forget a body; with the last one of a segment, the segment."""
+        segment = large_of(token).segment
+        self._live[segment] -= 1
+        if not self._live[segment]:
+            del self._live[segment]
+            self._log.files.state.release((segment,))
+
+    def close(self) -> None:
+        """Forget all."""
+        self._log.files.state.release(self._live)
+        self._live.clear()
+
+
+def large_of(token: int) -> LargeBody:
+    """What a token stands for."""
+    size = token & (1 << SIZE_BITS) - 1
+    token >>= SIZE_BITS
+    offset = token & (1 << OFFSET_BITS) - 1
+    token >>= OFFSET_BITS
+    segment = token & (1 << SEGMENT_BITS) - 1
+    return LargeBody(size, token >> SEGMENT_BITS & (1 << CRC_BITS) - 1, segment, offset)
+
+
+def _find(data: bytes, body: bytes, start: int) -> int:
+    """Where the body stands in the data of its entry, at or after `start`; -1 if it does not, or
+    hides behind one that begins like it."""
+    head, probe = _bytes_head(len(body)), body[:PROBE_BYTES]
+    at = data.find(head + probe, start)
+    at = at + len(head) if at >= 0 else data.find(probe, start)
+    return at if at >= 0 and data.startswith(body, at) else -1
+
+
+def _bytes_head(size: int) -> bytes:
+    """What msgpack writes before bytes."""
+    if size < 1 << 8:
+        return bytes((0xC4, size))
+    if size < 1 << 16:
+        return b"\xc5" + size.to_bytes(2, "big")
+    return b"\xc6" + size.to_bytes(4, "big")
+
+
+def corrupt_body(name: str) -> DiskError:
+    """The body of a waiting job cannot be given to anybody."""
+    return DiskError(
+        ErrorCode.DISK_CORRUPT,
+        f"the body of a waiting job in {name} does not match its checksum",
+        "start the member again: it reads the job anew from its log, from an older snapshot or "
+        "from another member; if this happens again, check the disk",
+    )
