@@ -229,7 +229,7 @@ def _hears_majority(state: RaftState) -> bool:
     heard = {member_id: progress.active for member_id, progress in state.progress.items()}
     heard[state.id] = True
     for progress in state.progress.values():
-        progress.active = False
+        progress.was_active, progress.active = progress.active, False
     return vote_result(state.voters, heard) is VoteResult.WON
 
 

@@ -50,8 +50,9 @@ class Progress:
     inflight_max: int
     inflight_bytes_max: int
     learner: bool = False
-    # Heard of since the last check of the quorum.
+    # Heard of since the last check of the quorum; in the period before it.
     active: bool = False
+    was_active: bool = False
     # The highest index known to be on its disk and equal to ours.
     match: int = 0
     state: ProgressState = ProgressState.PROBE
@@ -164,7 +165,8 @@ class Progress:
             match=self.match,
             next=self.next,
             learner=self.learner,
-            active=self.active,
+            # Right after a check it has had no time to answer: that does not make it silent.
+            active=self.active or self.was_active,
             paused=self.blocked,
             inflight=len(self.inflight),
             full=self.full,

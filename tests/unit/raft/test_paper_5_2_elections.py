@@ -190,6 +190,23 @@ def test_check_quorum_a_leader_with_majority_stays() -> None:
     assert leader.role is Role.LEADER
 
 
+def test_check_quorum_a_member_that_answers_counts_as_active_right_after_the_check_too() -> None:
+    net = Network(1, 2, 3)
+    leader = net.elect(1)
+    period = net.options.election_ticks_min
+    seen = set()
+    for _ in range(3 * period):
+        leader.tick()
+        seen.add((leader.progress[2].active, leader.progress[3].active))
+        net.settle()
+    assert seen == {(True, True)}
+    net.isolate(3)
+    for _ in range(2 * period):
+        leader.tick()
+        net.settle()
+    assert (leader.progress[2].active, leader.progress[3].active) == (True, False)
+
+
 def test_check_quorum_a_follower_of_a_live_leader_ignores_vote_requests() -> None:
     node = make_node()
     node.step(RaftHeartbeat(1, 2, 1, 0))
