@@ -72,13 +72,25 @@ def _show(document: dict[str, Any]) -> None:
     ]
     write_table(["queue", *states], [*rows, ["all", *document["jobs"].values()]])
     write_line()
-    if not document["workers"]:
+    if document["workers"]:
+        show_workers(document["workers"])
+    else:
         write_line("no workers: start one with `rollq worker HOST PORT --exec-dir DIR`")
-        return
+
+
+def show_workers(workers: list[dict[str, Any]]) -> None:
+    """A table of workers."""
+    from rollq.cli.output import write_table
+
     write_table(
         ["worker", "name", "running", "slots", "patterns"],
         [
-            [one["id"], one["name"], one["running"], one["slots"], " ".join(one["patterns"])]
-            for one in document["workers"]
+            [one["id"], one["name"], one["running"], _slots(one), " ".join(one["patterns"])]
+            for one in workers
         ],
     )
+
+
+def _slots(worker: dict[str, Any]) -> str:
+    """How many jobs it takes at a time, and why it takes fewer now."""
+    return f"{worker['slots']}{' (CPU cap: 1)' if worker['cpu_capped'] else ''}"

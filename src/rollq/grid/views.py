@@ -165,6 +165,7 @@ class RawWorkerView(msgspec.Struct, frozen=True):
     patterns: tuple[str, ...]
     slots: int
     held: tuple[JobId, ...]
+    is_capped: bool = False  # above its CPU cap: one job at a time; the leader alone knows
 
 
 class DeadPage(msgspec.Struct, frozen=True):

@@ -250,6 +250,7 @@ class Heartbeat(WorkerMessage, frozen=True, tag=42):
     """I am alive and hold these attempts: their leases are renewed."""
 
     holding: HeldAttempts = ()
+    is_capped: bool = False  # my computer is above its CPU cap: I take one job at a time
 
 
 class Announce(WorkerMessage, frozen=True, tag=48):

@@ -15,18 +15,25 @@ import pytest
 
 from rollq.base.errors import LocalError, RemoteError
 from rollq.base.jobs import JobOptions
-from rollq.cli.documents import job_document, listed_document, queue_document, result_document
+from rollq.cli.documents import (
+    job_document,
+    listed_document,
+    queue_document,
+    result_document,
+    worker_document,
+)
 from rollq.cli.ids import digits_of, short_ids
 from rollq.cli.job import job_fields
 from rollq.cli.joblist import check_jobs, read_jobs
 from rollq.cli.logs import JsonLines, Lines
 from rollq.cli.output import fitted, write_fields, write_table
 from rollq.cli.progress import progress_bar
+from rollq.cli.status import show_workers
 from rollq.cli.submitting import save_files
 from rollq.cli.waiting import follow
 from rollq.grid import events
 from rollq.grid.state import AttemptOutcome
-from rollq.grid.views import RawEndView, RawJobView, RawQueueView
+from rollq.grid.views import RawEndView, RawJobView, RawQueueView, RawWorkerView
 from rollq.roles.client.handles import Job
 from rollq.roles.client.results import Result
 from rollq.roles.client.specs import JobSpec, Options
@@ -353,3 +360,20 @@ def test_only_a_terminal_gets_a_line_end_that_was_not_written(
     monkeypatch.setattr("sys.stdout", stdout)
     asyncio.run(follow(cast("Job", Written(data)), None, is_quiet=False))
     assert stdout.buffer.getvalue() == shown
+
+
+def test_a_worker_that_its_cpu_cap_holds_back_says_so_beside_its_slots(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    calm = RawWorkerView(bytes(16), 1, name="calm", patterns=(">",), slots=4, held=())
+    busy = RawWorkerView(
+        bytes([1]) * 16, 1, name="busy", patterns=(">",), slots=4, held=(), is_capped=True
+    )
+    shown = [worker_document(one) for one in (calm, busy)]
+    assert [one["cpu_capped"] for one in shown] == [False, True]
+    show_workers(shown)
+    lines = capsys.readouterr().out.splitlines()
+    assert ["(CPU cap: 1)" in line for line in lines if "calm" in line or "busy" in line] == [
+        False,
+        True,
+    ]

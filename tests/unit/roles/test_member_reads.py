@@ -9,7 +9,7 @@ from rollq.base.errors import ErrorCode
 from rollq.raft.types import AppendEntries, RaftHeartbeat, RaftHeartbeatResponse
 from rollq.roles.member.leader import reads
 from rollq.wire import messages as wire
-from tests.unit.roles.members import Group, job, submit
+from tests.unit.roles.members import Group, job, submit, worker
 
 CLIENT = 1
 
@@ -104,3 +104,18 @@ def test_every_view_can_be_asked_for(group: Group, what: str, key: bytes) -> Non
     (answer,) = group.say(CLIENT, query(1, what, key))
     assert isinstance(answer, wire.Answer)
     msgspec.msgpack.decode(answer.value)
+
+
+def test_a_worker_above_its_cpu_cap_is_shown_as_such(group: Group) -> None:
+    def shown(what: str, key: bytes) -> list[bool]:
+        value = msgspec.msgpack.decode(group.say(CLIENT, query(1, what, key))[-1].value)
+        return [one["is_capped"] for one in (value if isinstance(value, list) else [value])]
+
+    group.worker(7)
+    group.worker(8)
+    assert shown("workers", b"") == [False, False]
+    group.say(8, wire.Heartbeat((), is_capped=True))
+    assert shown("workers", b"") == [False, True]
+    assert shown("worker", worker(8)) == [True]
+    group.say(8, wire.Heartbeat(()))
+    assert shown("workers", b"") == [False, False]

@@ -111,6 +111,17 @@ def test_heartbeat_every_third_of_the_shortest_lease() -> None:
     assert out == [say(wire.Heartbeat((ref(1),)))]
 
 
+def test_a_computer_above_its_cap_is_told_at_once_and_until_it_was_calm_for_a_while() -> None:
+    worker = welcomed()
+    assert say(wire.Heartbeat((), True)) in worker.handle(CpuBusy())
+    for event in (CpuOk(), CpuBusy(), CpuOk()):  # a load that swings
+        assert worker.handle(event) == []
+    beats = [worker.handle(Tick(n * IDLE_HEARTBEAT_MS)) for n in (1, 2, 3)]
+    told = [out[0].messages[0].is_capped for out in beats]  # type: ignore[union-attr]
+    assert told == [True, False, False]
+    assert say(wire.Heartbeat((), True)) in worker.handle(CpuBusy())
+
+
 def test_idle_worker_still_beats_now_and_then_but_not_without_a_session() -> None:
     worker = welcomed()
     assert worker.handle(Tick(IDLE_HEARTBEAT_MS - 1)) == []

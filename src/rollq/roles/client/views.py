@@ -197,6 +197,7 @@ class WorkerView(View, frozen=True, kw_only=True):
     patterns: tuple[str, ...]
     slots: int
     held: tuple[str, ...]
+    is_capped: bool = False  # its computer is above its CPU cap: it takes one job at a time
 
     @classmethod
     def of(cls, view: views.RawWorkerView) -> Self:

@@ -74,6 +74,8 @@ class WorkerMachine:
         "_orders",
         "_session",
         "_setup",
+        "_told_capped",
+        "_was_busy",
     )
 
     def __init__(
@@ -90,6 +92,8 @@ class WorkerMachine:
         self._attempts = self._assignments.attempts
         self._draining = False
         self._has_acked = False  # since the last TurnOver
+        self._was_busy = False  # above the CPU cap since the last heartbeat
+        self._told_capped = False  # what that heartbeat said of it
         self._has_left = False  # drained or stopped: no event counts any more
 
     def handle(self, event: Event) -> list[Instruction]:
@@ -206,7 +210,7 @@ class WorkerMachine:
             self._credit.reset()
         self._assignments.tick(event.now_ms)
         if self._session.is_renewal_due([held.lease_ms for held in self._attempts]):
-            self._session.renew(self.holding)
+            self._renew()
 
     # --- executions
 
@@ -238,7 +242,16 @@ class WorkerMachine:
         self._credit.cpu_busy = False
 
     def _on_cpu_busy(self, event: CpuBusy) -> None:
-        self._credit.cpu_busy = True
+        self._credit.cpu_busy = self._was_busy = True
+        if not self._told_capped and self._session.state is OPEN and not self._session.is_legacy:
+            self._renew()
+
+    def _renew(self) -> None:
+        """A load that swings around the cap is told as above it, until it was below it from one
+        heartbeat to the next."""
+        self._told_capped = self._was_busy
+        self._session.renew(self.holding, is_capped=self._told_capped)
+        self._was_busy = self._credit.cpu_busy
 
     def _on_turn_over(self, event: TurnOver) -> None:
         """Grant credit, unless it had better wait."""

@@ -237,9 +237,9 @@ class LeaderSession:
         shortest_ms = min(lease_ms, default=3 * IDLE_HEARTBEAT_MS)
         return self._now_ms - self._renewed_ms >= shortest_ms // 3
 
-    def renew(self, holding: tuple[AttemptRef, ...]) -> None:
-        """Renew the leases of all that is held."""
-        self._orders.send(wire.Heartbeat(holding))
+    def renew(self, holding: tuple[AttemptRef, ...], *, is_capped: bool) -> None:
+        """Renew the leases of all that is held, and tell whether the CPU cap holds jobs back."""
+        self._orders.send(wire.Heartbeat(holding, is_capped))
         self._renewed_ms = self._now_ms
 
     # --- programs

@@ -14,6 +14,7 @@ import msgspec
 
 from rollq.base.access import Action, Resource, ResourceKind
 from rollq.base.errors import DiskError, ErrorCode, RemoteError, StateError
+from rollq.base.ids import WorkerId
 from rollq.base.limits import (
     ACTION_BYTES_MAX,
     ANSWER_BYTES_MAX,
@@ -29,7 +30,7 @@ from rollq.raft.node import RaftNode
 from rollq.raft.ready import ReadReady
 from rollq.roles.member.leader.caches import GroupCaches
 from rollq.roles.member.leader.replies import Replies
-from rollq.roles.member.leader.sessions import ClientSession
+from rollq.roles.member.leader.sessions import ClientSession, Sessions
 from rollq.roles.member.replica import Replica
 from rollq.roles.member.reports import Reports
 from rollq.roles.member.status import cluster_view
@@ -52,10 +53,13 @@ class Reads:
         replies: Replies,
         caches: GroupCaches,
         reports: Reports,
+        *,
+        sessions: Sessions,
         raft: Callable[[], RaftNode],
     ) -> None:
         self._replica = replica
         self._replies = replies
+        self._sessions = sessions
         self._caches = caches
         self._reports = reports
         self._raft = raft
@@ -113,7 +117,9 @@ class Reads:
 
     def _answer(self, query: Query) -> Answer | Error | Exception:
         view = VIEWS[query.what]
-        sources = Sources(self._replica, self._raft(), self._caches, self._reports)
+        sources = Sources(
+            self._replica, self._raft(), self._caches, self._reports, sessions=self._sessions
+        )
         try:
             value = _encode(view.read(sources, _decode_key(view, query), query.limit))
         except DiskError:
@@ -135,6 +141,22 @@ class Sources(NamedTuple):
     raft: RaftNode
     caches: GroupCaches
     reports: Reports
+    sessions: Sessions
+
+    def worker(self, worker_id: WorkerId) -> views.RawWorkerView | None:
+        """A worker, with what its session has told."""
+        view = views.worker_view(self.state, worker_id)
+        return None if view is None else self._told(view)
+
+    def workers(self, after: WorkerId, limit: int) -> list[views.RawWorkerView]:
+        """The same of a page of workers."""
+        return [self._told(view) for view in pages.worker_page(self.state, after, limit)]
+
+    def _told(self, view: views.RawWorkerView) -> views.RawWorkerView:
+        session = self.sessions.worker(view.worker_id)
+        if session is None or not session.is_capped:
+            return view
+        return msgspec.structs.replace(view, is_capped=True)
 
     @property
     def state(self) -> GridState:
@@ -306,11 +328,11 @@ VIEWS: Final[dict[str, ViewRow]] = {
     ),
     "worker": ViewRow(
         *(_id, Action.WORKERS_READ, ONE_WORKER),
-        lambda o, key, _: views.worker_view(o.state, key),
+        lambda o, key, _: o.worker(key),
     ),
     "workers": ViewRow(
         *(_id, Action.WORKERS_READ, Resource(K.WORKER)),
-        lambda o, key, n: pages.worker_page(o.state, key, n),
+        lambda o, key, n: o.workers(key, n),
     ),
     "cache": ViewRow(
         _text, Action.CACHES_READ, ONE_CACHE, lambda o, key, _: views.cache_view(o.state, key)

@@ -69,6 +69,7 @@ class WorkerSession:
     opened: bool = False
     credit_early: int = 0  # 0 <= credit_early <= CREDIT_MAX, and 0 once it is opened
     programs: ProgramSet = ANYTHING  # that it announced
+    is_capped: bool = False  # its computer is above its CPU cap, by its last heartbeat
     renews: bool = field(init=False)  # it renews leases by heartbeats
     names_attempts: bool = field(init=False)  # its acks say which attempt they mean
     takes_runs: bool = field(init=False)  # jobs come to it in runs

@@ -109,7 +109,7 @@ class LeaderState:
         )
         self.watches = watches = OutputWatches(replica, sessions, shell, outputs)
         self.unpacker = BatchUnpacker()
-        self.reads = Reads(replica, replies, caches, reports, raft)
+        self.reads = Reads(replica, replies, caches, reports, sessions=sessions, raft=raft)
         self.gateway = Gateway(
             sessions,
             replies,

@@ -179,7 +179,8 @@ class Workers:
             session.credit_early = min(CREDIT_MAX, session.credit_early + count)
 
     def heartbeat(self, session: WorkerSession, message: messages.Heartbeat) -> None:
-        """It renews the leases of what it runs."""
+        """It renews the leases of what it runs, and says how busy it is."""
+        session.is_capped = message.is_capped
         now_ms = self._clock.now_ms()
         for ref in message.holding:
             self._expiry.renew(ref.job_id, ref.attempt, now_ms)
