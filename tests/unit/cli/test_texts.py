@@ -293,7 +293,7 @@ def test_every_type_of_row_can_be_asked_for() -> None:
     named = {
         value
         for name, value in vars(events).items()
-        if name.isupper() and isinstance(value, str) and not name.startswith("_")
+        if name.isupper() and isinstance(value, str) and value.isidentifier()
     }
     assert set(events.EVENT_TYPES) == named
 
