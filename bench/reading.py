@@ -31,7 +31,7 @@ from bench.histories import make
 from rollq.history.arrow import from_lines, from_stream
 from rollq.history.columns import EVENTS
 from rollq.net.dialer import split_address
-from rollq.roles.member.readers.columns_maker import make_all
+from rollq.roles.member.readers.columns import make_all
 from rollq.roles.reader.channel import Channel
 from rollq.roles.reader.models import ARROW, LINES
 from rollq.roles.reader.reader import Reader
@@ -67,6 +67,7 @@ def measure(state: Path, address: str, seconds: float, form: str) -> dict[str, f
     """Latency of jobs alone and beside a reader, and how fast that reads."""
     command = [sys.executable, "-m", "rollq", "leader", str(split_address(address)[1])]
     options = ["--role", "leader", "--state", str(state), "--no-columns", "--log-level", "warning"]
+    options += ["--history-days", "0"]  # the day that was made is long ago
     member = subprocess.Popen([*command, *options])
     try:
         with contextlib.closing(Probe(address)) as probe:

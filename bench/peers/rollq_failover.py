@@ -9,7 +9,6 @@ says whether a job ended twice.
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections import Counter
 from pathlib import Path
@@ -17,8 +16,11 @@ from typing import Final
 
 from bench.figures import Sample
 from bench.works.failover import Acks
+from rollq.history.schema import from_line
+from rollq.history.segments import Segments
 from rollq.roles.client.client import Client
 from rollq.roles.client.handles import Job
+from rollq.store.look import LookDisk
 
 HELD_JOBS: Final = 8
 PROBES: Final = 8  # jobs whose results are waited for, at any moment
@@ -106,9 +108,7 @@ def ends_in_history(states: list[Path]) -> Counter[str]:
     """How often each job ended, by the sealed history of all members together."""
     ends: dict[tuple[int, int], str] = {}
     for state in states:
-        for segment in sorted((state / "history").glob("*.jsonl")):
-            for line in segment.read_bytes().splitlines():
-                row = json.loads(line)
-                if row.get("type") in ENDS:
-                    ends[row["index"], row["ordinal"]] = row["jobId"]
+        for row in map(from_line, Segments(LookDisk(state)).read(1, 2**63)):
+            if row.type in ENDS:
+                ends[row.index, row.ordinal] = row.jobId
     return Counter(ends.values())

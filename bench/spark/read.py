@@ -76,6 +76,7 @@ def member(folder: Path, address: str) -> Iterator[Process]:
     """A member on the state that was made."""
     port = address.rpartition(":")[2]
     argv = python("rollq", "leader", port, "--state", str(folder / "state"))
+    argv += ["--history-days", "0"]  # the day that was made is long ago
     process = Process(argv, folder / "member.log")
     try:
         process.wait_for(lambda: who_leads(address) == address, "a leader")

@@ -190,7 +190,7 @@ async def serve(
     group: str = "default",
     snapshot_entries: int = 10_000,
     blobs: dict[str, Any] | None = None,
-    columns_niceness: int | None = None,
+    copies_niceness: int | None = None,
     **limits: int,
 ) -> int:
     """Serve until told to stop; says when it serves, and why it cannot."""
@@ -202,7 +202,7 @@ async def serve(
         raft=options,
         snapshot_entries=snapshot_entries,
         blobs=BlobsSetup(**(blobs or {})),
-        columns_niceness=columns_niceness,
+        copies_niceness=copies_niceness,
     )
     node = MemberNode(setup, "127.0.0.1", port, Path(state), LinkLimits(**limits))
     try:

@@ -9,7 +9,7 @@ pytest.importorskip("pyarrow")
 from bench.histories import make
 from bench.reading import measure
 from rollq.net.ports import free_ports
-from rollq.roles.member.readers.columns_maker import make_all
+from rollq.roles.member.readers.columns import make_all
 from rollq.roles.reader.models import ARROW
 
 

@@ -18,7 +18,8 @@ from rollq.base.errors import (
     StateError,
 )
 from rollq.base.limits import READER_LINKS_MAX, READER_WAIT_MS_MAX
-from rollq.history.segments import Segments, index_of
+from rollq.history.lines_file import index_of
+from rollq.history.segments import Segments
 from rollq.net.ports import free_ports
 from rollq.roles.member.node import MemberNode
 from rollq.roles.member.readers import server
@@ -26,7 +27,7 @@ from rollq.roles.member.readers.handlers import HANDLERS
 from rollq.roles.member.readers.session import ReaderSession
 from rollq.roles.member.setup import MemberSetup
 from rollq.roles.reader.channel import Channel
-from rollq.roles.reader.models import EVENTS, LINES, Piece
+from rollq.roles.reader.models import ARROW, EVENTS, LINES, RUNS, Piece
 from rollq.roles.reader.reader import Reader
 from rollq.store.real_disk import RealDisk
 from rollq.wire.compact import Message
@@ -81,8 +82,13 @@ def test_what_is_sealed_and_what_is_not_is_read_as_it_is_sealed_later(tmp_path: 
         span = reader.span()
         assert (span.group, span.floor) == ("default", 0)
         pieces = list(reader.pieces(1, span.applied))
-        assert {piece.form for piece in pieces} == {LINES, EVENTS}
+        assert {piece.form for piece in pieces} == {RUNS}
         lines = _all(pieces, 1, span.applied)
+        older = list(reader.pieces(1, span.applied, forms=(LINES, EVENTS, ARROW)))
+        assert {piece.form for piece in older} == {EVENTS}
+        events = [event for piece in older for one in piece.indexes() for event in one.events()]
+        assert [event for event in events if event.run is not None] == []
+        assert _all(older, 1, span.applied) == lines
         for first, last in ((1, 1), (2, span.applied - 1), (span.applied, span.applied)):
             assert _all(reader.pieces(first, last), first, last) == [
                 line for line in lines if first <= index_of(line) <= last
@@ -250,8 +256,9 @@ def test_a_damaged_segment_is_not_served(tmp_path: Path) -> None:
     _, talker = find_leader([member.address])
     accepted(talker, range(1, 40))
     member.stop()
-    [path] = (member.state / "history").glob("*.jsonl")
-    path.write_bytes(path.read_bytes().replace(b'"enqueue"', b'"enqueux"', 1))
+    [path] = (member.state / "history").glob("*.runs")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:20] + bytes([whole[20] ^ 1]) + whole[21:])
     member.start()
     try:
         with Reader(member.address) as reader:

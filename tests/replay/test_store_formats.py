@@ -10,8 +10,13 @@ from pathlib import Path
 from zlib import crc32
 
 import pytest
+from msgspec.structs import replace
 
 from rollq.base.sealed import SEAL_BYTES, seal
+from rollq.grid.events import Event, Run
+from rollq.history.packed import pack
+from rollq.history.packed_file import PackedFooter, footer_in, plain_of
+from rollq.history.schema import from_line
 from rollq.history.segments import Segments
 from rollq.raft.types import Config, Entry, EntryKind, HardState, Member, Position, SnapshotMeta
 from rollq.store.identity import Identity
@@ -31,6 +36,19 @@ LARGE = [b"one large body " * 20, b"and another one " * 30]
 WAL_NAME = "wal/000000000001.log"
 SNAPSHOT_NAME = "snapshots/00000000000000000012-00000000000000000003.snap"
 HISTORY_NAME = "history/00000000000000000001-00000000000000000004.jsonl"
+PACKED_NAME = "history/00000000000000000001-00000000000000000004.runs"
+PACKED = [
+    pack(
+        1,
+        1_700_000_000_001,
+        [
+            Event("worker_up", worker_id=bytes(range(16)), detail="w1"),
+            Event("assign", client_id="c", queue="q", fence=7, run=Run(bytes(range(48)))),
+        ],
+    ),
+    pack(2, 1_700_000_000_002, []),
+    pack(3, 1_700_000_000_003, [Event("ack", run=Run(bytes(range(32)), run_ms=(3, 0)))]),
+]
 LINES = [b'{"index":1,"event":"enqueue"}', b'{"index":3,"event":"assign"}']
 ENTRIES = [
     Entry(1, 1, EntryKind.CONFIG, b"\x91\x90"),
@@ -165,6 +183,37 @@ def test_history_is_still_written_as_v1() -> None:
     disk = VirtualDisk()
     Segments(disk).seal(1, 4, LINES)
     assert disk.read(HISTORY_NAME, 0, 9999) == (GOLDEN / "history-v1.jsonl").read_bytes()
+
+
+def test_packed_history_v1_is_read() -> None:
+    segments = Segments(_disk(PACKED_NAME, "history-v1.runs"))
+    assert [one for _, lines in segments.chunks(1, 4) for one in lines] == [
+        line for index in PACKED for line in index.lines()
+    ]
+    assert (segments.covered_to(), segments.newest_ms(1, 4)) == (4, 1_700_000_000_003)
+    first, second, *_ = map(from_line, segments.read(1, 4))
+    assert (first.type, first.ordinal, first.jobId) == ("worker_up", 0, "")
+    assert (second.type, second.ordinal, second.jobId[:8]) == ("assign", 1, "03020100")
+
+
+def test_packed_history_is_still_written_as_v1() -> None:
+    """But for compression, of which each version of zstd has its own."""
+    disk = VirtualDisk()
+    Segments(disk).seal_packed(1, 4, PACKED)
+    data, golden = disk.read(PACKED_NAME, 0, 9999), (GOLDEN / "history-v1.runs").read_bytes()
+    assert data[:8] == golden[:8]
+    ours, theirs = footer_in(data, ""), footer_in(golden, "")
+    assert ours is not None
+    assert theirs is not None
+    assert _plain(data, ours) == _plain(golden, theirs)
+    without = {"size": 0, "crc": 0}
+    assert [replace(one, **without) for one in ours.blocks] == [
+        replace(one, **without) for one in theirs.blocks
+    ]
+
+
+def _plain(data: bytes, footer: PackedFooter) -> list[bytes]:
+    return [plain_of(data[one.offset : one.offset + one.size]) for one in footer.blocks]
 
 
 def test_mark_v1_is_read_and_written() -> None:

@@ -8,22 +8,27 @@ from pathlib import Path
 
 from rollq.base.ids import JobId
 from rollq.grid.events import Event
-from rollq.history.schema import to_lines
+from rollq.history.packed import pack
 from rollq.history.segments import Segments
+from rollq.store.look import LookDisk
 from rollq.store.real_disk import RealDisk
 
 STAMP_MS = 1_700_000_000_000
 
 
-def seal(folder: Path, first: int, last: int, rows_each: int = 3) -> None:
-    """One segment with the same number of rows at every index."""
-    lines = [
-        line
-        for index in range(first, last + 1)
-        for line in to_lines(index, STAMP_MS + index, events(index, rows_each))
+def seal(
+    folder: Path, first: int, last: int, rows_each: int = 3, forms: Sequence[str] = ("lines",)
+) -> None:
+    """One segment with the same number of rows at every index: of lines, packed, or both."""
+    indexes = [
+        pack(index, STAMP_MS + index, events(index, rows_each)) for index in range(first, last + 1)
     ]
     disk = RealDisk(folder, unsafe_no_fsync=True)
-    Segments(disk).seal(first, last, lines)
+    if "lines" in forms:
+        lines = [line for index in indexes for line in index.lines()]
+        Segments(disk).seal(first, last, lines)
+    if "packed" in forms:
+        Segments(disk).seal_packed(first, last, indexes)
     disk.close()
 
 
@@ -46,9 +51,7 @@ def events(index: int, count: int) -> Sequence[Event]:
 
 def written(folder: Path) -> list[dict[str, object]]:
     """What is on disk, by the plainest of readers."""
-    files = sorted((folder / "history").glob("*.jsonl"))
-    lines = (line for file in files for line in file.read_text().splitlines())
-    return [row for row in map(json.loads, lines) if "footer" not in row]
+    return list(map(json.loads, Segments(LookDisk(folder)).read(1, 2**63)))
 
 
 def _id(index: int, n: int) -> JobId:

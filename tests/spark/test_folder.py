@@ -10,6 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from rollq.base.errors import DiskError
 from rollq.history.columns import EVENTS
 from rollq.spark.source.folder import Folder
 from rollq.spark.source.options import SourceOrigin
@@ -18,11 +19,12 @@ from tests.spark.segments import STAMP_MS, seal, written
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three segments: 900 rows at 300 indexes."""
+    """Segments of all kinds: 900 rows at 300 indexes."""
     path = tmp_path_factory.mktemp("history")
     seal(path, 1, 100)
-    seal(path, 101, 101)
-    seal(path, 102, 300)
+    seal(path, 101, 101, forms=("packed",))
+    seal(path, 102, 200, forms=("packed", "lines"))
+    seal(path, 201, 300, forms=("packed",))
     return path
 
 
@@ -112,6 +114,20 @@ def test_damage_is_told(spark: SparkSession, tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes().replace(b'"priority":1', b'"priority":7'))
     with pytest.raises(PySparkException, match="does not match its checksum"):
         read(spark, tmp_path, minPartitions="1").count()
+
+
+@pytest.mark.any_spark
+def test_damage_of_a_packed_segment_is_told(tmp_path: Path) -> None:
+    seal(tmp_path, 1, 10, forms=("packed",))
+    file = next((tmp_path / "history").glob("*.runs"))
+    whole = file.read_bytes()
+    for place, told in ((20, "does not match its checksum"), (-20, "no footer")):
+        file.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        folder = Folder(SourceOrigin(path=str(tmp_path), group="g"))
+        folder.extent()
+        [wanted] = folder.slices(0, 1, 10, 1)
+        with pytest.raises(DiskError, match=told):
+            list(folder.tables(wanted, EVENTS))
 
 
 @pytest.mark.parametrize(

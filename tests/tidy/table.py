@@ -83,6 +83,7 @@ IMPURE_CALLS = frozenset(("open", "input", "print", "exec", "eval", "compile", "
 CORE_NEEDS: dict[str, frozenset[str]] = {
     "": frozenset(("msgspec",)),
     "wire": frozenset(("msgspec", "zstandard", "brotli")),
+    "history": frozenset(("msgspec", "zstandard")),  # events wait and are sealed compressed
 }
 
 MAY_PRINT = ("testing", "cli")

@@ -24,6 +24,7 @@ GUID_BYTES = 16
 NIL_ID: bytes = bytes(GUID_BYTES)
 TASK_INDEX_BYTES = 4
 _GROUPS: Final = Struct("<IHH8s")  # the first three are numbers, the rest is bytes
+GUID_TEXT_BYTES: Final = 36
 
 
 def guid_to_text(guid: bytes) -> str:
@@ -33,6 +34,16 @@ def guid_to_text(guid: bytes) -> str:
     first, second, third, rest = _GROUPS.unpack(guid)
     text = rest.hex()
     return f"{first:08x}-{second:04x}-{third:04x}-{text[:4]}-{text[4:]}"
+
+
+def guids_to_text(guids: bytes) -> bytes:
+    """The text forms of many guids, one behind another, of GUID_TEXT_BYTES each: every character
+    is put in place for all of them at once."""
+    digits = guids.hex().encode()
+    text = bytearray(b"-") * (len(guids) // GUID_BYTES * GUID_TEXT_BYTES)
+    for place, digit in _TEXT_PLACES:
+        text[place::GUID_TEXT_BYTES] = digits[digit :: 2 * GUID_BYTES]
+    return bytes(text)
 
 
 def guid_from_text(text: str) -> bytes:
@@ -64,3 +75,11 @@ def job_id_of_key(client_id: ClientId, key: str) -> JobId:
     """The id of the job that this client calls by this key, for ever and everywhere the same:
     BLAKE2b with a digest of 16 bytes, of the client's id, a zero byte and the key."""
     return blake2b(f"{client_id}\0{key}".encode(), digest_size=GUID_BYTES).digest()
+
+
+# Which hex digit of a guid stands where in its text.
+_TEXT_PLACES: Final = tuple(
+    (place, int(digit, 36))
+    for place, digit in enumerate("67452301-ab89-efcd-ghij-klmnopqrstuv")
+    if digit != "-"
+)

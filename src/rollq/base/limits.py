@@ -242,6 +242,9 @@ HELD_BYTES_MAX: Final = 64 * 1024 * 1024  # and in bytes; more is sent away to a
 # And in time, while a member starts or its group comes together: peers of our own ask elsewhere
 # before that, others would wait for ever.
 EARLY_MS_MAX: Final = 5_000
+# Of sealed history, unless a member is told otherwise: some fifty million jobs.
+HISTORY_MB_MAX: Final = 10_000
+HISTORY_DAYS_MAX: Final = 90
 HISTORY_REPLY_BYTES_MAX: Final = 512 * 1024
 ANSWER_BYTES_MAX: Final = 3 * 1024 * 1024  # a view must fit a frame with room to spare
 
@@ -381,10 +384,14 @@ READERS_MAX: Final = 64  # that are known by name: each may hold all of the hist
 READER_NAME_BYTES_MAX: Final = 256
 READER_HOLD_MS_MAX: Final = 7 * 86_400_000  # one that is not heard of holds nothing back any more
 # Arrow copies of sealed history, made by a process that takes what nobody else wants.
-COLUMNS_BYTES_MIN: Final = 256 * 1024  # shorter segments are read as lines
+COLUMNS_BYTES_MIN: Final = 256 * 1024  # of lines: shorter segments have no Arrow copies
+COLUMNS_PACKED_BYTES_MIN: Final = 8 * 1024  # the same of packed segments
 COLUMNS_PIECE_BYTES: Final = 4 * 1024 * 1024  # of lines in one batch: some 15,000 rows
-COLUMNS_CHECK_MS: Final = 3_000
-COLUMNS_AGAIN_MS_MAX: Final = 600_000  # after failures
+COPIES_CHECK_MS: Final = 3_000
+COPIES_WAIT_MS_MAX: Final = (
+    40_000  # of a member that is never idle: then they are made all the same
+)
+COPIES_AGAIN_MS_MAX: Final = 600_000  # after failures
 READER_GREETING_MS: Final = 2_000  # for the answer to a hello of a reader
 READER_ANSWER_MS: Final = 10_000  # for the next word: one that waits or writes says so before
 READER_AGAIN_MS: Final = 100  # before members that could not serve are asked again

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Final
 
 from rollq.base.errors import RollqError
-from rollq.base.limits import COLUMNS_BYTES_MIN
 from rollq.cli.amounts import counted
 from rollq.cli.failures import EXIT_UNREACHABLE, exit_code_of
 from rollq.cli.grid import ask, connected
@@ -17,6 +16,7 @@ from rollq.history.arrow_cache import copies_there
 from rollq.history.segments import Segments
 from rollq.net.dialer import dial, is_served
 from rollq.roles.client.session import as_addresses
+from rollq.roles.member.readers.columns import is_worth
 from rollq.roles.member.status import ClusterView
 from rollq.store.check import NOTE, PROBLEM, Finding
 from rollq.store.disk import Disk
@@ -51,17 +51,17 @@ def history_findings(disk: Disk) -> list[Finding]:
 
 
 def _columns_findings(disk: Disk, segments: Segments) -> list[Finding]:
-    """Whether readers get columns, which are much quicker to read than lines."""
-    worth = [ends for *ends, size in segments.sizes() if size >= COLUMNS_BYTES_MIN]
+    """Whether readers get columns, which are quickest to read."""
+    worth = [ends for ends in segments.ranges() if is_worth(disk, *ends)]
     there = copies_there(disk)
-    lacking = sum((first, last) not in there for first, last in worth)
+    lacking = sum(ends not in there for ends in worth)
     if not lacking:
         return []
     return [
         Finding(
             NOTE,
-            f"{lacking} of {len(worth)} history segments have no Arrow columns: readers fall back "
-            "to JSON lines, which are slower",
+            f"{lacking} of {len(worth)} history segments have no Arrow columns: readers make "
+            "them themselves, which is slower",
             "members write them when idle, if pyarrow is installed and --no-columns is not set",
         )
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,6 +28,7 @@ EPILOG = """\b
 Examples:
   rollq history tail
   rollq history tail --follow --type dlq
+  rollq history export --out events.jsonl
   rollq history readers
 """
 app = typer.Typer(
@@ -134,6 +136,78 @@ def readers(
     else:
         rows = [(one.name, one.index, when(one.stamp_ms)) for one in found]
         write_table(("name", "from index", "last seen"), rows)
+
+
+@app.command(
+    epilog="""\b
+Examples:
+  rollq history export --out events.jsonl
+  rollq history export --from 5000 | jq -r 'select(.type == "dlq") | .jobId'
+  rollq history export --state ./state/5000 --out events.jsonl
+"""
+)
+def export(
+    out: Annotated[
+        str, typer.Option(metavar="FILE", help="Write to this file.", show_default="stdout")
+    ] = "",
+    first: Annotated[
+        int, typer.Option("--from", min=1, metavar="INDEX", help="Begin at this log index.")
+    ] = 1,
+    state: MemberDir = None,
+    servers: Servers = DEFAULT_SERVERS,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    as_json: Json = False,
+) -> None:
+    """Write the whole history as JSON lines, of a running group or of a state directory.
+
+    Of a running group: everything that was committed when this was called. With --state only
+    sealed segments are read. History that retention removed is left out, and said so. Rows are JSON
+    in any case; with --out, --json is for what is said of the file.
+    """
+    import contextlib
+
+    from rollq.cli.output import write_answer
+
+    pieces = _sealed_lines(state, first) if state else _group_lines(servers, timeout, first)
+    count = 0
+    with contextlib.ExitStack() as stack:
+        file = stack.enter_context(Path(out).open("wb")) if out else sys.stdout.buffer
+        for lines in pieces:
+            file.write(lines)
+            count += lines.count(b"\n")
+        file.flush()
+    if out:
+        write_answer({"out": out, "rows": count}, f"{out}: {count} rows", as_json=as_json)
+
+
+def _sealed_lines(state: Path, first: int) -> Iterator[bytes]:
+    from rollq.history.segments import Segments
+    from rollq.store.look import LookDisk
+
+    segments = Segments(LookDisk(state))
+    _tell_floor(segments.floor(), first)
+    for _, lines in segments.chunks(first, 2**63):
+        if lines:
+            yield b"\n".join((*lines, b""))
+
+
+def _group_lines(servers: str, timeout_s: float, first: int) -> Iterator[bytes]:
+    from rollq.roles.reader.models import EVENTS, LINES, RUNS
+    from rollq.roles.reader.reader import Reader
+
+    with Reader(servers, timeout_s=timeout_s) as reader:
+        span = reader.span()
+        _tell_floor(span.floor, first)
+        first = max(first, span.floor + 1)
+        for piece in reader.pieces(first, span.applied, forms=(LINES, EVENTS, RUNS)):
+            yield piece.lines()
+
+
+def _tell_floor(floor: int, first: int) -> None:
+    from rollq.cli.output import remark
+
+    if first <= floor:
+        remark(f"history up to log index {floor} was removed by retention")
 
 
 class _Shown:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from rollq.base.errors import ErrorCode, LocalError
+from rollq.base.limits import HISTORY_DAYS_MAX, HISTORY_MB_MAX
 from rollq.cli.options import Json
 
 if TYPE_CHECKING:
@@ -78,10 +79,10 @@ HeartbeatMs = Annotated[
 ]
 HistoryMb = Annotated[
     int,
-    typer.Option(min=0, metavar="MB", help="Keep at most this much sealed history (0 = all)."),
+    typer.Option(min=0, metavar="MB", help="Keep at most this much sealed history (0 = no limit)."),
 ]
 HistoryDays = Annotated[
-    int, typer.Option(min=0, metavar="DAYS", help="Keep history for this many days (0 = all).")
+    int, typer.Option(min=0, metavar="DAYS", help="Keep history for this many days (0 = for ever).")
 ]
 Blobs = Annotated[
     str,
@@ -145,8 +146,8 @@ def leader(
     snapshot_entries: Annotated[
         int, typer.Option(min=10, metavar="N", help="Log entries between two snapshots.")
     ] = 10_000,
-    history_mb: HistoryMb = 0,
-    history_days: HistoryDays = 0,
+    history_mb: HistoryMb = HISTORY_MB_MAX,
+    history_days: HistoryDays = HISTORY_DAYS_MAX,
     blobs: Blobs = "",
     blob_bytes_max: BlobBytesMax = "0",
     blob_age: BlobAge = "7d",
@@ -199,7 +200,7 @@ def _setup(
     from rollq.history.retention import DAY_MS, Retention
     from rollq.net.dialer import split_address
     from rollq.raft.node import RaftOptions
-    from rollq.roles.member.setup import COLUMNS_NICENESS, MemberSetup
+    from rollq.roles.member.setup import MemberSetup
 
     named = tuple(part.strip() for part in peers.split(",") if part.strip())
     others = tuple(dict.fromkeys(peer for peer in named if peer != address))
@@ -229,7 +230,7 @@ def _setup(
         snapshot_entries=snapshot_entries,
         retention=Retention(history_mb * 1_000_000, history_days * DAY_MS),
         blobs=blobs,
-        columns_niceness=COLUMNS_NICENESS if columns else None,
+        columns=columns,
     )
 
 

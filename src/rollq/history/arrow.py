@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from itertools import accumulate, repeat
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -11,12 +14,46 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json as pa_json
 
+from rollq.base.ids import GUID_TEXT_BYTES, NIL_ID, guid_to_text, guids_to_text
+from rollq.base.staged import KEY_END
+from rollq.grid.events import Event
 from rollq.history.columns import Column
+from rollq.history.packed import PackedIndex
+from rollq.history.schema import request_text
 from rollq.history.tables import OUTPUTS, int32, int64
 
 BLOCK_BYTES: Final = 1 << 20
 _OUTPUT: Final = pa.struct([("name", pa.string()), ("digest", pa.string()), ("size", pa.int64())])
 _NUMBERS: Final = frozenset(("int", "bigint"))
+# By the field of a history row: that of the event.
+_EVENT_FIELDS: Final = {
+    "type": "kind",
+    "jobKey": "job_key",
+    "clientId": "client_id",
+    "queue": "queue",
+    "execName": "exec_name",
+    "workerId": "worker_id",
+    "attempt": "attempt",
+    "fence": "fence",
+    "priority": "priority",
+    "delayMs": "delay_ms",
+    "leaseMs": "lease_ms",
+    "status": "status",
+    "cause": "cause",
+    "exitCode": "exit_code",
+    "signal": "signal",
+    "runMs": "run_ms",
+    "peakBytes": "peak_bytes",
+    "bodyBytes": "body_bytes",
+    "count": "count",
+    "arrayId": "array_id",
+    "detail": "detail",
+    "cacheId": "cache_id",
+    "blobBytes": "blob_bytes",
+    "fetchedBytes": "fetched_bytes",
+    "heldBytes": "held_bytes",
+    "request": "request",
+}
 
 
 def from_lines(lines: Any, columns: Sequence[Column], group: str) -> pa.Table:
@@ -58,6 +95,146 @@ def _within_columns(lines: Any, columns: Sequence[Column]) -> bytes:
         row.update({name: fit[name](row[name]) for name in fit.keys() & row.keys()})
         mended.append(msgspec.json.encode(row))
     return b"\n".join(mended) + b"\n"
+
+
+def from_packed(indexes: Sequence[PackedIndex], columns: Sequence[Column], group: str) -> pa.Table:
+    """Packed events as a table of these columns. What the jobs of a run share becomes many rows
+    within Arrow, and what differs goes there column by column."""
+    if not indexes:
+        return arrow_schema(columns).empty_table()
+    facts = _Facts(indexes)
+    arrays = [facts.column(column, field.type, group) for column, field in _typed(columns)]
+    return pa.Table.from_arrays(arrays, schema=arrow_schema(columns))
+
+
+def _typed(columns: Sequence[Column]) -> Iterable[tuple[Column, pa.Field]]:
+    return zip(columns, arrow_schema(columns), strict=True)
+
+
+class _Facts:
+    """The events of some log indexes, each with the number of rows that it stands for."""
+
+    def __init__(self, indexes: Sequence[PackedIndex]) -> None:
+        self._events: list[Event] = []
+        self._places: list[tuple[int, int]] = []  # of each event: index and stamp
+        self._ordinals = array("i")
+        for packed in indexes:
+            events = packed.events()
+            self._events += events
+            self._places += [(packed.index, packed.stamp_ms)] * len(events)
+            rows = sum(1 if event.run is None else event.run.count for event in events)
+            self._ordinals.extend(range(rows))
+        self._counts = [1 if event.run is None else event.run.count for event in self._events]
+        self._rows = len(self._ordinals)
+        self._has_runs = any(event.run is not None for event in self._events)
+        self._ends = pa.array(accumulate(self._counts), pa.int64())
+
+    def column(self, column: Column, kind: Any, group: str) -> Any:
+        """One column; `kind` is its type in Arrow."""
+        name = column.field
+        if not name:
+            return pa.repeat(pa.scalar(group), self._rows)
+        if name == "ordinal":
+            return _of_buffer(self._ordinals, kind)
+        if name == "index":
+            return self._spread(pa.array([index for index, _ in self._places], kind))
+        if name == "ts":
+            stamps = pa.array([1_000 * stamp_ms for _, stamp_ms in self._places], pa.int64())
+            return self._spread(stamps).cast(kind)
+        if name == "jobId":
+            return self._job_ids()
+        field = _EVENT_FIELDS[name]
+        make = _MAKERS.get(name) or (_texts if column.type == "string" else _numbers)
+        in_run = _IN_RUNS.get(name)
+        if in_run is not None and self._has_runs:
+            columns = [() if event.run is None else in_run(event) for event in self._events]
+            if any(columns):
+                return make(self._each(field, columns), kind)
+        return self._spread(make([getattr(event, field) for event in self._events], kind))
+
+    def _spread(self, values: Any) -> Any:
+        """From a value an event to a value a row."""
+        if not self._has_runs:
+            return values
+        return pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(self._ends, values))
+
+    def _each(self, field: str, columns: Sequence[Sequence[Any]]) -> list[Any]:
+        """A value a row; `columns` are those that runs have."""
+        values: list[Any] = []
+        for event, count, column in zip(self._events, self._counts, columns, strict=True):
+            values += column or repeat(getattr(event, field), count)
+        return values
+
+    def _job_ids(self) -> Any:
+        ids: list[bytes] = []
+        is_there = bytearray()
+        for event, count in zip(self._events, self._counts, strict=True):
+            job_ids = event.job_id if event.run is None else event.run.job_ids
+            ids.append(job_ids or NIL_ID)
+            is_there += (b"\1" if job_ids else b"\0") * count
+        text = guids_to_text(b"".join(ids))
+        offsets = array("i", range(0, len(text) + 1, GUID_TEXT_BYTES))
+        found = pa.StringArray.from_buffers(self._rows, pa.py_buffer(offsets), pa.py_buffer(text))
+        if all(is_there):
+            return found
+        there = _of_buffer(is_there, pa.uint8()).cast(pa.bool_())
+        return pc.if_else(there, found, pa.scalar(None, pa.string()))
+
+
+def _texts(values: Iterable[str], kind: Any) -> Any:
+    return pa.array([value or None for value in values], kind)
+
+
+def _numbers(values: list[int], kind: Any) -> Any:
+    try:
+        return pa.array(values, kind)
+    except (pa.ArrowInvalid, OverflowError):  # from before numbers had bounds
+        fit = int32 if kind == pa.int32() else int64
+        return pa.array([fit(value) for value in values], kind)
+
+
+def _ids(values: Iterable[bytes], kind: Any) -> Any:
+    return pa.array([_id_text(value) if value else None for value in values], kind)
+
+
+def _requests(values: Iterable[bytes], kind: Any) -> Any:
+    return _texts(map(request_text, values), kind)
+
+
+def _of_buffer(values: Any, kind: Any) -> Any:
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
+
+
+def _fences(event: Event) -> Sequence[int]:
+    assert event.run is not None, "of a run"
+    if event.run.fences or not event.fence:
+        return event.run.fences
+    return range(event.fence, event.fence + event.run.count)
+
+
+def _keys(event: Event) -> Sequence[str]:
+    assert event.run is not None, "of a run"
+    return event.run.keys.split(KEY_END) if event.run.keys else ()
+
+
+_id_text = lru_cache(4_096)(guid_to_text)  # of few workers and arrays
+_MAKERS: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "workerId": _ids,
+    "arrayId": _ids,
+    "request": _requests,
+}
+# By the field of a history row: what a run says of each of its jobs; nothing if it says nothing.
+_IN_RUNS: Final[dict[str, Callable[[Event], Sequence[Any]]]] = {
+    "fence": _fences,
+    "runMs": attrgetter("run.run_ms"),
+    "peakBytes": attrgetter("run.peak_bytes"),
+    "fetchedBytes": attrgetter("run.fetched_bytes"),
+    "heldBytes": attrgetter("run.held_bytes"),
+    "bodyBytes": attrgetter("run.body_bytes"),
+    "blobBytes": attrgetter("run.blob_bytes"),
+    "jobKey": _keys,
+    "request": attrgetter("run.requests"),
+}
 
 
 def from_stream(data: Any, columns: Sequence[Column]) -> pa.Table:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from rollq.history.segments import FOOTER_BYTES_MAX, LAST_ROW_BYTES_MAX, index_of, name_of
+from rollq.history.lines_file import FOOTER_BYTES_MAX, LAST_ROW_BYTES_MAX, index_of
+from rollq.history.segments import name_of
 from rollq.store.disk import Disk
 
 _NEAR_BYTES: Final = 4 * LAST_ROW_BYTES_MAX  # holds the end of one line and another whole one

@@ -7,16 +7,20 @@ Spark read these lines.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import Final
 
 import msgspec
 
-from rollq.base.ids import guid_to_text
+from rollq.base.ids import GUID_TEXT_BYTES, guid_to_text, guids_to_text
 from rollq.base.requests import request_document, request_in
-from rollq.grid.events import Event, each_of
+from rollq.base.staged import KEY_END
+from rollq.grid.events import Event, Run, each
 
 SCHEMA_VERSION = 1
+PATTERN_JOBS_MIN: Final = 32  # a pattern for fewer costs more than it saves
+REQUIRED: Final = ("index", "ordinal", "ts", "type")  # always written; others if they are set
 
 
 class HistoryRow(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -56,12 +60,69 @@ class HistoryRow(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def to_lines(index: int, stamp_ms: int, events: Iterable[Event]) -> list[bytes]:
     """The JSON lines of one log index, without line ends."""
-    return [_encode(_row(index, n, stamp_ms, event)) for n, event in enumerate(each_of(events))]
+    lines: list[bytes] = []
+    for event in events:
+        if event.run is None or event.run.count < PATTERN_JOBS_MIN:
+            for one in each(event):
+                lines.append(_encode(_row(index, len(lines), stamp_ms, one)))
+        else:
+            lines += _run_lines(index, len(lines), stamp_ms, event, event.run)
+    return lines
 
 
 def from_line(line: bytes) -> HistoryRow:
     """The row that a line of any version holds."""
     return _decoder.decode(line)
+
+
+def _run_lines(index: int, ordinal: int, stamp_ms: int, event: Event, run: Run) -> list[bytes]:
+    """The lines of a run: what its jobs share is written once, into a pattern for each of them."""
+    shared = msgspec.structs.asdict(_row(index, ordinal, stamp_ms, event))
+    differ = _columns(ordinal, event, run)
+    pattern: list[str] = []
+    columns: list[Iterable[object]] = []
+    for name, value in shared.items():
+        column = differ.get(name)
+        if column is None:
+            if value or name in REQUIRED:
+                pattern.append(f',"{name}":{_json(value)}'.replace("%", "%%"))
+        elif name == "jobId":
+            pattern.append(',"jobId":"%s"')
+            columns.append(column)
+        elif name in REQUIRED or all(column):
+            pattern.append(f',"{name}":%s')
+            columns.append(column)
+        else:  # what is nothing is left out
+            pattern.append("%s")
+            columns.append([f',"{name}":{one}' if one else "" for one in column])
+    line = "{" + "".join(pattern)[1:] + "}"
+    rows = map(line.__mod__, zip(*columns, strict=True))
+    return "\n".join(rows).encode().split(b"\n")
+
+
+def _columns(ordinal: int, event: Event, run: Run) -> dict[str, Sequence[object]]:
+    """What differs between the jobs of a run, by the name of the column: numbers, or JSON."""
+    count = run.count
+    ids = guids_to_text(run.job_ids).decode("ascii")
+    starts = range(0, len(ids), GUID_TEXT_BYTES)
+    columns: dict[str, Sequence[object]] = {
+        "ordinal": range(ordinal, ordinal + count),
+        "jobId": [ids[start : start + GUID_TEXT_BYTES] for start in starts],
+        "runMs": run.run_ms,
+        "peakBytes": run.peak_bytes,
+        "fetchedBytes": run.fetched_bytes,
+        "heldBytes": run.held_bytes,
+        "bodyBytes": run.body_bytes,
+        "blobBytes": run.blob_bytes,
+        "fence": run.fences,
+    }
+    if event.fence and not run.fences:
+        columns["fence"] = range(event.fence, event.fence + count)
+    if run.keys:
+        columns["jobKey"] = [_json(key) if key else "" for key in run.keys.split(KEY_END)]
+    if run.requests:
+        columns["request"] = [_json(request_text(one)) if one else "" for one in run.requests]
+    return {name: column for name, column in columns.items() if column}
 
 
 def _row(index: int, ordinal: int, stamp_ms: int, event: Event) -> HistoryRow:
@@ -95,12 +156,17 @@ def _row(index: int, ordinal: int, stamp_ms: int, event: Event) -> HistoryRow:
         event.fetched_bytes,
         event.held_bytes,
         event.job_key,
-        _request(event.request) if event.request else "",
+        request_text(event.request),
     )
 
 
-def _request(body: bytes) -> str:
-    return _encode(request_document(request_in(body))).decode()
+def _json(value: object) -> str:
+    return _encode(value).decode()
+
+
+def request_text(body: bytes) -> str:
+    """What a job was asked to run, as JSON; empty if that is not known."""
+    return _json(request_document(request_in(body))) if body else ""
 
 
 _encode = msgspec.json.Encoder().encode

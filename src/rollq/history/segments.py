@@ -1,50 +1,30 @@
-"""Sealed history: immutable JSONL files named by the range of log indexes that they cover.
+"""Sealed history: immutable files named by the range of log indexes that they cover.
 
-`history/<first>-<last>.jsonl`; every line starts with `{"index":N,` and the last line is a footer
-with the count of lines and their checksum. A range without events is a file with a footer alone:
+A segment is `history/<first>-<last>.runs` (`packed_file`), which has the events as they were
+applied, or `.jsonl` (`lines_file`), one JSON line a fact, or both: then the lines are a copy, for
+people, and only read if the packed file is damaged. A range without events is a file without any:
 covered and empty is not the same as missing. A file that does not verify is moved under `broken/`,
-so its range shows up in `gaps` and is fetched from a peer. Format changes: a new layout takes a new
-`version` in the footer and this reader stays.
+so its range shows up in `gaps`, unless the other one is there, and is fetched from a peer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
-from zlib import crc32
 
-import msgspec
-
-from rollq.base.errors import DiskError, ErrorCode, LocalError
-from rollq.base.limits import SYNC_BYTES
+from rollq.base.errors import DiskError, ErrorCode
+from rollq.history import lines_file, packed_file
+from rollq.history.lines_file import index_of
+from rollq.history.packed import PackedIndex
+from rollq.history.packed_file import PackedFooter
 from rollq.store.disk import BROKEN, Disk, prune_broken
 
 FOLDER: Final = "history"
-SUFFIX: Final = ".jsonl"
+LINES_SUFFIX: Final = ".jsonl"
+PACKED_SUFFIX: Final = ".runs"
 TEMPORARY: Final = ".tmp"
 SEALING: Final = f"{FOLDER}/sealing{TEMPORARY}"
-VERSION: Final = 1
-PIECE_BYTES: Final = 256 * 1024
-FOOTER_BYTES_MAX: Final = 256
-LAST_ROW_BYTES_MAX: Final = 16 * 1024  # a row is its columns and a detail, which is bounded
 FLOOR_SUFFIX: Final = ".floor"
-PREFIX: Final = b'{"index":'
-
-
-class Footer(msgspec.Struct, frozen=True, tag_field="footer", tag="rollq-history"):
-    """The last line of a segment."""
-
-    version: int
-    first: int
-    last: int
-    count: int
-    crc: int
-
-
-class _Stamp(msgspec.Struct):
-    """Of a row, only when it was made."""
-
-    ts: int
 
 
 class Segments:
@@ -56,55 +36,47 @@ class Segments:
         self.damaged: list[str] = []  # names of what did not verify and is now under broken/
 
     def seal(self, first: int, last: int, lines: Iterable[bytes]) -> None:
-        """Store the events of a range; durable when it returns. Again for the same range: no-op.
+        """Store the events of a range as lines, as `write_lines` takes them; durable when it
+        returns. Again for the same range: no-op."""
+        self._seal(
+            name_of(first, last),
+            lambda: lines_file.write_lines(self._disk, SEALING, first, last, lines),
+        )
 
-        Args:
-            first: the first log index covered.
-            last: the last one.
-            lines: JSON objects without a line end, in order of index, each starting with
-                `{"index":N`.
-        """
-        if self._is_sealed(first, last):
+    def seal_packed(self, first: int, last: int, indexes: Iterable[PackedIndex]) -> None:
+        """As `seal`, with events as they were applied."""
+        self._seal(
+            packed_name(first, last), lambda: self.write_packed(SEALING, first, last, indexes)
+        )
+
+    def _seal(self, name: str, write: Callable[[], None]) -> None:
+        if self._is_sealed(name):
             return
         self.begin(SEALING)
-        self.write(SEALING, first, last, lines)
-        self.publish(SEALING, first, last)
+        write()
+        self._publish(SEALING, name)
 
     def begin(self, temporary: str) -> None:
         """Make an empty file for the first of three steps to a segment: begin, write, publish."""
         self._disk.remove(temporary)
         self._disk.write(temporary, 0, b"")
 
-    def write(self, temporary: str, first: int, last: int, lines: Iterable[bytes]) -> None:
-        """Write the lines of a range, as for `seal`, and sync them."""
-        offset, count, crc, seen = 0, 0, 0, first
-        piece = bytearray()
-        alike = b"\n"  # how other lines of the index that was seen last begin
-        for line in lines:
-            if not line.startswith(alike):
-                index = index_of(line)
-                if not seen <= index <= last:
-                    raise _misplaced(index, first, last)
-                seen, alike = index, b"%b%d," % (PREFIX, index)
-            if b"\n" in line:
-                raise _misplaced(seen, first, last)
-            count += 1
-            piece += line
-            piece += b"\n"
-            if len(piece) >= PIECE_BYTES:
-                offset, crc = self._put(temporary, offset, crc, piece)
-        offset, crc = self._put(temporary, offset, crc, piece)
-        crc = footer_crc(VERSION, first, last, count, crc)
-        footer = msgspec.json.encode(Footer(VERSION, first, last=last, count=count, crc=crc))
-        self._disk.write(temporary, offset, footer + b"\n")
-        self._disk.sync(temporary)
+    def write_packed(
+        self, temporary: str, first: int, last: int, indexes: Iterable[PackedIndex]
+    ) -> None:
+        """Write the events of a range, and sync them."""
+        packed_file.write_packed(self._disk, temporary, first, last, indexes)
 
-    def publish(self, temporary: str, first: int, last: int) -> None:
+    def publish_packed(self, temporary: str, first: int, last: int) -> None:
         """Give what was written its name; durable when it returns."""
-        if self._is_sealed(first, last):
+        name = packed_name(first, last)
+        if self._is_sealed(name):
             self._disk.remove(temporary)
             return
-        self._disk.rename(temporary, name_of(first, last))
+        self._publish(temporary, name)
+
+    def _publish(self, temporary: str, name: str) -> None:
+        self._disk.rename(temporary, name)
         self._disk.sync_dir(FOLDER)
 
     def clear_temporaries(self) -> None:
@@ -150,27 +122,29 @@ class Segments:
         for name in self._disk.names(FOLDER):
             ends = range_of(name)
             if (ends is not None and ends[1] <= index) or 0 < floor_of(name) < index:
-                self._disk.remove(self._path(name))
+                self._disk.remove(_path(name))
         self._disk.sync_dir(FOLDER)
 
     def sizes(self) -> list[tuple[int, int, int]]:
-        """First index, last index and bytes of every segment, in order."""
-        return [(*each, self._disk.size(name_of(*each))) for each in self.ranges()]
+        """First index, last index and bytes of every segment, copies included, in order."""
+        return [
+            (*ends, sum(max(self._disk.size(make(*ends)), 0) for make in (packed_name, name_of)))
+            for ends in self.ranges()
+        ]
 
     def newest_ms(self, first: int, last: int) -> int | None:
         """The stamp of the last row of a segment, 0 if it has no rows; None if it is damaged."""
+        footer = self.packed(first, last)
+        if footer is not None:
+            return footer.newest_ms
         name = name_of(first, last)
-        size = self._disk.size(name)
-        length = min(LAST_ROW_BYTES_MAX + FOOTER_BYTES_MAX, size)
-        lines = self._disk.read(name, size - length, length).split(b"\n")
-        if len(lines) < 2 or lines[-1]:
-            return None
-        if len(lines) == 2:  # the footer, and nothing after its end
-            return 0
-        try:
-            return msgspec.json.decode(lines[-3], type=_Stamp).ts
-        except msgspec.MsgspecError:
-            return None
+        return None if self._disk.size(name) < 0 else lines_file.newest_ms(self._disk, name)
+
+    def packed(self, first: int, last: int) -> PackedFooter | None:
+        """What the packed file of a segment says of itself; None: there is none that could say."""
+        name = packed_name(first, last)
+        found = packed_file.read_footer(self._disk, name) if self._disk.size(name) >= 0 else None
+        return None if found is None else found[0]
 
     def read(self, first: int, last: int) -> Iterator[bytes]:
         """Lines with first <= index <= last, in order, each once, without line ends. What no
@@ -190,44 +164,74 @@ class Segments:
         for begin, end in self.ranges():
             if end < wanted or begin > last:
                 continue
-            name = name_of(begin, end)
-            if not self.is_sound(begin, end):
-                self._put_aside(name)
-                raise _damaged(name, begin, end)
+            name = self._sound_name(begin, end)
             wanted = max(wanted, begin)
-            chunk: list[bytes] = []
-            for line in self._lines(name):
-                index = index_of(line)
-                if index > last:
-                    break
+            chunks = self._packed_chunks if name.endswith(PACKED_SUFFIX) else self._line_chunks
+            for index, chunk in chunks(name, wanted, last):
                 while wanted < index:
-                    yield wanted, chunk
-                    wanted, chunk = wanted + 1, []
-                if index == wanted:
-                    chunk.append(line)
+                    yield wanted, []
+                    wanted += 1
+                yield index, chunk
+                wanted += 1
             while wanted <= min(end, last):
-                yield wanted, chunk
-                wanted, chunk = wanted + 1, []
+                yield wanted, []
+                wanted += 1
+
+    def _packed_chunks(self, name: str, first: int, last: int) -> Iterator[tuple[int, list[bytes]]]:
+        """What there is of a packed file, which has verified, within a range."""
+        found = packed_file.read_footer(self._disk, name)
+        assert found is not None, "it has verified"
+        for block in found[0].blocks:
+            if block.last < first or block.first > last:
+                continue
+            data = self._disk.read(name, block.offset, block.size)
+            for packed in packed_file.indexes_in(data):
+                if first <= packed.index <= last:
+                    yield packed.index, packed.lines()
+
+    def _line_chunks(self, name: str, first: int, last: int) -> Iterator[tuple[int, list[bytes]]]:
+        chunk: list[bytes] = []
+        at = 0
+        for line in lines_file.lines_in(self._disk, name):
+            index = index_of(line)
+            if index > last:
+                break
+            if index < first:
+                continue
+            if index != at and chunk:
+                yield at, chunk
+                chunk = []
+            at = index
+            chunk.append(line)
+        if chunk:
+            yield at, chunk
 
     def is_sound(self, first: int, last: int) -> bool:
         """Whether a segment verifies; all of it is read for that."""
-        return self._footer(name_of(first, last)) is not None
+        names = (packed_name(first, last), name_of(first, last))
+        return any(self._disk.size(name) >= 0 and self._verifies(name) for name in names)
+
+    def _sound_name(self, first: int, last: int) -> str:
+        """The file of a segment to read. What does not verify is put aside."""
+        for name in (packed_name(first, last), name_of(first, last)):
+            if self._is_sealed(name):
+                return name
+        raise _damaged(name_of(first, last), first, last)
 
     def scrub(self) -> list[str]:
         """Verify everything; returns the names of what did not, whose ranges are now gaps."""
-        bad = [name for name in map(self._path, self.names()) if self._footer(name) is None]
+        bad = [name for name in map(_path, self.names()) if not self._verifies(name)]
         for name in bad:
             self._put_aside(name)
         return bad
 
     def scrub_next(self) -> None:
-        """Verify one segment, the next in turn: called from time to time it sees them all."""
+        """Verify one file, the next in turn: called from time to time it sees them all."""
         names = self.names()
         if names:
-            name = self._path(next((each for each in names if each > self._scrubbed), names[0]))
-            self._scrubbed = name.removeprefix(f"{FOLDER}/")
-            if self._footer(name) is None:
-                self._put_aside(name)
+            name = next((each for each in names if each > self._scrubbed), names[0])
+            self._scrubbed = name
+            self._is_sealed(_path(name))
 
     def names(self) -> list[str]:
         """File names, in order of their ranges."""
@@ -236,83 +240,43 @@ class Segments:
     def ranges(self) -> list[tuple[int, int]]:
         """First and last index of every segment, in order."""
         ranges = (range_of(name) for name in self._disk.names(FOLDER))
-        return [each for each in ranges if each is not None]
+        return list(dict.fromkeys(each for each in ranges if each is not None))
 
-    @staticmethod
-    def _path(name: str) -> str:
-        return f"{FOLDER}/{name}"
-
-    def _is_sealed(self, first: int, last: int) -> bool:
-        name = name_of(first, last)
+    def _is_sealed(self, name: str) -> bool:
+        """Whether a file is there and verifies; one that does not is put aside."""
         if self._disk.size(name) < 0:
             return False
-        if self._footer(name) is not None:
+        if self._verifies(name):
             return True
         self._put_aside(name)
         return False
 
-    def _put(self, name: str, offset: int, crc: int, piece: bytearray) -> tuple[int, int]:
-        """Write a piece and empty it; returns where the next goes and the checksum so far."""
-        self._disk.write(name, offset, bytes(piece))
-        if offset // SYNC_BYTES != (offset + len(piece)) // SYNC_BYTES:
-            self._disk.sync(name)
-        offset, crc = offset + len(piece), crc32(piece, crc)
-        piece.clear()
-        return offset, crc
-
-    def _footer(self, name: str) -> Footer | None:
-        """The footer if the whole file verifies."""
-        size = self._disk.size(name)
-        start = max(size - FOOTER_BYTES_MAX, 0)
-        tail = self._disk.read(name, start, FOOTER_BYTES_MAX) if size > 0 else b""
-        if not tail.endswith(b"\n"):
-            return None
-        begin = tail.rfind(b"\n", 0, -1) + 1
-        try:
-            footer = msgspec.json.decode(tail[begin:], type=Footer)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            return None
-        count, crc = self._sums(name, start + begin)
-        crc = footer_crc(footer.version, footer.first, footer.last, count, crc)
-        if (count, crc) != (footer.count, footer.crc):
-            return None
-        if footer.version != VERSION:
-            raise DiskError(
-                ErrorCode.DISK_VERSION,
-                f"history segment {name} is of version {footer.version}, and this rollq reads "
-                f"only {VERSION}",
-                "start the rollq that wrote it, or a newer one",
-            )
-        exact = tail[begin:-1] == msgspec.json.encode(footer)
-        return footer if exact and name == name_of(footer.first, footer.last) else None
-
-    def _sums(self, name: str, end: int) -> tuple[int, int]:
-        """Count of lines and checksum of everything before the footer."""
-        count, crc = 0, 0
-        for offset in range(0, end, PIECE_BYTES):
-            piece = self._disk.read(name, offset, min(PIECE_BYTES, end - offset))
-            count += piece.count(b"\n")
-            crc = crc32(piece, crc)
-        return count, crc
-
-    def _lines(self, name: str) -> Iterator[bytes]:
-        """All lines but the footer."""
-        rest = b""
-        for offset in range(0, self._disk.size(name), PIECE_BYTES):
-            *lines, rest = (rest + self._disk.read(name, offset, PIECE_BYTES)).split(b"\n")
-            yield from (line for line in lines if line.startswith(PREFIX))
+    def _verifies(self, name: str) -> bool:
+        """Whether a file is whole and is what its name says."""
+        verify = packed_file.verified if name.endswith(PACKED_SUFFIX) else lines_file.verified
+        footer = verify(self._disk, name)
+        return footer is not None and range_of(name.removeprefix(f"{FOLDER}/")) == (
+            footer.first,
+            footer.last,
+        )
 
     def _put_aside(self, name: str) -> None:
         self.damaged.append(name)
         self._disk.rename(name, f"{BROKEN}/history-{name.removeprefix(FOLDER + '/')}")
-        prune_broken(self._disk, SUFFIX)
+        prune_broken(self._disk, LINES_SUFFIX)
+        prune_broken(self._disk, PACKED_SUFFIX)
         self._disk.sync_dir(BROKEN)
         self._disk.sync_dir(FOLDER)
 
 
 def name_of(first: int, last: int) -> str:
-    """The file that covers a range; names sort by it."""
-    return f"{FOLDER}/{first:020d}-{last:020d}{SUFFIX}"
+    """The file with the lines of a range; names sort by it."""
+    return f"{FOLDER}/{first:020d}-{last:020d}{LINES_SUFFIX}"
+
+
+def packed_name(first: int, last: int) -> str:
+    """The file with the packed events of a range; names sort by it."""
+    return f"{FOLDER}/{first:020d}-{last:020d}{PACKED_SUFFIX}"
 
 
 def floor_name(index: int) -> str:
@@ -320,27 +284,12 @@ def floor_name(index: int) -> str:
     return f"{FOLDER}/{index:020d}{FLOOR_SUFFIX}"
 
 
-def index_of(line: bytes) -> int:
-    """The log index that a history line starts with."""
-    digits = line[len(PREFIX) : len(PREFIX) + 20].split(b",")[0].split(b"}")[0]
-    if not line.startswith(PREFIX) or not digits.isdigit():
-        raise LocalError(ErrorCode.BUG, f"not a history line: {line[:40]!r}")
-    return int(digits)
-
-
-def _misplaced(index: int, first: int, last: int) -> LocalError:
-    return LocalError(ErrorCode.BUG, f"history line {index} does not belong into {first}..{last}")
-
-
-def footer_crc(version: int, first: int, last: int, count: int, lines_crc: int) -> int:
-    """The checksum of the lines and of what the footer says of them, in every version."""
-    return crc32(f"{version} {first} {last} {count}".encode(), lines_crc)
-
-
 def range_of(name: str) -> tuple[int, int] | None:
     """The indexes that a file covers by its name; None if it is not a segment."""
-    first, dash, last = name.removesuffix(SUFFIX).partition("-")
-    if not (dash and name.endswith(SUFFIX) and first.isdecimal() and last.isdecimal()):
+    stem, dot, suffix = name.partition(".")
+    first, dash, last = stem.partition("-")
+    is_segment = dot + suffix in (LINES_SUFFIX, PACKED_SUFFIX)
+    if not (dash and is_segment and first.isdecimal() and last.isdecimal()):
         return None
     return int(first), int(last)
 
@@ -349,6 +298,10 @@ def floor_of(name: str) -> int:
     """The index up to which history is gone, by the name of a file; 0 if it does not tell."""
     stem = name.removesuffix(FLOOR_SUFFIX)
     return int(stem) if name.endswith(FLOOR_SUFFIX) and stem.isdecimal() else 0
+
+
+def _path(name: str) -> str:
+    return f"{FOLDER}/{name}"
 
 
 def _damaged(name: str, first: int, last: int) -> DiskError:

@@ -28,10 +28,11 @@ from rollq.wire.fields import (
 from rollq.wire.rules import Free, Many, Struct, Text
 
 # The forms in which a piece of the history may come.
-LINES: Final = "lines"  # JSON lines as they are sealed, each with its line end
-EVENTS: Final = "events"  # a msgpack array of `PackedIndex`: not sealed yet
+LINES: Final = "lines"  # JSON lines, each with its line end
+EVENTS: Final = "events"  # a msgpack array of `history.packed.PackedIndex`, without runs
+RUNS: Final = "runs"  # the same, and an event may stand for the jobs of a run
 ARROW: Final = "arrow"  # an Arrow IPC stream with the columns of `history.columns`
-FORMS: Final = (LINES, EVENTS, ARROW)
+FORMS: Final = (LINES, EVENTS, RUNS, ARROW)
 
 Forms: TypeAlias = Annotated[tuple[str, ...], Many(16, Text(most.ACTION_BYTES_MAX))]
 
@@ -41,7 +42,7 @@ class Cut(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     first: Number
     last: Number
-    size_bytes: Number  # as lines
+    size_bytes: Number  # on disk
     has_columns: bool = False  # it can come as Arrow
 
 
@@ -81,7 +82,7 @@ class SpanTold(ReaderMessage, frozen=True, tag=86):
 
 class PiecesAsk(ReaderMessage, frozen=True, tag=87):
     """Send me the history of these log indexes, in these forms. `lines` and `events` are always
-    understood; `arrow` is sent only if it is named."""
+    understood; `runs` and `arrow` are sent only if they are named."""
 
     request_id: MessageId
     first: Number
@@ -101,15 +102,6 @@ class PieceChunk(ReaderMessage, frozen=True, gc=False, tag=88):
     offset: Number  # of this chunk
     data: Payload
     packed: bool = False  # the piece is compressed by zstd
-
-
-class PackedIndex(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """The events of one log index: a msgpack array of `grid.events.Event`, or nothing."""
-
-    index: int
-    stamp_ms: int
-    packed: bytes  # compressed by zstd if it has not `packed_bytes`
-    packed_bytes: int
 
 
 # --- tables of the state, and results by id; what is sent in bulk comes as `PieceChunk`

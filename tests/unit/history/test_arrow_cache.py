@@ -13,47 +13,55 @@ import pyarrow as pa
 
 from rollq.base import limits
 from rollq.grid.events import Event
-from rollq.history import arrow_cache
+from rollq.history import arrow_cache, packed_file
 from rollq.history.arrow import from_lines, from_stream
 from rollq.history.columns import EVENTS, Column
-from rollq.history.schema import to_lines
+from rollq.history.packed import PackedIndex, pack
 from rollq.history.segments import Segments
-from rollq.roles.member.readers import columns_maker
-from rollq.roles.member.readers.columns_keeper import ColumnsKeeper
-from rollq.roles.member.readers.columns_maker import make_all, missing, stale
+from rollq.roles.member.readers import columns
+from rollq.roles.member.readers.columns import make_all, missing, stale
+from rollq.roles.member.readers.copies_keeper import CopiesKeeper
+from rollq.roles.member.setup import MemberSetup
 from rollq.store.look import LookDisk
 from rollq.store.real_disk import RealDisk
 
 FIRST, LAST = 5, 1_004
 
 
-def _lines() -> list[bytes]:
+def _packed(index: int) -> PackedIndex:
     """Some indexes have no rows, some have several."""
-    return [
-        line
-        for index in range(FIRST, LAST + 1)
-        for line in to_lines(
-            index,
-            1_700_000_000_000 + index,
-            [
-                Event("enqueue", index.to_bytes(16, "big"), "ann", "q", body_bytes=ordinal)
-                for ordinal in range(index % 4)
-            ],
-        )
+    events = [
+        Event("enqueue", index.to_bytes(16, "big"), "ann", "q", body_bytes=ordinal)
+        for ordinal in range(index % 4)
     ]
+    return pack(index, 1_700_000_000_000 + index, events)
 
 
-@pytest.fixture
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def _lines() -> list[bytes]:
+    return [line for index in range(FIRST, LAST + 1) for line in _packed(index).lines()]
+
+
+@pytest.fixture(params=["lines", "packed"])
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Path:
     """A directory with one segment of some batches."""
-    monkeypatch.setattr(columns_maker, "COLUMNS_BYTES_MIN", 1_000)
-    monkeypatch.setattr(columns_maker, "COLUMNS_PIECE_BYTES", 20_000)
+    monkeypatch.setattr(columns, "COLUMNS_PACKED_BYTES_MIN", 1_000)
+    monkeypatch.setattr(packed_file, "BLOCK_BYTES", 5_000)
+    monkeypatch.setattr(columns, "COLUMNS_BYTES_MIN", 1_000)
+    monkeypatch.setattr(columns, "COLUMNS_PIECE_BYTES", 20_000)
     disk = RealDisk(tmp_path / "state")
     segments = Segments(disk)
-    segments.seal(FIRST, LAST, _lines())
+    if request.param == "lines":
+        segments.seal(FIRST, LAST, _lines())
+    else:
+        segments.seal_packed(FIRST, LAST, map(_packed, range(FIRST, LAST + 1)))
     segments.seal(LAST + 1, LAST + 10, [])
     disk.close()
     return tmp_path / "state"
+
+
+def _rot(path: Path) -> None:
+    whole = path.read_bytes()
+    path.write_bytes(whole[:100] + bytes([whole[100] ^ 1]) + whole[101:])
 
 
 def _copy(state: Path) -> arrow_cache.ArrowCopy:
@@ -137,7 +145,7 @@ def test_what_has_no_segment_any_more_goes(state: Path) -> None:
 
 def test_a_damaged_segment_gets_no_copy(state: Path) -> None:
     [path] = (one for one in (state / "history").iterdir() if f"{FIRST:020d}" in one.name)
-    path.write_bytes(path.read_bytes().replace(b'"ann"', b'"bob"', 1))
+    _rot(path)
     make_all(state, "g")
     assert list((state / "columns").iterdir()) == []
 
@@ -167,8 +175,9 @@ def test_no_process_is_started_again_and_again_for_a_damaged_segment(
     monkeypatch.setattr(subprocess, "Popen", Maker)
     [path] = (one for one in (state / "history").iterdir() if f"{FIRST:020d}" in one.name)
     whole = path.read_bytes()
-    path.write_bytes(whole.replace(b'"ann"', b'"bob"', 1))
-    keeper = ColumnsKeeper(state, "g", 0)
+    _rot(path)
+    keeper = CopiesKeeper(state, MemberSetup("a:1", group="g"), lambda: 0)
+    keeper._maybe_make()  # is it idle? It is
     assert [keeper._maybe_make() for _ in range(3)] == [""] * 3
     assert begun == 1
     path.write_bytes(whole)  # as when another member sent it: under a new name, later

@@ -4,15 +4,18 @@ import msgspec
 import pytest
 
 from rollq.base.requests import kept_of
-from rollq.grid.events import Event
+from rollq.grid.events import Event, Run, each_of
 from rollq.history.columns import EVENTS
+from rollq.history.packed import PackedIndex, pack
 from rollq.history.schema import HistoryRow, to_lines
+from tests.unit.history.test_schema import COUNT, IDS
+from tests.unit.history.test_schema import EVENTS as RUNS
 
 pytest.importorskip("pyarrow")
 
 import pyarrow as pa
 
-from rollq.history.arrow import from_lines, from_stream
+from rollq.history.arrow import from_lines, from_packed, from_stream
 
 
 def test_every_field_of_a_row_has_one_column_and_its_type_fits() -> None:
@@ -91,3 +94,40 @@ def test_columns_of_a_member_that_does_not_know_requests_have_none() -> None:
         stream.write_table(older)
     (row,) = from_stream(sink.getvalue(), EVENTS).to_pylist()
     assert (row["type"], row["request"]) == ("enqueue", None)
+
+
+def _both(indexes: list[PackedIndex]) -> tuple[pa.Table, pa.Table]:
+    """Of packed events: columns made of them, and of their lines."""
+    lines = b"".join(line + b"\n" for index in indexes for line in index.lines())
+    ours = from_packed(indexes, EVENTS, "g").combine_chunks()
+    return ours, from_lines(lines, EVENTS, "g").combine_chunks()
+
+
+def test_columns_of_packed_events_are_those_of_their_lines() -> None:
+    mixed = [Event("worker_up", worker_id=IDS[:16], detail="über"), *RUNS, Event("queue_pause")]
+    cases = [
+        [pack(3, 1_700_000_000_123, mixed), pack(4, 5, []), pack(5, 7, mixed[:2])],
+        [pack(3, 1_700_000_000_123, RUNS)],
+        [pack(3, 1, list(each_of(RUNS))), pack(4, 2, [Event("queue_pause", queue="q")])],
+        [pack(3, 1, [Event("ack", fence=5, run=Run(IDS[:16], run_ms=(7,)))])],
+        [pack(3, 1, [])],
+    ]
+    for indexes in cases:
+        packed, by_lines = _both(indexes)
+        assert packed.schema == by_lines.schema
+        for name in by_lines.column_names:
+            assert packed[name].to_pylist() == by_lines[name].to_pylist(), name
+    assert from_packed([], EVENTS, "g").num_rows == 0
+
+
+def test_only_what_is_wanted_of_packed_events_is_made() -> None:
+    wanted = (EVENTS[1], EVENTS[8])
+    table = from_packed([pack(3, 1, RUNS)], wanted, "g")
+    assert table.column_names == [column.name for column in wanted]
+    assert len(table) == len(RUNS) * COUNT
+
+
+def test_numbers_that_no_column_holds_are_cut_in_packed_events_too() -> None:
+    large = Event("ack", exit_code=2**63, run=Run(IDS, run_ms=(2**64 - 1,) * COUNT))
+    packed, by_lines = _both([pack(3, 1, [large, Event("ack", b"\x01" * 16, signal=-(2**40))])])
+    assert packed.to_pylist() == by_lines.to_pylist()

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rollq.base.errors import DiskError, ErrorCode, LocalError
-from rollq.history import segments as module
+from rollq.history import lines_file as module
 from rollq.history.segments import Segments, name_of
 from rollq.testing.disk import VirtualDisk
 from tests.unit.store.kit import Chance, Story, crash_everywhere

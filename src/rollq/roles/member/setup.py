@@ -18,7 +18,7 @@ from rollq.base.limits import (
 from rollq.history.retention import Retention
 from rollq.raft.node import RaftOptions
 
-COLUMNS_NICENESS = 19  # it takes only idle time
+COPIES_NICENESS = 19  # it takes only idle time
 
 
 @dataclass(slots=True, frozen=True)
@@ -50,6 +50,7 @@ class MemberSetup:
     retention: Retention = field(default_factory=Retention)  # of history; by default all is kept
     hot_bytes_max: int = HOT_BODIES_BYTES_MAX  # bodies of waiting jobs beyond it are on disk
     large_bytes_min: int = LARGE_BODY_BYTES_MIN  # bodies from here on stay in the log
-    # Of the process that keeps history as Arrow too, if pyarrow is installed; None: it is not run.
-    columns_niceness: int | None = COLUMNS_NICENESS
+    # Of the process that copies sealed history: as lines, and as Arrow; None: it is not run.
+    copies_niceness: int | None = COPIES_NICENESS
+    columns: bool = True  # copies as Arrow, if pyarrow is installed
     blobs: BlobsSetup = field(default_factory=BlobsSetup)

@@ -13,7 +13,6 @@ later steps, which is a state that recovery knows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import chain
 
 import msgspec
 
@@ -24,9 +23,9 @@ from rollq.base.limits import (
 )
 from rollq.grid.snapshot import snapshot_pieces
 from rollq.grid.state import GridState
+from rollq.history.packed import PackedIndex
 from rollq.history.segments import FOLDER, TEMPORARY
 from rollq.raft.types import Config, SnapshotMeta
-from rollq.roles.member.history_log import Recent
 from rollq.roles.member.work import MemberStore
 from rollq.store.snapshots import NO_DIGEST
 from rollq.store.spill import Spill
@@ -47,7 +46,7 @@ class SnapshotOrder:
         crash_point: Callable[[str], None],
         state: GridState,
         position: tuple[int, Config],
-        unsealed: list[Recent],
+        unsealed: list[PackedIndex],
     ) -> None:
         """Make the temporary files; nothing is in them yet.
 
@@ -78,8 +77,7 @@ class SnapshotOrder:
         assert state is not None, "written already"
         self._state = None
         for number, part in enumerate(self._parts):
-            lines = chain.from_iterable(recent.lines() for recent in part)
-            store.segments.write(_part_name(number), part[0].index, part[-1].index, lines)
+            store.segments.write_packed(_part_name(number), part[0].index, part[-1].index, part)
         bodies = state.bodies
         size_bytes, pieces = snapshot_pieces(
             state, bodies.referred if isinstance(bodies, Spill) else bodies.sealed
@@ -104,7 +102,7 @@ class SnapshotOrder:
         need not wait for all of them."""
         store = self._store
         for number, part in enumerate(self._parts):
-            store.segments.publish(_part_name(number), part[0].index, part[-1].index)
+            store.segments.publish_packed(_part_name(number), part[0].index, part[-1].index)
             yield
         self._crash_point("history_sealed")
         meta = _decoder.decode(written)
@@ -160,9 +158,9 @@ class SnapshotPace:
         self._ordered_bytes = 0
 
 
-def _split(unsealed: list[Recent]) -> Iterator[list[Recent]]:
+def _split(unsealed: list[PackedIndex]) -> Iterator[list[PackedIndex]]:
     """Parts for segments that are not too large to be read as a whole."""
-    part: list[Recent] = []
+    part: list[PackedIndex] = []
     size = 0
     for recent in unsealed:
         if part and size + recent.packed_bytes > SEALED_PACKED_BYTES_MAX:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from rollq.grid.events import Event
-from rollq.history.schema import to_lines
-from rollq.wire.compression import ZSTD, inflate
-from rollq.wire.reader_messages import ARROW, EVENTS, LINES, Cut, PackedIndex
+from rollq.history.packed import PackedIndex, decode_indexes
+from rollq.wire.reader_messages import ARROW, EVENTS, LINES, RUNS, Cut
 
-__all__ = ["ARROW", "EVENTS", "LINES", "Cut", "Piece", "Span"]
+__all__ = ["ARROW", "EVENTS", "LINES", "RUNS", "Cut", "Piece", "Span"]
 
 
 class Span(msgspec.Struct, frozen=True):
@@ -29,33 +27,25 @@ class Holder(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """The history of some log indexes, all of each of them, in one of three forms."""
+    """The history of some log indexes, all of each of them, in one of four forms."""
 
     first: int
     last: int
-    form: str  # "lines", "events" or "arrow"
+    form: str  # "lines", "events", "runs" or "arrow"
     data: bytes
 
     def lines(self) -> bytes:
         """JSON lines, each with its line end; not for the form "arrow"."""
         if self.form == LINES:
             return self.data
-        if self.form != EVENTS:
-            raise ValueError(f"a piece of the form {self.form} has no lines")
         lines: list[bytes] = []
-        for index in _decode_indexes(self.data):
-            if index.packed:
-                lines += to_lines(index.index, index.stamp_ms, _events_of(index))
+        for index in self.indexes():
+            lines += index.lines()
         lines.append(b"")
         return b"\n".join(lines)
 
-
-def _events_of(index: PackedIndex) -> list[Event]:
-    packed = index.packed
-    if len(packed) != index.packed_bytes:
-        packed = inflate(packed, ZSTD)
-    return _decode_events(packed)
-
-
-_decode_indexes = msgspec.msgpack.Decoder(list[PackedIndex]).decode
-_decode_events = msgspec.msgpack.Decoder(list[Event]).decode
+    def indexes(self) -> list[PackedIndex]:
+        """The events of each index; for the forms "events" and "runs"."""
+        if self.form not in (EVENTS, RUNS):
+            raise ValueError(f"a piece of the form {self.form} has no events")
+        return decode_indexes(self.data)

@@ -1,7 +1,7 @@
 """History that lies in a folder of segments: a copy, a member's own folder, or a bucket.
 
-What is in the folder is immutable, so tasks read it as they like: whole files, or the lines that
-begin in a range of bytes.
+What is in the folder is immutable, so tasks read it as they like: whole files, or of lines those
+that begin in a range of bytes. Where lines are a copy of a packed segment, that one is read.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from zlib import crc32
 import msgspec
 
 from rollq.base.errors import DiskError, ErrorCode, LocalError
-from rollq.history import segments
-from rollq.history.arrow import from_lines
+from rollq.history import lines_file, packed_file, segments
+from rollq.history.arrow import from_lines, from_packed
 from rollq.history.columns import Column
-from rollq.history.segments import FOOTER_BYTES_MAX, LAST_ROW_BYTES_MAX, Footer
+from rollq.history.lines_file import FOOTER_BYTES_MAX, LAST_ROW_BYTES_MAX, Footer
 from rollq.spark.source.conditions import INDEX, Condition, keep
 from rollq.spark.source.options import SourceOrigin
 from rollq.spark.source.places import Extent, Slice
@@ -37,7 +37,7 @@ class Segment(NamedTuple):
 
 
 class FolderPiece(NamedTuple):
-    """The lines of a file that begin at or after `start` and before `end`."""
+    """The lines of a file that begin at or after `start` and before `end`; or a packed file."""
 
     name: str
     start: int
@@ -57,11 +57,12 @@ class Folder:
     def extent(self) -> Extent:
         """From the floor, or the first segment if that is later, to the last segment."""
         sizes = self._files.sizes()
-        listed = self._listed = sorted(
-            Segment(*ends, name, size)
-            for name, size in sizes.items()
+        found = {
+            ends: Segment(*ends, name, size)
+            for name, size in sorted(sizes.items())  # packed ones after their lines
             if (ends := segments.range_of(name)) is not None
-        )
+        }
+        listed = self._listed = sorted(found.values())
         floor = max((segments.floor_of(name) for name in sizes), default=0)
         if not listed:
             return Extent(self._group, floor + 1, floor + 1)
@@ -91,6 +92,9 @@ class Folder:
             known = max(known, segment.last)
             if segment.last <= after:
                 continue  # segments of several members, of which others hold all of this one
+            if segment.name.endswith(segments.PACKED_SUFFIX):  # small enough as a whole
+                pieces.append(FolderPiece(segment.name, 0, segment.size, segment.size, after))
+                room, start = room - segment.size, segment.size
             while start < segment.size:
                 end = min(start + min(room, PIECE_BYTES), segment.size)
                 if segment.size - end < FOOTER_BYTES_MAX + LAST_ROW_BYTES_MAX:
@@ -101,6 +105,9 @@ class Folder:
                 if room <= 0:
                     slices.append(Slice(number, self._group, first, last, tuple(pieces)))
                     pieces, room = [], share
+            if room <= 0:
+                slices.append(Slice(number, self._group, first, last, tuple(pieces)))
+                pieces, room = [], share
         if pieces:
             slices.append(Slice(number, self._group, first, last, tuple(pieces)))
         return slices
@@ -113,11 +120,33 @@ class Folder:
                 Condition(INDEX, "greater_equal", max(wanted.first, piece.after + 1)),
                 Condition(INDEX, "less_equal", wanted.last),
             )
-            try:
-                table = from_lines(self._lines(piece), parsed, wanted.group)
-            except ValueError as error:  # of pyarrow; what is not JSON is not what was sealed
-                raise _damaged(piece.name, str(error)) from error
-            yield keep(table, within)
+            if piece.name.endswith(segments.PACKED_SUFFIX):
+                tables = self._packed_tables(piece, parsed, wanted.group)
+            else:
+                tables = self._line_tables(piece, parsed, wanted.group)
+            for table in tables:
+                yield keep(table, within)
+
+    def _packed_tables(
+        self, piece: FolderPiece, columns: Sequence[Column], group: str
+    ) -> Iterator[Any]:
+        data = self._files.read(piece.name, 0, piece.size)
+        footer = packed_file.footer_in(data, piece.name)
+        if footer is None:
+            raise _damaged(piece.name, "no footer")
+        for block in footer.blocks:
+            frame = data[block.offset : block.offset + block.size]
+            if crc32(frame) != block.crc:
+                raise _damaged(piece.name, "it does not match its checksum")
+            yield from_packed(packed_file.indexes_in(frame), columns, group)
+
+    def _line_tables(
+        self, piece: FolderPiece, columns: Sequence[Column], group: str
+    ) -> Iterator[Any]:
+        try:
+            yield from_lines(self._lines(piece), columns, group)
+        except ValueError as error:  # of pyarrow; what is not JSON is not what was sealed
+            raise _damaged(piece.name, str(error)) from error
 
     def hold(self, name: str, index: int) -> None:
         """Nobody takes anything away here on our account."""
@@ -212,7 +241,7 @@ def _verified(name: str, data: bytes) -> bytes:
     except msgspec.MsgspecError as error:
         raise _damaged(name, f"no footer: {error}") from None
     lines = data[:begin]
-    crc = segments.footer_crc(
+    crc = lines_file.footer_crc(
         footer.version, footer.first, footer.last, lines.count(b"\n"), crc32(lines)
     )
     if crc != footer.crc:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rollq.history.arrow import from_lines, from_stream
+from rollq.history.arrow import from_lines, from_packed, from_stream
 from rollq.history.columns import Column
-from rollq.roles.reader.models import ARROW
+from rollq.roles.reader.models import ARROW, LINES
 from rollq.roles.reader.reader import Reader
 from rollq.spark.source.options import SourceOrigin
 from rollq.spark.source.places import Extent, Slice
@@ -46,8 +46,10 @@ class Group:
             for piece in reader.pieces(wanted.first, wanted.last):
                 if piece.form == ARROW:
                     yield from_stream(piece.data, columns)
+                elif piece.form == LINES:
+                    yield from_lines(piece.data, columns, wanted.group)
                 else:
-                    yield from_lines(piece.lines(), columns, wanted.group)
+                    yield from_packed(piece.indexes(), columns, wanted.group)
 
     def hold(self, name: str, index: int) -> None:
         """Told to the leader."""

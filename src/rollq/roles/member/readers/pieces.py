@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-import msgspec
 import zstandard
 
 from rollq.base.errors import ErrorCode, RemoteError, StateError
@@ -13,10 +12,12 @@ from rollq.base.ids import MessageId
 from rollq.base.limits import INFLATED_BYTES_MAX, READER_INDEXES_MAX, READER_PIECE_BYTES
 from rollq.history.arrow_cache import copy_name, read_copy, read_stream
 from rollq.history.cutting import SegmentFile
-from rollq.roles.member.history_log import Recent
+from rollq.history.packed import PackedIndex, encode_indexes
+from rollq.history.packed_file import Block, indexes_in, plain_of, read_block
+from rollq.history.segments import packed_name
 from rollq.roles.member.readers.member_view import ELSEWHERE
 from rollq.roles.member.readers.session import ReaderSession
-from rollq.wire.reader_messages import ARROW, EVENTS, LINES, PackedIndex, PiecesAsk
+from rollq.wire.reader_messages import ARROW, EVENTS, LINES, RUNS, PiecesAsk
 
 ZSTD_LEVEL = 1  # it keeps up with a network, and takes little from those who run jobs
 PACK_BYTES_MIN = 1024
@@ -73,11 +74,11 @@ class _Sending:
         last = min(ends[1], self._ask.last)
         if ARROW in self._ask.forms:
             self._send_columns(ends, last)
-        self._send_lines(ends, last)
+        self._send_rest(ends, last)
         return True
 
     def _send_columns(self, ends: tuple[int, int], last: int) -> None:
-        """Send of a segment what there is as Arrow; between batches too, if only lines can be."""
+        """Send of a segment what there is as Arrow, and what lies between in another form."""
         copy = read_copy(self._view.disk, *ends, self._view.group)
         for batch in [] if copy is None else copy.batches:
             if batch.first < self._at or batch.last > last:
@@ -87,17 +88,50 @@ class _Sending:
             if stream is None:  # it is rotten, and will be made anew from the lines
                 self._view.disk.remove(copy_name(*ends))
                 return
-            self._send_lines(ends, batch.first - 1)
+            self._send_rest(ends, batch.first - 1)
             self._say(batch.last, ARROW, stream)
 
-    def _send_lines(self, ends: tuple[int, int], last: int) -> None:
-        """Send the lines of a segment, from the next index to `last`, if that is not before it."""
+    def _send_rest(self, ends: tuple[int, int], last: int) -> None:
+        """Send a segment from the next index to `last`, if that is not before it."""
         if self._at > last:
             return
+        footer = self._view.segments.packed(*ends)
+        if footer is None:
+            self._send_lines(ends, last)
+            return
+        for block in footer.blocks:
+            if block.last >= self._at and block.first <= last:
+                self._send_block(ends, block, last)
+        if self._at <= last:  # the last indexes of a segment had no events
+            self._say(last, LINES, b"")
+
+    def _send_block(self, ends: tuple[int, int], block: Block, last: int) -> None:
+        """Send what is wanted of a block: all of it goes as it is, if the reader knows runs."""
+        data = read_block(self._view.disk, packed_name(*ends), block)
+        if data is None:
+            raise _is_damaged(ends)
+        knows_runs = RUNS in self._ask.forms
+        reached = min(block.last, last)
+        if knows_runs and self._at == block.first and reached == block.last:
+            if block.plain_bytes <= INFLATED_BYTES_MAX:
+                self._say(reached, RUNS, data, packed=True)
+            else:
+                self._say(reached, RUNS, plain_of(data))
+            return
+        part = [one for one in indexes_in(data) if self._at <= one.index <= reached]
+        self._send_part(part, reached)
+
+    def _send_part(self, part: list[PackedIndex], reached: int) -> None:
+        if RUNS in self._ask.forms:
+            self._say(reached, RUNS, encode_indexes(part))
+        else:
+            plain = [one.without_runs() for one in part]
+            self._say(reached, EVENTS, encode_indexes(plain))
+
+    def _send_lines(self, ends: tuple[int, int], last: int) -> None:
+        """Send the lines of a segment, from the next index to `last`."""
         if not self._view.is_sound(*ends):
-            raise StateError(
-                ErrorCode.NOT_READY, f"history {ends[0]} to {ends[1]} is damaged here", ELSEWHERE
-            )
+            raise _is_damaged(ends)
         segment = SegmentFile(self._view.disk, *ends)
         for _, reached, lines in segment.pieces(self._at, last, READER_PIECE_BYTES):
             self._say(reached, LINES, lines)
@@ -107,25 +141,24 @@ class _Sending:
         recent = self._view.on_loop(
             lambda driver: driver.replica.history.recent(self._at, READER_INDEXES_MAX)
         )
-        part: list[Recent] = []
+        part: list[PackedIndex] = []
         size = 0
         for each in recent:
             if each.index > self._ask.last or each.index != self._at + len(part):
                 break
-            part.append(each.without_runs())
-            size += len(part[-1].packed)
+            part.append(each)
+            size += each.packed_bytes
             if size >= READER_PIECE_BYTES:
                 break
         if not part:
             return False
-        rows = [PackedIndex(e.index, e.stamp_ms, e.packed, e.packed_bytes) for e in part]
-        self._say(part[-1].index, EVENTS, _encode(rows))
+        self._send_part(part, part[-1].index)
         return True
 
-    def _say(self, last: int, form: str, data: bytes) -> None:
+    def _say(self, last: int, form: str, data: bytes, *, packed: bool = False) -> None:
         ends = (self._at, last)
-        if form == ARROW:  # small already
-            self._session.say_piece(self._ask.request_id, *ends, form, data)
+        if packed or form == ARROW:  # small already
+            self._session.say_piece(self._ask.request_id, *ends, form, data, packed=packed)
         else:
             say_packed(self._session, self._ask.request_id, ends, form, data)
         self._at = last + 1
@@ -142,4 +175,7 @@ class _Sending:
         return StateError(ErrorCode.NOT_READY, f"history {self._at} is missing here", ELSEWHERE)
 
 
-_encode = msgspec.msgpack.Encoder().encode
+def _is_damaged(ends: tuple[int, int]) -> StateError:
+    return StateError(
+        ErrorCode.NOT_READY, f"history {ends[0]} to {ends[1]} is damaged here", ELSEWHERE
+    )

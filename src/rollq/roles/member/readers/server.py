@@ -15,7 +15,7 @@ from rollq.base.limits import READER_LINKS_MAX, READER_SILENT_MS_MAX
 from rollq.net.link import Link
 from rollq.net.thread_stream import ThreadStream
 from rollq.roles.member.driver import Driver
-from rollq.roles.member.readers.columns_keeper import ColumnsKeeper
+from rollq.roles.member.readers.copies_keeper import CopiesKeeper
 from rollq.roles.member.readers.handlers import HANDLERS
 from rollq.roles.member.readers.member_view import MemberView
 from rollq.roles.member.readers.session import ReaderSession
@@ -44,12 +44,12 @@ class ReaderServer:
         self._view = MemberView(driver, disk, setup.group, wake, self._exports)
         self._driver = driver
         self._group = setup.group
-        self._columns = ColumnsKeeper(state_dir, setup.group, setup.columns_niceness)
+        self._copies = CopiesKeeper(state_dir, setup, lambda: driver.state.applied_index)
         self._loop = asyncio.get_running_loop()
         self._streams: dict[Link, ThreadStream] = {}  # of links that are open
         self._threads: dict[threading.Thread, None] = {}  # each outlives its link for a moment
         self._last_number = 0
-        self._columns.start()
+        self._copies.start()
 
     def hear(self, link: Link, messages: Sequence[Message], principal: Principal) -> None:
         """A reader says hello, or asks for something."""
@@ -76,7 +76,7 @@ class ReaderServer:
         """Hang up on everybody. Twice is no error."""
         self._view.stop()
         await self._exports.stop()
-        await self._columns.stop()
+        await self._copies.stop()
         for stream in self._streams.values():
             stream.close("the member stops")
         for thread in list(self._threads):

@@ -1,48 +1,33 @@
-"""Makes Arrow copies, as a process beside a member: `python -m … STATE GROUP NICENESS`.
-
-It does what there is to do and ends. It takes only what nobody else wants of the machine, dies with
-the member that started it (its standard input ends then), and writes nothing but copies:
-whatever happens to it, the member is not concerned.
-"""
+"""Arrow copies of sealed segments (`history.arrow_cache`): made here, where Arrow may be loaded."""
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import os
-import signal
-import sys
-import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 import msgspec
-import psutil  # type: ignore[import-untyped]
 
-from rollq.base.limits import COLUMNS_BYTES_MIN, COLUMNS_PIECE_BYTES
-from rollq.history import arrow_cache
+from rollq.base.limits import COLUMNS_BYTES_MIN, COLUMNS_PACKED_BYTES_MIN, COLUMNS_PIECE_BYTES
+from rollq.history import arrow_cache, packed_file
 from rollq.history.arrow_cache import ArrowCopy, RowBatch
 from rollq.history.columns import EVENTS
 from rollq.history.cutting import SegmentFile
-from rollq.history.segments import Segments, name_of
+from rollq.history.segments import Segments, name_of, packed_name
 from rollq.store.disk import Disk
 from rollq.store.look import LookDisk
 
-PR_SET_PDEATHSIG: Final = 1
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 FILE_MODE: Final = 0o600
 
 
-def main() -> None:
-    """Make what is missing, remove what is of no more use."""
-    state, group, niceness = sys.argv[1:]
-    _step_back(int(niceness))
-    threading.Thread(target=_follow_parent, daemon=True).start()
-    make_all(Path(state), group)
-
-
 def make_all(state: Path, group: str) -> int:
-    """Make every copy that is missing; how many were made."""
+    """Make every copy that is missing, and remove those that are of no more use; how many were
+    missing."""
     disk = LookDisk(state)
     (state / arrow_cache.FOLDER).mkdir(mode=0o700, exist_ok=True)
     for name in stale(disk):
@@ -57,15 +42,23 @@ def make_all(state: Path, group: str) -> int:
 def missing(disk: Disk, group: str) -> list[tuple[int, int]]:
     """Segments that are worth a copy and have none that could be read."""
     return [
-        (first, last)
-        for first, last, size in Segments(disk).sizes()
-        if size >= COLUMNS_BYTES_MIN and arrow_cache.read_copy(disk, first, last, group) is None
+        ends
+        for ends in Segments(disk).ranges()
+        if is_worth(disk, *ends) and arrow_cache.read_copy(disk, *ends, group) is None
     ]
+
+
+def is_worth(disk: Disk, first: int, last: int) -> bool:
+    """Whether a segment is so long that a copy is worth it."""
+    return (
+        disk.size(packed_name(first, last)) >= COLUMNS_PACKED_BYTES_MIN
+        or disk.size(name_of(first, last)) >= COLUMNS_BYTES_MIN
+    )
 
 
 def stale(disk: Disk) -> list[str]:
     """Names of files whose segments are gone, and of what was begun and not ended."""
-    kept = {(first, last) for first, last, _ in Segments(disk).sizes()}
+    kept = dict.fromkeys(Segments(disk).ranges())
     return [
         name for name in disk.names(arrow_cache.FOLDER) if arrow_cache.copy_range(name) not in kept
     ]
@@ -74,7 +67,7 @@ def stale(disk: Disk) -> list[str]:
 def make_copy(state: Path, disk: Disk, ends: tuple[int, int], group: str) -> None:
     """Make the copy of one segment, which is known to be sound."""
     temporary = state / f"{arrow_cache.copy_name(*ends)}{arrow_cache.TEMPORARY}"
-    schema_bytes, batches = _write_stream(temporary, SegmentFile(disk, *ends), ends, group)
+    schema_bytes, batches = _write_stream(temporary, disk, ends, group)
     with temporary.open("rb+") as file:
         schema_crc = crc32(file.read(schema_bytes))
         for number, batch in enumerate(batches):
@@ -84,20 +77,20 @@ def make_copy(state: Path, disk: Disk, ends: tuple[int, int], group: str) -> Non
         copy = ArrowCopy(arrow_cache.VERSION, group, *ends, schema_bytes, schema_crc, batches)
         file.write(arrow_cache.encode_footer(copy))
     temporary.chmod(FILE_MODE)
-    if disk.size(name_of(*ends)) >= 0:
+    if ends in Segments(disk).ranges():
         temporary.rename(state / arrow_cache.copy_name(*ends))
     else:  # the segment was let go meanwhile
         temporary.unlink()
 
 
 def _write_stream(
-    path: Path, segment: SegmentFile, ends: tuple[int, int], group: str
+    path: Path, disk: Disk, ends: tuple[int, int], group: str
 ) -> tuple[int, list[RowBatch]]:
     """Write the rows of a segment; how long the schema is, and where batches are."""
     # Whoever asks only what is missing does not need it.
     import pyarrow as pa  # noqa: PLC0415
 
-    from rollq.history.arrow import arrow_schema, from_lines  # noqa: PLC0415
+    from rollq.history.arrow import arrow_schema  # noqa: PLC0415
 
     schema = arrow_schema(EVENTS)
     schema_bytes = schema.serialize().size
@@ -107,32 +100,24 @@ def _write_stream(
         pa.OSFile(str(path), "wb") as sink,
         pa.ipc.new_stream(sink, schema, options=options) as writer,
     ):
-        for first, last, lines in segment.pieces(*ends, COLUMNS_PIECE_BYTES):
-            table = from_lines(lines, EVENTS, group).combine_chunks()
+        for first, last, table in _tables(disk, ends, group):
             offset = max(sink.tell(), schema_bytes)  # it is written with the first batch
-            for batch in table.to_batches():
+            for batch in table.combine_chunks().to_batches():
                 writer.write_batch(batch)
             size = max(sink.tell() - offset, 0)
             batches.append(RowBatch(first, last, offset, size, len(table), 0))
     return schema_bytes, batches
 
 
-def _step_back(niceness: int) -> None:
-    """Take only what nobody else wants, and do not outlive the member."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    with contextlib.suppress(OSError):
-        os.nice(niceness)
-    with contextlib.suppress(AttributeError, OSError):  # not every system has that of the disk
-        psutil.Process().ionice(psutil.IOPRIO_CLASS_IDLE)
+def _tables(disk: Disk, ends: tuple[int, int], group: str) -> Iterator[tuple[int, int, pa.Table]]:
+    """First index, last index and rows of pieces that follow each other without a gap."""
+    from rollq.history.arrow import from_lines, from_packed  # noqa: PLC0415
 
-
-def _follow_parent() -> None:
-    """The other end of the pipe is the member's."""
-    while os.read(0, 4096):
-        pass
-    os._exit(0)
-
-
-if __name__ == "__main__":
-    main()
+    footer = Segments(disk).packed(*ends)
+    if footer is None:
+        for first, last, lines in SegmentFile(disk, *ends).pieces(*ends, COLUMNS_PIECE_BYTES):
+            yield first, last, from_lines(lines, EVENTS, group)
+        return
+    for block in footer.blocks:
+        data = disk.read(packed_name(*ends), block.offset, block.size)
+        yield block.first, block.last, from_packed(packed_file.indexes_in(data), EVENTS, group)

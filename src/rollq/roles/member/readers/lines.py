@@ -1,0 +1,97 @@
+"""Copies of packed segments as JSON lines: for people, `jq`, and whatever reads text.
+
+A copy is a segment of lines like any other (`history.lines_file`), beside the packed file of the
+same range. It is synced, so that its name never stands for half of it. If history is bounded, lines
+take a share of it: the oldest copies go, and what they were made of stays.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final, NamedTuple
+from zlib import crc32
+
+from rollq.base.limits import SYNC_BYTES
+from rollq.history import packed_file
+from rollq.history.lines_file import footer_line
+from rollq.history.segments import TEMPORARY, Segments, name_of, packed_name
+from rollq.store.disk import Disk
+from rollq.store.look import LookDisk
+
+FILE_MODE: Final = 0o600
+LINES_PER_PACKED: Final = 20  # times as large are lines, about
+
+
+class Due(NamedTuple):
+    """What there is to do, by ranges."""
+
+    make: list[tuple[int, int]]
+    drop: list[tuple[int, int]]
+
+
+def make_all(state: Path, bytes_max: int) -> None:
+    """Make every copy that is missing, and remove those that there is no room for."""
+    disk = LookDisk(state)
+    what = due(disk, bytes_max)
+    for ends in what.drop:
+        (state / name_of(*ends)).unlink(missing_ok=True)
+    for ends in what.make:
+        if Segments(disk).is_sound(*ends):
+            make_copy(state, disk, ends)
+
+
+def due(disk: Disk, bytes_max: int) -> Due:
+    """What is to be made and to be removed, so that the newest copies have no more than so many
+    bytes (0: any number). The newest of all is always there. Nothing is made that is older than
+    every copy: it was there and was removed."""
+    packed = [ends for ends in Segments(disk).ranges() if disk.size(packed_name(*ends)) >= 0]
+    sizes = {ends: disk.size(name_of(*ends)) for ends in packed}
+    oldest = min((ends for ends, size in sizes.items() if size >= 0), default=(0, 0))
+    what = Due([], [])
+    total = 0
+    for ends in reversed(packed):
+        size = sizes[ends]
+        total += size if size >= 0 else LINES_PER_PACKED * disk.size(packed_name(*ends))
+        is_over = bool(bytes_max) and total > bytes_max and ends != packed[-1]
+        if is_over and size >= 0:
+            what.drop.append(ends)
+        elif not is_over and size < 0 and ends > oldest:
+            what.make.append(ends)
+    what.make.reverse()
+    return what
+
+
+def make_copy(state: Path, disk: Disk, ends: tuple[int, int]) -> None:
+    """Make the copy of one packed segment, which is known to be sound."""
+    name = packed_name(*ends)
+    found = packed_file.read_footer(disk, name)
+    if found is None:  # it was let go meanwhile
+        return
+    temporary = state / f"{name_of(*ends)}{TEMPORARY}"
+    count = crc = unsynced = 0
+    with open(temporary, "wb", opener=_private) as file:
+        for block in found[0].blocks:
+            for packed in packed_file.indexes_in(disk.read(name, block.offset, block.size)):
+                made = packed.lines()
+                if not made:
+                    continue
+                data = b"\n".join((*made, b""))
+                count, crc = count + len(made), crc32(data, crc)
+                file.write(data)
+                unsynced += len(data)
+                if unsynced >= SYNC_BYTES:
+                    file.flush()
+                    os.fdatasync(file.fileno())  # the log need not wait for more than this
+                    unsynced = 0
+        file.write(footer_line(*ends, count, crc))
+        file.flush()
+        os.fdatasync(file.fileno())
+    if disk.size(name) >= 0:
+        temporary.rename(state / name_of(*ends))
+    else:
+        temporary.unlink()
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, FILE_MODE)
