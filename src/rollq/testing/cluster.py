@@ -110,6 +110,7 @@ class Cluster:
                 slots=swarm.slots,
                 ahead=swarm.ahead,
                 programs=frozenset(TOOLS if number == 1 else TOOLS[: number % 3]),
+                calls=frozenset(TOOLS[: number % 3]),
                 on_start=self.runs.begins,
                 on_tried=self.runs.tried,
             )

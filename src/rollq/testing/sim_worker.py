@@ -28,6 +28,8 @@ from rollq.wire.messages import AssignJob
 FETCH_MS_MAX = 40  # to fetch the inputs of a job, or to upload its outputs
 LATE_PER_MILLE = 80  # of the fetches come late
 LATE_MS_MAX = 2_500
+CALL_MS_MAX = 100  # a call that takes no longer never waits
+CALLS_A_TURN = 4
 # Some lives are of older versions: the hello names all that the worker holds, and jobs come alone.
 FEATURES_BEFORE = ("compact", "accepted", "lease", "patterns", "alive", "programs", "returns")
 FEATURES = (*FEATURES_BEFORE, "holdings", "runs")
@@ -46,6 +48,7 @@ class SimWorker(SimSession):
         slots: int,
         ahead: int,
         programs: frozenset[str],
+        calls: frozenset[str],
         on_start: Callable[[AttemptRef, WorkerId, AssignJob], None],
         on_tried: Callable[[AttemptRef], None],
     ) -> None:
@@ -66,9 +69,11 @@ class SimWorker(SimSession):
         self._preparing: dict[AttemptRef, AssignJob] = {}
         self._prepared: dict[AttemptRef, None] = {}  # their inputs were sound when they were placed
         self._programs = programs
+        self._calls = calls
         self._on_start = on_start
         self._on_tried = on_tried
         self._running: dict[AttemptRef, tuple[int, AssignJob]] = {}  # the execution, as a ticket
+        self._line: dict[AttemptRef, AssignJob] = {}  # calls that have not begun
         self._paused = False
         self._backlog: list[signals.Event] = []
 
@@ -99,6 +104,7 @@ class SimWorker(SimSession):
             self.slots,
             FEATURES if self.life % 3 else FEATURES_BEFORE,
             self.ahead,
+            calls=self._calls,
         )
         chance = self.world.streams.named(f"{self.name}/{self.life}")
         self.machine = WorkerMachine(setup, chance, tuple(self.table.values()))
@@ -126,6 +132,7 @@ class SimWorker(SimSession):
 
     def _forget_executions(self) -> None:
         self._running.clear()
+        self._line.clear()
         self._preparing.clear()
         self._prepared.clear()
 
@@ -242,29 +249,72 @@ class SimWorker(SimSession):
         for job, ref in instruction.jobs:
             self._run(job, ref)
 
-    def _run(self, job: AssignJob, ref: AttemptRef) -> None:
+    def _do_call(self, instruction: signals.StartCalls) -> None:
+        if not self._line:
+            self.world.timeline.after(1, self._serve, self.life)
+        self._line.update((ref, job) for job, ref in instruction.jobs)
+
+    def _serve(self, life: int) -> None:
+        """Call some of the line, until one waits."""
+        if life != self.life:
+            return
+        ended: list[signals.StoredResult] = []
+        waits: AttemptRef | None = None
+        for ref, job in list(self._line.items())[:CALLS_A_TURN]:
+            del self._line[ref]
+            if not self._run(job, ref, is_call=True):
+                continue
+            if plan_of(job.body).run_ms > CALL_MS_MAX:
+                waits = ref
+                break
+            ended.append(self._over(ref))
+        if ended:
+            self.world.count("calls_in_line")
+            self._feed(signals.CallsEnded(ended, 0.1))
+        if waits is not None:
+            self._end_later(waits)
+            rest = list(self._line)
+            self._line.clear()
+            self._feed(signals.CallWaits(waits, rest))
+        elif self._line and life == self.life:
+            self.world.timeline.after(MS, self._serve, life)
+
+    def _run(self, job: AssignJob, ref: AttemptRef, *, is_call: bool = False) -> bool:
+        """Begin an execution; whether it goes on."""
         plan = plan_of(job.body)
         if job.exec_name not in self._programs:
             self._later(1, signals.StartFailed(ref, "no such program", not_started=True))
-            return
+            return False
         if job.blobs and self._prepared.pop(ref, ref) is ref:
             raise Violation("inputs", f"job {ref.job_id.hex()} was started without its inputs")
         self.world.trace.note(self.name, "runs", ref.job_id, ref.attempt, ref.fence)
         self._on_start(ref, self.worker_id, job)
         if ref.attempt < plan.start_fails_below:
             self._later(1, signals.StartFailed(ref, "no such program"))
-            return
+            return False
         self.run_count += 1
         self._running[ref] = (self.run_count, job)
-        self.world.timeline.after(plan.run_ms * MS, self._end, self.life, self.run_count, ref)
+        if not is_call:
+            self._end_later(ref)
+        return True
+
+    def _end_later(self, ref: AttemptRef) -> None:
+        ticket, job = self._running[ref]
+        delay_us = plan_of(job.body).run_ms * MS
+        self.world.timeline.after(delay_us, self._end, self.life, ticket, ref)
 
     def _end(self, life: int, ticket: int, ref: AttemptRef) -> None:
         if life != self.life or ref not in self._running or self._running[ref][0] != ticket:
             return
+        record = self._over(ref)
+        self._feed(signals.SlotsFreed([(ref, record.run_ms)]))
+        self._feed(signals.Finished([record]))
+
+    def _over(self, ref: AttemptRef) -> signals.StoredResult:
         _, job = self._running.pop(ref)
         plan = plan_of(job.body)
         result = result_of(ref.job_id, job.body)
-        record = signals.StoredResult(
+        return signals.StoredResult(
             ref,
             job.lease_ms,
             status_of(plan),
@@ -273,13 +323,11 @@ class SimWorker(SimSession):
             run_ms=plan.run_ms,
             blobs=outputs_of(job.body),
         )
-        self._feed(signals.SlotsFreed([(ref, plan.run_ms)]))
-        self._feed(signals.Finished([record]))
 
     def _do_kill(self, instruction: signals.KillJob) -> None:
         ref = instruction.ref
-        if ref in self._running:
-            _, job = self._running.pop(ref)
+        if ref in self._running or ref in self._line:
+            job = self._line.pop(ref, None) or self._running.pop(ref)[1]
             record = signals.StoredResult(ref, job.lease_ms, Status.CANCELLED, signal=9)
             self._later(5, signals.Finished([record]))
 
@@ -336,6 +384,7 @@ DO: dict[type, str] = {
     signals.PrepareInputs: "_do_prepare",
     signals.DropInputs: "_do_drop_inputs",
     signals.StartJobs: "_do_start",
+    signals.StartCalls: "_do_call",
     signals.FailJob: "_do_fail",
     signals.KillJob: "_do_kill",
     signals.StoreResults: "_do_store",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rollq.base.jobs import AttemptRef, BlobRef
 from rollq.base.limits import RUN_BYTES_MAX, RUN_JOBS_MAX
-from rollq.roles.worker.assignments import ack_runs
+from rollq.roles.worker.acks import ack_runs
 from rollq.roles.worker.machine import WorkerMachine
 from rollq.roles.worker.session import LinkState, WorkerSetup
 from rollq.roles.worker.signals import (

@@ -5,7 +5,8 @@ The machine decides and is pure; everything else does what it says. Read in this
 1. `signals`: the events that the machine gets and the instructions that it gives;
 2. `machine`: the laws, and which part handles an event; `orders` gathers the instructions;
 3. `session` (connection, leases, programs), `assignments` (one attempt from assignment to report),
-   `attempts` (phases and slots), `credit` (free slots, prefetch, CPU cap): the parts, all pure;
+   `attempts` (phases and slots), `acks` (reports), `credit` (free slots, prefetch, CPU cap): the
+   parts, all pure;
 4. `node`: the process around the machine: socket, timers, result table (`writer`, `results`);
    `setup`: what it is told at its start; `cpu`: samples for the CPU cap;
 5. `executor`: runs what it is told: `programs` (with `directories`, `inputs`, `outputs`, `capture`,

@@ -3,6 +3,11 @@
     assigned → PREPARING → WAITING → RUNNING → ENDING → STORING → OFFERED → taken
                    └──────────┴─────────┴─────────┴────→ REFUSED ────────────┘
 
+A function that runs in the shell's loop is LINED in place of RUNNING: such calls run one after the
+other, so many of them stand in line for one slot, and those that never wait need no event of their
+own. One that waits is RUNNING from then on, and those behind it wait for a slot again. How many
+stand in line grows while none waits, and begins with one again when one did.
+
 An attempt without inputs to bring begins in WAITING; one that need not wait is RUNNING in the same
 event. STOPPING is RUNNING after a stop.
 """
@@ -10,21 +15,19 @@ event. STOPPING is RUNNING after a stop.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import count, groupby, repeat
 from typing import Final
 
 from rollq.base.errors import ErrorCode, RemoteError, RollqError
-from rollq.base.ids import guid_to_text
 from rollq.base.jobs import AttemptRef, Status
 from rollq.base.limits import (
     DETAIL_BYTES_MAX,
     LOOK_MS,
-    RUN_BYTES_MAX,
-    RUN_JOBS_MAX,
     UNTAKEN_RESULTS_MAX,
 )
 from rollq.base.staged import ids_of
+from rollq.roles.worker.acks import ack_of, ack_runs, legacy_ack
 from rollq.roles.worker.attempts import (
     ENDING,
     OFFERED,
@@ -42,12 +45,11 @@ from rollq.roles.worker.orders import Orders
 from rollq.roles.worker.session import IDLE_HEARTBEAT_MS, OPEN, LeaderSession, WorkerSetup
 from rollq.roles.worker.signals import FailJob, KillJob, StoredResult, UploadOutputs
 from rollq.wire import messages as wire
-from rollq.wire.models import STATUS_FAILED, JobResult, encode_model
 from rollq.wire.run_messages import AckRun, AcksTaken, AssignRun, assignments_of
 
+LINE_MAX: Final = 256  # calls that stand in line
 GIVE_BACK_MS: Final = 2_000  # what was prefetched and waited so long after all goes back
 CACHE_MARK: Final = b'"CacheId"'
-BLOB_BYTES: Final = 48  # a reference to a blob in a message
 CACHED_FILE: Final = re.compile(rb'"CacheId"\s*:\s*"')  # in the body of a job
 
 
@@ -58,7 +60,16 @@ class Assignments:
         attempts: What is held; for looking at.
     """
 
-    __slots__ = ("_held_max", "_now_ms", "_orders", "_session", "_window", "attempts")
+    __slots__ = (
+        "_calls",
+        "_held_max",
+        "_line_max",
+        "_now_ms",
+        "_orders",
+        "_session",
+        "_window",
+        "attempts",
+    )
 
     def __init__(
         self,
@@ -72,6 +83,8 @@ class Assignments:
         self._window = window
         self._orders = orders
         self._held_max = UNTAKEN_RESULTS_MAX + setup.slots + setup.ahead
+        self._calls = setup.calls
+        self._line_max = 1  # 1 <= it <= LINE_MAX
         self._now_ms = 0  # of the last tick
         self.attempts = Attempts(setup.slots)
         for record in stored:
@@ -138,7 +151,7 @@ class Assignments:
         elif held.phase <= WAITING:
             self._drop_inputs(held)
             self._store(held, StoredResult(ref, held.lease_ms, Status.CANCELLED))
-        elif held.phase is RUNNING or held.phase is ENDING:
+        elif held.phase <= ENDING and held.phase is not STOPPING:
             if held.phase is RUNNING:
                 held.phase = STOPPING
             self._orders.give(KillJob(ref))
@@ -216,8 +229,19 @@ class Assignments:
             self._refuse(held, str(error))
 
     def fill_slots(self) -> None:
-        """Start what waits while a slot is free, oldest first."""
-        while (held := self.attempts.start_next(self._now_ms)) is not None:
+        """Start what waits while a slot is free, oldest first. A call takes its place in line; if
+        the line is as long as it may be, it will soon be shorter."""
+        attempts = self.attempts
+        while (held := attempts.next_waiting()) is not None:
+            if held.job is not None and held.job.exec_name in self._calls:
+                room = self._line_max - attempts.lined_count
+                if room <= 0 or not (attempts.lined_count or attempts.has_room):
+                    return
+                lined = attempts.line_up(self._calls, room)
+                self._orders.call([(one.job, one.ref) for one in lined if one.job is not None])
+                continue
+            if attempts.start_next(self._now_ms) is None:
+                return
             assert held.job is not None, "a waiting attempt has its job"
             self._orders.start(held.job, held.ref)
             held.job = None
@@ -229,9 +253,9 @@ class Assignments:
         held.not_started = True
         self._refuse(held, detail)
 
-    def give_back_all(self, detail: str) -> None:
+    def give_back_all(self, detail: str, *, with_line: bool = False) -> None:
         """Give back all that has not begun."""
-        for held in self.attempts.not_begun():
+        for held in self.attempts.not_begun(with_line=with_line):
             self.give_back(held, detail)
 
     def tick(self, now_ms: int) -> None:
@@ -258,12 +282,22 @@ class Assignments:
             self._window.ran(run_ms)
             self.attempts.free_slot(ref)
 
+    def calls_ended(self, results: Sequence[StoredResult], ran_ms: float) -> None:
+        """Calls of the line ended without waiting; the next ones may follow them."""
+        self._window.ran_alike(ran_ms, len(results))
+        self._line_max = min(2 * self._line_max, LINE_MAX)
+        self.finished(results)
+
+    def call_waits(self, ref: AttemptRef, rest: Sequence[AttemptRef]) -> None:
+        """A call did not end at once."""
+        self._line_max = 1
+        self.attempts.leave_line(ref, self._now_ms)
+        if rest:
+            self.attempts.back_in_front(rest, self._now_ms)
+
     def finished(self, results: Sequence[StoredResult]) -> None:
         """Store how executions ended."""
-        for record in results:
-            held = self._ended(record.ref)
-            if held is not None:
-                self._store(held, record)
+        self._orders.store_all(self.attempts.end_all(results))
 
     def start_failed(self, ref: AttemptRef, detail: str, *, not_started: bool) -> None:
         """It could not be run here."""
@@ -354,46 +388,3 @@ class Assignments:
 def may_run_again(job: wire.AssignJob) -> bool:
     """Whether giving it back leaves it another attempt, with a leader that counts that as one."""
     return job.attempt == 1 and (job.options is None or job.options.max_attempts != 1)
-
-
-def ack_of(held: Held) -> wire.AckJob:
-    """The report of an attempt that is OFFERED."""
-    ref, record = held.ref, held.record
-    assert record is not None, "it is stored"
-    return wire.AckJob(
-        ref.job_id,
-        ref.attempt,
-        ref.fence,
-        record.status,
-        record.result,
-        record.exit_code,
-        record.signal,
-        record.run_ms,
-        record.peak_bytes,
-        record.blobs,
-        record.fetched_bytes,
-        record.held_bytes,
-    )
-
-
-def ack_runs(acks: list[wire.AckJob]) -> Iterator[AckRun]:
-    """The same acks in runs of bounded length."""
-    begin = size_bytes = 0
-    for end, ack in enumerate(acks):
-        size_bytes += len(ack.result) + BLOB_BYTES * len(ack.blobs)
-        if end > begin and (end - begin >= RUN_JOBS_MAX or size_bytes > RUN_BYTES_MAX):
-            yield AckRun(tuple(acks[begin:end]))
-            begin, size_bytes = end, len(ack.result) + BLOB_BYTES * len(ack.blobs)
-    if acks:
-        yield AckRun(tuple(acks[begin:]))
-
-
-def legacy_ack(held: Held) -> wire.AckJob | None:
-    """A report in the legacy protocol, which knows results alone; None: it is not over."""
-    job_id, record = held.ref.job_id, held.record
-    if held.phase is REFUSED:
-        report = JobResult(guid_to_text(job_id), None, None, STATUS_FAILED, "", held.detail)
-        return wire.AckJob(job_id, status=Status.FAILED, result=encode_model(report))
-    if held.phase is OFFERED and record is not None:
-        return wire.AckJob(job_id, status=record.status, result=record.result)
-    return None

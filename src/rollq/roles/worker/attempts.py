@@ -11,7 +11,7 @@ import enum
 import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 from typing import Final
 
 from msgspec import Struct
@@ -28,17 +28,19 @@ class AttemptPhase(enum.IntEnum):
 
     PREPARING = 0  # its inputs are being brought; no slot
     WAITING = 1  # may start as soon as a slot is free
-    RUNNING = 2  # in a slot
-    STOPPING = 3  # in a slot, told to stop; the execution has not ended yet
-    ENDING = 4  # its slot is free; how it ended is not known yet
-    STORING = 5  # ended; its result is on the way to the durable table
-    OFFERED = 6  # durable; acked until the grid takes it
-    REFUSED = 7  # could not be run; nacked until the grid takes it
+    LINED = 2  # a call that stands in line for the slot of all such calls, or is under way in it
+    RUNNING = 3  # in a slot
+    STOPPING = 4  # in a slot, told to stop; the execution has not ended yet
+    ENDING = 5  # its slot is free; how it ended is not known yet
+    STORING = 6  # ended; its result is on the way to the durable table
+    OFFERED = 7  # durable; acked until the grid takes it
+    REFUSED = 8  # could not be run; nacked until the grid takes it
 
 
 # Looking a member up in its class costs as much as making a record, and each job goes through all.
 PREPARING: Final = AttemptPhase.PREPARING
 WAITING: Final = AttemptPhase.WAITING
+LINED: Final = AttemptPhase.LINED
 RUNNING: Final = AttemptPhase.RUNNING
 STOPPING: Final = AttemptPhase.STOPPING
 ENDING: Final = AttemptPhase.ENDING
@@ -53,7 +55,7 @@ class Held(Struct, gc=False):
     ref: AttemptRef
     phase: AttemptPhase
     lease_ms: int
-    job: AssignJob | None = None  # until it is started
+    job: AssignJob | None = None  # until it is started, or leaves the line
     has_inputs: bool = False  # to be brought, or brought; the execution's own once it is started
     since_ms: int = 0  # when it began to wait for a slot, then when it began to run
     record: StoredResult | None = None  # from STORING on
@@ -70,7 +72,9 @@ class Attempts:
     """Held, waiting, dropped and remembered attempts.
 
     Attributes:
-        running_count: Slots in use, by held and by dropped attempts. 0 <= it <= slots.
+        running_count: Slots in use, by held and by dropped attempts, but for the slot of the line.
+            With that slot it is never more than the slots.
+        lined_count: Calls that stand in line.
     """
 
     __slots__ = (
@@ -82,6 +86,7 @@ class Attempts:
         "_slots",
         "_storing_count",
         "_waiting",
+        "lined_count",
         "running_count",
     )
 
@@ -94,6 +99,7 @@ class Attempts:
         self._over_order: deque[tuple[JobId, int, int]] = deque()  # oldest first
         self._in_hand = 0  # of `_held`: those up to ENDING
         self._storing_count = 0  # of `_held`: those in STORING
+        self.lined_count = 0
         self.running_count = 0
 
     def __len__(self) -> int:
@@ -172,9 +178,59 @@ class Attempts:
         held.since_ms = now_ms
         self._waiting[held.ref.job_id] = held
 
+    @property
+    def has_room(self) -> bool:
+        """Whether a slot is free."""
+        return self.running_count + (self.lined_count > 0) < self._slots
+
+    def next_waiting(self) -> Held | None:
+        """The attempt that waits longest for a slot."""
+        return next(iter(self._waiting.values()), None)
+
+    def line_up(self, calls: frozenset[str], most: int) -> list[Held]:
+        """Let the oldest that wait stand in line, up to the first that is no call."""
+        moved: list[Held] = []
+        for held in islice(self._waiting.values(), most):
+            if held.job is None or held.job.exec_name not in calls:
+                break
+            held.phase = LINED
+            moved.append(held)
+        if len(moved) == len(self._waiting):
+            self._waiting.clear()
+        else:
+            for held in moved:
+                del self._waiting[held.ref.job_id]
+        self.lined_count += len(moved)
+        return moved
+
+    def leave_line(self, ref: AttemptRef, now_ms: int) -> None:
+        """A call waits: it has a slot of its own."""
+        held = self.find(ref) or self._dropped.get(ref)
+        if held is not None and held.phase is LINED:
+            self.lined_count -= 1
+            self.running_count += 1
+            held.phase = RUNNING
+            held.since_ms = now_ms
+            held.job = None
+            held.has_inputs = False
+
+    def back_in_front(self, refs: Sequence[AttemptRef], now_ms: int) -> None:
+        """The rest of the line waits again, before all others."""
+        front: dict[JobId, Held] = {}
+        for ref in refs:
+            held = self.find(ref)
+            if held is not None and held.phase is LINED:
+                self.lined_count -= 1
+                held.phase = WAITING
+                held.since_ms = now_ms
+                front[ref.job_id] = held
+            elif held is None:
+                self.dropped_ended(ref)
+        self._waiting = front | self._waiting
+
     def start_next(self, now_ms: int) -> Held | None:
         """Move the oldest waiting attempt into a free slot; None: nothing waits or no slot."""
-        if not self._waiting or self.running_count >= self._slots:
+        if not self._waiting or not self.has_room:
             return None
         job_id = next(iter(self._waiting))
         held = self._waiting.pop(job_id)
@@ -189,10 +245,15 @@ class Attempts:
         if held is not None and (held.phase is RUNNING or held.phase is STOPPING):
             self.running_count -= 1
             held.phase = ENDING
+        elif held is not None and held.phase is LINED:
+            self.lined_count -= 1
+            held.phase = ENDING
+            held.job = None
 
-    def not_begun(self) -> list[Held]:
-        """Those that prepare or wait, oldest first."""
-        return [held for held in self._held.values() if held.phase <= WAITING]
+    def not_begun(self, *, with_line: bool = False) -> list[Held]:
+        """Those that prepare or wait, oldest first; with those that stand in line."""
+        last = LINED if with_line else WAITING
+        return [held for held in self._held.values() if held.phase <= last]
 
     def waited_since(self, before_ms: int) -> list[Held]:
         """Those that have waited for a slot since before this moment, oldest first."""
@@ -207,12 +268,37 @@ class Attempts:
         """Its work is over; what is left is a report: `phase` is STORING or REFUSED."""
         if held.phase is RUNNING or held.phase is STOPPING:
             self.running_count -= 1
+        elif held.phase is LINED:
+            self.lined_count -= 1
         elif held.phase is WAITING:
             self._waiting.pop(held.ref.job_id, None)
         self._in_hand -= held.phase <= ENDING
         self._storing_count += phase is STORING
         held.phase = phase
         held.job = None
+
+    def end_all(self, results: Sequence[StoredResult]) -> list[StoredResult]:
+        """Executions are over: those that still count are STORING; returns how they ended."""
+        if self._dropped:
+            results = [record for record in results if not self.dropped_ended(record.ref)]
+        ended: list[StoredResult] = []
+        get = self._held.get
+        for record in results:
+            ref = record.ref
+            held = get(ref.job_id)
+            if held is None or (held.ref is not ref and held.ref != ref) or held.phase > ENDING:
+                continue
+            if held.phase is LINED:  # most of them
+                self.lined_count -= 1
+                self._in_hand -= 1
+                self._storing_count += 1
+                held.phase = STORING
+                held.job = None
+            else:
+                self.end(held, STORING)
+            held.record = record
+            ended.append(record)
+        return ended
 
     def offer(self, held: Held) -> None:
         """Its result is durable."""

@@ -7,13 +7,14 @@ import contextvars
 import time
 import types
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
+from typing import Any, Final, NamedTuple, Protocol
 
 from rollq.base.errors import ErrorCode, RemoteError
 from rollq.base.jobs import DEFAULT_OPTIONS, AttemptRef, JobOptions, Status
 from rollq.roles.worker.app import raised, returned
-from rollq.roles.worker.outputs import Ending
+from rollq.roles.worker.outputs import Ending, refusal, value_result
+from rollq.roles.worker.signals import StoredResult
 from rollq.roles.worker.warm import WarmCall, WarmPool
 from rollq.roles.worker.warm_main import Call
 from rollq.tasks import Task
@@ -23,155 +24,170 @@ from rollq.wire.models import JobRequest, decode_if_marked
 TURN_MS_MAX: Final = 2  # for so long calls that never wait may keep the loop from its sockets
 
 
+class LoopOwner(Protocol):
+    """Who hears of calls in the loop."""
+
+    def result_of(self, job: AssignJob, ref: AttemptRef, ending: Ending) -> StoredResult | None:
+        """How a call ended; None: that is told later, when what it left is uploaded."""
+
+    def calls_ended(self, results: list[StoredResult], ran_s: float) -> None:
+        """Calls ended without waiting, in so much time together. More may be added now."""
+
+    def call_waits(self, call: LoopCall, rest: list[AttemptRef]) -> None:
+        """It did not end at once: it can be killed from now on. The rest was taken from the line;
+        some of it may be added again."""
+
+    def call_ended(self, call: LoopCall, ending: Ending) -> None:
+        """A call that had waited ended."""
+
+
 class LoopCalls:
     """The coroutine functions that run in the worker's loop.
 
-    Calls that never wait share a task, one after the other: making a task costs more than such a
-    call. A call that waits keeps the task to itself from then on, and the rest gets another.
+    Calls stand in line and share a task, one after the other: making a task costs more than a call
+    that never waits. A call that waits keeps the task to itself from then on.
 
     Args:
         loop: Where they run.
-        on_all_begun: Told that every call which was added has begun; may add more.
+        owner: Hears of their ends.
+        tasks: The functions by their names.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, on_all_begun: Callable[[], None]) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, owner: LoopOwner, tasks: Mapping[str, Task]
+    ) -> None:
         self.loop = loop
-        self._on_all_begun = on_all_begun
-        self._calls: deque[LoopCall] = deque()  # not begun yet; each has a slot
+        self._owner = owner
+        self._tasks = tasks
+        self._line: deque[tuple[AssignJob, AttemptRef]] = deque()  # not begun yet
         self._task: asyncio.Task[None] | None = None  # that takes the next call
 
-    def add(self, call: LoopCall) -> None:
-        """Run this one, in this turn of the loop or the next."""
-        self._calls.append(call)
-        if self._task is None:
+    def add(self, jobs: Iterable[tuple[AssignJob, AttemptRef]]) -> None:
+        """Run these behind the others, beginning in this turn of the loop or the next."""
+        self._line.extend(jobs)
+        if self._task is None and self._line:
             self._task = self.loop.create_task(self._serve())
 
-    def remove(self, ref: AttemptRef) -> LoopCall | None:
+    def remove(self, ref: AttemptRef) -> AssignJob | None:
         """Take one back; None: it has begun, or is none of these."""
-        for call in self._calls:
-            if call.ref == ref:
-                self._calls.remove(call)
-                return call
+        for place in self._line:
+            if place[1] == ref:
+                self._line.remove(place)
+                return place[0]
         return None
+
+    def clear(self) -> None:
+        """Begin none any more."""
+        self._line.clear()
 
     async def _serve(self) -> None:
         task = asyncio.current_task()
         assert task is not None, "called by create_task"
-        now_s = time.perf_counter()
-        pause_s = now_s + TURN_MS_MAX / 1000
-        while self._calls:
-            call = self._calls.popleft()
-            now_s = call.begin(now_s)
-            if not self._calls:
-                self._on_all_begun()
-            if call.waits:
-                self._serve_elsewhere()  # this task is its own: the others must not wait for it
-                await call.go_on(task)
+        pause_s = time.perf_counter() + TURN_MS_MAX / 1000
+        while self._line:
+            call = self._call_all(task, pause_s)
+            if call is not None:
+                self._task = None  # this one is its own: the others must not wait for it
+                rest = [ref for _, ref in self._line]
+                self._line.clear()
+                self._owner.call_waits(call, rest)
+                await call.go_on()
                 return
-            if task.cancelling():  # it has asked for its own end, not for that of the others
+            if task.cancelling():  # a call has asked for its own end, not for that of the others
                 break
-            if now_s > pause_s:
+            if self._line and time.perf_counter() > pause_s:
                 await asyncio.sleep(0)
-                now_s = time.perf_counter()
-                pause_s = now_s + TURN_MS_MAX / 1000
-        self._serve_elsewhere()
+                pause_s = time.perf_counter() + TURN_MS_MAX / 1000
+        self._task = None
+        self.add(())
 
-    def _serve_elsewhere(self) -> None:
-        self._task = self.loop.create_task(self._serve()) if self._calls else None
+    def _call_all(self, task: asyncio.Task[None], pause_s: float) -> LoopCall | None:
+        """Call one after the other, until it is time for a pause or one waits: that is returned."""
+        line, results = self._line, list[StoredResult]()
+        begun_s = now_s = time.perf_counter()
+        count = 0
+        waiting: LoopCall | None = None
+        while line and now_s <= pause_s:
+            job, ref = line.popleft()
+            before_s = now_s
+            try:
+                coroutine = begun(self._tasks[job.exec_name], job)
+                in_context = contextvars.copy_context().run
+                waits_for = in_context(coroutine.send, None)
+            except StopIteration as stop:
+                value, ending = stop.value, None
+            except CannotCallError as error:
+                value, ending = None, refusal(str(error))
+            except BaseException as error:
+                # SystemExit too: a function may end itself, not the worker.
+                value, ending = None, raised(error)
+            else:
+                steps = Steps(coroutine, in_context, waits_for)
+                waiting = LoopCall(self._owner, task, job, ref, steps=steps, begun_s=before_s)
+                break
+            now_s = time.perf_counter()
+            count += 1
+            result = self._result(job, ref, int((now_s - before_s) * 1000), value, ending)
+            if result is not None:
+                results.append(result)
+            if task.cancelling():
+                break
+        if count:
+            self._owner.calls_ended(results, (now_s - begun_s) / count)
+        return waiting
+
+    def _result(
+        self, job: AssignJob, ref: AttemptRef, run_ms: int, value: Any, ending: Ending | None
+    ) -> StoredResult | None:
+        if ending is None:
+            encoded = value_result(job, value, run_ms)
+            if encoded is not None:
+                return StoredResult(ref, job.lease_ms, Status.OK, encoded, 0, 0, run_ms)
+            ending = returned(value)
+        ending.run_ms = run_ms
+        return self._owner.result_of(job, ref, ending)
 
 
-class LoopOwner(Protocol):
-    """Who hears of calls in the loop."""
+class Steps(NamedTuple):
+    """A coroutine that waits."""
 
-    def call_waits(self, call: LoopCall) -> None:
-        """It did not end at once: it can be killed from now on."""
-
-    def call_ended(self, call: LoopCall, ending: Ending, ran_s: float) -> None:
-        """It ended."""
+    coroutine: Coroutine[Any, Any, Any]
+    in_context: Callable[..., Any]  # calls a function in its context
+    waits_for: Any
 
 
 class LoopCall:
-    """One call of a coroutine function. It is cancelled at either limit.
+    """One call of a coroutine function that waits. It is cancelled at either limit.
 
     Attributes:
         job: What is called, and for whom.
         ref: The attempt.
         begun_s: When it began, by the performance counter.
-        waits: Whether it did not end at once.
     """
 
-    __slots__ = (
-        "_args",
-        "_cancelled",
-        "_coroutine",
-        "_function",
-        "_in_context",
-        "_note",
-        "_owner",
-        "_task",
-        "_waits_for",
-        "begun_s",
-        "job",
-        "ref",
-        "waits",
-    )
-
-    _coroutine: Coroutine[Any, Any, Any]  # this and what follows: once it waits
-    _cancelled: bool
-    _in_context: Callable[..., Any]
-    _note: str
-    _task: asyncio.Task[None]
-    _waits_for: Any
+    __slots__ = ("_cancelled", "_note", "_owner", "_steps", "_task", "begun_s", "job", "ref")
 
     def __init__(
         self,
         owner: LoopOwner,
-        function: Task,
+        task: asyncio.Task[None],
         job: AssignJob,
         ref: AttemptRef,
-        args: tuple[str, ...] | None,
+        *,
+        steps: Steps,
+        begun_s: float,
     ) -> None:
         self._owner = owner
-        self._function = function
-        self._args = args
+        self._task = task
+        self._steps = steps
+        self._cancelled = False
+        self._note = ""
+        self.begun_s = begun_s
         self.job = job
         self.ref = ref
-        self.waits = False
 
-    def begin(self, now_s: float) -> float:
-        """Call the function in a context of its own, until it ends or waits; returns the time.
-
-        It must be called in a task, which the call keeps to itself if it waits.
-        """
-        self.begun_s = now_s
-        function, args = self._function, self._args
-        try:
-            if args is None:
-                values = function.payload_args(self.job.body)
-            else:
-                values = function.call_args(args)
-            coroutine = function.function(*values)  # runs nothing of it yet
-            in_context = contextvars.copy_context().run
-            self._waits_for = in_context(coroutine.send, None)
-        except StopIteration as stop:
-            ending = returned(stop.value)
-        except BaseException as error:
-            # SystemExit too: a function may end itself, not the worker.
-            ending = raised(error)
-        else:
-            self.waits = True
-            self._coroutine, self._in_context = coroutine, in_context
-            self._cancelled = False
-            self._note = ""
-            return now_s
-        ended_s = time.perf_counter()
-        self._end(ending, ended_s - now_s)
-        return ended_s
-
-    async def go_on(self, task: asyncio.Task[None]) -> None:
-        """Run the rest of it in this task."""
-        self._task = task
-        self._owner.call_waits(self)
+    async def go_on(self) -> None:
+        """Run the rest of it, in its task."""
         timer = self._set_limit()
         ending = await self._step_through()
         if timer is not None:
@@ -179,11 +195,8 @@ class LoopCall:
         if self._note:
             ending.status = Status.FAILED
             ending.notes.append(self._note)
-        self._end(ending, time.perf_counter() - self.begun_s)
-
-    def _end(self, ending: Ending, ran_s: float) -> None:
-        ending.run_ms = int(ran_s * 1000)
-        self._owner.call_ended(self, ending, ran_s)
+        ending.run_ms = int((time.perf_counter() - self.begun_s) * 1000)
+        self._owner.call_ended(self, ending)
 
     def kill(self) -> None:
         """Cancel it."""
@@ -192,7 +205,7 @@ class LoopCall:
 
     @types.coroutine
     def _step_through(self) -> Generator[Any, Any, Ending]:
-        coroutine, in_context, waits_for = self._coroutine, self._in_context, self._waits_for
+        coroutine, in_context, waits_for = self._steps
         try:
             while True:
                 try:
@@ -293,8 +306,33 @@ def args_of(request: JobRequest | None) -> tuple[str, ...] | None:
     return None if request is None else request.args or ()
 
 
+def begun(function: Task, job: AssignJob) -> Coroutine[Any, Any, Any]:
+    """A call of a coroutine function, of which nothing has run yet.
+
+    Raises:
+        CannotCallError: the job is not one for such a function.
+        Exception: its arguments do not fit.
+    """
+    try:
+        request = request_of(job)
+    except RemoteError as error:
+        raise CannotCallError(str(error)) from None
+    if request is None:
+        values = function.payload_args(job.body)
+    elif request.env:  # coroutine functions share the worker's own process, and its environment
+        raise CannotCallError(str(no_env_in_loop(job)))
+    else:
+        values = function.call_args(request.args or ())
+    coroutine: Coroutine[Any, Any, Any] = function.function(*values)
+    return coroutine
+
+
+class CannotCallError(Exception):
+    """A job that no worker can run as it was asked for."""
+
+
 def no_env_in_loop(job: AssignJob) -> RemoteError:
-    """Coroutine functions share the worker's own process, and its environment."""
+    """The environment of a job is for a process of its own."""
     return RemoteError(
         ErrorCode.BAD_PAYLOAD,
         f"{job.exec_name[:64]!a} is a coroutine function, which has no environment of its own",

@@ -24,7 +24,6 @@ from rollq.roles.worker.calls import (
     LoopCalls,
     PooledCall,
     args_of,
-    no_env_in_loop,
     request_of,
 )
 from rollq.roles.worker.capture import Tail
@@ -41,6 +40,7 @@ from rollq.roles.worker.preparations import Preparations
 from rollq.roles.worker.programs import ProgramRun, Programs
 from rollq.roles.worker.setup import NodeSetup
 from rollq.roles.worker.signals import (
+    CallWaits,
     Event,
     InputsFailed,
     InputsReady,
@@ -74,6 +74,7 @@ class JobExecutor:
         setup: What it may run.
         jobs_dir: Where programs run; it is emptied.
         on_end: Told how attempts ended.
+        on_calls: Told how calls ended that never waited, and how long one took in the mean.
         feed: Takes the machine's other events: inputs, free slots, starts that failed.
         waiting_count: How many attempts wait for a slot.
         blobs: Files that jobs refer to; opened and closed by the caller.
@@ -85,6 +86,7 @@ class JobExecutor:
         jobs_dir: str,
         *,
         on_end: Callable[[list[StoredResult]], None],
+        on_calls: Callable[[list[StoredResult], float], None],
         feed: Callable[[Event], None],
         waiting_count: Callable[[], int],
         blobs: WorkerBlobs,
@@ -99,14 +101,13 @@ class JobExecutor:
         self._uploads = OutputUploads(blobs, self._uploaded, self._refuse)
         self._jobs_dir = jobs_dir
         self._on_end = on_end
+        self._on_calls: Callable[[list[StoredResult], float], None] | None = on_calls
         self._feed = feed
         self._waiting_count = waiting_count
         self._children = ChildProcesses(clean_environ(os.environ, setup.pass_env))
         self._tasks: dict[str, Task] = {}
         self._running: dict[AttemptRef, Run | None] = {}  # None: it is just being started
         self._begun_s: dict[AttemptRef, float] = {}  # of those in `_running`
-        # Calls in the loop that are over; told when all that were added have begun.
-        self._freed: list[tuple[AttemptRef, float]] = []
         self._ends: list[StoredResult] = []  # not told yet
         self._tell_due = False
         self._telling: asyncio.TimerHandle | None = None
@@ -133,7 +134,7 @@ class JobExecutor:
             )
         jobs_dir = await loop.run_in_executor(self._thread, make_empty, self._jobs_dir)
         self._children.open()
-        self._loop_calls = LoopCalls(loop, self._tell_freed)
+        self._loop_calls = LoopCalls(loop, self, self._tasks)
         self._poller = FdPoller(loop)
         execs = ExecDir(self._setup.exec_dir)
         directories = Directories(self._thread, jobs_dir, by_job=self._setup.own_execs)
@@ -165,6 +166,8 @@ class JobExecutor:
     async def close(self) -> None:
         """End everything that runs and wait for it; nothing is emitted any more."""
         self._on_end = self._feed = _ignore
+        self._on_calls = None
+        self.stop_calls()
         await self._preparing.close()
         await self._uploads.close()
         for run in list(self._running.values()):
@@ -195,14 +198,33 @@ class JobExecutor:
         for ref in refs:
             self._preparing.drop(ref)
 
+    @property
+    def calls(self) -> frozenset[str]:
+        """The functions that run in the loop."""
+        return frozenset(name for name, task in self._tasks.items() if task.in_loop)
+
     def run(self, jobs: Sequence[tuple[AssignJob, AttemptRef]]) -> None:
         """Begin attempts now."""
         for job, ref in jobs:
             task = None if self._preparing.is_ready(ref) else self._tasks.get(job.exec_name)
-            if task is not None and task.in_loop:
-                self._begin_in_loop(task, job, ref)
-            else:
-                self._begin(task, job, ref)
+            self._begin(task, job, ref)
+
+    def call(self, jobs: Sequence[tuple[AssignJob, AttemptRef]]) -> None:
+        """Call these functions in the loop, behind those that stand in line already."""
+        assert self._loop_calls is not None, "started"
+        calls = jobs
+        if self._preparing.has_ready:  # a program may have come under the name of a function
+            programs = [place for place in jobs if self._preparing.is_ready(place[1])]
+            calls = [place for place in jobs if not self._preparing.is_ready(place[1])]
+            for job, ref in programs:
+                self._feed(CallWaits(ref, ()))
+                self._begin(None, job, ref)
+        self._loop_calls.add(calls)
+
+    def stop_calls(self) -> None:
+        """Begin no call in the loop any more."""
+        if self._loop_calls is not None:
+            self._loop_calls.clear()
 
     def fail(self, job: AssignJob, ref: AttemptRef, detail: str) -> None:
         """End an attempt that has not begun as FAILED, with this cause in its result."""
@@ -217,9 +239,7 @@ class JobExecutor:
             return
         job = self._uploads.cancel(ref)
         if job is None and self._loop_calls is not None:
-            call = self._loop_calls.remove(ref)
-            if call is not None:
-                job = call.job
+            job = self._loop_calls.remove(ref)
         if job is not None:
             self._ends.append(StoredResult(ref, job.lease_ms, Status.CANCELLED))
             self._tell_soon()
@@ -244,18 +264,6 @@ class JobExecutor:
 
     def _not_prepared(self, ref: AttemptRef, error: RollqError) -> None:
         self._feed(InputsFailed(ref, error))
-
-    def _begin_in_loop(self, task: Task, job: AssignJob, ref: AttemptRef) -> None:
-        assert self._loop_calls is not None, "started"
-        try:
-            request = request_of(job)
-            if request is not None and request.env:
-                raise no_env_in_loop(job)
-            args = args_of(request)
-        except RemoteError as error:
-            self.fail(job, ref, str(error))
-        else:
-            self._loop_calls.add(LoopCall(self, task, job, ref, args))
 
     def _begin(self, task: Task | None, job: AssignJob, ref: AttemptRef) -> None:
         self._running[ref] = None
@@ -293,25 +301,30 @@ class JobExecutor:
 
     # --- how they end
 
-    def call_waits(self, call: LoopCall) -> None:
+    def result_of(self, job: AssignJob, ref: AttemptRef, ending: Ending) -> StoredResult | None:
+        """How a call in the loop ended. None: its result is uploaded first, and told as any
+        other's."""
+        result = self._result_of(job, ref, ending)
+        if result is None:
+            self._feed(SlotsFreed(((ref, ending.run_ms),)))
+        return result
+
+    def calls_ended(self, results: list[StoredResult], ran_s: float) -> None:
+        """Calls in the loop ended. One that never waits keeps every slot from working."""
+        if self._on_calls is not None:
+            self._on_calls(results, ran_s * 1000 * self._setup.slots)
+
+    def call_waits(self, call: LoopCall, rest: list[AttemptRef]) -> None:
         """A call in the loop did not end at once."""
         self._running[call.ref] = call
         self._begun_s[call.ref] = call.begun_s
+        self._feed(CallWaits(call.ref, rest))
 
-    def call_ended(self, call: LoopCall, ending: Ending, ran_s: float) -> None:
-        """A call in the loop ended. One that never waited has kept every slot from working."""
+    def call_ended(self, call: LoopCall, ending: Ending) -> None:
+        """A call in the loop ended that had waited."""
         self._note_end(call.job, call.ref, ending)
-        if not self._tell_due:
-            self._tell_soon()  # before the turn is over: credit goes with the acks
-        if call.waits:
-            self._free_slot(call.ref)
-        else:
-            self._freed.append((call.ref, ran_s * 1000 * self._setup.slots))
-
-    def _tell_freed(self) -> None:
-        if self._freed:
-            freed, self._freed = self._freed, []
-            self._feed(SlotsFreed(freed))
+        self._tell_soon()  # before the turn is over: credit goes with the acks
+        self._free_slot(call.ref)
 
     def _left(self, job: AssignJob, ref: AttemptRef, ending: Ending, outputs: LargeOutputs) -> None:
         """A program ended, and left what goes as blobs."""
@@ -341,8 +354,14 @@ class JobExecutor:
         return run
 
     def _note_end(self, job: AssignJob, ref: AttemptRef, ending: Ending) -> None:
+        """How it ended, to be told."""
+        result = self._result_of(job, ref, ending)
+        if result is not None:
+            self._ends.append(result)
+
+    def _result_of(self, job: AssignJob, ref: AttemptRef, ending: Ending) -> StoredResult | None:
         """How it ended, told to the grid and in the report alike: nothing changes the status once
-        the report is made. What does not fit is uploaded first, and then this is called again.
+        the report is made. None: what does not fit is uploaded first, and then told.
         """
         encoded = encode_result(job, ending)
         if len(encoded) > INLINE_BYTES_MAX or ending.apart:
@@ -350,21 +369,19 @@ class JobExecutor:
             encoded = fit(job, ending, as_blobs=job.fence > 0)
         if ending.apart:
             self._uploads.begin(job, ref, ending)
-            return
-        self._ends.append(
-            StoredResult(
-                ref,
-                job.lease_ms,
-                ending.status,
-                encoded,
-                ending.exit_code,
-                ending.signal,
-                ending.run_ms,
-                ending.peak_bytes,
-                ending.blobs,
-                ending.fetched_bytes,
-                ending.held_bytes,
-            )
+            return None
+        return StoredResult(
+            ref,
+            job.lease_ms,
+            ending.status,
+            encoded,
+            ending.exit_code,
+            ending.signal,
+            ending.run_ms,
+            ending.peak_bytes,
+            ending.blobs,
+            ending.fetched_bytes,
+            ending.held_bytes,
         )
 
     def _tell_soon(self) -> None:

@@ -5,7 +5,8 @@ together, slots are filled once for all of it, and credit is granted once a turn
 
 Laws kept here and in the parts (`session`, `assignments`, `attempts`, `credit`):
 - an attempt (job, attempt, fence) runs at most once in this process, however often it is delivered;
-- at most `slots` executions are under way, and what waits for a slot starts oldest first;
+- at most `slots` executions are under way, and what waits for a slot starts oldest first; calls
+  that run in the shell's loop stand in line for one slot, and one that waits takes it over;
 - an ack leaves only after its result is durable, and is repeated until the grid has taken it;
 - a newer fence of a job ends the older attempt, whose result is dropped;
 - a grant leaves what is in hand, granted and owed within the slots and the prefetch window; a
@@ -34,6 +35,8 @@ from rollq.roles.worker.credit import SessionCredit
 from rollq.roles.worker.orders import Orders
 from rollq.roles.worker.session import DOWN, OPEN, LeaderSession, LinkState, WorkerSetup
 from rollq.roles.worker.signals import (
+    CallsEnded,
+    CallWaits,
     Connected,
     CpuBusy,
     CpuOk,
@@ -113,7 +116,7 @@ class WorkerMachine:
     @property
     def running_count(self) -> int:
         """Slots in use."""
-        return self._attempts.running_count
+        return self._attempts.running_count + (self._attempts.lined_count > 0)
 
     @property
     def waiting_count(self) -> int:
@@ -223,6 +226,12 @@ class WorkerMachine:
     def _on_slots_freed(self, event: SlotsFreed) -> None:
         self._assignments.slots_freed(event.runs)
 
+    def _on_calls_ended(self, event: CallsEnded) -> None:
+        self._assignments.calls_ended(event.results, event.ran_ms)
+
+    def _on_call_waits(self, event: CallWaits) -> None:
+        self._assignments.call_waits(event.ref, event.rest)
+
     def _on_finished(self, event: Finished) -> None:
         self._assignments.finished(event.results)
 
@@ -268,7 +277,8 @@ class WorkerMachine:
 
     def _acks_come_in_time(self) -> bool:
         """Whether results are being written, and there is enough to do until their acks go."""
-        return self._attempts.is_storing and self._attempts.waiting_count > self._setup.slots
+        unbegun = self._attempts.waiting_count + self._attempts.lined_count
+        return self._attempts.is_storing and unbegun > self._setup.slots
 
     def _settle(self) -> None:
         """After every event."""
@@ -285,7 +295,7 @@ class WorkerMachine:
             self._assignments.give_back_all("draining")
 
     def _on_stop(self, event: StopRequested) -> None:
-        self._assignments.give_back_all("stopped")
+        self._assignments.give_back_all("stopped", with_line=True)
         self._leave("stopped")
 
     def _leave(self, why: str) -> None:
@@ -304,6 +314,8 @@ HANDLERS: dict[type, Callable[[WorkerMachine, Any], None]] = {
     InputsReady: WorkerMachine._on_inputs_ready,
     InputsFailed: WorkerMachine._on_inputs_failed,
     SlotsFreed: WorkerMachine._on_slots_freed,
+    CallsEnded: WorkerMachine._on_calls_ended,
+    CallWaits: WorkerMachine._on_call_waits,
     Finished: WorkerMachine._on_finished,
     StartFailed: WorkerMachine._on_start_failed,
     ResultStored: WorkerMachine._on_stored,

@@ -62,6 +62,7 @@ log = logging.getLogger("rollq.worker")
 NAMES_MAX: Final = 20  # of programs, in the log
 LINES_MAX: Final = 3  # of a kind in the log, before they are counted
 GC_THRESHOLDS: Final = (20_000, 50, 100)
+FAILED: Final = int(Status.FAILED)
 PROGRAMS_MS: Final = 2_000  # between two looks at the exec directory
 # Nothing to log.
 SILENT: Final = frozenset({AssignRun, AcksTaken, wire.AssignJob, wire.AckTaken, wire.Pong})
@@ -138,6 +139,7 @@ class WorkerNode:
             setup,
             jobs_dir,
             on_end=self._ended,
+            on_calls=self._calls_ended,
             feed=self._feed,
             waiting_count=lambda: self.machine.waiting_count,
             blobs=self._blobs,
@@ -154,7 +156,8 @@ class WorkerNode:
             raise
         self._executor = executor
         ident = worker_id, setup.addresses, setup.patterns, setup.name, incarnation
-        who = WorkerSetup(*ident, setup.slots, FEATURES, setup.ahead, self._blobs.address)
+        more = setup.ahead, self._blobs.address, executor.calls
+        who = WorkerSetup(*ident, setup.slots, FEATURES, *more)
         self._machine = WorkerMachine(who, SystemJitter(), stored)
         self._live_output = LiveOutputSender(executor.tails, self._machine.is_open)
         self._feed(await executor.look_for_programs())
@@ -262,6 +265,9 @@ class WorkerNode:
     def _do_start(self, instruction: signals.StartJobs) -> None:
         self._executor.run(instruction.jobs)
 
+    def _do_call(self, instruction: signals.StartCalls) -> None:
+        self._executor.call(instruction.jobs)
+
     def _do_fail(self, instruction: signals.FailJob) -> None:
         self._executor.fail(instruction.job, instruction.ref, instruction.detail)
 
@@ -346,12 +352,19 @@ class WorkerNode:
     # --- results
 
     def _ended(self, results: list[signals.StoredResult]) -> None:
+        self._tell_failures(results)
+        self._feed(signals.Finished(results))
+
+    def _calls_ended(self, results: list[signals.StoredResult], ran_ms: float) -> None:
+        self._tell_failures(results)
+        self._feed(signals.CallsEnded(results, ran_ms))
+
+    def _tell_failures(self, results: list[signals.StoredResult]) -> None:
         for record in results:
-            if record.status == Status.FAILED:
+            if record.status == FAILED:
                 end = f"exit code {record.exit_code}"
                 end = f"signal {record.signal}" if record.signal else end
                 self._tell(f"job {guid_to_text(record.ref.job_id)} failed: {end}", "failed")
-        self._feed(signals.Finished(results))
 
     def _stored(self, refs: list[AttemptRef]) -> None:
         self._feed(signals.ResultStored(refs))
@@ -417,6 +430,7 @@ class WorkerNode:
             if task is not None:
                 task.cancel()
         self._live_output.stop()
+        self._executor.stop_calls()  # what has not begun is given back
         for instruction in self.machine.handle(signals.StopRequested()):
             DO[type(instruction)](self, instruction)
         self._writer.store(self._executor.take_untold())  # offered at the next start, not run again
@@ -449,6 +463,7 @@ DO: dict[type, Callable[[WorkerNode, Any], None]] = {
     signals.PrepareInputs: WorkerNode._do_prepare,
     signals.DropInputs: WorkerNode._do_drop_inputs,
     signals.StartJobs: WorkerNode._do_start,
+    signals.StartCalls: WorkerNode._do_call,
     signals.FailJob: WorkerNode._do_fail,
     signals.KillJob: WorkerNode._do_kill,
     signals.StoreResults: WorkerNode._do_store,

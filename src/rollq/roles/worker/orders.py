@@ -13,6 +13,7 @@ from rollq.roles.worker.signals import (
     Instruction,
     PrepareInputs,
     SendToMember,
+    StartCalls,
     StartJobs,
     StoredResult,
     StoreResults,
@@ -23,7 +24,16 @@ from rollq.wire.messages import AssignJob, WorkerMessage
 class Orders:
     """Gathers instructions; `take` hands them out and begins anew."""
 
-    __slots__ = ("_drops", "_forgets", "_given", "_messages", "_prepares", "_starts", "_stores")
+    __slots__ = (
+        "_calls",
+        "_drops",
+        "_forgets",
+        "_given",
+        "_messages",
+        "_prepares",
+        "_starts",
+        "_stores",
+    )
 
     def __init__(self) -> None:
         self._begin()
@@ -64,6 +74,18 @@ class Orders:
             self._given.append(StartJobs(self._starts))
         self._starts.append((job, ref))
 
+    def call(self, jobs: list[tuple[AssignJob, AttemptRef]]) -> None:
+        """Let these calls stand in line."""
+        if not self._calls:
+            self._given.append(StartCalls(self._calls))
+        self._calls += jobs
+
+    def store_all(self, records: list[StoredResult]) -> None:
+        """Make these durable."""
+        if not self._stores and records:
+            self._given.append(StoreResults(self._stores))
+        self._stores += records
+
     def store(self, record: StoredResult) -> None:
         """Make this durable."""
         if not self._stores:
@@ -89,5 +111,6 @@ class Orders:
         self._prepares: list[tuple[AssignJob, AttemptRef]] = []
         self._drops: list[AttemptRef] = []
         self._starts: list[tuple[AssignJob, AttemptRef]] = []
+        self._calls: list[tuple[AssignJob, AttemptRef]] = []
         self._stores: list[StoredResult] = []
         self._forgets: list[AttemptRef] = []

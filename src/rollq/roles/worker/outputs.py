@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from binascii import b2a_base64
 from collections.abc import Container, Iterator
-from typing import IO, Final, NamedTuple
+from functools import lru_cache
+from typing import IO, Any, Final, NamedTuple
 
 from msgspec import UNSET, Struct, UnsetType, field
 
 from rollq.base.errors import RemoteError
 from rollq.base.globs import Glob
-from rollq.base.ids import guid_to_text
+from rollq.base.ids import NIL_ID, guid_to_text
 from rollq.base.jobs import BlobRef, Status
 from rollq.base.limits import (
     ARCHIVE_FILES_MAX,
@@ -32,6 +34,9 @@ from rollq.wire.models import (
     encode_model,
 )
 
+SHORT_BYTES: Final = 8 * 1024  # of a value; in JSON it may take six times as much
+NAMES_KEPT: Final = 1_024
+ID_BEFORE: Final = b'{"JobId":"'
 LEFT_OUT_SHOWN: Final = 5  # files that are not returned, in the note
 NAME_CHARS_SHOWN: Final = 64
 RESULT_FIXED_BYTES: Final = NOTE_BYTES_MAX + 2_048  # of a result, apart from text and outputs
@@ -243,6 +248,36 @@ def _readable(
 def encode_result(job: AssignJob, ending: Ending) -> bytes:
     """The JobResult as JSON, however long."""
     return encode_model(_result(job, ending))
+
+
+def value_result(job: AssignJob, value: Any, run_ms: int) -> bytes | None:
+    """What `encode_result` gives for a call that returned this value, if it is nothing, or short
+    text or bytes: such results are made by the thousand. None: make it in the usual way."""
+    kind = type(value)
+    if value is None:
+        text, data = b'""', b""
+    elif kind is bytes and len(value) <= SHORT_BYTES:
+        text, data = b'""', b',"Data":"%b"' % b2a_base64(value, newline=False)
+    elif kind is str and len(value) <= SHORT_BYTES and value.isascii():
+        text, data = encode_model(value), b""
+    else:
+        return None
+    before, between = _parts(job.client_id, job.exec_name)
+    ident = guid_to_text(job.job_id).encode()
+    return b"%b%b%b%b%b%d%b}" % (ID_BEFORE, ident, before, text, between, run_ms, data)
+
+
+@lru_cache(NAMES_KEPT)
+def _parts(client_id: str, exec_name: str) -> tuple[bytes, bytes]:
+    """What a result of a call has between its id and its text, and from there to its run time."""
+    job = AssignJob(NIL_ID, 0, 0, 0, "", exec_name, b"", client_id=client_id)
+    encoded = encode_result(job, Ending())
+    ident = guid_to_text(NIL_ID).encode()
+    assert encoded.startswith(ID_BEFORE + ident), "the id is first"
+    assert encoded.endswith(b"0}"), "the run time is last"
+    before, text, between = encoded[len(ID_BEFORE + ident) : -2].rpartition(b'"Stdout":')
+    assert between.startswith(b'""'), "no text"
+    return before + text, between[2:]
 
 
 def _result(job: AssignJob, ending: Ending) -> JobResult:

@@ -95,6 +95,11 @@ class Preparations:
             task.cancel()
             self._blobs.unpin(job.blobs)
 
+    @property
+    def has_ready(self) -> bool:
+        """Whether there is a directory for anything that has not begun."""
+        return bool(self._ready)
+
     def is_ready(self, ref: AttemptRef) -> bool:
         """Whether there is a directory for it."""
         return ref in self._ready

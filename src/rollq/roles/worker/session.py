@@ -44,6 +44,9 @@ class WorkerSetup:
     features: tuple[str, ...] = ()
     ahead: int = 0  # how many more may be prefetched, so that a slot need not wait for the next
     blob_address: str = ""  # where other workers may fetch blobs
+    # Functions that run in the shell's loop, one after the other unless they wait: their calls
+    # stand in line for one slot.
+    calls: frozenset[str] = frozenset()
 
 
 class LinkState(enum.IntEnum):

@@ -28,6 +28,8 @@ from rollq.roles.dialogue import (
 from rollq.wire.messages import AssignJob, MemberMessage, WorkerMessage
 
 __all__ = [
+    "CallWaits",
+    "CallsEnded",
     "Connect",
     "Connected",
     "CpuBusy",
@@ -51,6 +53,7 @@ __all__ = [
     "ResultStored",
     "SendToMember",
     "SlotsFreed",
+    "StartCalls",
     "StartFailed",
     "StartJobs",
     "Started",
@@ -112,6 +115,21 @@ class SlotsFreed(Record, frozen=True):
     `Finished` or `StartFailed`: what they wrote may have to be uploaded first."""
 
     runs: Sequence[tuple[AttemptRef, float]]
+
+
+class CallsEnded(Record, frozen=True):
+    """Calls of the line ended without waiting, each after `ran_ms` in the mean."""
+
+    results: Sequence[StoredResult]
+    ran_ms: float
+
+
+class CallWaits(Record, frozen=True):
+    """A call of the line did not end at once: the slot is its own now. The rest of the line was
+    not begun, and is not begun any more."""
+
+    ref: AttemptRef
+    rest: Sequence[AttemptRef]  # in the order of the line
 
 
 class Finished(Record, frozen=True):
@@ -176,6 +194,8 @@ Event: TypeAlias = (
     | InputsReady
     | InputsFailed
     | SlotsFreed
+    | CallsEnded
+    | CallWaits
     | Finished
     | StartFailed
     | ResultStored
@@ -215,6 +235,14 @@ class DropInputs(Record, frozen=True):
 class StartJobs(Record, frozen=True):
     """Run these attempts now; answer each with `Finished` or `StartFailed`, and if its slot is free
     before that, with `SlotsFreed` first."""
+
+    jobs: list[tuple[AssignJob, AttemptRef]]
+
+
+class StartCalls(Record, frozen=True):
+    """Call these one after the other, behind those that stand in line already. Answer with
+    `CallsEnded` for those that ended, and with `CallWaits` for the first that did not; one whose
+    result is not known when it ends is answered as by `StartJobs`."""
 
     jobs: list[tuple[AssignJob, AttemptRef]]
 
@@ -262,6 +290,7 @@ Instruction: TypeAlias = (
     | PrepareInputs
     | DropInputs
     | StartJobs
+    | StartCalls
     | FailJob
     | KillJob
     | StoreResults

@@ -78,6 +78,20 @@ def _inputs_not_awaited(old: Any) -> Any:
     return assigned
 
 
+@mutant("worker_line_lost", Assignments, "call_waits")
+def _line_lost(old: Any) -> Any:
+    return lambda self, ref, rest: old(self, ref, rest[1:])
+
+
+@mutant("worker_line_behind_a_wait", Attempts, "leave_line")
+def _line_behind_a_wait(old: Any) -> Any:
+    def leave_line(self: Any, ref: Any, now_ms: int) -> None:
+        old(self, ref, now_ms)
+        self.running_count = max(self.running_count - 1, 0)
+
+    return leave_line
+
+
 @mutant("worker_damaged_input_is_final", Assignments, "inputs_failed", faults=("blobs_damaged",))
 def _damaged_input_is_final(old: Any) -> Any:
     def inputs_failed(self: Any, ref: Any, error: Any) -> None:

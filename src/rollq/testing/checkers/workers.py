@@ -32,6 +32,7 @@ class Account:
     seen: set[AttemptRef]
     in_hand: dict[AttemptRef, None] = field(default_factory=dict)  # their work is not over
     ready: dict[AttemptRef, None] = field(default_factory=dict)  # of these: only a slot is lacking
+    line: dict[AttemptRef, None] = field(default_factory=dict)  # calls: together in one slot
     running: dict[AttemptRef, int] = field(default_factory=dict)  # with the tick of their start
     started: set[AttemptRef] = field(default_factory=set)  # or failed without a start
     granted: int = 0  # and not spent
@@ -55,6 +56,7 @@ class Account:
         """Its work is over."""
         self.in_hand.pop(ref, None)
         self.ready.pop(ref, None)
+        self.line.pop(ref, None)
         self.running.pop(ref, None)
 
     def supersede(self, ref: AttemptRef) -> None:
@@ -93,8 +95,14 @@ class WorkerRules(Checker):
                     self.fail(f"{worker.name} starts an attempt that is not ready: {ref}")
                 account.started.add(ref)
                 account.running[ref] = account.now_ms
-            if len(account.running) > account.slots:
-                self.fail(f"{worker.name} runs {len(account.running)} in {account.slots} slots")
+            self._check_slots(worker, account)
+        elif isinstance(instruction, signals.StartCalls):
+            for _, ref in instruction.jobs:
+                if account.ready.pop(ref, ref) is ref:
+                    self.fail(f"{worker.name} calls what is not ready: {ref}")
+                account.started.add(ref)
+                account.line[ref] = None
+            self._check_slots(worker, account)
         elif isinstance(instruction, signals.StoreResults):
             for record in instruction.results:
                 account.drop(record.ref)
@@ -108,6 +116,11 @@ class WorkerRules(Checker):
                     account.drop(AttemptRef(message.job_id, message.attempt, message.fence))
                 elif isinstance(message, wire.Credit):
                     self._granted(worker, account, message.count)
+
+    def _check_slots(self, worker: SimWorker, account: Account) -> None:
+        taken = len(account.running) + bool(account.line)
+        if taken > account.slots:
+            self.fail(f"{worker.name} runs {taken} in {account.slots} slots")
 
     def _granted(self, worker: SimWorker, account: Account, count: int) -> None:
         before = account.taken
@@ -125,7 +138,8 @@ class WorkerRules(Checker):
         if machine is None or machine.link is LinkState.LEFT:
             return
         ready = [ref for ref in account.ready if machine.phase(ref.job_id) is not REFUSED]
-        if ready and len(account.running) < account.slots:
+        # What is next may be a call, which waits for its place in line.
+        if ready and not account.line and len(account.running) < account.slots:
             self.fail(f"{worker.name} has a free slot, and {len(ready)} attempts wait for one")
         holding = set(machine.holding)
         for ref in account.in_hand:
@@ -153,11 +167,22 @@ def hear(account: Account, event: Any) -> None:
     elif isinstance(event, signals.SlotsFreed):
         for ref, _ in event.runs:
             account.running.pop(ref, None)
-    elif isinstance(event, signals.Finished):
+    elif isinstance(event, signals.CallWaits):
+        if event.ref in account.line:
+            del account.line[event.ref]
+            account.running[event.ref] = account.now_ms
+        for ref in event.rest:
+            if account.line.pop(ref, ref) is None and ref == account.newest[ref.job_id]:
+                account.started.discard(ref)
+                account.ready[ref] = None
+            elif ref != account.newest[ref.job_id]:
+                account.drop(ref)
+    elif isinstance(event, signals.Finished | signals.CallsEnded):
         for record in event.results:
             account.drop(record.ref)
     elif isinstance(event, signals.StartFailed):
         account.running.pop(event.ref, None)
+        account.line.pop(event.ref, None)
         if event.ref != account.newest.get(event.ref.job_id):
             account.drop(event.ref)
     elif isinstance(event, signals.Disconnected):
