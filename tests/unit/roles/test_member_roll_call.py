@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 import pytest
 
 from rollq.base.errors import DiskError, ErrorCode
 from rollq.base.ids import NIL_ID
-from rollq.raft.types import AppendResponse, Member
+from rollq.raft.types import AppendResponse, Config, Member
 from rollq.roles.member.driver import Driver
 from rollq.roles.member.rollcall import UNNOTED, JoinPhase
+from rollq.roles.member.work import Work
 from rollq.store.identity import NONCE_BITS, life_of
 from rollq.testing.disk import VirtualDisk
 from rollq.wire import messages as wire
@@ -323,3 +326,40 @@ def test_an_old_hello_does_not_bring_back_who_was_replaced() -> None:
     group.leader.peer_message("z", late)
     group.run(8)
     assert list(group.leader.raft.config.learners) == [Member(100, "z")]
+
+
+def test_answers_at_one_index_tell_one_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Callers take the configuration with the highest index, so none may be told with an index
+    beyond a change that is not in it yet: also not while a turn is being written."""
+    group = three_members()
+    group.letters.clear()
+    told: dict[int, set[Config]] = {}
+
+    def turn(address: str) -> None:
+        driver = group.members[address]
+        hello = hello_of(driver, cluster_id=NIL_ID)  # answered at once
+        while (work := driver.begin()) is not None:
+            steps: tuple[Callable[[Work], object], ...] = (
+                driver.meanwhile,
+                lambda work: work.run(),
+                driver.finish,
+            )
+            for step in steps:
+                step(work)
+                driver.peer_message("z", hello, hello.boot)
+                group.collect(address)
+        for _, _, message in group.letters:
+            if isinstance(message, RollAnswer):
+                told.setdefault(message.config_index, set()).add(message.config)
+        group.letters.clear()
+
+    monkeypatch.setattr(group, "_turn", turn)
+    gone = group.members[group.follower()].raft.member_id
+    change = wire.Admin(job(50), "remove_member", msgspec.msgpack.encode({"member_id": gone}))
+    group.tell(CLIENT, submit(10), change, submit(11), submit(12))
+    group.run(8)
+    assert len(group.leader.raft.config.voters) == 2
+    assert {len(configs) for configs in told.values()} == {1}
+    sizes = [len(config.voters) for _, (config,) in sorted(told.items())]
+    assert (sizes[0], sizes[-1]) == (3, 2)
+    assert sizes == sorted(sizes, reverse=True)

@@ -172,7 +172,8 @@ class RollCall:
 
     def settle(self, config: Config, config_index: int) -> None:
         """Become PRESENT once a majority of the voters, us included, knows our boot. Voters are
-        those of the newest configuration that we know of."""
+        those of the newest configuration that we know of: applied indexes order configurations,
+        because a change is in effect before the index of its entry is told to anyone."""
         if config_index >= self._config_index and config.voters:
             self._config, self._config_index = config, config_index
         if self.phase is not JoinPhase.REGISTERING:
