@@ -46,8 +46,10 @@ def _write_and_read(disk: Disk) -> None:
     assert disk.read("wal/a", 0, 9) == b"heLLo"
     disk.write("wal/a", 4, b"O world")
     assert disk.read("wal/a", 0, 99) == b"heLLO world"
+    disk.write("wal/a", 6, b"", b"W", b"", b"ide", b"!")
+    assert disk.read("wal/a", 0, 99) == b"heLLO Wide!"
     disk.sync("wal/a")
-    assert disk.read("wal/a", 0, 99) == b"heLLO world"
+    assert disk.read("wal/a", 0, 99) == b"heLLO Wide!"
 
 
 def _gaps_are_zeros(disk: Disk) -> None:

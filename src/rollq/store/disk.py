@@ -27,8 +27,9 @@ class Disk(Protocol):
     def read(self, name: str, offset: int, length: int) -> bytes:
         """Up to `length` bytes; fewer at the end of the file."""
 
-    def write(self, name: str, offset: int, data: bytes) -> None:
-        """Write at offset, creating or extending the file (a gap reads as zeros)."""
+    def write(self, name: str, offset: int, *pieces: bytes) -> None:
+        """Write pieces one behind another from offset on, creating or extending the file (a gap
+        reads as zeros)."""
 
     def truncate(self, name: str, length: int) -> None:
         """Cut or zero-extend the file."""

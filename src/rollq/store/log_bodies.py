@@ -60,10 +60,8 @@ class LogBodies:
         self._index, self._data, self._searched = index, data, 0
 
     def keep(self, body: bytes) -> int:
-        """A token for a body that came with the entry; 0 if it is not large, or the log does not
-        have it as it is."""
-        if len(body) < self._log.bytes_min:
-            return 0
+        """A token for a large body that came with the entry; 0 if the log does not have it as it
+        is."""
         found = self._log.data_of(self._index)
         if found is None:
             return 0

@@ -80,7 +80,7 @@ class LookDisk:
         except OSError as error:
             raise _unreadable(self._root / name, error) from error
 
-    def write(self, name: str, offset: int, data: bytes) -> None:
+    def write(self, name: str, offset: int, *pieces: bytes) -> None:
         """Refused."""
         raise _only_looking(name)
 

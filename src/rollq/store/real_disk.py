@@ -84,15 +84,16 @@ class RealDisk:
         with _Explained("read", name), _Held(self, name) as file:
             return read_all(file.fd, offset, length)
 
-    def write(self, name: str, offset: int, data: bytes) -> None:
+    def write(self, name: str, offset: int, *pieces: bytes) -> None:
         """Write all of it."""
         with _Explained("write", name), _Held(self, name, create=True) as file:
             file.dirty = True
-            view = memoryview(data)
-            while view:
-                count = os.pwrite(file.fd, view, offset)
-                view = view[count:]
-                offset += count
+            count = os.pwritev(file.fd, pieces, offset)
+            if count == sum(map(len, pieces)):
+                return
+            view = memoryview(b"".join(pieces))  # the disk is nearly full, or a signal came
+            while count < len(view):
+                count += os.pwrite(file.fd, view[count:], offset + count)
 
     def truncate(self, name: str, length: int) -> None:
         """Cut or zero-extend."""

@@ -25,7 +25,7 @@ from rollq.store.body_files import BodyFiles
 from rollq.store.disk import BROKEN, Disk, prune_broken
 from rollq.store.identity import Identity, IdentityHead, encode_head
 from rollq.store.places import FOLDER, SUFFIX, segment_name
-from rollq.store.record import BLANK, Kind, encode_entries, encode_record
+from rollq.store.record import BLANK, Kind, encode_entries, encode_header
 from rollq.store.walk import LogView, Walk, WalSegment, segment_numbers
 
 ZEROS: Final = bytes(1024 * 1024)
@@ -184,7 +184,7 @@ def rewrite_log(
         last = Position(entries[-1].term, entries[-1].index) if entries else last
         body = encode_entries(entries) if kind == Kind.ENTRIES else encode_head(head)
         seq += 1
-        record, crc = encode_record(
+        header, crc = encode_header(
             kind=kind,
             segment=number,
             seq=seq,
@@ -198,8 +198,8 @@ def rewrite_log(
         )
         if entries:
             walk.places.put(entries, number, length, len(body))
-        records.append(record)
-        length += len(record)
+        records += (header, body)
+        length += len(header) + len(body)
     data = b"".join(records)
     fresh = f"{FOLDER}/{number:012d}.new"
     disk.write(fresh, 0, data)

@@ -20,6 +20,7 @@ from zlib import crc32
 
 from rollq.base.limits import (
     HOT_BODIES_BYTES_MAX,
+    INLINE_BYTES_MAX,
     SPILL_BLOCKS_MAX,
     SPILL_FILE_BYTES,
 )
@@ -76,6 +77,7 @@ class Spill:
         self._layout = Layout(0)  # of the snapshot there
         self._adopted = 0  # how many of its large bodies were
         self._log = LogBodies(log) if log is not None else None
+        self._large_bytes_min = log.bytes_min if log is not None else INLINE_BYTES_MAX + 1
         self._hot: dict[int, bytes] = {}  # bodies in the log that are in memory too, by token
         self._next_number = 0
         self._file: _Place | None = None  # that is written to
@@ -94,7 +96,7 @@ class Spill:
         """The body itself while there is room in the hot window, else a number; always a number if
         it is large and in the log."""
         size = len(body)
-        token = self._log.keep(body) if self._log is not None else 0
+        token = self._log_bodies.keep(body) if size >= self._large_bytes_min else 0
         if self._hot_bytes + size <= self._hot_bytes_max:
             self._hot_bytes += size
             if not token:
@@ -114,9 +116,12 @@ class Spill:
         return position << SIZE_BITS | size
 
     def keep_all(self, bodies: Sequence[bytes]) -> Sequence[bytes | int]:
-        """The bodies themselves if there is room for all of them, else each for itself."""
+        """The bodies themselves if none is large and there is room for all, else each for
+        itself."""
         size = sum(map(len, bodies))
-        if self._hot_bytes + size > self._hot_bytes_max:
+        if self._hot_bytes + size > self._hot_bytes_max or (
+            size >= self._large_bytes_min and max(map(len, bodies)) >= self._large_bytes_min
+        ):
             return [self.keep(body) for body in bodies]
         self._hot_bytes += size
         return bodies

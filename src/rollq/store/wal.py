@@ -1,7 +1,7 @@
 """The write-ahead log: entries and hard state, in segments of batches on a `Disk`.
 
 One `append` is one record (`record.py`), one `sync` makes everything appended durable. Segments
-are zero-filled ahead and recycled, because syncing over written blocks is cheaper. Laws:
+are recycled, or zero-filled a little ahead, because syncing over written blocks is cheaper. Laws:
 
 - A segment opens with its head, twice, synced before anything else is written into it; the one
   before is synced first. So damage inside the log is never an unfinished rotation.
@@ -40,7 +40,7 @@ from rollq.store.identity import (
     note_boot,
 )
 from rollq.store.places import FOLDER, SUFFIX, segment_name
-from rollq.store.record import HEADER_BYTES, Kind, encode_entries, encode_record
+from rollq.store.record import HEADER_BYTES, Kind, encode_entries, encode_header
 from rollq.store.repair import (
     Recovered,
     SnapshotRelation,
@@ -58,6 +58,10 @@ __all__ = ["Recovered", "Wal"]
 
 # A third of a record, since stuffing may make a body longer by a third.
 ENTRIES_BYTES_MAX = RECORD_BYTES_MAX // 3
+# Small records are written over zeros, which are made ahead in steps of this size. Larger ones
+# extend their segment: what their sync takes is the data, not the few blocks that tell of it.
+ZEROS_AHEAD_BYTES = 1024 * 1024
+SMALL_RECORD_BYTES_MAX = 64 * 1024
 
 
 class Wal:
@@ -71,6 +75,8 @@ class Wal:
         self._places = walk.places
         self._spares: list[str] = []
         self._offset = walk.offset
+        # How far the segment that is written to has blocks of its own, zeros or recycled.
+        self._zeroed = disk.size(segment_name(walk.segments[-1].number)) if walk.segments else 0
         self._head_end = 0  # of the segment that is written to, if it was begun here
         self._seq = self._synced_seq = self._content_seq = walk.seq
         self._marked_seq = 0  # the marker in the newest record
@@ -279,10 +285,10 @@ class Wal:
         with self._final():
             self._places.forget(self._segments[0].number)
             name = segment_name(self._segments[0].number)
-            full_size = self._disk.size(name) == self._segment_bytes
+            is_usual = self._disk.size(name) <= self._segment_bytes
             if self._body_files.is_held(self._segments[0].number):
                 self._body_files.take(self._segments[0].number)
-            elif full_size and len(self._spares) < SPARE_SEGMENTS_MAX:
+            elif is_usual and len(self._spares) < SPARE_SEGMENTS_MAX:
                 spare = name.removesuffix(SUFFIX) + ".spare"
                 self._disk.rename(name, spare)
                 self._spares.append(spare)
@@ -311,7 +317,7 @@ class Wal:
             segment = self._segments[-1]
             segment.last_index = max(segment.last_index, self._last.index)
             self._places.put(entries, segment.number, self._offset, len(body))
-        self._write(self._record(Kind.ENTRIES, first, body))
+        self._write(*self._record(Kind.ENTRIES, first, body))
 
     def _reset(self, position: Position) -> None:
         self._named()
@@ -321,27 +327,29 @@ class Wal:
         self._places.reset()
         segment = self._segments[-1]
         segment.last_index = max(segment.last_index, position.index)
-        self._write(self._record(Kind.RESET, position.index + 1, b"\0"))
+        self._write(*self._record(Kind.RESET, position.index + 1, b"\0"))
         self.sync()
 
     def _change_head(self, head: IdentityHead) -> None:
         self._head = head
         body = encode_head(head)
         self._make_room(2 * (HEADER_BYTES + len(body)))
-        self._write(self._head_pair(body))
+        self._write(*self._head_pair(body))
         self.sync()
 
-    def _head_pair(self, body: bytes) -> bytes:
+    def _head_pair(self, body: bytes) -> tuple[bytes, ...]:
         first = self._last.index + 1
-        records = [self._record(Kind.HEAD, first, body, copy) for copy in (0, 1)]
-        return b"".join(records)
+        return (
+            *self._record(Kind.HEAD, first, body, copy=0),
+            *self._record(Kind.HEAD, first, body, copy=1),
+        )
 
-    def _record(self, kind: int, first: int, body: bytes, copy: int = 0) -> bytes:
+    def _record(self, kind: int, first: int, body: bytes, copy: int = 0) -> tuple[bytes, bytes]:
         self._seq += 1
         self._content_seq = self._seq
         self._marked_seq = self._synced_seq
         self._written_state = self._hard_state
-        record, self._crc = encode_record(
+        header, self._crc = encode_header(
             kind=kind,
             segment=self._segments[-1].number,
             seq=self._seq,
@@ -353,13 +361,20 @@ class Wal:
             body=body,
             copy=copy,
         )
-        return record
+        return header, body
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, *pieces: bytes) -> None:
         with self._final():
-            end = self._offset + len(data)
+            size = sum(map(len, pieces))
+            end = self._offset + size
             name = segment_name(self._segments[-1].number)
-            self._disk.write(name, self._offset, data + blank_after(end, self._segment_bytes))
+            blank = blank_after(end, self._segment_bytes)
+            if end + len(blank) > self._zeroed and size <= SMALL_RECORD_BYTES_MAX:
+                ahead = min(end + ZEROS_AHEAD_BYTES, self._segment_bytes)
+                write_zeros(self._disk, name, self._zeroed, ahead)
+                self._zeroed = ahead
+            self._disk.write(name, self._offset, *pieces, blank)
+            self._zeroed = max(self._zeroed, end + len(blank))
             self._offset = end
 
     def _make_room(self, size: int) -> None:
@@ -372,13 +387,13 @@ class Wal:
     def _begin_segment(self, number: int) -> None:
         with self._final():
             name = segment_name(number)
+            self._zeroed = 0
             if self._spares:
                 self._disk.rename(self._spares.pop(), name)
-            else:
-                write_zeros(self._disk, name, 0, self._segment_bytes)
+                self._zeroed = self._disk.size(name)
             self._segments.append(WalSegment(number))
             self._offset = 0
-            self._write(self._head_pair(encode_head(self._named())))
+            self._write(*self._head_pair(encode_head(self._named())))
             self._head_end = self._offset
             self._disk.sync(name)
             self._disk.sync_dir(FOLDER)

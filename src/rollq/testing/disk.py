@@ -81,9 +81,10 @@ class VirtualDisk:
         self._alive()
         return bytes(self._file(name).cache[offset : offset + length])
 
-    def write(self, name: str, offset: int, data: bytes) -> None:
+    def write(self, name: str, offset: int, *pieces: bytes) -> None:
         """Into the page cache only."""
         self._operate()
+        data = b"".join(pieces)
         if self.fail_next_write:
             self.fail_next_write = False
             raise _failed(f"write to {name}")

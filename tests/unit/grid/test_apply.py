@@ -1,3 +1,4 @@
+from hashlib import blake2b
 from typing import get_args
 
 import msgspec
@@ -5,7 +6,7 @@ import pytest
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.grid import commands
-from rollq.grid.apply import HANDLERS, apply_entry, chain_hash
+from rollq.grid.apply import HANDLERS, SUMMED_BYTES_MIN, apply_entry, chain_hash
 from rollq.grid.command_codec import VERSION, decode_batch, encode_batch
 from rollq.grid.snapshot import encode_snapshot
 from rollq.grid.state import GridState
@@ -40,6 +41,18 @@ def test_entries_come_in_order_and_once(index: int) -> None:
         apply_entry(state, index, SUBMIT)
     assert caught.value.code is ErrorCode.BUG
     assert encode_snapshot(state) == before
+
+
+def test_the_hash_tells_large_entries_apart_and_old_ones_as_before() -> None:
+    large = b"\x06" + b"x" * SUMMED_BYTES_MIN
+    hashes = {
+        chain_hash(bytes(16), 1, data)
+        for data in (large, large + b"x", large[:-1] + b"y", large[: SUMMED_BYTES_MIN - 1])
+    }
+    assert len(hashes) == 4
+    old = blake2b(bytes(16), digest_size=16)
+    old.update((1).to_bytes(8, "little") + b"\x05" + large[1:])
+    assert chain_hash(bytes(16), 1, b"\x05" + large[1:]) == old.digest()
 
 
 def test_the_hash_tells_logs_apart() -> None:

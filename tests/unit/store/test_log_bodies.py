@@ -47,8 +47,8 @@ class Shelf:
         self.files.sweep()
         if found.identity is None:
             self.wal.create_identity(IDENTITY)
-        log = BodyLog(self.files, self.wal.data_of, LARGE_BYTES_MIN)
-        self.spill = Spill(disk, "a", hot_bytes_max=0, log=log)
+        self.spill_log = BodyLog(self.files, self.wal.data_of, LARGE_BYTES_MIN)
+        self.spill = Spill(disk, "a", hot_bytes_max=0, log=self.spill_log)
         self.tokens: list[bytes | int] = []
         self.index = 0
         self.suspect = found.suspect
@@ -150,6 +150,18 @@ def test_bodies_that_begin_alike_are_told_apart() -> None:
     for one in bodies:
         shelf.append(b"+" + one, b"+" + one[::-1])
     assert shelf.bodies == [each for one in bodies for each in (one, one[::-1])]
+
+
+def test_bodies_that_come_together_are_left_in_the_log_if_they_are_large() -> None:
+    shelf = Shelf(VirtualDisk())
+    roomy = Spill(shelf.disk, "b", hot_bytes_max=9_999, log=shelf.spill_log)
+    bodies = [b"small", body(1), body(2), b"tiny"]
+    shelf.append(b"+" + b"|".join(bodies))
+    roomy.entering(1, b"+" + b"|".join(bodies))
+    tokens = roomy.keep_all(bodies)
+    assert [type(token) for token in tokens] == [bytes, int, int, bytes]
+    assert roomy.load_all(tokens) == bodies
+    assert roomy.keep_all(bodies[::3]) == bodies[::3]
 
 
 def test_segments_stay_while_state_or_a_snapshot_needs_them() -> None:

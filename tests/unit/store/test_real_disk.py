@@ -78,7 +78,7 @@ def test_errors_keep_their_meaning(
     disk = RealDisk(tmp_path)
     disk.write("wal/a", 0, b"x")
     calls: list[tuple[str, Callable[[], object]]] = [
-        ("pwrite", lambda: disk.write("wal/a", 0, b"y")),
+        ("pwritev", lambda: disk.write("wal/a", 0, b"y")),
         ("pread", lambda: disk.read("wal/a", 0, 1)),
         ("fdatasync", lambda: disk.sync("wal/a")),
         ("ftruncate", lambda: disk.truncate("wal/a", 9)),
@@ -104,6 +104,7 @@ def test_writes_and_reads_go_on_after_a_short_one(
 ) -> None:
     disk = RealDisk(tmp_path)
     pwrite, pread = os.pwrite, os.pread
+    monkeypatch.setattr(os, "pwritev", lambda fd, pieces, at: pwrite(fd, pieces[0][:3], at))
     monkeypatch.setattr(os, "pwrite", lambda fd, data, at: pwrite(fd, data[:3], at))
     monkeypatch.setattr(os, "pread", lambda fd, length, at: pread(fd, min(length, 2), at))
     disk.write("wal/a", 0, b"0123456789")

@@ -18,7 +18,7 @@ from rollq.store.record import (
     decode_entries,
     decode_header,
     encode_entries,
-    encode_record,
+    encode_header,
     find_headers,
     stuff,
     unstuff,
@@ -27,7 +27,7 @@ from tests.unit.store.kit import IDENTITY, entry
 
 
 def _encode(body: bytes, kind: int = Kind.ENTRIES, seq: int = 4) -> bytes:
-    return encode_record(
+    header, _ = encode_header(
         kind=kind,
         segment=3,
         seq=seq,
@@ -37,7 +37,8 @@ def _encode(body: bytes, kind: int = Kind.ENTRIES, seq: int = 4) -> bytes:
         first_index=1,
         last=Position(1, 2),
         body=body,
-    )[0]
+    )
+    return header + body
 
 
 def test_a_record_reads_back() -> None:

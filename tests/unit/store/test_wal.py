@@ -3,11 +3,12 @@ from __future__ import annotations
 import pytest
 
 from rollq.base.errors import DiskError, ErrorCode, LocalError
-from rollq.base.limits import BROKEN_COPIES_MAX, LIVES_MAX
+from rollq.base.limits import BROKEN_COPIES_MAX, LIVES_MAX, SEGMENT_BYTES
 from rollq.raft.types import Entry, Member, Position, SnapshotMeta
 from rollq.store import wal as wal_module
 from rollq.store.identity import life_of
-from rollq.store.wal import Wal
+from rollq.store.record import HEADER_BYTES
+from rollq.store.wal import SMALL_RECORD_BYTES_MAX, ZEROS_AHEAD_BYTES, Wal
 from rollq.testing.disk import VirtualDisk
 from tests.unit.store.kit import IDENTITY, Chance, entry, hard, new_wal, open_wal
 
@@ -347,6 +348,25 @@ def test_torn_copies_are_bounded() -> None:
         assert found.torn
         assert len(found.entries) == index
     assert len(disk.names("broken")) == BROKEN_COPIES_MAX
+
+
+def test_small_records_go_over_zeros_and_large_ones_are_written_once() -> None:
+    disk = VirtualDisk()
+    wal = new_wal(disk, SEGMENT_BYTES)
+    begun = disk.size(FIRST)
+    wal.append(hard(1), [entry(1)])
+    assert ZEROS_AHEAD_BYTES <= begun == disk.size(FIRST) < 2 * ZEROS_AHEAD_BYTES
+    large = SMALL_RECORD_BYTES_MAX + 1
+    for index in range(2, 60):
+        wal.append(hard(1), [entry(index, size=large)])
+    wal.sync()
+    end = disk.size(FIRST)
+    assert end - len(disk.read(FIRST, 0, end).rstrip(b"\0")) < 2 * HEADER_BYTES
+    wal.append(hard(1), [entry(60)])
+    wal.sync()
+    assert disk.size(FIRST) >= end + ZEROS_AHEAD_BYTES - HEADER_BYTES
+    _, found = open_wal(disk, None, SEGMENT_BYTES)
+    assert [one.index for one in found.entries] == list(range(1, 61))
 
 
 def test_stale_records_of_a_recycled_file_are_not_read() -> None:

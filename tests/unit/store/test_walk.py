@@ -6,7 +6,7 @@ import pytest
 
 from rollq.base.errors import DiskError, ErrorCode
 from rollq.raft.types import Member, Position
-from rollq.store.record import Kind, encode_entries, encode_record
+from rollq.store.record import Kind, encode_entries, encode_header
 from rollq.store.repair import SnapshotRelation, link, split
 from rollq.store.walk import LogView
 from rollq.testing.disk import VirtualDisk
@@ -88,7 +88,7 @@ def _append_raw(disk: VirtualDisk, kind: int, body: bytes, first: int, last: Pos
     written = disk.read(FIRST, 0, 4096).rstrip(b"\0")
     end, crc = len(written), int.from_bytes(written[-4:], "little")  # the marker has no body
     for seq in (4, 5):
-        record, crc = encode_record(
+        header, crc = encode_header(
             kind=kind if seq == 4 else Kind.ENTRIES,
             segment=1,
             seq=seq,
@@ -99,8 +99,9 @@ def _append_raw(disk: VirtualDisk, kind: int, body: bytes, first: int, last: Pos
             last=last,
             body=body if seq == 4 else b"",
         )
-        disk.write(FIRST, end, record)
-        end += len(record)
+        pieces = (header, body) if seq == 4 else (header,)
+        disk.write(FIRST, end, *pieces)
+        end += sum(map(len, pieces))
 
 
 @pytest.mark.parametrize("kind", [Kind.HEAD, Kind.ENTRIES])
