@@ -74,6 +74,18 @@ ENTRY_BYTES_MAX: Final = 1024 * 1024
 # Of a turn: it answers when it is over, and whoever waits for the answers does nothing meanwhile.
 # Large turns would have members, workers and clients take turns instead of working at once.
 TURN_COMMANDS_MAX: Final = 256
+# Of what clients ask for, by weight, in bytes of small jobs; a job without a body weighs this much.
+# Sessions save up at this pace for what they ask for.
+JOB_WEIGHT: Final = 256
+TURN_WEIGHT_MAX: Final = 128 * 1024
+SESSION_QUANTUM: Final = 8 * 1024
+# What weighs so much comes behind all else in a turn, and not before what was heavy before it is
+# applied; so much of it at once, unless it is one command. Others wait for no more than that.
+HEAVY_WEIGHT_MIN: Final = 24 * 1024
+HEAVY_TURN_MAX: Final = 80 * 1024
+# A session of which more waits is not read for now; the others are.
+SESSION_REQUESTS_PAUSE: Final = 512
+SESSION_WEIGHT_PAUSE: Final = 256 * 1024
 OWED_RESULTS_PER_TURN_MAX: Final = 256
 # Of all clients together; and a client that has this much to read is sent no page for now.
 OWED_BYTES_PER_TURN_MAX: Final = 8 * 1024 * 1024
@@ -191,9 +203,9 @@ CLIENT_AGAIN_MS: Final = 200  # before such a try, and longer before each furthe
 SILENCE_BYTES_PER_MS: Final = 8 * 1024  # what a leader is asked at once gives it more time
 CONFIRM_JOBS_MAX: Final = 8_192  # in one message
 # One message of a bulk submit: large enough to be cheap, small enough to share a log entry.
-BULK_CHUNK_JOBS: Final = 2_000
-BULK_CHUNK_BYTES: Final = 512 * 1024
-BULK_CHUNKS_AHEAD: Final = 16
+BULK_CHUNK_JOBS: Final = 256
+BULK_CHUNK_BYTES: Final = 128 * 1024
+BULK_CHUNKS_AHEAD: Final = 64
 # Results that nobody in this process has asked for (yet), in bytes; the oldest give way.
 UNCLAIMED_BYTES_MAX: Final = 16 * 1024 * 1024
 UNCLAIMED_RESULT_BYTES: Final = 512  # that each takes beside what the program wrote
@@ -273,7 +285,7 @@ KEEPALIVE_TRIES: Final = 3
 PENDING_COMMANDS_PAUSE: Final = 8_192
 STOP_MS_MAX: Final = 2_000
 # Turns follow each other for so long at most before the member listens again.
-TURNS_MS_MAX: Final = 4
+TURNS_MS_MAX: Final = 1
 
 # Worker, continued: executions. Two tails in JSON and their frame must fit INLINE_BYTES_MAX.
 STREAM_BYTES_MAX: Final = 28 * 1024  # kept of stdout, and of stderr: the end of each
@@ -419,9 +431,9 @@ STAGED_MS_MAX: Final = 3_600_000  # a batch that nobody adds to or commits for s
 BATCH_JOBS_MAX: Final = 1_000_000
 # One message of a part, and so one step of unpacking: other clients wait for no more than this.
 STAGE_CHUNK_JOBS_MAX: Final = 2_000
-STAGE_CHUNK_JOBS: Final = 1_000
-STAGE_CHUNK_BYTES: Final = 384 * 1024
-UNPACKS_AHEAD: Final = 2  # steps that a leader has proposed and not seen applied
+STAGE_CHUNK_JOBS: Final = 256
+STAGE_CHUNK_BYTES: Final = 128 * 1024
+UNPACKS_AHEAD: Final = 1  # steps that a leader has proposed and not seen applied
 
 # Tables of the state, written down for those who read them. So many are kept at once, each so large
 # and in parts of so much; one that nobody reads goes after a while, or when its room is needed.

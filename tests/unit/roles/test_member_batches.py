@@ -138,12 +138,13 @@ def test_only_a_few_steps_are_proposed_ahead(group: Group) -> None:
     group.leader.leader_state.unpacker = Deaf()
     group.say(CLIENT, commit(*messages))
     desk = BatchUnpacker()
-    assert desk.due(state) == [UnpackBatch("ann", "b", 0), UnpackBatch("ann", "b", 1)]
-    assert len(desk.due(state)) == UNPACKS_AHEAD - 2
+    ahead = [UnpackBatch("ann", "b", number) for number in range(UNPACKS_AHEAD)]
+    assert desk.due(state) == ahead
+    assert desk.due(state) == []
     (batch,) = state.committed.values()
     batch.position += 1
     batch.chunks.popleft()
-    assert desk.due(state) == [UnpackBatch("ann", "b", 2)]
+    assert desk.due(state) == [UnpackBatch("ann", "b", UNPACKS_AHEAD)]
 
 
 class Deaf(BatchUnpacker):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rollq.base.errors import ErrorCode, StateError
+from rollq.base.jobs import BulkItem
 from rollq.history.segments import Segments
 from rollq.raft.node import RaftNode
 from rollq.raft.types import Role
@@ -77,6 +78,34 @@ def test_what_is_committed_is_applied_while_the_next_is_written(group: Group) ->
     driver.finish(second)
     group.settle()
     assert group.hear(CLIENT) == [wire.Accepted(job(2))]
+
+
+def test_a_lone_submit_does_not_wait_for_what_another_client_asked_for_before(
+    group: Group,
+) -> None:
+    driver = group.members["a"]
+    group.client(2, "bob")
+    ids = [number.to_bytes(16, "little") for number in range(1, 64 * 256 + 1)]
+    for first in range(0, len(ids), 256):
+        items = tuple(BulkItem(one, b"{}") for one in ids[first : first + 256])
+        group.tell(2, wire.SubmitBulk(ids[first], "bob", "calc", "calc", items))
+    turns = 0
+    while job(1) not in driver.state.jobs:
+        work = driver.begin()
+        assert work is not None
+        if turns == 3:
+            before = len(driver.state.jobs)
+            group.tell(CLIENT, submit(1))
+        work.run()
+        driver.finish(work)
+        turns += 1
+    group.collect("a")
+    assert group.hear(CLIENT) == [wire.Accepted(job(1))]
+    assert 0 < before < 64 * 256
+    assert len(driver.state.jobs) - before <= 2 * 256 + 1
+    group.settle()
+    assert len(driver.state.jobs) == len(ids) + 1
+    assert len(group.heard(2, wire.Accepted)) == 64
 
 
 def test_what_a_lone_member_has_written_is_applied_in_the_same_turn(group: Group) -> None:

@@ -23,7 +23,14 @@ from rollq.base.limits import (
 from rollq.grid import commands
 from rollq.grid.command_codec import encode_batch
 from rollq.roles.member import driver
-from rollq.roles.member.leader.proposals import SILENT, Origin, Proposals, size_bytes_of
+from rollq.roles.member.leader.proposals import (
+    SILENT,
+    Batch,
+    Origin,
+    Proposals,
+    size_bytes_of,
+    weight_of,
+)
 from rollq.wire import messages as wire
 from rollq.wire.staging_messages import CommitBatch, DropBatch, StageJobs
 from tests.unit.roles.members import Group, job
@@ -114,33 +121,135 @@ def test_a_command_of_many_jobs_counts_each(jobs: int) -> None:
 
 def test_what_found_no_room_goes_first_next_time() -> None:
     proposals = Proposals()
-    proposals.add(commands.OpenClient("first"))
-    (batch,) = proposals.batches()
+    for _ in range(20):
+        proposals.add(LARGE)  # more than an entry holds
+    first = next(proposals.batches())
     proposals.add(commands.OpenClient("second"))
-    proposals.put_back(batch)
-    (again,) = proposals.batches()
-    assert [command for command, _, _ in again] == [
-        commands.OpenClient("first"),
-        commands.OpenClient("second"),
-    ]
+    proposals.put_back(first)
+    assert len(proposals) == 21
+    again = [command for batch in (*proposals.batches(), *proposals.batches()) for command in batch]
+    assert [command for command, _, _ in again] == [*[LARGE] * 20, commands.OpenClient("second")]
+    assert len(proposals) == 0
+
+
+# --- clients take turns
+
+BULK = commands.SubmitBulk("bob", "q", "calc", tuple(BulkItem(one, b"") for one in IDS[:256]))
+LONE = commands.SubmitJob(job(1), "ann", "q", "calc", b"x" * 200)
+STEP = commands.UnpackBatch("bob", "b", 0)
+
+
+def of(session: int) -> Origin:
+    return Origin(SILENT.settle, session)
+
+
+def kinds(batch: Batch) -> list[type]:
+    return [type(command) for command, _, _ in batch]
+
+
+def test_a_lone_submit_is_in_the_next_entry_however_much_another_client_asked_for() -> None:
+    proposals = Proposals()
+    for _ in range(64):
+        proposals.ask(BULK, of(1))
+    proposals.ask(LONE, of(2))
+    first, second = proposals.batches()
+    assert kinds(first) == [commands.SubmitJob]
+    assert kinds(second) == [commands.SubmitBulk]
+
+
+def test_no_more_of_what_is_heavy_goes_into_the_log_before_it_is_applied() -> None:
+    proposals = Proposals()
+    for _ in range(64):
+        proposals.ask(BULK, of(1))
+    (bulk,) = proposals.batches()
+    proposals.proposed(1, bulk)
+    proposals.ask(LONE, of(2))
+    (lone,) = proposals.batches()
+    assert kinds(lone) == [commands.SubmitJob]
+    proposals.proposed(2, lone)
+    assert list(proposals.batches()) == []
+    proposals.settled(1)
+    assert kinds(*proposals.batches()) == [commands.SubmitBulk]
+
+
+def test_what_is_heavy_comes_in_time_however_many_ask_for_little() -> None:
+    proposals = Proposals()
+    proposals.ask(BULK, of(1))
+    for number in range(20 * TURN_COMMANDS_MAX):
+        proposals.ask(LONE, of(2 + number % 500))
+    assert commands.SubmitBulk in [kind for batch in proposals.batches() for kind in kinds(batch)]
+
+
+def test_a_client_that_is_alone_is_not_held_up() -> None:
+    proposals = Proposals()
+    for _ in range(TURN_COMMANDS_MAX):
+        proposals.ask(LONE, of(1))
+    (batch,) = proposals.batches()
+    assert len(batch) == TURN_COMMANDS_MAX
+    largest = commands.SubmitBulk("bob", "q", "calc", BULK.items * 31)
+    proposals.ask(largest, of(1))
+    (batch,) = proposals.batches()
+    assert kinds(batch) == [commands.SubmitBulk]
+
+
+def test_what_one_client_asks_for_keeps_its_order() -> None:
+    proposals = Proposals()
+    proposals.ask(LONE, of(1))
+    proposals.ask(BULK, of(1))
+    proposals.ask(commands.CancelJobs(IDS[:1]), of(1))
+    said = []
+    while len(proposals):
+        for index, batch in enumerate(proposals.batches()):
+            proposals.proposed(index, batch)
+            said += kinds(batch)
+            proposals.settled(index)
+    assert said == [commands.SubmitJob, commands.SubmitBulk, commands.CancelJobs]
+
+
+def test_a_step_of_a_batch_comes_behind_all_else() -> None:
+    proposals = Proposals()
+    proposals.add_own([STEP, commands.AssignJob(job(1), b"w" * 16, 1, 1, 1_000)])
+    proposals.ask(LONE, of(1))
+    proposals.add(SMALL)
+    light, heavy = proposals.batches()
+    assert kinds(light) == [commands.OpenClient, commands.SubmitJob, commands.AssignJob]
+    assert kinds(heavy) == [commands.UnpackBatch]
+    assert heavy.heavy > light.heavy == 0
+
+
+def test_a_large_body_weighs_less_than_as_many_bytes_of_jobs() -> None:
+    large, bulk = ((command, SILENT, size_bytes_of(command)) for command in (LARGE, BULK))
+    assert 2 * weight_of(large) < weight_of(bulk)
+    assert weight_of(large) > 16 * weight_of((LONE, SILENT, size_bytes_of(LONE)))
+
+
+def test_only_the_session_of_which_much_waits_is_busy() -> None:
+    proposals = Proposals()
+    for _ in range(8):
+        proposals.ask(BULK, of(1))
+    proposals.ask(LONE, of(2))
+    assert proposals.is_busy_with(1)
+    assert not proposals.is_busy_with(2)
+    assert not proposals.is_busy_with(3)
+    assert not proposals.is_busy()
 
 
 def test_origins_are_found_by_the_index_of_their_entry() -> None:
     proposals = Proposals()
     origin = Origin(SILENT.settle, 3, job(1))
-    proposals.proposed(7, [(SMALL, origin, 1)])
-    assert proposals.settled(6) == []
+    proposals.proposed(7, Batch([(SMALL, origin, 1)]))
+    assert proposals.settled(6) is None
     assert proposals.settled(7) == [(SMALL, origin, 1)]
-    assert proposals.settled(7) == []
+    assert proposals.settled(7) is None
 
 
 def test_nothing_is_left_when_leadership_is() -> None:
     proposals = Proposals()
     proposals.add(LARGE)
-    proposals.proposed(7, [(SMALL, SILENT, 1)])
+    proposals.proposed(7, Batch([(SMALL, SILENT, 1)]))
     proposals.clear()
     assert list(proposals.batches()) == []
-    assert proposals.settled(7) == []
+    assert proposals.settled(7) is None
 
 
 def test_it_is_busy_and_then_full_by_count() -> None:

@@ -253,6 +253,7 @@ class MemberNode:
             self._send()
             self._snapshots.maybe_begin()
             self._follow_blobs()
+            self._sessions.maybe_resume()
         except Exception as error:
             self._fail(error)
             return

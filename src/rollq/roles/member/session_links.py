@@ -13,7 +13,8 @@ from rollq.wire.messages import ToMemberMessage
 
 
 class SessionLinks:
-    """A `Service` for clients and workers. While too much waits for the log, none is read.
+    """A `Service` for clients and workers. While too much waits for the log, none is read; while
+    too much of one session does, that one is not.
 
     Args:
         driver: Takes what they say.
@@ -27,6 +28,7 @@ class SessionLinks:
         self._numbers: dict[Link, int] = {}
         self._links: dict[int, Link] = {}  # the inverse of `_numbers`
         self._paused = False
+        self._long: dict[int, Link] = {}  # those of which too much waits: they are paused
 
     def hear(self, link: Link, messages: list[Message], principal: Principal) -> None:
         """Hand messages to the driver."""
@@ -39,7 +41,11 @@ class SessionLinks:
         for message in messages:
             if isinstance(message, ToMemberMessage):
                 take(number, message)
-        if not self._paused and self._driver.leader_state.is_busy():
+        leader = self._driver.leader_state
+        if leader.proposals.is_busy_with(number):
+            self._long[number] = link
+            link.pause()
+        if not self._paused and leader.is_busy():
             self._paused = True
             for each in self._links.values():
                 each.pause()
@@ -49,6 +55,7 @@ class SessionLinks:
         """A session is over."""
         number = self._numbers.pop(link)
         del self._links[number]
+        self._long.pop(number, None)
         self._driver.session_closed(number)
         self._wake()
 
@@ -63,7 +70,13 @@ class SessionLinks:
 
     def maybe_resume(self) -> None:
         """Read again if half of what waited is gone."""
-        if self._paused and not self._driver.leader_state.is_busy(2):
-            self._paused = False
-            for link in self._links.values():
+        leader = self._driver.leader_state
+        for number in [one for one in self._long if not leader.proposals.is_busy_with(one, 2)]:
+            link = self._long.pop(number)
+            if not self._paused:
                 link.resume()
+        if self._paused and not leader.is_busy(2):
+            self._paused = False
+            for number, link in self._links.items():
+                if number not in self._long:
+                    link.resume()

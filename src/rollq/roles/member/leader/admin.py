@@ -168,7 +168,7 @@ class AdminRequests:
     def propose(self, session: ClientSession, message: Admin, command: commands.Command) -> None:
         """Let the group agree on a command; the answer comes once it is applied."""
         origin = Origin(self._replies.settle_request, session.number, message.request_id)
-        self._proposals.add(command, origin)
+        self._proposals.ask(command, origin)
 
     def put_cache(self, session: ClientSession, message: Admin, wanted: PutCacheArguments) -> None:
         """Give the group a cache, whose files it holds."""
@@ -189,7 +189,7 @@ class AdminRequests:
         self, session: ClientSession, message: Admin, command: commands.Command
     ) -> None:
         origin = Origin(self._caches.settle_change, session.number, message.request_id)
-        self._proposals.add(command, origin)
+        self._proposals.ask(command, origin)
 
     def dismiss(self, session: ClientSession, message: Admin, wanted: DismissArguments) -> None:
         """Tell workers to end."""

@@ -57,7 +57,7 @@ class BatchRequests:
             for group in command.groups:
                 for blobs in group.blobs:
                     self._shell.check_held(blobs)
-        self._proposals.add(command, Origin(self._settle, session.number, message.request_id))
+        self._proposals.ask(command, Origin(self._settle, session.number, message.request_id))
 
 
 def batch_command(

@@ -95,7 +95,7 @@ class JobRequests:
     def cancel(self, session: ClientSession, message: messages.Cancel) -> None:
         """End jobs."""
         command = commands.CancelJobs(message.job_ids, session.client_id)
-        self._proposals.add(command, Origin(self._settle, session.number, message.request_id))
+        self._proposals.ask(command, Origin(self._settle, session.number, message.request_id))
 
     def confirm(self, session: ClientSession, message: messages.Confirm) -> None:
         """The client has these results: they are no longer owed."""
@@ -115,7 +115,7 @@ class JobRequests:
     ) -> None:
         if message.blobs:
             self._shell.check_held(message.blobs)
-        self._proposals.add(
+        self._proposals.ask(
             commands.SubmitJob(
                 message.job_id,
                 client_id,
@@ -136,7 +136,7 @@ class JobRequests:
         for item in message.items:
             if item.blobs:
                 self._shell.check_held(item.blobs)
-        self._proposals.add(
+        self._proposals.ask(
             commands.SubmitBulk(
                 client_id,
                 queue,
@@ -156,7 +156,7 @@ class JobRequests:
         self._proposals.check_room()
         if message.blobs:
             self._shell.check_held(message.blobs)
-        self._proposals.add(
+        self._proposals.ask(
             commands.SubmitArray(
                 message.array_id,
                 client_id,

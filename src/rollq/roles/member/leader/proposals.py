@@ -2,12 +2,16 @@
 
 A command waits here until the next turn of the loop, goes into one entry with everything else that
 arrived, and is found again by the index of that entry when it is applied.
+
+Where more waits than one turn takes, clients take turns (`turns`). What is heavy goes into an entry
+of its own behind the others: whoever asked for little is answered before that is applied.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from sys import maxsize
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -15,12 +19,18 @@ import msgspec
 from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.base.ids import NIL_ID, MessageId
 from rollq.base.limits import (
+    APPLY_BYTES_MAX,
     ENTRY_BYTES_MAX,
+    HEAVY_TURN_MAX,
+    HEAVY_WEIGHT_MIN,
+    JOB_WEIGHT,
     PENDING_BYTES_MAX,
     PENDING_BYTES_PAUSE,
     PENDING_COMMANDS_MAX,
     PENDING_COMMANDS_PAUSE,
+    STAGE_CHUNK_JOBS,
     TURN_COMMANDS_MAX,
+    TURN_WEIGHT_MAX,
 )
 from rollq.grid.command_codec import encoded_bytes
 from rollq.grid.commands import (
@@ -34,10 +44,15 @@ from rollq.grid.commands import (
     RedriveJobs,
     SubmitBulk,
     SubmitJob,
+    SubmitRun,
+    UnpackBatch,
 )
 from rollq.grid.effects import Applied, Outcome
+from rollq.roles.member.leader.turns import Turns
 
 COMMAND_BYTES_GUESS = 128  # what a command costs beside its payload; in the history it costs twice
+LIGHT: Final = range(HEAVY_WEIGHT_MIN)
+HEAVY: Final = range(HEAVY_WEIGHT_MIN, maxsize)
 ID_BYTES = 20  # an id, or a number beside it, as the log holds it
 
 
@@ -72,40 +87,66 @@ SILENT: Final = Origin(_ignore)  # nobody waits
 Proposal: TypeAlias = tuple[Command, Origin, int]
 
 
+class Batch(list[Proposal]):
+    """What becomes one entry.
+
+    Attributes:
+        heavy: The weight of the heavy commands in it.
+    """
+
+    __slots__ = ("heavy",)
+
+    def __init__(self, proposals: Iterable[Proposal] = (), heavy: int = 0) -> None:
+        super().__init__(proposals)
+        self.heavy = heavy
+
+
 class Proposals:
-    """Waiting commands, and the origins of those that are in the log but not applied."""
+    """Waiting commands, and the origins of those that are in the log but not applied.
+
+    Commands of clients keep their order with those of the same session, all others among each
+    other. The leader's own come last in a turn: they follow from a state without the others.
+    """
 
     def __init__(self) -> None:
-        self._waiting: deque[Proposal] = deque()
-        self._waiting_bytes = 0  # the sum of the sizes in `_waiting`
+        self._waiting: deque[Proposal] = deque()  # of workers, timers and hellos
+        self._asked: Turns[Proposal] = Turns()  # of clients
+        self._own: deque[Proposal] = deque()  # of the leader
+        # Entries of this turn that were not taken yet: consensus had no room for the first.
+        self._formed: deque[Batch] = deque()
+        self._count = 0  # of all of these
+        self._bytes = 0  # the sum of their sizes
         # By log index, from the proposal of an entry until it is applied or leadership is lost.
-        self._proposed: dict[int, list[Proposal]] = {}
+        self._proposed: dict[int, Batch] = {}
+        self._ahead = 0  # the weight of the heavy commands among them
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return self._count
 
     @property
     def is_full(self) -> bool:
         """Whether what clients ask for must be refused for now."""
-        return (
-            len(self._waiting) >= PENDING_COMMANDS_MAX or self._waiting_bytes >= PENDING_BYTES_MAX
-        )
+        return self._count >= PENDING_COMMANDS_MAX or self._bytes >= PENDING_BYTES_MAX
 
     def check_room(self) -> None:
         """Raises StateError OVERLOADED if `is_full`."""
         if self.is_full:
             raise StateError(
                 ErrorCode.OVERLOADED,
-                f"leader overloaded: {len(self._waiting)} commands wait to be proposed",
+                f"leader overloaded: {self._count} commands wait to be proposed",
                 "send it again",
             )
 
     def is_busy(self, share: int = 1) -> bool:
         """Whether more waits than (a share of) what may wait while sessions are read."""
         return (
-            len(self._waiting) > PENDING_COMMANDS_PAUSE // share
-            or self._waiting_bytes > PENDING_BYTES_PAUSE // share
+            self._count > PENDING_COMMANDS_PAUSE // share
+            or self._bytes > PENDING_BYTES_PAUSE // share
         )
+
+    def is_busy_with(self, session: int, share: int = 1) -> bool:
+        """Whether more of a session waits than (a share of) what may wait while it is read."""
+        return self._asked.is_long(session, share)
 
     def add(self, command: Command, origin: Origin = SILENT) -> None:
         """Queue a command for the next turn.
@@ -114,6 +155,56 @@ class Proposals:
             RemoteError: BAD_PAYLOAD if it is larger than an entry may be. What the leader asks for
                 itself never is.
         """
+        self._waiting.append(self._counted(command, origin))
+
+    def ask(self, command: Command, origin: Origin) -> None:
+        """Queue what a client asks for: it takes turns with others. Raises as `add` does."""
+        proposal = self._counted(command, origin)
+        self._asked.add(origin.session, proposal, weight_of(proposal))
+
+    def add_own(self, commands: Iterable[Command], origin: Origin = SILENT) -> None:
+        """Queue what the leader itself proposes."""
+        for command in commands:
+            self._own.append(self._counted(command, origin))
+
+    def batches(self) -> Iterator[Batch]:
+        """What goes into the log in this turn, in entries of bounded size, in order."""
+        if not self._formed and self._count:
+            self._form()
+        while self._formed:
+            batch = self._formed.popleft()
+            self._count -= len(batch)
+            self._bytes -= sum([size_bytes for _, _, size_bytes in batch])
+            yield batch
+
+    def put_back(self, batch: Batch) -> None:
+        """Consensus had no room for it now: it goes first next time."""
+        self._formed.appendleft(batch)
+        self._count += len(batch)
+        self._bytes += sum([size_bytes for _, _, size_bytes in batch])
+
+    def proposed(self, index: int, batch: Batch) -> None:
+        """The batch is the entry at this index."""
+        self._proposed[index] = batch
+        self._ahead += batch.heavy
+
+    def settled(self, index: int) -> Batch | None:
+        """The entry at this index is applied: what it held, if it was ours."""
+        batch = self._proposed.pop(index, None)
+        if batch is not None:
+            self._ahead -= batch.heavy
+        return batch
+
+    def clear(self) -> None:
+        """Leadership is lost: clients and workers ask again, with the same ids."""
+        self._waiting.clear()
+        self._asked = Turns()
+        self._own.clear()
+        self._formed.clear()
+        self._count = self._bytes = self._ahead = 0
+        self._proposed.clear()
+
+    def _counted(self, command: Command, origin: Origin) -> Proposal:
         size_bytes = size_bytes_of(command)
         if size_bytes > ENTRY_BYTES_MAX:
             raise RemoteError(
@@ -121,55 +212,47 @@ class Proposals:
                 f"request of {size_bytes} bytes exceeds the log entry limit of {ENTRY_BYTES_MAX}",
                 "send it in parts",
             )
-        self._waiting.append((command, origin, size_bytes))
-        self._waiting_bytes += size_bytes
+        self._count += 1
+        self._bytes += size_bytes
+        return command, origin, size_bytes
 
-    def add_own(self, commands: Iterable[Command], origin: Origin = SILENT) -> None:
-        """Queue what the leader itself proposes."""
-        for command in commands:
-            self.add(command, origin)
+    def _form(self) -> None:
+        """Make the entries of a turn. As long as something heavy is not applied yet, no more of it
+        goes into the log: whatever is light and comes after it would wait for all of that."""
+        light = [self._waiting.popleft() for _ in range(min(len(self._waiting), TURN_COMMANDS_MAX))]
+        light += self._asked.take(TURN_COMMANDS_MAX, TURN_WEIGHT_MAX, LIGHT)
+        heavy: list[Proposal] = []
+        if not self._ahead:
+            heavy += self._asked.take(TURN_COMMANDS_MAX, HEAVY_TURN_MAX, HEAVY)
+        for _ in range(min(len(self._own), TURN_COMMANDS_MAX)):
+            proposal = self._own.popleft()
+            (heavy if type(proposal[0]) is UnpackBatch else light).append(proposal)
+        self._formed.extend(_entries(light, ENTRY_BYTES_MAX))
+        for batch in _entries(heavy, APPLY_BYTES_MAX):
+            batch.heavy = sum(map(weight_of, batch))
+            self._formed.append(batch)
 
-    def batches(self) -> Iterator[list[Proposal]]:
-        """What goes into the log in this turn, in entries of bounded size, in order."""
-        waiting = self._waiting
-        if len(waiting) <= TURN_COMMANDS_MAX and self._waiting_bytes <= ENTRY_BYTES_MAX:
-            if waiting:
-                batch = list(waiting)
-                waiting.clear()
-                self._waiting_bytes = 0
-                yield batch
-            return
-        count = 0
-        while waiting and count < TURN_COMMANDS_MAX:
-            batch = []
-            size_bytes = 0
-            while waiting and count < TURN_COMMANDS_MAX:
-                if batch and size_bytes + waiting[0][2] > ENTRY_BYTES_MAX:
-                    break
-                size_bytes += waiting[0][2]
-                batch.append(waiting.popleft())
-                count += 1
-            self._waiting_bytes -= size_bytes
+
+def _entries(proposals: list[Proposal], bytes_max: int) -> Iterator[Batch]:
+    """The same in entries that are not larger than this, unless a single command is."""
+    batch = Batch()
+    batch_bytes = 0
+    for proposal in proposals:
+        if batch and batch_bytes + proposal[2] > bytes_max:
             yield batch
+            batch, batch_bytes = Batch(), 0
+        batch.append(proposal)
+        batch_bytes += proposal[2]
+    if batch:
+        yield batch
 
-    def put_back(self, batch: list[Proposal]) -> None:
-        """Consensus had no room for it now: it goes first next time."""
-        self._waiting.extendleft(reversed(batch))
-        self._waiting_bytes += sum([size_bytes for _, _, size_bytes in batch])
 
-    def proposed(self, index: int, batch: list[Proposal]) -> None:
-        """The batch is the entry at this index."""
-        self._proposed[index] = batch
-
-    def settled(self, index: int) -> list[Proposal]:
-        """The entry at this index is applied: what it held, if it was ours."""
-        return self._proposed.pop(index, [])
-
-    def clear(self) -> None:
-        """Leadership is lost: clients and workers ask again, with the same ids."""
-        self._waiting.clear()
-        self._waiting_bytes = 0
-        self._proposed.clear()
+def weight_of(proposal: Proposal) -> int:
+    """What it takes to write and apply a command, in bytes of small jobs: it is the number of jobs
+    that counts, and what they carry much less."""
+    command, _, size_bytes = proposal
+    jobs = JOBS.get(type(command))
+    return size_bytes // 4 + JOB_WEIGHT * (1 if jobs is None else jobs(command))
 
 
 def size_bytes_of(command: Command) -> int:
@@ -206,6 +289,16 @@ def _of_items(command: SubmitBulk | RedriveJobs) -> int:
 def _of_jobs(command: CancelJobs | PurgeJobs) -> int:
     return max(COMMAND_BYTES_GUESS * len(command.job_ids), encoded_bytes(command))
 
+
+# How many jobs a command makes or moves, if more than one.
+JOBS: Final[dict[type, Callable[[Any], int]]] = {
+    SubmitRun: lambda command: len(command.bodies),
+    SubmitBulk: lambda command: len(command.items),
+    RedriveJobs: lambda command: len(command.items),
+    CancelJobs: lambda command: len(command.job_ids),
+    PurgeJobs: lambda command: len(command.job_ids),
+    UnpackBatch: lambda command: STAGE_CHUNK_JOBS,
+}
 
 SIZES: Final[dict[type, Callable[[Any], int]]] = {
     AssignJob: _of_assignment,
