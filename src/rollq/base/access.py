@@ -35,7 +35,7 @@ class Principal(NamedTuple):
 
 
 class Action(enum.StrEnum):
-    """What somebody wants to do. A value is a promise: access rules are written with it."""
+    """What a principal wants to do. A value is a promise: access rules are written with it."""
 
     # sessions
     CLIENT_CONNECT = "client.connect"
@@ -43,7 +43,7 @@ class Action(enum.StrEnum):
     READER_CONNECT = "reader.connect"
     BLOBS_CONNECT = "blobs.connect"
     SESSION_PING = "session.ping"
-    ANSWER = "answer"  # what was asked is answered: whoever asked takes it
+    ANSWER = "answer"  # the answer to a request: its sender takes it
     # jobs
     JOBS_SUBMIT = "jobs.submit"
     JOBS_CANCEL = "jobs.cancel"

@@ -1,7 +1,7 @@
 """Digests: the addresses of content. A blob is named by the SHA-256 of its bytes.
 
 Inside rollq a digest is always the 32 raw bytes; text is made only at the edges (JSON, CLI, file
-names). Nothing here reads a file: whoever has the bytes feeds them to `hashlib.sha256`.
+names). Nothing here reads a file: callers feed the bytes to `hashlib.sha256`.
 """
 
 from __future__ import annotations

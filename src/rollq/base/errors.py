@@ -61,7 +61,7 @@ class ErrorCode(enum.IntEnum):
     BATCH_INCOMPLETE = 222  # a part that was to be committed is not there as a whole
     EXPORT_GONE = 223  # tables that were written down, and removed since
     UNKNOWN_READER = 224  # no reader has this name
-    DISMISSED = 225  # to a worker: somebody wants it to end now
+    DISMISSED = 225  # to a worker: an operator wants it to end now
     BATCH_FULL = 226  # as many jobs are staged for the batch as one commit may accept
     AMBIGUOUS_ID = 227  # a shortened id that more than one job or array has
     # 3xx: consensus and membership
@@ -137,7 +137,7 @@ class DiskError(RollqError):
 
 
 class DialError(RollqError):
-    """Nobody could be reached."""
+    """No member could be reached."""
 
     fault = Fault.NOBODY
 

@@ -1,4 +1,4 @@
-"""How long programs run, as somebody who looked at the history found: hints, and no promises.
+"""How long programs run, as was found in the history: hints, and no promises.
 
 They are part of the log and of what clients say, so fields may be appended with a default, and
 nothing else may change.

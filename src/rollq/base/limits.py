@@ -71,7 +71,7 @@ CACHE_TARGETS_MAX: Final = 64
 
 # Member. One raft entry holds everything that arrived in one turn of the loop, up to this.
 ENTRY_BYTES_MAX: Final = 1024 * 1024
-# Of a turn: it answers when it is over, and whoever waits for the answers does nothing meanwhile.
+# Of a turn: it answers when it is over, and peers that wait for the answers do nothing meanwhile.
 # Large turns would have members, workers and clients take turns instead of working at once.
 TURN_COMMANDS_MAX: Final = 256
 # Of what clients ask for, by weight, in bytes of small jobs; a job without a body weighs this much.
@@ -159,13 +159,13 @@ DEDUP_RECORDS_MAX: Final = 4_096
 
 # Grid tables. A full table refuses what is new; it never drops what was accepted.
 QUEUES_MAX: Final = 100_000
-CLIENTS_MAX: Final = 1_000_000  # idle ones give way, oldest first, before anybody is refused
+CLIENTS_MAX: Final = 1_000_000  # idle ones give way, oldest first, before a client is refused
 WORKERS_MAX: Final = 100_000
 ARRAYS_MAX: Final = 100_000
 CACHES_MAX: Final = 10_000
 HINTS_MAX: Final = 10_000
 CACHE_PUTS_MAX: Final = 1_024  # relayed by one leader and not answered by all workers yet
-# How a cache is spread: what is not larger than this is fetched from a member by everybody at once.
+# How a cache is spread: up to this size all workers fetch it from a member, at once.
 CACHE_DIRECT_BYTES: Final = 4 * 1024 * 1024
 CACHE_TAKERS_PER_SOURCE: Final = 2
 CACHE_LOOKS_MAX: Final = 16  # workers that hold it, looked at for one job
@@ -175,7 +175,7 @@ CACHE_AGAIN_MS: Final = 2_000  # a worker that could not is told again, later an
 CACHE_AGAIN_MS_MAX: Final = 300_000
 CACHE_SILENT_MS_MAX: Final = 60_000  # a worker that fetches says so more often
 CACHE_SWEEP_MS: Final = 1_000
-CACHE_ACK_MS_MAX: Final = 600_000  # nobody waits longer for what a worker says to a relayed put
+CACHE_ACK_MS_MAX: Final = 600_000  # the longest wait for a worker's answer to a relayed put
 BATCHES_KEPT_MAX: Final = 100_000  # bulk keys remembered; the oldest is forgotten first
 BATCH_KEY_BYTES_MAX: Final = 256
 WORKER_NAME_BYTES_MAX: Final = 256
@@ -189,7 +189,7 @@ UNTAKEN_RESULTS_MAX: Final = 1_024
 CLIENT_PENDING_MAX: Final = 65_536
 CLIENT_ASKED_MAX: Final = 65_536  # jobs whose results go to the session that asked and no other
 CLIENT_DELIVERED_MAX: Final = 65_536
-# Results that came and were not taken by anybody: told again beyond this, if they come again.
+# Results that came and that no caller took: told again beyond this, if they come again.
 CLIENT_UNTAKEN_MAX: Final = 65_536
 # Requests on the way, in bytes: all of them are sent again to a new leader, so well under
 # LINK_OUTBOX_BYTES_MAX. More waits in the client.
@@ -206,7 +206,7 @@ CONFIRM_JOBS_MAX: Final = 8_192  # in one message
 BULK_CHUNK_JOBS: Final = 256
 BULK_CHUNK_BYTES: Final = 128 * 1024
 BULK_CHUNKS_AHEAD: Final = 64
-# Results that nobody in this process has asked for (yet), in bytes; the oldest give way.
+# Results that no call in this process has asked for (yet), in bytes; the oldest give way.
 UNCLAIMED_BYTES_MAX: Final = 16 * 1024 * 1024
 UNCLAIMED_RESULT_BYTES: Final = 512  # that each takes beside what the program wrote
 MAP_WINDOW: Final = 1_024
@@ -214,7 +214,7 @@ OUTPUT_BYTES_MAX: Final = 64 * 1024 * 1024  # what the outputs of one job may in
 # A client of several groups gives jobs of a group that is gone to the others after this long.
 MULTI_GRACE_MS: Final = 10_000
 # It waits so long after its start for all groups to be up before it gives out the first jobs, and
-# gives a group so many that it has not accepted yet: the rest is for whoever comes up meanwhile.
+# gives a group so many that it has not accepted yet: the rest is for groups that come up meanwhile.
 MULTI_GATHER_MS: Final = 1_000
 MULTI_AHEAD: Final = 1_024
 MULTI_COPIES_MAX: Final = 65_536  # copies left behind in a group that is gone, to be cancelled
@@ -395,7 +395,7 @@ READER_CUTS_MAX: Final = 65_536  # told at once
 READERS_MAX: Final = 64  # that are known by name: each may hold all of the history back
 READER_NAME_BYTES_MAX: Final = 256
 READER_HOLD_MS_MAX: Final = 7 * 86_400_000  # one that is not heard of holds nothing back any more
-# Arrow copies of sealed history, made by a process that takes what nobody else wants.
+# Arrow copies of sealed history, made by a process at the lowest priority.
 COLUMNS_BYTES_MIN: Final = 256 * 1024  # of lines: shorter segments have no Arrow copies
 COLUMNS_PACKED_BYTES_MIN: Final = 8 * 1024  # the same of packed segments
 COLUMNS_PIECE_BYTES: Final = 4 * 1024 * 1024  # of lines in one batch: some 15,000 rows
@@ -425,7 +425,7 @@ STAGED_BYTES_MAX: Final = 256 * 1024 * 1024
 STAGED_JOBS_MAX: Final = 5_000_000
 STAGED_BATCHES_MAX: Final = 1_000
 STAGED_PARTS_MAX: Final = 10_000  # of one batch
-STAGED_MS_MAX: Final = 3_600_000  # a batch that nobody adds to or commits for so long is dropped
+STAGED_MS_MAX: Final = 3_600_000  # a batch without an addition or a commit for so long is dropped
 # Of one batch: a commit looks at every id once, all in one entry, at about 0.3 ms a thousand; at 2
 # if the job is known already, because then it is compared with what was staged.
 BATCH_JOBS_MAX: Final = 1_000_000
@@ -436,7 +436,7 @@ STAGE_CHUNK_BYTES: Final = 128 * 1024
 UNPACKS_AHEAD: Final = 1  # steps that a leader has proposed and not seen applied
 
 # Tables of the state, written down for those who read them. So many are kept at once, each so large
-# and in parts of so much; one that nobody reads goes after a while, or when its room is needed.
+# and in parts of so much; one that is not read goes after a while, or when its room is needed.
 EXPORTS_MAX: Final = 64
 EXPORTS_BYTES_MAX: Final = 8 * 1024**3  # all together
 EXPORT_BYTES_MAX: Final = 4 * 1024**3

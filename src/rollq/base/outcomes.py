@@ -41,8 +41,8 @@ def shell_code(code: int, signal: int) -> int:
 
 
 def exit_code_of(state: str, code: int, signal: int, run_ms: int) -> int | None:
-    """The exit code of an ended job; None if no program came to an end: whatever ended the job
-    (nobody could run it, it was cancelled while it waited) reported no code, signal or run time."""
+    """The exit code of an ended job; None if no program came to an end: what ended the job
+    (no worker could run it, it was cancelled) reported no code, signal or run time."""
     if state != "done" and not (code or signal or run_ms):
         return None
     return shell_code(code, signal)

@@ -1,7 +1,7 @@
 """What a job was asked to run, as far as people may see it: a summary of its body, of bounded size.
 
 Values of environment variables are never in it: they may be secrets. A body is summarised when
-somebody asks, as long as it is there. When a job ends, a short body that holds no such values is
+a client asks, as long as it is there. When a job ends, a short body that holds no such values is
 kept as it is, and any other is replaced by its summary.
 """
 

@@ -36,12 +36,12 @@ class StagedGroup(msgspec.Struct, array_like=True, frozen=True, gc=False):
     caches: tuple[str, ...] = ()
     keys: str = ""  # with KEY_END between two of them; empty: no job has one
     blobs: tuple[tuple[BlobRef, ...], ...] = ()  # of each job; empty: no job needs any
-    # These are dead jobs to run again, of whoever they are, and only ids and bodies count.
+    # These are dead jobs to run again, of any client, and only ids and bodies count.
     redrives: bool = False
 
 
 class StagedPart(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A whole part of a batch, as whoever staged it counted it."""
+    """A whole part of a batch, as its client counted it."""
 
     part: str
     count: int

@@ -59,7 +59,7 @@ def promotable(state: RaftState) -> bool:
 
 
 def leads_alone(state: RaftState) -> bool:
-    """Whether this member is the fixed leader of a group of one: it has nobody to wait for."""
+    """Whether this member is the fixed leader of a group of one: it has no vote to wait for."""
     return state.options.fixed_leader and state.voters == (state.id,)
 
 
@@ -76,7 +76,7 @@ def leader_lost(state: RaftState, member_id: MemberId) -> None:
     if asked is not None and answer_vote(state, asked):
         return  # it noticed before us
     if _has_much_to_apply(state):
-        # We could not serve before all of it is applied: somebody else may go first, for a moment.
+        # We could not serve before all of it is applied: another member may go first, for a moment.
         rest = state.election_ticks - state.options.heartbeat_ticks
         state.election_elapsed = max(state.election_elapsed, rest)
     else:
@@ -108,7 +108,7 @@ def answer_vote(state: RaftState, message: RequestVote) -> bool:
     else:
         refuse_vote(state, message)
         if message.pre and state.role is Role.PRE_CANDIDATE and message.sender not in state.votes:
-            # Whoever stands follows nobody any more. It may have been in its leader's lease when
+            # A candidate follows no leader any more. It may have been in its leader's lease when
             # we asked, and not have answered: without this both of us would wait for a timeout.
             _ask(state, message.sender, state.term + 1, pre=True, transfer=False)
     return granted
@@ -188,7 +188,7 @@ def _has_much_to_apply(state: RaftState) -> bool:
 
 
 def _stands_before(state: RaftState, message: RequestVote) -> bool:
-    """Whether we have just asked the same of everybody, and go first.
+    """Whether we have just asked all voters for the same, and go first.
 
     When a leader dies, its followers notice together. If each helped the other past the pre-vote,
     their votes would split and a whole timeout be lost, so the higher id goes first; for a moment

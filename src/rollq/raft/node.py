@@ -205,7 +205,7 @@ class RaftNode:
         )
         if ready.committed and log.holds_change(ready.committed[-1].index):
             # Who has applied a configuration must still know it after a power cut: members of the
-            # one before may be gone by then, so that nobody could be elected by it.
+            # one before may be gone by then, so that no leader could be elected by it.
             ready.hard_state = hard_state
             ready.must_sync = ready.changes_config = True
         self._out = ready

@@ -1,9 +1,9 @@
 """Read-index: reads that see everything committed before they were asked for.
 
 A leader may answer a read at its commit index once a majority has answered a heartbeat that was
-sent after the read arrived: nobody else can have led, and committed more, before that. Reads that
-arrive while a round is under way share the next one. A fresh leader first commits an entry of its
-own term, since until then it does not know how far its predecessor had committed.
+sent after the read arrived: no other member can have led, and committed more, before that. Reads
+that arrive while a round is under way share the next one. A fresh leader first commits an entry of
+its own term, since until then it does not know how far its predecessor had committed.
 
 Every round has a fresh number, so that a late answer confirms only what was asked before it. An
 answer to round n confirms every round up to n.

@@ -34,7 +34,7 @@ def append(state: RaftState, kind: int, data: bytes) -> int:
 
 
 def broadcast(state: RaftState) -> None:
-    """Leader: send what is new, or at least the commit index, to everybody who may be sent to."""
+    """Leader: send what is new, or at least the commit index, to all that may be sent to."""
     for member_id, progress in state.progress.items():
         send_append(state, member_id, progress, even_empty=True)
 

@@ -17,7 +17,7 @@ from rollq.raft.types import NO_MEMBER, Config, EntryKind, Role
 
 
 def become_follower(state: RaftState, term: int, leader_id: MemberId) -> None:
-    """Follow `leader_id` (or nobody yet) in `term`."""
+    """Follow `leader_id` (NO_MEMBER: none is known yet) in `term`."""
     _reset(state, term)
     state.role = Role.FOLLOWER
     state.leader_id = leader_id

@@ -189,7 +189,7 @@ def start_state(
     """A follower with what recovery found."""
     options.check()
     if member_id == NO_MEMBER:
-        raise LocalError(ErrorCode.BAD_OPTIONS, "0 is nobody's member id")
+        raise LocalError(ErrorCode.BAD_OPTIONS, "0 is no member id")
     snapshot, hard_state = start.snapshot, start.hard_state
     # Entries and hard state are written together; a torn write may have kept the entries alone.
     # Then no vote of their term can have left us.

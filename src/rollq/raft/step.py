@@ -96,7 +96,7 @@ def _hears_leader(state: RaftState) -> bool:
 
 
 def _in_lease(state: RaftState) -> bool:
-    """Whether a leader was heard so recently that nobody has reason to replace it."""
+    """Whether a leader was heard so recently that no member has a reason to replace it."""
     return (
         state.options.check_quorum
         and state.leader_id != NO_MEMBER

@@ -1,10 +1,10 @@
-"""Whom to dial next: shared by the machines of workers and clients. Pure.
+"""The next address to dial: shared by the machines of workers and clients. Pure.
 
 Knows the addresses of the group's members, follows a redirect at once, and waits longer and longer
-while nobody welcomes us, up to a second: a wait must not outlive the fault that it is for. After a
-session was lost the first tries come quickly: an election takes less time than the first long wait.
-Two members that name each other as leader must not make us spin, so only the first redirect after a
-welcome (or after a wait) is free.
+while no member welcomes us, up to a second: a wait must not outlive the fault that it is for. After
+a session was lost the first tries come quickly: an election takes less time than the first long
+wait. Two members that name each other as leader must not make us spin, so only the first redirect
+after a welcome (or after a wait) is free.
 
 A member that fell silent is not dialed again as long as the quick tries last, also if others still
 name it as the leader: its listening socket takes connections, and every hello would be lost there.
@@ -97,7 +97,7 @@ class Redial:
         return self.address, 0
 
     def redirected(self, leader: str, members: Iterable[str]) -> tuple[str, int]:
-        """A member named the leader (or nobody): the next address, and how long to wait."""
+        """A member named the leader, or knows none: the next address, and how long to wait."""
         self._learn(members)
         if not leader or leader == self.address:
             return self._next()

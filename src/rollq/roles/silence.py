@@ -3,7 +3,7 @@
 A member whose process was stopped, whose host is gone or whose network drops packets keeps its
 connections open. So silence is a fault: a member that says nothing for a while is asked (`PING`),
 and one that does not answer is left (`HANG_UP`). While requests wait for answers the time is
-shorter, because somebody waits.
+shorter, because a caller waits.
 
 Every hang-up that helped nothing doubles the time, so that a slow group is not made slower by
 sessions that come again and again; one that led back to the same member helped nothing either.

@@ -79,7 +79,7 @@ def make_home(java: Java, folder: Path | None = None) -> Path:
     script = _script(java)
     try:
         return _write_home(folder or _cache(), java, script)
-    except (OSError, RuntimeError):  # the latter: nobody knows of a home
+    except (OSError, RuntimeError):  # the latter: no home directory is known
         if folder is not None:
             raise
         return _write_home(Path(tempfile.mkdtemp(prefix="rollq-java-")), java, script)

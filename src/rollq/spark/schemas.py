@@ -69,7 +69,7 @@ def columns_of(table: str, names: Iterable[str] = ()) -> tuple[Column, ...]:
 
 
 def columns_in(schema: StructType, table: str) -> tuple[Column, ...]:
-    """The columns of a schema: the one that `ddl` told Spark, or somebody's own.
+    """The columns of a schema: the one that `ddl` told Spark, or the user's own.
 
     Raises:
         LocalError: BAD_OPTIONS; the table has no such columns.

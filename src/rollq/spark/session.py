@@ -71,7 +71,7 @@ def _built(builder: SparkSession.Builder, settings: Mapping[str, str]) -> SparkS
 
 
 def _defaults(is_local: bool) -> dict[str, str]:
-    """Settings that somebody who only wants answers would choose."""
+    """Settings for queries by hand: answers soon, few messages."""
     chosen = {
         "spark.driver.memory": f"{_memory_gib()}g",
         "spark.sql.execution.arrow.pyspark.enabled": "true",

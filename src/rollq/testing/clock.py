@@ -62,7 +62,7 @@ class VirtualClock:
         return EPOCH_MS + self.now_ms() - self._base_ms + self._wall_offset_ms
 
     def jump(self, by_ms: int) -> None:
-        """Somebody set the wall clock."""
+        """The wall clock was set."""
         self._wall_offset_ms += by_ms
 
     def stall(self, by_ms: int) -> None:

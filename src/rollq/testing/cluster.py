@@ -1,9 +1,9 @@
 """A whole cluster in one thread, from one seed: members, workers, clients, faults, checkers.
 
 Three phases. Chaos: faults come, and safety is asserted at every step. Heal: all faults off and
-everybody up; then the cluster must converge within a bounded virtual time. Silence: the leader
+all processes up; then the cluster must converge within a bounded virtual time. Silence: the leader
 falls silent for good; results must come within a bound, and it must find its way back. Then a
-worker hears nobody for a while, and must keep what it runs.
+worker receives nothing for a while, and must keep what it runs.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ class Cluster:
                     application.resume_all()
 
     def _scrub(self) -> None:
-        """Have every byte of the history read once: rot that nobody has met yet is found so."""
+        """Have every byte of the history read once: rot that no read has met yet is found so."""
         for member in self.members:
             if member.driver is not None and member.scrubbed_life != member.life:
                 member.scrubbed_life = member.life
@@ -279,7 +279,7 @@ class Cluster:
         lacks: list[str] = []
         leader = self.leader()
         if leader is None or leader.driver is None or not leader.driver.leading:
-            return ["nobody leads"]
+            return ["no member leads"]
         last = self.ledger.last_index
         for member in self.members:
             driver = member.driver

@@ -1,12 +1,12 @@
 """The last phase of a run: the leader falls silent for good, and the others must go on without it;
-then a worker hears nobody for a while.
+then a worker receives nothing for a while.
 
-Its process is suspended with all its sockets open, or the network drops what it sends, what is
-sent to it, or both. Nobody is told. Law: whoever submits then has a result within a bound, and a
-job that was running when it happened is not run again for it. A worker that hung up in vain before
-is excepted: it waits longer for a silent leader, and maybe longer than the new one waits for it.
-A worker that hears nobody is heard itself: it keeps what it runs until its lease ends, however
-short its grace is.
+Its process is suspended with all its sockets open, or the network drops what it sends, what is sent
+to it, or both. Neither end is told. Law: a client that submits then has a result within a bound,
+and a job that was running when it happened is not run again for it. A worker that hung up in vain
+before is excepted: it waits longer for a silent leader, and maybe longer than the new one waits for
+it. A worker that receives nothing is heard itself: it keeps what it runs until its lease ends,
+however short its grace is.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def fall_silent(cluster: Cluster) -> None:
     timeline.run_until(timeline.now_us + BEFORE_MS * MS)
     leader = cluster.leader()
     if leader is None:
-        raise Violation("silence", "nobody leads a healed cluster")
+        raise Violation("silence", "no member leads a healed cluster")
     excepted = {job_id for worker in cluster.workers for job_id in _waits_longer(worker)}
     kind = chance.pick(KINDS)
     cluster.count(f"silent_{kind}")
@@ -85,14 +85,14 @@ def lose_hearing(cluster: Cluster) -> None:
     timeline.run_until(timeline.now_us + BEFORE_MS * MS)
     leader = cluster.leader()
     if leader is None or leader.driver is None:
-        raise Violation("silence", "nobody leads a healed cluster")
+        raise Violation("silence", "no member leads a healed cluster")
     jobs = leader.driver.state.jobs
     held = [(one, jobs[one].worker_id) for one in asked if jobs[one].state is ASSIGNED]
     worker = next((one for one in cluster.workers if one.worker_id in dict(held).values()), None)
     if worker is None:
-        return  # nobody who is here runs what was asked for
+        return  # no worker that is here runs what was asked for
     cluster.count("deaf_worker")
-    cluster.trace.note(worker.name, "hears nobody")
+    cluster.trace.note(worker.name, "receives nothing")
     ways = [(member.address, worker.name) for member in cluster.members]
     cluster.network.blackholes.update(dict.fromkeys(ways))
     deaf_ms = 2 * PING_MS + LOOK_MS + cluster.swarm.settings.worker_grace_ms

@@ -76,7 +76,7 @@ class SimBatch:
             name = f"{number}.{self._lives}"
             self._named.append(name)
             self._parts[name] = [(self._group(),) for _ in range(chance.draw(1, 7))]
-            if chance.chance(300):  # a second try of the same task, of which nobody will know
+            if chance.chance(300):  # a second try of the same task, whose outcome is not reported
                 self._parts[f"{name}+"] = self._parts[name]
             if chance.chance(300):
                 self._parts[f"{name}-"] = [(self._group(), self._group())]

@@ -1,6 +1,6 @@
 """Files in the simulator: which blobs the group lacks just now, and what each worker has of them.
 
-A blob is its digest; nobody keeps bytes. The group may lack one for a while, and what it sends may
+A blob is its digest; no bytes are kept. The group may lack one for a while, and what it sends may
 come damaged; what a worker has may rot on its disk.
 """
 
@@ -18,7 +18,7 @@ class GroupFiles:
     """What the group has: everything, but for what is `missing`. Also what its leader knows.
 
     Attributes:
-        missing: Blobs that too few members hold, until somebody uploads them again.
+        missing: Blobs that too few members hold, until a client uploads them again.
         damaged_per_mille: How often a fetch brings other bytes.
     """
 
@@ -31,7 +31,7 @@ class GroupFiles:
         return [ref.digest for ref in refs if ref.digest in self.missing]
 
     def upload(self, refs: Iterable[BlobRef]) -> None:
-        """Somebody gives these to the group."""
+        """A client uploads these to the group."""
         for ref in refs:
             self.missing.pop(ref.digest, None)
 

@@ -368,7 +368,7 @@ class SimMember:
                 self.world.timeline.after(delay_us, self._aside, self.life, output)
 
     def _aside(self, life: int, order: KeepBlobs | Complete) -> None:
-        """Blobs of the simulator are kept by everybody at once, and never lost."""
+        """Blobs of the simulator are kept by all members at once, and never lost."""
         if self.life == life:
             self._input(self._do_aside, order)
 

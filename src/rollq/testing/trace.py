@@ -1,4 +1,4 @@
-"""What happened, kept as values in a ring and made readable only when somebody must read it."""
+"""What happened, kept as values in a ring and made readable only when a person must read it."""
 
 from __future__ import annotations
 

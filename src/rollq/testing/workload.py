@@ -55,7 +55,7 @@ def result_of(job_id: JobId, body: bytes) -> bytes:
 
 
 def blob(number: int) -> BlobRef:
-    """A reference to content that nobody keeps; few numbers, so that many refer to the same."""
+    """A reference to content that is not kept; few numbers, so that many refer to the same."""
     return BlobRef(hashlib.sha256(number.to_bytes(4, "big")).digest(), number)
 
 

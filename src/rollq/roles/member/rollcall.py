@@ -1,10 +1,10 @@
-"""Roll call: who may speak for this disk. Pure.
+"""Roll call: whether this process may speak for its disk. Pure.
 
 A member's id is drawn with its disk, so a lost disk means a new id, and the new one joins as a
-learner: it can never vote as its old self. An *older copy* of a disk (a restored machine image)
-has the right id but has forgotten votes and acknowledgements. So every start is written on the
-disk (a number and a nonce), and before a member takes part in consensus a majority of the voters
-must have written it down too. Whoever answers says which start it knew last: if the disk does not
+learner: it can never vote as its old self. An *older copy* of a disk (a restored machine image) has
+the right id but has forgotten votes and acknowledgements. So every start is written on the disk (a
+number and a nonce), and before a member takes part in consensus a majority of the voters must have
+written it down too. Each answer says which start its sender knew last: if the disk does not
 remember that one, it is a copy from before, and stops. Notes are passed on with every answer, so
 that a member that was away learns of the starts it missed.
 
@@ -59,11 +59,11 @@ class RollCall:
         self._lives = lives
         self.admitted = admitted  # an applied configuration named us once
         self.phase = JoinPhase.NEWCOMER if cluster_id == NIL_ID else JoinPhase.REGISTERING
-        self.superseded = False  # somebody knows a later life of this disk
+        self.superseded = False  # a voter knows a later life of this disk
         self._claims: dict[MemberId, None] = {}  # who said so while we took part
         self._answered: dict[MemberId, str] = {}  # who noted our boot, and from where
         self._newcomers: dict[str, Member] = {}
-        # The newest configuration that anybody told: ours may be of a time before we were away.
+        # The newest configuration that a member told: ours may be older than our absence.
         self._config = Config(roster)
         self._config_index = 0
         self._ticks = 0
@@ -83,8 +83,8 @@ class RollCall:
         return {address: hello for address in addresses if address != self.me.address}
 
     def hello(self, config: Config, last_index: int) -> LeaderHello:
-        """Who we are, for whoever we call. We ask to be let in until that was done once: whoever
-        was taken out since is not to come back by itself."""
+        """Who we are, for the members that we call. We ask to be let in until that was done once:
+        a member that was removed since must not come back by itself."""
         is_new = not self.admitted and not self._is_in(config)
         return LeaderHello(
             self.me.id,
@@ -98,7 +98,7 @@ class RollCall:
         )
 
     def missing(self, peers: tuple[str, ...]) -> tuple[str, ...]:
-        """Those who have not answered our call, as long as we need them."""
+        """Addresses that have not answered our call, as long as we need them."""
         if self.phase is JoinPhase.PRESENT:
             return ()
         met = {*self._newcomers, *self._answered.values(), self.me.address}
@@ -146,7 +146,7 @@ class RollCall:
         """Take an answer. True: the cluster was just found or born, and must be written down."""
         if answer.to_boot != self.boot or not answer.noted:
             return False
-        # `boot_known` is of whoever called, perhaps under our address and another id than ours.
+        # `boot_known` is of the caller, perhaps under our address and another id than ours.
         boots = dict(answer.boots)
         told = boots.get(self.me.id, 0) if boots else answer.boot_known
         if is_forgotten(self._lives, told):
@@ -184,8 +184,8 @@ class RollCall:
             self.phase = JoinPhase.PRESENT
 
     def joined(self) -> None:
-        """The cluster is written down. We register like everybody: this may be an older copy of a
-        disk, from before it belonged to the cluster."""
+        """The cluster is written down. We register like every member: this may be an older copy of
+        a disk, from before it belonged to the cluster."""
         self.phase = JoinPhase.REGISTERING
         self._config = Config(self.roster)
         self.settle(self._config, 0)
@@ -213,7 +213,7 @@ class RollCall:
 
 
 def is_forgotten(lives: tuple[int, ...], life: int) -> bool:
-    """Whether a start that somebody knows of this disk is missing among those that the disk
+    """Whether a start that a voter knows of this disk is missing among those that the disk
     remembers. One from before its memory begins proves nothing."""
     return life not in lives and life >> NONCE_BITS >= lives[0] >> NONCE_BITS
 

@@ -250,7 +250,7 @@ class _Figures(PeriodQueries):
 
     def _fine_depth(self) -> Iterator[Depth]:
         """From the level that gold has before the minute in which the period begins, and the
-        moments at which somebody came or went since."""
+        moments at which a job came or went since."""
         since = self.period.first_ms // MINUTE * MINUTE
         ((waiting, running),) = self.rows(f"""
             SELECT coalesce(sum(waiting), 0), coalesce(sum(running), 0)

@@ -65,7 +65,7 @@ class Guard:
                 while left:
                     left = left[os.write(self._pipe, left) :]
         except BrokenPipeError:
-            return  # somebody ended it: the jobs of this task are not guarded any more
+            return  # it was ended from outside: the jobs of this task are not guarded any more
 
 
 def main(servers: str, client_id: str) -> None:

@@ -84,7 +84,7 @@ class Tending:
             began = time.monotonic()
             code = run_worker(self._plan.command(number, folder), folder)
             if code == 0:
-                return  # somebody asked it to
+                return  # it was asked to
             failures = failures + 1 if time.monotonic() - began < SOON_S else 1
             time.sleep(PAUSE_S)
         words = (folder / "log").read_text(errors="replace")[-WORDS_MAX:]

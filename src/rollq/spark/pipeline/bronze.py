@@ -1,7 +1,7 @@
 """Events as they were, written down by the tasks that read them: rows stay in Arrow all the way.
 
-Each task tells what it wrote and in which hours something happened, so that nobody has to look
-again to know what a batch touches.
+Each task tells what it wrote and in which hours something happened, so that later stages need not
+look again to know what a batch touches.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def write(
     *,
     is_small: bool,
 ) -> Written:
-    """Write events as new files of the bronze table, which nobody sees until a manifest names them.
+    """Write events as new files of the bronze table, unseen by readers until a manifest names them.
 
     Args:
         spark: the session.

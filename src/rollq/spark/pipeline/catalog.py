@@ -27,7 +27,7 @@ class TableColumn(NamedTuple):
 class Table:
     """One table. `by` is the moment after which its files are split by day; without it they are
     not. With `since`, a row lasts from that moment to the other. Internal tables carry state from
-    batch to batch and are nobody's business."""
+    batch to batch and are not shown to users."""
 
     name: str
     columns: tuple[TableColumn, ...]

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MANY: Final = 24  # files of a day that hold less than they could: time to do something
-FEW: Final = 2  # the same, if somebody asks for it
+FEW: Final = 2  # the same, if it is asked for
 FULL_ROWS: Final = FILE_ROWS_MAX // 2
 # Tables whose rows are added up: under which name, by which query.
 _ADDED_UP: Final = {COUNTS: ("counts", added_counts(SPARK)), BUSY: ("busy", added_busy(SPARK))}
 
 
 def compact(spark: SparkSession, out: str | Path) -> tuple[Manifest, Manifest]:
-    """Compact the tables of a folder, and remove what nobody needs any more.
+    """Compact the tables of a folder, and remove files that no manifest needs any more.
 
     Returns:
         The manifest before and the one after, which may be the same.

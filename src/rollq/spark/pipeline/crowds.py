@@ -64,7 +64,7 @@ def array_marks(d: SqlDialect, *, news: str = "news", has_open: bool = True) -> 
 def arrays(d: SqlDialect) -> str:
     """One row an array, of those that are known from their beginning; from `array_marks`."""
     first = "CASE WHEN starts THEN {} END"
-    # What is told of one that has ended is not looked at: in a later batch nobody would see it.
+    # What is told of one that has ended is not looked at: in a later batch it would not be seen.
     place = d.pack(i="i", o="o")
     last = f"coalesce(min(CASE WHEN type = '{ARRAY_ENDED}' THEN {place} END), max({place}))"
     return f"""

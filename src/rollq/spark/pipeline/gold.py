@@ -214,7 +214,7 @@ def utilisation(d: SqlDialect) -> str:
     hour to be made, and the last moment that is known, until which what is open lasts.
 
     A worker is busy while attempts run that have ended. When one began that has not ended, or was
-    lost, nobody knows: workers fetch ahead. One that has not ended counts from its assignment on,
+    lost, is not known: workers fetch ahead. One that has not ended counts from its assignment on,
     as far as slots are free; one that was lost does not count.
     """
     held_ms = f"greatest(least(until_ms, hour_ms + {_HOUR_MS}) - greatest(start_ms, hour_ms), 0)"

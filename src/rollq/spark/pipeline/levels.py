@@ -15,7 +15,7 @@ from rollq.spark.pipeline.silver import REQUEUES, quoted
 
 
 def depth(d: SqlDialect) -> str:
-    """How many wait and run at the end of each minute in which somebody came or went; and, with no
+    """How many wait and run at the end of each minute in which a job came or went; and, with no
     minute, how many do after all that is known. Until the next of its rows a queue stays as it is.
 
     Reads `levels_before` (such rows without a minute, of the batch before), `new_steps` and

@@ -128,7 +128,7 @@ class Book:
         """Be the only writer while this lasts.
 
         Raises:
-            DiskError: DISK_BUSY if another process writes here, DISK_FAILED if nobody can.
+            DiskError: DISK_BUSY if another process writes here, DISK_FAILED if no process can.
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 BATCH_INDEXES: Final = 5_000_000
 TRIES_MAX: Final = 4
-SWEEP_BATCHES: Final = 20  # how often a long run takes away what nobody needs any more
+SWEEP_BATCHES: Final = 20  # how often a long run removes files that no manifest needs any more
 
 
 @dataclass(frozen=True, slots=True)

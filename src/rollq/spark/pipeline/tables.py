@@ -1,7 +1,7 @@
 """Reading and writing tables as Parquet files that a manifest names.
 
-Whoever reads a table goes through the manifest; the folders also hold what batches left that never
-came to their end. This is the seam for another format of tables: nobody else touches their files.
+Readers of a table go through the manifest; the folders also hold what batches left that never
+came to their end. This is the seam for another format: no other module touches the files of tables.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FILE_ROWS_MAX: Final = 500_000
 WRITING: Final = {
     "compression": CODEC,
     "maxRecordsPerFile": str(FILE_ROWS_MAX),
-    # A folder is nobody's until a manifest names its files: no need to move them at the end.
+    # A folder is part of no table until a manifest names its files: no need to move them then.
     "mapreduce.fileoutputcommitter.algorithm.version": "2",
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
@@ -87,7 +87,7 @@ class TableStore:
         return frame.withColumns({one.name: _filled(one) for one in late}) if late else frame
 
     def write(self, frame: DataFrame, table: Table, stamp: str, open_if: str = "") -> list[File]:
-        """Write rows as new files of a table, which nobody sees until a manifest names them.
+        """Write rows as new files of a table, which no reader sees until a manifest names them.
 
         Args:
             frame: the rows; columns that the table does not have are left out.
@@ -96,7 +96,7 @@ class TableStore:
             open_if: which rows may still change, as SQL; they get files of their own, which are not
                 split by day.
         """
-        from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
+        from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
         folder = self.out / DATA / table.name / stamp
         shutil.rmtree(folder, ignore_errors=True)

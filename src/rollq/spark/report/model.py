@@ -1,4 +1,4 @@
-"""What a report is made of: plain records, filled by whoever asks the tables. Times are
+"""What a report is made of: plain records, filled from the tables. Times are
 milliseconds since 1970 in UTC; a list that is empty means that nothing of it happened."""
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ class Commits:
         return msgspec.json.decode(self._client.download(entry.blob), type=Plan)
 
     def _keep_plan(self, plan: Plan) -> Plan:
-        """From here on the write goes on by this plan, whoever repeats it. What it names is held
+        """From here on every repetition of the write goes on by this plan. What it names is held
         first."""
         blobs: dict[BlobRef, None] = {}
         for each in plan.kept:

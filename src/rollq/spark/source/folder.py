@@ -149,7 +149,7 @@ class Folder:
             raise _damaged(piece.name, str(error)) from error
 
     def hold(self, name: str, index: int) -> None:
-        """Nobody takes anything away here on our account."""
+        """A folder keeps its files: there is nothing to release."""
 
     def _lines(self, piece: FolderPiece) -> bytes:
         if piece.start == 0 and piece.end == piece.size:

@@ -33,6 +33,6 @@ class Holding:
         return has_much and now_s - self._told_s >= PAUSE_S
 
     def tried(self, offsets: Mapping[str, int], now_s: float) -> None:
-        """It is being told now; if nobody hears it, a later word will do."""
+        """It is being told now; if no member can be reached, a later message will do."""
         self._told = dict(offsets)
         self._told_s = now_s

@@ -150,7 +150,7 @@ def check_length(name: str, value: str, bytes_max: int) -> str:
 
 
 def check_names(options: Mapping[str, str], known: Sequence[str]) -> None:
-    """Nobody shall wonder why an option with a slip in its name does nothing."""
+    """An option with a misspelt name is refused, not ignored."""
     lowered = {name.lower(): name for name in known}
     for name in options:
         if name not in lowered:

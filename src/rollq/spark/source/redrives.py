@@ -1,7 +1,7 @@
 """Rows of a DataFrame as dead jobs that are to run again: `.option("op", "redrive")`.
 
 What the table `dlq` has may be written back as it is: of its columns only `job_id`, `body` and
-`args` count here, and the others are there for whoever chooses rows by them.
+`args` count here, and the others are there to choose rows by.
 """
 
 from __future__ import annotations

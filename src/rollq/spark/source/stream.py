@@ -99,7 +99,7 @@ class EventStream(DataSourceStreamReader, FixesItsEnd):
     def commit(self, end: Mapping[str, int]) -> None:
         """Everything before `end` was processed: what is held back for this reader may go. It is
         told from time to time only, because telling is an entry of the log, which is read again.
-        If nobody hears it now, more is kept than need be until a later batch tells it."""
+        If no member can be told now, more is kept than need be until a later batch tells it."""
         if self._options.reader_name and self._holding.is_due(end, time.monotonic()):
             with contextlib.suppress(DialError, DeadlineError):
                 self._hold(end)

@@ -4,7 +4,7 @@ them.
 
 What a task sends has a name of its own, so a task that runs twice does no harm: only what Spark
 took as its result is named by the driver. The write has a key; one that was accepted before is not
-accepted again, whoever says so and however often, and one that was accepted in part goes on.
+accepted again, however often it is repeated, and one that was accepted in part goes on.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class JobsStream(StreamWriter):
             accept(self._options, key, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Forget what was sent. Of a batch without a message nobody knows the key: the grid drops
+        """Forget what was sent. The key of a batch without a message is not known: the grid drops
         it after a while."""
         for key in _keys(messages):
             forget(self._options, key)

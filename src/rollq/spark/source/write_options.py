@@ -66,7 +66,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
         raise bad_option(named, options[named], hint)
     client_id = options.get("clientid", CLIENT_ID)
     if not client_id:
-        raise bad_option("clientId", client_id, "jobs belong to somebody")
+        raise bad_option("clientId", client_id, "jobs belong to a client")
     return WriteOptions(
         servers=servers,
         batch_key=check_length("batchKey", options.get("batchkey", ""), BATCH_KEY_BYTES_MAX),

@@ -1,4 +1,4 @@
-"""Bugs of time: durations that follow a clock that somebody sets."""
+"""Bugs of time: durations that follow a wall clock which is set."""
 
 from __future__ import annotations
 

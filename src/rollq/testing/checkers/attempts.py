@@ -1,4 +1,4 @@
-"""Checker of attempts: nobody's job dies of attempts that it never had."""
+"""Checker of attempts: no job dies of attempts that it never had."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNKNOWN = frozenset({Cause.LEASE_LOST, Cause.WORKER_DOWN, Cause.WORKER_RESTARTED
 
 class Starts(LogChecker):
     """A job dies only if a worker tried to start it as often as it may, not counting what was given
-    back, and counting those lost attempts of which nobody knows."""
+    back, and counting those lost attempts of which no member knows."""
 
     name = "only starts count as attempts"
 

@@ -61,13 +61,13 @@ class Checker:
 
 
 class LogChecker(Checker):
-    """Keeps an account of its own from the log: every entry once, by whoever applied it first."""
+    """Keeps an account of its own from the log: each entry once, when a member first applies it."""
 
     def __init__(self) -> None:
         self._seen = 0
 
     def applied(self, member: SimMember, entry: Entry, applied: Applied, state: GridState) -> None:
-        """Go through an entry that nobody had applied yet."""
+        """Go through an entry that no member had applied yet."""
         if entry.index <= self._seen:
             return
         self._seen = entry.index

@@ -108,7 +108,7 @@ class Times(LogChecker):
         return event.array_id in self._sharing
 
     def _forgotten(self, event: Event, key: bytes) -> None:
-        # What nobody asked for gave way to others, or went with the last task of its array.
+        # A result that no client asked for gave way to others, or went with its array.
         if (event.job_id or event.array_id) in self._asked:
             ttl_ms = self._dead_ttl_ms if key in self._dead else self._ttl_ms
             self._check(f"the end of {key.hex()}", self._since_us.get(key), ttl_ms)

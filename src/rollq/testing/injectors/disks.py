@@ -155,7 +155,7 @@ def old_disk(nemesis: Nemesis) -> bool:
 
 
 def has_witnesses(nemesis: Nemesis, member: SimMember) -> bool:
-    """Whether no majority could form around an older copy without somebody who knows better.
+    """Whether no majority could form around an older copy without a member that knows better.
     The copy itself has forgotten, so it is no witness."""
     assert member.driver is not None
     member_id, boot = member.driver.raft.member_id, member.boot

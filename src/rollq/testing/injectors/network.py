@@ -25,7 +25,7 @@ def partition(nemesis: Nemesis) -> bool:
 
 
 def one_way(nemesis: Nemesis) -> bool:
-    """One member is not heard by anybody, but hears."""
+    """No other member hears one member, but that one hears."""
     addresses = nemesis.shuffled([member.address for member in nemesis.cluster.members])
     block(nemesis, [(addresses[0], other) for other in addresses[1:]], both=False)
     return True
@@ -43,7 +43,7 @@ def isolate_leader(nemesis: Nemesis) -> bool:
 
 
 def choke_leader(nemesis: Nemesis) -> bool:
-    """Whoever is elected next speaks to nobody, or to one member only, from its first word."""
+    """The next leader reaches no member, or one only, from its first message on."""
     nemesis.choke_next = True
     leader = nemesis.cluster.leader()
     if leader is not None and nemesis.chance.chance(700):
@@ -52,7 +52,7 @@ def choke_leader(nemesis: Nemesis) -> bool:
 
 
 def elected(nemesis: Nemesis, member: SimMember) -> None:
-    """Somebody was just elected, and has not said a word yet."""
+    """A leader was just elected, and has sent no message yet."""
     if not nemesis.active or not nemesis.choke_next:
         return
     nemesis.choke_next = False
@@ -120,7 +120,7 @@ def shut_out(nemesis: Nemesis) -> bool:
 
 
 def forge(nemesis: Nemesis) -> bool:
-    """Somebody who knows the cluster speaks in the name of a member: terms that leap to the end,
+    """An attacker who knows the cluster speaks in the name of a member: terms that leap to the end,
     starts that never were, and newcomers in their place."""
     up = [member for member in nemesis.cluster.members if member.driver is not None]
     if len(up) < 2:
@@ -155,7 +155,7 @@ def forge(nemesis: Nemesis) -> bool:
 
 def blackhole(nemesis: Nemesis) -> bool:
     """A member, often the leader, that some or all others cannot reach, or be reached from, and
-    nobody is told: bytes vanish in one direction or both."""
+    neither end is told: bytes vanish in one direction or both."""
     cluster, chance = nemesis.cluster, nemesis.chance
     member = nemesis.some_up()
     if member is None:

@@ -74,7 +74,7 @@ def crash_disk_op(nemesis: Nemesis) -> bool:
 
 
 def crash_all(nemesis: Nemesis) -> bool:
-    """Everybody dies at once."""
+    """All members die at once."""
     power = nemesis.chance.chance(700)
     for member in nemesis.cluster.members:
         if member.driver is not None:
@@ -119,7 +119,7 @@ def sleep_alone(nemesis: Nemesis) -> bool:
 
 
 def clock_jump(nemesis: Nemesis) -> bool:
-    """Somebody sets a wall clock."""
+    """The wall clock of a member is set."""
     chance = nemesis.cluster.streams.clock
     chance.pick(nemesis.cluster.members).clock.jump(chance.pick(JUMPS_MS))
     return True
