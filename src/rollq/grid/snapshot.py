@@ -143,7 +143,8 @@ def snapshot_pieces(
 
 def _own_bytes(bodies: Bodies, record: JobRecord) -> int:
     """The length of a job's body, unless it is that of its array."""
-    size = bodies.size(record.body)
+    body = record.body
+    size = len(body) if isinstance(body, bytes) else bodies.size(body)
     array = record.array
     if array is not None and size == len(array.body) and bodies.load(record.body) == array.body:
         return ARRAY_BODY

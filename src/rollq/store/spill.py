@@ -40,6 +40,7 @@ FOLDER: Final = "spill"
 SIZE_MASK: Final = (1 << SIZE_BITS) - 1
 BLOCK_BYTES: Final = 64 * 1024
 STRETCH_BYTES: Final = 1024 * 1024  # read at once for a snapshot
+HOT_AT_ONCE: Final = 1_024  # bodies in memory that go into one piece of a snapshot
 TAIL_BYTES_MAX: Final = 256 * 1024  # gathered before it is written
 
 
@@ -157,17 +158,27 @@ class Spill:
         stand so on disk already: a stretch of them is read at once, and checked."""
         begin = end = 0
         sizes: list[int] = []
+        hot: list[bytes] = []  # in memory, not given yet; then there are no `sizes`
         for token in tokens:
-            if isinstance(token, bytes) or token >= FIRST_TOKEN:
+            if isinstance(token, bytes):
                 if sizes:
                     yield self._stretch(begin, sizes)
                     sizes = []
-                if isinstance(token, bytes):
-                    yield seal(token)
-                else:
-                    large = large_of(token)
-                    yield large
-                    yield large.crc.to_bytes(SEAL_BYTES, "little")
+                hot.append(token)
+                if len(hot) == HOT_AT_ONCE:
+                    yield b"".join(map(seal, hot))
+                    hot = []
+                continue
+            if hot:
+                yield b"".join(map(seal, hot))
+                hot = []
+            if token >= FIRST_TOKEN:
+                if sizes:
+                    yield self._stretch(begin, sizes)
+                    sizes = []
+                large = large_of(token)
+                yield large
+                yield large.crc.to_bytes(SEAL_BYTES, "little")
                 continue
             position, size = token >> SIZE_BITS, token & SIZE_MASK
             if sizes and (
@@ -183,6 +194,8 @@ class Spill:
             end = position + size + SEAL_BYTES
         if sizes:
             yield self._stretch(begin, sizes)
+        if hot:
+            yield b"".join(map(seal, hot))
 
     def size(self, token: bytes | int) -> int:
         """The length of a body."""

@@ -19,6 +19,7 @@ import msgspec
 from rollq.base.limits import (
     IDLE_SNAPSHOT_LOG_BYTES_MIN,
     SEALED_PACKED_BYTES_MAX,
+    SMALL_SNAPSHOT_BYTES,
     SNAPSHOT_LOG_BYTES_MIN,
 )
 from rollq.grid.snapshot import snapshot_pieces
@@ -140,7 +141,10 @@ class SnapshotPace:
             return self._cost_bytes > max(share // SIZE_SHARE, IDLE_SNAPSHOT_LOG_BYTES_MIN)
         if self._cost_bytes > max(share, SNAPSHOT_LOG_BYTES_MIN):
             return True
-        return self._entries >= self._entries_max and self._cost_bytes > share
+        # Entries of few jobs each: by their number alone there would be a snapshot every second,
+        # each of which costs as much as some thousand jobs.
+        worth_bytes = max(share, self._size_bytes - SMALL_SNAPSHOT_BYTES)
+        return self._entries >= self._entries_max and self._cost_bytes > worth_bytes
 
     def is_due_at_stop(self) -> bool:
         """Whether the next start would have so much to apply that a snapshot now is worth it."""

@@ -20,7 +20,7 @@ from rollq.store.disk import Disk
 from rollq.store.look import LookDisk
 
 FILE_MODE: Final = 0o600
-LINES_PER_PACKED: Final = 20  # times as large are lines, about
+LINES_PER_PACKED: Final = 50  # times as large are lines, about
 
 
 class Due(NamedTuple):
