@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rollq.base.ids import guid_texts
 from rollq.base.jobs import AttemptRef, Status
 from rollq.roles.worker.app import returned
 from rollq.roles.worker.assignments import LINE_MAX
@@ -197,13 +198,17 @@ def encoded_by_parts(value: Any, client_id: str, exec_name: str, run_ms: int) ->
     assigned = wire.AssignJob(job(77), 1, 5, LEASE_MS, "q", exec_name, b"", client_id=client_id)
     ending = returned(value)
     ending.run_ms = run_ms
-    assert value_result(assigned, value, run_ms) == encode_result(assigned, ending)
+    (ident,) = guid_texts(job(77))
+    assert value_result(assigned, ident, run_ms, value) == encode_result(assigned, ending)
 
 
 @given(
-    st.none() | st.binary(max_size=100) | st.text(st.characters(max_codepoint=127), max_size=100),
+    st.none()
+    | st.just(b"")
+    | st.binary(max_size=100)
+    | st.text(st.characters(max_codepoint=127), max_size=100),
     st.text(max_size=10) | st.just('","Stdout":""'),
-    st.text(min_size=1, max_size=10) | st.just('"Stdout":'),
+    st.text(min_size=1, max_size=10) | st.just('"RunMs":0'),
     st.integers(0, 2**40),
 )
 def test_results_of_calls_are_those_of_any_other(
@@ -215,4 +220,4 @@ def test_results_of_calls_are_those_of_any_other(
 @pytest.mark.parametrize("value", ["é", "x" * 10_000, bytes(10_000), 5, [1], bytearray(b"x")])
 def test_other_values_are_encoded_in_the_usual_way(value: Any) -> None:
     assigned = wire.AssignJob(job(1), 1, 1, LEASE_MS, "q", "e", b"")
-    assert value_result(assigned, value, 0) is None
+    assert value_result(assigned, b"", 0, value) is None

@@ -158,3 +158,16 @@ def test_a_full_disk_has_its_own_name(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(DiskError) as caught:
         ResultTable(tmp_path / "file").open()
     assert caught.value.code is ErrorCode.DISK_FAILED
+
+
+def test_an_older_attempt_that_is_forgotten_leaves_the_newer_one(tmp_path: Path) -> None:
+    table = ResultTable(tmp_path)
+    table.open()
+    older, newer = (StoredResult(AttemptRef(b"j" * 16, 1, fence), 5) for fence in (1, 2))
+    table.commit([older], [])
+    table.commit([newer], [older.ref])
+    table.close()
+    again = ResultTable(tmp_path)
+    assert again.open()[2] == (newer,)
+    again.commit([], [newer.ref])
+    again.close()

@@ -317,3 +317,16 @@ def test_a_run_on_the_wire_means_what_single_messages_mean(events: list[MessageR
         assert in_runs.worker.holding == single.worker.holding
         assert in_runs.worker.running_count == single.worker.running_count
         assert in_runs.worker.credit == single.worker.credit
+
+
+def test_what_is_older_than_an_attempt_that_is_over_does_not_run() -> None:
+    worker = opened("runs")
+    (newer,) = refs_of(1, fence=9)
+    worker.handle(run_of(1, fence=9))
+    worker.handle(Finished([result(newer)]))
+    worker.handle(ResultStored([newer]))
+    worker.handle(taken_run(newer))
+    assert worker.handle(run_of(1, fence=8)) == []
+    assert worker.handle(run_of(1, fence=9)) == []
+    (start,) = worker.handle(run_of(1, fence=10))
+    assert isinstance(start, StartJobs)

@@ -38,14 +38,18 @@ def ack_of(held: Held) -> wire.AckJob:
 
 def ack_runs(acks: list[wire.AckJob]) -> Iterator[AckRun]:
     """The same acks in runs of bounded length."""
+    sizes = [len(ack.result) + BLOB_BYTES * len(ack.blobs) for ack in acks]
+    if len(acks) <= RUN_JOBS_MAX and sum(sizes) <= RUN_BYTES_MAX:  # as nearly always
+        if acks:
+            yield AckRun(tuple(acks))
+        return
     begin = size_bytes = 0
-    for end, ack in enumerate(acks):
-        size_bytes += len(ack.result) + BLOB_BYTES * len(ack.blobs)
+    for end, more_bytes in enumerate(sizes):
+        size_bytes += more_bytes
         if end > begin and (end - begin >= RUN_JOBS_MAX or size_bytes > RUN_BYTES_MAX):
             yield AckRun(tuple(acks[begin:end]))
-            begin, size_bytes = end, len(ack.result) + BLOB_BYTES * len(ack.blobs)
-    if acks:
-        yield AckRun(tuple(acks[begin:]))
+            begin, size_bytes = end, more_bytes
+    yield AckRun(tuple(acks[begin:]))
 
 
 def legacy_ack(held: Held) -> wire.AckJob | None:

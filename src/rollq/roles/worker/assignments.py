@@ -130,7 +130,7 @@ class Assignments:
             or message.blobs
             or len(attempts) + len(ids) > self._held_max
             or any(CACHE_MARK in body for body in bodies)
-            or not attempts.are_new(ids, message.attempt, message.fence)
+            or not attempts.are_new(ids)
         ):
             return None
         if message.expect_ms:
@@ -308,15 +308,8 @@ class Assignments:
 
     def stored(self, refs: Sequence[AttemptRef]) -> None:
         """Results are durable: ack them."""
-        find, offer = self.attempts.find, self.attempts.offer
-        offered: list[Held] = []
-        for ref in refs:
-            held = find(ref)
-            if held is None:
-                self._orders.forget(ref)  # superseded while it was written
-            elif held.phase is STORING or held.phase is OFFERED:  # or uploaded once more
-                offer(held)
-                offered.append(held)
+        offered, superseded = self.attempts.offer_all(refs)
+        self._orders.forget_all(superseded)
         self._report_offered(offered)
 
     def upload_failed(self, ref: AttemptRef, detail: str) -> None:

@@ -8,10 +8,9 @@ remembered, bounded, so that a late delivery does not run it a second time.
 from __future__ import annotations
 
 import enum
-import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice, repeat
+from itertools import chain, islice
 from typing import Final
 
 from msgspec import Struct
@@ -95,8 +94,9 @@ class Attempts:
         self._held: dict[JobId, Held] = {}
         self._waiting: dict[JobId, Held] = {}  # those of `_held` in WAITING, oldest first
         self._dropped: dict[AttemptRef, Held] = {}  # until their executions have ended
-        self._over: set[tuple[JobId, int, int]] = set()  # the fields: a ref is dear to hash
-        self._over_order: deque[tuple[JobId, int, int]] = deque()  # oldest first
+        # Of jobs, the newest fence that is over here: what has an older one is over too.
+        self._over: dict[JobId, int] = {}
+        self._over_order: deque[JobId] = deque()  # oldest first; may name a job more than once
         self._in_hand = 0  # of `_held`: those up to ENDING
         self._storing_count = 0  # of `_held`: those in STORING
         self.lined_count = 0
@@ -141,20 +141,19 @@ class Attempts:
 
     def is_over(self, ref: AttemptRef) -> bool:
         """Whether it ended here, was dropped, or is older than what is held for its job."""
-        if (ref.job_id, ref.attempt, ref.fence) in self._over:
+        if ref.fence <= self._over.get(ref.job_id, -1):
             return True
         if self._dropped and ref in self._dropped:
             return True
         held = self._held.get(ref.job_id)
         return held is not None and held.ref.fence > ref.fence
 
-    def are_new(self, ids: Sequence[JobId], attempt: int, fence: int) -> bool:
-        """Whether nothing is known here of any of these jobs; the fences count on from `fence`."""
-        keys = zip(ids, repeat(attempt), itertools.count(fence))
+    def are_new(self, ids: Sequence[JobId]) -> bool:
+        """Whether nothing is known here of any of these jobs."""
         return (
             not self._dropped
             and self._held.keys().isdisjoint(ids)
-            and self._over.isdisjoint(keys)
+            and self._over.keys().isdisjoint(ids)
             and len(set(ids)) == len(ids)
         )
 
@@ -300,10 +299,23 @@ class Attempts:
             ended.append(record)
         return ended
 
-    def offer(self, held: Held) -> None:
-        """Its result is durable."""
-        self._storing_count -= held.phase is STORING
-        held.phase = OFFERED
+    def offer_all(self, refs: Sequence[AttemptRef]) -> tuple[list[Held], list[AttemptRef]]:
+        """The results of these are durable, or their outputs uploaded once more: what is offered
+        now, and what was superseded meanwhile."""
+        offered: list[Held] = []
+        superseded: list[AttemptRef] = []
+        get = self._held.get
+        for ref in refs:
+            held = get(ref.job_id)
+            if held is None or (held.ref is not ref and held.ref != ref):
+                superseded.append(ref)
+            elif held.phase is STORING:
+                self._storing_count -= 1
+                held.phase = OFFERED
+                offered.append(held)
+            elif held.phase is OFFERED:
+                offered.append(held)
+        return offered, superseded
 
     def drop(self, held: Held) -> None:
         """Answer no longer for an attempt whose execution is not over."""
@@ -340,17 +352,18 @@ class Attempts:
             if one.phase is OFFERED or one.phase is REFUSED:
                 del held[job_id]
                 over.append(one)
-        keys = [(one.ref.job_id, one.ref.attempt, one.ref.fence) for one in over]
-        self._over.update(keys)
-        order = self._over_order
-        order.extend(keys)
-        for _ in range(len(order) - DEDUP_RECORDS_MAX):
-            self._over.discard(order.popleft())
+        # What is held of a job is the newest that is known of it.
+        self._over.update([(one.ref.job_id, one.ref.fence) for one in over])
+        self._over_order.extend([one.ref.job_id for one in over])
+        self._forget_oldest()
         return over
 
     def _remember(self, ref: AttemptRef) -> None:
-        key = (ref.job_id, ref.attempt, ref.fence)
-        self._over.add(key)
-        self._over_order.append(key)
-        if len(self._over_order) > DEDUP_RECORDS_MAX:
-            self._over.discard(self._over_order.popleft())
+        self._over[ref.job_id] = max(ref.fence, self._over.get(ref.job_id, -1))
+        self._over_order.append(ref.job_id)
+        self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        order, over = self._over_order, self._over
+        for _ in range(len(order) - DEDUP_RECORDS_MAX):
+            over.pop(order.popleft(), None)

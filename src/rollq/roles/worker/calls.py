@@ -8,9 +8,10 @@ import time
 import types
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from rollq.base.errors import ErrorCode, RemoteError
+from rollq.base.ids import guid_texts
 from rollq.base.jobs import DEFAULT_OPTIONS, AttemptRef, JobOptions, Status
 from rollq.roles.worker.app import raised, returned
 from rollq.roles.worker.outputs import Ending, refusal, value_result
@@ -19,9 +20,12 @@ from rollq.roles.worker.warm import WarmCall, WarmPool
 from rollq.roles.worker.warm_main import Call
 from rollq.tasks import Task
 from rollq.wire.messages import AssignJob
-from rollq.wire.models import JobRequest, decode_if_marked
+from rollq.wire.models import JSON_OBJECT_STARTS, JobRequest, decode_if_marked
 
 TURN_MS_MAX: Final = 2  # for so long calls that never wait may keep the loop from its sockets
+
+
+Returned: TypeAlias = tuple[AssignJob, AttemptRef, int, Any]  # with its run time and value
 
 
 class LoopOwner(Protocol):
@@ -104,8 +108,9 @@ class LoopCalls:
     def _call_all(self, task: asyncio.Task[None], pause_s: float) -> LoopCall | None:
         """Call one after the other, until it is time for a pause or one waits: that is returned."""
         line, results = self._line, list[StoredResult]()
+        values: list[Returned] = []
         begun_s = now_s = time.perf_counter()
-        count = 0
+        count = 0  # that did not return
         waiting: LoopCall | None = None
         while line and now_s <= pause_s:
             job, ref = line.popleft()
@@ -115,37 +120,53 @@ class LoopCalls:
                 in_context = contextvars.copy_context().run
                 waits_for = in_context(coroutine.send, None)
             except StopIteration as stop:
-                value, ending = stop.value, None
+                now_s = time.perf_counter()
+                values.append((job, ref, int((now_s - before_s) * 1000), stop.value))
+                if task.cancelling():
+                    break
+                continue
             except CannotCallError as error:
-                value, ending = None, refusal(str(error))
+                ending = refusal(str(error))
             except BaseException as error:
                 # SystemExit too: a function may end itself, not the worker.
-                value, ending = None, raised(error)
+                ending = raised(error)
             else:
                 steps = Steps(coroutine, in_context, waits_for)
                 waiting = LoopCall(self._owner, task, job, ref, steps=steps, begun_s=before_s)
                 break
             now_s = time.perf_counter()
             count += 1
-            result = self._result(job, ref, int((now_s - before_s) * 1000), value, ending)
-            if result is not None:
-                results.append(result)
+            self._end(job, ref, int((now_s - before_s) * 1000), ending, results)
             if task.cancelling():
                 break
+        count += len(values)
         if count:
+            self._encode(values, results)
             self._owner.calls_ended(results, (now_s - begun_s) / count)
         return waiting
 
-    def _result(
-        self, job: AssignJob, ref: AttemptRef, run_ms: int, value: Any, ending: Ending | None
-    ) -> StoredResult | None:
-        if ending is None:
-            encoded = value_result(job, value, run_ms)
-            if encoded is not None:
-                return StoredResult(ref, job.lease_ms, Status.OK, encoded, 0, 0, run_ms)
-            ending = returned(value)
+    def _end(
+        self,
+        job: AssignJob,
+        ref: AttemptRef,
+        run_ms: int,
+        ending: Ending,
+        results: list[StoredResult],
+    ) -> None:
         ending.run_ms = run_ms
-        return self._owner.result_of(job, ref, ending)
+        result = self._owner.result_of(job, ref, ending)
+        if result is not None:
+            results.append(result)
+
+    def _encode(self, values: list[Returned], results: list[StoredResult]) -> None:
+        """Make results of what calls returned."""
+        texts = guid_texts(b"".join([job.job_id for job, _, _, _ in values]))
+        for (job, ref, run_ms, value), ident in zip(values, texts, strict=True):
+            encoded = value_result(job, ident, run_ms, value)
+            if encoded is None:
+                self._end(job, ref, run_ms, returned(value), results)
+            else:
+                results.append(StoredResult(ref, job.lease_ms, Status.OK, encoded, 0, 0, run_ms))
 
 
 class Steps(NamedTuple):
@@ -313,6 +334,9 @@ def begun(function: Task, job: AssignJob) -> Coroutine[Any, Any, Any]:
         CannotCallError: the job is not one for such a function.
         Exception: its arguments do not fit.
     """
+    if not job.body.startswith(JSON_OBJECT_STARTS):
+        payload: Coroutine[Any, Any, Any] = function.function(*function.payload_args(job.body))
+        return payload
     try:
         request = request_of(job)
     except RemoteError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from binascii import b2a_base64
 from collections.abc import Container, Iterator
 from functools import lru_cache
 from typing import IO, Any, Final, NamedTuple
@@ -35,7 +34,8 @@ from rollq.wire.models import (
 )
 
 SHORT_BYTES: Final = 8 * 1024  # of a value; in JSON it may take six times as much
-NAMES_KEPT: Final = 1_024
+KEPT_BYTES: Final = 64  # of a value whose encoding is remembered
+PARTS_KEPT: Final = 1_024
 ID_BEFORE: Final = b'{"JobId":"'
 LEFT_OUT_SHOWN: Final = 5  # files that are not returned, in the note
 NAME_CHARS_SHOWN: Final = 64
@@ -250,34 +250,36 @@ def encode_result(job: AssignJob, ending: Ending) -> bytes:
     return encode_model(_result(job, ending))
 
 
-def value_result(job: AssignJob, value: Any, run_ms: int) -> bytes | None:
+def value_result(job: AssignJob, ident: bytes, run_ms: int, value: Any) -> bytes | None:
     """What `encode_result` gives for a call that returned this value, if it is nothing, or short
-    text or bytes: such results are made by the thousand. None: make it in the usual way."""
-    kind = type(value)
+    text or bytes: such results are made by the thousand, from parts that many share. `ident` is the
+    id of the job as text. None: make it in the usual way."""
     if value is None:
-        text, data = b'""', b""
-    elif kind is bytes and len(value) <= SHORT_BYTES:
-        text, data = b'""', b',"Data":"%b"' % b2a_base64(value, newline=False)
-    elif kind is str and len(value) <= SHORT_BYTES and value.isascii():
-        text, data = encode_model(value), b""
+        size_bytes = 0
+    elif type(value) is bytes or (type(value) is str and value.isascii()):
+        size_bytes = len(value)
     else:
         return None
-    before, between = _parts(job.client_id, job.exec_name)
-    ident = guid_to_text(job.job_id).encode()
-    return b"%b%b%b%b%b%d%b}" % (ID_BEFORE, ident, before, text, between, run_ms, data)
+    if size_bytes > SHORT_BYTES:
+        return None
+    parts = _parts if size_bytes <= KEPT_BYTES else _parts.__wrapped__
+    before, after = parts(job.client_id, job.exec_name, value)
+    return b"%b%b%b%d%b" % (ID_BEFORE, ident, before, run_ms, after)
 
 
-@lru_cache(NAMES_KEPT)
-def _parts(client_id: str, exec_name: str) -> tuple[bytes, bytes]:
-    """What a result of a call has between its id and its text, and from there to its run time."""
+@lru_cache(PARTS_KEPT)
+def _parts(client_id: str, exec_name: str, value: bytes | str | None) -> tuple[bytes, bytes]:
+    """What a result of a call has between its id and its run time, and behind that."""
     job = AssignJob(NIL_ID, 0, 0, 0, "", exec_name, b"", client_id=client_id)
-    encoded = encode_result(job, Ending())
-    ident = guid_to_text(NIL_ID).encode()
-    assert encoded.startswith(ID_BEFORE + ident), "the id is first"
-    assert encoded.endswith(b"0}"), "the run time is last"
-    before, text, between = encoded[len(ID_BEFORE + ident) : -2].rpartition(b'"Stdout":')
-    assert between.startswith(b'""'), "no text"
-    return before + text, between[2:]
+    if isinstance(value, str):
+        ending = Ending(stdout=value)
+    else:
+        ending = Ending(data=UNSET if value is None else value)
+    head = ID_BEFORE + guid_to_text(NIL_ID).encode()
+    encoded = encode_result(job, ending)
+    before, run_ms, after = encoded.rpartition(b'"RunMs":0')
+    assert encoded.startswith(head), "the id is first"
+    return (before + run_ms)[len(head) : -1], after
 
 
 def _result(job: AssignJob, ending: Ending) -> JobResult:

@@ -29,7 +29,7 @@ from zlib import crc32
 import msgspec
 
 from rollq.base.errors import DiskError, ErrorCode, LocalError
-from rollq.base.ids import GUID_BYTES, WorkerId
+from rollq.base.ids import GUID_BYTES, JobId, WorkerId
 from rollq.base.jobs import AttemptRef
 from rollq.base.limits import RECORD_BYTES_MAX, RESULT_TABLE_BYTES
 from rollq.roles.worker.signals import StoredResult
@@ -73,7 +73,8 @@ class ResultTable:
         self._seq = 0
         self._offset = 0
         self._base_bytes = 0
-        self._alive: dict[AttemptRef, StoredResult] = {}
+        # By job: of two attempts of one the older was superseded, and nobody wants its result.
+        self._alive: dict[JobId, StoredResult] = {}
 
     def open(self) -> tuple[WorkerId, int, tuple[StoredResult, ...]]:
         """Lock the directory and read it: worker id, this start's incarnation, what is alive.
@@ -110,10 +111,7 @@ class ResultTable:
         Raises:
             DiskError: nothing of this batch counts, and the table must not be used again.
         """
-        for record in stored:
-            self._alive[record.ref] = record
-        for ref in forgotten:
-            self._alive.pop(ref, None)
+        self._account(stored, forgotten)
         try:
             if self._offset > max(self._table_bytes, 3 * self._base_bytes):
                 self._begin_generation()
@@ -184,9 +182,7 @@ class ResultTable:
                 self._generation, self._turn = generation, turn
                 self._alive = {}
                 for batch in batches:
-                    self._alive.update((record.ref, record) for record in batch.stored)
-                    for ref in batch.forgotten:
-                        self._alive.pop(ref, None)
+                    self._account(batch.stored, batch.forgotten)
         for fd in self._fds:
             missing = self._table_bytes - os.fstat(fd).st_size
             if missing > 0:
@@ -194,6 +190,14 @@ class ResultTable:
                 os.fsync(fd)
 
     # --- writing
+
+    def _account(self, stored: Sequence[StoredResult], forgotten: Sequence[AttemptRef]) -> None:
+        alive = self._alive
+        alive.update([(record.ref.job_id, record) for record in stored])
+        for ref in forgotten:
+            record = alive.get(ref.job_id)
+            if record is not None and record.ref.fence == ref.fence and record.ref == ref:
+                del alive[ref.job_id]
 
     def _begin_generation(self) -> None:
         """Write everything that is alive to the other file, and go on there."""
