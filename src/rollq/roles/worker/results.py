@@ -61,7 +61,8 @@ _decode: Final = msgspec.msgpack.Decoder(ResultBatch).decode
 
 
 class ResultTable:
-    """One state directory. Calls block; `commit` belongs on a thread, one call at a time."""
+    """One state directory. Calls block; `commit` belongs on a thread unless the disk is quick, one
+    call at a time."""
 
     def __init__(self, directory: Path, table_bytes: int = RESULT_TABLE_BYTES) -> None:
         self._directory = directory
@@ -113,7 +114,7 @@ class ResultTable:
         """
         self._account(stored, forgotten)
         try:
-            if self._offset > max(self._table_bytes, 3 * self._base_bytes):
+            if self.is_full:
                 self._begin_generation()
             else:
                 self._append(ResultBatch(tuple(stored), tuple(forgotten)))
@@ -121,6 +122,11 @@ class ResultTable:
                     os.fdatasync(self._fds[self._turn])
         except OSError as error:
             raise _disk_failed(self._directory, error) from None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next `commit` writes everything anew, which takes long."""
+        return self._offset > max(self._table_bytes, 3 * self._base_bytes)
 
     def close(self) -> None:
         """Give the directory free."""

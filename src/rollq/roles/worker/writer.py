@@ -1,15 +1,20 @@
-"""Results on their way to the disk: one batch at a time on a thread, the next gathers meanwhile."""
+"""Results on their way to the disk: one batch at a time on a thread, the next gathers meanwhile.
+
+A few results for a disk that is quick are written at once: handing them over would take longer.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Callable
 from functools import partial
 
 from rollq.base.errors import DiskError, ErrorCode, RollqError
 from rollq.base.ids import WorkerId
 from rollq.base.jobs import AttemptRef
+from rollq.base.limits import QUICK_WRITE_BYTES_MAX
 from rollq.roles.persist import PersistThread
 from rollq.roles.worker.exits import leave_exits_to_others
 from rollq.roles.worker.results import ResultTable
@@ -17,7 +22,7 @@ from rollq.roles.worker.signals import StoredResult
 
 
 class ResultWriter:
-    """The table, written without blocking the loop.
+    """The table, written without blocking the loop for long.
 
     Args:
         table: Owned from now on.
@@ -69,7 +74,10 @@ class ResultWriter:
         forgets, self._forgets = self._forgets, []
         self._writing = True
         assert self._thread is not None, "usable"
-        self._thread.post(partial(self._write, stores, forgets))
+        if self._thread.may_stay() and self._is_light(stores):
+            self._written(self._commit(stores, forgets), stores)
+        else:
+            self._thread.post(partial(self._write, stores, forgets))
 
     async def close(self) -> None:
         """Write the rest and close. What ended just now is offered at the next start."""
@@ -86,15 +94,28 @@ class ResultWriter:
             self._thread = None
         self._table.close()
 
+    def _is_light(self, stores: list[StoredResult]) -> bool:
+        size_bytes = sum([len(record.result) for record in stores])
+        return size_bytes <= QUICK_WRITE_BYTES_MAX and not self._table.is_full
+
     def _write(self, stores: list[StoredResult], forgets: list[AttemptRef]) -> None:
         """On the thread."""
-        failure: BaseException | None = None
+        failure = self._commit(stores, forgets)
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._written, failure, stores)
+
+    def _commit(
+        self, stores: list[StoredResult], forgets: list[AttemptRef]
+    ) -> BaseException | None:
+        """Why they are not durable now; None if they are."""
+        assert self._thread is not None, "usable"
+        began_s = time.perf_counter()
         try:
             self._table.commit(stores, forgets)
         except BaseException as error:
-            failure = error
-        with contextlib.suppress(RuntimeError):  # the loop is closed
-            self._loop.call_soon_threadsafe(self._written, failure, stores)
+            return error
+        self._thread.synced(time.perf_counter() - began_s)
+        return None
 
     def _written(self, error: BaseException | None, stores: list[StoredResult]) -> None:
         self._writing = False
