@@ -148,6 +148,10 @@ LOG_TAIL_BYTES: Final = 8 * 1024 * 1024  # of applied entries in memory, for pee
 # Bodies of waiting jobs: in memory up to here, then in scratch files of this size.
 # A body of this size and more stays where the log has it, and snapshots refer to it there.
 LARGE_BODY_BYTES_MIN: Final = 4 * 1024
+# A segment that is kept for its bodies alone gives up the last of them when so little of it is
+# needed; so much is copied at once.
+SPARSE_SHARE: Final = 16
+SPARSE_MOVED_BYTES_MAX: Final = 2 * 1024 * 1024
 HOT_BODIES_BYTES_MAX: Final = 16 * 1024 * 1024
 SPILL_FILE_BYTES: Final = 64 * 1024 * 1024
 SPILL_BLOCKS_MAX: Final = 64  # of 64 KiB, cached of what is read back

@@ -74,6 +74,10 @@ class BodyFiles:
             self._given_up.discard(segment)
             self._disk.remove(_name(segment))
 
+    def is_given_up(self, segment: int) -> bool:
+        """Whether it is kept for its bodies alone."""
+        return segment in self._given_up
+
     def has_all(self, segments: Iterable[int]) -> bool:
         """Whether all of these are there."""
         return all(

@@ -6,14 +6,19 @@ held (`body_files`) while one of its bodies is needed.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 from zlib import crc32
 
 from rollq.base.errors import DiskError, ErrorCode
-from rollq.base.limits import INLINE_BYTES_MAX, LARGE_BODY_BYTES_MIN
+from rollq.base.limits import (
+    INLINE_BYTES_MAX,
+    LARGE_BODY_BYTES_MIN,
+    SEGMENT_BYTES,
+    SPARSE_MOVED_BYTES_MAX,
+    SPARSE_SHARE,
+)
 from rollq.store.body_files import BodyFiles
 from rollq.store.snapshot_layout import LargeBody
 
@@ -34,11 +39,13 @@ class BodyLog:
         files: Its segments.
         data_of: The segment and offset of the data of an entry (`Wal.data_of`).
         bytes_min: Shorter bodies are not left there.
+        segment_bytes: The size of a segment.
     """
 
     files: BodyFiles
     data_of: Callable[[int], tuple[int, int] | None]
     bytes_min: int = LARGE_BODY_BYTES_MIN
+    segment_bytes: int = SEGMENT_BYTES
 
 
 class LogBodies:
@@ -46,7 +53,7 @@ class LogBodies:
 
     def __init__(self, log: BodyLog) -> None:
         self._log = log
-        self._live: Counter[int] = Counter()  # bodies, by segment
+        self._live: dict[int, dict[int, None]] = {}  # tokens, by segment
         self._index = 0  # of the entry that is being applied
         self._data = b""  # of it
         self._searched = 0  # up to here bodies of it were found
@@ -74,13 +81,15 @@ class LogBodies:
 
     def adopt(self, large: LargeBody) -> int:
         """A token for a body that is known to be there."""
-        if not self._live[large.segment]:
-            self._log.files.state.hold((large.segment,))
-        self._live[large.segment] += 1
         token = 1 << CRC_BITS | large.crc
         token = token << SEGMENT_BITS | large.segment
         token = token << OFFSET_BITS | large.offset
-        return token << SIZE_BITS | large.size
+        token = token << SIZE_BITS | large.size
+        if large.segment not in self._live:
+            self._live[large.segment] = {}
+            self._log.files.state.hold((large.segment,))
+        self._live[large.segment][token] = None
+        return token
 
     def load(self, token: int) -> bytes:
         """The body again. Raises DiskError DISK_CORRUPT if it is corrupt."""
@@ -96,10 +105,23 @@ class LogBodies:
     def drop(self, token: int) -> None:
         """Forget a body; with the last one of a segment, the segment."""
         segment = large_of(token).segment
-        self._live[segment] -= 1
+        del self._live[segment][token]
         if not self._live[segment]:
             del self._live[segment]
             self._log.files.state.release((segment,))
+
+    def sparse(self) -> list[int]:
+        """Tokens of all bodies in segments that are kept for very few of them; not too many."""
+        found: list[int] = []
+        left_bytes = SPARSE_MOVED_BYTES_MAX
+        for segment, tokens in self._live.items():
+            if not self._log.files.is_given_up(segment):
+                continue
+            size = sum([token & (1 << SIZE_BITS) - 1 for token in tokens])
+            if size <= min(self._log.segment_bytes // SPARSE_SHARE, left_bytes):
+                left_bytes -= size
+                found += tokens
+        return found
 
     def close(self) -> None:
         """Forget all."""

@@ -80,6 +80,7 @@ class Spill:
         self._log = LogBodies(log) if log is not None else None
         self._large_bytes_min = log.bytes_min if log is not None else INLINE_BYTES_MAX + 1
         self._hot: dict[int, bytes] = {}  # bodies in the log that are in memory too, by token
+        self._moved: dict[int, int] = {}  # bodies that are not in the log any more: where they are
         self._next_number = 0
         self._file: _Place | None = None  # that is written to
         self._written = 0  # position up to which it is written
@@ -103,18 +104,7 @@ class Spill:
             if not token:
                 return body
             self._hot[token] = body
-        if token:
-            return token
-        file = self._file
-        if file is None or self._written + len(self._tail) + sealed_bytes(size) > file.end:
-            self._flush()
-            file = self._begin_file()
-        position = self._written + len(self._tail)
-        self._tail += seal(body)
-        file.live += 1
-        if len(self._tail) >= TAIL_BYTES_MAX:
-            self._flush()
-        return position << SIZE_BITS | size
+        return token or self._append(body)
 
     def keep_all(self, bodies: Sequence[bytes]) -> Sequence[bytes | int]:
         """The bodies themselves if none is large and there is room for all, else each for
@@ -136,7 +126,12 @@ class Spill:
         if isinstance(token, bytes):
             return token
         if token >= FIRST_TOKEN:
-            return self._hot.get(token) or self._log_bodies.load(token)
+            body = self._hot.get(token)
+            if body is not None:
+                return body
+            token = self._moved.get(token, token)
+            if token >= FIRST_TOKEN:
+                return self._log_bodies.load(token)
         position, length = token >> SIZE_BITS, sealed_bytes(token & SIZE_MASK)
         begin = position - self._written
         if begin >= 0 and self._file is not None and position < self._file.end:
@@ -159,6 +154,9 @@ class Spill:
         begin = end = 0
         sizes: list[int] = []
         hot: list[bytes] = []  # in memory, not given yet; then there are no `sizes`
+        if self._moved:
+            moved = self._moved
+            tokens = [moved.get(one, one) if isinstance(one, int) else one for one in tokens]
         for token in tokens:
             if isinstance(token, bytes):
                 if sizes:
@@ -208,8 +206,10 @@ class Spill:
             return
         if token >= FIRST_TOKEN:
             self._hot_bytes -= len(self._hot.pop(token, b""))
-            self._log_bodies.drop(token)
-            return
+            if token not in self._moved:
+                self._log_bodies.drop(token)
+                return
+            token = self._moved.pop(token)
         place = self._places[(token >> SIZE_BITS) // SPILL_FILE_BYTES]
         place.live -= 1
         if not place.live and place is not self._file:
@@ -220,6 +220,13 @@ class Spill:
     def segments(self) -> list[int]:
         """Of the log: those that bodies are left in."""
         return self._log.segments() if self._log is not None else []
+
+    def tidy(self) -> None:
+        """Copy the last bodies of segments that are kept for few of them, so that these can go."""
+        if self._log is not None:
+            for token in self._log.sparse():
+                self._moved[token] = self._append(self.load(token))
+                self._log.drop(token)
 
     def attach(self, name: str, start: int, layout: Layout, on_drained: Callable[[], None]) -> None:
         """Bodies will be adopted from this file, whose snapshot begins at `start`.
@@ -260,6 +267,7 @@ class Spill:
         self._file = None
         self._tail.clear()
         self._hot.clear()
+        self._moved.clear()
         if self._log is not None:
             self._log.close()
 
@@ -284,6 +292,20 @@ class Spill:
                 base.live += 1
                 yield base.begin + layout.file_offset(offset) << SIZE_BITS | size
             offset += sealed_bytes(size)
+
+    def _append(self, body: bytes) -> int:
+        """Put a body into the scratch file."""
+        size = len(body)
+        file = self._file
+        if file is None or self._written + len(self._tail) + sealed_bytes(size) > file.end:
+            self._flush()
+            file = self._begin_file()
+        position = self._written + len(self._tail)
+        self._tail += seal(body)
+        file.live += 1
+        if len(self._tail) >= TAIL_BYTES_MAX:
+            self._flush()
+        return position << SIZE_BITS | size
 
     def _begin_file(self) -> _Place:
         if self._file is not None and not self._file.live:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollq.base.errors import DiskError, ErrorCode
-from rollq.base.sealed import sealed_bytes
+from rollq.base.sealed import seal, sealed_bytes
 from rollq.raft.types import Config, Entry, HardState, SnapshotMeta
 from rollq.store import body_files
 from rollq.store.body_files import BodyFiles
@@ -47,7 +47,7 @@ class Shelf:
         self.files.sweep()
         if found.identity is None:
             self.wal.create_identity(IDENTITY)
-        self.spill_log = BodyLog(self.files, self.wal.data_of, LARGE_BYTES_MIN)
+        self.spill_log = BodyLog(self.files, self.wal.data_of, LARGE_BYTES_MIN, SEGMENT_BYTES)
         self.spill = Spill(disk, "a", hot_bytes_max=0, log=self.spill_log)
         self.tokens: list[bytes | int] = []
         self.index = 0
@@ -182,6 +182,38 @@ def test_segments_stay_while_state_or_a_snapshot_needs_them() -> None:
         shelf.append(b"+small")
         shelf.snapshot()
     assert given_up(disk) == []
+
+
+def test_a_segment_is_not_kept_for_very_few_bodies() -> None:
+    disk = VirtualDisk()
+    shelf = Shelf(disk)
+    bodies = [body(number, 70) for number in range(2)]
+    for one in bodies:
+        shelf.append(b"+" + one)
+        for number in range(9):
+            shelf.append(b"+" + body(number))
+        shelf.snapshot()
+        for _ in range(9):
+            shelf.spill.drop(shelf.tokens.pop())
+    for _ in range(2):
+        shelf.append(b"+" + body(99))
+        shelf.snapshot()
+    assert len(given_up(disk)) > 2
+    shelf.spill.tidy()
+    shelf.spill.tidy()
+    assert shelf.bodies[:2] == bodies
+    for _ in range(3):
+        shelf.append(b"+" + body(99))
+        shelf.snapshot()
+    assert len(given_up(disk)) <= 2
+    assert shelf.bodies[:2] == bodies
+    wanted = shelf.bodies
+    assert b"".join(shelf.spill.sealed(shelf.tokens[:2])) == b"".join(map(seal, bodies))
+    shelf.spill.drop(shelf.tokens.pop(0))
+    assert shelf.bodies == wanted[1:]
+    shelf.append(b"+")  # nothing else was lost
+    shelf.snapshot()
+    assert Shelf(disk).bodies[0] == bodies[1]
 
 
 def test_a_restart_goes_on_from_the_bodies_in_the_log() -> None:

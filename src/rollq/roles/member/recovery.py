@@ -61,7 +61,7 @@ def recover(setup: MemberSetup, disk: Disk, jitter: Jitter) -> Recovery:
     assert identity is not None, "a disk has an identity once one is created"
     segments = Segments(disk)
     segments.clear_temporaries()
-    log = BodyLog(files, wal.data_of, setup.large_bytes_min)
+    log = BodyLog(files, wal.data_of, setup.large_bytes_min, setup.segment_bytes)
     states = States(disk, snapshots, log, setup.hot_bytes_max)
     replica = Replica(
         states.empty() if newest is None else states.load(newest),

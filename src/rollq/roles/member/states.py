@@ -49,7 +49,10 @@ class States:
     def hold(self, state: GridState) -> list[int]:
         """Hold the segments of the log that bodies of this state are in, for a snapshot that will
         refer to them. Whoever gets them has them released."""
-        segments = state.bodies.segments() if isinstance(state.bodies, Spill) else []
+        if not isinstance(state.bodies, Spill):
+            return []
+        state.bodies.tidy()
+        segments = state.bodies.segments()
         self._log.files.state.hold(segments)
         return segments
 
