@@ -21,7 +21,7 @@ from rollq.base.jobs import AttemptRef, BlobRef, BulkItem, JobOptions
 from rollq.base.staged import SAME_BODY, StagedGroup, StagedPart
 from rollq.raft import types as raft
 from rollq.wire.fields import MessageId
-from rollq.wire.messages import SubmitJob
+from rollq.wire.messages import AckJob, SubmitJob
 from rollq.wire.registry import REQUEST_ID_OF, ROWS
 from rollq.wire.rules import (
     INT64_MAX,
@@ -38,8 +38,10 @@ from rollq.wire.rules import (
     bounds,
     bounds_of,
     bytes_max,
+    compile_columns,
     compile_table,
 )
+from rollq.wire.run_messages import AckRun
 
 M = TypeVar("M", bound=msgspec.Struct)
 
@@ -53,6 +55,8 @@ def check_message(message: M) -> M:
     """
     kind = type(message)
     try:
+        if isinstance(message, AckRun) and _are_acks_within(message):
+            return message
         checked: M = CHECKS[kind](message)
         if kind in CHECKED_TOGETHER:
             CHECKED_TOGETHER[kind](checked)
@@ -68,6 +72,11 @@ def request_id_of(message: msgspec.Struct) -> MessageId:
     name = REQUEST_ID_OF.get(type(message))
     request_id: MessageId = NIL_ID if name is None else getattr(message, name)
     return request_id
+
+
+def _are_acks_within(message: AckRun) -> bool:
+    """Whether a run of acks is well; if not, they are looked at one by one."""
+    return 0 < len(message.acks) <= most.RUN_JOBS_MAX and ACKS_WITHIN(message.acks)
 
 
 FREE: Final = Free()
@@ -212,6 +221,7 @@ CHECKS: Final[Mapping[type[msgspec.Struct], Check]] = compile_table(
     BOUNDS,
     {JobOptions: ErrorCode.BAD_OPTIONS} | {row.struct: row.refusal for row in ROWS},
 )
+ACKS_WITHIN: Final = compile_columns(BOUNDS[AckJob])
 # The payload of a type in the compact dialect; more is refused before it is decoded. A newer peer
 # may have appended fields.
 COMPACT_BYTES_MAX: Final[Mapping[int, int]] = {

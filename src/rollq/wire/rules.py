@@ -8,7 +8,7 @@ struct: they are sorted by kind once, because the function runs for every messag
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias, get_args, get_type_hints
 
@@ -202,6 +202,33 @@ def compile_bounds(
         return message
 
     return check
+
+
+def compile_columns(rules: Bounds) -> Callable[[Sequence[msgspec.Struct]], bool]:
+    """Whether some structs of a kind, not none, are all within their bounds. It looks at one field
+    of all of them after the other, which costs half as much; where a struct has parts that need a
+    look of their own it says no, and the check of the kind has the last word."""
+    places = list(enumerate(rules.values()))
+    numbers = [(at, *rule) for at, rule in places if isinstance(rule, Int | Measured)]
+    sizes = [(at, rule.low, rule.high) for at, rule in places if isinstance(rule, Bytes)]
+    names = [at for at, rule in places if isinstance(rule, Name)]
+    parts = [at for at, rule in places if isinstance(rule, Text | Many | Struct)]
+
+    def are_within(values: Sequence[msgspec.Struct]) -> bool:
+        columns = list(zip(*map(msgspec.structs.astuple, values), strict=True))
+        for at, low, high in numbers:
+            column = columns[at]
+            if min(column) < low or max(column) > high:
+                return False
+        for at, low, high in sizes:
+            lengths = list(map(len, columns[at]))
+            if min(lengths) < low or max(lengths) > high:
+                return False
+        return not any(NIL_ID in columns[at] for at in names) and not any(
+            any(columns[at]) for at in parts
+        )
+
+    return are_within
 
 
 def _check_size(

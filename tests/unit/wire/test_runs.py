@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from rollq.base.errors import ErrorCode, RemoteError
+from rollq.base.jobs import BlobRef
 from rollq.base.limits import INLINE_BYTES_MAX, RUN_JOBS_MAX, RUN_MS_MAX
 from rollq.wire import messages as m
 from rollq.wire.checks import check_message
@@ -149,3 +150,48 @@ def test_a_run_that_was_not_agreed_on_ends_the_connection() -> None:
     assert member.receive_data(other.send(SUBMIT)) == []
     assert member.error is not None
     assert member.error.code is ErrorCode.BAD_HANDSHAKE
+
+
+WHOLE = m.AckJob(JOB, 1, 7, 1, b"r", 3, 9, 1_000, 2**40, (), 2**41, 5)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"job_id": bytes(16)},
+        {"attempt": -1},
+        {"attempt": 2**31},
+        {"fence": 2**63},
+        {"status": 3},
+        {"status": -1},
+        {"result": bytes(4 * 1024 * 1024 + 1)},
+        {"exit_code": 2**32},
+        {"signal": 128},
+        {"run_ms": -1},
+        {"peak_bytes": 2**60},
+        {"fetched_bytes": -1},
+        {"held_bytes": 2**60},
+        {"blobs": (BlobRef(bytes(32), -1),)},
+        {"blobs": (BlobRef(bytes(32), 5),)},
+    ],
+)
+def test_a_run_of_acks_keeps_to_what_each_of_them_must(fields: dict[str, Any]) -> None:
+    ack = replace(WHOLE, **fields)
+    alone, code = checked(ack)
+    run, code_of_run = checked(AckRun((WHOLE, ack)))
+    assert code_of_run is code
+    assert run is None if alone is None else run.acks == (WHOLE, alone)
+
+
+def checked(message: Any) -> tuple[Any, ErrorCode | None]:
+    try:
+        return check_message(message), None
+    except RemoteError as error:
+        return None, error.code
+
+
+def test_a_run_of_too_many_acks_is_refused() -> None:
+    assert check_message(AckRun((WHOLE,) * RUN_JOBS_MAX))
+    with pytest.raises(OutOfBoundsError):
+        check_message(AckRun((WHOLE,) * (RUN_JOBS_MAX + 1)))
