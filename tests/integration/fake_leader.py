@@ -22,8 +22,6 @@ def accept(leader: FakeLeader, link: Link, message: Message) -> None:
     """Accept everything, run nothing."""
     if isinstance(message, wire.SubmitJob):
         link.send(wire.Accepted(message.job_id))
-    elif isinstance(message, wire.SubmitBulk):
-        link.send(wire.Accepted(message.request_id, len(message.items)))
     elif isinstance(message, SubmitRun):
         link.send(RunAccepted(message.request_id, len(message.bodies)))
     elif isinstance(message, wire.SubmitArray):
@@ -37,9 +35,6 @@ def run(leader: FakeLeader, link: Link, message: Message) -> None:
     accept(leader, link, message)
     if isinstance(message, wire.SubmitJob):
         link.send(done(message.job_id, message.body))
-    elif isinstance(message, wire.SubmitBulk):
-        for item in message.items:
-            link.send(done(item.job_id, item.body))
     elif isinstance(message, SubmitRun):
         link.send(ResultRun(message.job_ids, message.bodies, "done", 0, "exec", attempt=1))
     elif isinstance(message, wire.SubmitArray):

@@ -17,11 +17,13 @@ from rollq import (
     RollqError,
 )
 from rollq.base.limits import PING_MS
+from rollq.base.staged import ids_of
 from rollq.net.link import Link
 from rollq.net.ports import free_ports
 from rollq.roles.client import session
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
+from rollq.wire.run_messages import SubmitRun
 from tests.integration.fake_leader import FakeLeader, accept, done, play, run
 from tests.integration.patience import DEADLINE_S
 
@@ -251,7 +253,7 @@ def test_a_refusal_is_raised_and_a_passing_one_is_tried_again() -> None:
 
 def test_bulk_is_cut_by_what_is_asked_for_and_ids_are_new() -> None:
     async def story() -> None:
-        leader = await FakeLeader(accept).start()
+        leader = await FakeLeader(accept, runs=True).start()
         told: list[int] = []
         async with Client(leader.address) as client:
             batch = await client.submit_many(
@@ -259,15 +261,12 @@ def test_bulk_is_cut_by_what_is_asked_for_and_ids_are_new() -> None:
                 progress=lambda count, total: told.append(count),
             )
             assert len(batch) == 4
-            bulks = leader.of(wire.SubmitBulk)
-            assert [(one.exec_name, len(one.items)) for one in bulks] == [
-                ("a", 2),
-                ("b", 1),
-                ("b", 1),
-            ]
-            assert told == [2, 3, 4]
+            runs = leader.of(SubmitRun)
+            asked = sorted((one.exec_name, len(one.bodies)) for one in runs)
+            assert asked == [("a", 2), ("b", 1), ("b", 1)]
+            assert told[-1] == 4
             ids = list(batch.job_ids())
-            assert [item.job_id for one in bulks for item in one.items] == ids
+            assert sorted(ids_of(b"".join(one.job_ids for one in runs))) == ids
             for job_id in ids[:3]:
                 leader.links[0].send(done(job_id))
             leader.links[0].send(wire.Result(ids[3], "dead"))

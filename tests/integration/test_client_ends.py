@@ -17,9 +17,11 @@ from rollq import (
     MultiClient,
     RollqError,
 )
+from rollq.base.staged import ids_of
 from rollq.net.link import Link
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
+from rollq.wire.run_messages import SubmitRun
 from tests.integration.fake_leader import FakeLeader, accept, done, play
 from tests.integration.patience import DEADLINE_S
 
@@ -88,7 +90,7 @@ def test_stopping_ends_every_wait_for_a_result() -> None:
             asyncio.ensure_future(batch.wait()),
             asyncio.ensure_future(anext(results)),
         ]
-        await leader.until(lambda: len(leader.of(wire.SubmitJob)) == 2)
+        await leader.until(lambda: len(leader.of(wire.SubmitJob)) == 3)
         await client.stop()
         for wait in waits:
             with pytest.raises(RollqError) as caught:
@@ -121,19 +123,19 @@ def test_stopping_wakes_threads_that_wait() -> None:
 def test_a_bulk_that_is_refused_half_way_says_how_many_were_accepted() -> None:
     async def story() -> None:
         def refuse_b(leader: FakeLeader, link: Link, message: Message) -> None:
-            if isinstance(message, wire.SubmitBulk) and message.exec_name == "b":
+            if isinstance(message, SubmitRun) and message.exec_name == "b":
                 link.send(wire.Error(message.request_id, int(ErrorCode.BAD_PAYLOAD), "no b"))
             else:
                 accept(leader, link, message)
 
-        leader = await FakeLeader(refuse_b).start()
+        leader = await FakeLeader(refuse_b, runs=True).start()
         async with Client(leader.address) as client:
             with pytest.raises(LocalError, match="no b") as caught:
                 await client.submit_many([JobSpec("a"), JobSpec("a"), JobSpec("b")])
             assert caught.value.__notes__ == ["2 jobs had been accepted before"]
             # Results of those before it are taken all the same.
-            for item in leader.of(wire.SubmitBulk)[0].items:
-                leader.links[0].send(done(item.job_id))
+            for job_id in ids_of(leader.of(SubmitRun)[0].job_ids):
+                leader.links[0].send(done(job_id))
             await leader.until(
                 lambda: sum(len(one.job_ids) for one in leader.of(wire.Confirm)) == 2
             )

@@ -209,10 +209,9 @@ CLIENT_FETCH_TRIES: Final = 6  # for a blob that a leader does not have yet
 CLIENT_AGAIN_MS: Final = 200  # before such a try, and longer before each further one
 SILENCE_BYTES_PER_MS: Final = 8 * 1024  # what a leader is asked at once gives it more time
 CONFIRM_JOBS_MAX: Final = 8_192  # in one message
-# One message of a bulk submit: large enough to be cheap, small enough to share a log entry.
-BULK_CHUNK_JOBS: Final = 256
-BULK_CHUNK_BYTES: Final = 128 * 1024
-BULK_CHUNKS_AHEAD: Final = 64
+# Jobs of one `submit_many` on the way: enough that no leader waits for the next.
+BULK_AHEAD_JOBS: Final = 16_384
+BULK_AHEAD_BYTES: Final = 8 * 1024 * 1024
 # Results that no call in this process has asked for (yet), in bytes; the oldest give way.
 UNCLAIMED_BYTES_MAX: Final = 16 * 1024 * 1024
 UNCLAIMED_RESULT_BYTES: Final = 512  # that each takes beside what the program wrote
@@ -440,6 +439,7 @@ BATCH_JOBS_MAX: Final = 1_000_000
 STAGE_CHUNK_JOBS_MAX: Final = 2_000
 STAGE_CHUNK_JOBS: Final = 256
 STAGE_CHUNK_BYTES: Final = 128 * 1024
+STAGE_CHUNKS_AHEAD: Final = 64  # of one part, not accepted
 UNPACKS_AHEAD: Final = 1  # steps that a leader has proposed and not seen applied
 
 # Tables of the state, written down for those who read them. So many are kept at once, each so large

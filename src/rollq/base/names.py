@@ -44,6 +44,7 @@ def is_command_line(client_id: str) -> bool:
     return client_id == COMMAND_LINE or client_id.startswith(COMMAND_LINE_PREFIX)
 
 
+@lru_cache(NAMES_KEPT)
 def is_exec_name(name: str) -> bool:
     """Whether a worker would look for a program or function of this name at all."""
     return _EXEC_NAME.fullmatch(name) is not None

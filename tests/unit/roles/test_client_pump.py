@@ -57,9 +57,9 @@ def request(number: int) -> wire.Cancel:
     return wire.Cancel(bytes([number]), ())
 
 
-def pump_of(engine: FakeEngine, answered: list[int]) -> Pump[int]:
-    def on_answer(number: int, answer: Answer) -> None:
-        answered.append(number)
+def pump_of(engine: FakeEngine, answered: list[int]) -> Pump:
+    def on_answer(answer: Answer) -> None:
+        answered.append(answer.request_id[0])
 
     return Pump(cast("Engine", engine), "requests", 10, on_answer)
 
@@ -76,7 +76,7 @@ def test_it_waits_until_few_enough_are_unanswered() -> None:
         answered: list[int] = []
         pump = pump_of(engine, answered)
         for number in range(3):
-            pump.send(request(number), number)
+            pump.send(request(number))
         waiting = await begun(pump.drain(2))
         engine.accept(2)
         await waiting
@@ -85,7 +85,7 @@ def test_it_waits_until_few_enough_are_unanswered() -> None:
         await asyncio.sleep(0)
         assert (waiting.done(), answered, len(pump)) == (False, [2, 0], 1)
         waiting.cancel()
-        assert pump.close() == [1]
+        assert pump.close() == [bytes([1])]
         assert engine.given_up == [bytes([1])]
 
     run(story())
@@ -95,7 +95,7 @@ def test_silence_runs_out_also_for_one_who_waits_in_small_pieces() -> None:
     async def story() -> None:
         engine = FakeEngine()
         pump = pump_of(engine, [])
-        pump.send(request(1), 1)
+        pump.send(request(1))
         for _ in range(3):
             waiting = await begun(pump.changed())
             engine.loop.pass_(4)
@@ -110,13 +110,13 @@ def test_what_is_sent_after_a_pause_has_all_of_its_time() -> None:
     async def story() -> None:
         engine = FakeEngine()
         pump = pump_of(engine, [])
-        pump.send(request(1), 1)
+        pump.send(request(1))
         waiting = await begun(pump.changed())
         engine.loop.pass_(1)
         engine.accept(1)
         await waiting
         engine.loop.pass_(8)
-        pump.send(request(2), 2)
+        pump.send(request(2))
         waiting = await begun(pump.drain())
         engine.loop.pass_(9)
         assert pump.error is None
@@ -131,7 +131,7 @@ def test_what_is_dropped_is_not_sent_later() -> None:
     async def story() -> None:
         engine = FakeEngine()
         pump = pump_of(engine, [])
-        pump.send_later(1, request(1), 1)
+        pump.send_later(1, request(1))
         pump.drop(bytes([1]))
         engine.loop.pass_(5)
         assert (engine.asked, len(pump)) == ({}, 0)
@@ -144,7 +144,7 @@ def test_silence_counts_from_the_last_answer_and_from_the_last_file() -> None:
         engine = FakeEngine()
         pump = pump_of(engine, [])
         for number in range(2):
-            pump.send(request(number), number, NOTHING if number else Supply())
+            pump.send(request(number), NOTHING if number else Supply())
         waiting = await begun(pump.drain())
         engine.loop.pass_(6)
         engine.accept(0)
@@ -184,9 +184,9 @@ def test_what_is_sent_later_counts_until_then_and_is_not_sent_when_closed() -> N
     async def story() -> None:
         engine = FakeEngine()
         pump = pump_of(engine, [])
-        pump.send_later(1, request(1), 1)
-        pump.send_later(3, request(2), 2)
-        pump.send_later(2, request(3), 3)
+        pump.send_later(1, request(1))
+        pump.send_later(3, request(2))
+        pump.send_later(2, request(3))
         assert (len(pump), list(engine.asked)) == (3, [])
         engine.loop.pass_(1)
         assert (len(pump), list(engine.asked)) == (3, [bytes([1])])
@@ -206,14 +206,14 @@ def test_what_cannot_be_sent_or_is_dropped_is_not_awaited() -> None:
     engine = FakeEngine()
     answered: list[int] = []
     pump = pump_of(engine, answered)
-    pump.send(request(1), 1)
+    pump.send(request(1))
     pump.drop(bytes([1]))
     pump.drop(bytes([1]))
     assert engine.given_up == [bytes([1])]
     engine.accept(1)  # on its way already
     engine.error = LocalError(ErrorCode.BAD_OPTIONS, "too large")
     with pytest.raises(LocalError):
-        pump.send(request(2), 2)
+        pump.send(request(2))
     assert (len(pump), bytes([2]) in pump, answered) == (0, False, [])
 
 
@@ -223,7 +223,7 @@ def test_what_is_sent_during_a_wait_for_something_else_has_a_deadline() -> None:
         pump = pump_of(engine, [])
         waiting = await begun(pump.changed())
         engine.loop.pass_(100)
-        pump.send(request(1), 1)
+        pump.send(request(1))
         engine.loop.pass_(10)
         await waiting
         assert isinstance(pump.error, DeadlineError)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rollq.base.errors import ErrorCode, LocalError
@@ -152,6 +152,7 @@ def test_the_last_lines_of_each_stream() -> None:
 LINES = st.lists(st.binary(max_size=12).map(lambda raw: raw.replace(b"x", b"\n")), max_size=6)
 
 
+@example([b"\n", b""], 1)
 @given(LINES, st.integers(1, 5))
 def test_last_lines_are_those_of_the_whole(pieces: list[bytes], count: int) -> None:
     at = 0

@@ -63,6 +63,40 @@ def test_files_are_there_before_the_job_and_progress_counts_all(tmp_path: Path) 
     run(story())
 
 
+def test_a_file_that_many_jobs_share_is_sent_once() -> None:
+    async def story() -> None:
+        world = World()
+        await asyncio.gather(*(world.submit({"a": LARGE}) for _ in range(9)))
+        assert (len(world.blobs.puts), len(world.session.requests)) == (1, 9)
+        await world.supplier.stop()
+
+    run(story())
+
+
+def test_if_the_first_of_them_cannot_send_it_the_next_one_tries() -> None:
+    async def story() -> None:
+        world = World()
+        tries: list[int] = []
+
+        def fail_once() -> None:
+            tries.append(1)
+            world.blobs.error = DiskError(ErrorCode.DISK_FULL, "") if len(tries) == 1 else None
+
+        world.blobs.before_put = fail_once
+        answers = await asyncio.gather(*(_ask_as(world, number) for number in range(1, 4)))
+        assert [type(one) for one in answers].count(wire.Error) == 1
+        assert len(world.blobs.puts) == 1
+        await world.supplier.stop()
+
+    run(story())
+
+
+async def _ask_as(world: World, number: int) -> Answer:
+    settled = await Inputs().settle(JobSpec("calc", files={"a": LARGE}))
+    request = wire.SubmitJob(bytes([number]) * 16, "c", "", "calc", b"", None, blobs_of(settled))
+    return await world.ask(request, supply_of(settled))
+
+
 def _none(requests: list[Any]) -> None:
     assert not requests
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rollq.base.errors import ErrorCode
-from rollq.base.jobs import AttemptRef, BulkItem, Status
+from rollq.base.jobs import AttemptRef, Status
 from rollq.base.limits import LOOK_MS
 from rollq.roles.client import signals as c
 from rollq.roles.client.machine import ClientMachine, ClientSetup
@@ -156,15 +156,13 @@ def test_a_job_that_cannot_be_run_is_a_failed_result() -> None:
 
 def test_jobs_are_accepted_when_the_leader_has_shown_what_it_is_and_sent_until_they_end() -> None:
     story = plainly("client")
-    items = (BulkItem(job(2), b"2"), BulkItem(job(3), b"3"))
-    first = wire.SubmitJob(job(1), "ann", "q", "calc", b"1")
-    assert story.feed(c.Asked((first,))) == [first]
-    told = story.feed(c.Asked((wire.SubmitBulk(job(9), "ann", "q", "calc", items),)))
-    assert [one.job_id for one in told] == [job(2), job(3)]
+    jobs = [wire.SubmitJob(job(number), "ann", "q", "calc", b"") for number in (1, 2, 3)]
+    assert story.feed(c.Asked(jobs[:1])) == jobs[:1]
+    assert story.feed(c.Asked(jobs[1:])) == jobs[1:]
     assert story.tick() == []  # it may be a member of ours that is silent
     story.hear(wire.Result(job(2), "done"))
     (told,) = [one.answers for one in story.tick() if isinstance(one, c.Tell)]
-    assert told == [wire.Accepted(job(1)), wire.Accepted(job(9), 2)]
+    assert told == [wire.Accepted(job(1)), wire.Accepted(job(2)), wire.Accepted(job(3))]
     story.feed(story.signals.Disconnected())
     story.connect()
     assert [one.job_id for one in story.said[1:]] == [job(1), job(3)]

@@ -19,8 +19,8 @@ from typing import Final
 import msgspec
 
 from rollq.base.errors import ErrorCode
-from rollq.base.ids import JobId
-from rollq.base.limits import BULK_CHUNKS_AHEAD
+from rollq.base.ids import JobId, MessageId
+from rollq.base.limits import STAGE_CHUNKS_AHEAD
 from rollq.base.staged import StagedPart
 from rollq.roles.client.answers import error_of
 from rollq.roles.client.asking import GroupCalls
@@ -184,15 +184,15 @@ class StageRun:
         self._timeout_s = engine.timeout_s if timeout_s is None else timeout_s
         self._waits = waits
         self._full_at: float | None = None  # since when there is no room, by the loop's clock
-        self._pump: Pump[Message] = Pump(
-            engine, "messages of a part", self._timeout_s, self._on_answer
-        )
+        self._sent: dict[MessageId, Message] = {}  # not answered
+        self._pump = Pump(engine, "messages of a part", self._timeout_s, self._on_answer)
 
     async def put(self, messages: Iterable[Message]) -> None:
         """Send more, each as soon as there is room on the way."""
         for message in messages:
-            await self._pump.drain(BULK_CHUNKS_AHEAD - 1)
-            self._pump.send(message[0], message, message[1])
+            await self._pump.drain(STAGE_CHUNKS_AHEAD - 1)
+            self._sent[message[0].request_id] = message
+            self._pump.send(*message)
             await asyncio.sleep(0)  # it leaves while the next one is made
 
     async def finish(self) -> None:
@@ -207,7 +207,8 @@ class StageRun:
         """What is not answered by now is not sent again."""
         self._pump.close()
 
-    def _on_answer(self, message: Message, answer: Answer) -> None:
+    def _on_answer(self, answer: Answer) -> None:
+        message = self._sent.pop(answer.request_id)
         loop = asyncio.get_running_loop()
         if not (isinstance(answer, wire.Error) and answer.code == ErrorCode.GRID_FULL):
             self._full_at = None
@@ -215,6 +216,7 @@ class StageRun:
             self._full_at = loop.time()
         full_s = 0.0 if self._full_at is None else loop.time() - self._full_at
         if self._full_at is not None and self._waits and full_s < self._timeout_s:
-            self._pump.send_later(STAGE_AGAIN_S, message[0], message, message[1])
+            self._sent[answer.request_id] = message
+            self._pump.send_later(STAGE_AGAIN_S, *message)
         elif isinstance(answer, wire.Error):
             self._pump.fail(error_of(answer))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import TypeAlias
 
@@ -24,12 +24,12 @@ class Deliveries:
         self._taken: dict[JobId, Mark] = {}
         self._taken_before: dict[JobId, Mark] = {}
 
-    def asked(self, job_id: JobId) -> None:
-        """A job is submitted. The application may run a forgotten id anew: then its result counts
+    def asked(self, job_ids: Iterable[JobId]) -> None:
+        """Jobs are submitted. The application may run a forgotten id anew: then its result counts
         anew. What came unasked for and was not taken will be now."""
-        self._taken.pop(job_id, None)
-        self._taken_before.pop(job_id, None)
-        self._untaken.pop(job_id, None)
+        for marks in (self._taken, self._taken_before, self._untaken):
+            for job_id in job_ids if marks else ():
+                marks.pop(job_id, None)
 
     def sort(self, results: Sequence[Result]) -> tuple[list[Result], list[JobId]]:
         """Results that are new to the application, and the jobs of those that it has taken."""

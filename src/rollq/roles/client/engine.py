@@ -15,16 +15,16 @@ from typing import Any, Final, Protocol
 
 from rollq.base.errors import DeadlineError, DialError, ErrorCode, LocalError, RollqError
 from rollq.base.ids import ClientId, JobId, MessageId, guid_to_text
-from rollq.base.jobs import BlobRef
+from rollq.base.jobs import BlobRef, JobOptions
 from rollq.base.limits import CONFIRM_JOBS_MAX
 from rollq.roles.client.answers import error_of
 from rollq.roles.client.deadlines import Deadlines
 from rollq.roles.client.forks import Home
 from rollq.roles.client.inputs import Inputs
-from rollq.roles.client.session import Answer, GroupSession, OnAnswer
+from rollq.roles.client.session import Answer, GroupSession, OnAnswer, must_be_within_bounds
 from rollq.roles.client.signals import Request, id_of
 from rollq.roles.client.specs import JobSpec, body_of, id_for, job_options, subject_of
-from rollq.roles.client.supply import NOTHING, BytesMoved, Supply, blobs_of, caches_of
+from rollq.roles.client.supply import NOTHING, BytesMoved, SettledSpec, Supply
 from rollq.wire import messages as wire
 
 PREFIX_BYTES: Final = 12  # what the ids of one batch or array have in common
@@ -53,7 +53,6 @@ class Engine(ABC):
     """One client, as its calls see it.
 
     Attributes:
-        sends_bulks: Whether many jobs may go in one message.
         client_id: The name that results are owed to.
         timeout_s: How long a call waits for an answer, unless it says otherwise.
         inputs: Reads the files of jobs.
@@ -62,14 +61,14 @@ class Engine(ABC):
             nobody wants it any more.
     """
 
-    sends_bulks = False
-
     def __init__(self, client_id: ClientId, timeout_s: float) -> None:
         self.client_id = client_id or secrets.token_hex(8)
         self.timeout_s = timeout_s
         self.inputs = Inputs()
         self.targets: dict[bytes, ResultTarget] = {}
         self._deadlines = Deadlines()
+        # What the last job asked for and what that means, because neighbours are often alike.
+        self._last: tuple[str, dict[str, Any], str, JobOptions | None] = ("", {}, "", None)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._home = Home()  # where it was started
 
@@ -119,24 +118,37 @@ class Engine(ABC):
             await asyncio.wait((answered,), timeout=left_s)
         return True
 
-    def request_for(self, spec: JobSpec) -> wire.SubmitJob:
-        """The message that submits a job whose files are read.
+    def request_for(self, spec: JobSpec, job_id: JobId = b"") -> wire.SubmitJob:
+        """The message that submits a job whose files are read; under a new id that was drawn for
+        it, or its own.
 
         Raises:
-            LocalError: BAD_OPTIONS, naming what cannot be meant so.
+            LocalError: BAD_OPTIONS or BAD_PAYLOAD, naming what cannot be meant so.
         """
-        job_id = id_for(spec, self.client_id)
-        return wire.SubmitJob(
-            job_id=job_id,
-            client_id=self.client_id,
-            subject=subject_of(spec.exec_name, spec.options),
-            exec_name=spec.exec_name,
-            body=body_of(spec, job_id, self.client_id),
-            options=job_options(spec.options),
-            blobs=blobs_of(spec),
-            caches=caches_of(spec),
-            job_key=spec.key,
-        )
+        client_id = self.client_id
+        job_id = job_id or id_for(spec, client_id)
+        body = body_of(spec, job_id, client_id)
+        exec_name, asked, subject, options = self._last
+        is_like_last = exec_name == spec.exec_name and asked == spec.options
+        if not is_like_last:
+            subject = subject_of(spec.exec_name, spec.options)
+            options = job_options(spec.options)
+        if type(spec) is not SettledSpec:
+            request = wire.SubmitJob(
+                *(job_id, client_id, subject, spec.exec_name, body, options),
+                job_key=spec.key,
+            )
+        else:
+            request = wire.SubmitJob(
+                *(job_id, client_id, subject, spec.exec_name, body, options),
+                *(spec.blobs, spec.caches, spec.key),
+            )
+        if not is_like_last or type(spec) is SettledSpec:
+            must_be_within_bounds(request)
+            # A list may be changed and be the same one, so it is no key.
+            kept = {name: (*x,) if type(x) is list else x for name, x in spec.options.items()}
+            self._last = (spec.exec_name, kept, subject, options)
+        return request
 
     @contextmanager
     def awaiting(self, key: bytes, target: ResultTarget) -> Iterator[None]:
@@ -215,6 +227,11 @@ class Engine(ABC):
     def ask(self, request: Request, on_answer: OnAnswer, supply: Supply = NOTHING) -> None:
         """Send a request, after its files; the callback gets its answer."""
 
+    def ask_jobs(self, jobs: Sequence[wire.SubmitJob], on_answer: OnAnswer) -> None:
+        """The same for jobs without files, each answered by itself."""
+        for job in jobs:
+            self.ask(job, on_answer)
+
     @abstractmethod
     def give_up(self, request_id: MessageId) -> None:
         """Nobody waits for the answer any more: do not send this again."""
@@ -264,23 +281,24 @@ class Engine(ABC):
     def _deliver_all(self, results: list[wire.Result]) -> list[wire.Result]:
         """Hand results to whoever waits for them; those that nobody waits for."""
         targets = self.targets
-        runs: dict[bytes, list[wire.Result]] = {}
-        for result in results:
-            target = targets.get(result.job_id)
-            if target is not None:
-                del targets[result.job_id]
-                target.deliver((result,))
-                continue
-            prefix = result.job_id[:PREFIX_BYTES]
-            run = runs.get(prefix)
-            if run is None:
-                runs[prefix] = run = []
-            run.append(result)
         strangers: list[wire.Result] = []
-        for prefix, run in runs.items():
-            target = targets.get(prefix)
+        wanted: dict[ResultTarget, list[wire.Result]] = {}
+        prefixes: dict[ResultTarget, bytes] = {}
+        for result in results:
+            job_id = result.job_id
+            target = targets.pop(job_id, None)
             if target is None:
-                strangers += run
-            elif target.deliver(run):
-                targets.pop(prefix, None)
+                prefix = job_id[:PREFIX_BYTES]
+                target = targets.get(prefix)
+                if target is None:
+                    strangers.append(result)
+                    continue
+                prefixes[target] = prefix
+            if target in wanted:
+                wanted[target].append(result)
+            else:
+                wanted[target] = [result]
+        for target, run in wanted.items():
+            if target.deliver(run) and target in prefixes:
+                self.forget(prefixes[target], target)
         return strangers

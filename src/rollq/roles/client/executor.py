@@ -57,7 +57,7 @@ class Executor(BaseExecutor):
         **options: Unpack[Options],
     ) -> None:
         self._engine = GroupEngine(addresses, client_id)
-        self._pump: Pump[_JobFuture] = Pump(self._engine, "futures", inf, _JobFuture.on_answer)
+        self._pump = Pump(self._engine, "futures", inf, self._on_answer)
         self._thread = LoopThread("rollq-executor")
         self._reads = reads
         self._options = options
@@ -65,6 +65,7 @@ class Executor(BaseExecutor):
         self._lock = threading.Lock()
         self._new: deque[_JobFuture] = deque()
         self._open: dict[_JobFuture, None] = {}
+        self._futures: dict[JobId, _JobFuture] = {}  # in the loop: submitted, result not here
         self._loading: dict[asyncio.Task[None], None] = {}  # in the loop: large values on their way
         self._is_shut = False
         self._all_ended = threading.Condition(self._lock)
@@ -142,55 +143,82 @@ class Executor(BaseExecutor):
         with self._lock:
             new = list(self._new)
             self._new.clear()
+        jobs: list[wire.SubmitJob] = []
         for future in new:
             if future.cancelled():
                 continue
             try:
                 request = self._engine.request_for(future.spec)
-                with self._engine.awaiting(request.job_id, future):
-                    self._pump.send(request, future)
-                future.job_id = request.job_id
             except RollqError as error:
-                self.end(future, error)
+                self._end([future], error)
+                continue
+            future.job_id = request.job_id
+            self._futures[request.job_id] = future
+            self._engine.targets[request.job_id] = self
+            jobs.append(request)
+        try:
+            self._pump.send_jobs(jobs)
+        except RollqError as error:
+            self._end([self._futures.pop(job.job_id) for job in jobs], error)
 
     def withdraw(self, future: _JobFuture) -> None:
         """A future was cancelled: so is its job."""
         # While the future counts as open, nobody stops the loop.
         self._thread.loop.call_soon_threadsafe(self._leave, future)
-        self._forget(future)
+        self._forget([future])
 
     def _leave(self, future: _JobFuture) -> None:
-        if future.job_id is not None:
+        if future.job_id is not None and self._futures.pop(future.job_id, None) is not None:
             self._pump.drop(future.job_id)
             self._engine.leave((future.job_id,))
 
-    def refuse(self, future: _JobFuture, error: RollqError) -> None:
-        """The grid did not take a job."""
-        if future.job_id is not None:
-            self._engine.forget(future.job_id, future)
-        self.end(future, error)
+    def _on_answer(self, answer: Answer) -> None:
+        """The grid accepted a job, or did not."""
+        if isinstance(answer, wire.Error):
+            future = self._futures.pop(answer.request_id, None)
+            if future is not None:
+                self._engine.forget(answer.request_id, self)
+                self._end([future], error_of(answer))
 
-    def take(self, future: _JobFuture, message: wire.Result) -> None:
-        """A job has ended; what is large of its result is fetched before the future has it."""
-        result = Result(message, self._engine)
-        if not result.is_large:
-            self.end(future, result)
-            return
-        loading = self._thread.loop.create_task(self._load(future, result))
-        self._loading[loading] = None
-        loading.add_done_callback(self._loading.pop)
+    def deliver(self, results: Sequence[wire.Result]) -> bool:
+        """Jobs have ended; what is large of a result is fetched before its future has it."""
+        ended: list[_JobFuture] = []
+        for message in results:
+            future = self._futures.pop(message.job_id, None)
+            if future is None:
+                continue
+            result = Result(message, self._engine)
+            if result.is_large:
+                loading = self._thread.loop.create_task(self._load(future, result))
+                self._loading[loading] = None
+                loading.add_done_callback(self._loading.pop)
+            else:
+                self._resolve(future, result)
+                ended.append(future)
+        self._forget(ended)
+        return True
+
+    def fail(self, error: RollqError) -> None:
+        """The client stops."""
+        left, self._futures = list(self._futures.values()), {}
+        self._end(left, error)
 
     async def _load(self, future: _JobFuture, result: Result) -> None:
         try:
             await result.aload()
         except RollqError as error:
-            self.end(future, error)
+            self._end([future], error)
         else:
-            self.end(future, result)
+            self._end([future], result)
 
-    def end(self, future: _JobFuture, ending: Result | RollqError) -> None:
-        """A future has its value."""
-        if future.set_running_or_notify_cancel():
+    def _end(self, futures: list[_JobFuture], ending: Result | RollqError) -> None:
+        for future in futures:
+            self._resolve(future, ending)
+        self._forget(futures)
+
+    def _resolve(self, future: _JobFuture, ending: Result | RollqError) -> None:
+        """A future has its value, unless it was cancelled."""
+        if not future.done() and future.set_running_or_notify_cancel():
             try:
                 if isinstance(ending, RollqError):
                     raise ending
@@ -199,15 +227,15 @@ class Executor(BaseExecutor):
                 future.set_exception(error)
             else:
                 future.set_result(value)
-        self._forget(future)
 
-    def _forget(self, future: _JobFuture) -> None:
+    def _forget(self, futures: list[_JobFuture]) -> None:
         with self._all_ended:
-            if future in self._open:
-                del self._open[future]
-                self._room.release()
-                if not self._open:
-                    self._all_ended.notify_all()
+            for future in futures:
+                if future in self._open:
+                    del self._open[future]
+                    self._room.release()
+            if not self._open:
+                self._all_ended.notify_all()
 
 
 class _JobFuture(Future[Any]):
@@ -226,22 +254,6 @@ class _JobFuture(Future[Any]):
         if is_cancelled and not was_cancelled:
             self._executor.withdraw(self)
         return is_cancelled
-
-    def on_answer(self, answer: Answer) -> None:
-        """The grid accepted it, or did not."""
-        if isinstance(answer, wire.Error) and not self.done():
-            self._executor.refuse(self, error_of(answer))
-
-    def fail(self, error: RollqError) -> None:
-        """The client stops."""
-        if not self.done():
-            self._executor.end(self, error)
-
-    def deliver(self, results: Sequence[wire.Result]) -> bool:
-        """The result has come."""
-        if not self.done():
-            self._executor.take(self, results[0])
-        return True
 
 
 def _name_of(fn: Callable[..., Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Sequence
 from pathlib import Path
 from weakref import WeakSet
 
@@ -31,8 +32,6 @@ class GroupEngine(Engine):
         unclaimed: Results of jobs that this process has not asked for: of an earlier one of the
             same client id, up to UNCLAIMED_BYTES_MAX. They are not confirmed, so none is lost.
     """
-
-    sends_bulks = True
 
     def __init__(
         self,
@@ -88,6 +87,11 @@ class GroupEngine(Engine):
             self.session.ask(request, on_answer)
         else:
             self.supplier.ask(request, on_answer, supply)
+
+    def ask_jobs(self, jobs: Sequence[wire.SubmitJob], on_answer: OnAnswer) -> None:
+        for job in jobs if self.unclaimed else ():
+            self._drop_unclaimed(job.job_id)
+        self.session.ask_all(jobs, on_answer)
 
     def give_up(self, request_id: MessageId) -> None:
         """Wait no longer for an answer, and do not send this again."""

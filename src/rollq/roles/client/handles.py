@@ -243,7 +243,7 @@ class Batch:
         self.counts.total += count
         self._ended.extend(bytes(count))
 
-    def cut(self, first: int, count: int) -> None:
+    def cut(self, first: int, count: int = 1) -> None:
         """These were not accepted."""
         for number in range(first, first + count):
             if not self._ended[number]:

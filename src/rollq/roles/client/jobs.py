@@ -111,15 +111,15 @@ class SubmitCalls(Calls):
         progress: Progress | None = None,
         **options: Unpack[Options],
     ) -> Batch:
-        """Submit many jobs in few messages; returns when all are accepted.
+        """Submit many jobs; returns when all are accepted.
 
         Give specs, or a name and an iterable of arguments (each a string, a sequence of strings,
-        or bytes for a payload). Messages are accepted one by one: if one is refused, the jobs of
-        those before it stay accepted, and the error says how many. `timeout` is how long nothing
-        may be accepted; `progress` is told how many were.
+        or bytes for a payload). Each job is accepted for itself: if one is refused, those that were
+        accepted before stay so, and the error says how many. `timeout` is how long nothing may be
+        accepted; `progress` is told how many were.
 
         Raises:
-            RollqError: a message was refused, or not accepted in time.
+            RollqError: a job was refused, or not accepted in time.
         """
         engine = self._engine
         batch = Batch(engine, new_first_id(), keeps=keep_results)

@@ -71,7 +71,7 @@ class KeyedRun:
         self._on_made = on_made
         self._open: dict[JobId, PutJob] = {}
         self._made: list[JobId] = []  # of which nobody was told
-        self._pump: Pump[JobId] = Pump(engine, "jobs", engine.timeout_s, self._on_answer)
+        self._pump = Pump(engine, "jobs", engine.timeout_s, self._on_answer)
         self._ended: list[Ended] = []
 
     def __enter__(self) -> Self:
@@ -162,9 +162,10 @@ class KeyedRun:
     def _send(self, spec: JobSpec) -> None:
         request = self._engine.request_for(spec)
         with self._engine.awaiting(request.job_id, self):
-            self._pump.send(request, request.job_id, supply_of(spec))
+            self._pump.send(request, supply_of(spec))
 
-    def _on_answer(self, job_id: JobId, answer: Answer) -> None:
+    def _on_answer(self, answer: Answer) -> None:
+        job_id = answer.request_id
         job = self._open.get(job_id)
         if job is None:
             return  # its result came first, or nobody wants it any more

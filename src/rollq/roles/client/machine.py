@@ -172,12 +172,14 @@ class ClientMachine:
         for request in requests[room:]:
             self._tell_error(id_of(request), ErrorCode.OVERLOADED, "too many requests wait", True)
         requests = requests[:room]
+        job_ids: list[JobId] = []
         for request in requests:
             if type(request) is wire.SubmitJob:
                 pending[request.job_id] = request
-                self._deliveries.asked(request.job_id)
+                job_ids.append(request.job_id)
             else:
                 pending[id_of(request)] = request
+        self._deliveries.asked(job_ids)
         if self.link is SessionState.OPEN:
             self._send_all(requests)
 
@@ -327,7 +329,8 @@ class ClientMachine:
     def _send(self, request: Request) -> None:
         """Send a pending request, unless the leader would take it for something else."""
         if self._is_plain:
-            self._out += map(Send, self._plain_jobs.send(request, id_of(request)))
+            if self._plain_jobs.may_send(request):
+                self._out.append(Send(request))
             return
         if type(request) is wire.SubmitArray and request.first_task and TASKS not in self._features:
             self._settle(request.array_id)

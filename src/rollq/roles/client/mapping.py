@@ -1,8 +1,7 @@
 """One program over many arguments, with a bounded number of jobs on the way.
 
-Whatever part of the window is free goes out as one message, and is accepted by one: nothing is
-kept a job but its number. Only jobs that a message cannot share (an id of their own, other
-options than their neighbours) go alone.
+Whatever part of the window is free goes out in one turn, so that it leaves in runs. Ids that are
+drawn here have one prefix, by which results find their way back.
 """
 
 from __future__ import annotations
@@ -13,19 +12,17 @@ from itertools import islice
 
 from msgspec import structs
 
-from rollq.base.errors import ErrorCode, RollqError
+from rollq.base.errors import RollqError
 from rollq.base.ids import TASK_INDEX_BYTES, JobId
 from rollq.roles.client.answers import error_of
-from rollq.roles.client.bulk import BulkMessage
 from rollq.roles.client.draws import draw_id
 from rollq.roles.client.engine import PREFIX_BYTES, Engine
 from rollq.roles.client.handles import Progress
 from rollq.roles.client.inputs import must_settle
-from rollq.roles.client.plain import singles_of
 from rollq.roles.client.pump import Pump
 from rollq.roles.client.results import Result
 from rollq.roles.client.session import Answer
-from rollq.roles.client.specs import JobSpec, body_of, id_for
+from rollq.roles.client.specs import JobSpec, id_for
 from rollq.roles.client.supply import supply_of
 from rollq.wire import messages as wire
 
@@ -63,10 +60,7 @@ class MapRun:
         self._prefixes: list[bytes] = []  # of ids that were drawn here
         self._base = 0  # the first job under the last of them
         self._numbers: dict[JobId, int] = {}  # submitted, result not here
-        # Of each request the bulk, if it is one.
-        self._pump: Pump[wire.SubmitBulk | None] = Pump(
-            engine, "messages of a map", engine.timeout_s, self._on_answer
-        )
+        self._pump = Pump(engine, "jobs of a map", engine.timeout_s, self._on_answer)
         self._settling: dict[asyncio.Task[None], None] = {}  # their files are being read
         self._held: dict[int, wire.Result] = {}  # here, but it is not their turn
         self._ready: list[wire.Result] = []
@@ -151,29 +145,24 @@ class MapRun:
         room = self._window - (self._entered - self._handed_out)
         if self._is_exhausted or room <= 0:
             return
-        engine, numbers = self._engine, self._numbers
-        client_id, sends_bulks = engine.client_id, engine.sends_bulks
+        request_for, numbers = self._engine.request_for, self._numbers
         prefix, base = self._prefix_for(room)
         until = self._entered + room
-        chunk = BulkMessage()
+        jobs: list[wire.SubmitJob] = []
         try:
             for spec in islice(self._specs, room):
                 if spec.files and must_settle(spec):
                     job_id = self._settle_later(spec)
-                elif sends_bulks and spec.job_id is None and not spec.key:
+                elif spec.job_id is None and not spec.key:
                     job_id = prefix + (self._entered - base).to_bytes(TASK_INDEX_BYTES, "big")
-                    body = body_of(spec, job_id, client_id)
-                    if not chunk.add(spec, job_id, body):
-                        full, chunk = chunk, BulkMessage()
-                        chunk.add(spec, job_id, body)
-                        self._send(full)
+                    jobs.append(request_for(spec, job_id))
                 else:
                     job_id = self._send_alone(spec)
                 numbers[job_id] = self._entered
                 self._entered += 1
         finally:
-            if chunk.items:
-                self._send(chunk)
+            if jobs:
+                self._send(jobs, prefix)
         self._is_exhausted = self._entered < until
 
     def _prefix_for(self, count: int) -> tuple[bytes, int]:
@@ -183,23 +172,19 @@ class MapRun:
             self._base = self._entered
         return self._prefixes[-1], self._base
 
-    def _send(self, chunk: BulkMessage) -> None:
+    def _send(self, jobs: list[wire.SubmitJob], prefix: bytes) -> None:
         try:
-            bulk = chunk.message(self._engine.client_id)
-            if len(bulk.items) == 1:
-                self._pump.send(singles_of(bulk)[0], None)
-            else:
-                self._pump.send(bulk, bulk)  # without files: those go alone
+            self._pump.send_jobs(jobs)
         except BaseException:
-            for item in chunk.items:
-                self._numbers.pop(item.job_id, None)
+            for job in jobs:
+                self._numbers.pop(job.job_id, None)
             raise
-        self._engine.targets[bulk.items[0].job_id[:PREFIX_BYTES]] = self
+        self._engine.targets[prefix] = self
 
     def _send_alone(self, spec: JobSpec) -> JobId:
         request = self._engine.request_for(spec)
         with self._engine.awaiting(request.job_id, self):
-            self._pump.send(request, None, supply_of(spec))
+            self._pump.send(request, supply_of(spec))
         return request.job_id
 
     def _settle_later(self, spec: JobSpec) -> JobId:
@@ -220,12 +205,6 @@ class MapRun:
             self._pump.reading -= 1
         self._pump.heard()
 
-    def _on_answer(self, bulk: wire.SubmitBulk | None, answer: Answer) -> None:
-        if type(answer) is not wire.Error:
-            return
-        if bulk is not None and answer.code != ErrorCode.DISCONNECTED:
-            # All or none, so none was accepted: ask for each, to hear which it is that may not be.
-            for single in singles_of(bulk):
-                self._pump.send(single, None)
-        else:
+    def _on_answer(self, answer: Answer) -> None:
+        if type(answer) is wire.Error:
             self._pump.fail(error_of(answer))

@@ -10,8 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self
 
-from msgspec import structs
-
 from rollq.base.errors import ErrorCode, LocalError, RollqError
 from rollq.base.ids import JobId, MessageId
 from rollq.base.jobs import BlobRef
@@ -23,7 +21,6 @@ from rollq.roles.client.forks import Home
 from rollq.roles.client.handles import Batch
 from rollq.roles.client.jobs import SubmitCalls
 from rollq.roles.client.multi_machine import MultiMachine, Policy
-from rollq.roles.client.plain import singles_of
 from rollq.roles.client.results import CANCELLED
 from rollq.roles.client.session import Answer, GroupSession, OnAnswer, as_addresses
 from rollq.roles.client.signals import Request, id_of
@@ -148,7 +145,6 @@ class MultiEngine(Engine):
         self._supplies: dict[JobId, Supply] = {}  # of jobs with files
         self._requests: dict[JobId, wire.SubmitJob | wire.SubmitArray] = {}  # not ended
         self._arrays: dict[bytes, JobId] = {}  # not ended, by what the ids of their tasks share
-        self._bulks: dict[MessageId, SplitBulk] = {}  # not accepted as a whole
         self._on_answers: dict[JobId, OnAnswer] = {}  # not accepted by anybody
         self._refusal: wire.Error | None = None
         self._ticker: asyncio.TimerHandle | None = None
@@ -208,9 +204,6 @@ class MultiEngine(Engine):
             raise LocalError(
                 ErrorCode.BAD_SETUP, "the client is not started", "use `async with`, or start it"
             )
-        if isinstance(request, wire.SubmitBulk):
-            self._ask_each(request, on_answer, supply)
-            return
         assert isinstance(request, wire.SubmitJob | wire.SubmitArray)
         job_id = id_of(request)
         if isinstance(request, wire.SubmitArray):
@@ -221,26 +214,8 @@ class MultiEngine(Engine):
         self._on_answers[job_id] = on_answer
         self._feed(machine.Submitted(job_id))
 
-    def _ask_each(self, request: wire.SubmitBulk, on_answer: OnAnswer, supply: Supply) -> None:
-        """Every job of a bulk goes its own way. All are taken, or none."""
-
-        def answered(answer: Answer) -> None:
-            if isinstance(answer, wire.Error):
-                for single in bulk.singles:
-                    self.give_up(single.job_id)
-            on_answer(answer)
-
-        bulk = SplitBulk(request, answered, self._bulks)
-        for single in bulk.singles:
-            self.ask(single, bulk.on_answer, supply if single.blobs else NOTHING)
-
     def give_up(self, request_id: MessageId) -> None:
         """The job is not wanted any more."""
-        bulk = self._bulks.pop(request_id, None)
-        if bulk is not None:
-            for single in bulk.singles:
-                self.give_up(single.job_id)
-            return
         self._on_answers.pop(request_id, None)
         self._arrays.pop(request_id[:PREFIX_BYTES], None)
         self._feed(machine.Withdrawn(request_id))
@@ -419,41 +394,6 @@ class MultiEngine(Engine):
             on_answer(refusal)
         else:  # accepted by a group that is gone, refused by the next
             self._deliver_all([wire.Result(instruction.job_id, "dead", detail=refusal.message)])
-
-
-class SplitBulk:
-    """A bulk whose jobs go their own ways, and which is answered when all of them are.
-
-    Args:
-        bulk: The jobs.
-        on_answer: Called once: with the first refusal, if there was one.
-        open_bulks: It stands here, by its request id, until then.
-    """
-
-    __slots__ = ("_left", "_on_answer", "_open", "_refusal", "_request_id", "singles")
-
-    def __init__(
-        self,
-        bulk: wire.SubmitBulk,
-        on_answer: Callable[[wire.Accepted | wire.Error], None],
-        open_bulks: dict[MessageId, SplitBulk],
-    ) -> None:
-        self.singles = singles_of(bulk)
-        self._left = len(self.singles)
-        self._refusal: wire.Error | None = None
-        self._request_id = bulk.request_id
-        self._on_answer = on_answer
-        self._open = open_bulks
-        open_bulks[bulk.request_id] = self
-
-    def on_answer(self, answer: wire.Accepted | wire.Answer | wire.Error) -> None:
-        """One of the jobs was accepted or refused."""
-        self._left -= 1
-        if isinstance(answer, wire.Error) and self._refusal is None:
-            self._refusal = structs.replace(answer, request_id=self._request_id)
-        if not self._left and self._open.pop(self._request_id, None) is not None:
-            whole = wire.Accepted(self._request_id, len(self.singles))
-            self._on_answer(self._refusal or whole)
 
 
 DO: dict[type, Callable[[MultiEngine, Any], None]] = {

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from rollq.base.digests import Digest
+from rollq.base.digests import DIGEST_BYTES, Digest
 from rollq.base.ids import ClientId, JobId
 from rollq.base.jobs import BlobRef, JobOptions
 from rollq.base.limits import INLINE_BYTES_MAX, STAGE_CHUNK_BYTES, STAGE_CHUNK_JOBS
@@ -19,7 +19,6 @@ from rollq.base.staged import (
     join_keys,
     part_crc,
 )
-from rollq.roles.client.bulk import REF_BYTES
 from rollq.roles.client.draws import draw_id
 from rollq.roles.client.specs import (
     JobSpec,
@@ -36,6 +35,7 @@ from rollq.wire.staging_messages import StageJobs
 # What jobs of one group have in common: program, subject, options, caches.
 Likeness: TypeAlias = tuple[str, str, JobOptions | None, tuple[str, ...]]
 Message: TypeAlias = tuple[StageJobs, Supply]
+REF_BYTES: Final = DIGEST_BYTES + 16  # of a reference, in a message
 REDRIVEN: Final = "redrive"  # in place of a program: each job has its own
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from rollq.base.errors import ErrorCode
-from rollq.base.ids import JobId, MessageId
+from rollq.base.ids import JobId
 from rollq.base.limits import CLIENT_PENDING_MAX
-from rollq.roles.client.signals import Request
+from rollq.roles.client.signals import Request, id_of
 from rollq.wire import messages as wire
 
 REFUSAL: Final = "the leader is one of the first system: it takes single jobs with small files"
@@ -26,23 +26,17 @@ class PlainJobs:
         self._unended: dict[JobId, wire.SubmitJob] = {}
         self._answers: list[wire.Accepted | wire.Error] = []
 
-    def send(self, request: Request, request_id: MessageId) -> list[wire.SubmitJob]:
-        """The jobs to send for a request: none if such a leader would not know what it asks."""
-        jobs: list[wire.SubmitJob] = []
-        if type(request) is wire.SubmitJob:
-            jobs = [request]
-        elif type(request) is wire.SubmitBulk:
-            jobs = singles_of(request)
-        if not jobs or any(job.blobs or job.caches for job in jobs):
+    def may_send(self, request: Request) -> bool:
+        """Note a request that is to be sent: false if such a leader would not know what it asks."""
+        if type(request) is not wire.SubmitJob or request.blobs or request.caches:
             code = int(ErrorCode.UNSUPPORTED_VERSION)
-            self._answers.append(wire.Error(request_id, code, REFUSAL))
-            return []
-        for job in jobs:
-            self._unended[job.job_id] = job
-        while len(self._unended) > CLIENT_PENDING_MAX:
+            self._answers.append(wire.Error(id_of(request), code, REFUSAL))
+            return False
+        self._unended[request.job_id] = request
+        if len(self._unended) > CLIENT_PENDING_MAX:
             del self._unended[next(iter(self._unended))]
-        self._answers.append(wire.Accepted(request_id, len(jobs)))
-        return jobs
+        self._answers.append(wire.Accepted(request.job_id))
+        return True
 
     def ended(self, results: Iterable[wire.Result]) -> None:
         """Jobs that need not be sent again."""
@@ -70,21 +64,3 @@ class PlainJobs:
             return []
         answers, self._answers = self._answers, []
         return answers
-
-
-def singles_of(bulk: wire.SubmitBulk) -> list[wire.SubmitJob]:
-    """The same jobs, each in a message of its own."""
-    return [
-        wire.SubmitJob(
-            job_id=item.job_id,
-            client_id=bulk.client_id,
-            subject=bulk.subject,
-            exec_name=bulk.exec_name,
-            body=item.body,
-            options=bulk.options,
-            blobs=item.blobs,
-            caches=bulk.caches,
-            job_key=item.key,
-        )
-        for item in bulk.items
-    ]

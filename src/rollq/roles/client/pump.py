@@ -4,8 +4,7 @@ all of it, and one waiter that wakes when something has changed."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Sequence
 
 from rollq.base.errors import RollqError
 from rollq.base.ids import MessageId
@@ -13,11 +12,10 @@ from rollq.roles.client.engine import Engine
 from rollq.roles.client.session import Answer
 from rollq.roles.client.signals import Request, id_of
 from rollq.roles.client.supply import NOTHING, Supply
+from rollq.wire.messages import SubmitJob
 
-Content = TypeVar("Content")
 
-
-class Pump(Generic[Content]):
+class Pump:
     """Requests of one call on their way.
 
     Args:
@@ -25,7 +23,7 @@ class Pump(Generic[Content]):
         what: What they are, for the error; a plural, behind their count.
         timeout_s: How long nothing may be answered while somebody waits. Files that are read or
             uploaded count as answers.
-        on_answer: Told what a request held, and its answer. What is closed gets none.
+        on_answer: Told the answer to each request. What is closed gets none.
 
     Attributes:
         error: Why nothing more is to come; the first one counts. Raised by `check` and `drain`.
@@ -37,7 +35,7 @@ class Pump(Generic[Content]):
         engine: Engine,
         what: str,
         timeout_s: float,
-        on_answer: Callable[[Content, Answer], None],
+        on_answer: Callable[[Answer], None],
     ) -> None:
         self.error: Exception | None = None
         self.reading = 0
@@ -45,11 +43,12 @@ class Pump(Generic[Content]):
         self._what = what
         self._timeout_s = timeout_s
         self._on_answer = on_answer
-        self._open: dict[MessageId, Content] = {}
+        self._open: dict[MessageId, None] = {}  # in the order of their sending
         self._later: dict[MessageId, asyncio.TimerHandle] = {}  # of these, not sent yet
         self._has_files = False
         # By the loop's clock: the last answer; if there was none, when the first wait began.
         self._heard_at = 0.0
+        self._time: Callable[[], float] = lambda: 0.0  # that clock, once something was sent
         self._timer: asyncio.TimerHandle | None = None
         self._waiter: asyncio.Future[None] | None = None
 
@@ -60,12 +59,11 @@ class Pump(Generic[Content]):
     def __contains__(self, request_id: MessageId) -> bool:
         return request_id in self._open
 
-    def send(self, request: Request, content: Content, supply: Supply = NOTHING) -> None:
+    def send(self, request: Request, supply: Supply = NOTHING) -> None:
         """Send one more, after its files."""
         request_id = id_of(request)
-        if not self._open:
-            self._heard_at = self._engine.loop.time()  # until now there was nothing to answer
-        self._open[request_id] = content
+        self._begin()
+        self._open[request_id] = None
         self._has_files |= supply is not NOTHING
         try:
             self._engine.ask(request, self.answered, supply)
@@ -75,28 +73,42 @@ class Pump(Generic[Content]):
         if self._waiter is not None:  # it was sent for somebody who waits already
             self._maybe_arm()
 
-    def send_later(
-        self, delay_s: float, request: Request, content: Content, supply: Supply = NOTHING
-    ) -> None:
+    def send_jobs(self, jobs: Sequence[SubmitJob]) -> None:
+        """Send jobs without files, in one turn."""
+        self._begin()
+        job_ids = [job.job_id for job in jobs]
+        self._open.update(dict.fromkeys(job_ids))
+        try:
+            self._engine.ask_jobs(jobs, self.answered)
+        except BaseException:
+            for job_id in job_ids:
+                del self._open[job_id]
+            raise
+        if self._waiter is not None:
+            self._maybe_arm()
+
+    def send_later(self, delay_s: float, request: Request, supply: Supply = NOTHING) -> None:
         """Send one again after a while; until then it counts as unanswered."""
 
         def send() -> None:
             del self._later[request_id]
             try:
-                self.send(request, content, supply)
+                self.send(request, supply)
             except RollqError as error:
                 self.fail(error)
 
         request_id = id_of(request)
-        self._open[request_id] = content
+        self._open[request_id] = None
         self._later[request_id] = self._engine.loop.call_later(delay_s, send)
 
     def answered(self, answer: Answer) -> None:
         """The answer to a request."""
         if answer.request_id in self._open:
-            content = self._open.pop(answer.request_id)
-            self.heard()
-            self._on_answer(content, answer)
+            del self._open[answer.request_id]
+            self._heard_at = self._time()
+            if self._waiter is not None:
+                self.wake()
+            self._on_answer(answer)
 
     async def drain(self, open_max: int = 0) -> None:
         """Wait until no more than so many are unanswered.
@@ -148,10 +160,11 @@ class Pump(Generic[Content]):
         timer = self._later.pop(request_id, None)
         if timer is not None:
             timer.cancel()
-        if self._open.pop(request_id, None) is not None:
+        if request_id in self._open:
+            del self._open[request_id]
             self._engine.give_up(request_id)
 
-    def close(self) -> list[Content]:
+    def close(self) -> list[MessageId]:
         """What is not answered by now is not sent again: what that was."""
         if self._timer is not None:
             self._timer.cancel()
@@ -159,10 +172,15 @@ class Pump(Generic[Content]):
         for timer in self._later.values():
             timer.cancel()
         self._later.clear()
-        left, self._open = self._open, {}
+        left, self._open = list(self._open), {}
         for request_id in left:
             self._engine.give_up(request_id)
-        return list(left.values())
+        return left
+
+    def _begin(self) -> None:
+        if not self._open:
+            self._time = self._engine.loop.time
+            self._heard_at = self._time()  # until now there was nothing to answer
 
     def _maybe_arm(self) -> None:
         """A wait that follows another one goes on where that ended: time that is asked for in small

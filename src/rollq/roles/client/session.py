@@ -167,11 +167,12 @@ class GroupSession:
             LocalError: BAD_SETUP, if the client does not run; BAD_PAYLOAD or BAD_OPTIONS, if a
                 leader would refuse it whatever its state.
         """
-        _must_be_within_bounds(request)
+        if type(request) is not wire.SubmitJob:
+            must_be_within_bounds(request)
         self.ask_all((request,), on_answer)
 
     def ask_all(self, requests: Sequence[signals.Request], on_answer: OnAnswer) -> None:
-        """The same for several that are within their bounds, as `Engine.request_for` makes them;
+        """The same for several that are within their bounds, as submits are when they are made;
         each is answered by itself. Raises before any is sent."""
         self._must_run()
         on_answers, turn = self._on_answer, self._turn
@@ -180,14 +181,18 @@ class GroupSession:
             raise StateError(ErrorCode.ID_CONFLICT, "this id is being submitted already")
         is_first = not turn and not self._machine.pending_count
         was_empty = not turn
+        room = CLIENT_PENDING_MAX - self._machine.pending_count - len(turn)
+        room_bytes = CLIENT_PENDING_BYTES_MAX - self._sent_bytes
         for request_id, request in zip(request_ids, requests, strict=True):
             size_bytes = request_bytes(request)
             on_answers[request_id] = (on_answer, size_bytes)
-            if self._backlog or not self._has_room(size_bytes):
-                self._backlog[request_id] = request
-            else:
-                self._sent_bytes += size_bytes
+            if room > 0 and room_bytes >= size_bytes and not self._backlog:
                 turn.append(request)
+                room -= 1
+                room_bytes -= size_bytes
+            else:
+                self._backlog[request_id] = request
+        self._sent_bytes = CLIENT_PENDING_BYTES_MAX - room_bytes
         # Who asks one thing at a time is spared a turn of the loop. Where many ask, the first waits
         # for the others: alone it would cost the group a sync of its own.
         if is_first and not self._is_crowded:
@@ -219,7 +224,7 @@ class GroupSession:
             LocalError: BAD_SETUP, if the client does not run.
         """
         self._must_run()
-        _must_be_within_bounds(request)
+        must_be_within_bounds(request)
         self._on_output[request.request_id] = on_output
         self._feed(signals.Watched(request))
 
@@ -429,7 +434,8 @@ class GroupSession:
             link.close("going to the leader")
 
 
-def _must_be_within_bounds(request: Message) -> None:
+def must_be_within_bounds(request: Message) -> None:
+    """Raises LocalError for what a leader would refuse whatever its state."""
     try:
         check_message(request)
     except RemoteError as error:

@@ -323,9 +323,6 @@ def request_bytes(request: Any) -> int:
         return len(request.body) + 128
     if type(request) is StageJobs:
         return sum(len(group.bodies) + len(group.job_ids) + 128 for group in request.groups)
-    items = getattr(request, "items", None)
-    if items is not None:
-        return sum(len(item.body) + 32 for item in items)
     return len(getattr(request, "body", b"")) + 128
 
 

@@ -392,7 +392,7 @@ def last_lines(parts: list[StreamPart], count: int) -> list[StreamPart]:
     kept: list[StreamPart] = []
     for part in reversed(parts):
         stream, data = part.stream, part.data
-        if not left[stream]:
+        if not left[stream] or not data:
             continue
         begin = len(data)
         if is_last[stream] and data.endswith(b"\n"):

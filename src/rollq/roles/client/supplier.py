@@ -64,6 +64,7 @@ class Supplier:
         self._blobs: dict[str, BlobClient] = {}
         self._tasks: dict[MessageId, tuple[asyncio.Task[None], OnAnswer]] = {}
         self._held: dict[Digest, None] = {}  # what the group has, as far as we know
+        self._moving: dict[Digest, asyncio.Future[None]] = {}  # to the group, right now
         self._uploads = 0
         self._uploaded_at = NEVER
         self._places: asyncio.Semaphore | None = None
@@ -211,15 +212,28 @@ class Supplier:
         if self._places is None:
             self._places = asyncio.Semaphore(CLIENT_UPLOADS)
         digest = piece.ref.digest
-        async with self._places:
-            await asyncio.to_thread(check_same, piece)
+        while digest in self._moving:  # for another request: many may share a file
+            await asyncio.wait((self._moving[digest],))
+        if digest not in self._held:
+            self._moving[digest] = moved = asyncio.get_running_loop().create_future()
             try:
-                await self._client().put(piece.source, partial(tally.moved, digest), digest)
-            except RollqError as error:
-                if error.code is ErrorCode.BLOB_CORRUPT and isinstance(piece.source, Path):
-                    raise changed(piece.name, piece.source) from None
-                raise
+                async with self._places:
+                    await self._move(piece, tally)
+                self._held[digest] = None
+            finally:
+                del self._moving[digest]
+                moved.set_result(None)
         tally.moved(digest, piece.ref.size, piece.ref.size)
+
+    async def _move(self, piece: InputBlob, tally: _Tally) -> None:
+        await asyncio.to_thread(check_same, piece)
+        digest = piece.ref.digest
+        try:
+            await self._client().put(piece.source, partial(tally.moved, digest), digest)
+        except RollqError as error:
+            if error.code is ErrorCode.BLOB_CORRUPT and isinstance(piece.source, Path):
+                raise changed(piece.name, piece.source) from None
+            raise
 
     def _client(self, who: str = CLIENT) -> BlobClient:
         if not self._running:

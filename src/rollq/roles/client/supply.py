@@ -14,7 +14,6 @@ from rollq.base.digests import Digest
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.jobs import BlobRef
 from rollq.roles.client.specs import JobSpec
-from rollq.wire import messages as wire
 from rollq.wire.staging_messages import StageJobs
 
 BytesMoved: TypeAlias = Callable[[int, int], None]  # so many bytes of so many
@@ -74,8 +73,6 @@ def supply_of(spec: JobSpec, progress: BytesMoved | None = None) -> Supply:
 
 def refs_of(request: Any) -> Sequence[BlobRef]:
     """The blobs that a request refers to, each once."""
-    if type(request) is wire.SubmitBulk:
-        return list(dict.fromkeys(ref for item in request.items for ref in item.blobs))
     if type(request) is StageJobs:
         lists = [refs for group in request.groups for refs in group.blobs]
         return list(dict.fromkeys(ref for refs in lists for ref in refs))
