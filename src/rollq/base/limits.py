@@ -410,6 +410,7 @@ COPIES_WAIT_MS_MAX: Final = (
     40_000  # of a member that is never idle: then they are made all the same
 )
 COPIES_AGAIN_MS_MAX: Final = 600_000  # after failures
+COPIES_SPARED_BYTES: Final = 1024 * 1024 * 1024  # left for the log: no copy is begun with less
 READER_GREETING_MS: Final = 2_000  # for the answer to a hello of a reader
 READER_ANSWER_MS: Final = 10_000  # for the next word: one that waits or writes says so before
 READER_AGAIN_MS: Final = 100  # before members that could not serve are asked again

@@ -116,17 +116,18 @@ class _Facts:
 
     def __init__(self, indexes: Sequence[PackedIndex]) -> None:
         self._events: list[Event] = []
+        self._counts: list[int] = []
         self._places: list[tuple[int, int]] = []  # of each event: index and stamp
         self._ordinals = array("i")
         for packed in indexes:
             events = packed.events()
+            counts = [1 if event.run is None else event.run.count for event in events]
             self._events += events
+            self._counts += counts
             self._places += [(packed.index, packed.stamp_ms)] * len(events)
-            rows = sum(1 if event.run is None else event.run.count for event in events)
-            self._ordinals.extend(range(rows))
-        self._counts = [1 if event.run is None else event.run.count for event in self._events]
+            self._ordinals.extend(range(sum(counts)))
         self._rows = len(self._ordinals)
-        self._has_runs = any(event.run is not None for event in self._events)
+        self._with_runs = [event for event in self._events if event.run is not None]
         self._ends = pa.array(accumulate(self._counts), pa.int64())
 
     def column(self, column: Column, kind: Any, group: str) -> Any:
@@ -146,15 +147,17 @@ class _Facts:
         field = _EVENT_FIELDS[name]
         make = _MAKERS.get(name) or (_texts if column.type == "string" else _numbers)
         in_run = _IN_RUNS.get(name)
-        if in_run is not None and self._has_runs:
+        if in_run is not None and any(map(in_run, self._with_runs)):
             columns = [() if event.run is None else in_run(event) for event in self._events]
-            if any(columns):
-                return make(self._each(field, columns), kind)
-        return self._spread(make([getattr(event, field) for event in self._events], kind))
+            return make(self._each(field, columns), kind)
+        values = list(map(attrgetter(field), self._events))
+        if values and values.count(values[0]) == len(values):  # most say nothing in most columns
+            return pa.repeat(make(values[:1], kind)[0], self._rows)
+        return self._spread(make(values, kind))
 
     def _spread(self, values: Any) -> Any:
         """From a value an event to a value a row."""
-        if not self._has_runs:
+        if self._rows == len(self._events):
             return values
         return pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(self._ends, values))
 

@@ -19,11 +19,9 @@ from zlib import crc32
 import msgspec
 
 from rollq.base.errors import DiskError
-from rollq.history.segments import range_of
+from rollq.history.segments import COLUMNS_FOLDER, COLUMNS_SUFFIX, columns_name, range_of
 from rollq.store.disk import Disk
 
-FOLDER: Final = "columns"
-SUFFIX: Final = ".arrow"
 TEMPORARY: Final = ".tmp"
 VERSION: Final = 2
 END_OF_STREAM: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
@@ -54,14 +52,13 @@ class ArrowCopy(msgspec.Struct, frozen=True):
     batches: list[RowBatch]
 
 
-def copy_name(first: int, last: int) -> str:
-    """The file of a range."""
-    return f"{FOLDER}/{first:020d}-{last:020d}{SUFFIX}"
-
-
 def copy_range(name: str) -> tuple[int, int] | None:
     """The range of a file, given without its folder; None: it is no copy."""
-    return range_of(f"{name.removesuffix(SUFFIX)}.jsonl") if name.endswith(SUFFIX) else None
+    return (
+        range_of(f"{name.removesuffix(COLUMNS_SUFFIX)}.jsonl")
+        if name.endswith(COLUMNS_SUFFIX)
+        else None
+    )
 
 
 def encode_footer(copy: ArrowCopy) -> bytes:
@@ -73,7 +70,7 @@ def encode_footer(copy: ArrowCopy) -> bytes:
 def copies_there(disk: Disk) -> frozenset[tuple[int, int]]:
     """The ranges of all files, readable or not."""
     try:
-        ranges = map(copy_range, disk.names(FOLDER))
+        ranges = map(copy_range, disk.names(COLUMNS_FOLDER))
         return frozenset(each for each in ranges if each is not None)
     except DiskError:
         return frozenset()
@@ -88,7 +85,7 @@ def read_copy(disk: Disk, first: int, last: int, group: str) -> ArrowCopy | None
 
 
 def _read_copy(disk: Disk, first: int, last: int, group: str) -> ArrowCopy | None:
-    name = copy_name(first, last)
+    name = columns_name(first, last)
     size = disk.size(name)
     if size < TAIL_BYTES:
         return None
@@ -109,7 +106,7 @@ def _read_copy(disk: Disk, first: int, last: int, group: str) -> ArrowCopy | Non
 
 def read_stream(disk: Disk, copy: ArrowCopy, batch: RowBatch) -> bytes | None:
     """One batch as an Arrow IPC stream; None if it does not verify."""
-    name = copy_name(copy.first, copy.last)
+    name = columns_name(copy.first, copy.last)
     try:
         schema = disk.read(name, 0, copy.schema_bytes)
         data = disk.read(name, batch.offset, batch.size)

@@ -14,7 +14,7 @@ import zstandard
 
 from rollq.base.limits import INFLATED_BYTES_MAX
 from rollq.grid.events import Event, each_of
-from rollq.history.schema import to_lines
+from rollq.history.schema import to_lines, to_text
 
 # Some hundred events of one kind are much alike; what is larger could not be inflated by readers.
 SHRINK_BYTES: Final = range(16 * 1024, INFLATED_BYTES_MAX + 1)
@@ -37,6 +37,10 @@ class PackedIndex(msgspec.Struct, frozen=True, gc=False, array_like=True):
     def lines(self) -> list[bytes]:
         """As JSON, one row a fact, without line ends."""
         return to_lines(self.index, self.stamp_ms, self.events())
+
+    def text(self) -> bytes:
+        """As JSON, one row a fact, each with its line end."""
+        return to_text(self.index, self.stamp_ms, self.events())
 
     def plain(self) -> PackedIndex:
         """The same, not compressed."""

@@ -60,14 +60,23 @@ class HistoryRow(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def to_lines(index: int, stamp_ms: int, events: Iterable[Event]) -> list[bytes]:
     """The JSON lines of one log index, without line ends."""
-    lines: list[bytes] = []
+    return to_text(index, stamp_ms, events).split(b"\n")[:-1]
+
+
+def to_text(index: int, stamp_ms: int, events: Iterable[Event]) -> bytes:
+    """The JSON lines of one log index, each with its line end."""
+    pieces: list[bytes] = []
+    ordinal = 0
     for event in events:
         if event.run is None or event.run.count < PATTERN_JOBS_MIN:
             for one in each(event):
-                lines.append(_encode(_row(index, len(lines), stamp_ms, one)))
+                pieces.append(_encode(_row(index, ordinal, stamp_ms, one)))
+                ordinal += 1
         else:
-            lines += _run_lines(index, len(lines), stamp_ms, event, event.run)
-    return lines
+            pieces.append(_run_text(index, ordinal, stamp_ms, event, event.run))
+            ordinal += event.run.count
+    pieces.append(b"")
+    return b"\n".join(pieces)
 
 
 def from_line(line: bytes) -> HistoryRow:
@@ -75,8 +84,9 @@ def from_line(line: bytes) -> HistoryRow:
     return _decoder.decode(line)
 
 
-def _run_lines(index: int, ordinal: int, stamp_ms: int, event: Event, run: Run) -> list[bytes]:
-    """The lines of a run: what its jobs share is written once, into a pattern for each of them."""
+def _run_text(index: int, ordinal: int, stamp_ms: int, event: Event, run: Run) -> bytes:
+    """The lines of a run, without the last line end: what its jobs share is written once, into a
+    pattern for each of them."""
     shared = msgspec.structs.asdict(_row(index, ordinal, stamp_ms, event))
     differ = _columns(ordinal, event, run)
     pattern: list[str] = []
@@ -97,7 +107,7 @@ def _run_lines(index: int, ordinal: int, stamp_ms: int, event: Event, run: Run) 
             columns.append([f',"{name}":{one}' if one else "" for one in column])
     line = "{" + "".join(pattern)[1:] + "}"
     rows = map(line.__mod__, zip(*columns, strict=True))
-    return "\n".join(rows).encode().split(b"\n")
+    return "\n".join(rows).encode()
 
 
 def _columns(ordinal: int, event: Event, run: Run) -> dict[str, Sequence[object]]:

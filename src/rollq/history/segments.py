@@ -25,6 +25,8 @@ PACKED_SUFFIX: Final = ".runs"
 TEMPORARY: Final = ".tmp"
 SEALING: Final = f"{FOLDER}/sealing{TEMPORARY}"
 FLOOR_SUFFIX: Final = ".floor"
+COLUMNS_FOLDER: Final = "columns"
+COLUMNS_SUFFIX: Final = ".arrow"
 
 
 class Segments:
@@ -126,9 +128,9 @@ class Segments:
         self._disk.sync_dir(FOLDER)
 
     def sizes(self) -> list[tuple[int, int, int]]:
-        """First index, last index and bytes of every segment, copies included, in order."""
+        """First index, last index and bytes of every segment, all copies included, in order."""
         return [
-            (*ends, sum(max(self._disk.size(make(*ends)), 0) for make in (packed_name, name_of)))
+            (*ends, sum(max(self._disk.size(make(*ends)), 0) for make in NAMES))
             for ends in self.ranges()
         ]
 
@@ -277,6 +279,14 @@ def name_of(first: int, last: int) -> str:
 def packed_name(first: int, last: int) -> str:
     """The file with the packed events of a range; names sort by it."""
     return f"{FOLDER}/{first:020d}-{last:020d}{PACKED_SUFFIX}"
+
+
+def columns_name(first: int, last: int) -> str:
+    """The file with the rows of a range as Arrow (`arrow_cache`)."""
+    return f"{COLUMNS_FOLDER}/{first:020d}-{last:020d}{COLUMNS_SUFFIX}"
+
+
+NAMES: Final = (packed_name, name_of, columns_name)
 
 
 def floor_name(index: int) -> str:

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from rollq.base.limits import COLUMNS_BYTES_MIN
 from rollq.cli.health import history_findings
-from rollq.history.arrow_cache import copy_name
-from rollq.history.segments import Segments
+from rollq.history.segments import Segments, columns_name
 from rollq.testing.disk import VirtualDisk
 
 
@@ -15,5 +14,5 @@ def test_the_doctor_notes_history_that_readers_get_as_lines() -> None:
     [finding] = history_findings(disk)
     assert finding.severity == "note"
     assert "1 of 1 history segments have no Arrow columns" in finding.what
-    disk.write(copy_name(1, 1), 0, b"arrow")
+    disk.write(columns_name(1, 1), 0, b"arrow")
     assert history_findings(disk) == []

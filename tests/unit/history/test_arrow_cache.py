@@ -17,7 +17,7 @@ from rollq.history import arrow_cache, packed_file
 from rollq.history.arrow import from_lines, from_stream
 from rollq.history.columns import EVENTS, Column
 from rollq.history.packed import PackedIndex, pack
-from rollq.history.segments import Segments
+from rollq.history.segments import Segments, columns_name
 from rollq.roles.member.readers import columns
 from rollq.roles.member.readers.columns import make_all, missing, stale
 from rollq.roles.member.readers.copies_keeper import CopiesKeeper
@@ -112,7 +112,7 @@ def test_only_what_is_wanted_is_read_and_unknown_columns_are_empty(state: Path) 
 
 def test_rot_is_seen_and_what_cannot_be_read_is_made_anew(state: Path) -> None:
     make_all(state, "g")
-    path = state / arrow_cache.copy_name(FIRST, LAST)
+    path = state / columns_name(FIRST, LAST)
     whole = path.read_bytes()
     copy = _copy(state)
     batch = copy.batches[1]

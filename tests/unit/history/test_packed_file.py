@@ -8,7 +8,7 @@ from rollq.base.errors import DiskError, ErrorCode
 from rollq.grid.events import Event, Run
 from rollq.history import packed, packed_file
 from rollq.history.packed import PackedIndex, pack
-from rollq.history.segments import Segments, name_of, packed_name
+from rollq.history.segments import Segments, columns_name, name_of, packed_name
 from rollq.testing.disk import VirtualDisk
 from tests.unit.store.kit import Chance, Story, crash_everywhere
 
@@ -90,8 +90,9 @@ def test_lines_beside_a_packed_segment_are_a_copy_and_serve_when_it_is_damaged()
     segments = _sealed(disk, (1, 4))
     segments.seal(1, 4, _lines(1, 4))
     assert segments.ranges() == [(1, 4)]
-    both = disk.size(packed_name(1, 4)) + disk.size(name_of(1, 4))
-    assert segments.sizes() == [(1, 4, both)]
+    disk.write(columns_name(1, 4), 0, b"arrow")
+    all_bytes = disk.size(packed_name(1, 4)) + disk.size(name_of(1, 4)) + len(b"arrow")
+    assert segments.sizes() == [(1, 4, all_bytes)]
     assert list(segments.read(1, 4)) == _lines(1, 4)
     disk.rot(packed_name(1, 4), 30, 0)
     assert list(segments.read(1, 4)) == _lines(1, 4)

@@ -83,6 +83,12 @@ def test_copies_that_there_is_no_room_for_go_and_are_not_made_again(state: Path)
     assert list(Segments(LookDisk(state)).read(1, 3))  # what they were made of stays
 
 
+def test_the_rest_of_the_disk_is_for_the_log(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "COPIES_SPARED_BYTES", 2**62)
+    lines.make_all(state, 0)
+    assert _copies(state) == []
+
+
 def test_a_copy_that_is_lost_between_others_is_made_again() -> None:
     disk = VirtualDisk()
     segments = _sealed(Segments(disk), *RANGES)

@@ -38,11 +38,7 @@ class Piece(msgspec.Struct, frozen=True):
         """JSON lines, each with its line end; not for the form "arrow"."""
         if self.form == LINES:
             return self.data
-        lines: list[bytes] = []
-        for index in self.indexes():
-            lines += index.lines()
-        lines.append(b"")
-        return b"\n".join(lines)
+        return b"".join([index.text() for index in self.indexes()])
 
     def indexes(self) -> list[PackedIndex]:
         """The events of each index; for the forms "events" and "runs"."""

@@ -15,7 +15,14 @@ from rollq.history import arrow_cache, packed_file
 from rollq.history.arrow_cache import ArrowCopy, RowBatch
 from rollq.history.columns import EVENTS
 from rollq.history.cutting import SegmentFile
-from rollq.history.segments import Segments, name_of, packed_name
+from rollq.history.segments import (
+    COLUMNS_FOLDER,
+    Segments,
+    columns_name,
+    name_of,
+    packed_name,
+)
+from rollq.roles.member.readers.lines import has_room
 from rollq.store.disk import Disk
 from rollq.store.look import LookDisk
 
@@ -29,12 +36,12 @@ def make_all(state: Path, group: str) -> int:
     """Make every copy that is missing, and remove those that are of no more use; how many were
     missing."""
     disk = LookDisk(state)
-    (state / arrow_cache.FOLDER).mkdir(mode=0o700, exist_ok=True)
+    (state / COLUMNS_FOLDER).mkdir(mode=0o700, exist_ok=True)
     for name in stale(disk):
-        (state / arrow_cache.FOLDER / name).unlink(missing_ok=True)
+        (state / COLUMNS_FOLDER / name).unlink(missing_ok=True)
     ranges = missing(disk, group)
     for first, last in ranges:
-        if Segments(disk).is_sound(first, last):
+        if has_room(state) and Segments(disk).is_sound(first, last):
             make_copy(state, disk, (first, last), group)
     return len(ranges)
 
@@ -59,14 +66,12 @@ def is_worth(disk: Disk, first: int, last: int) -> bool:
 def stale(disk: Disk) -> list[str]:
     """Names of files whose segments are gone, and of what was begun and not ended."""
     kept = dict.fromkeys(Segments(disk).ranges())
-    return [
-        name for name in disk.names(arrow_cache.FOLDER) if arrow_cache.copy_range(name) not in kept
-    ]
+    return [name for name in disk.names(COLUMNS_FOLDER) if arrow_cache.copy_range(name) not in kept]
 
 
 def make_copy(state: Path, disk: Disk, ends: tuple[int, int], group: str) -> None:
     """Make the copy of one segment, which is known to be sound."""
-    temporary = state / f"{arrow_cache.copy_name(*ends)}{arrow_cache.TEMPORARY}"
+    temporary = state / f"{columns_name(*ends)}{arrow_cache.TEMPORARY}"
     schema_bytes, batches = _write_stream(temporary, disk, ends, group)
     with temporary.open("rb+") as file:
         schema_crc = crc32(file.read(schema_bytes))
@@ -78,7 +83,7 @@ def make_copy(state: Path, disk: Disk, ends: tuple[int, int], group: str) -> Non
         file.write(arrow_cache.encode_footer(copy))
     temporary.chmod(FILE_MODE)
     if ends in Segments(disk).ranges():
-        temporary.rename(state / arrow_cache.copy_name(*ends))
+        temporary.rename(state / columns_name(*ends))
     else:  # the segment was let go meanwhile
         temporary.unlink()
 

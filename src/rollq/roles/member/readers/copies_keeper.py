@@ -20,8 +20,7 @@ from typing import Final
 
 from rollq.base.errors import RollqError
 from rollq.base.limits import COPIES_AGAIN_MS_MAX, COPIES_CHECK_MS, COPIES_WAIT_MS_MAX
-from rollq.history import arrow_cache
-from rollq.history.segments import FOLDER
+from rollq.history.segments import COLUMNS_FOLDER, FOLDER
 from rollq.roles.member.readers import copies_maker
 from rollq.roles.member.setup import MemberSetup
 from rollq.roles.service import end_tasks
@@ -130,7 +129,7 @@ class CopiesKeeper:
 
     def _changed(self) -> tuple[int, int]:
         """When names came to the folders or went."""
-        return self._changed_ns(FOLDER), self._changed_ns(arrow_cache.FOLDER)
+        return self._changed_ns(FOLDER), self._changed_ns(COLUMNS_FOLDER)
 
     def _changed_ns(self, folder: str) -> int:
         """When a name came to a folder or went; 0: there is no folder."""

@@ -8,11 +8,12 @@ take a share of it: the oldest copies go, and what they were made of stays.
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from rollq.base.limits import SYNC_BYTES
+from rollq.base.limits import COPIES_SPARED_BYTES, SYNC_BYTES
 from rollq.history import packed_file
 from rollq.history.lines_file import footer_line
 from rollq.history.segments import TEMPORARY, Segments, name_of, packed_name
@@ -37,7 +38,7 @@ def make_all(state: Path, bytes_max: int) -> None:
     for ends in what.drop:
         (state / name_of(*ends)).unlink(missing_ok=True)
     for ends in what.make:
-        if Segments(disk).is_sound(*ends):
+        if has_room(state) and Segments(disk).is_sound(*ends):
             make_copy(state, disk, ends)
 
 
@@ -62,6 +63,11 @@ def due(disk: Disk, bytes_max: int) -> Due:
     return what
 
 
+def has_room(state: Path) -> bool:
+    """Whether copies may take more of the disk, which is for the log first."""
+    return shutil.disk_usage(state).free >= COPIES_SPARED_BYTES
+
+
 def make_copy(state: Path, disk: Disk, ends: tuple[int, int]) -> None:
     """Make the copy of one packed segment, which is known to be sound."""
     name = packed_name(*ends)
@@ -73,11 +79,8 @@ def make_copy(state: Path, disk: Disk, ends: tuple[int, int]) -> None:
     with open(temporary, "wb", opener=_private) as file:
         for block in found[0].blocks:
             for packed in packed_file.indexes_in(disk.read(name, block.offset, block.size)):
-                made = packed.lines()
-                if not made:
-                    continue
-                data = b"\n".join((*made, b""))
-                count, crc = count + len(made), crc32(data, crc)
+                data = packed.text()
+                count, crc = count + data.count(b"\n"), crc32(data, crc)
                 file.write(data)
                 unsynced += len(data)
                 if unsynced >= SYNC_BYTES:

@@ -10,11 +10,11 @@ import zstandard
 from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.base.ids import MessageId
 from rollq.base.limits import INFLATED_BYTES_MAX, READER_INDEXES_MAX, READER_PIECE_BYTES
-from rollq.history.arrow_cache import copy_name, read_copy, read_stream
+from rollq.history.arrow_cache import read_copy, read_stream
 from rollq.history.cutting import SegmentFile
 from rollq.history.packed import PackedIndex, encode_indexes
 from rollq.history.packed_file import Block, indexes_in, plain_of, read_block
-from rollq.history.segments import packed_name
+from rollq.history.segments import columns_name, packed_name
 from rollq.roles.member.readers.member_view import ELSEWHERE
 from rollq.roles.member.readers.session import ReaderSession
 from rollq.wire.reader_messages import ARROW, EVENTS, LINES, RUNS, PiecesAsk
@@ -86,7 +86,7 @@ class _Sending:
             assert copy is not None
             stream = read_stream(self._view.disk, copy, batch)
             if stream is None:  # it is rotten, and will be made anew from the lines
-                self._view.disk.remove(copy_name(*ends))
+                self._view.disk.remove(columns_name(*ends))
                 return
             self._send_rest(ends, batch.first - 1)
             self._say(batch.last, ARROW, stream)
