@@ -12,8 +12,7 @@ are recycled, or zero-filled a little ahead, because syncing over written blocks
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import msgspec
 
@@ -87,6 +86,7 @@ class Wal:
         self._head = walk.head
         self._last = walk.log.last
         self._failed = False
+        self._final = _Final(self)
 
     @classmethod
     def open(
@@ -187,7 +187,7 @@ class Wal:
 
     def sync(self) -> None:
         """Make all that was appended durable. DiskError: the caller must stop."""
-        with self._final():
+        with self._final:
             if self._synced_seq != self._seq:
                 self._disk.sync(segment_name(self._segments[-1].number))
                 self._synced_seq = self._seq
@@ -208,7 +208,7 @@ class Wal:
         self.mark()
         if self._vouched_seq != self._seq and self._head is not None:
             state = self._hard_state
-            with self._final():
+            with self._final:
                 write_vouched(self._disk, Vouched(self._seq, state.term, state.vote, self._last))
             self._vouched_seq = self._seq
 
@@ -282,7 +282,7 @@ class Wal:
         """Give up the oldest segment if its entries are all at or below `index`."""
         if len(self._segments) < 2 or self._segments[0].last_index > index:
             return False
-        with self._final():
+        with self._final:
             self._places.forget(self._segments[0].number)
             name = segment_name(self._segments[0].number)
             is_usual = self._disk.size(name) <= self._segment_bytes
@@ -364,7 +364,7 @@ class Wal:
         return header, body
 
     def _write(self, *pieces: bytes) -> None:
-        with self._final():
+        with self._final:
             size = sum(map(len, pieces))
             end = self._offset + size
             name = segment_name(self._segments[-1].number)
@@ -385,7 +385,7 @@ class Wal:
             self._begin_segment(self._segments[-1].number + 1)
 
     def _begin_segment(self, number: int) -> None:
-        with self._final():
+        with self._final:
             name = segment_name(number)
             self._zeroed = 0
             if self._spares:
@@ -404,17 +404,24 @@ class Wal:
             raise LocalError(ErrorCode.BUG, "the disk has no identity yet", "create_identity first")
         return self._head
 
-    @contextmanager
-    def _final(self) -> Iterator[None]:
-        """Any failure of the disk is the last thing this log does."""
-        if self._failed:
+
+class _Final:
+    """Any failure of the disk within is the last thing that a log does. Not a generator: every turn
+    of a member enters two of them."""
+
+    __slots__ = ("_wal",)
+
+    def __init__(self, wal: Wal) -> None:
+        self._wal = wal
+
+    def __enter__(self) -> None:
+        if self._wal._failed:
             raise DiskError(
                 ErrorCode.DISK_FAILED,
                 "the log is closed: its disk failed before, or it was closed",
                 "restart the member: it reads its disk anew",
             )
-        try:
-            yield
-        except DiskError:
-            self._failed = True
-            raise
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, DiskError):
+            self._wal._failed = True

@@ -30,7 +30,7 @@ def test_who_asks_for_more_at_once_is_served_less_often() -> None:
     assert served.count("large") == 4
 
 
-def test_lanes_that_begin_with_too_much_are_passed_by_and_stay() -> None:
+def test_sessions_that_begin_with_too_much_are_passed_by_and_stay() -> None:
     turns: Turns[str] = Turns()
     turns.add(1, "large", 100)
     turns.add(1, "behind it", 1)
@@ -49,7 +49,7 @@ def test_all_together_weigh_no_more_than_asked_for_unless_it_is_one() -> None:
     assert turns.take(10, 1, ANY) == [2]
 
 
-def test_a_lane_is_long_by_count_or_by_weight_until_half_of_it_is_gone() -> None:
+def test_a_session_has_much_waiting_by_count_or_by_weight_until_half_of_it_is_gone() -> None:
     turns: Turns[int] = Turns()
     for number in range(SESSION_REQUESTS_PAUSE + 1):
         assert not turns.is_long(1)

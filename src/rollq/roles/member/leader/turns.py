@@ -30,10 +30,12 @@ class _Queue(Generic[Request]):
 class Turns(Generic[Request]):
     """Requests that wait, by session. A queue is there as long as something waits in it."""
 
-    __slots__ = ("_queues",)
+    __slots__ = ("_count", "_queues", "_weight")
 
     def __init__(self) -> None:
         self._queues: dict[int, _Queue[Request]] = {}  # whose turn it is first
+        self._count = 0  # of all requests in them
+        self._weight = 0  # the sum of their weights
 
     def add(self, session: int, request: Request, weight: int) -> None:
         """A session asks for something."""
@@ -42,6 +44,8 @@ class Turns(Generic[Request]):
             queue = self._queues[session] = _Queue()
         queue.waiting.append((request, weight))
         queue.waiting_weight += weight
+        self._count += 1
+        self._weight += weight
 
     def is_long(self, session: int, share: int = 1) -> bool:
         """Whether more waits in the queue of a session than (a share of) what may while it is
@@ -60,6 +64,20 @@ class Turns(Generic[Request]):
             weight_max: Of all together, unless it is only one.
             each: The weights to choose from; queues that begin with another one are passed by.
         """
+        is_free = not each.start and self._weight < each.stop  # none can be too heavy then
+        if not self._count or (is_free and self._count <= count_max and self._weight <= weight_max):
+            return self._take_all()
+        taken = self._take_in_turns(count_max, weight_max, each)
+        self._count -= len(taken)
+        return taken
+
+    def _take_all(self) -> list[Request]:
+        taken = [request for queue in self._queues.values() for request, _ in queue.waiting]
+        self._queues.clear()
+        self._count = self._weight = 0
+        return taken
+
+    def _take_in_turns(self, count_max: int, weight_max: int, each: range) -> list[Request]:
         taken: list[Request] = []
         total = 0
         while True:
@@ -88,6 +106,7 @@ class Turns(Generic[Request]):
                         return taken
                     taken.append(request)
                     total += weight
+                    self._weight -= weight
                     del queue.waiting[0]
                     queue.waiting_weight -= weight
                     queue.saved -= weight
