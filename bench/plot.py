@@ -13,8 +13,11 @@ from bench.works.all import WORKS
 # What of each work is drawn; the rest is in the tables and the JSON.
 DRAWN: Final = (
     ("noop", "jobs_per_s"),
+    ("noop1024", "jobs_per_s"),
+    ("sustained", "cpu_all_us"),
     ("submit", "submit64_per_s"),
     ("submit", "submit1024_per_s"),
+    ("large", "submit64_per_s"),
     ("replicated", "submit64_per_s"),
     ("replicated", "submit1024_per_s"),
     ("failover", "kill_gap_s"),
