@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollq.base.ids import guid_texts
+from rollq.base.ids import guid_to_text
 from rollq.base.jobs import AttemptRef, Status
 from rollq.roles.worker.app import returned
 from rollq.roles.worker.assignments import LINE_MAX
 from rollq.roles.worker.attempts import LINED, REFUSED, RUNNING, WAITING
 from rollq.roles.worker.machine import WorkerMachine
-from rollq.roles.worker.outputs import encode_result, value_result
+from rollq.roles.worker.outputs import encode_result, value_parts
 from rollq.roles.worker.session import WorkerSetup
 from rollq.roles.worker.signals import (
     CallsEnded,
@@ -198,8 +198,12 @@ def encoded_by_parts(value: Any, client_id: str, exec_name: str, run_ms: int) ->
     assigned = wire.AssignJob(job(77), 1, 5, LEASE_MS, "q", exec_name, b"", client_id=client_id)
     ending = returned(value)
     ending.run_ms = run_ms
-    (ident,) = guid_texts(job(77))
-    assert value_result(assigned, ident, run_ms, value) == encode_result(assigned, ending)
+    parts = value_parts(client_id, exec_name, value)
+    assert parts is not None
+    before, between, after = parts
+    ident = guid_to_text(job(77)).encode()
+    encoded = before + ident + between + b"%d" % run_ms + after
+    assert encoded == encode_result(assigned, ending)
 
 
 @given(
@@ -219,5 +223,4 @@ def test_results_of_calls_are_those_of_any_other(
 
 @pytest.mark.parametrize("value", ["é", "x" * 10_000, bytes(10_000), 5, [1], bytearray(b"x")])
 def test_other_values_are_encoded_in_the_usual_way(value: Any) -> None:
-    assigned = wire.AssignJob(job(1), 1, 1, LEASE_MS, "q", "e", b"")
-    assert value_result(assigned, b"", 0, value) is None
+    assert value_parts("c", "e", value) is None

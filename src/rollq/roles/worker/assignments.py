@@ -30,6 +30,7 @@ from rollq.base.staged import ids_of
 from rollq.roles.worker.acks import ack_of, ack_runs, legacy_ack
 from rollq.roles.worker.attempts import (
     ENDING,
+    LINED,
     OFFERED,
     PREPARING,
     REFUSED,
@@ -124,22 +125,27 @@ class Assignments:
         """A run came, all of whose attempts are new and need nothing brought: how many they are.
         None: they must be looked at one by one."""
         ids = tuple(ids_of(message.job_ids))
-        attempts, bodies = self.attempts, message.bodies
+        attempts = self.attempts
         if (
             is_draining
             or message.blobs
             or len(attempts) + len(ids) > self._held_max
-            or any(CACHE_MARK in body for body in bodies)
+            or CACHE_MARK in b"".join(message.bodies)
             or not attempts.are_new(ids)
         ):
             return None
         if message.expect_ms:
             self._window.ran_alike(message.expect_ms, len(ids))
-        refs = map(AttemptRef, ids, repeat(message.attempt), count(message.fence))
-        same = repeat(WAITING), repeat(message.lease_ms)
+        refs = list(map(AttemptRef, ids, repeat(message.attempt), count(message.fence)))
         jobs = assignments_of(message)
+        fits_line = message.exec_name in self._calls and attempts.may_line_up(
+            len(ids), self._line_max
+        )
+        same = repeat(LINED if fits_line else WAITING), repeat(message.lease_ms)
         held = map(Held, refs, *same, jobs, repeat(False), repeat(self._now_ms))
-        attempts.hold_waiting(ids, held)
+        attempts.hold_all(ids, held, in_line=fits_line)
+        if fits_line:
+            self._orders.call(list(zip(jobs, refs, strict=True)))
         return len(ids)
 
     def stop(self, message: wire.StopJob) -> None:

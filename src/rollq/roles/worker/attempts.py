@@ -157,12 +157,21 @@ class Attempts:
             and len(set(ids)) == len(ids)
         )
 
-    def hold_waiting(self, ids: Sequence[JobId], held: Iterable[Held]) -> None:
-        """Answer for more attempts, all WAITING; their jobs must not be held."""
+    def may_line_up(self, count: int, most: int) -> bool:
+        """Whether so many calls may stand in line at once: nothing waits before them."""
+        if self._waiting or self.lined_count + count > most:
+            return False
+        return self.lined_count > 0 or self.has_room
+
+    def hold_all(self, ids: Sequence[JobId], held: Iterable[Held], *, in_line: bool) -> None:
+        """Answer for more attempts, all LINED or all WAITING; their jobs must not be held."""
         new = dict(zip(ids, held, strict=True))
         self._held.update(new)
-        self._waiting.update(new)
         self._in_hand += len(new)
+        if in_line:
+            self.lined_count += len(new)
+        else:
+            self._waiting.update(new)
 
     def hold(self, held: Held) -> None:
         """Answer for one more attempt; its job must not be held."""
@@ -343,10 +352,10 @@ class Attempts:
 
     def forget_taken(self, ids: Iterable[JobId], attempts: Iterable[int]) -> list[Held]:
         """The grid has taken the reports of these; returns those that were OFFERED or REFUSED."""
-        held = self._held
+        held, get = self._held, self._held.get
         over: list[Held] = []
         for job_id, attempt in zip(ids, attempts, strict=True):
-            one = held.get(job_id)
+            one = get(job_id)
             if one is None or one.ref.attempt != attempt:
                 continue
             if one.phase is OFFERED or one.phase is REFUSED:

@@ -14,7 +14,7 @@ from rollq.base.errors import ErrorCode, RemoteError
 from rollq.base.ids import guid_texts
 from rollq.base.jobs import DEFAULT_OPTIONS, AttemptRef, JobOptions, Status
 from rollq.roles.worker.app import raised, returned
-from rollq.roles.worker.outputs import Ending, refusal, value_result
+from rollq.roles.worker.outputs import Ending, refusal, value_parts
 from rollq.roles.worker.signals import StoredResult
 from rollq.roles.worker.warm import WarmCall, WarmPool
 from rollq.roles.worker.warm_main import Call
@@ -109,20 +109,23 @@ class LoopCalls:
         """Call one after the other, until it is time for a pause or one waits: that is returned."""
         line, results = self._line, list[StoredResult]()
         values: list[Returned] = []
-        begun_s = now_s = time.perf_counter()
+        # Looked up once for all calls.
+        tasks, clock, copy_context = self._tasks, time.perf_counter, contextvars.copy_context
+        is_cancelled = task.cancelling
+        begun_s = now_s = clock()
         count = 0  # that did not return
         waiting: LoopCall | None = None
         while line and now_s <= pause_s:
             job, ref = line.popleft()
             before_s = now_s
             try:
-                coroutine = begun(self._tasks[job.exec_name], job)
-                in_context = contextvars.copy_context().run
+                coroutine = begun(tasks[job.exec_name], job)
+                in_context = copy_context().run
                 waits_for = in_context(coroutine.send, None)
             except StopIteration as stop:
-                now_s = time.perf_counter()
+                now_s = clock()
                 values.append((job, ref, int((now_s - before_s) * 1000), stop.value))
-                if task.cancelling():
+                if is_cancelled():
                     break
                 continue
             except CannotCallError as error:
@@ -134,10 +137,10 @@ class LoopCalls:
                 steps = Steps(coroutine, in_context, waits_for)
                 waiting = LoopCall(self._owner, task, job, ref, steps=steps, begun_s=before_s)
                 break
-            now_s = time.perf_counter()
+            now_s = clock()
             count += 1
             self._end(job, ref, int((now_s - before_s) * 1000), ending, results)
-            if task.cancelling():
+            if is_cancelled():
                 break
         count += len(values)
         if count:
@@ -161,12 +164,18 @@ class LoopCalls:
     def _encode(self, values: list[Returned], results: list[StoredResult]) -> None:
         """Make results of what calls returned."""
         texts = guid_texts(b"".join([job.job_id for job, _, _, _ in values]))
+        ok, parts = Status.OK, None
+        like: tuple[str, str, Any] = ("", "", self)  # what `parts` are of
         for (job, ref, run_ms, value), ident in zip(values, texts, strict=True):
-            encoded = value_result(job, ident, run_ms, value)
-            if encoded is None:
+            if value is not like[2] or job.exec_name is not like[1] or job.client_id is not like[0]:
+                like = job.client_id, job.exec_name, value
+                parts = value_parts(*like)
+            if parts is None:
                 self._end(job, ref, run_ms, returned(value), results)
             else:
-                results.append(StoredResult(ref, job.lease_ms, Status.OK, encoded, 0, 0, run_ms))
+                before, between, after = parts
+                encoded = b"%b%b%b%d%b" % (before, ident, between, run_ms, after)
+                results.append(StoredResult(ref, job.lease_ms, ok, encoded, 0, 0, run_ms))
 
 
 class Steps(NamedTuple):

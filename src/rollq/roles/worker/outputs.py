@@ -36,7 +36,6 @@ from rollq.wire.models import (
 SHORT_BYTES: Final = 8 * 1024  # of a value; in JSON it may take six times as much
 KEPT_BYTES: Final = 64  # of a value whose encoding is remembered
 PARTS_KEPT: Final = 1_024
-ID_BEFORE: Final = b'{"JobId":"'
 LEFT_OUT_SHOWN: Final = 5  # files that are not returned, in the note
 NAME_CHARS_SHOWN: Final = 64
 RESULT_FIXED_BYTES: Final = NOTE_BYTES_MAX + 2_048  # of a result, apart from text and outputs
@@ -250,10 +249,10 @@ def encode_result(job: AssignJob, ending: Ending) -> bytes:
     return encode_model(_result(job, ending))
 
 
-def value_result(job: AssignJob, ident: bytes, run_ms: int, value: Any) -> bytes | None:
-    """What `encode_result` gives for a call that returned this value, if it is nothing, or short
-    text or bytes: such results are made by the thousand, from parts that many share. `ident` is the
-    id of the job as text. None: make it in the usual way."""
+def value_parts(client_id: str, exec_name: str, value: Any) -> tuple[bytes, bytes, bytes] | None:
+    """What `encode_result` gives for a call that returned this value, but for the id of its job and
+    the run time, which stand between the parts. Such results are made by the thousand, and many
+    share the parts. None: the value is neither nothing nor short text or bytes."""
     if value is None:
         size_bytes = 0
     elif type(value) is bytes or (type(value) is str and value.isascii()):
@@ -263,23 +262,21 @@ def value_result(job: AssignJob, ident: bytes, run_ms: int, value: Any) -> bytes
     if size_bytes > SHORT_BYTES:
         return None
     parts = _parts if size_bytes <= KEPT_BYTES else _parts.__wrapped__
-    before, after = parts(job.client_id, job.exec_name, value)
-    return b"%b%b%b%d%b" % (ID_BEFORE, ident, before, run_ms, after)
+    return parts(client_id, exec_name, value)
 
 
 @lru_cache(PARTS_KEPT)
-def _parts(client_id: str, exec_name: str, value: bytes | str | None) -> tuple[bytes, bytes]:
-    """What a result of a call has between its id and its run time, and behind that."""
+def _parts(client_id: str, exec_name: str, value: bytes | str | None) -> tuple[bytes, bytes, bytes]:
     job = AssignJob(NIL_ID, 0, 0, 0, "", exec_name, b"", client_id=client_id)
     if isinstance(value, str):
         ending = Ending(stdout=value)
     else:
         ending = Ending(data=UNSET if value is None else value)
-    head = ID_BEFORE + guid_to_text(NIL_ID).encode()
     encoded = encode_result(job, ending)
-    before, run_ms, after = encoded.rpartition(b'"RunMs":0')
-    assert encoded.startswith(head), "the id is first"
-    return (before + run_ms)[len(head) : -1], after
+    rest, run_ms, after = encoded.rpartition(b'"RunMs":0')
+    before, ident, between = (rest + run_ms).partition(guid_to_text(NIL_ID).encode())
+    assert ident, "the id is first"
+    return before, between[:-1], after
 
 
 def _result(job: AssignJob, ending: Ending) -> JobResult:
