@@ -21,6 +21,7 @@ from rollq.base.jobs import BlobRef, BulkItem, JobOptions
 SAME_BODY: Final = -1  # in place of a size, of a job that is to run again: with the body it has
 KEY_END: Final = "\0"  # between two keys of a column; no key has one
 _ID: Final = Struct(f"{GUID_BYTES}s")
+_MANY = Struct(f"{GUID_BYTES}s" * 256)
 
 
 class StagedGroup(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -50,7 +51,9 @@ class StagedPart(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 def ids_of(column: bytes) -> Iterator[JobId]:
     """The ids of a column."""
-    return chain.from_iterable(_ID.iter_unpack(column))
+    whole = len(column) - len(column) % _MANY.size
+    many = _MANY.iter_unpack(memoryview(column)[:whole])  # twice as quick as one by one
+    return chain.from_iterable(chain(many, _ID.iter_unpack(memoryview(column)[whole:])))
 
 
 def bodies_of(group: StagedGroup) -> Iterator[bytes]:

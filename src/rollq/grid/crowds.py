@@ -13,7 +13,7 @@ from sys import intern
 
 from rollq.base.ids import GUID_BYTES
 from rollq.base.sealed import sealed_bytes
-from rollq.base.staged import KEY_END, join_keys
+from rollq.base.staged import KEY_END, ids_of, join_keys
 from rollq.grid.admission import admit_queue, share_options
 from rollq.grid.bodies import Adopt
 from rollq.grid.snapshot_rows import Crowd, options_or_none
@@ -76,7 +76,9 @@ def admit(state: GridState, crowd: Crowd, adopt: Adopt, offset: int) -> int:
     blob = crowd.job_ids
     count = len(blob) // GUID_BYTES
     sizes = _spread(crowd.body_sizes, count)
-    job_ids = [blob[at : at + GUID_BYTES] for at in range(0, len(blob), GUID_BYTES)]
+    if len(blob) % GUID_BYTES or not count:
+        raise ValueError("a column that is not one of ids")
+    job_ids = list(ids_of(blob))
     client = state.clients[crowd.client_id]
     queue = admit_queue(state, crowd.queue)
     records = map(
@@ -96,11 +98,12 @@ def admit(state: GridState, crowd: Crowd, adopt: Adopt, offset: int) -> int:
     if crowd.keys:
         for job_id, key in zip(job_ids, crowd.keys.split(KEY_END), strict=True):
             state.jobs[job_id].key = key
-    if len(state.jobs) - before != count or len(blob) % GUID_BYTES or not count:
-        raise ValueError("a crowd without jobs, or with a job that is known already")
+    if len(state.jobs) - before != count:
+        raise ValueError("a crowd with a job that is known already")
     queue.counts[QUEUED] += count
     client.record_count += count
-    return offset + sum(map(sealed_bytes, sizes))
+    runs = zip(crowd.body_sizes[::2], crowd.body_sizes[1::2], strict=True)
+    return offset + sum(sealed_bytes(size) * length for size, length in runs)
 
 
 def _runs(values: Iterable[int]) -> list[int]:

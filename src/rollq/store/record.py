@@ -167,11 +167,17 @@ def decode_header(data: bytes, offset: int, segment: int) -> RecordHeader | None
 
 def decode_body(header: RecordHeader, data: bytes, offset: int) -> bytes | None:
     """The body of the record at `offset`, or None if it is cut or its checksum is wrong."""
-    begin = offset + HEADER_BYTES
-    body = data[begin : begin + header.body_bytes]
-    if len(body) != header.body_bytes or crc32(body) != header.body_crc:
+    if not has_sound_body(header, data, offset):
         return None
-    return body
+    begin = offset + HEADER_BYTES
+    return data[begin : begin + header.body_bytes]
+
+
+def has_sound_body(header: RecordHeader, data: bytes, offset: int) -> bool:
+    """Whether the body of the record at `offset` is all there and its checksum right."""
+    begin = offset + HEADER_BYTES
+    body = memoryview(data)[begin : begin + header.body_bytes]
+    return len(body) == header.body_bytes and crc32(body) == header.body_crc
 
 
 def find_headers(data: bytes, start: int, segment: int) -> Iterator[tuple[int, RecordHeader]]:

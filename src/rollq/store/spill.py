@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from itertools import accumulate
+from itertools import groupby, repeat
 from typing import Final
 from zlib import crc32
 
@@ -246,14 +246,22 @@ class Spill:
         did not refer to the log."""
         base = self._base
         assert base is not None, "no snapshot is attached"
-        if self._layout.bodies:
-            return list(self._adopt_each(base, offset, sizes))
-        positions = accumulate(map(sealed_bytes, sizes), initial=base.begin + offset)
-        base.live += len(sizes) - sizes.count(0)
-        return [
-            position << SIZE_BITS | size if size else b""
-            for position, size in zip(positions, sizes, strict=False)
-        ]
+        layout = self._layout
+        tokens: list[bytes | int] = []
+        for size, same in groupby(sizes):  # a million are mostly alike
+            count = len(list(same))
+            end = offset + count * sealed_bytes(size)
+            if not size:
+                tokens.extend(repeat(b"", count))
+            elif self._adopted < len(layout.bodies) and layout.offsets[self._adopted] < end:
+                tokens.extend(self._adopt_each(base, offset, size, count))
+            else:
+                first = base.begin + layout.file_offset(offset) << SIZE_BITS | size
+                step = sealed_bytes(size) << SIZE_BITS
+                tokens.extend(range(first, first + count * step, step))
+                base.live += count
+            offset = end
+        return tokens
 
     def adopted(self) -> None:
         """The snapshot has been read."""
@@ -278,14 +286,12 @@ class Spill:
         assert self._log is not None, "a token of a body in a log that is not known"
         return self._log
 
-    def _adopt_each(self, base: _Place, offset: int, sizes: list[int]) -> Iterator[bytes | int]:
-        """As `adopt`, from a snapshot that refers to the log."""
+    def _adopt_each(self, base: _Place, offset: int, size: int, count: int) -> Iterator[int]:
+        """As `adopt`, where some of them are in the log."""
         layout = self._layout
-        for size in sizes:
+        for _ in range(count):
             at = self._adopted
-            if not size:
-                yield b""
-            elif at < len(layout.offsets) and offset == layout.offsets[at]:
+            if at < len(layout.offsets) and offset == layout.offsets[at]:
                 self._adopted += 1
                 yield self._log_bodies.adopt(layout.bodies[at])
             else:

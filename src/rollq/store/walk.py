@@ -32,6 +32,7 @@ from rollq.store.record import (
     decode_entries,
     decode_header,
     find_headers,
+    has_sound_body,
 )
 from rollq.store.synced import Vouched, read_vouched
 
@@ -202,6 +203,13 @@ class _Walker:
             header = self._sound_header(data, number, offset)
             if header is None:
                 return offset
+            if header.kind == Kind.ENTRIES and header.last.index <= self.snapshot_index:
+                # Most of a log may be so, and to read its entries would take longest.
+                if not has_sound_body(header, data, offset):
+                    return offset
+                self._pass_over(header)
+                offset += header.record_bytes
+                continue
             body = decode_body(header, data, offset)
             if body is None or not self._take(header, body, offset):
                 return offset
@@ -237,6 +245,13 @@ class _Walker:
                 self._named(header)
         self._passed(header)
         return True
+
+    def _pass_over(self, header: RecordHeader) -> None:
+        """Entries that the snapshot covers: nobody will ask for them."""
+        if header.body_bytes:
+            self.walk.log.reset(header.last)
+            self._named(header)
+        self._passed(header)
 
     def _reset(self, header: RecordHeader) -> None:
         self.walk.log.reset(header.last)

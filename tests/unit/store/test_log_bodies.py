@@ -164,6 +164,17 @@ def test_bodies_that_come_together_are_left_in_the_log_if_they_are_large() -> No
     assert roomy.keep_all(bodies[::3]) == bodies[::3]
 
 
+def test_bodies_of_one_size_are_found_again_in_the_log_and_in_the_snapshot() -> None:
+    disk = VirtualDisk()
+    shelf = Shelf(disk)
+    changed = (b"RQW\x01" * 100)[:400]  # it is too large for a scratch file by its size alone
+    bodies = [body(1), changed, body(2), body(3), changed, b"", b"", b"small", b"smail", body(4)]
+    for one in bodies:
+        shelf.append(b"+" + one)
+    assert shelf.snapshot().large_count == 4
+    assert Shelf(disk).bodies == bodies
+
+
 def test_segments_stay_while_state_or_a_snapshot_needs_them() -> None:
     disk = VirtualDisk()
     shelf = Shelf(disk)
