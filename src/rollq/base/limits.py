@@ -138,8 +138,8 @@ QUICK_SYNC_MS_MAX: Final = 1
 SYNCS_AVERAGED: Final = 8
 OPEN_FILES_MAX: Final = 64  # kept open; those with writes that are not synced come on top
 # A snapshot is worth it after this much log and history; sooner when there is nothing else to do.
-# As much log is applied again in about a second, and a snapshot of 100,000 results that are kept
-# takes 0.4 s of a processor.
+# Some 120,000 short jobs: one of 100,000 results that are kept takes 0.4 s of a processor. After a
+# kill as much is applied again.
 SNAPSHOT_LOG_BYTES_MIN: Final = 128 * 1024 * 1024
 SMALL_SNAPSHOT_BYTES: Final = 4 * 1024 * 1024  # one of so many costs next to nothing
 IDLE_SNAPSHOT_LOG_BYTES_MIN: Final = 1024 * 1024

@@ -146,6 +146,11 @@ class Event(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_default
     run: Run | None = None  # then `job_id` is empty, and `fence` is that of its first job
 
 
+def fact_count(events: Iterable[Event]) -> int:
+    """How many facts these events stand for."""
+    return sum([1 if event.run is None else event.run.count for event in events])
+
+
 def each_of(events: Iterable[Event]) -> Iterator[Event]:
     """The facts of these events one by one: the position of each is its ordinal."""
     for event in events:

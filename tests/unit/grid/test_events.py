@@ -7,7 +7,16 @@ from typing import Any
 import msgspec
 
 from rollq.base.staged import join_keys
-from rollq.grid.events import JOB_ACKED, JOB_ASSIGNED, JOB_ENQUEUED, Event, Run, each, each_of
+from rollq.grid.events import (
+    JOB_ACKED,
+    JOB_ASSIGNED,
+    JOB_ENQUEUED,
+    Event,
+    Run,
+    each,
+    each_of,
+    fact_count,
+)
 
 ONE, TWO, THREE = (bytes([n]) * 16 for n in (1, 2, 3))
 
@@ -16,6 +25,7 @@ def test_an_event_without_a_run_stands_for_itself() -> None:
     event = Event(JOB_ENQUEUED, ONE, "acme", "reports", priority=3)
     assert each(event) == (event,)
     assert list(each_of([event, event])) == [event, event]
+    assert fact_count([event, event, Event(JOB_ACKED, run=Run(ONE + TWO))]) == 4
 
 
 def test_fences_count_on_from_the_first() -> None:

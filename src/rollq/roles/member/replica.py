@@ -5,6 +5,7 @@ from __future__ import annotations
 from rollq.base.limits import HASH_EVERY, HASHES_KEPT_MAX
 from rollq.grid.apply import MONOTONIC_VERSION, apply_entry
 from rollq.grid.effects import Applied
+from rollq.grid.events import fact_count
 from rollq.grid.state import GridState
 from rollq.grid.state_hash import hash_state
 from rollq.policy.dispatch import Dispatcher
@@ -65,7 +66,7 @@ class Replica:
             hash_state(self.state, applied)
         if entry.index % HASH_EVERY == 0:
             self._note_hash()
-        self.pace.applied(len(data) + self.history.add(applied))
+        self.pace.applied(len(data) + self.history.add(applied), fact_count(applied.events))
         if self._dispatcher is not None:
             self._dispatcher.observe(applied.events)
         elif entry.index >= self._replay_to:

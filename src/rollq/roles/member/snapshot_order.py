@@ -35,6 +35,9 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(SnapshotMeta)
 
 ENTRY_COST_BYTES = 512  # of an entry at a replay, beside its data
+FACT_COST_BYTES = (
+    100  # of a fact at a replay: the data of a run says little about how many there are
+)
 SIZE_SHARE = 4  # the log may grow to this part of the snapshot before there is another
 
 
@@ -129,9 +132,10 @@ class SnapshotPace:
         self._entries = 0
         self._ordered_bytes = 0  # cost of what is in a snapshot that is not taken yet
 
-    def applied(self, cost_bytes: int) -> None:
-        """One more entry is not in any snapshot; it takes so many bytes of log and history."""
-        self._cost_bytes += cost_bytes + ENTRY_COST_BYTES
+    def applied(self, cost_bytes: int, facts: int) -> None:
+        """One more entry is not in any snapshot; it takes so many bytes of log and history, and
+        stands for so many facts, which a restart would have to make again."""
+        self._cost_bytes += cost_bytes + ENTRY_COST_BYTES + FACT_COST_BYTES * facts
         self._entries += 1
 
     def is_due(self, *, idle: bool) -> bool:
