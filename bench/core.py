@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rollq.base.jobs import Status
-from rollq.base.limits import TURN_COMMANDS_MAX
+from rollq.base.limits import TURN_JOBS_MAX
 from rollq.grid.apply import apply_entry
 from rollq.grid.command_codec import encode_batch
 from rollq.grid.commands import (
@@ -173,7 +173,7 @@ class OneMember:
             ended = running.popleft()
             commands.append(AckJob(ended.job_ids, ended.attempt, ended.fence, Status.OK, RESULT))
             grant(ended.worker_id, 1)
-        self._settle([*commands, *self._dispatcher.decide(TURN_COMMANDS_MAX)])
+        self._settle([*commands, *self._dispatcher.decide(TURN_JOBS_MAX)])
 
     def _settle(self, commands: list[Command]) -> None:
         raft = self._raft

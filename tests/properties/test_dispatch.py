@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from rollq.base.ids import task_id
 from rollq.grid.commands import (
     AckJob,
-    AssignJob,
-    AssignTask,
+    AssignRun,
+    AssignTasks,
     CancelJobs,
     CloseWorker,
     Command,
@@ -30,14 +30,14 @@ from rollq.grid.commands import (
     Settings,
     SubmitArray,
 )
-from rollq.grid.effects import Refused
+from rollq.grid.effects import RunDone
 from rollq.grid.state import ASSIGNED, QUEUED, ClientRecord, GridState
 from rollq.policy.dispatch import Dispatcher
 from rollq.policy.placement import PLACEMENTS
 from rollq.policy.pools import ANYTHING, ProgramSet
 from rollq.subjects.matcher import matches
 from tests.unit.grid.kit import Grid, job_id, submit, worker_id
-from tests.unit.policy.kit import EVERYTHING, Desk
+from tests.unit.policy.kit import EVERYTHING, Desk, in_ones
 
 CLIENTS = ("ann", "bob")
 QUEUES = ("a", "b.x")
@@ -69,7 +69,7 @@ class Office:
         self.grid = Grid(workers=())
         self.leader = Dispatcher(self.grid.state, placement)
         self.follower = Dispatcher(self.grid.state, placement)
-        self.under_way: list[AssignJob | AssignTask] = []
+        self.under_way: list[AssignRun | AssignTasks] = []
         self.credit: dict[str, int] = {}  # of workers with a session
         self.granted: Counter[str] = Counter()  # in the present session
         self.given: Counter[str] = Counter()
@@ -89,12 +89,12 @@ class Office:
         self.leader.observe(applied.events)
         self.follower.observe(applied.events)
         for command, outcome in zip(commands, applied.outcomes, strict=True):
-            if isinstance(command, AssignJob | AssignTask) and isinstance(outcome, Refused):
+            if isinstance(command, AssignRun | AssignTasks) and outcome != RunDone(1):
                 name = name_of_worker(command.worker_id)
                 if name in self.credit:
                     self.credit[name] += 1
                     self.given[name] -= 1
-                self.leader.refused(command)
+                self.leader.refused(command, (0,))
 
     # --- what clients and operators do
 
@@ -198,7 +198,7 @@ class Office:
     # --- what the leader does
 
     def decide(self, count_max: int, _: int, __: int) -> None:
-        decided = self.leader.decide(count_max % 8)
+        decided = in_ones(self.leader.decide(count_max % 8))
         assert len(decided) <= count_max % 8
         for command in decided:
             self.check_decision(command)
@@ -224,7 +224,7 @@ class Office:
 
     # --- laws
 
-    def check_decision(self, command: AssignJob | AssignTask) -> None:
+    def check_decision(self, command: AssignRun | AssignTasks) -> None:
         """Somebody who may, for something that waits, within all limits."""
         name = name_of_worker(command.worker_id)
         self.credit[name] -= 1
@@ -232,8 +232,8 @@ class Office:
         assert self.credit[name] >= 0
         worker = self.state.workers[command.worker_id]
         assert worker.incarnation == command.incarnation
-        if isinstance(command, AssignJob):
-            job = self.state.jobs[command.job_id]
+        if isinstance(command, AssignRun):
+            job = self.state.jobs[command.job_ids]
             assert job.state is QUEUED
             assert command.attempt == job.attempt + 1
             assert command not in self.under_way
@@ -259,8 +259,8 @@ class Office:
 
     def client_under_way(self, client: ClientRecord) -> int:
         owners = [
-            self.state.jobs[command.job_id].client
-            if isinstance(command, AssignJob)
+            self.state.jobs[command.job_ids].client
+            if isinstance(command, AssignRun)
             else self.owner(command.array_id)
             for command in self.under_way
         ]
@@ -272,14 +272,15 @@ class Office:
 
     def tasks_under_way(self, array_id: bytes) -> int:
         return sum(
-            isinstance(command, AssignTask) and command.array_id == array_id
+            isinstance(command, AssignTasks) and command.array_id == array_id
             for command in self.under_way
         )
 
     def starts_under_way(self, array_id: bytes) -> int:
         tasks = {task_id(array_id, number) for number in range(4)}
         return self.tasks_under_way(array_id) + sum(
-            isinstance(command, AssignJob) and command.job_id in tasks for command in self.under_way
+            isinstance(command, AssignRun) and command.job_ids in tasks
+            for command in self.under_way
         )
 
     def credit_is_what_was_granted_and_not_given(self) -> None:
@@ -328,11 +329,11 @@ class Office:
             for name in ("w1", "w2", "nobody"):
                 member.open_worker(worker_id(name), 1, name, EVERYTHING)
                 member.grant(worker_id(name), 1_000)
-            decided = member.decide(10_000)
-            jobs = [command.job_id for command in decided if isinstance(command, AssignJob)]
+            decided = in_ones(member.decide(10_000))
+            jobs = [command.job_ids for command in decided if isinstance(command, AssignRun)]
             assert len(jobs) == len(set(jobs))
             counts = Counter(
-                command.array_id for command in decided if isinstance(command, AssignTask)
+                command.array_id for command in decided if isinstance(command, AssignTasks)
             )
             limited = {
                 array.array_id: array for array in self.state.arrays.values() if array.running_max

@@ -74,6 +74,7 @@ ENTRY_BYTES_MAX: Final = 1024 * 1024
 # Of a turn: it answers when it is over, and peers that wait for the answers do nothing meanwhile.
 # Large turns would have members, workers and clients take turns instead of working at once.
 TURN_COMMANDS_MAX: Final = 256
+TURN_JOBS_MAX: Final = 1_024  # that are assigned in one
 # Of what clients ask for, by weight, in bytes of small jobs; a job without a body weighs this much.
 # Sessions save up at this pace for what they ask for.
 JOB_WEIGHT: Final = 256

@@ -5,14 +5,15 @@ so that a new leader has it at once; sessions, credits and decisions exist on th
 It changes nothing that is replicated: a decision is a command, and counts when it is applied.
 
 Turns are taken at every level: pools with credit, then queues of the pool, then (in the highest
-priority that waits) clients of the queue; within a client the oldest job goes first. A decision
-costs the same however many workers, queues, clients and jobs there are.
+priority that waits) clients of the queue; within a client the oldest job goes first. Where there is
+credit for many jobs a turn is as many jobs as each may have, so that they are given in runs. A
+decision costs the same however many workers, queues, clients and jobs there are.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Final, TypeAlias
@@ -21,7 +22,7 @@ from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.base.ids import JobId, WorkerId
 from rollq.base.limits import CREDIT_MAX
 from rollq.grid import events
-from rollq.grid.commands import AssignJob, AssignTask
+from rollq.grid.commands import AssignRun, AssignTasks
 from rollq.grid.events import Event
 from rollq.grid.runs import ids_in
 from rollq.grid.state import QUEUED, ArrayRecord, GridState, JobRecord
@@ -29,8 +30,9 @@ from rollq.grid.views import UnservedView
 from rollq.policy.backlog import Backlog
 from rollq.policy.hints import lease_ms_of
 from rollq.policy.holds import Holds
-from rollq.policy.lanes import MIXED, Item
+from rollq.policy.lanes import MIXED, Item, QueueLanes
 from rollq.policy.pools import ANYTHING, DispatchSession, Pool, ProgramSet
+from rollq.policy.shares import Given, share_of
 from rollq.policy.waiting import unserved, why_waiting
 
 _seq = attrgetter("seq")
@@ -175,45 +177,50 @@ class Dispatcher:
 
     # --- decisions
 
-    def decide(self, count_max: int) -> list[AssignJob | AssignTask]:
-        """Up to `count_max` assignments. Each spends a credit until it is applied or refused."""
-        commands: list[AssignJob | AssignTask] = []
+    def decide(self, count_max: int) -> list[AssignRun | AssignTasks]:
+        """Assignments of up to `count_max` jobs, in runs. Each job spends a credit until it is
+        applied or refused."""
+        given = Given(count_max)
         backlog = self._backlog
         backlog.refresh()
         self._splits_left = SPLITS_PER_TURN_MAX
         while True:
-            self._serve(backlog.pinned_line, commands, count_max)
-            self._serve(backlog.line, commands, count_max)
-            if len(commands) >= count_max:
-                return commands
+            self._serve(backlog.pinned_line, given)
+            self._serve(backlog.line, given)
+            if given.left <= 0:
+                return given.commands()
             # Clients come back from their caps only now: nobody else could use the credit.
             woken = self._holds.wake()
             if not woken:
-                return commands
+                return given.commands()
             for queue in woken:
                 backlog.offer(queue)
 
-    def refused(self, command: AssignJob | AssignTask) -> None:
-        """The group refused a decision: credit and job go back."""
-        if isinstance(command, AssignTask):
-            session = self._holds.release_task(command.array_id, command.worker_id)
-            item: Item | None = self._state.array_of(command.array_id)
-        else:
-            decided = self._holds.jobs.get(command.job_id)
-            session = decided.session if decided is not None else None
-            job = self._state.jobs.get(command.job_id)
-            item = job if job and decided and decided.is_about(job) else None
-            self._holds.release_jobs((command.job_id,))
-            if decided is not None:
-                self._holds.room_made(decided.client.client_id)  # its reservation is gone
-        if session is None:
+    def refused(self, command: AssignRun | AssignTasks, positions: Iterable[int]) -> None:
+        """The group refused a decision for the jobs at these positions: credit and job go back."""
+        if isinstance(command, AssignTasks):
+            for _ in positions:
+                session = self._holds.release_task(command.array_id, command.worker_id)
+                array = self._state.array_of(command.array_id)
+                if session is not None:
+                    self._refund(session, array)
             return
+        job_ids = ids_in(command.job_ids)
+        for job_id in [job_ids[at] for at in positions]:
+            decided = self._holds.jobs.get(job_id)
+            if decided is not None:
+                job = self._state.jobs.get(job_id)
+                self._holds.release_jobs((job_id,))
+                self._holds.room_made(decided.client.client_id)  # its reservation is gone
+                self._refund(decided.session, job if job and decided.is_about(job) else None)
+
+    def _refund(self, session: DispatchSession, item: Item | None) -> None:
         session.running -= 1
         if self._sessions.get(session.worker_id) is session:
             session.credit += 1
             self._backlog.mark_changed(session)
         if item is not None:
-            self._holds.room_made(item.client.client_id)  # its reservation is gone
+            self._holds.room_made(item.client.client_id)
             self._give_back(item)
 
     # --- views
@@ -230,17 +237,15 @@ class Dispatcher:
 
     # --- helpers
 
-    def _serve(
-        self, line: deque[Pool], commands: list[AssignJob | AssignTask], count_max: int
-    ) -> None:
+    def _serve(self, line: deque[Pool], given: Given) -> None:
         """Let the pools of a line take turns until none has credit and something to do."""
-        holds = self._holds
-        while line and len(commands) < count_max:
+        while line and given.left > 0:
             pool = line[0]
             ring = pool.ring
             if not ring or not pool.candidates.count:
                 line.popleft()
                 pool.is_ready = False
+                pool.round_left = 0
                 continue
             queue = ring[0]
             if queue.program != pool.program:
@@ -252,7 +257,7 @@ class Dispatcher:
                 if self._backlog.maybe_split_all(queue):
                     continue
                 limited = pool
-            item = queue.take(holds, limited)
+            item = queue.take(self._holds, limited)
             if queue.unfit:
                 self._splits_left -= self._backlog.split_off(queue)
                 if item is None and self._splits_left <= 0:
@@ -261,38 +266,49 @@ class Dispatcher:
                 if queue.is_runnable:
                     continue  # it holds more unfit jobs than one call takes out
                 ring.popleft()
+                queue.turn_left = 0
                 queue.absent.append(pool)
                 self._backlog.maybe_drop_pinned(queue)
                 continue
-            # Whoever was served goes to the end: one job a turn, for queues and for pools.
-            ring.rotate(-1)
-            line.rotate(-1)
-            commands.append(self._assign(item, pool))
+            self._give(item, queue, pool, limited, given)
+            # Whoever was served goes to the end: one turn each, for queues and for pools.
+            queue.turn_left -= 1
+            if queue.turn_left <= 0:
+                ring.rotate(-1)
+                line.rotate(-1)
 
-    def _assign(self, item: Item, pool: Pool) -> AssignJob | AssignTask:
-        """Spend a credit of the pool on a job, or on the next task of an array."""
+    def _give(
+        self, item: Item, queue: QueueLanes, pool: Pool, limited: Pool | None, given: Given
+    ) -> None:
+        """Spend credit of the pool on a job, or on the next task of an array, and on as many like
+        it as its client has a share of."""
         session = self._near(item, pool) if self._state.caches else None
         if session is None:
             session = pool.candidates.pick(item)
         if isinstance(item, JobRecord) and item.past is not None and item.past.attempts:
             session = pool.untried(session, item.past.attempts)
-        # Until the command is applied or refused the job counts as running, so that a second
+        share = share_of(item, queue, pool, session, given.left)
+        holds = self._holds
+        lease_ms = item.options.lease_ms or lease_ms_of(self._state, item.exec_name)
+        if isinstance(item, JobRecord):
+            jobs = [item]
+            if share > 1 and item.past is None:
+                jobs += queue.take_more(item, holds, limited, share - 1)
+            holds.reserve_jobs(jobs, session)
+            given.add_jobs(session, lease_ms, jobs)
+            count = len(jobs)
+        else:
+            count = holds.reserve_tasks(item, session, share)
+            given.add_tasks(session, lease_ms, item, count)
+        # Until the command is applied or refused the jobs count as running, so that a second
         # decision of this turn sees the load that the first has made.
-        session.credit -= 1
-        session.running += 1
-        session.reserved += 1
+        session.credit -= count
+        session.running += count
+        session.reserved += count
         if session.credit and pool.candidates.count == 1 and len(session.serving) == 1:
             self._backlog.mark_changed(session)  # compared with nobody: once a turn is enough
         else:
             session.update_load()
-        lease_ms = item.options.lease_ms or lease_ms_of(self._state, item.exec_name)
-        if isinstance(item, JobRecord):
-            self._holds.reserve_jobs((item,), session)
-            return AssignJob(
-                item.job_id, session.worker_id, session.incarnation, item.attempt + 1, lease_ms
-            )
-        self._holds.reserve_task(item, session)
-        return AssignTask(item.array_id, session.worker_id, session.incarnation, lease_ms)
 
     def _near(self, item: Item, pool: Pool) -> DispatchSession | None:
         """One of the pool that could take the job at once and holds the files that it names. Nobody

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rollq.base.ids import ClientId, JobId, WorkerId
+from rollq.base.limits import RUN_JOBS_MAX
 from rollq.grid.state import QUEUED, ArrayRecord, ClientRecord, GridState, JobRecord
 from rollq.policy.lanes import SKIP, START, START_AND_STAY, THROTTLED, Item, QueueLanes
 
@@ -105,6 +106,13 @@ class Holds:
             return False
         return client.in_flight + self._clients_reserved.get(client, 0) >= cap
 
+    def room(self, client: ClientRecord) -> int:
+        """How many more starts a client may have under its cap."""
+        cap = client.cap or self._state.settings.client_cap
+        if not cap:
+            return RUN_JOBS_MAX
+        return max(0, cap - client.in_flight - self._clients_reserved.get(client, 0))
+
     def judge(self, item: Item) -> int:
         """Whether the first of a lane may start; what is throttled is kept here from now on."""
         if isinstance(item, JobRecord):
@@ -180,14 +188,22 @@ class Holds:
             self._hold(decision.array).reserved -= count
             self._maybe_forget(decision.array.array_id)
 
-    def reserve_task(self, array: ArrayRecord, session: DispatchSession) -> None:
-        """The next task of an array was given to a session."""
+    def reserve_tasks(self, array: ArrayRecord, session: DispatchSession, count_max: int) -> int:
+        """The next task of an array is given to a session, and as many more as may start; how many.
+        Not the last one among those: with that the array leaves its lane, which `judge` sees to."""
         hold = self._hold(array)
-        hold.reserved += 1
-        hold.tasks_reserved += 1
-        hold.tasks.setdefault(session.worker_id, []).append(session)
+        more = min(
+            count_max, self.room(array.client), array.tasks_waiting - hold.tasks_reserved - 1
+        )
+        if array.running_max:
+            more = min(more, array.running_max - array.running - hold.reserved)
+        count = max(1, more)
+        hold.reserved += count
+        hold.tasks_reserved += count
+        hold.tasks.setdefault(session.worker_id, []).extend([session] * count)
         reserved, client = self._clients_reserved, array.client
-        reserved[client] = reserved.get(client, 0) + 1
+        reserved[client] = reserved.get(client, 0) + count
+        return count
 
     def release_task(self, array_id: JobId, worker_id: WorkerId) -> DispatchSession | None:
         """A decision on a task is applied or refused; None if there was none."""

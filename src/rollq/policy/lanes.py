@@ -82,6 +82,15 @@ class Lane(list[Item | None]):
         """Take the job at the head out."""
         self[self.head] = None
         self.head += 1
+        self._maybe_close_gap()
+
+    def drop(self, count: int) -> None:
+        """Take so many jobs from the head on out."""
+        self[self.head : self.head + count] = [None] * count
+        self.head += count
+        self._maybe_close_gap()
+
+    def _maybe_close_gap(self) -> None:
         if self.head > GAP_MIN and 2 * self.head > len(self):
             del self[: self.head]
             self.head = 0
@@ -117,6 +126,8 @@ class QueueLanes:
         "size",
         "split",
         "stale_count",
+        "turn_left",
+        "turn_share",
         "unfit",
         "worker_name",
     )
@@ -140,6 +151,10 @@ class QueueLanes:
         # What all that waits here needs, or MIXED; settled anew when the lanes were empty. Saves a
         # look at each job while all workers can run it.
         self.only_program = ""
+        # Of a turn that is of many jobs (`shares.share_of`): how many visits it still has, and
+        # how many jobs each client may have in one of them.
+        self.turn_left = 0
+        self.turn_share = 1
         self.unfit: list[Item] = []  # left by `take` for `Backlog.split_off`; empty between turns
 
     @property
@@ -222,6 +237,41 @@ class QueueLanes:
                     return item
             self.mask ^= 1 << priority
         return None
+
+    def take_more(
+        self, first: JobRecord, holds: Holds, pool: Pool | None, count_max: int
+    ) -> list[JobRecord]:
+        """More jobs from behind the one that `take` has just given, as long as they are like it and
+        may start: so many at most. What is not like it has a turn of its own."""
+        level = self.levels[first.options.priority]
+        client = first.client
+        lane = None if level is None else level.lanes.get(client)
+        if level is None or not isinstance(lane, Lane):
+            return []
+        count_max = min(count_max, holds.room(client) - 1)  # the first is not reserved yet
+        more: list[JobRecord] = []
+        decided = holds.jobs
+        for item in lane[lane.head : lane.head + max(0, count_max)]:
+            if (
+                not isinstance(item, JobRecord)
+                or item.state is not QUEUED
+                or item.past is not None
+                or item.array is not None
+                or item.attempt != first.attempt
+                or item.exec_name != first.exec_name
+                or (item.options is not first.options and item.options != first.options)
+                or item.job_id in decided
+                or (pool is not None and not pool.all_can_run(program_of(item)))
+            ):
+                break
+            more.append(item)
+        if more:
+            lane.drop(len(more))
+            self.size -= len(more)
+            if lane.head >= len(lane):
+                level.ring.pop()  # `take` put the client there
+                del level.lanes[client]
+        return more
 
     def wake(self, client: ClientRecord, priority: int) -> None:
         """A parked client takes its turn again."""

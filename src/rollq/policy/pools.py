@@ -128,10 +128,12 @@ class Pool:
         "has_queue",
         "is_ready",
         "limited_count",
+        "part_size",
         "parts",
         "pattern",
         "program",
         "ring",
+        "round_left",
         "sessions",
         "users",
     )
@@ -152,6 +154,9 @@ class Pool:
         # Queues in turn. A queue is in the ring or has this pool in its `absent`. One that ran dry
         # leaves when it is visited in vain, so that a queue of one job at a time stays in.
         self.ring: deque[QueueLanes] = deque()
+        # Of a round in which each queue has one turn: turns that are left, and jobs of each.
+        self.round_left = 0
+        self.part_size = 1
         self.is_ready = False  # stands in `Backlog.line` or `pinned_line`, once
         self.has_queue = False  # stays true: queues come back
         self.sessions: dict[DispatchSession, None] = {}  # a set with an order

@@ -16,6 +16,7 @@ from rollq.roles.member.setup import MemberSetup
 from rollq.testing.applications import QUEUES, Application
 from rollq.testing.checkers.attempts import Starts
 from rollq.testing.checkers.base import Checker, Violation
+from rollq.testing.checkers.confirmations import Confirmations
 from rollq.testing.checkers.consensus import OneLeader, Promises
 from rollq.testing.checkers.references import References
 from rollq.testing.checkers.replicas import EqualHistory, EqualState
@@ -81,6 +82,7 @@ class Cluster:
             self.book.batches,
             self.book,
             References(self.ledger),
+            Confirmations(self.ledger),
             Times(self.timeline, self._stalled_ms),
         ]
         if not swarm.retention.is_bounded:

@@ -11,10 +11,11 @@ from typing import Final
 from zlib import crc32
 
 from rollq.base.ids import ClientId, JobId, WorkerId
+from rollq.base.staged import ids_of
 from rollq.grid import events as facts
 from rollq.grid.command_codec import decode_batch
-from rollq.grid.commands import AckJob
-from rollq.grid.effects import Applied, Done
+from rollq.grid.commands import AckRun
+from rollq.grid.effects import Applied, RunDone
 from rollq.grid.events import Event
 from rollq.grid.state import GridState
 from rollq.raft.types import Entry, EntryKind
@@ -156,13 +157,16 @@ class Ledger(Checker):
         }
         batch = decode_batch(entry.data)
         for command, outcome in zip(batch.commands, applied.outcomes, strict=True):
-            if isinstance(command, AckJob) and isinstance(outcome, Done):
-                job = self.jobs.get(command.job_id)
-                fences = (job.fence if job is not None else 0, given.get(command.job_id))
-                if command.fence not in fences:
+            if not isinstance(command, AckRun) or not isinstance(outcome, RunDone):
+                continue
+            others = dict(outcome.others)
+            for at, job_id in enumerate(ids_of(command.job_ids)):
+                job = self.jobs.get(job_id)
+                fences = (job.fence if job is not None else 0, given.get(job_id))
+                if at not in others and command.fences[at] not in fences:
                     self.fail(
-                        f"an ack with the stale fence {command.fence} of job "
-                        f"{command.job_id.hex()} was taken at {entry.index}; it is at {fences[0]}"
+                        f"an ack with the stale fence {command.fences[at]} of job "
+                        f"{job_id.hex()} was taken at {entry.index}; it is at {fences[0]}"
                     )
 
     def _follow(self, index: int, event: Event) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from rollq.base.ids import JobId
-from rollq.grid.commands import AssignJob, AssignTask, Command, ForgetJobs, OpenWorker
-from rollq.grid.effects import Applied, Refused
+from rollq.grid.commands import AssignRun, AssignTasks, Command, ForgetJobs, OpenWorker
+from rollq.grid.effects import Applied, RunDone
+from rollq.grid.runs import ids_in
 from rollq.grid.views import UnservedView, queue_view
 from rollq.policy.dispatch import Dispatcher
 from rollq.policy.pools import ANYTHING, ProgramSet
@@ -51,19 +54,22 @@ class Desk(Grid):
         """What a worker may still be given."""
         return self.dispatcher.credit(worker_id(name))
 
-    def decide(self, count_max: int = 1_000) -> list[AssignJob | AssignTask]:
-        """Decide, without applying it."""
-        return self.dispatcher.decide(count_max)
+    def decide(self, count_max: int = 1_000) -> list[AssignRun | AssignTasks]:
+        """Decide job by job, without applying it; in runs of one."""
+        decided: list[AssignRun | AssignTasks] = []
+        while len(decided) < count_max and (one := self.dispatcher.decide(1)):
+            decided += one
+        return decided
 
-    def settle(self, decided: list[AssignJob | AssignTask]) -> list[str]:
-        """Apply decisions; those that were taken."""
+    def settle(self, decided: list[AssignRun | AssignTasks]) -> list[str]:
+        """Apply decisions on one job each; those that were taken."""
         applied = self.apply(*decided)
         taken = []
         for command, outcome in zip(decided, applied.outcomes, strict=True):
-            if isinstance(outcome, Refused):
-                self.dispatcher.refused(command)
-            else:
+            if isinstance(outcome, RunDone) and outcome.count == 1:
                 taken.append(said(command))
+            else:
+                self.dispatcher.refused(command, (0,))
         return taken
 
     def run(self, count_max: int = 1_000) -> list[str]:
@@ -84,9 +90,21 @@ class Desk(Grid):
         self.apply(ForgetJobs((job_id(name),)))
 
 
-def said(command: AssignJob | AssignTask) -> str:
-    """A decision in words."""
-    job_id = command.job_id if isinstance(command, AssignJob) else command.array_id
+def in_ones(decided: list[AssignRun | AssignTasks]) -> list[AssignRun | AssignTasks]:
+    """The same decisions on one job each."""
+    ones: list[AssignRun | AssignTasks] = []
+    for command in decided:
+        if isinstance(command, AssignRun):
+            where = command.worker_id, command.incarnation, command.attempt, command.lease_ms
+            ones += [AssignRun(*where, job_id) for job_id in ids_in(command.job_ids)]
+        else:
+            ones += [msgspec.structs.replace(command, count=1)] * command.count
+    return ones
+
+
+def said(command: AssignRun | AssignTasks) -> str:
+    """A decision on one job in words."""
+    job_id = command.job_ids if isinstance(command, AssignRun) else command.array_id
     return f"{name_of(job_id)}@{command.worker_id.lstrip(bytes(1)).decode()}"
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from rollq.base.ids import guid_to_text
 from rollq.grid.commands import (
-    AssignJob,
+    AssignRun,
     CancelJobs,
     ExpireJobs,
     LostAttempt,
@@ -35,8 +35,8 @@ def test_a_decision_names_attempt_incarnation_and_lease() -> None:
     desk.submit("plain")
     desk.submit("own", lease_ms=1_234)
     assert desk.decide() == [
-        AssignJob(job_id("plain"), worker_id("w"), 7, 1, desk.state.settings.lease_ms),
-        AssignJob(job_id("own"), worker_id("w"), 7, 1, 1_234),
+        AssignRun(worker_id("w"), 7, 1, desk.state.settings.lease_ms, job_id("plain")),
+        AssignRun(worker_id("w"), 7, 1, 1_234, job_id("own")),
     ]
 
 

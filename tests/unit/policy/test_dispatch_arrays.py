@@ -5,7 +5,7 @@ from __future__ import annotations
 from rollq.base.ids import task_id
 from rollq.grid.commands import (
     AckJob,
-    AssignTask,
+    AssignTasks,
     CancelJobs,
     ExpireJobs,
     LostAttempt,
@@ -35,7 +35,7 @@ def test_an_array_gives_its_tasks_and_no_more() -> None:
     desk.submit_array("arr", 3)
     desk.worker("w", 9)
     assert desk.decide(1) == [
-        AssignTask(job_id("arr"), worker_id("w"), 1, desk.state.settings.lease_ms)
+        AssignTasks(job_id("arr"), worker_id("w"), 1, desk.state.settings.lease_ms, 1)
     ]
     assert desk.run() == ["arr@w", "arr@w"]
     desk.submit("later")
@@ -216,8 +216,8 @@ def test_tasks_count_against_the_cap_of_their_client() -> None:
 def test_a_refusal_for_an_array_that_is_gone_changes_nothing() -> None:
     desk = Desk()
     desk.worker("w", 1)
-    desk.dispatcher.refused(AssignTask(job_id("gone"), worker_id("w"), 1, 100))
+    desk.dispatcher.refused(AssignTasks(job_id("gone"), worker_id("w"), 1, 100, 2), (0, 1))
     desk.submit_array("arr", 1)
-    desk.dispatcher.refused(AssignTask(job_id("arr"), worker_id("w"), 1, 100))
+    desk.dispatcher.refused(AssignTasks(job_id("arr"), worker_id("w"), 1, 100, 1), (0,))
     assert desk.credit("w") == 1
     assert desk.run() == ["arr@w"]

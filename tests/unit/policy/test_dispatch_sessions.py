@@ -7,7 +7,7 @@ import pytest
 from rollq.base.errors import ErrorCode, LocalError, RemoteError, StateError
 from rollq.base.limits import CREDIT_MAX
 from rollq.grid.commands import (
-    AssignJob,
+    AssignRun,
     CloseWorker,
     PauseQueue,
     ResumeQueue,
@@ -103,6 +103,6 @@ class TestSessions:
         desk = Desk()
         desk.worker("w", 1)
         desk.submit("a")
-        desk.dispatcher.refused(AssignJob(job_id("a"), worker_id("w"), 1, 1, 100))
+        desk.dispatcher.refused(AssignRun(worker_id("w"), 1, 1, 100, job_id("a")), (0,))
         assert desk.credit("w") == 1
         assert desk.run() == ["a@w"]

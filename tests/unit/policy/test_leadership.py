@@ -6,14 +6,14 @@ from rollq.grid.commands import CancelJobs, OpenClient
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
 from rollq.policy.dispatch import Dispatcher
 from tests.unit.grid.kit import job_id, worker_id
-from tests.unit.policy.kit import EVERYTHING, Desk, said
+from tests.unit.policy.kit import EVERYTHING, Desk, in_ones, said
 
 
 def decided_by(dispatcher: Dispatcher, credit: int = 100) -> list[str]:
     """What a member would decide, had it a worker w."""
     dispatcher.open_worker(worker_id("w"), 1, "w", EVERYTHING)
     dispatcher.grant(worker_id("w"), credit)
-    return [said(command) for command in dispatcher.decide(1_000)]
+    return [said(command) for command in in_ones(dispatcher.decide(1_000))]
 
 
 def test_a_follower_has_the_index_at_once() -> None:

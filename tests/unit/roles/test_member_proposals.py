@@ -23,10 +23,9 @@ from rollq.base.limits import (
 from rollq.grid import commands
 from rollq.grid.command_codec import encode_batch
 from rollq.roles.member import driver
+from rollq.roles.member.leader.origins import SILENT, Origin
 from rollq.roles.member.leader.proposals import (
-    SILENT,
     Batch,
-    Origin,
     Proposals,
     size_bytes_of,
     weight_of,

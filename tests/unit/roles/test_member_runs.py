@@ -174,9 +174,8 @@ def test_results_that_differ_come_in_runs_of_their_own(group: Group) -> None:
     group.say(WORKER, AckRun((good, bad, last)))
     told = group.heard(CLIENT, ResultRun)
     assert [(one.job_ids, one.outcome, one.exit_code) for one in told] == [
-        (job(1), "done", 0),
-        (job(2), told[1].outcome, 3),
-        (job(3), "done", 0),
+        (job(2), told[0].outcome, 3),
+        (job(1) + job(3), "done", 0),
     ]
 
 
@@ -199,10 +198,11 @@ def test_an_ack_that_is_refused_leaves_the_rest_of_its_run(
     group.say(CLIENT, run_of(1, 2))
     (run,) = [one for one in group.worker(WORKER, 2, WITH_RUNS) if type(one) is AssignRun]
     first, second = acks_of(run)
+    first = wire.AckJob(first.job_id, first.attempt, first.fence, Status.FAILED)
     add = group.leader.leader_state.proposals.add
 
     def refuse_first(command: Any, *origin: Any) -> None:
-        if isinstance(command, commands.AckJob) and command.job_id == job(1):
+        if isinstance(command, commands.AckRun) and command.job_ids == job(1):
             raise RemoteError(ErrorCode.BAD_PAYLOAD, "too large")
         add(command, *origin)
 

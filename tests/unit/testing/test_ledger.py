@@ -7,8 +7,8 @@ import pytest
 
 from rollq.grid import events as facts
 from rollq.grid.command_codec import encode_batch
-from rollq.grid.commands import AckJob
-from rollq.grid.effects import Applied, Done
+from rollq.grid.commands import AckRun
+from rollq.grid.effects import Applied, RunDone
 from rollq.grid.events import Event
 from rollq.grid.state import GridState
 from rollq.raft.types import Entry
@@ -34,7 +34,7 @@ class Story:
 
     def tell(self, *events: Event, term: int = 1, index: int = 0, data: bytes = b"") -> None:
         index = index or self.ledger.last_index + 1
-        applied = Applied(index, 0, [Done()] if data else [], list(events), [])
+        applied = Applied(index, 0, [RunDone(1)] if data else [], list(events), [])
         self.ledger.applied(MEMBER, Entry(term, index, 0, data), applied, self.state)
 
 
@@ -102,4 +102,4 @@ def test_an_ack_command_with_a_stale_fence_must_not_be_taken() -> None:
     story.tell(ENQUEUED, FIRST)
     story.tell(job(facts.JOB_NACKED), assigned(2, 2))
     with pytest.raises(Violation, match="stale fence 1"):
-        story.tell(data=encode_batch(0, [AckJob(JOB, 1, 1, 0)]))
+        story.tell(data=encode_batch(0, [AckRun(1, 0, JOB, (1,), (b"",))]))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
+from rollq.base.ids import GUID_BYTES
+from rollq.base.limits import RUN_JOBS_MAX
 from rollq.grid import apply as grid_apply
 from rollq.grid import attempts, commands, jobs, moves, outcomes, refs, staging, submits
-from rollq.grid.effects import Applied, Outcome
+from rollq.grid.effects import Applied, Outcome, RunDone
+from rollq.grid.runs import ids_in
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
 from rollq.grid.state import ASSIGNED, QUEUED, GridState, JobState, PastRecord
 from rollq.policy import holds
@@ -16,31 +19,89 @@ from rollq.roles.member import replica, snapshot_order
 from rollq.testing.bugs.registry import CRASHES, mutant
 
 
-@mutant("fence_not_checked", grid_apply.HANDLERS, "AckJob", faults=("worker_pause", "cut_sessions"))
+@mutant("fence_not_checked", grid_apply.HANDLERS, "AckRun", faults=("worker_pause", "cut_sessions"))
 def _fence_not_checked(old: Any) -> Any:
-    def ack_job(state: GridState, command: commands.AckJob, out: Applied) -> Outcome:
-        record = state.jobs.get(command.job_id)
-        if record is not None and record.state is ASSIGNED:
-            command = msgspec.structs.replace(command, attempt=record.attempt, fence=record.fence)
+    def ack_run(state: GridState, command: commands.AckRun, out: Applied) -> Outcome:
+        records = [state.jobs.get(job_id) for job_id in ids_in(command.job_ids)]
+        fences = tuple(
+            record.fence if record is not None and record.state is ASSIGNED else fence
+            for record, fence in zip(records, command.fences, strict=True)
+        )
+        first = records[0]
+        attempt = command.attempt
+        if first is not None and first.state is ASSIGNED:
+            attempt = first.attempt
+        command = replace(command, attempt=attempt, fences=fences)
         outcome: Outcome = old(state, command, out)
         return outcome
 
-    return ack_job
+    return ack_run
 
 
-@mutant("zombie_ack_taken", grid_apply.HANDLERS, "AckJob", faults=("worker_pause", "cut_sessions"))
+@mutant("zombie_ack_taken", grid_apply.HANDLERS, "AckRun", faults=("worker_pause", "cut_sessions"))
 def _zombie_ack(old: Any) -> Any:
-    def ack_job(state: GridState, command: commands.AckJob, out: Applied) -> Outcome:
-        record = state.jobs.get(command.job_id)
-        if record is not None and record.state is QUEUED and record.attempt == command.attempt:
+    def ack_run(state: GridState, command: commands.AckRun, out: Applied) -> Outcome:
+        for job_id, fence in zip(ids_in(command.job_ids), command.fences, strict=True):
+            record = state.jobs.get(job_id)
             worker = next(iter(state.workers.values()), None)
+            if record is None or record.state is not QUEUED or record.attempt != command.attempt:
+                continue
             if worker is not None:  # the job waits again, and still the lost attempt's ack counts
                 moves.enter_assigned(state, (record,), worker, 1, out.stamp_ms)
-                record.attempt, record.fence = command.attempt, command.fence
+                record.attempt, record.fence = command.attempt, fence
         outcome: Outcome = old(state, command, out)
         return outcome
 
-    return ack_job
+    return ack_run
+
+
+@mutant("first_fence_counts_for_the_run", attempts, "enter_assigned", faults=())
+def _first_fence_for_all(old: Any) -> Any:
+    def enter_assigned(state: GridState, records: Any, *how: Any) -> None:
+        old(state, records, *how)
+        for record in records:
+            record.fence = records[0].fence
+
+    return enter_assigned
+
+
+@mutant("half_a_run_is_applied", grid_apply.HANDLERS, "SubmitRun", faults=())
+def _half_a_run(old: Any) -> Any:
+    def submit_run(state: GridState, command: commands.SubmitRun, out: Applied) -> Outcome:
+        count = len(command.bodies)
+        if count < 2 or command.keys or command.blobs:
+            outcome: Outcome = old(state, command, out)
+            return outcome
+        half = replace(command, job_ids=command.job_ids[:GUID_BYTES], bodies=command.bodies[:1])
+        old(state, half, out)
+        return RunDone(count)
+
+    return submit_run
+
+
+@mutant("split_of_a_run_is_lost", attempts, "are_alike", faults=())
+def _split_lost(old: Any) -> Any:
+    return lambda one, other: True  # also if they are of two clients
+
+
+@mutant("cap_counts_runs", attempts, "room_left", cap=1, slots=3)
+def _cap_counts_runs(old: Any) -> Any:
+    return lambda state, record: RUN_JOBS_MAX if record.array is None else 1
+
+
+@mutant("cap_counts_runs", holds.Holds, "room", cap=1, slots=3)
+def _cap_counts_runs_in_policy(old: Any) -> Any:
+    return lambda self, client: RUN_JOBS_MAX
+
+
+@mutant("a_confirmed_run_forgets_one", grid_apply.HANDLERS, "ConfirmRun", faults=())
+def _run_forgets_one(old: Any) -> Any:
+    def confirm_run(state: GridState, command: commands.ConfirmRun, out: Applied) -> Outcome:
+        part = replace(command, job_ids=command.job_ids[-GUID_BYTES:])
+        outcome: Outcome = old(state, part, out)
+        return outcome
+
+    return confirm_run
 
 
 @mutant("cap_leaks_on_requeue", moves, "leave_assigned", faults=("worker_crash", "worker_pause"))

@@ -7,8 +7,10 @@ from typing import Any
 
 import msgspec
 
+from rollq.base.ids import JobId
 from rollq.grid import commands
 from rollq.grid.effects import SendAssign
+from rollq.grid.runs import ids_in
 from rollq.grid.state import GridState
 from rollq.policy.dispatch import Dispatcher
 from rollq.roles.member.leader.attempts import AttemptRequests
@@ -53,10 +55,11 @@ def _assigned_early(old: Any) -> Any:
             nonlocal fence
             decided = decide(count_max)
             for command in decided:
-                if isinstance(command, commands.AssignJob):
-                    fence += 1
-                    early = _early_assignment(replica.state, command, fence)
-                    self._attempts.assign(early)
+                if isinstance(command, commands.AssignRun):
+                    for job_id in ids_in(command.job_ids):
+                        fence += 1
+                        early = _early_assignment(replica.state, command, job_id, fence)
+                        self._attempts.assign(early)
             return decided
 
         known, replica.dispatcher = (
@@ -82,11 +85,13 @@ class _Early:
         return getattr(self._dispatcher, name)
 
 
-def _early_assignment(state: GridState, command: commands.AssignJob, fence: int) -> SendAssign:
-    job = state.jobs[command.job_id]
+def _early_assignment(
+    state: GridState, command: commands.AssignRun, job_id: JobId, fence: int
+) -> SendAssign:
+    job = state.jobs[job_id]
     return SendAssign(
         command.worker_id,
-        command.job_id,
+        job_id,
         command.attempt,
         fence,
         command.lease_ms,

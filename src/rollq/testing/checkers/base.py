@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rollq.grid.command_codec import decode_batch
 from rollq.grid.commands import Command
-from rollq.grid.effects import Applied, Done
+from rollq.grid.effects import Applied, Done, RunDone
 from rollq.grid.state import GridState
 from rollq.raft.types import Entry, EntryKind
 
@@ -76,10 +76,17 @@ class LogChecker(Checker):
             for command, outcome in zip(commands, applied.outcomes, strict=True):
                 if isinstance(outcome, Done):
                     self.done(applied.index, command, outcome.count)
+                elif isinstance(outcome, RunDone):
+                    others = dict(outcome.others)
+                    count = outcome.count + len(others)
+                    self.done_run(command, [at for at in range(count) if at not in others])
         self.followed(member, applied, state)
 
     def done(self, index: int, command: Command, count: int) -> None:
         """A command was done, not refused and not known; `count` is its outcome's."""
+
+    def done_run(self, command: Command, positions: list[int]) -> None:
+        """A run was done for the jobs at these positions."""
 
     def followed(self, member: SimMember, applied: Applied, state: GridState) -> None:
         """All commands of an entry are told; this is what it came to."""

@@ -31,9 +31,7 @@ class References(LogChecker):
         self._outputs: dict[JobId, tuple[BlobRef, ...]] = {}
 
     def done(self, index: int, command: commands.Command, count: int) -> None:
-        if isinstance(command, commands.SubmitJob):
-            self._inputs[command.job_id] = command.blobs
-        elif isinstance(command, commands.SubmitBulk):
+        if isinstance(command, commands.SubmitBulk):
             self._inputs.update((item.job_id, item.blobs) for item in command.items)
         elif isinstance(command, commands.SubmitArray):
             self._inputs[command.array_id] = command.blobs
@@ -42,8 +40,12 @@ class References(LogChecker):
                 if group.blobs:
                     ids = ids_of(group.job_ids)
                     self._inputs.update(zip(ids, group.blobs, strict=True))
-        elif isinstance(command, commands.AckJob):
-            self._outputs[command.job_id] = command.blobs
+
+    def done_run(self, command: commands.Command, positions: list[int]) -> None:
+        if isinstance(command, commands.SubmitRun | commands.AckRun) and command.blobs:
+            kept = self._inputs if isinstance(command, commands.SubmitRun) else self._outputs
+            job_ids = list(ids_of(command.job_ids))
+            kept.update((job_ids[at], command.blobs[at]) for at in positions)
 
     def followed(self, member: SimMember, applied: Applied, state: GridState) -> None:
         if applied.index % SAMPLE_EVERY:

@@ -9,6 +9,7 @@ takes the case of the program's name if the queue is called after it.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -20,6 +21,14 @@ from rollq.subjects.grammar import SEPARATOR, fold
 from rollq.subjects.queues import queue_of
 
 NAMES_KEPT = 1_024  # valid names that are remembered: thousands of jobs share a few
+
+
+class Address(NamedTuple):
+    """What a submit addresses, once it is found valid."""
+
+    queue: str
+    exec_name: str
+    options: JobOptions | None
 
 
 class Addressing:

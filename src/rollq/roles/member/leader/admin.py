@@ -22,7 +22,8 @@ from rollq.grid import commands
 from rollq.raft.node import RaftNode
 from rollq.raft.types import ChangeKind, ConfigChange, Member, MemberChange
 from rollq.roles.member.leader.caches import GroupCaches
-from rollq.roles.member.leader.proposals import Origin, Proposals
+from rollq.roles.member.leader.origins import Origin
+from rollq.roles.member.leader.proposals import Proposals
 from rollq.roles.member.leader.replies import Replies
 from rollq.roles.member.leader.sessions import ClientSession
 from rollq.roles.member.leader.shell import Shell

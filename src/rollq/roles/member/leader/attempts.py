@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final
 
 from rollq.base.errors import RollqError
 from rollq.base.ids import JobId, guid_to_text
 from rollq.base.jobs import AttemptRef, Status
-from rollq.base.limits import DETAIL_BYTES_MAX
+from rollq.base.limits import DETAIL_BYTES_MAX, RUN_BYTES_MAX
 from rollq.base.stamp import Jitter
 from rollq.grid import commands
-from rollq.grid.effects import Applied, Outcome, Refused, SendAssign, SendCancel
+from rollq.grid.effects import Applied, Outcome, Refused, RunDone, SendAssign, SendCancel
 from rollq.grid.refs import caches_of
+from rollq.grid.runs import alone
 from rollq.policy.expiry import Expiry
 from rollq.policy.retry import give_back_delay_ms, retry_delay_ms
 from rollq.roles.member.leader.addressing import Spellings
 from rollq.roles.member.leader.caches import GroupCaches
 from rollq.roles.member.leader.effect_messages import assignment, needs_blobs
+from rollq.roles.member.leader.joining import count_of
 from rollq.roles.member.leader.keeping import Deliveries, Delivery
 from rollq.roles.member.leader.large import LargeMessages, failed_ack, is_large
-from rollq.roles.member.leader.proposals import Origin, Proposals
+from rollq.roles.member.leader.origins import Origin
+from rollq.roles.member.leader.proposals import Proposals
 from rollq.roles.member.leader.replies import Replies
 from rollq.roles.member.leader.sessions import Sessions, WorkerSession
 from rollq.roles.member.leader.shell import Shell
 from rollq.roles.member.outputs import Outputs
 from rollq.roles.member.replica import Replica
 from rollq.wire import messages
-from rollq.wire.run_messages import AckRun
+from rollq.wire.run_messages import AckRun, AcksTaken
 
 
 class AttemptRequests:
@@ -114,11 +118,20 @@ class AttemptRequests:
 
     def ack_run(self, session: WorkerSession, message: AckRun) -> None:
         """Attempts ended. One that is refused leaves the others as they are."""
+        alike: dict[tuple[int, int, int, int], list[messages.AckJob]] = {}
         for ack in message.acks:
+            is_plain = ack.status == Status.OK and not ack.blobs and not is_large(ack.result)
+            if is_plain and session.names_attempts:
+                ended = ack.attempt, ack.status, ack.exit_code, ack.signal
+                alike.setdefault(ended, []).append(ack)
+                continue
             try:
                 self.ack(session, ack)
             except RollqError as error:
                 self._replies.refuse(session.number, ack, error)
+        for acks in alike.values():
+            for part in parts_of(acks):
+                self._proposals.add(_run_of(part), Origin(self._settle_acks, session.number))
 
     def nack(self, session: WorkerSession, message: messages.Nack) -> None:
         """A worker gives an attempt back."""
@@ -140,20 +153,20 @@ class AttemptRequests:
             self._shell.check_held(message.blobs)
         is_failed = message.status == Status.FAILED
         self._proposals.add(
-            commands.AckJob(
-                message.job_id,
+            commands.AckRun(
                 ref.attempt,
-                ref.fence,
                 message.status,
-                message.result,
+                message.job_id,
+                (ref.fence,),
+                (message.result,),
                 message.exit_code,
                 message.signal,
-                message.run_ms,
-                message.peak_bytes,
                 self._retry_delay_ms(message.job_id) if is_failed else 0,
-                blobs=message.blobs,
-                fetched_bytes=message.fetched_bytes,
-                held_bytes=message.held_bytes,
+                run_ms=(message.run_ms,) if message.run_ms else (),
+                peak_bytes=(message.peak_bytes,) if message.peak_bytes else (),
+                fetched_bytes=(message.fetched_bytes,) if message.fetched_bytes else (),
+                held_bytes=(message.held_bytes,) if message.held_bytes else (),
+                blobs=(message.blobs,) if message.blobs else (),
             ),
             Origin(self._settle_ack, number, message.job_id, ref.attempt),
         )
@@ -180,23 +193,72 @@ class AttemptRequests:
             if sent is not None and sent.attempt == origin.attempt:
                 del session.sent[origin.request_id]
         self._outputs.mail(origin.session).append(
-            messages.AckTaken(origin.request_id, origin.attempt, type(outcome) is Refused)
+            messages.AckTaken(origin.request_id, origin.attempt, type(alone(outcome)) is Refused)
         )
+
+    def _settle_acks(
+        self, origin: Origin, command: commands.AckRun, outcome: Outcome, applied: Applied
+    ) -> None:
+        if self._sessions.get(origin.session) is None:
+            return
+        count = count_of(command)
+        stale: tuple[int, ...] = tuple(range(count)) if type(outcome) is Refused else ()
+        if type(outcome) is RunDone and outcome.others:
+            stale = tuple([at for at, other in outcome.others if type(other) is Refused])
+        taken = AcksTaken(command.job_ids, (command.attempt,) * count, stale)
+        self._outputs.mail(origin.session).append(taken)
 
     def _settle_assignment(
         self,
         origin: Origin,
-        command: commands.AssignJob | commands.AssignTask,
+        command: commands.AssignRun | commands.AssignTasks,
         outcome: Outcome,
         applied: Applied,
     ) -> None:
         if type(outcome) is Refused:
-            self._replica.dispatcher.refused(command)
+            self._replica.dispatcher.refused(command, range(count_of(command)))
+        elif type(outcome) is RunDone and outcome.others:
+            self._replica.dispatcher.refused(command, [at for at, _ in outcome.others])
 
     def _is_current(self, effect: SendAssign) -> bool:
         """Whether an attempt is still the job's last."""
         job = self._replica.state.jobs.get(effect.job_ids)
         return job is not None and job.attempt == effect.attempt
+
+
+def parts_of(acks: list[messages.AckJob]) -> Iterator[list[messages.AckJob]]:
+    """The same in parts whose results fit an entry."""
+    part: list[messages.AckJob] = []
+    size_bytes = 0
+    for ack in acks:
+        if part and size_bytes + len(ack.result) > RUN_BYTES_MAX:
+            yield part
+            part, size_bytes = [], 0
+        part.append(ack)
+        size_bytes += len(ack.result)
+    yield part
+
+
+def _run_of(acks: Sequence[messages.AckJob]) -> commands.AckRun:
+    """The command of acks that say the same, but for their columns."""
+    first = acks[0]
+    run_ms = tuple([ack.run_ms for ack in acks])
+    peak_bytes = tuple([ack.peak_bytes for ack in acks])
+    fetched_bytes = tuple([ack.fetched_bytes for ack in acks])
+    held_bytes = tuple([ack.held_bytes for ack in acks])
+    return commands.AckRun(
+        first.attempt,
+        first.status,
+        b"".join([ack.job_id for ack in acks]),
+        tuple([ack.fence for ack in acks]),
+        tuple([ack.result for ack in acks]),
+        first.exit_code,
+        first.signal,
+        run_ms=run_ms if any(run_ms) else (),
+        peak_bytes=peak_bytes if any(peak_bytes) else (),
+        fetched_bytes=fetched_bytes if any(fetched_bytes) else (),
+        held_bytes=held_bytes if any(held_bytes) else (),
+    )
 
 
 def _nothing() -> None:

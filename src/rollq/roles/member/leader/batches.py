@@ -25,7 +25,8 @@ from rollq.grid import commands
 from rollq.grid.state import CommittedBatch, GridState
 from rollq.grid.times import began_before_ms
 from rollq.roles.member.leader.addressing import Addressing, bounded, exec_name
-from rollq.roles.member.leader.proposals import Origin, Proposals
+from rollq.roles.member.leader.origins import Origin
+from rollq.roles.member.leader.proposals import Proposals
 from rollq.roles.member.leader.replies import Replies
 from rollq.roles.member.leader.sessions import ClientSession
 from rollq.roles.member.leader.shell import Shell

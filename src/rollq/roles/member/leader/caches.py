@@ -34,7 +34,7 @@ from rollq.grid import commands
 from rollq.grid.effects import Applied, Outcome
 from rollq.grid.state import CacheRecord
 from rollq.grid.views import RawHolderView
-from rollq.roles.member.leader.proposals import Origin
+from rollq.roles.member.leader.origins import Origin
 from rollq.roles.member.leader.replies import Replies
 from rollq.roles.member.leader.session_log import named
 from rollq.roles.member.leader.sessions import Session, Sessions, WorkerSession

@@ -134,7 +134,7 @@ class Clients:
 
     def _delivered(self, client: ClientSession, job_id: JobId) -> None:
         if not client.confirms:
-            self._proposals.add(commands.ConfirmResults(client.client_id, (job_id,)))
+            self._proposals.add(commands.ConfirmRun(client.client_id, job_id))
 
 
 def _always() -> bool:

@@ -6,30 +6,23 @@ reference when a majority of the members holds it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
 
 from rollq.base.errors import RollqError
 from rollq.base.ids import ClientId
-from rollq.base.jobs import JobOptions
+from rollq.base.limits import RUN_JOBS_MAX
 from rollq.grid import commands
-from rollq.roles.member.leader.addressing import Addressing, exec_name
+from rollq.roles.member.leader.addressing import Address, Addressing, exec_name
 from rollq.roles.member.leader.large import LargeMessages, is_large
-from rollq.roles.member.leader.proposals import Origin, Proposals
+from rollq.roles.member.leader.origins import Origin
+from rollq.roles.member.leader.proposals import Proposals
 from rollq.roles.member.leader.replies import Replies
-from rollq.roles.member.leader.runs import RunAnswer, jobs_of
+from rollq.roles.member.leader.runs import RunAnswer, submits_of
 from rollq.roles.member.leader.sessions import ClientSession, Sessions
 from rollq.roles.member.leader.shell import Shell
 from rollq.wire import messages
 from rollq.wire.run_messages import SubmitRun
-
-
-class Address(NamedTuple):
-    """What a submit addresses, once it is found valid."""
-
-    queue: str
-    exec_name: str
-    options: JobOptions | None
 
 
 class JobRequests:
@@ -67,12 +60,20 @@ class JobRequests:
         to = self._address(message)
         self._proposals.check_room()
         answer = RunAnswer(self._replies, self._sessions, session.number, message)
-        for position, job in enumerate(jobs_of(message)):
-            origin = answer.origin(position, job.job_id)
-            try:
-                self._add(origin, session.client_id, job, to=to)
-            except RollqError as error:
-                answer.refuse(position, error)
+        positions: Sequence[int] = range(len(message.bodies))
+        if any(message.blobs):
+            positions = [at for at in positions if self._holds_blobs(message, at, answer)]
+        for part, command in submits_of(message, session.client_id, to, positions):
+            self._proposals.ask(command, answer.origin(part))
+
+    def _holds_blobs(self, message: SubmitRun, position: int, answer: RunAnswer) -> bool:
+        """Whether the group has the files of a job; if not, it is refused."""
+        try:
+            self._shell.check_held(message.blobs[position])
+        except RollqError as error:
+            answer.refuse(position, error)
+            return False
+        return True
 
     def submit_bulk(self, session: ClientSession, message: messages.SubmitBulk) -> None:
         """Many jobs of one queue and program."""
@@ -99,36 +100,33 @@ class JobRequests:
 
     def confirm(self, session: ClientSession, message: messages.Confirm) -> None:
         """The client has these results: they are no longer owed."""
-        self._proposals.add(commands.ConfirmResults(session.client_id, message.job_ids))
+        for at in range(0, len(message.job_ids), RUN_JOBS_MAX):
+            job_ids = b"".join(message.job_ids[at : at + RUN_JOBS_MAX])
+            self._proposals.add(commands.ConfirmRun(session.client_id, job_ids))
 
     def _submit(self, number: int, client_id: ClientId, message: messages.SubmitJob) -> None:
         to = self._address(message)
         self._proposals.check_room()
-        self._add(Origin(self._settle, number, message.job_id), client_id, message, to=to)
+        if message.blobs:
+            self._shell.check_held(message.blobs)
+        self._proposals.ask(
+            commands.SubmitRun(
+                client_id,
+                to.queue,
+                to.exec_name,
+                message.job_id,
+                (message.body,),
+                to.options,
+                message.caches,
+                message.job_key,
+                (message.blobs,) if message.blobs else (),
+            ),
+            Origin(self._settle, number, message.job_id),
+        )
 
     def _address(self, message: messages.SubmitJob | SubmitRun) -> Address:
         queue, options = self._addressing.resolve(message.subject, message.options)
         return Address(queue, exec_name(message.exec_name), options)
-
-    def _add(
-        self, origin: Origin, client_id: ClientId, message: messages.SubmitJob, *, to: Address
-    ) -> None:
-        if message.blobs:
-            self._shell.check_held(message.blobs)
-        self._proposals.ask(
-            commands.SubmitJob(
-                message.job_id,
-                client_id,
-                to.queue,
-                to.exec_name,
-                message.body,
-                to.options,
-                message.blobs,
-                message.caches,
-                message.job_key,
-            ),
-            origin,
-        )
 
     def _submit_bulk(self, number: int, client_id: ClientId, message: messages.SubmitBulk) -> None:
         queue, options = self._addressing.resolve(message.subject, message.options)

@@ -1,7 +1,8 @@
 """Commands on their way into the log, and who waits for their outcome.
 
 A command waits here until the next turn of the loop, goes into one entry with everything else that
-arrived, and is found again by the index of that entry when it is applied.
+arrived, joined with what is like it, and is found again by the index of that entry when it is
+applied.
 
 Where more waits than one turn takes, clients take turns (`turns`). What is heavy goes into an entry
 of its own behind the others: whoever asked for little is answered before that is applied.
@@ -12,12 +13,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from sys import maxsize
-from typing import Any, Final, TypeAlias
-
-import msgspec
+from typing import Any, Final
 
 from rollq.base.errors import ErrorCode, RemoteError, StateError
-from rollq.base.ids import NIL_ID, MessageId
 from rollq.base.limits import (
     APPLY_BYTES_MAX,
     ENTRY_BYTES_MAX,
@@ -34,57 +32,27 @@ from rollq.base.limits import (
 )
 from rollq.grid.command_codec import encoded_bytes
 from rollq.grid.commands import (
-    AckJob,
-    AssignJob,
-    AssignTask,
+    AckRun,
+    AssignRun,
+    AssignTasks,
     CancelJobs,
     Command,
-    ConfirmResults,
+    ConfirmRun,
     PurgeJobs,
     RedriveJobs,
     SubmitBulk,
-    SubmitJob,
     SubmitRun,
     UnpackBatch,
 )
-from rollq.grid.effects import Applied, Outcome
+from rollq.roles.member.leader.joining import count_of, joined
+from rollq.roles.member.leader.origins import SILENT, Origin, Proposal
 from rollq.roles.member.leader.turns import Turns
 
 COMMAND_BYTES_GUESS = 128  # what a command costs beside its payload; in the history it costs twice
 LIGHT: Final = range(HEAVY_WEIGHT_MIN)
 HEAVY: Final = range(HEAVY_WEIGHT_MIN, maxsize)
-ID_BYTES = 20  # an id, or a number beside it, as the log holds it
-
-
-class Origin(msgspec.Struct, frozen=True):
-    """Whoever waits for the outcome of a command.
-
-    Attributes:
-        settle: Called once, when the command is applied, with this origin, the command, its
-            outcome, and the entry that it was in. Never called if leadership is lost before.
-        session: Whose request it was; it may be gone by then.
-        request_id: As the session named its request; a job's is the job's id.
-        attempt: That was acked or nacked, if any.
-    """
-
-    settle: Settle
-    session: int = 0
-    request_id: MessageId = NIL_ID
-    attempt: int = 0
-
-
-# Each settles the kind of command that it was proposed with.
-Settle: TypeAlias = Callable[[Origin, Any, Outcome, Applied], None]
-
-
-def _ignore(origin: Origin, command: Command, outcome: Outcome, applied: Applied) -> None:
-    """The outcome is seen in the events."""
-
-
-SILENT: Final = Origin(_ignore)  # nobody waits
-
-# A command, who waits for it, and how many bytes of an entry it takes at most.
-Proposal: TypeAlias = tuple[Command, Origin, int]
+RUN_JOB_BYTES = 80  # what a job of a run costs beside its payload: an id and some numbers
+RUN_JOBS_LIGHTER: Final = 8  # so many jobs of a run take what a job alone does
 
 
 class Batch(list[Proposal]):
@@ -175,7 +143,7 @@ class Proposals:
             batch = self._formed.popleft()
             self._count -= len(batch)
             self._bytes -= sum([size_bytes for _, _, size_bytes in batch])
-            yield batch
+            yield Batch(joined(batch), batch.heavy)
 
     def put_back(self, batch: Batch) -> None:
         """Consensus had no room for it now: it goes first next time."""
@@ -262,24 +230,34 @@ def size_bytes_of(command: Command) -> int:
     return SIZES.get(type(command), encoded_bytes)(command)
 
 
-def _of_assignment(_: AssignJob | AssignTask) -> int:
-    return COMMAND_BYTES_GUESS
+def _of_assignment(command: AssignRun | AssignTasks) -> int:
+    return COMMAND_BYTES_GUESS * count_of(command)
 
 
-def _of_job(command: SubmitJob) -> int:
-    if command.blobs or command.caches or command.key:
+def _of_submits(command: SubmitRun) -> int:
+    if command.blobs or command.caches or command.keys:
         return COMMAND_BYTES_GUESS + encoded_bytes(command)
-    return COMMAND_BYTES_GUESS + len(command.body)
+    count = max(len(command.bodies), count_of(command))
+    return COMMAND_BYTES_GUESS + RUN_JOB_BYTES * count + sum(map(len, command.bodies))
 
 
-def _of_result(command: AckJob) -> int:
+def _of_results(command: AckRun) -> int:
     if command.blobs:
         return COMMAND_BYTES_GUESS + encoded_bytes(command)
-    return COMMAND_BYTES_GUESS + len(command.result)
+    columns = (
+        command.results,
+        command.fences,
+        command.run_ms,
+        command.peak_bytes,
+        command.fetched_bytes,
+        command.held_bytes,
+    )
+    count = max(count_of(command), *map(len, columns))
+    return COMMAND_BYTES_GUESS + RUN_JOB_BYTES * count + sum(map(len, command.results))
 
 
-def _of_confirmed(command: ConfirmResults) -> int:
-    return COMMAND_BYTES_GUESS + ID_BYTES * len(command.job_ids)
+def _of_confirmed(command: ConfirmRun) -> int:
+    return COMMAND_BYTES_GUESS + len(command.job_ids)
 
 
 def _of_items(command: SubmitBulk | RedriveJobs) -> int:
@@ -292,7 +270,7 @@ def _of_jobs(command: CancelJobs | PurgeJobs) -> int:
 
 # How many jobs a command makes or moves, if more than one.
 JOBS: Final[dict[type, Callable[[Any], int]]] = {
-    SubmitRun: lambda command: len(command.bodies),
+    SubmitRun: lambda command: 1 + len(command.bodies) // RUN_JOBS_LIGHTER,
     SubmitBulk: lambda command: len(command.items),
     RedriveJobs: lambda command: len(command.items),
     CancelJobs: lambda command: len(command.job_ids),
@@ -301,11 +279,11 @@ JOBS: Final[dict[type, Callable[[Any], int]]] = {
 }
 
 SIZES: Final[dict[type, Callable[[Any], int]]] = {
-    AssignJob: _of_assignment,
-    AssignTask: _of_assignment,
-    SubmitJob: _of_job,
-    AckJob: _of_result,
-    ConfirmResults: _of_confirmed,
+    AssignRun: _of_assignment,
+    AssignTasks: _of_assignment,
+    SubmitRun: _of_submits,
+    AckRun: _of_results,
+    ConfirmRun: _of_confirmed,
     SubmitBulk: _of_items,
     RedriveJobs: _of_items,
     CancelJobs: _of_jobs,

@@ -8,9 +8,10 @@ from rollq.base.errors import ErrorCode, LocalError, RollqError
 from rollq.base.ids import JobId, MessageId, guid_to_text
 from rollq.grid.commands import Command
 from rollq.grid.effects import Applied, Known, Outcome, Refused
+from rollq.grid.runs import alone
 from rollq.raft.types import Config
 from rollq.roles.member.leader.effect_messages import refusal_of
-from rollq.roles.member.leader.proposals import Origin
+from rollq.roles.member.leader.origins import Origin
 from rollq.roles.member.leader.sessions import ClientSession, Sessions
 from rollq.roles.member.outputs import Mishap, Outputs, Warn
 from rollq.wire import messages
@@ -67,6 +68,7 @@ class Replies:
         session = self._sessions.get(origin.session)
         if session is None:
             return
+        outcome = alone(outcome)
         if isinstance(outcome, Refused):
             code, retryable = int(outcome.code), outcome.code in RETRYABLE
             error = messages.Error(origin.request_id, code, outcome.message, retryable=retryable)

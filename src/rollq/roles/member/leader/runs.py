@@ -1,27 +1,26 @@
 """Runs at the edge of the leader: what a session that agreed on `runs` says and is told.
 
-Inside the leader every job still has a command and a message of its own. A SubmitRun is taken
-apart here and its outcomes are collected into one answer; messages of a turn that are alike are
-put together before they leave.
+A SubmitRun becomes a command, or several if one would be too large, whose outcomes are collected
+into one answer; messages of a turn that are alike are put together before they leave.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import repeat
 from typing import Any, Final
 
 from rollq.base.errors import RollqError
-from rollq.base.ids import JobId
+from rollq.base.ids import GUID_BYTES, ClientId
 from rollq.base.limits import INLINE_BYTES_MAX, RUN_BYTES_MAX, RUN_JOBS_MAX
 from rollq.base.staged import KEY_END, ids_of, join_keys
-from rollq.grid.commands import Command
-from rollq.grid.effects import Applied, Known, Outcome, Refused
-from rollq.roles.member.leader.proposals import Origin
+from rollq.grid import commands
+from rollq.grid.effects import Applied, Known, Outcome, Refused, RunDone
+from rollq.roles.member.leader.addressing import Address
+from rollq.roles.member.leader.origins import Origin
 from rollq.roles.member.leader.replies import RETRYABLE, Replies
 from rollq.roles.member.leader.sessions import Sessions
-from rollq.wire.messages import AckTaken, AssignJob, MemberMessage, Result, SubmitJob
+from rollq.wire.messages import AckTaken, AssignJob, MemberMessage, Result
 from rollq.wire.run_messages import (
     AcksTaken,
     AssignRun,
@@ -30,6 +29,9 @@ from rollq.wire.run_messages import (
     RunAccepted,
     SubmitRun,
 )
+
+PART_JOBS: Final = 128  # of a SubmitRun, in one command
+PART_BYTES: Final = 32 * 1024  # of their bodies
 
 
 class RunAnswer:
@@ -47,37 +49,51 @@ class RunAnswer:
         self._ended: list[int] = []
         self._refused: list[RefusedJob] = []
 
-    def origin(self, position: int, job_id: JobId) -> Origin:
-        """Of the command of one job."""
-        return Origin(partial(self._settle, position), self._number, job_id)
+    def origin(self, positions: Sequence[int]) -> Origin:
+        """Of a command with the jobs at these positions."""
+        return Origin(partial(self._settle, positions), self._number, self._request_id)
 
     def refuse(self, position: int, error: RollqError) -> None:
         """A job cannot be proposed."""
         self._refused.append(
             RefusedJob(position, int(error.code), error.message, error.hint, error.retryable)
         )
-        self._one_less()
+        self._fewer(1)
 
     def _settle(
-        self, position: int, origin: Origin, command: Command, outcome: Outcome, applied: Applied
+        self,
+        positions: Sequence[int],
+        origin: Origin,
+        command: commands.SubmitRun,
+        outcome: Outcome,
+        applied: Applied,
     ) -> None:
+        count = len(positions)
         if isinstance(outcome, Refused):
-            retryable = outcome.code in RETRYABLE
-            self._refused.append(
-                RefusedJob(position, int(outcome.code), outcome.message, retryable=retryable)
-            )
+            others: dict[int, Outcome] = dict.fromkeys(range(count), outcome)
         else:
-            session = self._sessions.get(self._number)
-            if session is not None:
-                self._sessions.asked(session, origin.request_id)
-            if isinstance(outcome, Known):
-                self._known.append(position)
-                if outcome.ended:
-                    self._ended.append(position)
-        self._one_less()
+            assert isinstance(outcome, RunDone)
+            others = dict(outcome.others)
+        for at, other in others.items():
+            if isinstance(other, Refused):
+                retryable = other.code in RETRYABLE
+                refused = RefusedJob(
+                    positions[at], int(other.code), other.message, retryable=retryable
+                )
+                self._refused.append(refused)
+            elif isinstance(other, Known):
+                self._known.append(positions[at])
+                if other.ended:
+                    self._ended.append(positions[at])
+        session = self._sessions.get(self._number)
+        if session is not None and self._sessions.is_alone(session):
+            for at, job_id in enumerate(ids_of(command.job_ids)):
+                if not isinstance(others.get(at), Refused):
+                    self._sessions.asked(session, job_id)
+        self._fewer(count)
 
-    def _one_less(self) -> None:
-        self._left -= 1
+    def _fewer(self, count: int) -> None:
+        self._left -= count
         if self._left or self._sessions.get(self._number) is None:
             return
         refused = sorted(self._refused, key=lambda job: job.position)
@@ -93,23 +109,47 @@ class RunAnswer:
         )
 
 
-def jobs_of(run: SubmitRun) -> Iterator[SubmitJob]:
-    """The jobs of a run, each as it would have been submitted alone."""
-    keys = run.keys.split(KEY_END) if run.keys else repeat("")
-    blobs = run.blobs or repeat(())
-    columns = zip(ids_of(run.job_ids), run.bodies, keys, blobs, strict=False)
-    for job_id, body, key, refs in columns:
-        yield SubmitJob(
-            job_id,
-            run.client_id,
-            run.subject,
-            run.exec_name,
-            body,
-            run.options,
-            refs,
-            run.caches,
-            key,
-        )
+def submits_of(
+    message: SubmitRun, client_id: ClientId, to: Address, positions: Sequence[int]
+) -> Iterator[tuple[Sequence[int], commands.SubmitRun]]:
+    """The commands of the jobs at these positions of a run: one, or several of which each is light
+    (`proposals`), so that others have their turn in between. Those of a turn are joined again."""
+    sizes = [len(message.bodies[at]) for at in positions]
+    begin = 0
+    while begin < len(positions):
+        end, size_bytes = begin, 0
+        while end < len(positions) and (
+            end == begin or (size_bytes + sizes[end] <= PART_BYTES and end - begin < PART_JOBS)
+        ):
+            size_bytes += sizes[end]
+            end += 1
+        part = positions[begin:end]
+        yield part, _submit_of(message, client_id, to, part)
+        begin = end
+
+
+def _submit_of(
+    message: SubmitRun, client_id: ClientId, to: Address, part: Sequence[int]
+) -> commands.SubmitRun:
+    job_ids, bodies, keys, blobs = message.job_ids, message.bodies, message.keys, message.blobs
+    if len(part) != len(bodies):
+        job_ids = b"".join([job_ids[GUID_BYTES * at : GUID_BYTES * (at + 1)] for at in part])
+        bodies = tuple([bodies[at] for at in part])
+        blobs = tuple([blobs[at] for at in part]) if blobs else ()
+        if keys:
+            all_keys = keys.split(KEY_END)
+            keys = join_keys([all_keys[at] for at in part])
+    return commands.SubmitRun(
+        client_id,
+        to.queue,
+        to.exec_name,
+        job_ids,
+        bodies,
+        to.options,
+        message.caches,
+        keys,
+        blobs if any(blobs) else (),
+    )
 
 
 def in_runs(messages: Sequence[MemberMessage]) -> list[MemberMessage]:

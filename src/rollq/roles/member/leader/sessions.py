@@ -164,6 +164,10 @@ class Sessions:
         sessions = self._clients.get(client_id)
         return sessions.values() if sessions is not None else ()
 
+    def is_alone(self, session: Session) -> bool:
+        """Whether a session gets the results of what it asked for alone: `asked` is to be told."""
+        return isinstance(session, ClientSession) and session.is_alone
+
     def asked(self, session: Session, request_id: MessageId) -> None:
         """A request was accepted; that of a job has the job's id."""
         if isinstance(session, ClientSession) and session.is_alone:

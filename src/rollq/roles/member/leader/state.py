@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rollq.base.limits import TURN_COMMANDS_MAX
+from rollq.base.limits import TURN_COMMANDS_MAX, TURN_JOBS_MAX
 from rollq.base.stamp import Clock, Jitter
 from rollq.grid.effects import Applied, SendAssign, SendCancel, SendResult, each_effect
 from rollq.grid.readers import silent_readers
@@ -29,8 +29,9 @@ from rollq.roles.member.leader.gateway import Gateway
 from rollq.roles.member.leader.jobs import JobRequests
 from rollq.roles.member.leader.keeping import Deliveries, Keeping
 from rollq.roles.member.leader.large import LargeMessages
+from rollq.roles.member.leader.origins import SILENT
 from rollq.roles.member.leader.output_watches import OutputWatches
-from rollq.roles.member.leader.proposals import SILENT, Proposals
+from rollq.roles.member.leader.proposals import Proposals
 from rollq.roles.member.leader.reads import Reads
 from rollq.roles.member.leader.replies import Replies
 from rollq.roles.member.leader.session_log import SessionLog
@@ -185,7 +186,7 @@ class LeaderState:
             proposals.add_own(expired_batches(state, time_ms))
             proposals.add_own(silent_readers(state, time_ms))
         self._workers.leave_silent(now_ms)
-        decided = self._replica.dispatcher.decide(TURN_COMMANDS_MAX)
+        decided = self._replica.dispatcher.decide(TURN_JOBS_MAX)
         proposals.add_own(decided, self._attempts.assigned)
 
     # --- after every applied entry

@@ -22,7 +22,8 @@ from rollq.grid.effects import Applied, Outcome, Refused, SendAssign
 from rollq.policy.expiry import Expiry
 from rollq.policy.retry import backoff_ms
 from rollq.roles.member.leader.addressing import WorkerNames, bounded
-from rollq.roles.member.leader.proposals import SILENT, Origin, Proposals
+from rollq.roles.member.leader.origins import SILENT, Origin
+from rollq.roles.member.leader.proposals import Proposals
 from rollq.roles.member.leader.replies import Replies
 from rollq.roles.member.leader.session_log import SessionLog
 from rollq.roles.member.leader.sessions import (

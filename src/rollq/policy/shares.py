@@ -1,0 +1,90 @@
+"""How much of a decision each may have, and the runs that it comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rollq.base.ids import JobId
+from rollq.base.limits import RUN_JOBS_MAX
+from rollq.grid.commands import AssignRun, AssignTasks
+from rollq.grid.state import ArrayRecord, JobRecord
+from rollq.policy.lanes import Item, QueueLanes
+from rollq.policy.pools import DispatchSession, Pool
+
+
+def share_of(item: Item, queue: QueueLanes, pool: Pool, session: DispatchSession, left: int) -> int:
+    """How many jobs like this one may be given to a session in one step, of `left` in all, so that
+    whoever takes turns gets as much as if each turn were of one job.
+
+    A session may not get more than its part of what waits, while others have credit; a queue
+    not more than its part of the credit that the pool's round began with, and a client not more
+    than its part of the queue's. A queue keeps its turn until each client has had its part.
+    """
+    credit = min(session.credit, left, RUN_JOBS_MAX)
+    if credit <= 1 or len(session.serving) > 1:
+        queue.turn_left = 0
+        return 1
+    if queue.turn_left <= 0:
+        level = queue.levels[item.options.priority]
+        assert level is not None  # the item stood there
+        clients = len(level.ring) + (item.client not in level.lanes)
+        if pool.round_left <= 0:
+            pool.round_left, pool.part_size = len(pool.ring), max(1, credit // len(pool.ring))
+        pool.round_left -= 1
+        part = min(credit, pool.part_size)
+        queue.turn_left = min(part, clients)
+        queue.turn_share = max(1, part // clients)
+    waiting = queue.size + (1 if isinstance(item, JobRecord) else item.tasks_waiting)
+    spread = -(-waiting // pool.candidates.count)
+    return min(credit, queue.turn_share, spread)
+
+
+class Given:
+    """What one call of `decide` gives: as much as it may, and then no more. What a session is given
+    stays in the order in which it was decided, in runs as long as that allows."""
+
+    __slots__ = ("_last", "_runs", "left")
+
+    def __init__(self, count_max: int) -> None:
+        self.left = count_max
+        # Whose it is, its lease, the number of the attempt or the array, and the jobs, or the array
+        # as often as it has tasks in this run.
+        self._runs: list[tuple[DispatchSession, int, int | JobId, list[JobId]]] = []
+        self._last: dict[DispatchSession, tuple[int, int | JobId, list[JobId]]] = {}
+
+    def add_jobs(self, session: DispatchSession, lease_ms: int, jobs: Sequence[JobRecord]) -> None:
+        """A session is given these jobs, which had as many attempts."""
+        self._add(session, lease_ms, jobs[0].attempt + 1, [job.job_id for job in jobs])
+
+    def add_tasks(
+        self, session: DispatchSession, lease_ms: int, array: ArrayRecord, count: int
+    ) -> None:
+        """A session is given the next tasks of an array."""
+        self._add(session, lease_ms, array.array_id, [array.array_id] * count)
+
+    def _add(
+        self, session: DispatchSession, lease_ms: int, which: int | JobId, job_ids: list[JobId]
+    ) -> None:
+        self.left -= len(job_ids)
+        last = self._last.get(session)
+        if (
+            last is not None
+            and last[0] == lease_ms
+            and last[1] == which
+            and len(last[2]) + len(job_ids) <= RUN_JOBS_MAX
+        ):
+            last[2].extend(job_ids)
+        else:
+            self._last[session] = lease_ms, which, job_ids
+            self._runs.append((session, lease_ms, which, job_ids))
+
+    def commands(self) -> list[AssignRun | AssignTasks]:
+        """As the group is to agree on it."""
+        made: list[AssignRun | AssignTasks] = []
+        for session, lease_ms, which, job_ids in self._runs:
+            where = session.worker_id, session.incarnation
+            if isinstance(which, int):
+                made.append(AssignRun(*where, which, lease_ms, b"".join(job_ids)))
+            else:
+                made.append(AssignTasks(which, *where, lease_ms, len(job_ids)))
+        return made

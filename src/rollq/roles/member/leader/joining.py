@@ -1,0 +1,158 @@
+"""Runs of what waits together: commands of one turn that are alike become one command.
+
+Joined are submits of one client for the same queue, program and options, acks of attempts that
+ended in the same way, and confirmations of one client. Submits of a client stay in their order.
+What is joined is moved in front of other runs only: everything else keeps its place, and nothing is
+moved in front of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import chain
+from typing import Any
+
+import msgspec
+
+from rollq.base.ids import GUID_BYTES
+from rollq.base.limits import RUN_JOBS_MAX
+from rollq.base.staged import KEY_END
+from rollq.grid.commands import (
+    AckRun,
+    AssignRun,
+    AssignTasks,
+    Command,
+    ConfirmRun,
+    SubmitRun,
+)
+from rollq.grid.effects import Applied, Outcome, RunDone
+from rollq.roles.member.leader.origins import SILENT, Origin, Proposal
+
+
+def count_of(command: Command) -> int:
+    """How many jobs a command is about, if it is a run; 1 of any other."""
+    if isinstance(command, SubmitRun | AckRun | AssignRun | ConfirmRun):
+        return len(command.job_ids) // GUID_BYTES
+    return command.count if isinstance(command, AssignTasks) else 1
+
+
+def joined(batch: Sequence[Proposal]) -> list[Proposal]:
+    """The same proposals, those that are alike joined."""
+    groups: list[list[Proposal]] = []
+    last: dict[Hashable, Group] = {}  # that more may be joined with
+    for proposal in batch:
+        command = proposal[0]
+        shared: tuple[Hashable, ...]
+        if isinstance(command, AckRun):
+            shared = command.status, command.exit_code, command.signal, command.detail
+            place: Hashable = AckRun, command.attempt, command.retry_delay_ms, shared
+        elif isinstance(command, SubmitRun):
+            shared = command.queue, command.exec_name, command.options, command.caches
+            place = SubmitRun, command.client_id
+        elif isinstance(command, ConfirmRun):
+            shared = ()
+            place = ConfirmRun, command.client_id
+        else:
+            groups.append([proposal])
+            if not isinstance(command, AssignRun | AssignTasks):
+                last.clear()
+            continue
+        count = len(command.job_ids) // GUID_BYTES
+        known = last.get(place)
+        if known is None or known.shared != shared or known.count + count > RUN_JOBS_MAX:
+            known = last[place] = Group(shared, [])
+            groups.append(known.parts)
+        known.parts.append(proposal)
+        known.count += count
+    return [group[0] if len(group) == 1 else _join(group) for group in groups]
+
+
+class Group(msgspec.Struct):
+    """Proposals that become one run: what they share, and how many jobs they have."""
+
+    shared: tuple[Hashable, ...]
+    parts: list[Proposal]
+    count: int = 0
+
+
+def part_of(outcome: Outcome, first: int, count: int) -> Outcome:
+    """What a run came to for some of its jobs."""
+    if not isinstance(outcome, RunDone):
+        return outcome
+    others = outcome.others
+    if others:
+        others = tuple([(at - first, one) for at, one in others if first <= at < first + count])
+    return RunDone(count - len(others), others)
+
+
+def _join(group: list[Proposal]) -> Proposal:
+    parts: list[Any] = [command for command, _, _ in group]
+    counts = [len(part.job_ids) // GUID_BYTES for part in parts]
+    job_ids = b"".join([part.job_ids for part in parts])
+    first = parts[0]
+    command: Command
+    if isinstance(first, AckRun):
+        command = AckRun(
+            first.attempt,
+            first.status,
+            job_ids,
+            _column(part.fences for part in parts),
+            _column(part.results for part in parts),
+            first.exit_code,
+            first.signal,
+            first.retry_delay_ms,
+            first.detail,
+            _filled([part.run_ms for part in parts], counts, 0),
+            _filled([part.peak_bytes for part in parts], counts, 0),
+            _filled([part.fetched_bytes for part in parts], counts, 0),
+            _filled([part.held_bytes for part in parts], counts, 0),
+            _filled([part.blobs for part in parts], counts, ()),
+        )
+    elif isinstance(first, SubmitRun):
+        keys = [part.keys.split(KEY_END) if part.keys else () for part in parts]
+        command = SubmitRun(
+            first.client_id,
+            first.queue,
+            first.exec_name,
+            job_ids,
+            _column(part.bodies for part in parts),
+            first.options,
+            first.caches,
+            KEY_END.join(_filled(keys, counts, "")),
+            _filled([part.blobs for part in parts], counts, ()),
+        )
+    else:
+        command = ConfirmRun(first.client_id, job_ids)
+    if all(origin is SILENT for _, origin, _ in group):
+        origin = SILENT
+    else:
+        origin = Origin(Joint(group, counts).settle)
+    return command, origin, sum([size_bytes for _, _, size_bytes in group])
+
+
+class Joint(msgspec.Struct, frozen=True):
+    """The proposals that a run was joined of, and how many jobs each has."""
+
+    group: list[Proposal]
+    counts: list[int]
+
+    def settle(self, _: Origin, run: Command, outcome: Outcome, applied: Applied) -> None:
+        """Tell each what the run came to for its jobs."""
+        first = 0
+        for (command, origin, _size), count in zip(self.group, self.counts, strict=True):
+            if origin is not SILENT:
+                origin.settle(origin, command, part_of(outcome, first, count), applied)
+            first += count
+
+
+def _column(columns: Iterable[tuple[Any, ...]]) -> tuple[Any, ...]:
+    return tuple(chain.from_iterable(columns))
+
+
+def _filled(columns: list[Any], counts: list[int], nothing: object) -> tuple[Any, ...]:
+    """Columns behind each other; where one is empty and others are not, nothing for each job."""
+    if not any(columns):
+        return ()
+    return _column(
+        column or (nothing,) * count for column, count in zip(columns, counts, strict=True)
+    )
