@@ -8,8 +8,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -47,6 +46,24 @@ class ResultTarget(Protocol):
 
     def fail(self, error: RollqError) -> None:
         """No result will come here: the client stops."""
+
+
+class Awaiting:
+    """A block that asks for results which a target is to get."""
+
+    __slots__ = ("_engine", "_key", "_target")
+
+    def __init__(self, engine: Engine, key: bytes, target: ResultTarget) -> None:
+        self._engine = engine
+        self._key = key
+        self._target = target
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self._engine.forget(self._key, self._target)
 
 
 class Engine(ABC):
@@ -150,20 +167,20 @@ class Engine(ABC):
             self._last = (spec.exec_name, kept, subject, options)
         return request
 
-    @contextmanager
-    def awaiting(self, key: bytes, target: ResultTarget) -> Iterator[None]:
-        """Results under this id or prefix are for the target, unless asking for them fails."""
+    def awaiting(self, key: bytes, target: ResultTarget) -> Awaiting:
+        """Results under this id or prefix are for the target, unless asking for them, within the
+        block, fails.
+
+        Raises:
+            LocalError: ID_CONFLICT, if they are for another.
+        """
         if self.targets.setdefault(key, target) is not target:
             raise LocalError(
                 ErrorCode.ID_CONFLICT,
                 f"job {guid_to_text(key)} was submitted here and has not ended",
                 "use the handle of the first submit",
             )
-        try:
-            yield
-        except BaseException:
-            self.forget(key, target)
-            raise
+        return Awaiting(self, key, target)
 
     def forget(self, key: bytes, target: ResultTarget) -> None:
         """No more results under this id or prefix for the target; another's stay its own."""
@@ -284,20 +301,24 @@ class Engine(ABC):
         strangers: list[wire.Result] = []
         wanted: dict[ResultTarget, list[wire.Result]] = {}
         prefixes: dict[ResultTarget, bytes] = {}
+        last: bytes = b""  # the prefix of the result before, and whose that was
+        run: list[wire.Result] = strangers
         for result in results:
             job_id = result.job_id
             target = targets.pop(job_id, None)
-            if target is None:
-                prefix = job_id[:PREFIX_BYTES]
+            if target is not None:
+                wanted.setdefault(target, []).append(result)
+                continue
+            prefix = job_id[:PREFIX_BYTES]
+            if prefix != last:
+                last = prefix
                 target = targets.get(prefix)
                 if target is None:
-                    strangers.append(result)
-                    continue
-                prefixes[target] = prefix
-            if target in wanted:
-                wanted[target].append(result)
-            else:
-                wanted[target] = [result]
+                    run = strangers
+                else:
+                    run = wanted.setdefault(target, [])
+                    prefixes[target] = prefix
+            run.append(result)
         for target, run in wanted.items():
             if target.deliver(run) and target in prefixes:
                 self.forget(prefixes[target], target)

@@ -176,15 +176,16 @@ class GroupSession:
         each is answered by itself. Raises before any is sent."""
         self._must_run()
         on_answers, turn = self._on_answer, self._turn
-        request_ids = list(map(id_of, requests))
-        if not on_answers.keys().isdisjoint(request_ids):
-            raise StateError(ErrorCode.ID_CONFLICT, "this id is being submitted already")
-        is_first = not turn and not self._machine.pending_count
+        for request in requests:
+            if id_of(request) in on_answers:
+                raise StateError(ErrorCode.ID_CONFLICT, "this id is being submitted already")
         was_empty = not turn
-        room = CLIENT_PENDING_MAX - self._machine.pending_count - len(turn)
+        pending_count = self._machine.pending_count
+        is_first = was_empty and not pending_count
+        room = CLIENT_PENDING_MAX - pending_count - len(turn)
         room_bytes = CLIENT_PENDING_BYTES_MAX - self._sent_bytes
-        for request_id, request in zip(request_ids, requests, strict=True):
-            size_bytes = request_bytes(request)
+        for request in requests:
+            request_id, size_bytes = id_of(request), request_bytes(request)
             on_answers[request_id] = (on_answer, size_bytes)
             if room > 0 and room_bytes >= size_bytes and not self._backlog:
                 turn.append(request)

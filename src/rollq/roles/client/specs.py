@@ -99,20 +99,21 @@ def body_of(
             "name a program of the workers' exec directory, or ship one with the job's files; "
             f"a name has up to {EXEC_NAME_CHARS_MAX} letters, digits and _ . -",
         )
-    if spec.payload is not None:
+    payload = spec.payload
+    if payload is not None:
         if spec.args or spec.files or spec.outputs:
             raise LocalError(
                 ErrorCode.BAD_OPTIONS,
                 "a job has either a payload, or arguments and files",
                 "put the payload into a file of the job",
             )
-        if spec.options.get("env"):
+        if spec.options and spec.options.get("env"):
             raise LocalError(
                 ErrorCode.BAD_OPTIONS,
                 "a job that is a bare payload has no environment of its own",
                 "give it arguments, and put the payload into a file of the job",
             )
-        body = _payload_bytes(spec.payload)
+        body = payload if type(payload) is bytes else _payload_bytes(payload)
     else:
         args = _texts(spec.args)
         files = _input_files(spec.files) if spec.files else ()
