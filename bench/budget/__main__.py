@@ -28,6 +28,7 @@ from bench.peers.rollq import Rollq
 from bench.works.noop import PAYLOAD, WARM_UP_S, WIDE_WINDOW
 
 SMALL_US: Final = 0.05  # stages that cost less are told together
+SMALL_FUNCTION_US: Final = 0.15
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60.0, help="how long jobs run (60)")
     parser.add_argument("--window", type=int, default=WIDE_WINDOW, help="jobs in flight (1024)")
     parser.add_argument("--members", type=int, choices=(1, 3), default=1, help="of the group (1)")
+    parser.add_argument(
+        "--functions", action="store_true", help="by function of rollq, not by stage"
+    )
     parser.add_argument("--dir", default=tempfile.gettempdir(), help="where the state is kept")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the table as JSON")
     options = parser.parse_args()
@@ -92,16 +96,21 @@ def measure(options: argparse.Namespace, folder: Path) -> tuple[int, float, list
         used = meter.read().since(before)
     finally:
         peer.stop()
+    parted = stages.by_function if options.functions else stages.by_stage
     processes = (
-        ("member", used.server, stages.by_stage(peer.samples("member"), stages.MEMBER)),
-        ("worker", used.worker, stages.by_stage(peer.samples("noop"), stages.WORKER)),
-        ("client", used.client, stages.by_stage(sampler.seconds, stages.CLIENT)),
+        ("member", used.server, parted(peer.samples("member"), stages.MEMBER)),
+        ("worker", used.worker, parted(peer.samples("noop"), stages.WORKER)),
+        ("client", used.client, parted(sampler.seconds, stages.CLIENT)),
     )
-    return rate.count, rate.per_s, list(budget(processes, used, rate.count))
+    small_us = SMALL_FUNCTION_US if options.functions else SMALL_US
+    return rate.count, rate.per_s, list(budget(processes, used, rate.count, small_us))
 
 
 def budget(
-    processes: Iterable[tuple[str, float, Mapping[str, float]]], used: CpuUse, jobs: int
+    processes: Iterable[tuple[str, float, Mapping[str, float]]],
+    used: CpuUse,
+    jobs: int,
+    small_us: float,
 ) -> Iterator[Row]:
     """What each process used a job, divided as its samples are."""
     for process, seconds, told in processes:
@@ -110,7 +119,7 @@ def budget(
         small = 0.0
         for stage, part in sorted(told.items(), key=lambda item: -item[1]):
             us = part / sampled * seconds * 1e6 / jobs
-            if us < SMALL_US or stage == stages.REST:
+            if us < small_us or stage == stages.REST:
                 small += us
             else:
                 yield Row(process, stage, us)

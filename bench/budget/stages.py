@@ -60,9 +60,9 @@ CLIENT: Final = {
 }
 
 
-def stage_of(module: str, stages: Mapping[str, str]) -> str:
-    """The stage that a module belongs to."""
-    prefix = module
+def stage_of(place: str, stages: Mapping[str, str]) -> str:
+    """The stage that a function belongs to, by its module."""
+    prefix = place.partition(":")[0]
     while prefix:
         if prefix in stages:
             return stages[prefix]
@@ -73,7 +73,16 @@ def stage_of(module: str, stages: Mapping[str, str]) -> str:
 def by_stage(seconds: Mapping[str, float], stages: Mapping[str, str]) -> dict[str, float]:
     """CPU seconds by stage, without those of start and end."""
     told: defaultdict[str, float] = defaultdict(float)
-    for module, used in seconds.items():
-        if stage := stage_of(module, stages):
+    for place, used in seconds.items():
+        if stage := stage_of(place, stages):
             told[stage] += used
     return told
+
+
+def by_function(seconds: Mapping[str, float], stages: Mapping[str, str]) -> dict[str, float]:
+    """CPU seconds by function, without those of start and end."""
+    return {
+        place.removeprefix("rollq."): used
+        for place, used in seconds.items()
+        if stage_of(place, stages)
+    }

@@ -9,7 +9,7 @@ import pytest
 
 from bench.budget import stages
 from bench.budget.__main__ import Row, budget, table
-from bench.budget.sampler import LOOP, THREADS, Sampler, module_of
+from bench.budget.sampler import LOOP, THREADS, Sampler, place_of
 from bench.cpu import CpuUse
 
 
@@ -23,7 +23,7 @@ def test_every_stage_is_of_modules_that_exist(told: dict[str, str]) -> None:
     ("module", "stage"),
     [
         ("rollq.policy.expiry", "timers: leases, results kept"),
-        ("rollq.policy.lanes", "dispatch: who gets what"),
+        ("rollq.policy.lanes:Lanes.take", "dispatch: who gets what"),
         ("rollq.wire.compact", stages.MESSAGES),
         ("rollq.cli.leader", stages.SETUP),
         ("rollq.spark", stages.REST),
@@ -39,6 +39,8 @@ def test_time_of_start_and_end_is_no_jobs() -> None:
         {"rollq.cli.main": 1, "rollq.raft.node": 2, "rollq.raft.log": 3}, stages.MEMBER
     )
     assert told == {"consensus": 5}
+    functions = {"rollq.cli.main:main": 1.0, "rollq.raft.node:tick": 2.0}
+    assert stages.by_function(functions, stages.MEMBER) == {"raft.node:tick": 2.0}
 
 
 def frame_in(*modules: str) -> FrameType:
@@ -61,10 +63,11 @@ def frame_in(*modules: str) -> FrameType:
 
 
 def test_the_innermost_module_that_is_no_helper_is_at_work() -> None:
-    assert module_of(frame_in("rollq.raft.node", "rollq.grid.apply")) == "rollq.grid.apply"
-    assert module_of(frame_in("rollq.grid.apply", "rollq.base.ids", "json")) == "rollq.grid.apply"
-    assert module_of(frame_in("asyncio")) == LOOP
-    assert module_of(None) == LOOP
+    assert place_of(frame_in("rollq.raft.node", "rollq.grid.apply")) == "rollq.grid.apply:call"
+    helped = frame_in("rollq.grid.apply", "rollq.base.ids", "json")
+    assert place_of(helped) == "rollq.grid.apply:call"
+    assert place_of(frame_in("asyncio")) == LOOP
+    assert place_of(None) == LOOP
 
 
 def test_other_threads_are_charged_apart() -> None:
@@ -80,7 +83,7 @@ def test_other_threads_are_charged_apart() -> None:
 
 def test_a_process_is_divided_as_its_samples_are() -> None:
     told = {"a": 3.0, "b": 1.0, stages.REST: 0.0}
-    rows = list(budget([("member", 8.0, told)], CpuUse(all=9.0, upkeep=1.0), 1_000_000))
+    rows = list(budget([("member", 8.0, told)], CpuUse(all=9.0, upkeep=1.0), 1_000_000, 0.05))
     assert rows == [
         Row("member", "", 8.0),
         Row("member", "a", 6.0),
