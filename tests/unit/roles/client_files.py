@@ -17,7 +17,7 @@ from rollq.roles.client.inputs import Inputs
 from rollq.roles.client.session import Answer
 from rollq.roles.client.specs import JobSpec
 from rollq.roles.client.supplier import Supplier
-from rollq.roles.client.supply import Supply, blobs_of, supply_of
+from rollq.roles.client.supply import Supply, supply_of
 from rollq.wire import messages as wire
 
 JOB = b"j" * 16
@@ -112,7 +112,7 @@ class World:
 
     async def submit(self, files: dict[str, Any], progress: Any = None) -> Answer:
         settled = await Inputs().settle(JobSpec("calc", files=files))
-        request = wire.SubmitJob(JOB, "c", "", "calc", b"", None, blobs_of(settled))
+        request = wire.SubmitJob(JOB, "c", "", "calc", b"", None, getattr(settled, "blobs", ()))
         return await self.ask(request, supply_of(settled, progress))
 
     async def ask(self, request: wire.SubmitJob, supply: Supply) -> Answer:

@@ -19,7 +19,7 @@ from rollq.base.limits import BLOBS_PER_JOB_MAX, INLINE_BYTES_MAX
 from rollq.roles.client import inputs as inputs_module
 from rollq.roles.client.inputs import Inputs, must_settle
 from rollq.roles.client.specs import JobSpec, body_of
-from rollq.roles.client.supply import SettledSpec, blobs_of
+from rollq.roles.client.supply import SettledSpec
 from rollq.wire.models import (
     JobRequest,
     decode_model,
@@ -45,7 +45,7 @@ def test_small_files_ride_in_the_body_and_large_ones_get_a_digest(tmp_path: Path
     assert (large.digest, large.size) == (digest_to_text(digest_of(LARGE)), len(LARGE))
     assert large.mode is msgspec.UNSET
     assert request.outputs == ("*.csv",)
-    assert blobs_of(settled) == (BlobRef(digest_of(LARGE), len(LARGE)),)
+    assert getattr(settled, "blobs", ()) == (BlobRef(digest_of(LARGE), len(LARGE)),)
     assert settled.pieces[digest_of(LARGE)].source == tmp_path / "large"
 
 

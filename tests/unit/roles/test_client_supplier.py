@@ -21,7 +21,7 @@ from rollq.roles.client.group_engine import GroupEngine
 from rollq.roles.client.inputs import Inputs
 from rollq.roles.client.session import Answer
 from rollq.roles.client.specs import JobSpec
-from rollq.roles.client.supply import Supply, blobs_of, supply_of
+from rollq.roles.client.supply import Supply, supply_of
 from rollq.wire import messages as wire
 from tests.unit.roles.client_files import JOB, LARGE, World, digest_of, run
 
@@ -93,7 +93,9 @@ def test_if_the_first_of_them_cannot_send_it_the_next_one_tries() -> None:
 
 async def _ask_as(world: World, number: int) -> Answer:
     settled = await Inputs().settle(JobSpec("calc", files={"a": LARGE}))
-    request = wire.SubmitJob(bytes([number]) * 16, "c", "", "calc", b"", None, blobs_of(settled))
+    request = wire.SubmitJob(
+        bytes([number]) * 16, "c", "", "calc", b"", None, getattr(settled, "blobs", ())
+    )
     return await world.ask(request, supply_of(settled))
 
 
@@ -200,7 +202,7 @@ def test_a_file_that_changes_is_an_error_that_names_it(tmp_path: Path) -> None:
         path.write_bytes(LARGE)
         before = World()
         settled = await Inputs().settle(JobSpec("calc", files={"in.csv": path}))
-        request = wire.SubmitJob(JOB, "c", "", "calc", b"", None, blobs_of(settled))
+        request = wire.SubmitJob(JOB, "c", "", "calc", b"", None, getattr(settled, "blobs", ()))
         path.write_bytes(LARGE + b"more")
         during = World()
         path_2 = tmp_path / "other"

@@ -1,4 +1,5 @@
-"""Answers of a member, as views, or as errors that Python raises. No IO."""
+"""Answers of a member, as views, or as errors that Python raises; and what it would refuse whatever
+its state, before it is asked. No IO."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ from rollq.base.errors import (
 )
 from rollq.grid.views import RawArrayView
 from rollq.wire import messages as wire
+from rollq.wire.checks import check_message
 
 Kind = TypeVar("Kind")
 
@@ -30,6 +32,14 @@ def error_of(answer: wire.Error) -> RollqError:
         text = f"refused with code {answer.code}: {answer.message}"
         return StateError(ErrorCode.WRONG_STATE, text, answer.hint)
     return KINDS.get(code // 100, StateError)(code, answer.message, answer.hint)
+
+
+def must_be_within_bounds(request: msgspec.Struct) -> None:
+    """Raises LocalError for what a leader would refuse whatever its state."""
+    try:
+        check_message(request)
+    except RemoteError as error:
+        raise LocalError(error.code, error.message, error.hint) from None
 
 
 def decode_as(value: bytes, kind: type[Kind]) -> Kind:

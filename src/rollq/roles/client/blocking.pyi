@@ -425,7 +425,7 @@ class BlockingAdmin:
     def resume(self, queue: str) -> None:
         """Assign again."""
     def set_settings(self, settings: Settings) -> None:
-        """Replace the cluster's settings."""
+        """Replace the cluster's settings. To change some, replace fields of `settings`."""
     def set_hints(self, hints: Iterable[ExecHint]) -> int:
         """Replace what the grid knows of the run times of programs; none: it knows nothing. Returns
         how many it knows now. They count while the setting `use_hints` is on."""
@@ -752,7 +752,7 @@ class BlockingClient:
     def resume(self, queue: str) -> None:
         """Assign again."""
     def set_settings(self, settings: Settings) -> None:
-        """Replace the cluster's settings."""
+        """Replace the cluster's settings. To change some, replace fields of `settings`."""
     def set_hints(self, hints: Iterable[ExecHint]) -> int:
         """Replace what the grid knows of the run times of programs; none: it knows nothing. Returns
         how many it knows now. They count while the setting `use_hints` is on."""

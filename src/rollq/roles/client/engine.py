@@ -14,16 +14,15 @@ from typing import Any, Final, Protocol
 
 from rollq.base.errors import DeadlineError, DialError, ErrorCode, LocalError, RollqError
 from rollq.base.ids import ClientId, JobId, MessageId, guid_to_text
-from rollq.base.jobs import BlobRef, JobOptions
+from rollq.base.jobs import BlobRef
 from rollq.base.limits import CONFIRM_JOBS_MAX
 from rollq.roles.client.answers import error_of
 from rollq.roles.client.deadlines import Deadlines
 from rollq.roles.client.forks import Home
 from rollq.roles.client.inputs import Inputs
-from rollq.roles.client.session import Answer, GroupSession, OnAnswer, must_be_within_bounds
+from rollq.roles.client.session import Answer, GroupSession, OnAnswer
 from rollq.roles.client.signals import Request, id_of
-from rollq.roles.client.specs import JobSpec, body_of, id_for, job_options, subject_of
-from rollq.roles.client.supply import NOTHING, BytesMoved, SettledSpec, Supply
+from rollq.roles.client.supply import NOTHING, BytesMoved, SubmitMaker, Supply
 from rollq.wire import messages as wire
 
 PREFIX_BYTES: Final = 12  # what the ids of one batch or array have in common
@@ -73,6 +72,7 @@ class Engine(ABC):
         client_id: The name that results are owed to.
         timeout_s: How long a call waits for an answer, unless it says otherwise.
         inputs: Reads the files of jobs.
+        request_for: Makes the message that submits a job whose files are read.
         targets: Whom results are for, by job id or by the prefix that the ids of a batch share. An
             entry is there from before the submit is sent until its last result is delivered, or
             nobody wants it any more.
@@ -82,10 +82,9 @@ class Engine(ABC):
         self.client_id = client_id or secrets.token_hex(8)
         self.timeout_s = timeout_s
         self.inputs = Inputs()
+        self.request_for = SubmitMaker(self.client_id).make
         self.targets: dict[bytes, ResultTarget] = {}
         self._deadlines = Deadlines()
-        # What the last job asked for and what that means, because neighbours are often alike.
-        self._last: tuple[str, dict[str, Any], str, JobOptions | None] = ("", {}, "", None)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._home = Home()  # where it was started
 
@@ -134,38 +133,6 @@ class Engine(ABC):
                 return False
             await asyncio.wait((answered,), timeout=left_s)
         return True
-
-    def request_for(self, spec: JobSpec, job_id: JobId = b"") -> wire.SubmitJob:
-        """The message that submits a job whose files are read; under a new id that was drawn for
-        it, or its own.
-
-        Raises:
-            LocalError: BAD_OPTIONS or BAD_PAYLOAD, naming what cannot be meant so.
-        """
-        client_id = self.client_id
-        job_id = job_id or id_for(spec, client_id)
-        body = body_of(spec, job_id, client_id)
-        exec_name, asked, subject, options = self._last
-        is_like_last = exec_name == spec.exec_name and asked == spec.options
-        if not is_like_last:
-            subject = subject_of(spec.exec_name, spec.options)
-            options = job_options(spec.options)
-        if type(spec) is not SettledSpec:
-            request = wire.SubmitJob(
-                *(job_id, client_id, subject, spec.exec_name, body, options),
-                job_key=spec.key,
-            )
-        else:
-            request = wire.SubmitJob(
-                *(job_id, client_id, subject, spec.exec_name, body, options),
-                *(spec.blobs, spec.caches, spec.key),
-            )
-        if not is_like_last or type(spec) is SettledSpec:
-            must_be_within_bounds(request)
-            # A list may be changed and be the same one, so it is no key.
-            kept = {name: (*x,) if type(x) is list else x for name, x in spec.options.items()}
-            self._last = (spec.exec_name, kept, subject, options)
-        return request
 
     def awaiting(self, key: bytes, target: ResultTarget) -> Awaiting:
         """Results under this id or prefix are for the target, unless asking for them, within the

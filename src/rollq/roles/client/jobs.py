@@ -28,13 +28,10 @@ from rollq.roles.client.specs import (
     Payload,
     as_id,
     as_specs,
-    body_of,
     checked_spec,
-    job_options,
-    subject_of,
 )
 from rollq.roles.client.streams import StreamPart, output_of
-from rollq.roles.client.supply import BytesMoved, blobs_of, caches_of, supply_of
+from rollq.roles.client.supply import BytesMoved, supply_of
 from rollq.roles.client.views import ArrayView, JobView, state_of
 from rollq.wire import messages as wire
 
@@ -170,17 +167,18 @@ class SubmitCalls(Calls):
         first_id = task_id(array_id, FIRST_TASK)
         spec = JobSpec(exec_name, args, files or {}, payload, options=options, outputs=outputs)
         spec = await engine.inputs.settle(spec) if files else spec
+        task = engine.request_for(spec, array_id)
         request = wire.SubmitArray(
             array_id=array_id,
-            client_id=engine.client_id,
-            subject=subject_of(exec_name, options),
+            client_id=task.client_id,
+            subject=task.subject,
             exec_name=exec_name,
-            body=body_of(spec, array_id, engine.client_id),
+            body=task.body,
             task_count=count,
-            options=job_options(spec.options),
+            options=task.options,
             running_max=running_max,
-            blobs=blobs_of(spec),
-            caches=caches_of(spec),
+            blobs=task.blobs,
+            caches=task.caches,
             first_task=FIRST_TASK,
         )
         batch = Batch(engine, first_id, keeps=keep_results, array_id=array_id)

@@ -9,7 +9,6 @@ import msgspec
 
 from rollq.base.digests import DIGEST_BYTES, Digest
 from rollq.base.ids import ClientId, JobId
-from rollq.base.jobs import BlobRef, JobOptions
 from rollq.base.limits import INLINE_BYTES_MAX, STAGE_CHUNK_BYTES, STAGE_CHUNK_JOBS
 from rollq.base.staged import (
     SAME_BODY,
@@ -20,20 +19,12 @@ from rollq.base.staged import (
     part_crc,
 )
 from rollq.roles.client.draws import draw_id
-from rollq.roles.client.specs import (
-    JobSpec,
-    Options,
-    as_id,
-    body_of,
-    id_for,
-    job_options,
-    subject_of,
-)
-from rollq.roles.client.supply import NOTHING, InputBlob, Supply, blobs_of, caches_of, supply_of
+from rollq.roles.client.runs import alike
+from rollq.roles.client.specs import JobSpec, as_id
+from rollq.roles.client.supply import NOTHING, InputBlob, SubmitMaker, Supply, supply_of
+from rollq.wire.messages import SubmitJob
 from rollq.wire.staging_messages import StageJobs
 
-# What jobs of one group have in common: program, subject, options, caches.
-Likeness: TypeAlias = tuple[str, str, JobOptions | None, tuple[str, ...]]
 Message: TypeAlias = tuple[StageJobs, Supply]
 REF_BYTES: Final = DIGEST_BYTES + 16  # of a reference, in a message
 REDRIVEN: Final = "redrive"  # in place of a program: each job has its own
@@ -61,14 +52,10 @@ class PartBuilder:
         self._part = part
         self._count = 0
         self._crcs: list[int] = []
-        self._groups: dict[Likeness, Columns] = {}
-        self._jobs = 0  # in the message that is being made
+        self._make = SubmitMaker(client_id).make
+        self._jobs: list[SubmitJob] = []  # of the message that is being made
         self._bytes = 0
         self._pieces: dict[Digest, InputBlob] = {}
-        # The last job's, and what they mean, because neighbours are often alike.
-        self._last: Options | None = None
-        self._last_exec = ""
-        self._meaning: tuple[str, JobOptions | None] = ("", None)
 
     @property
     def staged(self) -> StagedPart:
@@ -83,7 +70,7 @@ class PartBuilder:
         """
         for spec in specs:
             self._add(spec)
-            if self._jobs >= STAGE_CHUNK_JOBS or self._bytes >= STAGE_CHUNK_BYTES:
+            if len(self._jobs) >= STAGE_CHUNK_JOBS or self._bytes >= STAGE_CHUNK_BYTES:
                 yield self._message()
 
     def rest(self) -> Iterator[Message]:
@@ -112,29 +99,18 @@ class PartBuilder:
         return ((self._numbered(groups), NOTHING) for groups in chunks)
 
     def _add(self, spec: JobSpec) -> None:
-        job_id, key = id_for(spec, self._client_id), spec.key
-        body = body_of(spec, job_id, self._client_id, INLINE_BYTES_MAX)
-        if spec.options is not self._last or spec.exec_name != self._last_exec:
-            self._last, self._last_exec = spec.options, spec.exec_name
-            subject = subject_of(spec.exec_name, spec.options)
-            self._meaning = (subject, job_options(spec.options))
-        likeness = (spec.exec_name, *self._meaning, caches_of(spec))
-        columns = self._groups.get(likeness)
-        if columns is None:
-            columns = self._groups[likeness] = Columns()
-        refs = blobs_of(spec)
-        columns.add(job_id, body, key, refs)
-        self._jobs += 1
-        self._bytes += len(body) + len(key)
-        if refs:
-            self._bytes += REF_BYTES * len(refs)
+        job = self._make(spec, bytes_max=INLINE_BYTES_MAX)
+        self._jobs.append(job)
+        self._bytes += len(job.body) + len(job.job_key)
+        if job.blobs:
+            self._bytes += REF_BYTES * len(job.blobs)
             self._pieces.update(supply_of(spec).pieces)
 
     def _message(self) -> Message:
-        groups = tuple(columns.group(like) for like, columns in self._groups.items())
+        groups = tuple(map(_group, alike(self._jobs)))
         has_blobs = any(group.blobs for group in groups)
         supply = Supply(self._pieces) if has_blobs else NOTHING
-        self._groups, self._jobs, self._pieces = {}, 0, {}
+        self._jobs, self._pieces = [], {}
         return self._numbered(groups), supply
 
     def _again(self, jobs: list[Redrive]) -> Message:
@@ -165,37 +141,17 @@ class PartBuilder:
         )
 
 
-class Columns:
-    """Jobs of one group, column by column."""
-
-    __slots__ = ("_blobs", "_bodies", "_has_blobs", "_ids", "_keys")
-
-    def __init__(self) -> None:
-        self._ids: list[JobId] = []
-        self._bodies: list[bytes] = []
-        self._keys: list[str] = []
-        self._blobs: list[tuple[BlobRef, ...]] = []
-        self._has_blobs = False
-
-    def add(self, job_id: JobId, body: bytes, key: str, blobs: tuple[BlobRef, ...]) -> None:
-        """One more."""
-        self._ids.append(job_id)
-        self._bodies.append(body)
-        self._keys.append(key)
-        self._blobs.append(blobs)
-        self._has_blobs |= bool(blobs)
-
-    def group(self, likeness: Likeness) -> StagedGroup:
-        """All of them."""
-        exec_name, subject, options, caches = likeness
-        return StagedGroup(
-            queue=subject,
-            exec_name=exec_name,
-            job_ids=b"".join(self._ids),
-            sizes=tuple(map(len, self._bodies)),
-            bodies=b"".join(self._bodies),
-            options=options,
-            caches=caches,
-            keys=join_keys(self._keys),
-            blobs=tuple(self._blobs) if self._has_blobs else (),
-        )
+def _group(run: list[SubmitJob]) -> StagedGroup:
+    """Jobs that ask for the same, column by column."""
+    first = run[0]
+    return StagedGroup(
+        queue=first.subject,
+        exec_name=first.exec_name,
+        job_ids=b"".join([job.job_id for job in run]),
+        sizes=tuple([len(job.body) for job in run]),
+        bodies=b"".join([job.body for job in run]),
+        options=first.options,
+        caches=first.caches,
+        keys=join_keys([job.job_key for job in run]),
+        blobs=tuple([job.blobs for job in run]) if any(job.blobs for job in run) else (),
+    )

@@ -89,7 +89,8 @@ class SentRuns:
 def alike(jobs: Iterable[SubmitJob]) -> list[list[SubmitJob]]:
     """Jobs by what they share, in their order, as many together as a message may have."""
     done: list[list[SubmitJob]] = []
-    growing: dict[tuple[object, ...], tuple[list[SubmitJob], int]] = {}
+    growing: dict[tuple[object, ...], list[SubmitJob]] = {}
+    sizes: dict[tuple[object, ...], int] = {}  # of those, in bytes
     last: SubmitJob | None = None
     run: list[SubmitJob] = []
     size_bytes = 0
@@ -106,18 +107,17 @@ def alike(jobs: Iterable[SubmitJob]) -> list[list[SubmitJob]]:
             or job.exec_name != last.exec_name
             or job.caches != last.caches
         ):
-            growing[key] = (run, size_bytes)
+            sizes[key] = size_bytes
             key = (job.subject, job.exec_name, job.options, job.caches)
-            run, size_bytes = growing.pop(key, ([], 0))
+            run, size_bytes = growing.setdefault(key, []), sizes.get(key, 0)
         if len(run) >= RUN_JOBS_MAX or size_bytes + body_bytes > RUN_BYTES_MAX:
             done.append(run)
-            run, size_bytes = [], 0
+            run = growing[key] = []
+            size_bytes = 0
         run.append(job)
         size_bytes += body_bytes
         last = job
-    growing[key] = (run, size_bytes)
-    done += [one for one, _ in growing.values() if one]
-    return done
+    return [*done, *growing.values()]
 
 
 def results_of(run: ResultRun) -> list[Result]:

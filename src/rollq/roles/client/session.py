@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from rollq.base.errors import ErrorCode, LocalError, RemoteError, RollqError, StateError
+from rollq.base.errors import ErrorCode, LocalError, RollqError, StateError
 from rollq.base.ids import NIL_ID, ClientId, JobId, MessageId
 from rollq.base.limits import (
     CLIENT_PENDING_BYTES_MAX,
@@ -29,12 +29,12 @@ from rollq.base.repeats import Repeats
 from rollq.net.dialer import dial, split_address, takes_connections
 from rollq.net.link import Link
 from rollq.roles.client import signals
+from rollq.roles.client.answers import must_be_within_bounds
 from rollq.roles.client.forks import Home
 from rollq.roles.client.machine import ClientMachine, ClientSetup, SessionState
 from rollq.roles.client.signals import id_of
 from rollq.roles.client.specs import ArgumentTypeError, request_bytes
 from rollq.wire import messages as wire
-from rollq.wire.checks import check_message
 from rollq.wire.compact import Message
 from rollq.wire.features import ACCEPTED, ALIVE, BATCH, COMPACT, OUTPUT, OWN, RUNS, TASKS
 from rollq.wire.output_messages import OutputChunk, WatchOutput
@@ -433,14 +433,6 @@ class GroupSession:
             link.abort("no answer")
         else:
             link.close("going to the leader")
-
-
-def must_be_within_bounds(request: Message) -> None:
-    """Raises LocalError for what a leader would refuse whatever its state."""
-    try:
-        check_message(request)
-    except RemoteError as error:
-        raise LocalError(error.code, error.message, error.hint) from None
 
 
 def as_addresses(text: str) -> tuple[str, ...]:

@@ -12,8 +12,12 @@ import msgspec
 
 from rollq.base.digests import Digest
 from rollq.base.errors import ErrorCode, LocalError
-from rollq.base.jobs import BlobRef
-from rollq.roles.client.specs import JobSpec
+from rollq.base.ids import ClientId, JobId
+from rollq.base.jobs import BlobRef, JobOptions
+from rollq.base.limits import PAYLOAD_BYTES_MAX
+from rollq.roles.client.answers import must_be_within_bounds
+from rollq.roles.client.specs import JobSpec, body_of, id_for, job_options, subject_of
+from rollq.wire import messages as wire
 from rollq.wire.staging_messages import StageJobs
 
 BytesMoved: TypeAlias = Callable[[int, int], None]  # so many bytes of so many
@@ -54,14 +58,42 @@ class SettledSpec(JobSpec, frozen=True):
     caches: tuple[str, ...] = ()
 
 
-def caches_of(spec: JobSpec) -> tuple[str, ...]:
-    """The caches that a job names."""
-    return spec.caches if type(spec) is SettledSpec else ()
+class SubmitMaker:
+    """Makes the messages that submit jobs of a client, once their files are read."""
 
+    __slots__ = ("_client_id", "_last")
 
-def blobs_of(spec: JobSpec) -> tuple[BlobRef, ...]:
-    """What a job refers to."""
-    return spec.blobs if type(spec) is SettledSpec else ()
+    def __init__(self, client_id: ClientId) -> None:
+        self._client_id = client_id
+        # What the last job asked for and what that means, because neighbours are often alike.
+        self._last: tuple[str, dict[str, Any], str, JobOptions | None] = ("", {}, "", None)
+
+    def make(
+        self, spec: JobSpec, job_id: JobId = b"", bytes_max: int = PAYLOAD_BYTES_MAX
+    ) -> wire.SubmitJob:
+        """The message that submits a job: under a new id that was drawn for it, or its own.
+
+        Raises:
+            LocalError: BAD_OPTIONS or BAD_PAYLOAD, naming what cannot be meant so.
+        """
+        client_id, exec_name = self._client_id, spec.exec_name
+        job_id = job_id or id_for(spec, client_id)
+        body = body_of(spec, job_id, client_id, bytes_max)
+        last_exec, asked, subject, options = self._last
+        is_like_last = last_exec == exec_name and asked == spec.options
+        if not is_like_last:
+            subject, options = subject_of(exec_name, spec.options), job_options(spec.options)
+        shared = (job_id, client_id, subject, exec_name, body, options)
+        if type(spec) is SettledSpec:
+            request = wire.SubmitJob(*shared, spec.blobs, spec.caches, spec.key)
+        else:
+            request = wire.SubmitJob(*shared, job_key=spec.key)
+        if not is_like_last or type(spec) is SettledSpec:
+            must_be_within_bounds(request)
+            # A list may be changed and be the same one, so it is no key.
+            kept = {name: (*x,) if type(x) is list else x for name, x in spec.options.items()}
+            self._last = (exec_name, kept, subject, options)
+        return request
 
 
 def supply_of(spec: JobSpec, progress: BytesMoved | None = None) -> Supply:
