@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import msgspec
 
@@ -19,6 +19,32 @@ class Calls:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+
+
+class ClientCalls(Calls):
+    """What every client is: something that is started and stopped, under a name."""
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Begin to look for the leader of each group. Calls wait until there is one, or for their
+        timeout."""
+        await self._engine.start()
+
+    async def stop(self) -> None:
+        """Hang up. Jobs go on; their results wait for whoever comes back under this client id. In a
+        forked child the connections are the parent's, and stay."""
+        await self._engine.stop()
+
+    @property
+    def client_id(self) -> str:
+        """The name that results are owed to."""
+        return self._engine.client_id
 
 
 class GroupCalls(Calls):

@@ -25,13 +25,12 @@ from rollq.base.staged import StagedPart
 from rollq.roles.client.answers import error_of
 from rollq.roles.client.asking import GroupCalls
 from rollq.roles.client.bulk import PAGE_JOBS
-from rollq.roles.client.draws import draw_id
 from rollq.roles.client.engine import PREFIX_BYTES, Engine
 from rollq.roles.client.handles import Batch
 from rollq.roles.client.parts import Message, PartBuilder, Redrive
 from rollq.roles.client.pump import Pump
 from rollq.roles.client.session import Answer
-from rollq.roles.client.specs import JobSpec
+from rollq.roles.client.specs import JobSpec, draw_id
 from rollq.wire import messages as wire
 from rollq.wire.staging_messages import CommitBatch, DropBatch
 

@@ -469,14 +469,14 @@ class BlockingClient:
     @property
     def admin(self) -> BlockingAdmin: ...
     @property
-    def client_id(self) -> str:
-        """The name that results are owed to."""
-    @property
     def is_connected(self) -> bool:
         """Whether a leader has welcomed us."""
     @property
     def leader(self) -> str:
         """The address of the member that welcomed us; empty if none has."""
+    @property
+    def client_id(self) -> str:
+        """The name that results are owed to."""
     def attach(self, job_id: JobId | str, *, timeout: float | None = None) -> BlockingJob:
         """A handle on a job that another process submitted under this client id.
 
@@ -785,14 +785,14 @@ class BlockingMultiClient:
     def stop(self) -> None:
         """Hang up and end the thread. Jobs go on."""
     @property
-    def client_id(self) -> str:
-        """The name that results are owed to."""
-    @property
     def inflight(self) -> tuple[int, ...]:
         """How many jobs each group has."""
     @property
     def pending(self) -> int:
         """How many jobs wait for a group."""
+    @property
+    def client_id(self) -> str:
+        """The name that results are owed to."""
     def submit(
         self,
         job: str | JobSpec,

@@ -11,16 +11,15 @@ sent by whoever leads then.
 
 from __future__ import annotations
 
-from typing import Self
-
 from rollq.roles.client.admin import AdminCalls
+from rollq.roles.client.asking import ClientCalls
 from rollq.roles.client.batches import BatchCalls, Batches
 from rollq.roles.client.caches import CacheCalls, Caches
 from rollq.roles.client.group_engine import GroupEngine
 from rollq.roles.client.jobs import JobCalls, Jobs
 
 
-class Client(JobCalls, BatchCalls, CacheCalls, AdminCalls):
+class Client(ClientCalls, JobCalls, BatchCalls, CacheCalls, AdminCalls):
     """A client of one group.
 
     Args:
@@ -62,27 +61,6 @@ class Client(JobCalls, BatchCalls, CacheCalls, AdminCalls):
         self.batches = Batches(engine)
         self.caches = Caches(engine)
         self.admin = AdminCalls(engine)
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.stop()
-
-    async def start(self) -> None:
-        """Begin to look for the leader. Calls wait until there is one, or for their timeout."""
-        await self._engine.start()
-
-    async def stop(self) -> None:
-        """Hang up. Jobs go on; their results wait for whoever comes back under this client id. In a
-        forked child the connection is the parent's, and stays."""
-        await self._engine.stop()
-
-    @property
-    def client_id(self) -> str:
-        """The name that results are owed to."""
-        return self._engine.client_id
 
     @property
     def is_connected(self) -> bool:

@@ -15,14 +15,13 @@ from msgspec import structs
 from rollq.base.errors import RollqError
 from rollq.base.ids import TASK_INDEX_BYTES, JobId
 from rollq.roles.client.answers import error_of
-from rollq.roles.client.draws import draw_id
 from rollq.roles.client.engine import PREFIX_BYTES, Engine
 from rollq.roles.client.handles import Progress
 from rollq.roles.client.inputs import must_settle
 from rollq.roles.client.pump import Pump
 from rollq.roles.client.results import Result
 from rollq.roles.client.session import Answer
-from rollq.roles.client.specs import JobSpec, id_for
+from rollq.roles.client.specs import JobSpec, draw_id, id_for
 from rollq.roles.client.supply import supply_of
 from rollq.wire import messages as wire
 

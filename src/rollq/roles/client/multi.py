@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from rollq.base.errors import ErrorCode, LocalError, RollqError
 from rollq.base.ids import JobId, MessageId
@@ -16,6 +16,7 @@ from rollq.base.jobs import BlobRef
 from rollq.base.limits import CLIENT_FETCH_TRIES, LOOK_MS, REDIAL_GROUP_MAX_MS
 from rollq.roles.client import multi_machine as machine
 from rollq.roles.client.answers import is_array_over
+from rollq.roles.client.asking import ClientCalls
 from rollq.roles.client.engine import PREFIX_BYTES, Engine
 from rollq.roles.client.forks import Home
 from rollq.roles.client.handles import Batch
@@ -31,7 +32,7 @@ from rollq.wire import messages as wire
 ELSEWHERE: Final = (ErrorCode.BLOB_MISSING, ErrorCode.UNREACHABLE)  # another group may have it
 
 
-class MultiClient(SubmitCalls):
+class MultiClient(ClientCalls, SubmitCalls):
     """A client that spreads its jobs over several groups.
 
     Each job is with one group at a time, also each of a bulk; an array stays together. If a group
@@ -67,26 +68,6 @@ class MultiClient(SubmitCalls):
             timeout_s=timeout,
         )
         super().__init__(engine)
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.stop()
-
-    async def start(self) -> None:
-        """Begin to look for the leaders."""
-        await self._engine.start()
-
-    async def stop(self) -> None:
-        """Hang up everywhere. Jobs go on. In a forked child the connections are the parent's."""
-        await self._engine.stop()
-
-    @property
-    def client_id(self) -> str:
-        """The name that results are owed to."""
-        return self._engine.client_id
 
     @property
     def inflight(self) -> tuple[int, ...]:

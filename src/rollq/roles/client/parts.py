@@ -18,9 +18,8 @@ from rollq.base.staged import (
     join_keys,
     part_crc,
 )
-from rollq.roles.client.draws import draw_id
 from rollq.roles.client.runs import alike
-from rollq.roles.client.specs import JobSpec, as_id
+from rollq.roles.client.specs import JobSpec, as_id, draw_id
 from rollq.roles.client.supply import NOTHING, InputBlob, SubmitMaker, Supply, supply_of
 from rollq.wire.messages import SubmitJob
 from rollq.wire.staging_messages import StageJobs

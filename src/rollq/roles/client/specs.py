@@ -6,6 +6,8 @@ in milliseconds.
 
 from __future__ import annotations
 
+import os
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any, Final, TypeAlias, TypedDict
@@ -27,7 +29,6 @@ from rollq.base.limits import (
 )
 from rollq.base.names import EXEC_NAME_CHARS_MAX, checked_tree, is_exec_name
 from rollq.base.staged import KEY_END
-from rollq.roles.client.draws import draw_id
 from rollq.subjects.queues import subject_for
 from rollq.wire.messages import SubmitJob
 from rollq.wire.models import InputFile, encode_model, job_request
@@ -264,6 +265,18 @@ def id_for(spec: JobSpec, client_id: ClientId) -> JobId:
     return job_id_of_key(client_id, key) if key else draw_id()
 
 
+def draw_id() -> JobId:
+    """Sixteen random bytes that nobody else has. Chance is asked for many at once, because each
+    question is a call into the system."""
+    try:
+        return _drawn.pop()
+    except IndexError:
+        drawn = secrets.token_bytes(GUID_BYTES * DRAWN_AT_ONCE)
+        first, *others = (drawn[at : at + GUID_BYTES] for at in range(0, len(drawn), GUID_BYTES))
+        _drawn.extend(others)
+        return first
+
+
 def as_specs(
     jobs: str | Iterable[JobSpec], arguments: Iterable[Any] | None, options: Options
 ) -> Iterable[JobSpec]:
@@ -363,6 +376,9 @@ def _ms(seconds: Any) -> int:
     return max(1, round(seconds * 1000)) if seconds else 0
 
 
+DRAWN_AT_ONCE: Final = 256
+_drawn: list[JobId] = []
+os.register_at_fork(after_in_child=_drawn.clear)  # two processes must not draw the same
 FRAME_BYTES: Final = 512  # ids and names of fields in a body
 FILE_BYTES: Final = 176  # those of one file, and its digest
 BYTES: Final = (bytes, bytearray, memoryview)
