@@ -82,6 +82,11 @@ def snapshots_in(state: Path) -> list[str]:
     return sorted(path.name for path in (state / "snapshots").glob("*.snap"))
 
 
+def bytes_in(state: Path, folder: str) -> int:
+    """What the files of a folder take."""
+    return sum(path.stat().st_size for path in (state / folder).glob("*"))
+
+
 def test_snapshots_are_taken_while_turns_go_on(tmp_path: Path) -> None:
     async def story() -> None:
         (port,) = free_ports(1)
@@ -105,6 +110,42 @@ def test_snapshots_are_taken_while_turns_go_on(tmp_path: Path) -> None:
         state = again.driver.state
         assert {key: state.bodies.load(job.body) for key, job in state.jobs.items()} == bodies
         assert again.driver.replica.history.gaps(state.applied_index) == []
+        await again.stop()
+
+    run(story())
+
+
+def test_large_bodies_outlive_the_log_that_brought_them(tmp_path: Path) -> None:
+    """Written once: neither scratch files nor snapshots have them, nor does memory."""
+
+    async def story() -> None:
+        (port,) = free_ports(1)
+        setup = MemberSetup(
+            f"127.0.0.1:{port}", snapshot_entries=5, hot_bytes_max=0, segment_bytes=256 * 1024
+        )
+        node = MemberNode(setup, "127.0.0.1", port, tmp_path)
+        await node.start()
+        payloads = [bytes([n]) * 50_000 for n in range(40)]
+        async with Client(setup.address) as client:
+            jobs = [await client.submit("work", payload=one) for one in payloads]
+        await until(
+            lambda: len(snapshots_in(tmp_path)) == 2 and node.driver._snapshots.order is None
+        )
+        await node.stop()
+        assert list((tmp_path / "bodies").glob("*.log"))
+        assert bytes_in(tmp_path, "snapshots") + bytes_in(tmp_path, "spill") < 50_000
+        again = MemberNode(setup, "127.0.0.1", port, tmp_path)
+        await again.start()
+        await until(lambda: again.driver.leading)
+        state = again.driver.state
+        for job, payload in zip(jobs, payloads, strict=True):
+            assert payload in state.bodies.load(state.jobs[job.job_id].body)
+        async with Client(setup.address) as client:
+            for job in jobs:
+                await client.cancel(job.job_id)
+            for _ in range(30):
+                await client.submit("work", payload=b"small")
+        await until(lambda: not list((tmp_path / "bodies").glob("*.log")))
         await again.stop()
 
     run(story())

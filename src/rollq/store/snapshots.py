@@ -185,6 +185,11 @@ class Snapshots:
         self._pinned[name] = self._pinned.get(name, 0) + 1
         return name, header.length, layout
 
+    def file_bytes(self, meta: SnapshotMeta) -> int:
+        """What a snapshot takes on disk, without the bodies that it refers to; that is also about
+        what the next one will cost."""
+        return max(self._disk.size(name_of(meta)), 0)
+
     def unpin(self, name: str) -> None:
         """Nobody reads from it any more; it goes with the next snapshot if it is old."""
         self._pinned[name] -= 1

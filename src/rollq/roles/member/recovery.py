@@ -66,7 +66,9 @@ def recover(setup: MemberSetup, disk: Disk, jitter: Jitter) -> Recovery:
     replica = Replica(
         states.empty() if newest is None else states.load(newest),
         HistoryLog(segments),
-        SnapshotPace(setup.snapshot_entries, newest.size_bytes if newest is not None else 0),
+        SnapshotPace(
+            setup.snapshot_entries, snapshots.file_bytes(newest) if newest is not None else 0
+        ),
         setup.placement,
         found.entries[-1].index if found.entries else 0,
     )

@@ -63,6 +63,7 @@ class SnapshotOrder:
         """
         self.index = state.applied_index
         self.taken: SnapshotMeta | None = None  # set by `publish`
+        self.file_bytes = 0  # how much was written for it; set by `publish`
         self.compact_to = 0  # how far the log on disk went
         self._store = store
         self._crash_point = crash_point
@@ -111,6 +112,7 @@ class SnapshotOrder:
         self._crash_point("history_sealed")
         meta = _decoder.decode(written)
         store.snapshots.publish(meta)
+        self.file_bytes = store.snapshots.file_bytes(meta)
         self._crash_point("snapshot_saved")
         yield
         self.compact_to = store.snapshots.oldest_index()

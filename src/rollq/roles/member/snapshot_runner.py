@@ -122,7 +122,7 @@ class SnapshotRunner:
                 log.info(
                     "snapshot at index %d: %d bytes, log compacted to %d, fork took %d ms",
                     order.index,
-                    order.taken.size_bytes,
+                    order.file_bytes,
                     order.compact_to,
                     self._fork_ms,
                 )

@@ -52,7 +52,7 @@ class SnapshotSchedule:
         order.close()
         if order.taken is not None:
             self._replica.history.sealed(order.index)
-            self._replica.pace.taken(order.taken.size_bytes)
+            self._replica.pace.taken(order.file_bytes)
             raft.snapshot_taken(order.taken, min(order.compact_to, order.index))
 
     def installed(self) -> None:
@@ -64,7 +64,7 @@ class SnapshotSchedule:
         much. One that was ordered and is not published by now has failed."""
         order, self.order = self.order, None
         if order is not None and order.taken is not None:
-            self._replica.pace.taken(order.taken.size_bytes)
+            self._replica.pace.taken(order.file_bytes)
             self._replica.history.sealed(order.index)
         if self._replica.pace.is_due_at_stop():
             order = self._make(raft)
