@@ -9,6 +9,7 @@ Two machines, each fed by the events of applied entries:
         lanes    order within one queue                                    attempt
         pools    workers by what they serve
           placement   which worker of a pool is next
+      at_once    jobs that are assigned by the entry that accepts them
       shares     how many jobs a turn is, and the runs of a decision
       waiting    why a job does not run, in words
       hints      how long a lease is

@@ -118,6 +118,14 @@ class Backlog:
             return self._pinned.get(name, {}).get(item.queue)
         return self._queues.get(item.queue)
 
+    def idle_queue(self, name: str) -> QueueLanes | None:
+        """A queue in which nothing waits that could be given to a worker; None if there is no such
+        queue, if it is paused, or if programs of it wait apart."""
+        queue = self._queues.get(name)
+        if queue is None or queue.is_paused or queue.split or queue.is_runnable:
+            return None
+        return queue
+
     def queues(self) -> Iterator[QueueLanes]:
         """Every queue, pinned ones too."""
         yield from self._queues.values()

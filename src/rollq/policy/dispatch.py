@@ -22,11 +22,12 @@ from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.base.ids import JobId, WorkerId
 from rollq.base.limits import CREDIT_MAX
 from rollq.grid import events
-from rollq.grid.commands import AssignRun, AssignTasks
+from rollq.grid.commands import AssignRun, AssignTasks, SubmitRun
 from rollq.grid.events import Event
 from rollq.grid.runs import ids_in
 from rollq.grid.state import QUEUED, ArrayRecord, GridState, JobRecord
 from rollq.grid.views import UnservedView
+from rollq.policy.at_once import start_at_once
 from rollq.policy.backlog import Backlog
 from rollq.policy.hints import lease_ms_of
 from rollq.policy.holds import Holds
@@ -195,6 +196,10 @@ class Dispatcher:
                 return given.commands()
             for queue in woken:
                 backlog.offer(queue)
+
+    def start_at_once(self, command: SubmitRun) -> list[AssignRun]:
+        """What of a submit can be assigned by the same entry; see `at_once`."""
+        return start_at_once(self._state, self._backlog, self._holds, command)
 
     def refused(self, command: AssignRun | AssignTasks, positions: Iterable[int]) -> None:
         """The group refused a decision for the jobs at these positions: credit and job go back."""
@@ -382,7 +387,7 @@ class Dispatcher:
                     if array is not None and not array.tasks_waiting:
                         self._array_gone(array)
             return
-        # What another leader decided still stands in its lane here.
+        # What another leader decided still stands in its lane here, unless it started at once.
         for job_id in self._holds.release_jobs(job_ids):
             record = self._state.jobs.get(job_id)
             if record is not None:

@@ -161,6 +161,14 @@ class Holds:
         if array is not None:
             self._hold(array).reserved += count
 
+    def reserve_new(
+        self, job_ids: Sequence[JobId], client: ClientRecord, session: DispatchSession
+    ) -> None:
+        """Jobs that a client submits just now were given to a session."""
+        decision = Decision(session, client, None, self._state.last_seq)
+        self.jobs.update(dict.fromkeys(job_ids, decision))
+        self._clients_reserved[client] = self._clients_reserved.get(client, 0) + len(job_ids)
+
     def release_jobs(self, job_ids: Sequence[JobId]) -> list[JobId]:
         """The decisions on jobs are applied or refused; those that there was none on."""
         unknown: list[JobId] = []

@@ -108,6 +108,51 @@ def test_a_lone_submit_does_not_wait_for_what_another_client_asked_for_before(
     assert len(group.heard(2, wire.Accepted)) == 64
 
 
+def test_a_job_for_a_free_worker_is_accepted_and_assigned_by_one_entry(group: Group) -> None:
+    driver, disk = group.members["a"], group.disks["a"]
+    group.worker(2, credit=3)
+    group.say(CLIENT, submit(1))  # makes the queue
+    group.hear(2)
+    index, syncs = driver.raft.last_index, disk.sync_count
+    assert group.say(CLIENT, submit(2)) == [wire.Accepted(job(2))]
+    assert [one.job_id for one in group.heard(2, wire.AssignJob)] == [job(2)]
+    assert driver.raft.last_index == index + 1
+    assert disk.sync_count == syncs + 1
+
+
+def test_what_is_accepted_and_assigned_by_one_entry_is_told_to_nobody_before_it_is_on_disk(
+    group: Group,
+) -> None:
+    driver = group.members["a"]
+    group.worker(2, credit=3)
+    group.say(CLIENT, submit(1))
+    group.hear(2)
+    group.tell(CLIENT, submit(2))
+    work = driver.begin()
+    assert work is not None
+    driver.meanwhile(work)
+    work.run()
+    group.collect("a")
+    assert (group.hear(CLIENT), group.hear(2)) == ([], [])
+    driver.finish(work)
+    group.collect("a")
+    assert group.hear(CLIENT) == [wire.Accepted(job(2))]
+    assert [one.job_id for one in group.heard(2, wire.AssignJob)] == [job(2)]
+
+
+def test_a_job_that_is_submitted_again_is_not_assigned_again(group: Group) -> None:
+    group.worker(2, credit=5)
+    group.say(CLIENT, submit(1))
+    group.hear(2)
+    group.tell(CLIENT, submit(2), submit(2))
+    group.settle()
+    group.say(CLIENT, submit(2))
+    assert [one.job_id for one in group.heard(2, wire.AssignJob)] == [job(2)]
+    group.say(CLIENT, *(submit(number) for number in range(3, 9)))
+    # Three were given, and two credits are left.
+    assert len(group.heard(2, wire.AssignJob)) == 3
+
+
 def test_what_a_lone_member_has_written_is_applied_in_the_same_turn(group: Group) -> None:
     driver = group.members["a"]
     group.tell(CLIENT, submit(1))

@@ -342,6 +342,7 @@ class Driver:
     def _propose(self) -> None:
         proposals = self.leader_state.proposals
         for batch in proposals.batches():
+            self.leader_state.start_at_once(batch)
             data = encode_batch(self.time.now_ms(), [command for command, _, _ in batch])
             try:
                 index = self.raft.propose(data)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from rollq.base.limits import TURN_COMMANDS_MAX, TURN_JOBS_MAX
 from rollq.base.stamp import Clock, Jitter
+from rollq.grid.commands import SubmitRun
 from rollq.grid.effects import Applied, SendAssign, SendCancel, SendResult, each_effect
 from rollq.grid.readers import silent_readers
 from rollq.policy.expiry import Expiry
@@ -31,7 +32,7 @@ from rollq.roles.member.leader.keeping import Deliveries, Keeping
 from rollq.roles.member.leader.large import LargeMessages
 from rollq.roles.member.leader.origins import SILENT
 from rollq.roles.member.leader.output_watches import OutputWatches
-from rollq.roles.member.leader.proposals import Proposals
+from rollq.roles.member.leader.proposals import Batch, Proposals, size_bytes_of
 from rollq.roles.member.leader.reads import Reads
 from rollq.roles.member.leader.replies import Replies
 from rollq.roles.member.leader.session_log import SessionLog
@@ -188,6 +189,14 @@ class LeaderState:
         self._workers.leave_silent(now_ms)
         decided = self._replica.dispatcher.decide(TURN_JOBS_MAX)
         proposals.add_own(decided, self._attempts.assigned)
+
+    def start_at_once(self, batch: Batch) -> None:
+        """Add assignments of jobs that an entry is to accept, as far as workers are free."""
+        dispatcher = self._replica.dispatcher
+        for command, _, _ in list(batch):
+            if type(command) is SubmitRun:
+                for run in dispatcher.start_at_once(command):
+                    batch.append((run, self._attempts.assigned, size_bytes_of(run)))
 
     # --- after every applied entry
 

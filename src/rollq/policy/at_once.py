@@ -1,0 +1,80 @@
+"""Jobs that are given to a worker by the entry that accepts them.
+
+A job for which a worker is free when it is submitted need not wait for the group twice. The leader
+decides on it before it exists, and the group finds out: if the job is refused, is known already or
+may not start, the assignment is refused for it, as any other is that comes too late.
+
+Only what is left after `decide` is given away here, so nobody who waits is passed over. Whatever
+needs a closer look (a delay, a worker by name, caches, programs that only some workers have) takes
+the usual way.
+"""
+
+from __future__ import annotations
+
+from rollq.base.ids import GUID_BYTES, JobId
+from rollq.base.jobs import DEFAULT_OPTIONS
+from rollq.grid.commands import AssignRun, SubmitRun
+from rollq.grid.runs import ids_in
+from rollq.grid.state import QUEUED, ClientRecord, GridState, JobRecord
+from rollq.policy.backlog import Backlog
+from rollq.policy.hints import lease_ms_of
+from rollq.policy.holds import Holds
+from rollq.policy.pools import Pool, program_of
+
+
+def start_at_once(
+    state: GridState, backlog: Backlog, holds: Holds, command: SubmitRun
+) -> list[AssignRun]:
+    """Assignments of jobs of this command, for the same entry, behind it. Call after `decide`."""
+    client = state.clients.get(command.client_id)
+    if client is None or command.caches or backlog.line or backlog.pinned_line:
+        return []
+    job = _first_of(command, client)
+    pool = _pool_for(backlog, job)
+    job_ids = ids_in(command.job_ids)
+    room = min(len(job_ids), holds.room(client))
+    if pool is None or room <= 0 or len(dict.fromkeys(job_ids)) != len(job_ids):
+        return []
+    if not all(_is_new(state, holds, job_id) for job_id in job_ids):
+        return []
+    lease_ms = job.options.lease_ms or lease_ms_of(state, job.exec_name)
+    runs: list[AssignRun] = []
+    given = 0
+    while given < room and pool.candidates.count:
+        session = pool.candidates.pick(job)
+        count = min(-(-(room - given) // pool.candidates.count), session.credit)
+        part = job_ids[given : given + count]
+        holds.reserve_new(part, client, session)
+        session.credit -= count
+        session.running += count
+        session.reserved += count
+        session.update_load()
+        where = session.worker_id, session.incarnation
+        runs.append(AssignRun(*where, 1, lease_ms, b"".join(part)))
+        given += count
+    return runs
+
+
+def _first_of(command: SubmitRun, client: ClientRecord) -> JobRecord:
+    """Its first job as it will be, to find a worker by."""
+    options = command.options or DEFAULT_OPTIONS
+    job_id = command.job_ids[:GUID_BYTES]
+    return JobRecord(job_id, client, command.queue, command.exec_name, b"", options, QUEUED, 0, 0)
+
+
+def _pool_for(backlog: Backlog, job: JobRecord) -> Pool | None:
+    """Workers that may start it now, if nothing waits in its queue."""
+    if job.options.delay_ms or job.options.worker_name:
+        return None
+    queue = backlog.idle_queue(job.queue)
+    if queue is None:
+        return None
+    program = program_of(job)
+    for pool in queue.pools:
+        if pool.candidates.count and (not pool.limited_count or pool.all_can_run(program)):
+            return pool
+    return None
+
+
+def _is_new(state: GridState, holds: Holds, job_id: JobId) -> bool:
+    return job_id not in state.jobs and job_id not in holds.jobs and job_id not in state.reserved
