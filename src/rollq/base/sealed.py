@@ -7,15 +7,30 @@ An empty body has no bytes at all.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from struct import Struct
 from typing import Final
 from zlib import crc32
 
 SEAL_BYTES: Final = 4
+_CHECKSUM: Final = Struct("<I")
 
 
 def seal(body: bytes) -> bytes:
     """The body with its checksum."""
     return body + crc32(body).to_bytes(SEAL_BYTES, "little") if body else b""
+
+
+def seal_all(bodies: Sequence[bytes]) -> bytes:
+    """Several of them, one behind another."""
+    pieces: list[bytes] = [b""] * (2 * len(bodies))
+    pieces[::2] = bodies
+    pieces[1::2] = map(_CHECKSUM.pack, map(crc32, bodies))
+    if not all(bodies):
+        for place, body in enumerate(bodies):
+            if not body:
+                pieces[2 * place + 1] = b""
+    return b"".join(pieces)
 
 
 def sealed_bytes(size: int) -> int:

@@ -24,7 +24,7 @@ from rollq.base.limits import (
     SPILL_BLOCKS_MAX,
     SPILL_FILE_BYTES,
 )
-from rollq.base.sealed import SEAL_BYTES, seal, sealed_bytes, unseal
+from rollq.base.sealed import SEAL_BYTES, seal, seal_all, sealed_bytes, unseal
 from rollq.store.disk import Disk
 from rollq.store.log_bodies import (
     FIRST_TOKEN,
@@ -164,11 +164,11 @@ class Spill:
                     sizes = []
                 hot.append(token)
                 if len(hot) == HOT_AT_ONCE:
-                    yield b"".join(map(seal, hot))
+                    yield seal_all(hot)
                     hot = []
                 continue
             if hot:
-                yield b"".join(map(seal, hot))
+                yield seal_all(hot)
                 hot = []
             if token >= FIRST_TOKEN:
                 if sizes:
@@ -193,7 +193,7 @@ class Spill:
         if sizes:
             yield self._stretch(begin, sizes)
         if hot:
-            yield b"".join(map(seal, hot))
+            yield seal_all(hot)
 
     def size(self, token: bytes | int) -> int:
         """The length of a body."""
