@@ -25,6 +25,7 @@ NIL_ID: bytes = bytes(GUID_BYTES)
 TASK_INDEX_BYTES = 4
 _GROUPS: Final = Struct("<IHH8s")  # the first three are numbers, the rest is bytes
 _TEXT_BYTES: Final = 36
+_FEW: Final = 16  # fewer texts are made one by one
 _ORDER: Final = (3, 2, 1, 0, 5, 4, 7, 6, *range(8, GUID_BYTES))  # of the bytes in the text
 _PLACES: Final = [place for place in range(_TEXT_BYTES) if place not in (8, 13, 18, 23)]
 # Of the digits in the text: where each stands, and which of the digits of the bytes it is.
@@ -57,6 +58,9 @@ def guid_texts(column: bytes) -> list[bytes]:
     """The text forms of many guids that stand one behind another, as ASCII: byte by byte of all of
     them at once, because they are made by the thousand."""
     count = len(column) // GUID_BYTES
+    if count < _FEW:
+        ids = [column[at : at + GUID_BYTES] for at in range(0, len(column), GUID_BYTES)]
+        return [guid_to_text(one).encode() for one in ids]
     digits = column.hex().encode()
     texts = bytearray(b"-" * (_TEXT_BYTES * count))
     for place, digit in _DIGITS:

@@ -24,6 +24,7 @@ from itertools import chain, islice
 from typing import Final
 
 from rollq.base.ids import JobId, WorkerId
+from rollq.base.staged import ids_of
 from rollq.base.stamp import Jitter
 from rollq.grid import events
 from rollq.grid.commands import (
@@ -181,10 +182,11 @@ class Expiry:
         self._vanished.pop(worker_id, None)
         self._graces.cancel(worker_id)
 
-    def sent(self, job_id: JobId) -> None:
-        """An attempt is on its way to its worker: whether it starts cannot be known any more."""
+    def sent(self, job_ids: bytes) -> None:
+        """Attempts are on their way to a worker: whether they start cannot be known any more."""
         if self._unsent:
-            self._unsent.pop(job_id, None)
+            for job_id in ids_of(job_ids):
+                self._unsent.pop(job_id, None)
 
     def not_sent(self, state: GridState, job_id: JobId, attempt: int) -> None:
         """The worker of this attempt has no session. If it gets none, nobody started it."""

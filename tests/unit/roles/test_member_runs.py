@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rollq.base.errors import ErrorCode, RemoteError
-from rollq.base.jobs import BlobRef, JobOptions, Status
+from rollq.base.jobs import AttemptRef, BlobRef, JobOptions, Status
 from rollq.base.limits import INLINE_BYTES_MAX, RUN_BYTES_MAX, RUN_JOBS_MAX
 from rollq.grid import commands
 from rollq.roles.member.leader.runs import in_runs
@@ -303,3 +303,73 @@ def test_messages_keep_their_order_and_columns_what_differs() -> None:
         ResultRun(job(2), (b"",), "done", run_ms=(2,)),
     ]
     assert in_runs([]) == []
+
+
+# --- who is told
+
+
+def ended_run(group: Group, *numbers: int) -> None:
+    """A worker that takes runs gives all results at once."""
+    told = group.worker(WORKER, len(numbers), WITH_RUNS)
+    acks = [ack for run in told if isinstance(run, AssignRun) for ack in acks_of(run)]
+    assert len(acks) == len(numbers)
+    group.say(WORKER, AckRun(tuple(acks)))
+
+
+def test_of_two_sessions_each_hears_in_its_own_way(group: Group) -> None:
+    group.client(OLD_CLIENT)  # the same client, by an older library
+    group.say(CLIENT, run_of(1, 2))
+    ended_run(group, 1, 2)
+    (run,) = group.hear(CLIENT)
+    assert (type(run), run.job_ids) == (ResultRun, job(1) + job(2))
+    assert [one.job_id for one in group.heard(OLD_CLIENT, wire.Result)] == [job(1), job(2)]
+
+
+def test_of_a_run_every_session_gets_what_it_asked_for(group: Group) -> None:
+    own = (*WITH_RUNS, "own")
+    group.client(5, features=own)
+    group.client(6, features=own)
+    group.say(5, run_of(1, 2))
+    group.say(6, run_of(3, 4))
+    ended_run(group, 1, 2, 3, 4)
+    both = job(1) + job(2) + job(3) + job(4)
+    assert [one.job_ids for one in group.heard(CLIENT, ResultRun)] == [both]  # it hears of all
+    assert [one.job_ids for one in group.heard(5, ResultRun)] == [job(1) + job(2)]
+    assert [one.job_ids for one in group.heard(6, ResultRun)] == [job(3) + job(4)]
+
+
+def test_results_of_a_client_that_is_away_are_owed(group: Group) -> None:
+    group.say(CLIENT, run_of(1, 2))
+    group.hang_up(CLIENT)
+    ended_run(group, 1, 2)
+    told = group.say(5, wire.HelloClient("ann", 0, WITH_RUNS))
+    assert [one.job_ids for one in told if isinstance(one, ResultRun)] == [job(1) + job(2)]
+
+
+def test_a_client_that_does_not_confirm_is_told_once_and_owed_nothing(group: Group) -> None:
+    group.client(OLD_CLIENT, "ben", ("compact", "runs"))
+    group.say(OLD_CLIENT, SubmitRun(REQUEST, "ben", "calc", "calc", job(1) + job(2), (b"", b"")))
+    ended_run(group, 1, 2)
+    assert [one.job_ids for one in group.heard(OLD_CLIENT, ResultRun)] == [job(1) + job(2)]
+    group.hang_up(OLD_CLIENT)
+    told = group.say(5, wire.HelloClient("ben", 0, WITH_RUNS))
+    assert [type(one) for one in told] == [wire.Welcome]
+
+
+def test_jobs_with_blobs_come_as_a_run_with_a_column_of_them(group: Group) -> None:
+    group.say(CLIENT, run_of(1, 2, blobs=((BLOB,), ())))
+    (run,) = [one for one in group.worker(WORKER, 2, WITH_RUNS) if type(one) is AssignRun]
+    assert run.blobs == ((BLOB,), ())
+
+
+def test_a_run_for_a_worker_without_a_session_is_sent_when_it_is_back(group: Group) -> None:
+    group.worker(WORKER, 2, WITH_RUNS)
+    group.hear(WORKER)
+    group.tell(CLIENT, run_of(1, 2))
+    group.settle()
+    (run,) = group.heard(WORKER, AssignRun)
+    group.hang_up(WORKER)
+    held = tuple(AttemptRef(one.job_id, one.attempt, one.fence) for one in acks_of(run)[:1])
+    told = group.worker(WORKER, 0, WITH_RUNS, incarnation=0, holding=held)
+    again = [one for one in told if isinstance(one, AssignRun)]
+    assert [one.job_ids for one in again] == [job(2)]

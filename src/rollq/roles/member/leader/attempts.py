@@ -12,14 +12,22 @@ from rollq.base.jobs import AttemptRef, Status
 from rollq.base.limits import DETAIL_BYTES_MAX, RUN_BYTES_MAX
 from rollq.base.stamp import Jitter
 from rollq.grid import commands
-from rollq.grid.effects import Applied, Outcome, Refused, RunDone, SendAssign, SendCancel
+from rollq.grid.effects import (
+    Applied,
+    Outcome,
+    Refused,
+    RunDone,
+    SendAssign,
+    SendCancel,
+    each_effect,
+)
 from rollq.grid.refs import caches_of
 from rollq.grid.runs import alone
 from rollq.policy.expiry import Expiry
 from rollq.policy.retry import give_back_delay_ms, retry_delay_ms
 from rollq.roles.member.leader.addressing import Spellings
 from rollq.roles.member.leader.caches import GroupCaches
-from rollq.roles.member.leader.effect_messages import assignment, needs_blobs
+from rollq.roles.member.leader.effect_messages import assign_run, assignment, needs_blobs
 from rollq.roles.member.leader.joining import count_of
 from rollq.roles.member.leader.keeping import Deliveries, Delivery
 from rollq.roles.member.leader.large import LargeMessages, failed_ack, is_large
@@ -74,7 +82,20 @@ class AttemptRequests:
     # --- effects of applied entries
 
     def assign(self, effect: SendAssign) -> None:
-        """Send an attempt of one job to its worker."""
+        """Send attempts to their worker: as a run, if it takes runs and they need nothing."""
+        session = self._sessions.worker(effect.worker_id)
+        if session is not None and session.opened and session.takes_runs:
+            state = self._replica.state
+            run = None if state.caches else assign_run(state, effect, self._spellings)
+            if run is not None:
+                self._expiry.sent(effect.job_ids)
+                self._outputs.mail(session.number).append(run)
+                return
+        for one in each_effect((effect,)):
+            assert isinstance(one, SendAssign), "the same kind"
+            self._assign_one(one)
+
+    def _assign_one(self, effect: SendAssign) -> None:
         session = self._sessions.worker(effect.worker_id)
         state = self._replica.state
         if session is None or not session.opened:

@@ -15,12 +15,13 @@ from rollq.base.limits import (
     OWED_BYTES_PER_TURN_MAX,
     OWED_RESULTS_PER_TURN_MAX,
 )
+from rollq.base.staged import ids_of
 from rollq.base.stamp import Jitter
 from rollq.grid import commands
-from rollq.grid.effects import SendResult
+from rollq.grid.effects import SendResult, each_effect
 from rollq.grid.outbox import is_still_to_come, owed_to_client
 from rollq.roles.member.leader.addressing import bounded
-from rollq.roles.member.leader.effect_messages import needs_blobs, outcome_of
+from rollq.roles.member.leader.effect_messages import needs_blobs, outcome_of, result_run
 from rollq.roles.member.leader.keeping import Deliveries, Delivery
 from rollq.roles.member.leader.proposals import Proposals
 from rollq.roles.member.leader.replies import Replies
@@ -99,7 +100,34 @@ class Clients:
                 size_bytes += self._send_page(session)
 
     def send_result(self, effect: SendResult) -> None:
-        """One job ended."""
+        """Jobs ended."""
+        if not self._send_run(effect):
+            for one in each_effect((effect,)):
+                assert isinstance(one, SendResult), "the same kind"
+                self._send_one(one)
+
+    def _send_run(self, effect: SendResult) -> bool:
+        """Send results as a run, if they go to the same sessions, which all take runs and confirm
+        results, and are owed nothing older; False: they do not."""
+        ids = tuple(ids_of(effect.job_ids))
+        sessions, owing = self._sessions, self._sessions.owing
+        clients = sessions.common_receivers(effect.client_id, ids)
+        if clients is not None and not clients:
+            return True  # nobody is there
+        if clients is None or not all(
+            client.takes_runs and client.confirms and client.number not in owing
+            for client in clients
+        ):
+            return False
+        run = result_run(self._replica.state, effect)
+        if run is None:
+            return False
+        sessions.answered(ids)
+        for client in clients:
+            self._outputs.mail(client.number).append(run)
+        return True
+
+    def _send_one(self, effect: SendResult) -> None:
         state, owing = self._replica.state, self._sessions.owing
         for client in self._sessions.receivers(effect.client_id, effect.job_ids):
             is_owing = client.number in owing

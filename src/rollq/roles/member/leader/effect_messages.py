@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rollq.base.ids import ClientId, JobId, guid_to_text
 from rollq.base.jobs import Status
+from rollq.base.limits import INLINE_BYTES_MAX, RUN_BYTES_MAX, RUN_JOBS_MAX
 from rollq.grid.effects import SendAssign, SendResult
 from rollq.grid.state import GridState
 from rollq.grid.views import worker_called
@@ -13,6 +14,7 @@ from rollq.subjects.queues import assign_subject
 from rollq.wire.kept import body_kept, result_kept
 from rollq.wire.messages import AssignJob, Result
 from rollq.wire.models import STATUS_FAILED, JobResult, encode_model
+from rollq.wire.run_messages import AssignRun, ResultRun
 
 
 def assignment(state: GridState, effect: SendAssign, spellings: Spellings) -> AssignJob:
@@ -31,6 +33,61 @@ def assignment(state: GridState, effect: SendAssign, spellings: Spellings) -> As
         effect.blobs[0] if effect.blobs else (),
         expect_ms_of(state, effect.exec_name),
     )
+
+
+def assign_run(state: GridState, effect: SendAssign, spellings: Spellings) -> AssignRun | None:
+    """To a worker that takes runs: run these attempts. None: they must be sent one by one, because
+    blobs are to be put into some of them, or they are too large together."""
+    if any(effect.blobs) or not _fits(effect.bodies):
+        return None
+    return AssignRun(
+        effect.job_ids,
+        effect.attempt,
+        effect.fence,
+        effect.lease_ms,
+        assign_subject(spellings.of(effect.queue, effect.exec_name)),
+        effect.exec_name,
+        effect.bodies,
+        effect.options,
+        effect.client_id,
+        effect.task_number,
+        (),
+        expect_ms_of(state, effect.exec_name),
+    )
+
+
+def result_run(state: GridState, effect: SendResult) -> ResultRun | None:
+    """To a client that takes runs: how its jobs ended. None: they must be told one by one, because
+    they did not end alike, or as `assign_run`."""
+    ends, first = effect.ends, effect.ends[0]
+    results = tuple([end.result for end in ends])
+    alike = {(end.status, end.exit_code, end.signal, end.cause, end.detail) for end in ends}
+    if effect.count != 1 or len(alike) != 1 or any(end.blobs for end in ends):
+        return None
+    if not _fits(results):
+        return None
+    return ResultRun(
+        effect.job_ids,
+        results,
+        effect.outcome,
+        first.status,
+        effect.exec_name,
+        first.exit_code,
+        first.signal,
+        effect.attempt,
+        first.cause,
+        first.detail,
+        effect.client_id,
+        worker_called(state, effect.worker_id),
+        tuple([end.run_ms for end in ends]),
+        effect.keys,
+    )
+
+
+def _fits(payloads: tuple[bytes, ...]) -> bool:
+    sizes = list(map(len, payloads))
+    is_short = len(sizes) <= RUN_JOBS_MAX and sum(sizes) <= RUN_BYTES_MAX
+    return is_short and max(sizes) <= INLINE_BYTES_MAX
 
 
 def outcome_of(state: GridState, effect: SendResult) -> Result:

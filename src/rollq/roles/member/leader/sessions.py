@@ -7,7 +7,7 @@ and sockets are the shell's; here a session is a number, which is never used twi
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -188,6 +188,30 @@ class Sessions:
         for session in askers:
             self._forget(session, job_id)
         return (*askers, *self._listeners.get(client_id, {}).values())
+
+    def common_receivers(
+        self, client_id: ClientId, job_ids: Sequence[JobId]
+    ) -> Collection[ClientSession] | None:
+        """Sessions that get the results of all these jobs; None if they are not the same for all.
+        Nothing is forgotten before `answered`."""
+        if not self._askers:
+            return self.clients(client_id)
+        known = [self._askers.get(job_id) for job_id in job_ids]
+        if not any(known):
+            return self.clients(client_id)
+        asker = known[0][0] if known[0] else None
+        if asker is None or asker.client_id != client_id:
+            return None
+        if any(one is None or len(one) != 1 or one[0] is not asker for one in known):
+            return None
+        return (asker, *self._listeners.get(client_id, {}).values())
+
+    def answered(self, job_ids: Iterable[JobId]) -> None:
+        """The results of these jobs are on their way to their common receivers."""
+        if self._askers:
+            for job_id in job_ids:
+                for session in self._askers.get(job_id, ()):
+                    self._forget(session, job_id)
 
     def _forget(self, session: ClientSession, request_id: bytes) -> None:
         session.asked.pop(request_id, None)

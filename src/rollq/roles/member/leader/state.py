@@ -13,7 +13,7 @@ from collections.abc import Callable
 from rollq.base.limits import TURN_COMMANDS_MAX, TURN_JOBS_MAX
 from rollq.base.stamp import Clock, Jitter
 from rollq.grid.commands import SubmitRun
-from rollq.grid.effects import Applied, SendAssign, SendCancel, SendResult, each_effect
+from rollq.grid.effects import Applied, SendAssign, SendCancel, SendResult
 from rollq.grid.readers import silent_readers
 from rollq.policy.expiry import Expiry
 from rollq.raft.node import RaftNode
@@ -208,7 +208,7 @@ class LeaderState:
             for (command, origin, _), outcome in zip(batch, applied.outcomes, strict=True):
                 if origin is not SILENT:
                     origin.settle(origin, command, outcome, applied)
-        for effect in each_effect(applied.effects):
+        for effect in applied.effects:
             if type(effect) is SendAssign:
                 self._attempts.assign(effect)
             elif type(effect) is SendResult:
