@@ -1,4 +1,4 @@
-"""A `map` in the simulator: whatever part of its window is free goes out as one bulk.
+"""A `map` in the simulator: whatever part of its window is free goes out in one turn.
 
 The ids of its jobs share a prefix, as those that the client library draws. What it has asked for
 and got is written down, so that it goes on after its process has died.
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rollq.base.ids import JobId, task_id
-from rollq.base.jobs import BulkItem, JobOptions
+from rollq.base.jobs import JobOptions
 from rollq.testing.jitter import SeededJitter
 from rollq.testing.sim_client import SimClient
 from rollq.testing.workload import inputs_of
-from rollq.wire.messages import Result, SubmitBulk, SubmitJob
+from rollq.wire.messages import Result, SubmitJob
 
 
 class SimMap:
@@ -41,7 +41,6 @@ class SimMap:
         on_submit: Callable[[JobId], None],
     ) -> None:
         self._client = client
-        self._chance = chance
         self._queue = queue
         self._options = options
         self._bodies = bodies
@@ -68,21 +67,12 @@ class SimMap:
         bodies = self._bodies[self._entered : self._entered + room]
         if not bodies:
             return
-        items: list[BulkItem] = []
-        for body in bodies:
-            items.append(BulkItem(task_id(self._first_id, self._entered), body, inputs_of(body)))
-            self._entered += 1
-        for item in items:
-            self._on_the_way[item.job_id] = None
-            self._on_submit(item.job_id)
         client_id, queue, options = self._client.client_id, self._queue, self._options
-        if len(items) == 1:
-            (one,) = items
+        for body in bodies:
+            job_id = task_id(self._first_id, self._entered)
+            self._entered += 1
+            self._on_the_way[job_id] = None
+            self._on_submit(job_id)
             self._client.ask(
-                SubmitJob(one.job_id, client_id, queue, "tool", one.body, options, one.blobs)
-            )
-        else:
-            request_id = self._chance.draw_id()
-            self._client.ask(
-                SubmitBulk(request_id, client_id, queue, "tool", tuple(items), options)
+                SubmitJob(job_id, client_id, queue, "tool", body, options, inputs_of(body))
             )

@@ -154,6 +154,7 @@ class GroupSession:
         waiting, self._on_answer = self._on_answer, {}
         watching, self._on_output = self._on_output, {}
         self._backlog.clear()
+        self._turn.clear()
         for request_id, (on_answer, _) in waiting.items():
             on_answer(wire.Error(request_id, int(ErrorCode.DISCONNECTED), "the client was stopped"))
         for request_id, on_output in watching.items():
