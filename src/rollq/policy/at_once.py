@@ -27,10 +27,14 @@ def start_at_once(
 ) -> list[AssignRun]:
     """Assignments of jobs of this command, for the same entry, behind it. Call after `decide`."""
     client = state.clients.get(command.client_id)
-    if client is None or command.caches or backlog.line or backlog.pinned_line:
+    queue = backlog.idle_queue(command.queue)
+    if client is None or queue is None or command.caches or backlog.line or backlog.pinned_line:
+        return []
+    pools = [pool for pool in queue.pools if pool.candidates.count]
+    if not pools:
         return []
     job = _first_of(command, client)
-    pool = _pool_for(backlog, job)
+    pool = _pool_for(job, pools)
     job_ids = ids_in(command.job_ids)
     room = min(len(job_ids), holds.room(client))
     if pool is None or room <= 0 or len(dict.fromkeys(job_ids)) != len(job_ids):
@@ -62,16 +66,13 @@ def _first_of(command: SubmitRun, client: ClientRecord) -> JobRecord:
     return JobRecord(job_id, client, command.queue, command.exec_name, b"", options, QUEUED, 0, 0)
 
 
-def _pool_for(backlog: Backlog, job: JobRecord) -> Pool | None:
-    """Workers that may start it now, if nothing waits in its queue."""
+def _pool_for(job: JobRecord, pools: list[Pool]) -> Pool | None:
+    """The pool whose workers may start it now, of those that have credit."""
     if job.options.delay_ms or job.options.worker_name:
         return None
-    queue = backlog.idle_queue(job.queue)
-    if queue is None:
-        return None
     program = program_of(job)
-    for pool in queue.pools:
-        if pool.candidates.count and (not pool.limited_count or pool.all_can_run(program)):
+    for pool in pools:
+        if not pool.limited_count or pool.all_can_run(program):
             return pool
     return None
 
