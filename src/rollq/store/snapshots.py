@@ -98,7 +98,10 @@ class Snapshots:
     def claim(self) -> None:
         """At the start: hold what the snapshots refer to, those that are not verified too."""
         for name in self._files():
-            self._hold(name)
+            header = self._header(name)
+            layout = self._layout(name, header) if header is not None else None
+            if layout is not None:
+                self._hold(name, layout.segments)
 
     def oldest_index(self) -> int:
         """The log may be compacted up to here: the oldest of all generations that we want to
@@ -157,9 +160,14 @@ class Snapshots:
         self._disk.sync(SAVING)
         return meta
 
-    def publish(self, meta: SnapshotMeta) -> None:
-        """Give what was written its name; durable when it returns. Older generations go."""
-        self._publish(SAVING, meta)
+    def publish(self, meta: SnapshotMeta, segments: Iterable[int] = ()) -> None:
+        """Give what was written its name; durable when it returns. Older generations go.
+
+        Args:
+            meta: of what was written.
+            segments: of the log, that it refers to; somebody still holds them.
+        """
+        self._publish(SAVING, meta, segments)
 
     def save(self, index: int, term: int, config: Config, body: bytes) -> SnapshotMeta:
         """Store a snapshot that is at hand; durable when it returns."""
@@ -323,19 +331,17 @@ class Snapshots:
         layout = decode_layout(meta.size_bytes, data[:table_bytes], places)
         return layout if layout is not None and layout.file_bytes + behind == size else None
 
-    def _hold(self, name: str) -> None:
-        header = self._header(name)
-        if header is not None and header.version == REFERRING:
-            layout = self._layout(name, header)
-            if layout is not None:
-                self._held[name] = layout.segments
-                self._body_files.snapshots.hold(layout.segments)
+    def _hold(self, name: str, segments: Iterable[int]) -> None:
+        before = self._held.pop(name, ())  # one of the same position had its name
+        self._held[name] = set(segments)
+        self._body_files.snapshots.hold(self._held[name])
+        self._body_files.snapshots.release(before)
 
-    def _publish(self, temporary: str, meta: SnapshotMeta) -> None:
+    def _publish(self, temporary: str, meta: SnapshotMeta, segments: Iterable[int] = ()) -> None:
         self._disk.sync(temporary)
         self._disk.rename(temporary, name_of(meta))
         self._disk.sync_dir(FOLDER)
-        self._hold(name_of(meta))
+        self._hold(name_of(meta), segments)
         # Only now: until the new name is durable the old generations are all there is.
         old = [name for name in self._files()[:-SNAPSHOTS_KEPT] if name not in self._pinned]
         for name in old:

@@ -98,7 +98,7 @@ class Shelf:
     def snapshot(self) -> SnapshotMeta:
         """As a member takes one: then the log may shrink."""
         meta = self.write()
-        self.snapshots.publish(meta)
+        self.snapshots.publish(meta, self.spill.segments())
         self.wal.compact(self.snapshots.oldest_index())
         return meta
 
@@ -227,6 +227,21 @@ def test_a_segment_is_not_kept_for_very_few_bodies() -> None:
     assert Shelf(disk).bodies[0] == bodies[1]
 
 
+def test_a_snapshot_that_takes_the_name_of_another_takes_its_holds() -> None:
+    disk = VirtualDisk()
+    shelf = Shelf(disk)
+    for number in range(6):
+        shelf.append(b"+" + body(number))
+    shelf.snapshot()
+    shelf.snapshot()
+    for _ in range(6):
+        shelf.append(b"-")
+    for _ in range(3):
+        shelf.append(b"+small")
+        shelf.snapshot()
+    assert given_up(disk) == []
+
+
 def test_a_restart_goes_on_from_the_bodies_in_the_log() -> None:
     disk = VirtualDisk()
     shelf = Shelf(disk)
@@ -260,7 +275,7 @@ def test_a_body_that_is_dropped_before_its_snapshot_is_published_is_in_it() -> N
     meta = shelf.write()
     while shelf.tokens:
         shelf.append(b"-")
-    shelf.snapshots.publish(meta)
+    shelf.snapshots.publish(meta, held)
     shelf.files.state.release(held)
     assert Snapshots(disk).newest() == meta
     assert Snapshots(disk).load(meta).count(b"000000;") == 400 // 7

@@ -111,7 +111,7 @@ class SnapshotOrder:
             yield
         self._crash_point("history_sealed")
         meta = _decoder.decode(written)
-        store.snapshots.publish(meta)
+        store.snapshots.publish(meta, self._held)
         self.file_bytes = store.snapshots.file_bytes(meta)
         self._crash_point("snapshot_saved")
         yield

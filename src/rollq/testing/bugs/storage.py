@@ -94,8 +94,9 @@ def _no_dir_sync(old: Any) -> Any:
     snapshot_entries=12,
 )
 def _snapshot_without_position(old: Any) -> Any:
-    def write(self: Any, meta: Any, pieces: Any) -> Any:
-        return old(self, msgspec.structs.replace(meta, index=meta.index - 1), pieces)
+    def write(self: Any, meta: Any, pieces: Any, *, refers: bool) -> Any:
+        meta = msgspec.structs.replace(meta, index=meta.index - 1)
+        return old(self, meta, pieces, refers=refers)
 
     return write
 
