@@ -118,6 +118,10 @@ def test_a_job_for_a_free_worker_is_accepted_and_assigned_by_one_entry(group: Gr
     assert [one.job_id for one in group.heard(2, wire.AssignJob)] == [job(2)]
     assert driver.raft.last_index == index + 1
     assert disk.sync_count == syncs + 1
+    fence = driver.state.jobs[job(2)].fence
+    group.say(2, wire.AckJob(job(2), 1, fence, 0, b"done"))
+    assert len(group.heard(CLIENT, wire.Result)) == 1
+    assert disk.sync_count == syncs + 2  # from its submit to its result
 
 
 def test_what_is_accepted_and_assigned_by_one_entry_is_told_to_nobody_before_it_is_on_disk(
