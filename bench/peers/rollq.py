@@ -36,7 +36,7 @@ from rollq.roles.client.client import Client
 from rollq.roles.client.specs import JobSpec
 
 SLOTS: Final = 2
-AHEAD: Final = 256  # at most; the other peers' two workers fetch 64 each
+AHEAD: Final = 1_024  # at most, its default; the other peers' two workers fetch 64 each
 EXEC_WINDOW: Final = 64
 TIMED_EVERY_S: Final = 0.02
 LOAD_MORE_S: Final = 30.0  # the load outlasts what is measured beside it

@@ -148,7 +148,7 @@ def worker(
     name: Name = "",
     slots: Slots = 4,
     cpu_cap: CpuCap = 0.75,
-    ahead: Ahead = 256,
+    ahead: Ahead = 1_024,
     drain_s: Drain = 30.0,
     allow_shipped_execs: ShippedExecs = False,
     pass_env: PassEnv = None,

@@ -36,7 +36,7 @@ class NodeSetup:
     slots: int = 4
     cpu_cap: float = 0.75  # 0.10 to 0.95; 1: take jobs however busy the machine is
     apps: tuple[str, ...] = ()  # modules that register functions
-    ahead: int = 256  # most jobs fetched beyond the slots while runs are short; 0: none
+    ahead: int = 1_024  # most jobs fetched beyond the slots while runs are short; 0: none
     drain_ms: int = 30_000  # how long a drain waits for what runs
     allow_shipped_execs: bool = False  # whether a program may come with its job
     pass_env: tuple[str, ...] = ()  # names of ours that jobs see too; PREFIX_*: all that begin so
