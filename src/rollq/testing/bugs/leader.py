@@ -20,6 +20,7 @@ from rollq.roles.member.leader.sessions import ClientSession, WorkerSession
 from rollq.roles.member.leader.state import LeaderState
 from rollq.testing.bugs.registry import mutant
 from rollq.wire import messages as wire
+from rollq.wire.run_messages import RunAccepted, SubmitRun
 
 
 @mutant("result_dropped_on_client_death", Clients, "owe_results", faults=("client_crash",))
@@ -27,13 +28,14 @@ def _result_dropped(old: Any) -> Any:
     return lambda self, session: None
 
 
-@mutant("accepted_before_commit", JobRequests, "submit", faults=("isolate_leader",))
+@mutant("accepted_before_commit", JobRequests, "submit_run", faults=("isolate_leader",))
 def _accepted_early(old: Any) -> Any:
-    def submit(self: Any, session: ClientSession, message: wire.SubmitJob) -> None:
+    def submit_run(self: Any, session: ClientSession, message: SubmitRun) -> None:
         old(self, session, message)
-        self._settle.__self__.accept(session.number, message.job_id)
+        accepted = RunAccepted(message.request_id, len(message.bodies))
+        self._replies.send(session.number, accepted)
 
-    return submit
+    return submit_run
 
 
 @mutant("given_back_counts_as_attempt", AttemptRequests, "nack", faults=("worker_drain",))
