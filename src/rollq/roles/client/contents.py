@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Self
 
 import msgspec
@@ -34,10 +36,12 @@ class StreamEnd(NamedTuple):
 class Contents:
     """The streams and the value of a result. Decoded only when they are looked at."""
 
+    # What was large and has been fetched: shared while it is nothing, as of nearly every result.
+    _loaded: Mapping[str, bytes] = MappingProxyType({})
+
     def __init__(self, message: wire.Result, fetcher: Fetcher | None = None) -> None:
         self._message = message
         self._fetcher = fetcher
-        self._loaded: dict[str, bytes] = {}  # what was large and has been fetched
 
     @property
     def raw(self) -> bytes:
@@ -153,7 +157,8 @@ class Contents:
         for name in (*STREAMS, DATA):
             blob = self._blob(name)
             if blob is not None and name not in self._loaded:
-                self._loaded[name] = await self._kept(name, blob).aread()
+                data = await self._kept(name, blob).aread()
+                self._loaded = {**self._loaded, name: data}
         return self
 
     async def aload_report(self) -> None:
@@ -223,7 +228,7 @@ class Contents:
 
     def _load(self, name: str, blob: StreamBlob) -> bytes:
         if name not in self._loaded:
-            self._loaded[name] = self._kept(name, blob).read()
+            self._loaded = {**self._loaded, name: self._kept(name, blob).read()}
         return self._loaded[name]
 
     @property
