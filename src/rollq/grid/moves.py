@@ -14,7 +14,7 @@ from zlib import crc32
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.jobs import Status
-from rollq.base.limits import ATTEMPTS_MAX, DETAIL_BYTES_MAX
+from rollq.base.limits import ATTEMPTS_MAX, DETAIL_BYTES_MAX, RUN_JOBS_MAX
 from rollq.base.requests import all_kept
 from rollq.grid.commands import NOBODY, AckJob, Cause
 from rollq.grid.effects import Applied
@@ -27,7 +27,7 @@ from rollq.grid.events import (
     JOB_TIMED_OUT,
     JOB_WORKER_LOST,
 )
-from rollq.grid.facts import array_fact, fact, result_of, results_of
+from rollq.grid.facts import are_alike, array_fact, fact, result_of, results_of, run_fact
 from rollq.grid.refs import (
     files_crc,
     give_up_files,
@@ -343,12 +343,34 @@ def submitted_crc(state: GridState, record: JobRecord) -> int:
 
 
 def drop_jobs(state: GridState, records: Sequence[JobRecord], kind: str, out: Applied) -> None:
-    """Remove the records of ended jobs, one after another."""
+    """Remove the records of ended jobs, one after another. Those that are alike and follow each
+    other are told as a run."""
+    group: list[JobRecord] = []
     for record in records:
-        drop_job(state, record, kind, out)
+        is_full = len(group) == RUN_JOBS_MAX
+        if group and (is_full or record.array is not None or not are_alike(group[0], record)):
+            out.events.append(run_fact(kind, group))
+            group = []
+        if record.array is None:
+            _remove(state, record)
+            group.append(record)
+        else:
+            drop_job(state, record, kind, out)
+    if group:
+        out.events.append(run_fact(kind, group))
 
 
 def drop_job(state: GridState, record: JobRecord, kind: str, out: Applied, by: str = "") -> None:
+    """Remove the record of an ended job, and its array if that waited for this alone."""
+    _remove(state, record)
+    out.events.append(fact(kind, record, detail=by))
+    array = record.array
+    if array is not None:
+        array.record_count -= 1
+        maybe_drop_array(state, array, out)
+
+
+def _remove(state: GridState, record: JobRecord) -> None:
     """Remove the record of an ended job from every table."""
     end = record.end
     if end is None:
@@ -367,13 +389,8 @@ def drop_job(state: GridState, record: JobRecord, kind: str, out: Applied, by: s
     queue.counts[record.state] -= 1
     if record.state is DONE and end.status == FAILED:
         queue.failed -= 1
-    out.events.append(fact(kind, record, detail=by))
     maybe_drop_queue(state, record.queue)
     disown(state, record.client)
-    array = record.array
-    if array is not None:
-        array.record_count -= 1
-        maybe_drop_array(state, array, out)
 
 
 def settle(state: GridState, record: JobRecord, end: EndRecord) -> None:

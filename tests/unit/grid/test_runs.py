@@ -10,7 +10,9 @@ from rollq.base.limits import RUN_JOBS_MAX
 from rollq.base.staged import join_keys
 from rollq.grid import commands as c
 from rollq.grid.effects import Applied, Done, Refused, RunDone, SendAssign, SendResult, each_effect
-from rollq.grid.events import Run, each_of
+from rollq.grid.events import JOB_FORGOTTEN, Run, each_of
+from rollq.grid.invariants import check
+from rollq.grid.moves import drop_jobs
 from rollq.grid.outcomes import (
     CLIENT_AT_CAP,
     KNOWN_ENDED,
@@ -273,3 +275,27 @@ def test_a_confirmed_run_makes_room_for_itself() -> None:
     assert list(grid.state.jobs) == [job_id(name) for name in names[4:]]
     assert not grid.state.clients["ann"].owed
     assert grid.apply(c.ConfirmRun("bob", column(*names))).outcomes == [Done(0)]
+
+
+def test_jobs_that_are_alike_are_forgotten_as_a_run() -> None:
+    grid = Grid()
+    names = ["a", "b", "x", "c", "d"]
+    for name in names:
+        grid.submit(name, queue="r" if name == "x" else "q")
+    grid.submit_array("many", 1)
+    grid.assign(*names)
+    grid.apply(c.AssignTasks(job_id("many"), worker_id("w1"), 1, 5_000, 1))
+    for name in names:
+        grid.ack(name)
+    task = grid.array("many").id_of(0)
+    grid.apply(c.AckRun(1, 0, task, (grid.state.jobs[task].fence,), (b"",)))
+    ids = (
+        [job_id(name) for name in ("a", "b")] + [task] + [job_id(name) for name in ("c", "d", "x")]
+    )
+    out = Applied(1, 1, [], [], [])
+    drop_jobs(grid.state, [grid.state.jobs[one] for one in ids], JOB_FORGOTTEN, out)
+    assert [event.run and event.run.count for event in out.events] == [2, None, 2, None]
+    assert [event.job_id for event in each_of(out.events)] == ids
+    assert {event.kind for event in out.events} == {JOB_FORGOTTEN}
+    assert not grid.state.jobs
+    assert check(grid.state) == []
