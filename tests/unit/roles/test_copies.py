@@ -6,6 +6,7 @@ import io
 import subprocess
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -146,10 +147,13 @@ def test_a_busy_member_has_copies_made_after_a_while(
     index, now = [0], [1_000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     keeper = _keeper(state, index)
+    looks = Mock(return_value=True)
+    monkeypatch.setattr(keeper, "_is_due", looks)
     for _ in range(10):
         index[0] += 1
         keeper._maybe_make()
     assert makers.begun == 0
+    assert looks.call_count == 1  # to look at all files takes time
     now[0] += COPIES_WAIT_MS_MAX / 1000
     index[0] += 1
     keeper._maybe_make()

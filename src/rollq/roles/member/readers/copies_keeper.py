@@ -92,11 +92,11 @@ class CopiesKeeper:
         seen = self._changed()
         if seen == self._seen:
             return ""
-        if not self._is_due():
-            self._seen, self._due_since = seen, None
-            return ""
         now = time.monotonic()
         if self._due_since is None:
+            if not self._is_due():
+                self._seen = seen
+                return ""
             self._due_since = now
         if index != before and now - self._due_since < COPIES_WAIT_MS_MAX / 1000:
             return ""
