@@ -427,7 +427,7 @@ def test_the_log_of_a_running_member_can_be_read(grid: Grid) -> None:
     ]
     assert records[0]["kind"] == "head"
     commands = [name for one in records for e in one.get("entries", ()) for name in e["commands"]]
-    assert "SubmitJob" in commands
+    assert "SubmitRun" in commands
     findings = grid.json("doctor", "--state", state)
     assert any("is using the directory" in one["what"] for one in findings["findings"])
 
