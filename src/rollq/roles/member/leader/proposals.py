@@ -143,7 +143,7 @@ class Proposals:
             batch = self._formed.popleft()
             self._count -= len(batch)
             self._bytes -= sum([size_bytes for _, _, size_bytes in batch])
-            yield Batch(joined(batch), batch.heavy)
+            yield batch if len(batch) == 1 else Batch(joined(batch), batch.heavy)
 
     def put_back(self, batch: Batch) -> None:
         """Consensus had no room for it now: it goes first next time."""
