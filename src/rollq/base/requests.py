@@ -105,6 +105,9 @@ def kept_of(body: bytes) -> bytes:
 
 def all_kept(bodies: Sequence[bytes]) -> Sequence[bytes]:
     """`kept_of` each. Most are short and without variables, which is seen of all at once."""
+    if len(bodies) == 1:
+        kept = kept_of(bodies[0])
+        return bodies if kept is bodies[0] else (kept,)
     if max(map(len, bodies)) <= KEPT_BYTES_MAX and b'"Env"' not in b"".join(bodies):
         return bodies
     return [kept_of(body) for body in bodies]

@@ -7,9 +7,6 @@ nothing, so that late messages are harmless.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import repeat
-
-import msgspec
 
 from rollq.base.ids import GUID_BYTES
 from rollq.base.jobs import Status
@@ -20,7 +17,7 @@ from rollq.grid.commands import (
     AckRun,
     Cause,
 )
-from rollq.grid.effects import Applied, Known, Outcome, Refused
+from rollq.grid.effects import Applied, Known, Outcome, Refused, RunDone
 from rollq.grid.events import JOB_ACKED, JOB_CANCELLED, Event, Run
 from rollq.grid.facts import are_alike, column_of, fact, keys_of
 from rollq.grid.moves import (
@@ -36,10 +33,21 @@ from rollq.grid.outcomes import (
     UNKNOWN_JOB,
 )
 from rollq.grid.refs import blob_bytes, refuse_blobs
-from rollq.grid.runs import Others, alone, has_twice, ids_in, in_turn, refuse_run, run_done
+from rollq.grid.runs import (
+    DONE_RUN_OF_ONE,
+    Others,
+    alone,
+    has_twice,
+    ids_in,
+    in_turn,
+    refuse_columns,
+    refuse_run,
+    run_done,
+)
 from rollq.grid.state import (
     ASSIGNED,
     CANCELLED,
+    DONE,
     EndRecord,
     GridState,
     JobRecord,
@@ -51,29 +59,32 @@ _FAILED_STATUS = int(Status.FAILED)
 
 def ack_run(state: GridState, command: AckRun, out: Applied) -> Outcome:
     """Take the results of the attempts that run, and of no others."""
-    columns = (
+    if len(command.job_ids) == GUID_BYTES and len(command.fences) == len(command.results) == 1:
+        other = ack_one(state, state.jobs.get(command.job_ids), command, out)
+        return DONE_RUN_OF_ONE if other is None else RunDone(0, ((0, other),))
+    refusal = refuse_run(command.job_ids, command.fences, command.results) or refuse_columns(
+        len(command.fences),
         command.run_ms,
         command.peak_bytes,
         command.fetched_bytes,
         command.held_bytes,
         command.blobs,
     )
-    refusal = refuse_run(command.job_ids, command.fences, command.results, *filter(None, columns))
     if refusal is not None:
         return refusal
     job_ids = ids_in(command.job_ids)
-    if has_twice(job_ids):
+    if len(job_ids) > 1 and has_twice(job_ids):
         runs = [part_of(command, position) for position in range(len(job_ids))]
         return in_turn([ack_run(state, run, out) for run in runs])
     others: Others = []
     group: list[JobRecord] = []  # alike, and done
     first = 0  # position of the first of them; the others follow it
     jobs, attempt, is_plain = state.jobs, command.attempt, gives_plain_results(command)
-    for position, (job_id, fence) in enumerate(zip(job_ids, command.fences, strict=True)):
+    for position, job_id in enumerate(job_ids):
         record = jobs.get(job_id)
         if (
             record is not None
-            and record.fence == fence
+            and record.fence == command.fences[position]
             and record.attempt == attempt
             and record.state is ASSIGNED
             and record.past is None
@@ -108,11 +119,11 @@ def ack_job(state: GridState, command: AckJob, out: Applied) -> Outcome:
 def gives_plain_results(command: AckRun) -> bool:
     """Whether each of these acks ends its job, unless its retry rule says otherwise, and leaves no
     blobs."""
-    return (
-        0 <= command.status < _CANCELLED_STATUS
-        and not command.blobs
-        and max(map(len, command.results)) <= INLINE_BYTES_MAX
-    )
+    if not 0 <= command.status < _CANCELLED_STATUS or command.blobs:
+        return False
+    results = command.results
+    longest = len(results[0]) if len(results) == 1 else max(map(len, results))
+    return longest <= INLINE_BYTES_MAX
 
 
 def is_retried(record: JobRecord, command: AckRun) -> bool:
@@ -128,59 +139,62 @@ def take_results(
     """These attempts, which are alike and stand in a run from a position on, gave the results of
     their jobs."""
     record, count = records[0], len(records)
-    part = slice(first, first + count)
     seq = state.last_seq + 1
     state.last_seq += count
+    status, exit_code, signal = command.status, command.exit_code, command.signal
+    part = slice(first, first + count)
+    run_ms = command.run_ms[part] or (0,) * count
+    peak_bytes = command.peak_bytes[part] or (0,) * count
+    columns = zip(range(seq, seq + count), command.results[part], run_ms, peak_bytes, strict=False)
     ends = [
-        EndRecord(
-            seq, command.status, result, command.exit_code, command.signal, run_ms, peak_bytes
-        )
-        for seq, result, run_ms, peak_bytes in zip(
-            range(seq, seq + count),
-            command.results[part],
-            command.run_ms[part] or repeat(0),
-            command.peak_bytes[part] or repeat(0),
-            strict=False,
-        )
+        EndRecord(seq, status, result, exit_code, signal, ms, peak)
+        for seq, result, ms, peak in columns
     ]
     if command.blobs:
         for end, blobs in zip(ends, command.blobs[part], strict=True):
             end.blobs = blobs
-    event = Event(
-        JOB_ACKED,
-        record.job_id,
-        record.client.client_id,
-        record.queue,
-        record.exec_name,
-        record.worker_id,
-        record.attempt,
-        record.fence,
-        record.options.priority,
-        status=command.status,
-        exit_code=command.exit_code,
-        signal=command.signal,
-        run_ms=ends[0].run_ms,
-        peak_bytes=ends[0].peak_bytes,
-        array_id=b"" if record.array is None else record.array.array_id,
-        blob_bytes=blob_bytes(ends[0].blobs) if command.blobs else 0,
-        fetched_bytes=command.fetched_bytes[first] if command.fetched_bytes else 0,
-        held_bytes=command.held_bytes[first] if command.held_bytes else 0,
-        job_key=record.key,
-    )
-    if count > 1:
-        run = Run(
-            command.job_ids[GUID_BYTES * first : GUID_BYTES * (first + count)],
-            fences_of(command.fences[part]),
-            column_of(command.run_ms[part]),
-            column_of(command.peak_bytes[part]),
-            column_of(command.fetched_bytes[part]),
-            column_of(command.held_bytes[part]),
-            blob_bytes=column_of([blob_bytes(blobs) for blobs in command.blobs[part]]),
-            keys=keys_of(records),
+    out.events.append(
+        Event(
+            JOB_ACKED,
+            record.job_id if count == 1 else b"",
+            record.client.client_id,
+            record.queue,
+            record.exec_name,
+            record.worker_id,
+            record.attempt,
+            record.fence,
+            record.options.priority,
+            0,
+            0,
+            status,
+            0,
+            exit_code,
+            signal,
+            run_ms[0],
+            peak_bytes[0],
+            array_id=b"" if record.array is None else record.array.array_id,
+            blob_bytes=blob_bytes(ends[0].blobs) if command.blobs else 0,
+            fetched_bytes=command.fetched_bytes[first] if command.fetched_bytes else 0,
+            held_bytes=command.held_bytes[first] if command.held_bytes else 0,
+            job_key=record.key,
+            run=None if count == 1 else run_in(records, command, part),
         )
-        event = msgspec.structs.replace(event, job_id=b"", run=run)
-    out.events.append(event)
+    )
     end_done(state, records, ends, out)
+
+
+def run_in(records: Sequence[JobRecord], command: AckRun, part: slice) -> Run:
+    """What differs between these jobs, which are part of a run."""
+    return Run(
+        command.job_ids[GUID_BYTES * part.start : GUID_BYTES * part.stop],
+        fences_of(command.fences[part]),
+        column_of(command.run_ms[part]),
+        column_of(command.peak_bytes[part]),
+        column_of(command.fetched_bytes[part]),
+        column_of(command.held_bytes[part]),
+        blob_bytes=column_of([blob_bytes(blobs) for blobs in command.blobs[part]]),
+        keys=keys_of(records),
+    )
 
 
 def ack_one(
@@ -212,10 +226,53 @@ def ack_one(
             ack=ack_of(command),
         )
     elif 0 <= command.status < _CANCELLED_STATUS:
-        take_results(state, (record,), command, 0, out)
+        take_result(state, record, command, out)
     else:
         return refused_bounds("unknown status")
     return None
+
+
+def take_result(state: GridState, record: JobRecord, command: AckRun, out: Applied) -> None:
+    """The attempt of a run of one gave the job's result. As `take_results`, written out for one
+    job: that costs a third."""
+    leave_assigned(state, record, DONE, out.stamp_ms)
+    blobs = command.blobs[0] if command.blobs else ()
+    run_ms = command.run_ms[0] if command.run_ms else 0
+    peak_bytes = command.peak_bytes[0] if command.peak_bytes else 0
+    out.events.append(
+        Event(
+            JOB_ACKED,
+            record.job_id,
+            record.client.client_id,
+            record.queue,
+            record.exec_name,
+            record.worker_id,
+            record.attempt,
+            record.fence,
+            record.options.priority,
+            status=command.status,
+            exit_code=command.exit_code,
+            signal=command.signal,
+            run_ms=run_ms,
+            peak_bytes=peak_bytes,
+            array_id=b"" if record.array is None else record.array.array_id,
+            blob_bytes=blob_bytes(blobs) if blobs else 0,
+            fetched_bytes=command.fetched_bytes[0] if command.fetched_bytes else 0,
+            held_bytes=command.held_bytes[0] if command.held_bytes else 0,
+            job_key=record.key,
+        )
+    )
+    end = EndRecord(
+        next_seq(state),
+        command.status,
+        command.results[0],
+        command.exit_code,
+        command.signal,
+        run_ms,
+        peak_bytes,
+        blobs=blobs,
+    )
+    finish(state, record, end, out)
 
 
 def end_cancelled(state: GridState, record: JobRecord, command: AckJob, out: Applied) -> None:
@@ -253,7 +310,9 @@ def end_of(state: GridState, command: AckJob) -> EndRecord:
 
 def fences_of(fences: tuple[int, ...]) -> tuple[int, ...]:
     """A column of fences, unless they follow each other."""
-    return () if fences == tuple(range(fences[0], fences[0] + len(fences))) else fences
+    last = fences[0] + len(fences) - 1
+    follow = fences[-1] == last and fences == tuple(range(fences[0], last + 1))
+    return () if follow else fences
 
 
 def part_of(command: AckRun, position: int) -> AckRun:

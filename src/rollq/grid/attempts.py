@@ -8,6 +8,7 @@ late messages and late timers are harmless.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 import msgspec
 
@@ -49,6 +50,7 @@ from rollq.grid.state import (
     WorkerRecord,
 )
 
+_past = attrgetter("past")
 _CANCELLED_STATUS = int(Status.CANCELLED)
 _FAILED_STATUS = int(Status.FAILED)
 
@@ -62,7 +64,7 @@ def assign_run(state: GridState, command: AssignRun, out: Applied) -> Outcome:
     worker = state.workers.get(command.worker_id)
     if worker is not None and worker.incarnation != command.incarnation:
         worker = None
-    if has_twice(job_ids):
+    if len(job_ids) > 1 and has_twice(job_ids):
         runs = [msgspec.structs.replace(command, job_ids=job_id) for job_id in job_ids]
         return in_turn([assign_run(state, run, out) for run in runs])
     others: Others = []
@@ -79,18 +81,18 @@ def assign_run(state: GridState, command: AssignRun, out: Applied) -> Outcome:
             others.append((position, STALE_ATTEMPT))
         elif worker is None:
             others.append((position, UNKNOWN_WORKER))
-        elif room > 0 and group and are_alike(group[0], record):
+        elif room > 0 and are_alike(group[0], record):  # then there is one
             group.append(record)
             room -= 1
         else:
             if group:
                 start_attempts(state, group, worker, command.lease_ms, out)
-                group = []
+                group, room = [], 0
             refusal = refuse_start(state, record, record.array, worker)
             if refusal is not None:
                 others.append((position, refusal))
             else:
-                group.append(record)
+                group = [record]
                 room = room_left(state, record) - 1
     if group and worker is not None:
         start_attempts(state, group, worker, command.lease_ms, out)
@@ -212,17 +214,25 @@ def assignment_of(state: GridState, records: Sequence[JobRecord]) -> SendAssign:
     other. Of tasks there is one."""
     record = records[0]
     array = record.array
-    blobs = [files_of(record) for record in records]
+    if len(records) == 1:
+        job_ids = record.job_id
+        bodies: tuple[bytes, ...] = (state.bodies.load(record.body),)
+    else:
+        job_ids = b"".join([record.job_id for record in records])
+        bodies = tuple(state.bodies.load_all([record.body for record in records]))
+    blobs: list[tuple[BlobRef, ...]] = []
+    if array is not None or any(map(_past, records)):
+        blobs = [files_of(record) for record in records]
     return SendAssign(
         record.worker_id,
-        b"".join([record.job_id for record in records]),
+        job_ids,
         record.attempt,
         record.fence,
         record.lease_ms,
         record.client.client_id,
         record.queue,
         record.exec_name,
-        tuple(state.bodies.load_all([record.body for record in records])),
+        bodies,
         record.options,
         -1 if array is None else array.number_of(record.job_id),
         tuple(blobs) if any(blobs) else (),

@@ -358,7 +358,7 @@ class AdvanceTime(Stored, frozen=True, gc=False, tag=31):
 # write these in place of SubmitJob, AssignJob, AssignTask, AckJob and ConfirmResults.
 
 
-class SubmitRun(Stored, frozen=True, tag=32):
+class SubmitRun(Stored, frozen=True, gc=False, tag=32):
     """Accept these jobs, each for itself and idempotent by its id."""
 
     client_id: ClientId
@@ -392,7 +392,7 @@ class AssignTasks(Stored, frozen=True, gc=False, tag=34):
     count: int
 
 
-class AckRun(Stored, frozen=True, tag=35):
+class AckRun(Stored, frozen=True, gc=False, tag=35):
     """Attempts, of whichever workers, ended in the same way, and these are their results."""
 
     attempt: int

@@ -142,7 +142,7 @@ def results_of(records: Sequence[JobRecord], ends: Sequence[EndRecord]) -> SendR
     record = records[0]
     return SendResult(
         record.client.client_id,
-        b"".join([record.job_id for record in records]),
+        record.job_id if len(records) == 1 else b"".join([one.job_id for one in records]),
         record.exec_name,
         OUTCOME_WORDS[record.state],
         tuple(ends),
@@ -154,6 +154,8 @@ def results_of(records: Sequence[JobRecord], ends: Sequence[EndRecord]) -> SendR
 
 def keys_of(records: Sequence[JobRecord]) -> str:
     """The column of what their owners call these jobs."""
+    if len(records) == 1:
+        return records[0].key
     return join_keys([record.key for record in records])
 
 

@@ -9,13 +9,14 @@ for what exists; `move` for what is where.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Final
 from zlib import crc32
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.jobs import Status
 from rollq.base.limits import ATTEMPTS_MAX, DETAIL_BYTES_MAX, RUN_JOBS_MAX
-from rollq.base.requests import all_kept
+from rollq.base.requests import all_kept, kept_of
 from rollq.grid.commands import NOBODY, AckJob, Cause
 from rollq.grid.effects import Applied
 from rollq.grid.events import (
@@ -55,6 +56,8 @@ from rollq.grid.state import (
     WorkerRecord,
 )
 from rollq.grid.tasks import discount_cut, end_task
+
+_past = attrgetter("past")
 
 FAILED: Final = int(Status.FAILED)
 REQUEUE_KINDS: dict[int, str] = {
@@ -262,7 +265,7 @@ def end_done(
     first, count, stamp_ms = records[0], len(records), out.stamp_ms
     client, array, queue = first.client, first.array, state.queues[first.queue]
     held = state.workers[first.worker_id].held
-    for record, end in zip(records, ends, strict=True):
+    for record, end in zip(records, ends, strict=False):
         del held[record.job_id]
         record.state = DONE
         record.stamp_ms = stamp_ms
@@ -294,7 +297,7 @@ def finish(state: GridState, record: JobRecord, end: EndRecord, out: Applied) ->
     if record.state is DEAD:
         state.dead.add(end.seq, record.job_id)
     else:
-        drop_bodies(state, (record,), (end,))
+        drop_body(state, record, end)
         if end.status == FAILED:
             state.queues[record.queue].failed += 1
     if end.blobs:
@@ -305,23 +308,40 @@ def finish(state: GridState, record: JobRecord, end: EndRecord, out: Applied) ->
         end_task(state, record.array, record, out)
 
 
+def drop_body(state: GridState, record: JobRecord, end: EndRecord) -> None:
+    """As `drop_bodies` for one job."""
+    if record.array is not None or record.past is not None:
+        drop_bodies(state, (record,), (end,))
+        return
+    body = state.bodies.load(record.body)
+    kept = kept_of(body)
+    if kept is not body:
+        end.body_crc = crc32(body)
+        replace_body(state, record, kept)
+
+
 def drop_bodies(state: GridState, records: Sequence[JobRecord], ends: Sequence[EndRecord]) -> None:
     """Nobody will run these jobs, which are alike, again: keep only what tells a repeated submit
     from another job (a checksum), and what people may ask about it. Tasks have what their array
     has. Most bodies are short and are kept as they are, so this writes nothing."""
     if records[0].array is None:
         bodies = state.bodies.load_all([record.body for record in records])
-        columns = zip(records, ends, bodies, all_kept(bodies), strict=True)
-        for record, end, body, kept in columns:
-            end.body_crc = crc32(body) if record.past is None else submitted_crc(state, record)
+        all_of_them = all_kept(bodies)
+        if all_of_them is bodies and not any(map(_past, records)):
+            return  # what they were submitted with is there
+        for record, end, body, kept in zip(records, ends, bodies, all_of_them, strict=True):
+            if record.past is not None:
+                end.body_crc = submitted_crc(state, record)
+                give_up_files(state, record.past)
+            elif kept is not body:
+                end.body_crc = crc32(body)
             if kept is not body:
                 replace_body(state, record, kept)
     else:
         for record in records:
             replace_body(state, record, b"")
-    for record in records:
-        if record.past is not None:
-            give_up_files(state, record.past)
+            if record.past is not None:
+                give_up_files(state, record.past)
 
 
 def replace_body(state: GridState, record: JobRecord, body: bytes) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from struct import Struct
-from typing import Any
+from typing import Any, Final
 
 from rollq.base.ids import GUID_BYTES, JobId
 from rollq.base.limits import RUN_JOBS_MAX
@@ -18,11 +18,15 @@ from rollq.grid.admission import refused_bounds
 from rollq.grid.effects import Known, Outcome, Refused, RunDone
 from rollq.grid.outcomes import DONE_ONE
 
+DONE_RUN_OF_ONE: Final = RunDone(1)
+
 Others = list[tuple[int, Known | Refused]]  # positions of jobs that a run was not done for
 
 
 def ids_in(column: bytes) -> tuple[JobId, ...]:
     """The ids of a column, which `refuse_run` has looked at."""
+    if len(column) == GUID_BYTES:
+        return (column,)
     found: tuple[JobId, ...] = _ids(len(column) // GUID_BYTES).unpack(column)
     return found
 
@@ -34,6 +38,14 @@ def refuse_run(job_ids: bytes, *columns: Sequence[Any]) -> Refused | None:
         return refused_bounds(f"job_ids are not 1 to {RUN_JOBS_MAX} ids of 16 bytes")
     for column in columns:
         if len(column) != count:
+            return refused_bounds("a column has not one value a job")
+    return None
+
+
+def refuse_columns(count: int, *columns: Sequence[Any]) -> Refused | None:
+    """The same of columns that may be empty, of a run of so many jobs."""
+    for column in columns:
+        if column and len(column) != count:
             return refused_bounds("a column has not one value a job")
     return None
 
@@ -50,6 +62,8 @@ def has_twice(job_ids: Sequence[JobId]) -> bool:
 
 def run_done(count: int, others: Others) -> RunDone:
     """The outcome of a run of so many jobs."""
+    if not others:
+        return DONE_RUN_OF_ONE if count == 1 else RunDone(count)
     return RunDone(count - len(others), tuple(others))
 
 

@@ -35,6 +35,9 @@ class SeqIndex(Generic[Key]):
 
     def add_all(self, first: int, keys: Sequence[Key]) -> None:
         """Put keys at the end, at places that follow each other from `first` on."""
+        if len(keys) == 1:
+            self.add(first, keys[0])
+            return
         places = range(first, first + len(keys))
         self._items.update(zip(places, keys, strict=True))
         self._order.extend(places)

@@ -26,7 +26,7 @@ from rollq.base.limits import (
     JOBS_MAX,
     RUN_JOBS_MAX,
 )
-from rollq.base.requests import all_kept
+from rollq.base.requests import all_kept, kept_of
 from rollq.base.staged import KEY_END, StagedGroup
 from rollq.grid.admission import (
     admit_client,
@@ -47,7 +47,7 @@ from rollq.grid.events import (
     Run,
 )
 from rollq.grid.facts import column_of, keys_of, result_of
-from rollq.grid.moves import own, submitted_crc
+from rollq.grid.moves import next_seq, own, put_job, submitted_crc
 from rollq.grid.outcomes import JOBS_FULL, KNOWN_ENDED, KNOWN_OPEN
 from rollq.grid.refs import (
     blob_bytes,
@@ -57,7 +57,17 @@ from rollq.grid.refs import (
     refuse_blobs,
     refuse_files,
 )
-from rollq.grid.runs import Others, alone, has_twice, ids_in, keys_in, refuse_run, run_done
+from rollq.grid.runs import (
+    DONE_RUN_OF_ONE,
+    Others,
+    alone,
+    has_twice,
+    ids_in,
+    keys_in,
+    refuse_columns,
+    refuse_run,
+    run_done,
+)
 from rollq.grid.state import (
     DELAYED,
     HASH_BYTES,
@@ -75,9 +85,12 @@ _BULK_TAG = 2  # of the command, in front of its fields
 
 def submit_run(state: GridState, command: SubmitRun, out: Applied) -> Outcome:
     """Accept the new jobs of a run; answer repeated ones as before, with results that they have."""
+    if len(command.job_ids) == GUID_BYTES and len(command.bodies) == 1:
+        return submit_lone(state, command, out)
     keys = keys_in(command.keys)
-    columns = filter(None, (keys, command.blobs))
-    refusal = refuse_run(command.job_ids, command.bodies, *columns)
+    refusal = refuse_run(command.job_ids, command.bodies) or refuse_columns(
+        len(command.bodies), keys, command.blobs
+    )
     if refusal is not None:
         return refusal
     job_ids = ids_in(command.job_ids)
@@ -88,7 +101,7 @@ def submit_run(state: GridState, command: SubmitRun, out: Applied) -> Outcome:
         return refusal
     new = JobColumns(job_ids, command.bodies, keys)
     accept(state, admit_client(state, command.client_id), command, new, out)
-    return RunDone(len(job_ids))
+    return run_done(len(job_ids), [])
 
 
 def is_plain(
@@ -99,7 +112,7 @@ def is_plain(
     return (
         state.jobs.keys().isdisjoint(job_ids)
         and not command.blobs
-        and not has_twice(job_ids)
+        and (len(job_ids) == 1 or not has_twice(job_ids))
         and max(map(len, command.bodies)) <= INLINE_BYTES_MAX
         and (not keys or 4 * max(map(len, keys)) <= JOB_KEY_BYTES_MAX)
         and (not state.reserved or state.reserved.keys().isdisjoint(job_ids))
@@ -123,30 +136,77 @@ def submit_each(
     blobs_of, key_of = command.blobs or repeat(()), keys or repeat("")
     columns = zip(job_ids, command.bodies, blobs_of, key_of, strict=False)
     for position, (job_id, body, blobs, key) in enumerate(columns):
-        other = submit_one(state, command, BulkItem(job_id, body, blobs, key), out)
+        own = blobs, key
+        other = submit_one(state, command, job_id, body, out, own=own)
         if other is not None:
             others.append((position, other))
     return run_done(len(job_ids), others)
 
 
+def submit_lone(state: GridState, command: SubmitRun, out: Applied) -> Outcome:
+    """Take a run of one, which needs no columns."""
+    if len(command.blobs) > 1 or KEY_END in command.keys:
+        return refused_bounds("a column has not one value a job")
+    other = submit_one(state, command, command.job_ids, command.bodies[0], out)
+    return DONE_RUN_OF_ONE if other is None else RunDone(0, ((0, other),))
+
+
 def submit_one(
-    state: GridState, command: SubmitRun, item: BulkItem, out: Applied
+    state: GridState,
+    command: SubmitRun,
+    job_id: JobId,
+    body: bytes,
+    out: Applied,
+    *,
+    own: tuple[tuple[BlobRef, ...], str] | None = None,
 ) -> Known | Refused | None:
-    """Take one job of a run; None if it is accepted."""
-    record = state.jobs.get(item.job_id)
+    """Take one job of a run, with its own blobs and key (None: of a run of one); None if it is
+    accepted. As `accept` for columns, written out for one job: that costs a third."""
+    blobs, key = own or (command.blobs[0] if command.blobs else (), command.keys)
+    record = state.jobs.get(job_id)
     if record is not None:
-        return repeat_submit(state, record, command, item, out)
-    refusal = refuse_shared(state, command) or refuse_job(state, item.job_id, item.body)
-    if refusal is None and item.blobs:
-        refusal = refuse_blobs(state, item.blobs, {}, BLOBS_PER_JOB_MAX)
-    if refusal is None and item.key:
-        refusal = refuse_key(item.key)
+        return repeat_submit(state, record, command, BulkItem(job_id, body, blobs, key), out)
+    refusal = refuse_shared(state, command) or refuse_job(state, job_id, body)
+    if refusal is None and blobs:
+        refusal = refuse_blobs(state, blobs, {}, BLOBS_PER_JOB_MAX)
+    if refusal is None and key:
+        refusal = refuse_key(key)
     if refusal is not None:
         return refusal
     if len(state.jobs) >= JOBS_MAX:
         return JOBS_FULL
-    columns = JobColumns((item.job_id,), (item.body,), (item.key,), (item.blobs,))
-    accept(state, admit_client(state, command.client_id), command, columns, out)
+    options = share_options(state, command.options)
+    record = JobRecord(
+        job_id,
+        admit_client(state, command.client_id),
+        admit_queue(state, command.queue).name,
+        intern(command.exec_name),
+        state.bodies.keep(body),
+        options,
+        DELAYED if options.delay_ms else QUEUED,
+        next_seq(state),
+        out.stamp_ms,
+        0,
+        options.delay_ms,
+        past=past_with(blobs, command.caches),
+        key=key,
+    )
+    put_job(state, record)
+    out.events.append(
+        Event(
+            JOB_DELAYED if record.delay_ms else JOB_ENQUEUED,
+            job_id,
+            record.client.client_id,
+            record.queue,
+            record.exec_name,
+            priority=options.priority,
+            delay_ms=record.delay_ms,
+            body_bytes=len(body),
+            blob_bytes=blob_bytes(blobs) if blobs else 0,
+            job_key=key,
+            request=kept_of(body),
+        )
+    )
     return None
 
 
