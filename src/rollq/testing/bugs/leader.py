@@ -38,16 +38,6 @@ def _accepted_early(old: Any) -> Any:
     return submit_run
 
 
-@mutant("accepted_before_commit", JobRequests, "submit_run", faults=("isolate_leader",))
-def _run_accepted_early(old: Any) -> Any:
-    def submit_run(self: Any, session: ClientSession, message: SubmitRun) -> None:
-        old(self, session, message)
-        accepted = RunAccepted(message.request_id, len(message.bodies))
-        self._replies.send(session.number, accepted)
-
-    return submit_run
-
-
 @mutant("given_back_counts_as_attempt", AttemptRequests, "nack", faults=("worker_drain",))
 def _given_back_counts(old: Any) -> Any:
     def nack(self: Any, session: WorkerSession, message: wire.Nack) -> None:
