@@ -13,7 +13,7 @@ from operator import attrgetter
 import msgspec
 
 from rollq.base.ids import GUID_BYTES
-from rollq.base.jobs import BlobRef, Status
+from rollq.base.jobs import BlobRef
 from rollq.base.limits import RUN_JOBS_MAX
 from rollq.grid.commands import (
     AssignJob,
@@ -51,8 +51,6 @@ from rollq.grid.state import (
 )
 
 _past = attrgetter("past")
-_CANCELLED_STATUS = int(Status.CANCELLED)
-_FAILED_STATUS = int(Status.FAILED)
 
 
 def assign_run(state: GridState, command: AssignRun, out: Applied) -> Outcome:

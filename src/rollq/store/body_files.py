@@ -24,8 +24,8 @@ from rollq.store.places import SUFFIX, segment_name
 FOLDER: Final = "bodies"
 
 
-class Holds:
-    """Of one thread, by segment."""
+class SegmentHolds:
+    """Which segments one thread refers to, counted: none of them may be removed."""
 
     def __init__(self, files: BodyFiles) -> None:
         self._files = files
@@ -59,8 +59,8 @@ class BodyFiles:
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
-        self.state = Holds(self)
-        self.snapshots = Holds(self)
+        self.state = SegmentHolds(self)
+        self.snapshots = SegmentHolds(self)
         stems = [name.removesuffix(SUFFIX) for name in disk.names(FOLDER)]
         self._given_up = {int(stem) for stem in stems if stem.isdecimal()}
 

@@ -35,7 +35,7 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(SnapshotMeta)
 
 
-class Header(msgspec.Struct, frozen=True):
+class SnapshotHeader(msgspec.Struct, frozen=True):
     """What stands before the body, checked."""
 
     meta: SnapshotMeta
@@ -67,7 +67,7 @@ def needed_bytes(data: bytes) -> int:
     return HEADER_BYTES + int(_FIXED.unpack_from(data)[3])
 
 
-def decode_header(data: bytes, name: str) -> Header | None:
+def decode_header(data: bytes, name: str) -> SnapshotHeader | None:
     """What a file begins with; None if it is not valid.
 
     Raises:
@@ -90,6 +90,6 @@ def decode_header(data: bytes, name: str) -> Header | None:
             "start the rollq that wrote it, or a newer one",
         )
     try:
-        return Header(_decoder.decode(body), version, end + padding)
+        return SnapshotHeader(_decoder.decode(body), version, end + padding)
     except msgspec.MsgspecError:
         return None

@@ -42,7 +42,7 @@ class LargeBody(msgspec.Struct, frozen=True, gc=False):
     offset: int
 
 
-class Span(msgspec.Struct, frozen=True, gc=False):
+class BodySpan(msgspec.Struct, frozen=True, gc=False):
     """A part of a stream: a large body, or what stands between two of them."""
 
     begin: int
@@ -50,7 +50,7 @@ class Span(msgspec.Struct, frozen=True, gc=False):
     body: int  # which large body; -1: none
 
 
-class Layout:
+class SnapshotLayout:
     """Of one stream.
 
     Attributes:
@@ -87,7 +87,7 @@ class Layout:
         """Where a byte of the stream, which is not of a body that was left out, is in the file."""
         return offset - self._left_out[bisect_right(self.offsets, offset)]
 
-    def spans(self, begin: int = 0, end: int = -1) -> Iterator[Span]:
+    def spans(self, begin: int = 0, end: int = -1) -> Iterator[BodySpan]:
         """The parts of [begin, end) of the stream, in order."""
         end = self.size_bytes if end < 0 else min(end, self.size_bytes)
         at = max(bisect_right(self.offsets, begin) - 1, 0)
@@ -95,15 +95,15 @@ class Layout:
             offset = self.offsets[number]
             stop = offset + self.sizes[number]
             if begin < min(offset, end):
-                yield Span(begin, min(offset, end), -1)
+                yield BodySpan(begin, min(offset, end), -1)
                 begin = offset
             if begin < min(stop, end):
-                yield Span(begin, min(stop, end), number)
+                yield BodySpan(begin, min(stop, end), number)
                 begin = stop
             if begin >= end:
                 return
         if begin < end:
-            yield Span(begin, end, -1)
+            yield BodySpan(begin, end, -1)
 
 
 def encode_table(offsets: Sequence[int], sizes: Sequence[int]) -> bytes:
@@ -122,7 +122,9 @@ def places_bytes(count: int) -> int:
     return _PLACE.size * count + _CRC.size
 
 
-def decode_layout(size_bytes: int, table: bytes, places: bytes | None = None) -> Layout | None:
+def decode_layout(
+    size_bytes: int, table: bytes, places: bytes | None = None
+) -> SnapshotLayout | None:
     """The layout of a stream of this size. The table is covered by its digest.
 
     Args:
@@ -143,7 +145,7 @@ def decode_layout(size_bytes: int, table: bytes, places: bytes | None = None) ->
     if end > size_bytes - len(table):
         return None
     if places is None:
-        return Layout(size_bytes, offsets, sizes)
+        return SnapshotLayout(size_bytes, offsets, sizes)
     data, crc = places[: -_CRC.size], places[-_CRC.size :]
     if len(places) != places_bytes(len(rows)) or _CRC.pack(crc32(data)) != crc:
         return None
@@ -151,4 +153,4 @@ def decode_layout(size_bytes: int, table: bytes, places: bytes | None = None) ->
         LargeBody(size, body_crc, segment, offset)
         for size, (segment, offset, body_crc) in zip(sizes, _PLACE.iter_unpack(data), strict=True)
     ]
-    return Layout(size_bytes, offsets, sizes, bodies)
+    return SnapshotLayout(size_bytes, offsets, sizes, bodies)

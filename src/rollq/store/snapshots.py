@@ -38,16 +38,16 @@ from rollq.store.snapshot_header import (
     PLAIN,
     REFERRING,
     WHOLE,
-    Header,
+    SnapshotHeader,
     decode_header,
     encode_header,
     needed_bytes,
 )
 from rollq.store.snapshot_layout import (
     ROW_BYTES,
+    BodySpan,
     LargeBody,
-    Layout,
-    Span,
+    SnapshotLayout,
     decode_layout,
     encode_places,
     encode_table,
@@ -79,7 +79,9 @@ class Snapshots:
         self._body_files = files or BodyFiles(disk)
         self._held: dict[str, set[int]] = {}  # by name: the segments that a snapshot refers to
         self._pinned: dict[str, int] = {}
-        self._sent: tuple[SnapshotMeta, Layout] | None = None  # the last that a peer asked for
+        self._sent: tuple[SnapshotMeta, SnapshotLayout] | None = (
+            None  # the last that a peer asked for
+        )
         self.corrupt: list[str] = []  # names of what did not verify and is now under broken/
 
     def newest(self) -> SnapshotMeta | None:
@@ -179,7 +181,7 @@ class Snapshots:
         self.publish(meta)
         return meta
 
-    def pin(self, meta: SnapshotMeta) -> tuple[str, int, Layout]:
+    def pin(self, meta: SnapshotMeta) -> tuple[str, int, SnapshotLayout]:
         """Keep the file of a snapshot, whatever its age, until `unpin`: bodies are read from it.
 
         Returns:
@@ -299,7 +301,7 @@ class Snapshots:
                 digest.update(data)
         return header.meta if digest.digest() == header.meta.sha256 else None
 
-    def _span(self, name: str, start: int, layout: Layout, span: Span) -> bytes:
+    def _span(self, name: str, start: int, layout: SnapshotLayout, span: BodySpan) -> bytes:
         length = span.end - span.begin
         if span.body >= 0 and layout.bodies:
             body = layout.bodies[span.body]
@@ -307,7 +309,7 @@ class Snapshots:
             return self._body_files.read(body.segment, body.offset + within, length)
         return self._disk.read(name, start + layout.file_offset(span.begin), length)
 
-    def _header(self, name: str) -> Header | None:
+    def _header(self, name: str) -> SnapshotHeader | None:
         """What the file begins with; None if it is not valid."""
         if self._disk.size(name) < HEADER_BYTES:
             return None
@@ -316,11 +318,11 @@ class Snapshots:
             data = self._disk.read(name, 0, HEADER_BYTES + SNAPSHOT_META_BYTES_MAX)
         return decode_header(data, name)
 
-    def _layout(self, name: str, header: Header) -> Layout | None:
+    def _layout(self, name: str, header: SnapshotHeader) -> SnapshotLayout | None:
         """How the body is laid out; None if it has not the length that the header says."""
         meta, size = header.meta, self._disk.size(name) - header.length
         if header.version == PLAIN:
-            return Layout(meta.size_bytes) if size == meta.size_bytes else None
+            return SnapshotLayout(meta.size_bytes) if size == meta.size_bytes else None
         table_bytes = ROW_BYTES * meta.large_count
         behind = places_bytes(meta.large_count) if header.version == REFERRING else 0
         table_at = size - behind - table_bytes

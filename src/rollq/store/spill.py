@@ -34,7 +34,7 @@ from rollq.store.log_bodies import (
     corrupt_body,
     large_of,
 )
-from rollq.store.snapshot_layout import LargeBody, Layout
+from rollq.store.snapshot_layout import LargeBody, SnapshotLayout
 
 FOLDER: Final = "spill"
 SIZE_MASK: Final = (1 << SIZE_BITS) - 1
@@ -75,7 +75,7 @@ class Spill:
         self._hot_bytes = 0
         self._places: dict[int, _Place] = {}  # by number: position // SPILL_FILE_BYTES
         self._base: _Place | None = None
-        self._layout = Layout(0)  # of the snapshot there
+        self._layout = SnapshotLayout(0)  # of the snapshot there
         self._adopted = 0  # how many of its large bodies were
         self._log = LogBodies(log) if log is not None else None
         self._large_bytes_min = log.bytes_min if log is not None else INLINE_BYTES_MAX + 1
@@ -228,7 +228,9 @@ class Spill:
                 self._moved[token] = self._append(self.load(token))
                 self._log.drop(token)
 
-    def attach(self, name: str, start: int, layout: Layout, on_drained: Callable[[], None]) -> None:
+    def attach(
+        self, name: str, start: int, layout: SnapshotLayout, on_drained: Callable[[], None]
+    ) -> None:
         """Bodies will be adopted from this file, whose snapshot begins at `start`.
 
         Args:

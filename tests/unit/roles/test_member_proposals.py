@@ -25,7 +25,7 @@ from rollq.grid.command_codec import encode_batch
 from rollq.roles.member import driver
 from rollq.roles.member.leader.origins import SILENT, Origin
 from rollq.roles.member.leader.proposals import (
-    Batch,
+    ProposalBatch,
     Proposals,
     size_bytes_of,
     weight_of,
@@ -142,7 +142,7 @@ def of(session: int) -> Origin:
     return Origin(SILENT.settle, session)
 
 
-def kinds(batch: Batch) -> list[type]:
+def kinds(batch: ProposalBatch) -> list[type]:
     return [type(command) for command, _, _ in batch]
 
 
@@ -236,7 +236,7 @@ def test_only_the_session_of_which_much_waits_is_busy() -> None:
 def test_origins_are_found_by_the_index_of_their_entry() -> None:
     proposals = Proposals()
     origin = Origin(SILENT.settle, 3, job(1))
-    proposals.proposed(7, Batch([(SMALL, origin, 1)]))
+    proposals.proposed(7, ProposalBatch([(SMALL, origin, 1)]))
     assert proposals.settled(6) is None
     assert proposals.settled(7) == [(SMALL, origin, 1)]
     assert proposals.settled(7) is None
@@ -245,7 +245,7 @@ def test_origins_are_found_by_the_index_of_their_entry() -> None:
 def test_nothing_is_left_when_leadership_is() -> None:
     proposals = Proposals()
     proposals.add(LARGE)
-    proposals.proposed(7, Batch([(SMALL, SILENT, 1)]))
+    proposals.proposed(7, ProposalBatch([(SMALL, SILENT, 1)]))
     proposals.clear()
     assert list(proposals.batches()) == []
     assert proposals.settled(7) is None

@@ -5,14 +5,14 @@ import random
 import pytest
 
 from rollq.base.limits import SESSION_QUANTUM, SESSION_REQUESTS_PAUSE, SESSION_WEIGHT_PAUSE
-from rollq.roles.member.leader.turns import Turns
+from rollq.roles.member.leader.turns import ClientTurns
 
 MANY = 1 << 40
 ANY = range(MANY)
 
 
 def test_whoever_had_no_turn_has_one_first_next_time() -> None:
-    turns: Turns[str] = Turns()
+    turns: ClientTurns[str] = ClientTurns()
     for session in range(4):
         turns.add(session, f"s{session}", SESSION_QUANTUM)
     assert turns.take(3, MANY, ANY) == ["s0", "s1", "s2"]
@@ -21,7 +21,7 @@ def test_whoever_had_no_turn_has_one_first_next_time() -> None:
 
 
 def test_who_asks_for_more_at_once_is_served_less_often() -> None:
-    turns: Turns[str] = Turns()
+    turns: ClientTurns[str] = ClientTurns()
     for _ in range(100):
         turns.add(1, "large", 10 * SESSION_QUANTUM)
         turns.add(2, "small", SESSION_QUANTUM)
@@ -31,7 +31,7 @@ def test_who_asks_for_more_at_once_is_served_less_often() -> None:
 
 
 def test_sessions_that_begin_with_too_much_are_passed_by_and_stay() -> None:
-    turns: Turns[str] = Turns()
+    turns: ClientTurns[str] = ClientTurns()
     turns.add(1, "large", 100)
     turns.add(1, "behind it", 1)
     turns.add(2, "small", 1)
@@ -42,7 +42,7 @@ def test_sessions_that_begin_with_too_much_are_passed_by_and_stay() -> None:
 
 
 def test_all_together_weigh_no_more_than_asked_for_unless_it_is_one() -> None:
-    turns: Turns[int] = Turns()
+    turns: ClientTurns[int] = ClientTurns()
     for number in range(5):
         turns.add(1, number, 40)
     assert turns.take(10, 100, ANY) == [0, 1]
@@ -50,7 +50,7 @@ def test_all_together_weigh_no_more_than_asked_for_unless_it_is_one() -> None:
 
 
 def test_a_session_has_much_waiting_by_count_or_by_weight_until_half_of_it_is_gone() -> None:
-    turns: Turns[int] = Turns()
+    turns: ClientTurns[int] = ClientTurns()
     for number in range(SESSION_REQUESTS_PAUSE + 1):
         assert not turns.is_long(1)
         turns.add(1, number, 1)
@@ -66,7 +66,7 @@ def test_a_session_has_much_waiting_by_count_or_by_weight_until_half_of_it_is_go
 @pytest.mark.parametrize("seed", range(20))
 def test_everything_is_taken_once_and_in_the_order_of_its_session(seed: int) -> None:
     chance = random.Random(seed)
-    turns: Turns[tuple[int, int]] = Turns()
+    turns: ClientTurns[tuple[int, int]] = ClientTurns()
     added: dict[int, int] = {}
     taken: list[tuple[int, int]] = []
     for _ in range(300):

@@ -15,7 +15,7 @@ from rollq.grid.apply import apply_entry
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot, head_bytes
 from rollq.grid.state import GridState
 from rollq.store import spill as module
-from rollq.store.snapshot_layout import Layout
+from rollq.store.snapshot_layout import SnapshotLayout
 from rollq.store.spill import FOLDER, Spill, clear_spill
 from rollq.testing.disk import VirtualDisk
 from tests.replay.commands_log import LOGS, read_log
@@ -104,7 +104,7 @@ def test_a_snapshot_is_kept_until_its_last_body_is_dropped() -> None:
     disk.write("snapshots/s", 0, b"header" + b"head" + seal(b"one") + seal(b"three"))
     spill = Spill(disk, "a", hot_bytes_max=0)
     drained: list[str] = []
-    spill.attach("snapshots/s", 6, Layout(4 + 7 + 9), lambda: drained.append("s"))
+    spill.attach("snapshots/s", 6, SnapshotLayout(4 + 7 + 9), lambda: drained.append("s"))
     one, nothing, three = spill.adopt(4, [3, 0, 5])
     spill.adopted()
     later = spill.keep(b"later")
@@ -123,7 +123,7 @@ def test_a_snapshot_is_kept_until_its_last_body_is_dropped() -> None:
 def test_a_snapshot_without_bodies_is_given_free_at_once() -> None:
     spill = Spill(VirtualDisk(), "a")
     drained: list[str] = []
-    spill.attach("snapshots/s", 6, Layout(4), lambda: drained.append("s"))
+    spill.attach("snapshots/s", 6, SnapshotLayout(4), lambda: drained.append("s"))
     assert spill.adopt(4, []) == []
     spill.adopted()
     assert drained == ["s"]
@@ -133,7 +133,7 @@ def test_a_snapshot_larger_than_a_file_takes_several_numbers() -> None:
     disk = VirtualDisk()
     spill = Spill(disk, "a", hot_bytes_max=0)
     size = 2 * SPILL_FILE_BYTES + 1
-    spill.attach("snapshots/s", 0, Layout(size), lambda: None)
+    spill.attach("snapshots/s", 0, SnapshotLayout(size), lambda: None)
     disk.write("snapshots/s", 2 * SPILL_FILE_BYTES - 6, seal(b"end"))
     (token,) = spill.adopt(2 * SPILL_FILE_BYTES - 6, [3])
     assert spill.load(token) == b"end"
@@ -176,7 +176,7 @@ def test_a_state_is_the_same_wherever_its_bodies_are(hot_bytes_max: int) -> None
     assert encode_snapshot(state) == golden
     disk.write("snapshots/s", 0, b"header" + half)
     second = Spill(disk, "b", hot_bytes_max=hot_bytes_max)
-    second.attach("snapshots/s", 6, Layout(len(half)), lambda: None)
+    second.attach("snapshots/s", 6, SnapshotLayout(len(half)), lambda: None)
     copy = decode_snapshot(half[: head_bytes(half)], second, second.adopt)
     for index, data in enumerate(entries[len(entries) // 2 :], len(entries) // 2 + 1):
         apply_entry(copy, index, data)

@@ -13,7 +13,7 @@ from rollq.wire.messages import Result
 Mark: TypeAlias = tuple[int, str]  # attempt and outcome: what tells two ends of a job apart
 
 
-class Deliveries:
+class DeliveredResults:
     """Results that are with the application right now, and those that it has taken."""
 
     __slots__ = ("_taken", "_taken_before", "_untaken")

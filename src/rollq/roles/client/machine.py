@@ -31,7 +31,7 @@ from rollq.base.limits import (
     SILENCE_BYTES_PER_MS,
 )
 from rollq.base.stamp import Jitter
-from rollq.roles.client.delivered import Deliveries
+from rollq.roles.client.delivered import DeliveredResults
 from rollq.roles.client.plain import PlainJobs
 from rollq.roles.client.runs import SentRuns, results_of
 from rollq.roles.client.signals import (
@@ -139,7 +139,7 @@ class ClientMachine:
         # Jobs of pending submits that an earlier session may have accepted; an array by the part
         # that the ids of its tasks share.
         self._doubtful: dict[bytes, MessageId] = {}
-        self._deliveries = Deliveries()
+        self._deliveries = DeliveredResults()
         self._watches: dict[MessageId, WatchOutput] = {}
         self._now_ms = 0
         self._out: list[Instruction] = []

@@ -60,7 +60,7 @@ from rollq.wire.models import JobRequest, decode_if_marked
 TELL_MS: Final = 20
 
 
-class Run(Protocol):
+class Execution(Protocol):
     """An execution under way."""
 
     def kill(self) -> None:
@@ -106,7 +106,7 @@ class JobExecutor:
         self._waiting_count = waiting_count
         self._children = ChildProcesses(clean_environ(os.environ, setup.pass_env))
         self._tasks: dict[str, Task] = {}
-        self._running: dict[AttemptRef, Run | None] = {}  # None: it is just being started
+        self._running: dict[AttemptRef, Execution | None] = {}  # None: it is just being started
         self._begun_s: dict[AttemptRef, float] = {}  # of those in `_running`
         self._ends: list[StoredResult] = []  # not told yet
         self._tell_due = False
@@ -269,7 +269,7 @@ class JobExecutor:
         self._running[ref] = None
         self._begun_s[ref] = time.perf_counter()
         on_end = partial(self._ended, job, ref)
-        run: Run
+        run: Execution
         try:
             if task is not None:
                 assert self._pool is not None, "started"
@@ -345,7 +345,7 @@ class JobExecutor:
             loop = asyncio.get_running_loop()
             self._telling = loop.call_later(TELL_MS / 1000, self._tell_ends)
 
-    def _free_slot(self, ref: AttemptRef) -> Run | None:
+    def _free_slot(self, ref: AttemptRef) -> Execution | None:
         """The next may begin while we write down how this one ended."""
         run = self._running.pop(ref)
         run_ms = (time.perf_counter() - self._begun_s.pop(ref)) * 1000

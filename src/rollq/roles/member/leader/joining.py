@@ -39,7 +39,7 @@ def count_of(command: Command) -> int:
 def joined(batch: Sequence[Proposal]) -> list[Proposal]:
     """The same proposals, those that are alike joined."""
     groups: list[list[Proposal]] = []
-    last: dict[Hashable, Group] = {}  # that more may be joined with
+    last: dict[Hashable, JoinableCommands] = {}  # that more may be joined with
     for proposal in batch:
         command = proposal[0]
         shared: tuple[Hashable, ...]
@@ -60,14 +60,14 @@ def joined(batch: Sequence[Proposal]) -> list[Proposal]:
         count = len(command.job_ids) // GUID_BYTES
         known = last.get(place)
         if known is None or known.shared != shared or known.count + count > RUN_JOBS_MAX:
-            known = last[place] = Group(shared, [])
+            known = last[place] = JoinableCommands(shared, [])
             groups.append(known.parts)
         known.parts.append(proposal)
         known.count += count
     return [group[0] if len(group) == 1 else _join(group) for group in groups]
 
 
-class Group(msgspec.Struct):
+class JoinableCommands(msgspec.Struct):
     """Proposals that become one run: what they share, and how many jobs they have."""
 
     shared: tuple[Hashable, ...]

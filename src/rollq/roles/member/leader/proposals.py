@@ -46,7 +46,7 @@ from rollq.grid.commands import (
 )
 from rollq.roles.member.leader.joining import count_of, joined
 from rollq.roles.member.leader.origins import SILENT, Origin, Proposal
-from rollq.roles.member.leader.turns import Turns
+from rollq.roles.member.leader.turns import ClientTurns
 
 COMMAND_BYTES_GUESS = 128  # what a command costs beside its payload; in the history it costs twice
 LIGHT: Final = range(HEAVY_WEIGHT_MIN)
@@ -55,7 +55,7 @@ RUN_JOB_BYTES = 80  # what a job of a run costs beside its payload: an id and so
 RUN_JOBS_LIGHTER: Final = 8  # so many jobs of a run take what a job alone does
 
 
-class Batch(list[Proposal]):
+class ProposalBatch(list[Proposal]):
     """What becomes one entry.
 
     Attributes:
@@ -78,14 +78,14 @@ class Proposals:
 
     def __init__(self) -> None:
         self._waiting: deque[Proposal] = deque()  # of workers, timers and hellos
-        self._asked: Turns[Proposal] = Turns()  # of clients
+        self._asked: ClientTurns[Proposal] = ClientTurns()  # of clients
         self._own: deque[Proposal] = deque()  # of the leader
         # Entries of this turn that were not taken yet: consensus had no room for the first.
-        self._formed: deque[Batch] = deque()
+        self._formed: deque[ProposalBatch] = deque()
         self._count = 0  # of all of these
         self._bytes = 0  # the sum of their sizes
         # By log index, from the proposal of an entry until it is applied or leadership is lost.
-        self._proposed: dict[int, Batch] = {}
+        self._proposed: dict[int, ProposalBatch] = {}
         self._ahead = 0  # the weight of the heavy commands among them
 
     def __len__(self) -> int:
@@ -135,7 +135,7 @@ class Proposals:
         for command in commands:
             self._own.append(self._counted(command, origin))
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[ProposalBatch]:
         """What goes into the log in this turn, in entries of bounded size, in order."""
         if not self._formed and self._count:
             self._form()
@@ -143,20 +143,20 @@ class Proposals:
             batch = self._formed.popleft()
             self._count -= len(batch)
             self._bytes -= sum([size_bytes for _, _, size_bytes in batch])
-            yield batch if len(batch) == 1 else Batch(joined(batch), batch.heavy)
+            yield batch if len(batch) == 1 else ProposalBatch(joined(batch), batch.heavy)
 
-    def put_back(self, batch: Batch) -> None:
+    def put_back(self, batch: ProposalBatch) -> None:
         """Consensus had no room for it now: it goes first next time."""
         self._formed.appendleft(batch)
         self._count += len(batch)
         self._bytes += sum([size_bytes for _, _, size_bytes in batch])
 
-    def proposed(self, index: int, batch: Batch) -> None:
+    def proposed(self, index: int, batch: ProposalBatch) -> None:
         """The batch is the entry at this index."""
         self._proposed[index] = batch
         self._ahead += batch.heavy
 
-    def settled(self, index: int) -> Batch | None:
+    def settled(self, index: int) -> ProposalBatch | None:
         """The entry at this index is applied: what it held, if it was ours."""
         batch = self._proposed.pop(index, None)
         if batch is not None:
@@ -166,7 +166,7 @@ class Proposals:
     def clear(self) -> None:
         """Leadership is lost: clients and workers ask again, with the same ids."""
         self._waiting.clear()
-        self._asked = Turns()
+        self._asked = ClientTurns()
         self._own.clear()
         self._formed.clear()
         self._count = self._bytes = self._ahead = 0
@@ -201,14 +201,14 @@ class Proposals:
             self._formed.append(batch)
 
 
-def _entries(proposals: list[Proposal], bytes_max: int) -> Iterator[Batch]:
+def _entries(proposals: list[Proposal], bytes_max: int) -> Iterator[ProposalBatch]:
     """The same in entries that are not larger than this, unless a single command is."""
-    batch = Batch()
+    batch = ProposalBatch()
     batch_bytes = 0
     for proposal in proposals:
         if batch and batch_bytes + proposal[2] > bytes_max:
             yield batch
-            batch, batch_bytes = Batch(), 0
+            batch, batch_bytes = ProposalBatch(), 0
         batch.append(proposal)
         batch_bytes += proposal[2]
     if batch:

@@ -32,7 +32,7 @@ from rollq.roles.member.leader.keeping import Deliveries, Keeping
 from rollq.roles.member.leader.large import LargeMessages
 from rollq.roles.member.leader.origins import SILENT
 from rollq.roles.member.leader.output_watches import OutputWatches
-from rollq.roles.member.leader.proposals import Batch, Proposals, size_bytes_of
+from rollq.roles.member.leader.proposals import ProposalBatch, Proposals, size_bytes_of
 from rollq.roles.member.leader.reads import Reads
 from rollq.roles.member.leader.replies import Replies
 from rollq.roles.member.leader.session_log import SessionLog
@@ -190,7 +190,7 @@ class LeaderState:
         decided = self._replica.dispatcher.decide(TURN_JOBS_MAX)
         proposals.add_own(decided, self._attempts.assigned)
 
-    def start_at_once(self, batch: Batch) -> None:
+    def start_at_once(self, batch: ProposalBatch) -> None:
         """Add assignments of jobs that an entry is to accept, as far as workers are free."""
         dispatcher = self._replica.dispatcher
         for command, _, _ in list(batch):

@@ -27,7 +27,7 @@ class _Queue(Generic[Request]):
         self.saved = 0  # less than the weight of the first request and a quantum
 
 
-class Turns(Generic[Request]):
+class ClientTurns(Generic[Request]):
     """Requests that wait, by session. A queue is there as long as something waits in it."""
 
     __slots__ = ("_count", "_queues", "_weight")
