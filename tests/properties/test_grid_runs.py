@@ -117,6 +117,7 @@ class RunMachine(RuleBasedStateMachine):
         status=st.sampled_from([*map(int, Status), 7]),
         exit_code=st.sampled_from([0, 75]),
         shift=OFTEN_RIGHT,
+        extra=OFTEN_RIGHT,
     )
     def ack(
         self, *, names: list[bytes], all_running: bool, attempt: int, shift: int, **ends: int
@@ -134,8 +135,10 @@ class RunMachine(RuleBasedStateMachine):
                 tuple(fences),
                 tuple(name[:3] for name in names),
                 ends["exit_code"],
-                run_ms=tuple(name[0] % 3 for name in names) if shift else (),
-                blobs=tuple((BLOB,) if name[0] % 2 else () for name in names) if shift else (),
+                run_ms=tuple(name[0] % 3 for name in names) if ends["extra"] else (),
+                blobs=tuple((BLOB,) if name[0] % 2 else () for name in names)
+                if ends["extra"]
+                else (),
             )
         )
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from rollq.base.errors import ErrorCode
 from rollq.base.jobs import JobOptions, Status
 from rollq.base.limits import RUN_JOBS_MAX
@@ -234,6 +236,20 @@ def test_unknown_jobs_of_a_run_leave_the_others_as_they_are() -> None:
     ids = column("a", "nobody", "c")
     applied = grid.apply(c.AckRun(1, 0, ids, command.fences, command.results))
     assert applied.outcomes == [RunDone(2, ((1, UNKNOWN_JOB),))]
+
+
+@pytest.mark.parametrize("fences", [(1, 3, 3), (1, 1, 3), (0, 2, 3), (1, 2, 9)])
+def test_an_ack_of_a_run_counts_only_under_the_fence_of_its_job(
+    fences: tuple[int, int, int],
+) -> None:
+    grid = Grid()
+    grid.apply(submit_run("a", "b", "c"))
+    grid.apply(assign_run("a", "b", "c"))
+    applied = grid.apply(ack_run(grid, "a", "b", "c", fences=fences))
+    (wrong,) = [at for at, fence in enumerate(fences) if fence != at + 1]
+    assert applied.outcomes == [RunDone(2, ((wrong, STALE_ATTEMPT),))]
+    ended = [grid.job(name).end is not None for name in "abc"]
+    assert ended == [at != wrong for at in range(3)]
 
 
 def test_tasks_start_in_runs_up_to_every_limit() -> None:
