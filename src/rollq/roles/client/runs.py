@@ -69,11 +69,10 @@ class SentRuns:
         jobs that the run has not."""
         job_ids = self._jobs.pop(message.request_id, [])
         answers: list[Accepted | Error] = list(map(Accepted, job_ids))
+        ended = frozenset(message.ended)
         for position in message.known:
             if position < len(job_ids):
-                answers[position] = Accepted(
-                    job_ids[position], known=True, ended=position in message.ended
-                )
+                answers[position] = Accepted(job_ids[position], known=True, ended=position in ended)
         for one in message.refused:
             if one.position < len(job_ids):
                 answers[one.position] = Error(

@@ -107,7 +107,7 @@ class ClientTurns(Generic[Request]):
                     taken.append(request)
                     total += weight
                     self._weight -= weight
-                    del queue.waiting[0]
+                    queue.waiting.popleft()
                     queue.waiting_weight -= weight
                     queue.saved -= weight
                 if queue.waiting:
