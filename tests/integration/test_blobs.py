@@ -378,20 +378,22 @@ def test_a_member_that_is_killed_half_way_gets_only_the_rest(tmp_path: Path) -> 
     part = tmp_path / "m" / "blobs" / "partial" / digest_of(data).hex()
 
     async def story() -> None:
-        seen: list[int] = []
+        seen: list[int] = []  # what was acknowledged: at the kill, and after it
 
         def note(done: int, size: int) -> None:
             if done > size // 3 and not seen:
                 member.kill()
-                seen.append(part.stat().st_size)
+                assert part.stat().st_size >= done
                 loop.run_in_executor(None, member.start)
+                seen.append(done)
             elif seen:
                 seen.append(done)
 
         loop = asyncio.get_running_loop()
         async with BlobClient([member.address]) as client:
             ref = await client.put(data, note)
-            assert seen[1] >= seen[0] > len(data) // 3
+            # Acknowledgements that were under way at the kill may still be read after it.
+            assert min(seen[1:]) >= seen[0]
             await client.fetch(ref.digest, tmp_path / "copy")
 
     member.start()
