@@ -4,6 +4,6 @@
 - `ids`, `digests`, `names`, `globs`, `environ`: identities, and what names from outside may be.
 - `jobs`, `staged`, `hints`, `requests`, `outcomes`, `sealed`: values that the wire, the log and
   users share; their formats may only grow.
-- `access`: principals, actions and resources, for access checks.
+- `access`, `access_rules`: principals, actions and resources; accounts, and what they may do.
 - `stamp`, `repeats`: clock and chance as values handed in, and log lines that do not repeat.
 """

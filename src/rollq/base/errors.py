@@ -35,6 +35,9 @@ class ErrorCode(enum.IntEnum):
     BAD_CREDIT = 109
     UNSUPPORTED_VERSION = 110
     BAD_OPTIONS = 111
+    LOGIN_REQUIRED = 112  # the link proves nothing, and this member wants a proof
+    LOGIN_FAILED = 113  # what was wrong with it is not said
+    TLS_REQUIRED = 114
     # 2xx: the grid's answer to a well-formed request
     NOT_LEADER = 200
     UNKNOWN_JOB = 201
@@ -64,6 +67,10 @@ class ErrorCode(enum.IntEnum):
     DISMISSED = 225  # to a worker: an operator wants it to end now
     BATCH_FULL = 226  # as many jobs are staged for the batch as one commit may accept
     AMBIGUOUS_ID = 227  # a shortened id that more than one job or array has
+    ACCESS_DENIED = 228  # the account has no right to this
+    UNKNOWN_ACCOUNT = 229
+    UNKNOWN_ROLE = 230
+    BAD_ACCESS = 231  # an account, role or rule that cannot be
     # 3xx: consensus and membership
     PROPOSAL_DROPPED = 300
     CONFIG_CHANGE_PENDING = 301
@@ -85,6 +92,8 @@ class ErrorCode(enum.IntEnum):
     BAD_ADDRESS = 501
     CANNOT_LISTEN = 502
     BAD_SETUP = 503
+    BAD_CREDENTIALS = 504  # a file of keys or tokens is missing, damaged or open to others
+    BAD_CERTIFICATE = 505
     # 6xx: the network
     UNREACHABLE = 600
     DISCONNECTED = 601

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass, field
 
 from rollq.base.limits import (
@@ -17,8 +18,17 @@ from rollq.base.limits import (
 )
 from rollq.history.retention import Retention
 from rollq.raft.node import RaftOptions
+from rollq.security.credentials import NONE, Credentials
 
 COPIES_NICENESS = 19  # it takes only idle time
+
+
+class Mode(enum.StrEnum):
+    """How much of a protection is asked of links."""
+
+    OFF = "off"
+    ALLOW = "allow"  # links with and without it are served: for a cluster on its way
+    REQUIRE = "require"
 
 
 @dataclass(slots=True, frozen=True)
@@ -54,3 +64,6 @@ class MemberSetup:
     copies_niceness: int | None = COPIES_NICENESS
     columns: bool = True  # copies as Arrow, if pyarrow is installed
     blobs: BlobsSetup = field(default_factory=BlobsSetup)
+    credentials: Credentials = NONE
+    tls: Mode = Mode.OFF
+    auth: Mode = Mode.OFF  # whether links must prove who speaks on them

@@ -1,0 +1,97 @@
+"""Accounts, roles and rules: who may do what. Pure records, replicated; the decision is below.
+
+A rule allows or denies an action on a resource. Every resource of a request needs an allow, and one
+matching deny refuses it all: the order of rules, and which role they come from, never matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+Effect: TypeAlias = Literal["allow", "deny"]
+ANY: Final = "*"
+OWN: Final = "{account}"  # within a pattern: the account that asks
+
+
+class Rule(msgspec.Struct, array_like=True, frozen=True, order=True):
+    """One sentence of an access list.
+
+    Attributes:
+        effect: `allow` or `deny`.
+        action: A pattern over the values of `base.access.Action`.
+        resource: `KIND:PATTERN`, KIND a value of `base.access.ResourceKind`; or `*`.
+    """
+
+    effect: Effect
+    action: str
+    resource: str
+
+
+class AccessRole(msgspec.Struct, array_like=True, frozen=True):
+    """Rules under a name, for accounts to share."""
+
+    name: str
+    rules: tuple[Rule, ...] = ()
+
+
+class TokenHash(msgspec.Struct, array_like=True, frozen=True):
+    """What is stored of a bearer token. `expires_ms` is a time of the group; 0: never."""
+
+    id: str
+    sha256: bytes
+    expires_ms: int = 0
+
+
+class Account(msgspec.Struct, array_like=True, frozen=True):
+    """Somebody who may log in, and what they may do: the rules of their roles and their own."""
+
+    name: str
+    roles: tuple[str, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    tokens: tuple[TokenHash, ...] = ()
+    public_keys: tuple[bytes, ...] = ()
+    is_disabled: bool = False
+
+
+def decide(rules: Iterable[Rule], account: str, action: str, resources: Iterable[str]) -> bool:
+    """Whether the rules let an account do an action on all of these resources.
+
+    Args:
+        rules: Of the account and its roles, in any order.
+        account: Who asks.
+        action: A value of `Action`.
+        resources: `KIND:NAME` each; at least one.
+    """
+    wanted = tuple(resources)
+    allowed: set[str] = set()
+    for rule in rules:
+        if not matches(rule.action, action):
+            continue
+        pattern = rule.resource.replace(OWN, account)
+        for resource in wanted:
+            if matches(pattern, resource):
+                if rule.effect == "deny":
+                    return False
+                allowed.add(resource)
+    return bool(wanted) and allowed.issuperset(wanted)
+
+
+def matches(pattern: str, text: str) -> bool:
+    """Whether a text is of a pattern: exact but for `*`, which stands for any text, also none.
+    Costs at most the product of the lengths."""
+    head, *middle = pattern.split(ANY)
+    if not middle:
+        return pattern == text
+    tail = middle.pop()
+    if len(text) < len(head) + len(tail) or not text.startswith(head) or not text.endswith(tail):
+        return False
+    at, end = len(head), len(text) - len(tail)
+    for part in middle:
+        found = text.find(part, at, end)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return True

@@ -1,0 +1,6 @@
+"""Keys, tokens and certificates: what a process proves itself with, and checks others by.
+
+Reading order: `credentials` is what one process has, `secret` how a secret is
+held, `files` how both are read from one directory; `identity` is what a certificate says of its
+holder. No link and no message comes in here: `net` and `roles` use these.
+"""

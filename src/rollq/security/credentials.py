@@ -1,0 +1,32 @@
+"""What one process proves itself with, and checks others by. Pure: `files` reads it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from rollq.security.secret import Secret
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """The credentials of a process.
+
+    Attributes:
+        directory: Where they were read from; empty: there are none.
+        ca: The file of the authority; empty: TLS cannot be spoken.
+        certificate: The files of our certificate and its private key; None: we have none.
+        token: `rollq_ACCOUNT_SECRET`.
+        account_key: An Ed25519 private key, PEM.
+        cluster_key: What members prove to each other.
+    """
+
+    directory: str = ""
+    ca: str = ""
+    certificate: tuple[str, str] | None = None
+    token: Secret | None = None
+    account_key: Secret | None = None
+    cluster_key: Secret | None = None
+
+
+NONE: Final = Credentials()

@@ -1,0 +1,58 @@
+"""Who a certificate says that its holder is: one URI, `rollq://CLUSTER/ROLE/NAME`."""
+
+from __future__ import annotations
+
+import enum
+import re
+from typing import Final, NamedTuple
+
+from rollq.base.errors import ErrorCode, LocalError
+
+SCHEME: Final = "rollq://"
+PART: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+class CertificateRole(enum.StrEnum):
+    """What the holder of a certificate is."""
+
+    MEMBER = "member"
+    WORKER = "worker"
+    CLIENT = "client"
+    ADMIN = "admin"
+
+
+class CertificateIdentity(NamedTuple):
+    """The holder of a certificate."""
+
+    cluster: str
+    role: CertificateRole
+    name: str
+
+    @property
+    def uri(self) -> str:
+        """As the certificate has it."""
+        return f"{SCHEME}{self.cluster}/{self.role}/{self.name}"
+
+
+def parse_uri(uri: str) -> CertificateIdentity:
+    """The identity that a URI names, character for character.
+
+    Raises:
+        LocalError: BAD_CERTIFICATE, if it is not exactly of this form.
+    """
+    parts = uri.removeprefix(SCHEME).split("/")
+    is_ours = uri.startswith(SCHEME) and len(parts) == 3
+    if not is_ours or not all(PART.fullmatch(part) for part in parts):
+        raise _bad(uri)
+    try:
+        return CertificateIdentity(parts[0], CertificateRole(parts[1]), parts[2])
+    except ValueError:
+        raise _bad(uri) from None
+
+
+def _bad(uri: str) -> LocalError:
+    return LocalError(
+        ErrorCode.BAD_CERTIFICATE,
+        f"{uri[:256]!a} is not {SCHEME}CLUSTER/ROLE/NAME",
+        f"issue it with `rollq tls issue`; ROLE is one of {', '.join(CertificateRole)}",
+    )
