@@ -21,17 +21,23 @@ class LinkRole(enum.StrEnum):
 
 
 class Principal(NamedTuple):
-    """Who speaks on a link. All but the address is as the peer says of itself: nothing proves it.
+    """Who speaks on a link. Account and method are what the link has proved; role and name are as
+    the peer says of itself.
 
     Attributes:
         role: What the link is for.
         name: A client id, the name or id of a worker, the id of a member; empty: it has none.
         address: Where it connected from.
+        account: Who it is; `anonymous` if it proves nothing where that is allowed, empty where
+            nobody is asked.
+        method: How that was proved: `certificate`, or the method of its login; empty: not at all.
     """
 
     role: LinkRole
     name: str
     address: str
+    account: str = ""
+    method: str = ""
 
 
 class Action(enum.StrEnum):
@@ -43,6 +49,7 @@ class Action(enum.StrEnum):
     READER_CONNECT = "reader.connect"
     BLOBS_CONNECT = "blobs.connect"
     SESSION_PING = "session.ping"
+    SESSION_LOGIN = "session.login"  # before there is an account: no rule is asked
     ANSWER = "answer"  # the answer to a request: its sender takes it
     # jobs
     JOBS_SUBMIT = "jobs.submit"

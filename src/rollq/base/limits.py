@@ -15,6 +15,10 @@ HEADER_BYTES_MAX: Final = 16 * 1024
 # that it holds, up to CREDIT_MAX attempts in JSON; that much is read of known workers alone.
 HELLO_BYTES_MAX: Final = 4 * 1024
 HELLO_KNOWN_WORKER_BYTES_MAX: Final = 1024 * 1024
+# What is said before the hello comes from a stranger too, each frame of it.
+LOGIN_BYTES_MAX: Final = HELLO_BYTES_MAX
+LOGIN_PROOF_BYTES_MAX: Final = 512  # a token; signatures and digests are shorter
+ACCOUNT_BYTES_MAX: Final = 64
 # Attempts in one message between a worker's hello and its Welcome: some 30 KiB.
 HOLDINGS_PER_MESSAGE_MAX: Final = 1_024
 # Below this, making a compressor costs more than the bytes it saves.

@@ -29,7 +29,7 @@ from rollq.base.repeats import Repeats
 from rollq.net.partial_frames import PartialFrames
 from rollq.wire.compact import Message
 from rollq.wire.connection import Connection
-from rollq.wire.handshake import Side, Stage
+from rollq.wire.handshake import BEFORE_HELLO, Side, Stage
 
 log = logging.getLogger("rollq.net")
 
@@ -245,7 +245,7 @@ class Link(asyncio.Protocol):
             self.send_all(refusals)
         if messages:
             self._was_heard = True
-            if self._hello_timer is not None:
+            if self._hello_timer is not None and connection.state not in BEFORE_HELLO:
                 self._hello_timer.cancel()
                 self._hello_timer = None
             self.hand_over(messages)
@@ -299,5 +299,5 @@ class Link(asyncio.Protocol):
             log.log(logging.WARNING if is_dialer else logging.INFO, "%s", line)
 
     def _hello_overdue(self) -> None:
-        if self.connection.state is Stage.NEW:
+        if self.connection.state in BEFORE_HELLO:
             self.abort(f"no hello within {self._limits.hello_ms_max} ms")

@@ -4,8 +4,9 @@ Reading order:
 
 1. `registry`: the table of messages: number, struct, direction, features, action and resources of
    each. Everything below takes from it what it needs.
-2. `messages`, `run_messages`, `output_messages`, `staging_messages`, `blob_messages`,
-   `reader_messages`: the structs; `fields` has the types of their fields, with bounds.
+2. `login_messages`, `messages`, `run_messages`, `output_messages`, `staging_messages`,
+   `blob_messages`, `reader_messages`: the structs; `fields` has the types of their fields, with
+   bounds.
 3. `rules`, `checks`: how bounds are written, and the check that every received message passes.
 4. `features`, `handshake`: what peers agree on, and who may send what in which state.
 5. `frame`, `compact`, `legacy_codec`, `models`, `message_codec`: from messages to bytes and back,

@@ -22,7 +22,7 @@ from rollq.base.staged import SAME_BODY, StagedGroup, StagedPart
 from rollq.raft import types as raft
 from rollq.wire.fields import MessageId
 from rollq.wire.messages import AckJob, SubmitJob
-from rollq.wire.registry import REQUEST_ID_OF, ROWS
+from rollq.wire.registry import REQUEST_ID_OF, ROWS, Phase
 from rollq.wire.rules import (
     INT64_MAX,
     Bounds,
@@ -226,7 +226,8 @@ ACKS_WITHIN: Final = compile_columns(BOUNDS[AckJob])
 # may have appended fields.
 COMPACT_BYTES_MAX: Final[Mapping[int, int]] = {
     row.number: min(
-        bytes_max(row.struct, BOUNDS) + most.NEWER_FIELDS_BYTES_MAX, most.FRAME_BYTES_MAX
+        bytes_max(row.struct, BOUNDS) + most.NEWER_FIELDS_BYTES_MAX,
+        most.LOGIN_BYTES_MAX if row.phase is Phase.LOGIN else most.FRAME_BYTES_MAX,
     )
     for row in ROWS
 }

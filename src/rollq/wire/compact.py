@@ -24,6 +24,7 @@ from rollq.base.errors import ErrorCode, RemoteError
 from rollq.base.limits import BATCH_BYTES_MAX
 from rollq.raft import types as raft
 from rollq.wire import blob_messages as b
+from rollq.wire import login_messages as g
 from rollq.wire import messages as m
 from rollq.wire import reader_messages as r
 from rollq.wire.checks import COMPACT_BYTES_MAX
@@ -31,7 +32,12 @@ from rollq.wire.frame import Frame
 from rollq.wire.registry import AREA_OF, BATCH_NUMBER, NUMBER_OF, ROWS
 
 Message: TypeAlias = (
-    m.SessionMessage | m.PeerMessage | raft.RaftMessage | b.BlobMessage | r.ReaderMessage
+    g.LoginMessage
+    | m.SessionMessage
+    | m.PeerMessage
+    | raft.RaftMessage
+    | b.BlobMessage
+    | r.ReaderMessage
 )
 
 

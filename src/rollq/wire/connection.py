@@ -25,6 +25,7 @@ from rollq.wire.compression import METHODS, inflate, shrink
 from rollq.wire.features import BATCH, COMPACT, FEATURES, HEADER
 from rollq.wire.frame import Frame, FrameDecoder, encode_frame
 from rollq.wire.handshake import (
+    BEFORE_HELLO,
     WAITS,
     Side,
     Stage,
@@ -33,12 +34,14 @@ from rollq.wire.handshake import (
     stateless_types,
 )
 from rollq.wire.header import EMPTY_HEADER, Header, decode_header, encode_header
+from rollq.wire.login_messages import TOKEN, Login, LoginProof
 from rollq.wire.message_codec import Dialect, decode_message, encode_message
 from rollq.wire.reader_messages import HelloReader
 from rollq.wire.registry import AREA_OF, BATCH_NUMBER, NUMBER_OF, ROW_NUMBERED, is_known
 from rollq.wire.rules import OutOfBoundsError
 
 HELLO_WORKER = NUMBER_OF[m.HelloWorker]
+LOGINS = frozenset({NUMBER_OF[Login], NUMBER_OF[LoginProof]})  # what comes before a first frame
 ANSWERING = (
     Stage.CLIENT,
     Stage.WORKER,
@@ -112,7 +115,7 @@ class Connection:
         # once and not message by message. Empty before, and after any change of `state`.
         self._stateless_sent: frozenset[type] = frozenset()
         self._stateless_received: frozenset[type] = frozenset()
-        # Whoever dials us is a stranger until its first frame is read.
+        # Whoever dials us is a stranger until its hello is read.
         if side is Side.ACCEPTER:
 
             def larger_hello(kind: int, msg_id: MessageId) -> int:
@@ -120,7 +123,7 @@ class Connection:
                 return HELLO_KNOWN_WORKER_BYTES_MAX if is_known else 0
 
             self._decoder = FrameDecoder(
-                HELLO_BYTES_MAX, larger_hello, HELLO_KNOWN_WORKER_BYTES_MAX
+                HELLO_BYTES_MAX, larger_hello, HELLO_KNOWN_WORKER_BYTES_MAX, LOGINS
             )
         else:
             self._decoder = FrameDecoder()
@@ -142,7 +145,7 @@ class Connection:
                 for frame in frames:
                     if frame.type == BATCH_NUMBER and self._has_batch:
                         self._receive_batch(frame, received)
-                    elif not is_known(frame.type) and self.state is not Stage.NEW:
+                    elif not is_known(frame.type) and self.state not in BEFORE_HELLO:
                         self.skipped_count += 1  # of a newer peer, or one of the legacy drafts
                     else:
                         self._receive_one(frame, received)
@@ -294,6 +297,8 @@ class Connection:
             return after
         if isinstance(message, m.HelloClient | m.HelloWorker) and message.features:
             return WAITS[after]
+        if isinstance(message, Login) and message.method == TOKEN:
+            return Stage.LOGGED_IN
         if isinstance(message, HelloBlobs | HelloReader):
             return WAITS[after]
         if isinstance(message, m.Welcome) and not self._understood.issuperset(message.features):
@@ -308,6 +313,8 @@ class Connection:
         self._stateless_sent = self._stateless_received = frozenset()
         if isinstance(message, m.HelloClient | m.HelloWorker):
             self._understood = frozenset(message.features)
+        elif isinstance(message, Login):
+            self._understood = frozenset({COMPACT})  # whoever logs in reads our errors
         elif isinstance(message, m.LeaderHello):
             self._dialect = Dialect.COMPACT
             self._understood = frozenset({COMPACT})

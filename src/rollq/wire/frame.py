@@ -76,9 +76,11 @@ class FrameDecoder:
         first_bytes_max: The bound of the first frame, which comes from a stranger.
         first_larger: The bound of a larger first frame, by its type and msgId; 0 if it has none.
         first_larger_max: No such bound is over this.
+        before_first: Types of frames that come before the first one, and keep to its bound.
     """
 
     __slots__ = (
+        "_before_first",
         "_error",
         "_first_larger",
         "_first_larger_max",
@@ -93,10 +95,12 @@ class FrameDecoder:
         first_bytes_max: int = FRAME_BYTES_MAX,
         first_larger: Callable[[int, MessageId], int] = nothing_larger,
         first_larger_max: int = 0,
+        before_first: frozenset[int] = frozenset(),
     ) -> None:
         self._limit = first_bytes_max  # FRAME_BYTES_MAX once the first frame is there
         self._first_larger = first_larger
         self._first_larger_max = first_larger_max  # under FRAME_BYTES_MAX: of no meaning then
+        self._before_first = before_first
         self._pending = bytearray()  # the beginning of a frame that is not all there
         self._need = LENGTH.size  # how long `_pending` must get before a look at it is worthwhile
         self._whole: list[Frame] = []
@@ -160,7 +164,8 @@ class FrameDecoder:
                 )
             subject = _text(data[subject_at:subject_end]) if subject_bytes else ""
             take(Frame(kind, msg_id, corr_id, subject, data[subject_end + 4 : end]))
-            limit = FRAME_BYTES_MAX
+            if limit < FRAME_BYTES_MAX and kind not in self._before_first:
+                limit = FRAME_BYTES_MAX
             at = end
         self._limit = limit
         self._need = self._wanted(data, at)

@@ -3,6 +3,8 @@
 Laws:
 - The first frame decides the role: HelloClient, HelloWorker, LeaderHello, HelloBlobs or
   HelloReader, from the dialer.
+- Before it the dialer may log in, once: by a token, after which its hello follows at once, or by
+  Login, LoginChallenge and LoginProof. An Error that answers a login ends the connection.
 - The table does not know which side we are: what one side may send is what the other may receive.
 - A peer that offers features waits for Welcome before it sends more, because from Welcome on both
   sides speak as agreed; only what completes its hello (Holdings) it sends before. A peer that
@@ -12,7 +14,7 @@ Laws:
 - A link for blobs or of a reader waits for its Welcome whatever it offers, and speaks the compact
   dialect.
 
-All of it follows from the rows of `registry`.
+All of it follows from the rows of `registry`, but for the order of the messages of a login.
 """
 
 from __future__ import annotations
@@ -20,9 +22,14 @@ from __future__ import annotations
 import enum
 from typing import Final, TypeAlias
 
+from msgspec import Struct
+
 from rollq.base.errors import ErrorCode, RemoteError
+from rollq.wire.login_messages import Login, LoginChallenge, LoginProof
+from rollq.wire.messages import Error
 from rollq.wire.registry import (
     COVERED_BY,
+    NUMBER_OF,
     ROW_NUMBERED,
     ROWS,
     Direction,
@@ -49,6 +56,9 @@ class Stage(enum.Enum):
     """How far a connection has come. Open are CLIENT, WORKER, MEMBER, BLOBS and READER."""
 
     NEW = "new"
+    LOGIN_WAITS = "login waits"  # LoginChallenge is due
+    LOGIN_CHALLENGED = "login challenged"  # LoginProof is due
+    LOGGED_IN = "logged in"  # the hello is due; whether the login is well, the accepter decides
     CLIENT_WAITS = "client waits"  # features are offered, Welcome is due
     WORKER_WAITS = "worker waits"
     BLOBS_WAITS = "blobs wait"
@@ -73,6 +83,22 @@ WAITS: Final = {
     Stage.READER: Stage.READER_WAITS,
 }
 
+# Until the hello: the peer is a stranger.
+BEFORE_HELLO: Final = frozenset(
+    {Stage.NEW, Stage.LOGIN_WAITS, Stage.LOGIN_CHALLENGED, Stage.LOGGED_IN}
+)
+
+# The order of a login; one by token goes to LOGGED_IN at once.
+LOGIN_STEPS: Final[tuple[tuple[Stage, Side, type[Struct], Stage], ...]] = (
+    (Stage.NEW, Side.DIALER, Login, Stage.LOGIN_WAITS),
+    (Stage.LOGIN_WAITS, Side.ACCEPTER, LoginChallenge, Stage.LOGIN_CHALLENGED),
+    (Stage.LOGIN_CHALLENGED, Side.DIALER, LoginProof, Stage.LOGGED_IN),
+    *(
+        (stage, Side.ACCEPTER, Error, Stage.CLOSED)
+        for stage in (Stage.LOGIN_WAITS, Stage.LOGIN_CHALLENGED, Stage.LOGGED_IN)
+    ),
+)
+
 # Where a direction is spoken: in which state, once the connection is open, and by which side.
 PLACES: Final[dict[Direction, tuple[Stage, tuple[Side, ...]]]] = {
     Direction.CLIENT_TO_MEMBER: (Stage.CLIENT, (Side.DIALER,)),
@@ -93,12 +119,17 @@ def _table() -> dict[Stage, dict[Side, Transitions]]:
     table: dict[Stage, dict[Side, Transitions]] = {
         state: {side: {} for side in Side} for state in Stage
     }
+    for before, speaker, struct, after in LOGIN_STEPS:
+        table[before][speaker][NUMBER_OF[struct]] = after
     for row in ROWS:
         for direction in row.directions:
+            if direction not in PLACES:
+                continue  # of a login, above
             state, speakers = PLACES[direction]
             for speaker in speakers:
                 if Phase.HELLO in row.phase and speaker is Side.DIALER:
                     table[Stage.NEW][speaker][row.number] = state
+                    table[Stage.LOGGED_IN][speaker][row.number] = state
                 if Phase.MORE in row.phase:
                     table[WAITS[state]][speaker][row.number] = WAITS[state]
                 if Phase.REPLY in row.phase and state in WAITS:

@@ -18,6 +18,7 @@ from rollq.base.access import Action, Resource, ResourceKind
 from rollq.base.errors import ErrorCode
 from rollq.raft import types as raft
 from rollq.wire import blob_messages as b
+from rollq.wire import login_messages as g
 from rollq.wire import messages as m
 from rollq.wire import output_messages as o
 from rollq.wire import reader_messages as r
@@ -38,6 +39,9 @@ from rollq.wire.features import (
 class Direction(enum.Enum):
     """Who may say something to whom. The first of the two dialed, unless it is a member's."""
 
+    # Before the hello, on links of every kind.
+    DIALER_TO_ACCEPTER = "dialer to accepter"
+    ACCEPTER_TO_DIALER = "accepter to dialer"
     CLIENT_TO_MEMBER = "client to member"
     MEMBER_TO_CLIENT = "member to client"
     WORKER_TO_MEMBER = "worker to member"
@@ -54,7 +58,10 @@ class Direction(enum.Enum):
 class Phase(enum.Flag):
     """When in the life of a connection a message may be said."""
 
-    HELLO = enum.auto()  # as the first frame; it decides what the connection is for
+    LOGIN = enum.auto()  # before the hello: `handshake` has the order of these
+    HELLO = (
+        enum.auto()
+    )  # as the first frame, or after a login; it decides what the connection is for
     MORE = enum.auto()  # after a hello that waits for Welcome, by whoever said that
     REPLY = enum.auto()  # to a hello that waits for Welcome
     OPEN = enum.auto()  # once the handshake is over
@@ -115,6 +122,8 @@ BLOB_ASKED = (D.BLOB_CLIENT_TO_SERVER,)
 BLOB_TOLD = (D.BLOB_SERVER_TO_CLIENT,)
 READ_ASKED = (D.READER_TO_MEMBER,)
 READ_TOLD = (D.MEMBER_TO_READER,)
+LOGIN_ASKED = (D.DIALER_TO_ACCEPTER,)
+LOGIN_TOLD = (D.ACCEPTER_TO_DIALER,)
 
 SESSION = (Resource(K.SESSION),)
 GROUP = (Resource(K.GROUP),)
@@ -135,6 +144,10 @@ REFUSAL = Phase.REPLY | Phase.OPEN
 
 
 ROWS: Final = (
+    # --- before the hello
+    Row(12, g.Login, LOGIN_ASKED, Action.SESSION_LOGIN, SESSION, phase=Phase.LOGIN),
+    Row(13, g.LoginChallenge, LOGIN_TOLD, Action.ANSWER, SESSION, phase=Phase.LOGIN),
+    Row(14, g.LoginProof, LOGIN_ASKED, Action.SESSION_LOGIN, SESSION, phase=Phase.LOGIN),
     # --- a client speaks
     Row(
         9,

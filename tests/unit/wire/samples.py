@@ -6,6 +6,7 @@ from rollq.base.jobs import AttemptRef, BlobRef, BulkItem, JobOptions, Status
 from rollq.base.staged import StagedGroup, StagedPart
 from rollq.raft import types as raft
 from rollq.wire import blob_messages as b
+from rollq.wire import login_messages as g
 from rollq.wire import messages as m
 from rollq.wire import output_messages as o
 from rollq.wire import reader_messages as r
@@ -37,6 +38,9 @@ META = raft.SnapshotMeta(
 )
 
 SAMPLES: list[Message] = [
+    g.Login("token", "alice", b"rollq_alice_00", bytes(range(32))),
+    g.LoginChallenge(bytes(range(32)), b"proof", "g1"),
+    g.LoginProof(b"proof"),
     m.HelloClient("clientA", 4, ("compact", "accepted")),
     m.SubmitJob(
         JOB, "clientA", "job.submit.calcA", "calcA", b"\x00body", OPTIONS, BLOBS, ("c1",), "row-1"

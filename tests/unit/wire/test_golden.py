@@ -7,15 +7,18 @@ import pytest
 from rollq.base.ids import guid_from_text
 from rollq.wire.frame import FrameDecoder, encode_frame
 from rollq.wire.message_codec import decode_message, encode_message
-from rollq.wire.registry import ROW_NUMBERED
+from rollq.wire.registry import ROW_NUMBERED, Phase
+from tests.unit.wire.golden_logins import LOGINS
 from tests.unit.wire.golden_readers import READERS
 from tests.unit.wire.golden_references import REFERENCES
 from tests.unit.wire.golden_runs import RUNS
 from tests.unit.wire.golden_staging import STAGING
 from tests.unit.wire.golden_vectors import GUID_TEXT, JOB, VECTORS, Vector
 
-ALL = VECTORS + REFERENCES + READERS + STAGING + RUNS
-LEGACY_TYPES = [number for number in ROW_NUMBERED if number <= 27]
+ALL = VECTORS + LOGINS + REFERENCES + READERS + STAGING + RUNS
+LEGACY_TYPES = [
+    number for number, row in ROW_NUMBERED.items() if number <= 27 and row.phase is not Phase.LOGIN
+]
 
 
 @pytest.mark.parametrize("vector", ALL, ids=lambda vector: vector.name)

@@ -7,6 +7,7 @@ from rollq.wire import messages as m
 from rollq.wire.blob_messages import HelloBlobs
 from rollq.wire.features import FEATURES, agree
 from rollq.wire.handshake import (
+    BEFORE_HELLO,
     TABLE,
     WAITS,
     Side,
@@ -14,6 +15,7 @@ from rollq.wire.handshake import (
     is_covered,
     must_step,
 )
+from rollq.wire.login_messages import Login, LoginChallenge, LoginProof
 from rollq.wire.reader_messages import HelloReader
 from rollq.wire.registry import COVERED_BY, NUMBER_OF, ROW_NUMBERED
 
@@ -54,6 +56,25 @@ def test_first_word_is_the_dialers_and_decides_the_role() -> None:
             must_step(Stage.NEW, Side.ACCEPTER, kind)
 
 
+def test_a_login_comes_before_the_hello_and_only_there() -> None:
+    login, challenge, proof = (NUMBER_OF[kind] for kind in (Login, LoginChallenge, LoginProof))
+    assert must_step(Stage.NEW, Side.DIALER, login) is Stage.LOGIN_WAITS
+    assert must_step(Stage.LOGIN_WAITS, Side.ACCEPTER, challenge) is Stage.LOGIN_CHALLENGED
+    assert must_step(Stage.LOGIN_CHALLENGED, Side.DIALER, proof) is Stage.LOGGED_IN
+    hellos = dict(TABLE[Stage.NEW][Side.DIALER])
+    del hellos[login]
+    assert TABLE[Stage.LOGGED_IN][Side.DIALER] == hellos
+    for stage, sides in TABLE.items():
+        said = {kind for words in sides.values() for kind in words}
+        assert stage in BEFORE_HELLO or said.isdisjoint((login, challenge, proof))
+
+
+def test_an_error_may_answer_a_login_and_ends_it() -> None:
+    error = NUMBER_OF[m.Error]
+    for stage in BEFORE_HELLO - {Stage.NEW}:
+        assert must_step(stage, Side.ACCEPTER, error) is Stage.CLOSED
+
+
 def test_nobody_speaks_twice_at_once_and_nothing_follows_the_end() -> None:
     completing = {NUMBER_OF[m.Holdings]: Stage.WORKER_WAITS}  # it is still the hello
     for state in (*WAITS.values(),):
@@ -66,7 +87,7 @@ def test_refusals_say_what_would_have_been_legal() -> None:
         must_step(Stage.NEW, Side.DIALER, NUMBER_OF[m.SubmitJob])
     assert caught.value.code == ErrorCode.BAD_HANDSHAKE
     assert "SubmitJob" in caught.value.message
-    hellos = "HelloClient, HelloWorker, LeaderHello, HelloBlobs, HelloReader"
+    hellos = "Login, HelloClient, HelloWorker, LeaderHello, HelloBlobs, HelloReader"
     assert caught.value.hint == f"it may send {hellos}"
     with pytest.raises(RemoteError) as caught:
         must_step(Stage.CLIENT, Side.DIALER, 8)

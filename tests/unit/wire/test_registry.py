@@ -12,6 +12,7 @@ from rollq.base.access import Action, Resource, ResourceKind
 from rollq.raft import types as raft
 from rollq.wire import (
     blob_messages,
+    login_messages,
     messages,
     output_messages,
     reader_messages,
@@ -32,8 +33,8 @@ from rollq.wire.registry import (
 from tests.unit.wire.samples import SAMPLES
 
 MODULES = (
-    *(messages, output_messages, run_messages, staging_messages, blob_messages, reader_messages),
-    raft,
+    *(login_messages, messages, output_messages, run_messages, staging_messages),
+    *(blob_messages, reader_messages, raft),
 )
 
 
@@ -105,6 +106,8 @@ def test_the_base_of_a_struct_says_who_may_say_it(row: Row) -> None:
 
 
 FAMILIES: dict[Direction, type] = {
+    Direction.DIALER_TO_ACCEPTER: login_messages.LoginMessage,
+    Direction.ACCEPTER_TO_DIALER: login_messages.LoginMessage,
     Direction.CLIENT_TO_MEMBER: messages.ClientMessage,
     Direction.WORKER_TO_MEMBER: messages.WorkerMessage,
     Direction.MEMBER_TO_CLIENT: messages.MemberMessage,
