@@ -50,6 +50,20 @@ def parse_uri(uri: str) -> CertificateIdentity:
         raise _bad(uri) from None
 
 
+def check_account_name(name: str) -> None:
+    """An account is named as the holder of a certificate is.
+
+    Raises:
+        LocalError: BAD_ACCESS, if no account can have this name.
+    """
+    if not PART.fullmatch(name):
+        raise LocalError(
+            ErrorCode.BAD_ACCESS,
+            f"{name[:64]!a} cannot be the name of an account",
+            "use letters, digits, '.', '_' and '-', at most 64, a letter or digit first",
+        )
+
+
 def _bad(uri: str) -> LocalError:
     return LocalError(
         ErrorCode.BAD_CERTIFICATE,
