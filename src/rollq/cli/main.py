@@ -35,6 +35,7 @@ from rollq.cli import (
     sql,
     status,
     submit,
+    tls,
     wait,
     wal,
     worker,
@@ -119,7 +120,7 @@ for module in (
     module.register(app)
 GROUPS = [
     group.app
-    for group in (dlq, queue, cluster, settings, hints, history, wal, blobs, cache, pipeline)
+    for group in (dlq, queue, cluster, settings, hints, history, wal, blobs, cache, pipeline, tls)
 ]
 for group in GROUPS:
     app.add_typer(group)

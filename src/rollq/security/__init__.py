@@ -2,6 +2,7 @@
 
 Reading order: `credentials` is what one process has, `secret` how a secret is
 held, `files` how both are read from one directory; `identity` is what a certificate says of its
-holder; `tokens` and `signing` prove an account without one. No link and no message comes in here:
-`net` and `roles` use these.
+holder; `tokens` and `signing` prove an account without one. `certificates` makes certificates and
+reads them, `authority` keeps and gives them out as files, `expiry` says when to renew them. No
+link and no message comes in here: `net` and `roles` use these.
 """

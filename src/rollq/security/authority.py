@@ -1,0 +1,265 @@
+"""Directories of an authority and of the credentials that it gives out.
+
+The directory of an authority has `ca.pem` and `ca.key`; one of credentials has `ca.pem`, `cert.pem`
+and `key.pem`, as `files` reads them. While one authority takes over from another, `ca.pem` holds
+both; the one that signs is the one that `ca.key` belongs to. Files are replaced atomically, each by
+itself: whoever reads a pair of certificate and key just then may find that they do not match, and
+reads again.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from rollq.base.errors import ErrorCode, LocalError
+from rollq.security.certificates import (
+    CertificateFacts,
+    facts_of,
+    issue,
+    make_authority,
+    split_pem,
+    with_key,
+)
+from rollq.security.expiry import AUTHORITY_DAYS, CERTIFICATE_DAYS
+from rollq.security.files import CA, CERTIFICATE, CLUSTER_KEY, PRIVATE_KEY, read_secret
+from rollq.security.identity import CertificateRole
+
+AUTHORITY_KEY: Final = "ca.key"
+CLUSTER_KEY_BYTES: Final = 32
+PEM_BYTES_MAX: Final = 64 * 1024
+
+
+class Authority:
+    """An authority on disk.
+
+    Raises:
+        LocalError: BAD_CREDENTIALS: it is not there, or its key is open to others;
+            BAD_CERTIFICATE: it is damaged.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        if not (directory / AUTHORITY_KEY).exists():
+            raise LocalError(
+                ErrorCode.BAD_CREDENTIALS,
+                f"{directory} is not the directory of an authority: it has no {AUTHORITY_KEY}",
+                "make one with `rollq tls init`, or name it with --ca",
+            )
+        self._trusted = split_pem(read_pem(directory / CA))
+        self._signer = with_key(self._trusted, read_secret(directory / AUTHORITY_KEY).reveal())
+
+    @classmethod
+    def make(
+        cls, directory: Path, cluster: str, now: datetime, days: int = AUTHORITY_DAYS
+    ) -> Authority:
+        """A new authority in a directory that has none.
+
+        Raises:
+            LocalError: BAD_SETUP: there is one; BAD_CERTIFICATE: not a name or lifetime.
+        """
+        _must_not_exist(directory, (CA, AUTHORITY_KEY))
+        made = make_authority(cluster, now, days)
+        _make_directory(directory)
+        put_file(directory / AUTHORITY_KEY, made.key, is_secret=True)
+        put_file(directory / CA, made.certificate)
+        return cls(directory)
+
+    @property
+    def facts(self) -> CertificateFacts:
+        """Of the one that signs."""
+        return facts_of(self._signer.certificate)
+
+    def issue(
+        self,
+        target: Path,
+        role: CertificateRole,
+        name: str,
+        now: datetime,
+        *,
+        days: int = CERTIFICATE_DAYS,
+        overwrite: bool = False,
+    ) -> CertificateFacts:
+        """Write the credentials of a holder into a directory.
+
+        Raises:
+            LocalError: BAD_SETUP: there are some; BAD_CERTIFICATE: not a name or lifetime.
+        """
+        if not overwrite:
+            _must_not_exist(target, (CERTIFICATE, PRIVATE_KEY))
+        made = issue(self._signer, role, name, now, days)
+        _make_directory(target)
+        put_file(target / CA, b"".join(self._trusted), overwrite=True)
+        # The authority comes first and the certificate last: until then, what was there is used.
+        put_file(target / PRIVATE_KEY, made.key, is_secret=True, overwrite=overwrite)
+        put_file(target / CERTIFICATE, made.certificate, overwrite=overwrite)
+        return facts_of(made.certificate)
+
+    def renew(self, target: Path, now: datetime, days: int = CERTIFICATE_DAYS) -> CertificateFacts:
+        """A new key and certificate for the holder of a directory of credentials, in place.
+
+        Raises:
+            LocalError: BAD_CERTIFICATE: it is not of this cluster; BAD_CREDENTIALS: it is not
+                there.
+        """
+        self._must_know(target / CERTIFICATE)
+        identity = facts_of(read_pem(target / CERTIFICATE)).identity
+        if identity is None:
+            raise LocalError(
+                ErrorCode.BAD_CERTIFICATE,
+                f"{target / CERTIFICATE} is of an authority",
+                "renew an authority with `rollq tls rotate --new-ca`",
+            )
+        return self.issue(target, identity.role, identity.name, now, days=days, overwrite=True)
+
+    def share(self, target: Path) -> None:
+        """Bring the authorities that a directory of credentials trusts up to date.
+
+        Raises:
+            LocalError: BAD_CERTIFICATE: it is not of this cluster; BAD_CREDENTIALS: it is not
+                there.
+        """
+        self._must_know(target / CA)
+        put_file(target / CA, b"".join(self._trusted), overwrite=True)
+
+    def replace(self, now: datetime, days: int = AUTHORITY_DAYS) -> Authority:
+        """A new authority, which signs from now on; the one before is trusted until
+        `drop_old`.
+
+        Raises:
+            LocalError: BAD_SETUP: the last replacement is not over.
+        """
+        if len(self._trusted) > 1:
+            raise LocalError(
+                ErrorCode.BAD_SETUP,
+                f"{self.directory / CA} still holds an old authority",
+                "finish that change first, with `rollq tls rotate --drop-old-ca`",
+            )
+        made = make_authority(self.facts.cluster, now, days)
+        # The key comes last: until then the old authority signs, and both are trusted.
+        put_file(self.directory / CA, made.certificate + self._trusted[0], overwrite=True)
+        put_file(self.directory / AUTHORITY_KEY, made.key, is_secret=True, overwrite=True)
+        return Authority(self.directory)
+
+    def drop_old(self) -> Authority:
+        """Trust the authority that signs alone."""
+        put_file(self.directory / CA, self._signer.certificate, overwrite=True)
+        return Authority(self.directory)
+
+    @property
+    def trusted(self) -> list[CertificateFacts]:
+        """Of all that the holders of certificates trust."""
+        return [facts_of(pem) for pem in self._trusted]
+
+    def _must_know(self, path: Path) -> None:
+        """Only certificates of our cluster are replaced."""
+        facts = facts_of(read_pem(path))
+        if facts.cluster != self.facts.cluster:
+            raise LocalError(
+                ErrorCode.BAD_CERTIFICATE,
+                f"{path} is of cluster {facts.cluster}, and {self.directory} "
+                f"of {self.facts.cluster}",
+                "name the authority of that cluster with --ca",
+            )
+
+
+def make_cluster_key() -> bytes:
+    """What the members of a cluster prove to each other, as a file holds it."""
+    return secrets.token_hex(CLUSTER_KEY_BYTES).encode() + b"\n"
+
+
+def put_cluster_key(target: Path, key: bytes) -> None:
+    """Write the key of the cluster beside the credentials of a member."""
+    put_file(target / CLUSTER_KEY, key, is_secret=True)
+
+
+def read_pem(path: Path) -> bytes:
+    """A file of certificates.
+
+    Raises:
+        LocalError: BAD_CREDENTIALS.
+    """
+    try:
+        with open(path, "rb") as file:
+            return file.read(PEM_BYTES_MAX)
+    except OSError as error:
+        raise LocalError(
+            ErrorCode.BAD_CREDENTIALS, f"{path}: {error.strerror or error}", "check the file"
+        ) from None
+
+
+def put_file(path: Path, data: bytes, *, is_secret: bool = False, overwrite: bool = False) -> None:
+    """Put a file in place as a whole; a secret one is for its owner alone.
+
+    Raises:
+        LocalError: BAD_SETUP: it is there, and is not to be replaced; DISK_FAILED.
+    """
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        if not overwrite:
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # it is ours
+        try:
+            _write(draft, data, 0o600 if is_secret else 0o644)
+            os.replace(draft, path)
+        except OSError:
+            for left in (draft, *(() if overwrite else (path,))):
+                with suppress(OSError):
+                    left.unlink()
+            raise
+        _sync_directory(path.parent)
+    except FileExistsError:
+        raise _exists(path) from None
+    except OSError as error:
+        raise LocalError(
+            ErrorCode.DISK_FAILED,
+            f"cannot write {path}: {error.strerror or error}",
+            "check the disk and its rights",
+        ) from None
+
+
+def _write(path: Path, data: bytes, mode: int) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with open(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(descriptor)
+
+
+def _make_directory(path: Path) -> None:
+    """Make a directory for us alone; one that is there keeps its mode."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            path.mkdir(mode=0o700)
+    except OSError as error:
+        raise LocalError(
+            ErrorCode.DISK_FAILED,
+            f"cannot make {path}: {error.strerror or error}",
+            "choose another directory",
+        ) from None
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _must_not_exist(directory: Path, names: tuple[str, ...]) -> None:
+    for name in names:
+        if (directory / name).exists():
+            raise _exists(directory / name)
+
+
+def _exists(path: Path) -> LocalError:
+    return LocalError(
+        ErrorCode.BAD_SETUP,
+        f"{path} exists, and is not replaced",
+        "choose another directory; to renew it use `rollq tls rotate`",
+    )
