@@ -90,7 +90,7 @@ def submit_array(state: GridState, command: SubmitArray, out: Applied) -> Outcom
     )
     state.arrays[command.array_id[:PREFIX_BYTES]] = array
     own(state, array.client)
-    hold_files(state, array)
+    hold_files(state, array, array.client.client_id)
     queue.tasks_waiting += command.task_count
     out.events.append(
         array_fact(

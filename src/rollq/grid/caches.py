@@ -21,7 +21,7 @@ from rollq.grid.effects import Applied, Outcome, Refused
 from rollq.grid.events import CACHE_PUT, CACHE_REMOVED, Event
 from rollq.grid.outcomes import CACHES_FULL, DONE_ONE, KNOWN_OPEN
 from rollq.grid.refs import hold_blobs, maybe_drop_cache, refuse_blobs
-from rollq.grid.state import CacheRecord, GridState
+from rollq.grid.state import CacheHolder, CacheRecord, GridState
 
 _MODE_MAX = 0o777
 
@@ -38,7 +38,7 @@ def put_cache(state: GridState, command: PutCache, out: Applied) -> Outcome:
             return CACHES_FULL
         cache = CacheRecord(command.cache_id, entries, (command.target_pattern,), out.stamp_ms)
         state.caches[command.cache_id] = cache
-        hold_blobs(state, (entry.blob for entry in entries))
+        hold_blobs(state, (entry.blob for entry in entries), CacheHolder(cache.cache_id))
     elif cache.entries != entries:
         return refused_conflict(cache)
     elif cache.removed:

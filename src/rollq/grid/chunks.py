@@ -91,8 +91,10 @@ def _refuse_columns(group: StagedGroup) -> Refused | None:
     return None
 
 
-def keep_chunk(state: GridState, groups: tuple[StagedGroup, ...], crc: int) -> StagedChunk:
-    """Put jobs away until they are wanted."""
+def keep_chunk(
+    state: GridState, groups: tuple[StagedGroup, ...], crc: int, client_id: ClientId
+) -> StagedChunk:
+    """Put jobs of a client away until they are wanted."""
     data = _encode(groups)
     keep = state.bodies.keep
     chunk = StagedChunk(
@@ -103,26 +105,26 @@ def keep_chunk(state: GridState, groups: tuple[StagedGroup, ...], crc: int) -> S
         caches=tuple(chain.from_iterable(group.caches for group in groups)),
         redrives=groups[0].redrives,
     )
-    hold_chunk(state, chunk)
+    hold_chunk(state, chunk, client_id)
     return chunk
 
 
-def hold_chunk(state: GridState, chunk: StagedChunk) -> None:
+def hold_chunk(state: GridState, chunk: StagedChunk, client_id: ClientId) -> None:
     """A chunk has come: count what it takes, and hold what its jobs will need."""
     state.staged_count += chunk.count
     state.staged_bytes += bytes_of(state, chunk)
-    hold_blobs(state, chunk.blobs)
+    hold_blobs(state, chunk.blobs, client_id)
     for cache_id in chunk.caches:
         state.caches[cache_id].user_count += 1
 
 
-def drop_chunk(state: GridState, chunk: StagedChunk) -> None:
+def drop_chunk(state: GridState, chunk: StagedChunk, client_id: ClientId) -> None:
     """A chunk goes: its jobs are there, or will never be."""
     state.staged_count -= chunk.count
     state.staged_bytes -= bytes_of(state, chunk)
     for token in chunk.pieces:
         state.bodies.drop(token)
-    release_blobs(state, chunk.blobs)
+    release_blobs(state, chunk.blobs, client_id)
     for cache_id in chunk.caches:
         state.caches[cache_id].user_count -= 1
         maybe_drop_cache(state, cache_id)

@@ -15,7 +15,7 @@ from rollq.base.jobs import Status
 from rollq.grid.admission import admit_queue
 from rollq.grid.refs import hold_blobs, hold_files
 from rollq.grid.seq_index import SeqIndex
-from rollq.grid.state import ASSIGNED, DEAD, DONE, ClientRecord, GridState, JobRecord
+from rollq.grid.state import ASSIGNED, DEAD, DONE, CacheHolder, ClientRecord, GridState, JobRecord
 from rollq.grid.tasks import count_cut
 
 Key = TypeVar("Key")
@@ -33,11 +33,11 @@ def derive(state: GridState, records: list[JobRecord]) -> None:
     confirmed: list[tuple[int, JobId]] = []
     owed: list[tuple[int, ClientRecord, JobId]] = []
     for cache in state.caches.values():
-        hold_blobs(state, (entry.blob for entry in cache.entries))
+        hold_blobs(state, (entry.blob for entry in cache.entries), CacheHolder(cache.cache_id))
     for array in state.arrays.values():
         array.client.record_count += 1
         if array.needs_files:
-            hold_files(state, array)
+            hold_files(state, array, array.client.client_id)
         if array.cut_seq:
             owed.append((array.cut_seq, array.client, array.first_cut_id))
         if array.cut_at < array.task_count:
@@ -48,7 +48,7 @@ def derive(state: GridState, records: list[JobRecord]) -> None:
         admit_queue(state, record.queue).counts[record.state] += 1
         record.client.record_count += 1
         if record.past is not None:
-            hold_files(state, record.past)
+            hold_files(state, record.past, record.client.client_id)
         if record.array is not None:
             record.array.record_count += 1
             if record.end is None:
@@ -56,7 +56,7 @@ def derive(state: GridState, records: list[JobRecord]) -> None:
         if record.state is ASSIGNED:
             assigned.append(record)
         if record.end is not None:
-            hold_blobs(state, record.end.blobs)
+            hold_blobs(state, record.end.blobs, record.client.client_id)
             if not record.end.confirmed_seq:
                 owed.append((record.end.seq, record.client, record.job_id))
             if record.state is DEAD:

@@ -6,7 +6,7 @@ Derived fields are compared with those of a state that was written to a snapshot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 from rollq.base.errors import DiskError
@@ -19,7 +19,7 @@ from rollq.grid.chunks import bytes_of, groups_of
 from rollq.grid.commands import NOBODY
 from rollq.grid.moves import starts_of
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
-from rollq.grid.snapshot_staged import staged_chunks
+from rollq.grid.snapshot_staged import chunks_by_client, staged_chunks
 from rollq.grid.state import (
     ASSIGNED,
     CANCELLED,
@@ -29,7 +29,9 @@ from rollq.grid.state import (
     ENDED_STATES,
     PREFIX_BYTES,
     ArrayRecord,
+    CacheHolder,
     GridState,
+    Holder,
 )
 from rollq.grid.tasks import task_end
 
@@ -193,11 +195,12 @@ def references_are_counted(state: GridState) -> Iterator[str]:
 
     Counted here from what the records say, and not by the code that keeps the counts.
     """
-    blobs: dict[bytes, int] = {}
+    blobs: dict[bytes, dict[Holder, int]] = {}
     users: dict[str, int] = {}
-    for refs, caches in _references(state):
+    for holder, refs, caches in _references(state):
         for ref in refs:
-            blobs[ref.digest] = blobs.get(ref.digest, 0) + 1
+            held = blobs.setdefault(ref.digest, {})
+            held[holder] = held.get(holder, 0) + 1
             known = state.blobs.get(ref.digest)
             if known is not None and known.size != ref.size:
                 yield f"blob {ref.digest.hex()} has {known.size} bytes, and {ref.size}"
@@ -205,9 +208,12 @@ def references_are_counted(state: GridState) -> Iterator[str]:
             users[cache_id] = users.get(cache_id, 0) + 1
     for digest in sorted({**state.blobs, **blobs}):
         known = state.blobs.get(digest)
-        count = None if known is None else known.count
-        if count != blobs.get(digest):
-            yield f"blob {digest.hex()} is counted {count} times, not {blobs.get(digest)}"
+        count = 0 if known is None else known.count
+        held = blobs.get(digest, {})
+        if count != sum(held.values()) or not count:
+            yield f"blob {digest.hex()} is counted {count} times, not {sum(held.values())}"
+        elif known is not None and (known.holders or {known.holder: count}) != held:
+            yield f"blob {digest.hex()} is held by others than those that refer to it"
     for cache_id in sorted({**state.caches, **users}):
         cache = state.caches.get(cache_id)
         wanted = users.get(cache_id, 0)
@@ -215,19 +221,19 @@ def references_are_counted(state: GridState) -> Iterator[str]:
             yield f"cache {cache_id}: {wanted} need it"
 
 
-def _references(state: GridState) -> Iterator[tuple[tuple[BlobRef, ...], tuple[str, ...]]]:
+def _references(state: GridState) -> Iterator[tuple[Holder, Sequence[BlobRef], Sequence[str]]]:
     for cache in state.caches.values():
-        yield tuple(entry.blob for entry in cache.entries), ()
+        yield CacheHolder(cache.cache_id), [entry.blob for entry in cache.entries], ()
     for array in state.arrays.values():
         if not array.is_ended or array.ended_counts[DEAD]:
-            yield array.blobs, array.caches
-    for chunk in staged_chunks(state):
-        yield chunk.blobs, chunk.caches
+            yield array.client.client_id, array.blobs, array.caches
+    for client_id, chunk in chunks_by_client(state):
+        yield client_id, chunk.blobs, chunk.caches
     for record in state.jobs.values():
         if record.past is not None:
-            yield record.past.blobs, record.past.caches
+            yield record.client.client_id, record.past.blobs, record.past.caches
         if record.end is not None:
-            yield record.end.blobs, ()
+            yield record.client.client_id, record.end.blobs, ()
 
 
 def only_runnable_jobs_need_files(state: GridState) -> Iterator[str]:

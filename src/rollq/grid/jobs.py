@@ -177,7 +177,7 @@ def redrive_job(
     past.starts_base = record.attempt
     past.not_started = 0
     if end is not None and end.blobs:
-        release_blobs(state, end.blobs)
+        release_blobs(state, end.blobs, record.client.client_id)
     record.end = None
     record.fence = 0
     state.job_index.remove(record.seq)

@@ -76,7 +76,7 @@ def put_job(state: GridState, record: JobRecord) -> None:
     state.queues[record.queue].counts[record.state] += 1
     own(state, record.client)
     if record.past is not None:
-        hold_files(state, record.past)
+        hold_files(state, record.past, record.client.client_id)
     if record.array is not None:
         record.array.record_count += 1
         record.array.open_tasks[record.job_id] = None
@@ -282,7 +282,7 @@ def end_done(
     client.owed.add_all(ends[0].seq, job_ids)
     for end in ends:
         if end.blobs:
-            hold_blobs(state, end.blobs)
+            hold_blobs(state, end.blobs, client.client_id)
     out.effects.append(results_of(records, ends))
     if array is not None:
         array.running -= count
@@ -301,7 +301,7 @@ def finish(state: GridState, record: JobRecord, end: EndRecord, out: Applied) ->
         if end.status == FAILED:
             state.queues[record.queue].failed += 1
     if end.blobs:
-        hold_blobs(state, end.blobs)
+        hold_blobs(state, end.blobs, record.client.client_id)
     record.client.owed.add(end.seq, record.job_id)
     out.effects.append(result_of(record, end))
     if record.array is not None:
@@ -332,7 +332,7 @@ def drop_bodies(state: GridState, records: Sequence[JobRecord], ends: Sequence[E
         for record, end, body, kept in zip(records, ends, bodies, all_of_them, strict=True):
             if record.past is not None:
                 end.body_crc = submitted_crc(state, record)
-                give_up_files(state, record.past)
+                give_up_files(state, record.past, record.client.client_id)
             elif kept is not body:
                 end.body_crc = crc32(body)
             if kept is not body:
@@ -341,7 +341,7 @@ def drop_bodies(state: GridState, records: Sequence[JobRecord], ends: Sequence[E
         for record in records:
             replace_body(state, record, b"")
             if record.past is not None:
-                give_up_files(state, record.past)
+                give_up_files(state, record.past, record.client.client_id)
 
 
 def replace_body(state: GridState, record: JobRecord, body: bytes) -> None:
@@ -398,9 +398,9 @@ def _remove(state: GridState, record: JobRecord) -> None:
     settle(state, record, end)
     replace_body(state, record, b"")
     if record.past is not None:
-        give_up_files(state, record.past)
+        give_up_files(state, record.past, record.client.client_id)
     if end.blobs:
-        release_blobs(state, end.blobs)
+        release_blobs(state, end.blobs, record.client.client_id)
     if record.state is not DEAD and end.confirmed_seq:
         state.confirmed.remove(end.confirmed_seq)
     del state.jobs[record.job_id]
@@ -427,7 +427,7 @@ def maybe_drop_array(state: GridState, array: ArrayRecord, out: Applied) -> None
         return
     del state.arrays[array.array_id[:PREFIX_BYTES]]
     if array.needs_files:
-        release_files(state, array)
+        release_files(state, array, array.client.client_id)
     if array.cut_seq:
         array.client.owed.remove(array.cut_seq)
     if array.cut_at < array.task_count:

@@ -1,9 +1,10 @@
 """References to content that is kept elsewhere: who holds which blob and which cache, counted.
 
 The grid never sees a blob. It says which ones must stay: `state.blobs` counts the references of
-jobs (until nobody can run them again), of results (until they are forgotten) and of caches. Every
-`hold` has its `release`; a count is never clamped, and a blob or a removed cache goes with its last
-reference. `invariants` recounts.
+jobs (until nobody can run them again), of results (until they are forgotten) and of caches, each
+under its holder: whoever may see a blob is one that may see what refers to it. Every `hold` has its
+`release`; a count is never clamped, and a blob or a removed cache goes with its last reference.
+`invariants` recounts.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from zlib import crc32
 
 from rollq.base.digests import DIGEST_BYTES, Digest
 from rollq.base.errors import ErrorCode
-from rollq.base.ids import JobId
+from rollq.base.ids import ClientId, JobId
 from rollq.base.jobs import BlobRef
 from rollq.base.limits import BLOB_BYTES_MAX, BLOBS_PER_JOB_MAX, CACHES_PER_JOB_MAX
 from rollq.grid.effects import Refused
-from rollq.grid.state import ArrayRecord, BlobCount, GridState, PastRecord
+from rollq.grid.state import ArrayRecord, BlobCount, CacheHolder, GridState, Holder, PastRecord
 
 
 def refuse_blobs(
@@ -71,41 +72,45 @@ def caches_of(state: GridState, job_id: JobId) -> tuple[str, ...]:
     return job.past.caches if job.past is not None else ()
 
 
-def hold_files(state: GridState, owner: PastRecord | ArrayRecord) -> None:
-    """A job or array that needs files has come."""
-    hold_blobs(state, owner.blobs)
+def hold_files(state: GridState, owner: PastRecord | ArrayRecord, client_id: ClientId) -> None:
+    """A job or array of a client that needs files has come."""
+    hold_blobs(state, owner.blobs, client_id)
     for cache_id in owner.caches:
         state.caches[cache_id].user_count += 1
 
 
-def release_files(state: GridState, owner: PastRecord | ArrayRecord) -> None:
+def release_files(state: GridState, owner: PastRecord | ArrayRecord, client_id: ClientId) -> None:
     """It will never run again."""
-    release_blobs(state, owner.blobs)
+    release_blobs(state, owner.blobs, client_id)
     for cache_id in owner.caches:
         state.caches[cache_id].user_count -= 1
         maybe_drop_cache(state, cache_id)
 
 
-def give_up_files(state: GridState, past: PastRecord) -> None:
+def give_up_files(state: GridState, past: PastRecord, client_id: ClientId) -> None:
     """Nobody will run this job again: it needs its files no more, and forgets their names."""
-    release_files(state, past)
+    release_files(state, past, client_id)
     past.blobs, past.caches = (), ()
 
 
-def hold_blobs(state: GridState, blobs: Iterable[BlobRef]) -> None:
-    """One more reference to each."""
+def hold_blobs(state: GridState, blobs: Iterable[BlobRef], holder: Holder) -> None:
+    """One more reference of this holder to each."""
     counts = state.blobs
     for blob in blobs:
         known = counts.get(blob.digest)
         if known is None:
-            known = counts[blob.digest] = BlobCount(blob.size)
+            known = counts[blob.digest] = BlobCount(blob.size, holder=holder)
             if state.blob_news is not None:
                 state.blob_news.append((blob.digest, True))
+        elif known.holders is not None:
+            known.holders[holder] = known.holders.get(holder, 0) + 1
+        elif known.holder != holder:
+            known.holders = {known.holder: known.count, holder: 1}
         known.count += 1
 
 
-def release_blobs(state: GridState, blobs: Iterable[BlobRef]) -> None:
-    """One reference less to each."""
+def release_blobs(state: GridState, blobs: Iterable[BlobRef], holder: Holder) -> None:
+    """One reference of this holder less to each."""
     counts = state.blobs
     for blob in blobs:
         known = counts[blob.digest]
@@ -114,6 +119,25 @@ def release_blobs(state: GridState, blobs: Iterable[BlobRef]) -> None:
             del counts[blob.digest]
             if state.blob_news is not None:
                 state.blob_news.append((blob.digest, False))
+        elif known.holders is not None:
+            _let_go(known, known.holders, holder)
+
+
+def _let_go(known: BlobCount, holders: dict[Holder, int], holder: Holder) -> None:
+    holders[holder] -= 1
+    if not holders[holder]:
+        del holders[holder]
+        if len(holders) == 1:
+            (known.holder,) = holders
+            known.holders = None
+
+
+def holders_of(state: GridState, digest: Digest) -> tuple[Holder, ...]:
+    """The clients and caches that refer to a blob; none, if nothing does."""
+    known = state.blobs.get(digest)
+    if known is None:
+        return ()
+    return (known.holder,) if known.holders is None else tuple(known.holders)
 
 
 def blob_bytes(blobs: tuple[BlobRef, ...]) -> int:
@@ -126,7 +150,7 @@ def maybe_drop_cache(state: GridState, cache_id: str) -> None:
     cache = state.caches[cache_id]
     if cache.removed and not cache.user_count:
         del state.caches[cache_id]
-        release_blobs(state, (entry.blob for entry in cache.entries))
+        release_blobs(state, (entry.blob for entry in cache.entries), CacheHolder(cache_id))
 
 
 def files_crc(crc: int, blobs: tuple[BlobRef, ...], caches: tuple[str, ...]) -> int:

@@ -6,7 +6,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator
 from itertools import chain
 
-from rollq.base.ids import GUID_BYTES
+from rollq.base.ids import GUID_BYTES, ClientId
 from rollq.base.sealed import sealed_bytes
 from rollq.base.staged import ids_of
 from rollq.grid.bodies import Adopt, Token
@@ -59,11 +59,16 @@ def pieces_of(state: GridState) -> list[Token]:
 
 def staged_chunks(state: GridState) -> Iterator[StagedChunk]:
     """Every chunk there is, in the order of the rows."""
+    return (chunk for _, chunk in chunks_by_client(state))
+
+
+def chunks_by_client(state: GridState) -> Iterator[tuple[ClientId, StagedChunk]]:
+    """The same, each with the client whose jobs it holds."""
     for batch in state.staged.values():
         for _, chunks in sorted(batch.parts.items()):
-            yield from (chunk for _, chunk in _in_order(chunks))
+            yield from ((batch.client_id, chunk) for _, chunk in _in_order(chunks))
     for committed in state.committed.values():
-        yield from committed.chunks
+        yield from ((committed.client.client_id, chunk) for chunk in committed.chunks)
 
 
 def _in_order(chunks: dict[int, StagedChunk]) -> list[tuple[int, StagedChunk]]:
@@ -87,7 +92,7 @@ def put_back(state: GridState, head: Head, adopt: Adopt, offset: int) -> int:
     state.staged = OrderedDict()
     for staged in head.staged:
         parts = {
-            part: {number: _chunk(state, row, tokens) for number, row in chunks}
+            part: {number: _chunk(state, row, tokens, staged.client_id) for number, row in chunks}
             for part, chunks in staged.parts
         }
         name = (staged.client_id, staged.batch_key)
@@ -96,7 +101,7 @@ def put_back(state: GridState, head: Head, adopt: Adopt, offset: int) -> int:
     for row in head.committed:
         client = state.clients[row.client_id]
         client.record_count += 1
-        chunks = deque(_chunk(state, chunk, tokens) for chunk in row.chunks)
+        chunks = deque(_chunk(state, chunk, tokens, row.client_id) for chunk in row.chunks)
         known = dict.fromkeys(ids_of(row.known))
         steps = (row.stamp_ms, row.position)
         batch = CommittedBatch(client, row.batch_key, chunks, known, *steps)
@@ -116,11 +121,13 @@ def _chunk_rows(head: Head) -> Iterator[ChunkRow]:
         yield from committed.chunks
 
 
-def _chunk(state: GridState, row: ChunkRow, tokens: Iterator[Token]) -> StagedChunk:
+def _chunk(
+    state: GridState, row: ChunkRow, tokens: Iterator[Token], client_id: ClientId
+) -> StagedChunk:
     if len(row.job_ids) % GUID_BYTES:
         raise ValueError("a column that is not one of ids")
     pieces = tuple(next(tokens) for _ in row.sizes)
     files = (row.blobs, row.caches)
     chunk = StagedChunk(row.job_ids, row.crc, pieces, *files, row.redrives)
-    hold_chunk(state, chunk)
+    hold_chunk(state, chunk, client_id)
     return chunk

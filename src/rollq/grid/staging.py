@@ -80,7 +80,7 @@ def stage_jobs(state: GridState, command: StageJobs, out: Applied) -> Outcome:
             return BATCHES_FULL
         batch = state.staged[name] = StagedBatch(*name, 0, {}, 0)
     chunks = batch.parts.setdefault(command.part, chunks)
-    chunks[command.number] = keep_chunk(state, command.groups, crc)
+    chunks[command.number] = keep_chunk(state, command.groups, crc, command.client_id)
     batch.count += count
     batch.stamp_ms = out.stamp_ms
     state.staged.move_to_end(name)
@@ -144,7 +144,7 @@ def commit_batch(state: GridState, command: CommitBatch, out: Applied) -> Outcom
         named = {part.part for part in command.parts}
         for part, others in batch.parts.items():
             if part not in named:
-                drop_chunks(state, others.values())
+                drop_chunks(state, others.values(), command.client_id)
     if chunks:
         client = admit_client(state, command.client_id)
         own(state, client)
@@ -304,13 +304,13 @@ def drop_batches(state: GridState, command: DropBatches, out: Applied) -> Outcom
         count = 0
         for chunks in batch.parts.values():
             count += sum(chunk.count for chunk in chunks.values())
-            drop_chunks(state, chunks.values())
+            drop_chunks(state, chunks.values(), batch.client_id)
         detail = f"{batch.batch_key} {command.by}".rstrip()
         out.events.append(Event(BATCH_DROPPED, b"", batch.client_id, count=count, detail=detail))
     return Done(dropped)
 
 
-def drop_chunks(state: GridState, chunks: Iterable[StagedChunk]) -> None:
+def drop_chunks(state: GridState, chunks: Iterable[StagedChunk], client_id: ClientId) -> None:
     """Forget messages whose jobs will never be."""
     for chunk in chunks:
-        drop_chunk(state, chunk)
+        drop_chunk(state, chunk, client_id)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import enum
 from collections import OrderedDict, deque
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -261,13 +261,6 @@ class CommittedBatch(msgspec.Struct, eq=False):
     position: int = 0  # messages unpacked so far
 
 
-class BlobCount(msgspec.Struct, gc=False):
-    """How often a blob is referred to; goes with the last reference."""
-
-    size: int
-    count: int = 0
-
-
 class CacheRecord(msgspec.Struct, eq=False):
     """Files under a name. Lives until it is removed and no job needs it."""
 
@@ -278,6 +271,26 @@ class CacheRecord(msgspec.Struct, eq=False):
     removed: bool = False  # for new jobs it is not there any more
     # derived
     user_count: int = 0  # jobs and arrays that need it
+
+
+class CacheHolder(msgspec.Struct, frozen=True, gc=False):
+    """A cache, as one that refers to blobs."""
+
+    cache_id: str
+
+
+# Who refers to a blob: a client by its jobs, results and batches, or a cache.
+Holder: TypeAlias = ClientId | CacheHolder
+
+
+class BlobCount(msgspec.Struct, gc=False):
+    """How often a blob is referred to, and by whom; goes with the last reference."""
+
+    size: int
+    count: int = 0
+    holder: Holder = ""
+    # Of each, if they are several: seldom, and a million blobs may be referred to by one.
+    holders: dict[Holder, int] | None = None
 
 
 class ReaderRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):

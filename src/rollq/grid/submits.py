@@ -310,7 +310,7 @@ def accept(
         for record, needed in zip(records, blobs or repeat((), count), strict=True):
             past = record.past = past_with(needed, shared.caches)
             if past is not None:
-                hold_files(state, past)
+                hold_files(state, past, client.client_id)
     state.jobs.update(zip(job_ids, records, strict=True))
     state.job_index.fresh += records
     queue.counts[entered] += count

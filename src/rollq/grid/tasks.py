@@ -41,7 +41,7 @@ def maybe_end_array(state: GridState, array: ArrayRecord, out: Applied) -> None:
     """Say so if the last task of an array has just ended."""
     if array.is_ended:
         if not array.needs_files:
-            release_files(state, array)
+            release_files(state, array, array.client.client_id)
         array.stamp_ms = out.stamp_ms
         out.events.append(array_fact(ARRAY_ENDED, array, array.task_count))
 

@@ -30,7 +30,7 @@ def unpack_batch(state: GridState, command: UnpackBatch, out: Applied) -> Outcom
     batch.position += 1
     put = _redrive if chunk.redrives else _create
     count = sum(put(state, batch, group, out) for group in groups_of(state, chunk))
-    drop_chunk(state, chunk)
+    drop_chunk(state, chunk, command.client_id)
     if not batch.chunks:
         del state.committed[name]
         disown(state, batch.client)

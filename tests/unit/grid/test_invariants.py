@@ -47,6 +47,10 @@ def lose_blob(grid: Grid) -> None:
     del grid.state.blobs[BLOB.digest]
 
 
+def give_blob_to_a_stranger(grid: Grid) -> None:
+    grid.state.blobs[BLOB.digest].holders = {"ann": 1, "bob": 1}
+
+
 def keep_blob_of_nobody(grid: Grid) -> None:
     grid.state.blobs[bytes(32)] = BlobCount(1, 0)
 
@@ -270,6 +274,7 @@ BREACHES: dict[Callable[[Grid], None], str] = {
     lose_idle_client: "nothing_empty_is_kept",
     leak_blob: "references_are_counted",
     lose_blob: "references_are_counted",
+    give_blob_to_a_stranger: "references_are_counted",
     keep_blob_of_nobody: "references_are_counted",
     change_size: "references_are_counted",
     leak_cache: "references_are_counted",

@@ -8,15 +8,18 @@ import msgspec
 import pytest
 
 from rollq.base.errors import ErrorCode
-from rollq.base.jobs import BlobRef, BulkItem, JobOptions, Status
+from rollq.base.jobs import BlobRef, BulkItem, CacheEntry, JobOptions, Status
 from rollq.base.limits import BLOB_BYTES_MAX, BLOBS_PER_JOB_MAX
 from rollq.grid import commands as c
 from rollq.grid.effects import Done, Known, SendAssign, SendResult
 from rollq.grid.events import each_of
+from rollq.grid.refs import holders_of
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
+from rollq.grid.state import CacheHolder
 from rollq.grid.views import grid_counts, job_view
 from rollq.history.schema import to_lines
 from tests.unit.grid.kit import Grid, job_id, refusal, worker_id
+from tests.unit.grid.staged import Staged, group
 
 
 def ref(letter: str, size: int = 7) -> BlobRef:
@@ -52,6 +55,33 @@ def test_a_job_holds_its_inputs_until_it_is_done_and_its_outputs_until_it_is_for
     assert counts(grid) == {"a": 1}
     grid.apply(c.CancelJobs((job_id("y"),)))
     assert counts(grid) == {}
+
+
+def test_a_blob_has_the_holders_that_refer_to_it_and_no_other() -> None:
+    grid = Staged()
+    grid.apply(job("x", A), job("y", A))
+    bob = c.SubmitJob(job_id("z"), "bob", "q", "exe", b"", None, (A,))
+    grid.apply(bob, c.PutCache("data", (CacheEntry("f", A),), ">"))
+    grid.stage("p", group("s", blobs=((A,),)), client="cid")
+    everybody = {"ann", "bob", "cid", CacheHolder("data")}
+    for _ in range(2):  # and as a snapshot has it
+        assert set(holders_of(grid.state, A.digest)) == everybody
+        grid.reload()
+    grid.apply(c.CancelJobs((job_id("x"), job_id("z"))), c.RemoveCache("data"))
+    assert set(holders_of(grid.state, A.digest)) == {"ann", "cid"}
+    grid.apply(c.DropBatches((c.BatchName("cid", "b"),)))
+    assert holders_of(grid.state, A.digest) == ("ann",)
+    grid.apply(c.CancelJobs((job_id("y"),)))
+    assert holders_of(grid.state, A.digest) == ()
+
+
+def test_a_result_is_held_by_the_client_of_its_job() -> None:
+    grid = Grid()
+    grid.apply(job("x", A))
+    grid.assign("x")
+    grid.ack("x", blobs=(B,))
+    assert holders_of(grid.state, A.digest) == ()
+    assert holders_of(grid.state, B.digest) == ("ann",)
 
 
 def test_a_dead_job_keeps_its_inputs_for_a_redrive() -> None:

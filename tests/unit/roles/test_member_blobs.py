@@ -65,7 +65,7 @@ def test_what_the_state_refers_to_is_held_and_the_rest_is_looked_for() -> None:
     book, state = MajorityBlobs(), GridState()
     sought: list[Digest] = []
     knowledge = GroupKnowledge(book, lambda: state, lambda: VOTERS, lambda: 7, sought.append)
-    hold_blobs(state, [A])
+    hold_blobs(state, [A], "ann")
     book.vouch(B.digest, B.size, 8, VOTERS)
     assert knowledge.lacking([A, B, C]) == [C.digest]
     assert sought == [C.digest]
@@ -76,13 +76,13 @@ def test_what_the_state_refers_to_is_held_and_the_rest_is_looked_for() -> None:
 
 def test_the_state_tells_the_first_reference_and_the_last() -> None:
     state = GridState()
-    hold_blobs(state, [A])
+    hold_blobs(state, [A], "ann")
     assert state.blob_news is None
     state.blob_news = []
-    hold_blobs(state, [A, B, B])
-    release_blobs(state, [A])
+    hold_blobs(state, [A, B, B], "ann")
+    release_blobs(state, [A], "ann")
     assert state.blob_news == [(B.digest, True)]
-    release_blobs(state, [B, A, B])
+    release_blobs(state, [B, A, B], "ann")
     assert state.blob_news == [(B.digest, True), (A.digest, False), (B.digest, False)]
 
 

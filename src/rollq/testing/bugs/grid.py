@@ -144,14 +144,15 @@ def _cut_is_not_owed(old: Any) -> Any:
 
 @mutant("blob_is_never_released", refs, "release_blobs", faults=())
 def _blob_never_released(old: Any) -> Any:
-    return lambda state, blobs: None
+    return lambda state, blobs, holder: None
 
 
 @mutant("blob_is_released_twice", refs, "release_files", faults=())
 def _blob_released_twice(old: Any) -> Any:
-    def release_files(state: GridState, owner: Any) -> None:
-        old(state, owner)
-        old(state, PastRecord(blobs=tuple(one for one in owner.blobs if one.digest in state.blobs)))
+    def release_files(state: GridState, owner: Any, client_id: str) -> None:
+        old(state, owner, client_id)
+        left = tuple(one for one in owner.blobs if one.digest in state.blobs)
+        old(state, PastRecord(blobs=left), client_id)
 
     return release_files
 
