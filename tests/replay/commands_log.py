@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 
 from rollq.base.hints import ExecHint
-from rollq.base.jobs import AttemptRef, BlobRef, BulkItem, CacheEntry, JobOptions
+from rollq.base.jobs import AttemptRef, BlobRef, BulkItem, CacheEntry, JobOptions, JobSecret
 from rollq.base.staged import SAME_BODY, StagedGroup, StagedPart, join_keys, part_crc
 from rollq.grid import commands as c
 from rollq.grid.apply import apply_entry
@@ -191,6 +191,7 @@ def submits(rng: random.Random, turn: int) -> Iterator[c.Command]:
         max_attempts=2,
         retry_exit_codes=(75,),
         worker_name="w161" if turn % 5 == 0 else "",
+        secrets=(JobSecret("TOKEN", "db"), JobSecret("CERT", "x", as_file=True))[: turn % 3],
     )
     for _ in range(3):
         yield c.SubmitJob(

@@ -2,8 +2,8 @@
 
 - `errors`, `limits`: every error with its code, every bound with its reason.
 - `ids`, `digests`, `names`, `globs`, `environ`: identities, and what names from outside may be.
-- `jobs`, `staged`, `hints`, `requests`, `outcomes`, `sealed`: values that the wire, the log and
-  users share; their formats may only grow.
+- `jobs`, `job_secrets`, `staged`, `hints`, `requests`, `outcomes`, `sealed`: values that the wire,
+  the log and users share; their formats may only grow.
 - `access`, `access_rules`: principals, actions and resources; accounts, and what they may do.
 - `stamp`, `repeats`: clock and chance as values handed in, and log lines that do not repeat.
 """

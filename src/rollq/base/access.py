@@ -59,6 +59,7 @@ class Action(enum.StrEnum):
     JOBS_READ = "jobs.read"
     JOBS_REDRIVE = "jobs.redrive"
     JOBS_PURGE = "jobs.purge"
+    SECRETS_USE = "secrets.use"  # by a job that is submitted
     RESULTS_READ = "results.read"
     RESULTS_CONFIRM = "results.confirm"
     OUTPUT_READ = "output.read"
@@ -103,6 +104,7 @@ class ResourceKind(enum.StrEnum):
     EXEC = "exec"
     JOB = "job"  # a job or an array, by its id
     BATCH = "batch"
+    SECRET = "secret"  # by its name in the vaults of workers
     BLOB = "blob"
     CACHE = "cache"
     READER = "reader"  # of the history, by the name of its hold
@@ -119,16 +121,20 @@ class Resource(NamedTuple):
         field: Where the message names it: a field, or a path of fields through structs and tuples
             of structs (`groups.queue`). Empty: the message names none, and all of the kind is
             meant.
+        action: What is done with it, if that is not the action of the row. Such a resource is asked
+            for only if the message names one.
     """
 
     kind: ResourceKind
     field: str = ""
+    action: Action | None = None
 
     def names_in(self, message: object) -> tuple[Any, ...]:
-        """The names that a message gives: subjects, ids, digests. Empty: all of the kind."""
+        """The names that a message gives: subjects, ids, digests. Empty: all of the kind, or of a
+        resource with an action of its own none."""
         values: tuple[Any, ...] = (message,) if self.field else ()
         for name in self.field.split(".") if self.field else ():
-            values = _flat(tuple(getattr(value, name) for value in values))
+            values = _flat(tuple(getattr(value, name) for value in values if value is not None))
         return values
 
 

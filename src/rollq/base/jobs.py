@@ -35,6 +35,14 @@ class Cause(enum.IntEnum):
     ID_TAKEN = 7  # a task of an array whose id an older job has
 
 
+class JobSecret(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A secret that a job is given, by reference: its worker finds the value in its vault."""
+
+    variable: str  # of the environment
+    name: str  # in the vault
+    as_file: bool = False  # the variable has the path of a file with the value
+
+
 class JobOptions(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """What a job may ask for beyond the defaults. 0 means: the cluster's setting."""
 
@@ -50,6 +58,7 @@ class JobOptions(msgspec.Struct, array_like=True, frozen=True, gc=False):
     retry_exit_codes: tuple[int, ...] = ()
     worker_name: str = ""  # only this worker may run it
     ships_exec: bool = False  # the program is one of its files; a worker must allow that
+    secrets: tuple[JobSecret, ...] = ()  # references; a value is never here
 
 
 DEFAULT_OPTIONS = JobOptions()

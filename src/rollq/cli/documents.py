@@ -12,6 +12,7 @@ import msgspec
 
 from rollq.base.hints import ExecHint
 from rollq.base.ids import guid_to_text
+from rollq.base.job_secrets import asked_for
 from rollq.base.jobs import DEFAULT_OPTIONS, JobOptions
 from rollq.base.outcomes import STATES
 from rollq.base.requests import request_document
@@ -227,12 +228,16 @@ def hint_document(hint: ExecHint) -> dict[str, Any]:
 
 
 def _options(options: JobOptions) -> dict[str, Any]:
-    """What was asked for, without what was not."""
-    return {
+    """What was asked for, without what was not. Secrets are shown by their names: nobody but their
+    worker has more."""
+    said = {
         name: getattr(options, name)
         for name in JobOptions.__struct_fields__
         if getattr(options, name) != getattr(DEFAULT_OPTIONS, name)
     }
+    if options.secrets:
+        said["secrets"] = asked_for(options.secrets)
+    return said
 
 
 def _end(view: RawJobView, end: RawEndView) -> dict[str, Any]:

@@ -175,6 +175,14 @@ Env = Annotated[
         help="Environment variable of the job; NAME alone copies it from here. May be repeated.",
     ),
 ]
+Secrets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--secret",
+        metavar="NAME=[file:]SECRET",
+        help="Set NAME to a secret of the worker's vault, or to the path of a file with it.",
+    ),
+]
 OwnId = Annotated[
     str, typer.Option("--id", metavar="ID", help="Job id; resubmitting it is idempotent.")
 ]
@@ -244,6 +252,7 @@ def submit(
     expire: Expire = 0,
     worker: Worker = "",
     env: Env = None,
+    secret: Secrets = None,
     job_id: OwnId = "",
     key: Key = "",
     client_id: ClientId = "",
@@ -365,6 +374,7 @@ def _options(ctx: typer.Context) -> Options:
         "run_limit_soft": ctx.params["soft_limit"],
         "retry_exit_codes": tuple(ctx.params["retry_exit_code"] or ()),
         "env": _environment(ctx.params["env"] or []),
+        "secrets": _secrets(ctx.params["secret"] or []),
     }
     return cast("Options", {name: value for name, value in wanted.items() if value})
 
@@ -382,6 +392,21 @@ def _environment(given: list[str]) -> dict[str, str]:
             )
         env[name] = value if equals else os.environ[name]
     return env
+
+
+def _secrets(given: list[str]) -> dict[str, str]:
+    """Names of secrets by the variable that each is to be in."""
+    secrets: dict[str, str] = {}
+    for one in given:
+        variable, equals, name = one.partition("=")
+        if not equals or variable in secrets:
+            raise LocalError(
+                ErrorCode.BAD_OPTIONS,
+                f"--secret {variable[:64]!r}",
+                "write VARIABLE=SECRET once for each, as in --secret TOKEN=github",
+            )
+        secrets[variable] = name
+    return secrets
 
 
 def _find(named: list[str], option: str) -> dict[str, Input]:

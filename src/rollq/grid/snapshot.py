@@ -55,8 +55,8 @@ from rollq.grid.state import (
 
 P = TypeVar("P")
 
-VERSION: Final = 6
-VERSIONS: Final = (1, 2, 3, 4, 5, 6)  # that can be read
+VERSION: Final = 7
+VERSIONS: Final = (1, 2, 3, 4, 5, 6, 7)  # that can be read
 PREFACE_BYTES: Final = 9  # version and length of the head
 _ROWS_PER_CHUNK: Final = 4_096
 

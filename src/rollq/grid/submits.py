@@ -15,7 +15,7 @@ import msgspec
 from rollq.base.digests import Digest
 from rollq.base.errors import ErrorCode
 from rollq.base.ids import GUID_BYTES, ClientId, JobId
-from rollq.base.jobs import DEFAULT_OPTIONS, BlobRef, BulkItem
+from rollq.base.jobs import DEFAULT_OPTIONS, BlobRef, BulkItem, JobOptions
 from rollq.base.limits import (
     BATCH_KEY_BYTES_MAX,
     BATCHES_KEPT_MAX,
@@ -81,6 +81,7 @@ from rollq.grid.state import (
 
 _encoder = msgspec.msgpack.Encoder()
 _BULK_TAG = 2  # of the command, in front of its fields
+_FIRST_FIELDS = JobOptions.__struct_fields__.index("secrets")
 
 
 def submit_run(state: GridState, command: SubmitRun, out: Applied) -> Outcome:
@@ -385,7 +386,7 @@ def fingerprint_of(command: SubmitBulk) -> bytes:
     """What tells a batch from another. It is kept, so it must not follow the format: a batch
     without files or keys has the fingerprint that it had before there were any."""
     start: tuple[object, ...] = (_BULK_TAG, command.client_id, command.queue, command.exec_name)
-    end: tuple[object, ...] = (command.options, command.batch_key)
+    end: tuple[object, ...] = (_fields_said(command.options), command.batch_key)
     items: list[tuple[object, ...]]
     if any(item.key for item in command.items):
         items = [(item.job_id, item.body, item.blobs, item.key) for item in command.items]
@@ -397,6 +398,14 @@ def fingerprint_of(command: SubmitBulk) -> bytes:
         items = [(item.job_id, item.body) for item in command.items]
     data = _encoder.encode((*start, items, *end))
     return blake2b(data, digest_size=HASH_BYTES).digest()
+
+
+def _fields_said(options: JobOptions | None) -> tuple[object, ...] | None:
+    """Options without the fields that came later and say nothing here."""
+    if options is None:
+        return None
+    fields = msgspec.structs.astuple(options)
+    return fields if options.secrets else fields[:_FIRST_FIELDS]
 
 
 def check_bulk(state: GridState, command: SubmitBulk) -> dict[JobId, BulkItem] | Refused:

@@ -17,7 +17,7 @@ from rollq.base import limits as most
 from rollq.base.digests import DIGEST_BYTES
 from rollq.base.errors import ErrorCode
 from rollq.base.ids import NIL_ID
-from rollq.base.jobs import AttemptRef, BlobRef, BulkItem, JobOptions
+from rollq.base.jobs import AttemptRef, BlobRef, BulkItem, JobOptions, JobSecret
 from rollq.base.staged import SAME_BODY, StagedGroup, StagedPart
 from rollq.raft import types as raft
 from rollq.wire.fields import MessageId
@@ -103,6 +103,12 @@ SHARED: Final[Mapping[type[msgspec.Struct], Bounds]] = {
         retry_exit_codes=Many(most.RETRY_EXIT_CODES_MAX, Int(-(2**31), 2**32 - 1)),
         worker_name=Text(most.WORKER_NAME_BYTES_MAX),
         ships_exec=FREE,
+        secrets=Many(most.SECRETS_PER_JOB_MAX, Struct(JobSecret)),
+    ),
+    JobSecret: bounds(
+        variable=Text(most.SECRET_NAME_BYTES_MAX),
+        name=Text(most.SECRET_NAME_BYTES_MAX),
+        as_file=FREE,
     ),
     AttemptRef: bounds(job_id=NAME, attempt=Int(0, 2**31 - 1), fence=NUMBER),
     BlobRef: bounds(digest=Bytes(DIGEST_BYTES, DIGEST_BYTES), size=Int(0, most.BLOB_BYTES_MAX)),

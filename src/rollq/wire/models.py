@@ -17,7 +17,7 @@ from msgspec import UNSET, UnsetType
 
 from rollq.base.errors import ErrorCode, RemoteError
 from rollq.base.ids import ClientId, JobId, guid_from_text, guid_to_text
-from rollq.base.jobs import AttemptRef, JobOptions
+from rollq.base.jobs import AttemptRef, JobOptions, JobSecret
 
 # JSON knows larger numbers than anything that they could be stored in later.
 Int64: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -67,6 +67,7 @@ class JobRequest(msgspec.Struct, frozen=True, rename="pascal"):
     retry_exit_codes: tuple[Int64, ...] | UnsetType = UNSET
     worker_name: str | UnsetType = UNSET
     ships_exec: bool | UnsetType = UNSET
+    secrets: tuple[JobSecret, ...] | UnsetType = UNSET
 
 
 class JobRequestHead(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
@@ -87,6 +88,7 @@ class JobRequestHead(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
     retry_exit_codes: tuple[Int64, ...] = ()
     worker_name: str = ""
     ships_exec: bool = False
+    secrets: tuple[JobSecret, ...] = ()
 
 
 class OutputFile(msgspec.Struct, frozen=True, rename="pascal"):

@@ -130,7 +130,16 @@ GROUP = (Resource(K.GROUP),)
 JOB = (Resource(K.JOB, "job_id"),)
 JOBS = (Resource(K.JOB, "job_ids"),)
 DIGEST = (Resource(K.BLOB, "digest"),)
-SUBMITTED = (Resource(K.QUEUE, "subject"), Resource(K.EXEC, "exec_name"))
+SUBMITTED = (
+    Resource(K.QUEUE, "subject"),
+    Resource(K.EXEC, "exec_name"),
+    Resource(K.SECRET, "options.secrets.name", Action.SECRETS_USE),
+)
+STAGED = (
+    Resource(K.QUEUE, "groups.queue"),
+    Resource(K.EXEC, "groups.exec_name"),
+    Resource(K.SECRET, "groups.options.secrets.name", Action.SECRETS_USE),
+)
 BATCH = (Resource(K.BATCH, "batch_key"), Resource(K.CLIENT, "client_id"))
 
 OURS = frozenset({COMPACT})
@@ -176,7 +185,7 @@ ROWS: Final = (
         s.StageJobs,
         FROM_CLIENT,
         Action.JOBS_SUBMIT,
-        (*BATCH, Resource(K.QUEUE, "groups.queue"), Resource(K.EXEC, "groups.exec_name")),
+        (*BATCH, *STAGED),
         OURS,
         request_id=ASKED,
     ),

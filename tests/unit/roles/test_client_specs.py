@@ -8,7 +8,7 @@ import pytest
 from rollq import Client, Settings
 from rollq.base.errors import DeadlineError, ErrorCode, LocalError, RollqError, StateError
 from rollq.base.ids import NIL_ID, guid_to_text
-from rollq.base.jobs import JobOptions
+from rollq.base.jobs import JobOptions, JobSecret
 from rollq.base.limits import INLINE_BYTES_MAX, PAYLOAD_BYTES_MAX
 from rollq.roles.client.answers import error_of
 from rollq.roles.client.session import as_addresses
@@ -87,6 +87,27 @@ def test_options_are_counted_in_milliseconds() -> None:
         }
     )
     assert made == JobOptions(3, 1_500, 2, 10_000, 4_000, 1, 5_000, 6_000, 250, (7, 8), "w")
+
+
+def test_secrets_go_by_their_names() -> None:
+    made = job_options({"secrets": {"TOKEN": "github", "KEY": "file:site.key"}, "env": {"A": "1"}})
+    assert made is not None
+    assert made.secrets == (JobSecret("KEY", "site.key", True), JobSecret("TOKEN", "github"))
+
+
+@pytest.mark.parametrize(
+    "secrets", [{"TOKEN": "s3cr/et"}, {"TOKEN": b"s3cret"}, "s3cret", ["s3cret"]]
+)
+def test_what_is_no_name_of_a_secret_is_refused_and_not_shown(secrets: Any) -> None:
+    with pytest.raises(LocalError) as caught:
+        job_options({"secrets": secrets})
+    assert caught.value.code is ErrorCode.BAD_OPTIONS
+    assert "s3cr" not in str(caught.value)
+
+
+def test_a_variable_is_a_secret_or_not() -> None:
+    with pytest.raises(LocalError):
+        job_options({"secrets": {"TOKEN": "github"}, "env": {"TOKEN": "1"}})
 
 
 def test_no_options_are_none() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rollq.base.jobs import AttemptRef, BlobRef, BulkItem, JobOptions, Status
+from rollq.base.jobs import AttemptRef, BlobRef, BulkItem, JobOptions, JobSecret, Status
 from rollq.base.staged import StagedGroup, StagedPart
 from rollq.raft import types as raft
 from rollq.wire import blob_messages as b
@@ -19,7 +19,8 @@ OTHER = bytes(range(16, 32))
 BLOBS = (BlobRef(bytes(range(32)), 5), BlobRef(bytes(32), 2**40))
 ITEMS = (BulkItem(OTHER, b"x", BLOBS, "row-1"),)
 BLOB = bytes(range(32))
-OPTIONS = JobOptions(1, 2, 3, 4, 5, 6, 7, 8, 9, (10, -11), "worker-1")
+SECRETS = (JobSecret("TOKEN", "db"), JobSecret("CERT", "site.pem", as_file=True))
+OPTIONS = JobOptions(1, 2, 3, 4, 5, 6, 7, 8, 9, (10, -11), "worker-1", secrets=SECRETS)
 GROUP = StagedGroup(
     "calcA",
     "calcA",

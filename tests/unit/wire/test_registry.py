@@ -92,6 +92,21 @@ def test_resources_are_found_within_tuples_of_structs() -> None:
     assert Resource(ResourceKind.GRID).names_in(held[0]) == ()
 
 
+def test_secrets_of_a_job_are_resources_of_its_submit() -> None:
+    submits = [one for one in SAMPLES if ROW_OF[type(one)].action is Action.JOBS_SUBMIT]
+    found: dict[str, set[tuple[str, ...]]] = {}
+    for sample in submits:
+        for resource in ROW_OF[type(sample)].resources:
+            if resource.kind is ResourceKind.SECRET:
+                assert resource.action is Action.SECRETS_USE
+                found.setdefault(type(sample).__name__, set()).add(resource.names_in(sample))
+    assert set(found) == {"SubmitJob", "SubmitBulk", "SubmitArray", "SubmitRun", "StageJobs"}
+    assert all(("db", "site.pem") in names for names in found.values())
+    plain = next(one for one in submits if isinstance(one, messages.SubmitJob))
+    named = ROW_OF[messages.SubmitJob].resources[-1]
+    assert named.names_in(msgspec.structs.replace(plain, options=None)) == ()
+
+
 @pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
 def test_the_base_of_a_struct_says_who_may_say_it(row: Row) -> None:
     """So that mypy knows at the doors what a row says."""

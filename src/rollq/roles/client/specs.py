@@ -17,7 +17,8 @@ import msgspec
 from rollq.base.environ import check_env
 from rollq.base.errors import ErrorCode, LocalError, RemoteError
 from rollq.base.ids import GUID_BYTES, NIL_ID, ClientId, JobId, guid_from_text, job_id_of_key
-from rollq.base.jobs import BlobRef, JobOptions
+from rollq.base.job_secrets import check_secrets, secrets_of
+from rollq.base.jobs import BlobRef, JobOptions, JobSecret
 from rollq.base.limits import (
     ATTEMPTS_MAX,
     DURATION_MS_MAX,
@@ -52,6 +53,7 @@ class Options(TypedDict, total=False):
     worker: str  # only the worker of this name may run it
     ships_exec: bool  # the program is one of the job's files; found out if it is left out
     env: Mapping[str, str]  # environment variables of its own
+    secrets: Mapping[str, str]  # variables, and the name of each in the worker's vault
 
 
 class CacheFile(msgspec.Struct, frozen=True):
@@ -234,8 +236,25 @@ def job_options(options: Options) -> JobOptions | None:
     if 0 < values.get("lease_ms", 0) < LEASE_MS_MIN:
         hint = f"use {LEASE_MS_MIN / 1000:g} s or more, or leave it out: the cluster's setting"
         raise _bad_option("lease", options["lease"], hint)
+    if options.get("secrets"):
+        values["secrets"] = _checked_secrets(options)
     made = JobOptions(**values)
     return None if made == JobOptions() else made
+
+
+def _checked_secrets(options: Options) -> tuple[JobSecret, ...]:
+    """The references that a job asks for. What was given is not shown: somebody may have written
+    the secret itself in the place of its name."""
+    asked = options["secrets"]
+    if not isinstance(asked, Mapping) or not all(isinstance(one, str) for one in asked.values()):
+        hint = "give variables and names of a vault: {'TOKEN': 'github', 'KEY': 'file:site.key'}"
+        raise LocalError(ErrorCode.BAD_OPTIONS, "secrets are not names of secrets", hint)
+    try:
+        made = secrets_of(asked)
+        check_secrets(made, options.get("env") or ())
+    except RemoteError as error:
+        raise LocalError(ErrorCode.BAD_OPTIONS, error.message, error.hint) from None
+    return made
 
 
 def as_id(given: JobId | str) -> JobId:
@@ -400,4 +419,5 @@ FIELDS: Final[dict[str, tuple[str, Any]]] = {
     "worker": ("worker_name", str),
     "ships_exec": ("ships_exec", bool),
     "env": ("", dict),
+    "secrets": ("", dict),
 }

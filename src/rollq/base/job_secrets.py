@@ -1,0 +1,82 @@
+"""References to secrets: how a job names them, and what it may name. Pure; no value comes in here.
+
+`{"TOKEN": "github"}` gives a job what is `github` in the vault of its worker, in the
+variable TOKEN; `{"KEY": "file:site.key"}` gives it as a file, whose path is in the variable KEY.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from rollq.base.environ import OURS, is_name
+from rollq.base.errors import ErrorCode, RemoteError
+from rollq.base.jobs import JobSecret
+from rollq.base.limits import SECRET_NAME_BYTES_MAX, SECRETS_PER_JOB_MAX
+
+AS_FILE: Final = "file:"
+# No slash, and no dot first: a name is never a way to somewhere else.
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def secrets_of(asked: Mapping[str, str]) -> tuple[JobSecret, ...]:
+    """The references that variables are to be given, by the order of the variables: the same
+    secrets are equal.
+
+    Raises:
+        RemoteError: BAD_PAYLOAD; no worker can give these.
+    """
+    made = tuple(
+        JobSecret(variable, said.removeprefix(AS_FILE), said.startswith(AS_FILE))
+        for variable, said in sorted(asked.items())
+    )
+    check_secrets(made)
+    return made
+
+
+def asked_for(secrets: Collection[JobSecret]) -> dict[str, str]:
+    """The inverse of `secrets_of`."""
+    return {one.variable: AS_FILE * one.as_file + one.name for one in secrets}
+
+
+def check_secrets(secrets: Collection[JobSecret], env: Collection[str] = ()) -> None:
+    """What a job asks for must be possible everywhere.
+
+    Args:
+        secrets: Its references.
+        env: The names of its own environment variables.
+
+    Raises:
+        RemoteError: BAD_PAYLOAD.
+    """
+    if len(secrets) > SECRETS_PER_JOB_MAX:
+        raise _bad(f"{len(secrets)} secrets", f"use up to {SECRETS_PER_JOB_MAX}")
+    taken = set(env)
+    for one in secrets:
+        # It is not shown: somebody may have written the secret itself in the place of its name.
+        if not is_secret_name(one.name):
+            raise _bad(
+                f"no secret can have the name that {one.variable[:64]!a} is to have",
+                "name one of the vault, not its value: letters, digits and . _ -",
+            )
+        variable = one.variable
+        if not is_name(variable) or len(variable) > SECRET_NAME_BYTES_MAX:
+            raise _bad(
+                f"no environment variable can be named {variable[:64]!a}",
+                "use letters, digits and _, and no digit first",
+            )
+        if variable.startswith(OURS):
+            raise _bad(f"{variable[:64]} is set by rollq itself", "choose another name")
+        if variable in taken:
+            raise _bad(f"{variable[:64]} is to have two values", "name it once")
+        taken.add(variable)
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a vault can have a secret of this name."""
+    return len(name) <= SECRET_NAME_BYTES_MAX and NAME.fullmatch(name) is not None
+
+
+def _bad(what: str, hint: str) -> RemoteError:
+    return RemoteError(ErrorCode.BAD_PAYLOAD, what, hint)
