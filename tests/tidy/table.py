@@ -19,6 +19,7 @@ ANY_ROLE = (
         "roles.offers",
         "roles.dialogue",
         "roles.access",
+        "roles.login",
         "roles.door",
     ),
     "roles.blobs",

@@ -31,6 +31,8 @@ class Principal(NamedTuple):
         account: Who it is; `anonymous` if it proves nothing where that is allowed, empty where
             nobody is asked.
         method: How that was proved: `certificate`, or the method of its login; empty: not at all.
+        certificate_role: What its certificate says that it is, if that is how; the built-in role
+            of this name counts where the group knows no such account.
     """
 
     role: LinkRole
@@ -38,6 +40,7 @@ class Principal(NamedTuple):
     address: str
     account: str = ""
     method: str = ""
+    certificate_role: str = ""
 
 
 class Action(enum.StrEnum):

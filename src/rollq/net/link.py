@@ -27,6 +27,7 @@ from rollq.base.limits import (
 )
 from rollq.base.repeats import Repeats
 from rollq.net.partial_frames import PartialFrames
+from rollq.security.identity import CertificateIdentity
 from rollq.wire.compact import Message
 from rollq.wire.connection import Connection
 from rollq.wire.handshake import BEFORE_HELLO, Side, Stage
@@ -74,6 +75,7 @@ class Link(asyncio.Protocol):
         self._has_partial = False
         self._has_skipped = False  # and it was logged
         self.address = ""
+        self.certificate: CertificateIdentity | None = None  # of the peer, checked
         self._on_messages = on_messages
         self._on_closed = on_closed
         self._limits = limits

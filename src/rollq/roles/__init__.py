@@ -3,7 +3,8 @@
 Each of the first three has a pure machine that decides and a shell around it with sockets and disk.
 What they share lies beside them:
 
-- `door`: every message of an accepted link passes it; `access`: who may send what;
+- `door`: every message of an accepted link passes it; `login`: who a link is; `access`: who may
+  send what;
 - `dialogue`, `redial`, `silence`, `offers`: parts of the machines of worker and client: a session
   with one member, whom to dial next, a member that says nothing, a legacy leader;
 - `persist`: the thread that waits for the disk; `service`: ending tasks, random numbers;

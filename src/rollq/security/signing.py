@@ -4,26 +4,23 @@ The file of a key begins with a line that names its account, and the rest is PEM
 
     # account: alice
     -----BEGIN PRIVATE KEY-----
+
+The library is loaded where a key is used: most processes never use one.
 """
 
 from __future__ import annotations
 
+import hashlib
 import struct
 from collections.abc import Iterable
-from typing import Final, NamedTuple
-
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    load_pem_private_key,
-)
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.security.identity import PART, check_account_name
 from rollq.security.secret import Secret
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 PUBLIC_KEY_BYTES: Final = 32
 SIGNATURE_BYTES: Final = 64
@@ -32,9 +29,8 @@ ACCOUNT_LINE: Final = "# account: "
 CONTEXT: Final = b"rollq login key 1"
 LENGTH: Final = struct.Struct("<I")
 # Compared with where there is no key: a login costs the same whether its account exists or not.
-NO_KEY: Final = (
-    Ed25519PrivateKey.from_private_bytes(bytes(PUBLIC_KEY_BYTES)).public_key().public_bytes_raw()
-)
+# Nobody has the private half: it is the digest of a text, taken for a point of the curve.
+NO_KEY: Final = hashlib.sha256(b"rollq no key 1").digest()
 
 
 class LoginSigned(NamedTuple):
@@ -78,6 +74,9 @@ def make_key(account: str) -> Secret:
     Raises:
         LocalError: BAD_ACCESS, if no account can have this name.
     """
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
     check_account_name(account)
     pem = Ed25519PrivateKey.generate().private_bytes(
         Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
@@ -91,6 +90,9 @@ def read_key(text: Secret) -> AccountKey:
     Raises:
         LocalError: BAD_CREDENTIALS.
     """
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
     head, _, pem = text.reveal().partition(b"\n")
     account = head.decode("ascii", "replace").removeprefix(ACCOUNT_LINE).strip()
     if not head.startswith(ACCOUNT_LINE.encode()) or not PART.fullmatch(account):
@@ -123,6 +125,9 @@ def is_signed(login: LoginSigned, signature: bytes, public_keys: Iterable[bytes]
 
 
 def _is_signed_by(public_key: bytes, signature: bytes, data: bytes) -> bool:
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
     try:
         Ed25519PublicKey.from_public_bytes(public_key).verify(signature, data)
     except (InvalidSignature, ValueError):

@@ -55,7 +55,7 @@ def parse_token(text: bytes) -> ParsedToken | None:
     return ParsedToken(account, hashlib.sha256(secret.encode()).digest())
 
 
-def account_of(token: Secret) -> str:
+def account_of_token(token: Secret) -> str:
     """Whose token it is.
 
     Raises:

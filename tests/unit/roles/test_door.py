@@ -7,14 +7,22 @@ from typing import Any, cast
 import pytest
 
 from rollq.base.access import LinkRole, Principal
+from rollq.base.access_rules import Account
 from rollq.base.errors import ErrorCode, RemoteError
 from rollq.net.link import Link
+from rollq.net.login import KeyLogin, TokenLogin
 from rollq.raft.types import RaftHeartbeat
 from rollq.roles.access import MAY_SAY, ROLE_OF_HELLO, check, principal_of
 from rollq.roles.door import Door
+from rollq.roles.login import LoginSetup
+from rollq.security.identity import CertificateIdentity, CertificateRole
+from rollq.security.mode import Mode
+from rollq.security.signing import make_key, read_key
+from rollq.security.tokens import make_token
 from rollq.wire import messages as wire
 from rollq.wire.blob_messages import BlobAsk, HelloBlobs
 from rollq.wire.compact import Message
+from rollq.wire.login_messages import LoginChallenge, LoginProof
 from rollq.wire.reader_messages import HelloReader, SpanAsk
 from rollq.wire.registry import ROWS, Phase
 
@@ -22,11 +30,20 @@ ID = bytes(15) + b"\1"
 HELLO_WORKER = wire.HelloWorker(ID, ("q",), name="box")
 
 
+class StillClock:
+    """A loop whose time stands still."""
+
+    def time(self) -> float:
+        return 0.0
+
+
 class Line:
     """A link that only notes what is done to it."""
 
     def __init__(self) -> None:
         self.address = "10.0.0.1:5"
+        self.certificate: CertificateIdentity | None = None
+        self.loop = StillClock()
         self.sent: list[Any] = []
         self.closed = ""
 
@@ -144,3 +161,137 @@ def test_a_role_that_is_not_served_is_told_what_is() -> None:
     assert error.code == ErrorCode.BAD_HANDSHAKE
     assert error.message == "a client session is not served here, only blobs"
     assert not room.heard
+
+
+# --- logins
+
+TOKEN, STORED = make_token("ann")
+KEY = read_key(make_key("ann"))
+ACCOUNTS = {"ann": Account("ann", tokens=(STORED,), public_keys=(KEY.public,))}
+BY_TOKEN = TokenLogin("ann", TOKEN.reveal()).first
+HELLO = wire.HelloClient("ann/1")
+
+
+def guarded(room: Room, mode: Mode = Mode.REQUIRE) -> Door:
+    logins = LoginSetup(
+        mode, "g1", accounts=lambda: ACCOUNTS, now_ms=lambda: 0, draw_nonce=lambda: bytes(32)
+    )
+    return Door({LinkRole.CLIENT: room, LinkRole.MEMBER: room}, logins)
+
+
+def codes(line: Line) -> list[int]:
+    return [sent.code for sent in line.sent if isinstance(sent, wire.Error)]
+
+
+def test_a_token_and_its_hello_may_come_in_one_read_or_in_two() -> None:
+    both: list[list[list[Message]]] = [[[BY_TOKEN, HELLO]], [[BY_TOKEN], [HELLO]]]
+    for reads in both:
+        room, line = Room(), Line()
+        door = guarded(room)
+        for read in reads:
+            say(door, line, *read)
+        principal = Principal(LinkRole.CLIENT, "ann/1", line.address, "ann", "token")
+        assert room.heard == [(principal, [HELLO])]
+        assert (line.sent, line.closed) == ([], "")
+
+
+def test_a_key_is_challenged_and_the_hello_comes_with_its_proof() -> None:
+    room, line, login = Room(), Line(), KeyLogin(KEY, "g1", bytes(32))
+    door = guarded(room)
+    say(door, line, login.first)
+    [challenge] = line.sent
+    assert isinstance(challenge, LoginChallenge)
+    say(door, line, login.prove(challenge), HELLO, wire.Ping())
+    [(principal, messages)] = room.heard
+    assert (principal.account, principal.method) == ("ann", "key")
+    assert messages == [HELLO, wire.Ping()]
+
+
+def test_the_account_stays_with_its_link() -> None:
+    room, line, other = Room(), Line(), Line()
+    door = guarded(room, Mode.ALLOW)
+    say(door, line, BY_TOKEN)
+    say(door, other, HELLO)
+    say(door, line, HELLO)
+    assert [principal.account for principal, _ in room.heard] == ["anonymous", "ann"]
+
+
+@pytest.mark.parametrize("mode", [Mode.ALLOW, Mode.REQUIRE])
+def test_a_wrong_login_ends_the_link_before_any_service_hears_of_it(
+    mode: Mode, caplog: pytest.LogCaptureFixture
+) -> None:
+    room, line = Room(), Line()
+    door = guarded(room, mode)
+    wrong = TokenLogin("ann", make_token("ann")[0].reveal()).first
+    say(door, line, wrong, HELLO)
+    assert codes(line) == [ErrorCode.LOGIN_FAILED]
+    assert line.closed
+    door.closed(cast(Link, line), "over")
+    assert (room.heard, room.gone) == ([], [])
+    [record] = caplog.records
+    assert "'ann': a wrong token" in record.getMessage()
+    assert wrong.proof.decode() not in record.getMessage()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        [BY_TOKEN, BY_TOKEN],
+        [KeyLogin(KEY, "g1", bytes(32)).first, HELLO],
+        [LoginProof(b"x")],
+    ],
+    ids=["twice", "a hello before the proof", "a proof alone"],
+)
+@pytest.mark.parametrize("mode", list(Mode))
+def test_a_login_out_of_order_fails_in_every_mode(mode: Mode, said: list[Message]) -> None:
+    for reads in ([said], [[message] for message in said]):
+        room, line = Room(), Line()
+        door = guarded(room, mode)
+        for read in reads:
+            say(door, line, *read)
+        assert codes(line) == [ErrorCode.LOGIN_FAILED]
+        assert room.heard == []
+
+
+def test_whoever_proves_nothing_is_told_to_log_in() -> None:
+    room, line = Room(), Line()
+    say(guarded(room), line, HELLO)
+    assert codes(line) == [ErrorCode.LOGIN_REQUIRED]
+    assert room.heard == []
+
+
+def test_without_access_control_a_login_changes_nothing() -> None:
+    for said in ([BY_TOKEN, HELLO], [HELLO]):
+        room, line = Room(), Line()
+        say(guarded(room, Mode.OFF), line, *said)
+        assert room.heard == [(Principal(LinkRole.CLIENT, "ann/1", line.address), [HELLO])]
+
+
+def test_nobody_logs_in_at_a_listener_without_accounts() -> None:
+    room, line = Room(), Line()
+    say(Door({LinkRole.CLIENT: room}), line, BY_TOKEN, HELLO)
+    assert codes(line) == [ErrorCode.UNKNOWN_MESSAGE]
+    assert room.heard == []
+
+
+def test_a_certificate_names_the_account() -> None:
+    room, line = Room(), Line()
+    line.certificate = CertificateIdentity("prod", CertificateRole.ADMIN, "carol")
+    say(guarded(room), line, HELLO)
+    [(principal, _)] = room.heard
+    assert principal[3:] == ("carol", "certificate", "admin")
+
+
+def test_a_client_with_a_certificate_is_no_member() -> None:
+    room, line = Room(), Line()
+    line.certificate = CertificateIdentity("prod", CertificateRole.CLIENT, "carol")
+    say(guarded(room, Mode.OFF), line, wire.LeaderHello(7, "m:1", ID, 1, 0))
+    assert codes(line) == [ErrorCode.ACCESS_DENIED]
+    assert room.heard == []
+
+
+def test_a_stranger_that_guesses_fills_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    door = guarded(Room())
+    for number in range(100):
+        say(door, Line(), TokenLogin(f"guess{number}", b"").first)
+    assert len(caplog.records) == 3

@@ -13,6 +13,7 @@ from rollq.base.errors import ErrorCode, LocalError
 from rollq.security.secret import Secret
 from rollq.security.signing import (
     CONTEXT,
+    NO_KEY,
     PUBLIC_KEY_BYTES,
     SIGNATURE_BYTES,
     LoginSigned,
@@ -81,6 +82,16 @@ def test_the_file_of_a_key_names_its_account() -> None:
     assert read_key(without_end).public == read_key(text).public
     with pytest.raises(LocalError):
         make_key("al/ice")
+
+
+def test_a_login_without_a_key_costs_a_whole_check() -> None:
+    """The key that is compared with is a point of the curve: another one is refused at once."""
+    prime = 2**255 - 19
+    y = int.from_bytes(NO_KEY, "little") & (2**255 - 1)
+    d = -121_665 * pow(121_666, -1, prime)
+    x_squared = (y * y - 1) * pow(d * y * y + 1, -1, prime) % prime
+    assert y < prime
+    assert pow(x_squared, (prime - 1) // 2, prime) == 1
 
 
 def _rsa() -> bytes:

@@ -7,7 +7,7 @@ import pytest
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.security.secret import Secret
-from rollq.security.tokens import account_of, find_token, make_token, parse_token
+from rollq.security.tokens import account_of_token, find_token, make_token, parse_token
 
 
 def test_a_token_names_its_account_and_only_its_digest_is_stored() -> None:
@@ -19,7 +19,7 @@ def test_a_token_names_its_account_and_only_its_digest_is_stored() -> None:
     assert stored.expires_ms == 1_000
     assert stored.id not in text
     assert text not in repr((secret, stored))
-    assert account_of(secret) == "alice"
+    assert account_of_token(secret) == "alice"
 
 
 def test_every_token_is_new() -> None:
@@ -72,7 +72,7 @@ SECRET = b"0" * 40
 def test_what_is_no_token_is_not_read_as_one(text: bytes) -> None:
     assert parse_token(text) is None
     with pytest.raises(LocalError) as caught:
-        account_of(Secret(text))
+        account_of_token(Secret(text))
     assert caught.value.code == ErrorCode.BAD_CREDENTIALS
     assert SECRET.decode() not in str(caught.value)
 

@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import gc
 import logging
+import secrets
 import time
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,7 @@ from rollq.net.link import DEFAULT_LIMITS, Link, LinkLimits
 from rollq.net.listener import Listener
 from rollq.raft.types import Role
 from rollq.roles.door import Door
+from rollq.roles.login import LoginSetup
 from rollq.roles.member.blobs.blob_work import BlobWork
 from rollq.roles.member.blobs.member import MemberBlobs
 from rollq.roles.member.driver import Driver
@@ -50,6 +52,7 @@ from rollq.roles.persist import PersistThread
 from rollq.roles.service import SystemJitter
 from rollq.store.real_disk import RealDisk
 from rollq.wire.compact import Message
+from rollq.wire.login_messages import NONCE_BYTES
 from rollq.wire.messages import LeaderHello
 
 log = logging.getLogger("rollq.member")
@@ -124,7 +127,14 @@ class MemberNode:
                 LinkRole.MEMBER: IncomingPeers(driver, self._wake),
                 LinkRole.BLOBS: blobs.server,
                 LinkRole.READER: self._readers,
-            }
+            },
+            LoginSetup(
+                self.setup.auth,
+                self.setup.group,
+                accounts=dict,
+                now_ms=driver.time.now_ms,
+                draw_nonce=lambda: secrets.token_bytes(NONCE_BYTES),
+            ),
         )
         self._blob_work = BlobWork(driver, blobs, self._wake)
         self._snapshots = SnapshotRunner(driver, self._disk, self._persist, self._snapshot_over)

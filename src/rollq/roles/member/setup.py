@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass, field
 
 from rollq.base.limits import (
@@ -19,16 +18,9 @@ from rollq.base.limits import (
 from rollq.history.retention import Retention
 from rollq.raft.node import RaftOptions
 from rollq.security.credentials import NONE, Credentials
+from rollq.security.mode import Mode
 
 COPIES_NICENESS = 19  # it takes only idle time
-
-
-class Mode(enum.StrEnum):
-    """How much of a protection is asked of links."""
-
-    OFF = "off"
-    ALLOW = "allow"  # links with and without it are served: for a cluster on its way
-    REQUIRE = "require"
 
 
 @dataclass(slots=True, frozen=True)

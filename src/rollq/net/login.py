@@ -1,0 +1,121 @@
+"""The dialer's part of a login: what it says before its hello. Pure.
+
+A certificate proves its holder in the TLS handshake, and then nothing is said. Else a key is proved
+by a signature, or a token is sent: only over TLS or to this machine, since whoever reads it has it.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+from typing import Protocol
+
+from rollq.base.errors import ErrorCode, LocalError, RemoteError
+from rollq.security.credentials import Credentials
+from rollq.security.signing import AccountKey, LoginSigned, read_key
+from rollq.security.tokens import account_of_token
+from rollq.wire.login_messages import (
+    KEY,
+    NONCE_BYTES,
+    TOKEN,
+    Login,
+    LoginChallenge,
+    LoginProof,
+)
+
+
+class DialerLogin(Protocol):
+    """A login of one link. Its messages are sent in order, and then the hello."""
+
+    @property
+    def first(self) -> Login:
+        """What is said first."""
+
+    @property
+    def is_challenged(self) -> bool:
+        """Whether the other side says something before the hello."""
+
+    def prove(self, challenge: LoginChallenge) -> LoginProof:
+        """The answer to a challenge.
+
+        Raises:
+            RemoteError: LOGIN_FAILED: the other side is not who it should be.
+        """
+
+
+class TokenLogin:
+    """By a token, which is its own proof."""
+
+    is_challenged = False
+
+    def __init__(self, account: str, token: bytes) -> None:
+        self.first = Login(TOKEN, account, token)
+
+    def prove(self, challenge: LoginChallenge) -> LoginProof:
+        """Nobody asks for more than the token."""
+        raise _foreign("it challenges a token")
+
+
+class KeyLogin:
+    """By a signature over the nonces of both sides.
+
+    Args:
+        key: Of the account.
+        group: The group that is dialed; empty: whichever it is.
+        nonce: NONCE_BYTES that nobody can guess.
+    """
+
+    is_challenged = True
+
+    def __init__(self, key: AccountKey, group: str, nonce: bytes) -> None:
+        self._key = key
+        self._group = group
+        self.first = Login(KEY, key.account, nonce=nonce)
+
+    def prove(self, challenge: LoginChallenge) -> LoginProof:
+        """Sign it, if it is a challenge of our group."""
+        if len(challenge.nonce) != NONCE_BYTES:
+            raise _foreign(f"its nonce has {len(challenge.nonce)} bytes")
+        if self._group not in ("", challenge.group):
+            raise _foreign(f"it is of the group {challenge.group[:64]!a}, not {self._group!a}")
+        signed = LoginSigned(self._key.account, challenge.group, self.first.nonce, challenge.nonce)
+        return LoginProof(self._key.sign(signed))
+
+
+def choose_login(
+    credentials: Credentials, group: str, host: str, *, is_tls: bool
+) -> KeyLogin | TokenLogin | None:
+    """How to log in at a host with these credentials; None: there is nothing to say.
+
+    Raises:
+        LocalError: BAD_CREDENTIALS: a file is damaged, or a token would be sent in the open.
+    """
+    if is_tls and credentials.certificate is not None:
+        return None
+    if credentials.account_key is not None:
+        return KeyLogin(read_key(credentials.account_key), group, secrets.token_bytes(NONCE_BYTES))
+    if credentials.token is None:
+        return None
+    if not is_tls and not is_loopback(host):
+        raise LocalError(
+            ErrorCode.BAD_CREDENTIALS,
+            f"a token is not sent to {host} without TLS: whoever listens on the way would have it",
+            "add the ca.pem of the cluster to the credentials, or use an account.key",
+        )
+    return TokenLogin(account_of_token(credentials.token), credentials.token.reveal())
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address (not a name) is of this machine."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _foreign(why: str) -> RemoteError:
+    return RemoteError(
+        ErrorCode.LOGIN_FAILED,
+        f"the other side does not log us in as agreed: {why}",
+        "check the address and the group",
+    )

@@ -1,0 +1,207 @@
+"""Who a link is: the accepter's part of a login. Pure.
+
+A login that fails is answered in the same words whatever was wrong with it, and after about the
+same work whether its account exists or not: what a stranger can learn is that it failed. The
+reason is for the log of the member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol
+
+from rollq.base.access import LinkRole
+from rollq.base.access_rules import Account, TokenHash
+from rollq.base.errors import ErrorCode, RemoteError
+from rollq.security.identity import CertificateIdentity, CertificateRole
+from rollq.security.mode import Mode
+from rollq.security.signing import LoginSigned, is_signed
+from rollq.security.tokens import find_token, parse_token
+from rollq.wire.login_messages import (
+    KEY,
+    NONCE_BYTES,
+    TOKEN,
+    Login,
+    LoginChallenge,
+    LoginMessage,
+    LoginProof,
+)
+
+CERTIFICATE: Final = "certificate"  # how an identity was proved, if not by a login
+ANONYMOUS: Final = "anonymous"  # whoever proves nothing, where that is let in
+NO_DIGEST: Final = b""  # of what is no token: that of no secret
+NO_TOKENS: Final = (TokenHash("", bytes(32)),)  # compared with where there is no account
+
+
+class Accounts(Protocol):
+    """The accounts of the group, as they are now."""
+
+    def get(self, name: str, /) -> Account | None:
+        """The account of this name."""
+
+
+class Identity(NamedTuple):
+    """Who a link has proved to be.
+
+    Attributes:
+        account: Its account; empty: nobody asked.
+        method: How: `certificate`, or the method of the login; empty: not at all.
+        certificate_role: What the certificate says that its holder is, if that was how.
+    """
+
+    account: str = ""
+    method: str = ""
+    certificate_role: str = ""
+
+
+NOBODY: Final = Identity()
+
+
+class LoginFailedError(RemoteError):
+    """A login is wrong. `why` is not for whoever logged in."""
+
+    def __init__(self, account: str, why: str) -> None:
+        super().__init__(
+            ErrorCode.LOGIN_FAILED,
+            "the login failed",
+            "check the credentials; the log of the member says what was wrong",
+        )
+        self.why = f"{account[:64]!a}: {why}"
+
+
+@dataclass(slots=True, frozen=True)
+class LoginSetup:
+    """What the links of a listener are judged by.
+
+    Attributes:
+        mode: Whether links must prove who they are. Where it is off a login is answered and not
+            looked at: credentials do no harm where nobody asks for them.
+        group: The name of the group, which a login by key signs.
+        accounts: Gives the accounts of the group.
+        now_ms: Tells the time of the group, by which tokens expire.
+        draw_nonce: Gives NONCE_BYTES that nobody can guess.
+    """
+
+    mode: Mode
+    group: str
+    accounts: Callable[[], Accounts]
+    now_ms: Callable[[], int]
+    draw_nonce: Callable[[], bytes]
+
+
+class LoginMachine:
+    """The login of one link: at most one, and nothing of it is taken twice."""
+
+    __slots__ = ("_asked", "_nonce", "_setup")
+
+    def __init__(self, setup: LoginSetup) -> None:
+        self._setup = setup
+        self._asked: Login | None = None  # the first message
+        self._nonce = b""  # of the challenge that waits for its proof; empty: none does
+
+    def hear(self, message: LoginMessage) -> LoginChallenge | Identity:
+        """A message of the dialer came: what to answer, or who it is.
+
+        Raises:
+            LoginFailedError: it is nobody; the link ends.
+        """
+        if isinstance(message, Login) and self._asked is None:
+            self._asked = message
+            if message.method == TOKEN:
+                return self._judge_token(message)
+            if message.method == KEY and len(message.nonce) == NONCE_BYTES:
+                self._nonce = self._setup.draw_nonce()
+                return LoginChallenge(self._nonce, group=self._setup.group)
+            raise LoginFailedError(message.account, f"cannot log in by {message.method!a}")
+        if isinstance(message, LoginProof) and self._asked is not None and self._nonce:
+            nonce, self._nonce = self._nonce, b""
+            return self._judge_key(self._asked, nonce, message.proof)
+        account = "" if self._asked is None else self._asked.account
+        raise LoginFailedError(account, f"{type(message).__name__} is out of order")
+
+    def _judge_token(self, login: Login) -> Identity:
+        setup = self._setup
+        if setup.mode is Mode.OFF:
+            return NOBODY
+        parsed = parse_token(login.proof)
+        account = setup.accounts().get(login.account)
+        stored = NO_TOKENS if account is None else account.tokens
+        found = find_token(stored, NO_DIGEST if parsed is None else parsed.sha256)
+        if parsed is None or parsed.account != login.account:
+            raise LoginFailedError(login.account, "not a token of this account")
+        if account is None:
+            raise LoginFailedError(login.account, "no such account")
+        if found is None:
+            raise LoginFailedError(login.account, "a wrong token")
+        if found.expires_ms and found.expires_ms <= setup.now_ms():
+            raise LoginFailedError(login.account, f"the token {found.id!a} has expired")
+        return self._admit(account, TOKEN)
+
+    def _judge_key(self, login: Login, nonce: bytes, proof: bytes) -> Identity:
+        setup = self._setup
+        if setup.mode is Mode.OFF:
+            return NOBODY
+        account = setup.accounts().get(login.account)
+        keys = () if account is None else account.public_keys
+        signed = LoginSigned(login.account, setup.group, login.nonce, nonce)
+        if not is_signed(signed, proof, keys) or account is None:
+            reason = "a wrong signature" if keys else "no such account, or it has no key"
+            raise LoginFailedError(login.account, reason)
+        return self._admit(account, KEY)
+
+    def _admit(self, account: Account, method: str) -> Identity:
+        if account.is_disabled:
+            raise LoginFailedError(account.name, "the account is disabled")
+        return Identity(account.name, method)
+
+
+def identify(
+    setup: LoginSetup,
+    role: LinkRole,
+    logged_in: Identity,
+    certificate: CertificateIdentity | None,
+) -> Identity:
+    """Who a link is when its hello comes: by its login, else by its certificate.
+
+    Args:
+        setup: Of the listener.
+        role: What the hello says that the link is for. Members prove the cluster key, which is
+            asked for where they are heard.
+        logged_in: What its login has shown; NOBODY, if there was none.
+        certificate: What TLS has shown.
+
+    Raises:
+        LoginFailedError: the account is disabled.
+        RemoteError: LOGIN_REQUIRED; ACCESS_DENIED, if a certificate is not for this.
+    """
+    is_member = certificate is not None and certificate.role is CertificateRole.MEMBER
+    if role is LinkRole.MEMBER and certificate is not None and not is_member:
+        raise RemoteError(
+            ErrorCode.ACCESS_DENIED,
+            f"the certificate of {certificate.uri} is not that of a member",
+            "issue one with `rollq tls issue NAME --role member`",
+        )
+    if logged_in.method:
+        return logged_in
+    if setup.mode is Mode.OFF:
+        return NOBODY
+    if certificate is not None:
+        return _certified(certificate, setup.accounts())
+    if role is LinkRole.MEMBER:
+        return NOBODY
+    if setup.mode is Mode.REQUIRE:
+        raise RemoteError(
+            ErrorCode.LOGIN_REQUIRED,
+            "this member wants to know who you are",
+            "give the credentials of an account: --credentials DIR, or ROLLQ_CREDENTIALS",
+        )
+    return Identity(ANONYMOUS)
+
+
+def _certified(certificate: CertificateIdentity, accounts: Accounts) -> Identity:
+    """The holder of a certificate; the group need not know its account."""
+    account = accounts.get(certificate.name)
+    if account is not None and account.is_disabled:
+        raise LoginFailedError(certificate.name, "the account is disabled")
+    return Identity(certificate.name, CERTIFICATE, certificate.role)
