@@ -66,12 +66,17 @@ async def _run(
     timeout_s: float,
     as_json: bool,
 ) -> bool:
+    from rollq.cli.credentials import given_credentials
     from rollq.cli.results import write_result
     from rollq.roles.client.client import Client
 
     ok = True
     async with Client(
-        address, client_id=client_id, desired_parallelism=desired, timeout=timeout_s
+        address,
+        client_id=client_id,
+        desired_parallelism=desired,
+        timeout=timeout_s,
+        credentials=given_credentials(),
     ) as grid:
         async for result in grid.map(exec_name, [str(number) for number in range(1, count + 1)]):
             write_result(result, as_json=as_json)

@@ -20,7 +20,12 @@ EXIT_UNREACHABLE: Final = 3
 EXIT_REFUSED: Final = 4
 EXIT_INTERRUPTED: Final = 130
 
-_USAGE: Final = (ErrorCode.BAD_ADDRESS, ErrorCode.BAD_SETUP, ErrorCode.BAD_OPTIONS)
+_USAGE: Final = (
+    ErrorCode.BAD_ADDRESS,
+    ErrorCode.BAD_SETUP,
+    ErrorCode.BAD_OPTIONS,
+    ErrorCode.BAD_CREDENTIALS,
+)
 _UNREACHABLE: Final = (
     ErrorCode.UNREACHABLE,
     ErrorCode.DISCONNECTED,

@@ -10,6 +10,7 @@ from rollq.base.errors import ErrorCode, LocalError, RemoteError, RollqError, St
 from rollq.base.ids import JobId, guid_from_text, guid_to_text
 from rollq.base.names import COMMAND_LINE
 from rollq.cli.amounts import counted
+from rollq.cli.credentials import given_credentials
 from rollq.cli.service import run
 from rollq.roles.client.answers import decode_as
 from rollq.roles.client.client import Client
@@ -23,7 +24,12 @@ PAGE_ROWS = 500
 async def connected(servers: str, timeout_s: float, client_id: str = "") -> AsyncIterator[Client]:
     """A client of the group. Commands that only look or order share one client id, so that they
     leave no trail of clients in the grid."""
-    async with Client(servers, client_id=client_id or COMMAND_LINE, timeout=timeout_s) as client:
+    async with Client(
+        servers,
+        client_id=client_id or COMMAND_LINE,
+        timeout=timeout_s,
+        credentials=given_credentials(),
+    ) as client:
         yield client
 
 

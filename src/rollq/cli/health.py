@@ -9,6 +9,7 @@ from typing import Final
 
 from rollq.base.errors import RollqError
 from rollq.cli.amounts import counted
+from rollq.cli.credentials import given_credentials
 from rollq.cli.failures import EXIT_UNREACHABLE, exit_code_of
 from rollq.cli.grid import ask, connected
 from rollq.grid.views import CountsView, RawQueueView, RawWorkerView, UnservedView
@@ -173,7 +174,9 @@ async def _members(cluster: ClusterView) -> list[Finding]:
 async def _trouble(address: str) -> str:
     """Why a member cannot be reached from here; empty if it can."""
     try:
-        link = await dial(address, "", lambda *_: None, lambda *_: None)
+        link = await dial(
+            address, "", lambda *_: None, lambda *_: None, credentials=given_credentials()
+        )
     except RollqError as error:
         return error.message
     link.close("probe only")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rollq.base.errors import ErrorCode, LocalError
+from rollq.cli.credentials import given_credentials
 from rollq.cli.options import (
     DEFAULT_SERVERS,
     DEFAULT_TIMEOUT_S,
@@ -123,7 +124,7 @@ def readers(
     from rollq.cli.output import write_answer, write_json, write_table
     from rollq.roles.reader.reader import Reader
 
-    with Reader(servers, timeout_s=timeout) as reader:
+    with Reader(servers, timeout_s=timeout, credentials=given_credentials()) as reader:
         if free:
             reader.free(free)
             document = {"name": free, "freed": True}
@@ -195,7 +196,7 @@ def _group_lines(servers: str, timeout_s: float, first: int) -> Iterator[bytes]:
     from rollq.roles.reader.models import EVENTS, LINES, RUNS
     from rollq.roles.reader.reader import Reader
 
-    with Reader(servers, timeout_s=timeout_s) as reader:
+    with Reader(servers, timeout_s=timeout_s, credentials=given_credentials()) as reader:
         span = reader.span()
         _tell_floor(span.floor, first)
         first = max(first, span.floor + 1)

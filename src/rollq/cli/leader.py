@@ -11,6 +11,7 @@ import typer
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.limits import HISTORY_DAYS_MAX, HISTORY_MB_MAX
 from rollq.cli.options import Json
+from rollq.security.mode import Mode
 
 if TYPE_CHECKING:
     from rollq.roles.member.setup import BlobsSetup, MemberSetup
@@ -113,6 +114,22 @@ Columns = Annotated[
         help="Also keep history as Arrow columns, for faster readers; needs pyarrow.",
     ),
 ]
+Tls = Annotated[
+    Mode | None,
+    typer.Option(
+        envvar="ROLLQ_TLS",
+        help="Whether links speak TLS.",
+        show_default="require with a certificate in --credentials, else off",
+    ),
+]
+Auth = Annotated[
+    Mode | None,
+    typer.Option(
+        envvar="ROLLQ_AUTH",
+        help="Whether links must prove who speaks on them.",
+        show_default="require with --tls require, else off",
+    ),
+]
 LogLevel = Annotated[
     Level, typer.Option(envvar="ROLLQ_LOG_LEVEL", help="Log level; logs go to stderr.")
 ]
@@ -152,6 +169,8 @@ def leader(
     blob_bytes_max: BlobBytesMax = "0",
     blob_age: BlobAge = "7d",
     columns: Columns = True,
+    tls: Tls = None,
+    auth: Auth = None,
     log_level: LogLevel = Level.INFO,
     as_json: Json = False,
 ) -> None:
@@ -178,6 +197,8 @@ def leader(
         history_days=history_days,
         blobs=_blobs(blobs, blob_bytes_max, blob_age),
         columns=columns,
+        tls=tls,
+        auth=auth,
     )
     set_up_logs(log_level.value, as_json=as_json)
     run(_serve(setup, host, port, state or Path("state") / str(port), as_json=as_json))
@@ -196,11 +217,15 @@ def _setup(
     history_days: int,
     blobs: BlobsSetup,
     columns: bool,
+    tls: Mode | None,
+    auth: Mode | None,
 ) -> MemberSetup:
+    from rollq.cli.credentials import given_credentials
     from rollq.history.retention import DAY_MS, Retention
     from rollq.net.dialer import split_address
     from rollq.raft.node import RaftOptions
     from rollq.roles.member.setup import MemberSetup
+    from rollq.security.mode import tls_of_listener
 
     named = tuple(part.strip() for part in peers.split(",") if part.strip())
     others = tuple(dict.fromkeys(peer for peer in named if peer != address))
@@ -221,6 +246,16 @@ def _setup(
         fixed_leader=not others,
     )
     options.check()
+    credentials = given_credentials()
+    tls = tls_of_listener(credentials) if tls is None else tls
+    if tls is not Mode.OFF and credentials.certificate is None:
+        raise LocalError(
+            ErrorCode.BAD_SETUP,
+            f"--tls {tls} without a certificate",
+            "give --credentials with ca.pem, cert.pem and key.pem, made by `rollq tls issue`",
+        )
+    if auth is None:
+        auth = Mode.REQUIRE if tls is Mode.REQUIRE else Mode.OFF
     return MemberSetup(
         address,
         others,
@@ -231,6 +266,9 @@ def _setup(
         retention=Retention(history_mb * 1_000_000, history_days * DAY_MS),
         blobs=blobs,
         columns=columns,
+        credentials=credentials,
+        tls=tls,
+        auth=auth,
     )
 
 

@@ -41,6 +41,7 @@ from rollq.cli import (
     worker,
 )
 from rollq.cli.config import load_config
+from rollq.cli.credentials import with_credentials
 from rollq.cli.failures import EXIT_USAGE, Commands
 from rollq.cli.pages import Command
 from rollq.leash import watch_leash
@@ -127,3 +128,5 @@ for group in GROUPS:
 for branch in (app, *GROUPS):
     for leaf in branch.registered_commands:
         leaf.cls = Command
+        assert leaf.callback is not None, "every command is a function"
+        leaf.callback = with_credentials(leaf.callback)

@@ -43,6 +43,16 @@ Json = Annotated[
         help="Write JSON to stdout.",
     ),
 ]
+CredentialsDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--credentials",
+        envvar="ROLLQ_CREDENTIALS",
+        metavar="DIR",
+        help="Directory with certificate, key and token of this process.",
+        show_default=False,
+    ),
+]
 JobArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of a job or task.")]
 JobIdArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of a job or array.")]
 JobIdsArgument = Annotated[list[str], typer.Argument(metavar="ID", help="Ids of jobs or arrays.")]

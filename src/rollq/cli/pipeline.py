@@ -26,6 +26,7 @@ from rollq.cli.options import (
 if TYPE_CHECKING:
     from rollq.base.hints import ExecHint
     from rollq.cli.progress import Advance
+    from rollq.spark.pipeline.feed import Feed
     from rollq.spark.pipeline.manifest import File, Manifest
     from rollq.spark.pipeline.run import Step
 
@@ -100,13 +101,10 @@ def run(
 
     every_s = _pause_s(every, once=once, hints=hints)
     with spinner(f"reading the history of {path or servers}"):
-        from rollq.spark.pipeline.feed import Feed
         from rollq.spark.pipeline.manifest import Book
         from rollq.spark.pipeline.run import Pipeline
 
-        feed = Feed(
-            servers="" if path else servers, path=path, group=group, fail_on_data_loss=not skip_lost
-        )
+        feed = _feed("" if path else servers, path, group, fail_on_data_loss=not skip_lost)
         extents = feed.extents()  # before Spark is started: nobody may answer
         with Book(tables).writing():
             newest = Book(tables).newest()  # nor may we be able to write
@@ -307,6 +305,19 @@ def tell_hints(
     if not dry_run:
         _send(found, servers, timeout)
         remark(f"sent hints for {counted(len(found), 'exec')}")
+
+
+def _feed(servers: str, path: str, group: str, *, fail_on_data_loss: bool) -> Feed:
+    from rollq.cli.credentials import given_directory
+    from rollq.spark.pipeline.feed import Feed
+
+    return Feed(
+        servers=servers,
+        path=path,
+        group=group,
+        fail_on_data_loss=fail_on_data_loss,
+        credentials=given_directory(),
+    )
 
 
 def _pause_s(every: str, *, once: bool, hints: bool) -> float:

@@ -10,6 +10,7 @@ import typer
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.cli.amounts import AGES_S, SIZES, amount
+from rollq.cli.credentials import given_credentials
 from rollq.cli.leader import Level, LogLevel
 from rollq.cli.options import Json
 from rollq.cli.places import EXEC_DIR, LEGACY_EXEC_DIR, find_places
@@ -195,6 +196,7 @@ def worker(
         blob_age_ms=amount(blob_age, AGES_S, "--blob-age") * 1_000,
         own_execs=own_execs,
         cache_dir=cache_dir,
+        credentials=given_credentials(),
     )
     setup.check()
     set_up_logs(log_level.value, as_json=as_json)

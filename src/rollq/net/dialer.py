@@ -4,14 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from rollq.base.errors import DialError, ErrorCode, LocalError
 from rollq.base.limits import DIAL_MS_MAX, RESOLVE_MS_MAX
 from rollq.net.link import DEFAULT_LIMITS, Link, LinkLimits
+from rollq.security.credentials import NONE, Credentials
+from rollq.security.identity import CertificateRole
+from rollq.security.mode import Mode
 from rollq.wire.compact import Message
 from rollq.wire.connection import Connection
 from rollq.wire.handshake import Side
+
+
+class Dial(Protocol):
+    """`dial`, with credentials given."""
+
+    def __call__(
+        self,
+        address: str,
+        group: str,
+        on_messages: Callable[[Link, list[Message]], None],
+        on_closed: Callable[[Link, str], None],
+    ) -> Awaitable[Link]:
+        """Connect to `host:port`; raises DialError."""
 
 
 async def dial(
@@ -20,8 +37,26 @@ async def dial(
     on_messages: Callable[[Link, list[Message]], None],
     on_closed: Callable[[Link, str], None],
     limits: LinkLimits = DEFAULT_LIMITS,
+    *,
+    credentials: Credentials = NONE,
+    tls: Mode | None = None,
+    peer: CertificateRole = CertificateRole.MEMBER,
 ) -> Link:
-    """Connect to `host:port`; raises DialError if no connection is made in time."""
+    """Connect to `host:port`.
+
+    Args:
+        address: Where.
+        group: Of the link.
+        on_messages: As for `Link`.
+        on_closed: As for `Link`.
+        limits: As for `Link`.
+        credentials: What we prove ourselves with, and check the other side by.
+        tls: Whether TLS is spoken; None: as the credentials say.
+        peer: What the certificate of the other side must say that it is.
+
+    Raises:
+        DialError: no connection is made in time, or not with whom it should be.
+    """
     host, port = split_address(address)
     loop = asyncio.get_running_loop()
 

@@ -14,6 +14,8 @@ from rollq.base.ids import WorkerId
 from rollq.base.limits import DESCRIPTORS_KEPT, HANG_UP_MS_MAX, LINKS_MAX, LISTEN_BACKLOG
 from rollq.net.link import DEFAULT_LIMITS, Link, LinkLimits
 from rollq.net.partial_frames import PartialFrames
+from rollq.security.credentials import NONE, Credentials
+from rollq.security.mode import Mode, tls_of_listener
 from rollq.wire.compact import Message
 from rollq.wire.connection import Connection, nobody
 from rollq.wire.handshake import Side
@@ -26,7 +28,17 @@ LISTEN_HINTS: Final = {
 
 
 class Listener:
-    """One listening socket. `start` returns when it listens, `stop` when every link is gone."""
+    """One listening socket. `start` returns when it listens, `stop` when every link is gone.
+
+    Args:
+        group: Of its links.
+        on_messages: As for `Link`.
+        on_closed: As for `Link`.
+        limits: As for `Link`; and how many links there may be.
+        knows_worker: As for `Connection`.
+        credentials: What it proves itself with, and checks others by.
+        tls: Whether links speak TLS; None: as the credentials say.
+    """
 
     def __init__(
         self,
@@ -35,8 +47,13 @@ class Listener:
         on_closed: Callable[[Link, str], None],
         limits: LinkLimits = DEFAULT_LIMITS,
         knows_worker: Callable[[WorkerId], bool] = nobody,
+        *,
+        credentials: Credentials = NONE,
+        tls: Mode | None = None,
     ) -> None:
         self._group = group
+        self._credentials = credentials
+        self._tls = tls_of_listener(credentials) if tls is None else tls
         self._knows_worker = knows_worker
         self._limits = limits
         self._links_max = limits.links_max

@@ -1,9 +1,9 @@
 """Keys, tokens and certificates: what a process proves itself with, and checks others by.
 
-Reading order: `credentials` is what one process has, `secret` how a secret is
-held, `files` how both are read from one directory, `accounts` which account they stand for, `mode`
-how much is asked of links; `identity` is what a certificate says of its
-holder; `tokens` and `signing` prove an account without one. `certificates` makes certificates and
-reads them, `authority` keeps and gives them out as files, `expiry` says when to renew them. No
-link and no message comes in here: `net` and `roles` use these.
+Reading order: `credentials` is what one process has, `secret` how a secret is held, `files` how
+both are read from one directory, `accounts` which account they stand for, `mode` how much is asked
+of links; `identity` is what a certificate says of its holder; `tokens` and `signing` prove an
+account without one. `certificates` makes certificates and reads them, `authority` keeps and gives
+them out as files, `expiry` says when to renew them. No link and no message comes in here: `net`
+and `roles` use these.
 """

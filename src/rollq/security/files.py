@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from rollq.base.errors import ErrorCode, LocalError
-from rollq.security.credentials import Credentials
+from rollq.security.credentials import NONE, Credentials
 from rollq.security.secret import Secret
 
 CA: Final = "ca.pem"  # the certificate of the authority that all of a cluster trust
@@ -20,6 +20,18 @@ ACCOUNT_KEY: Final = "account.key"  # Ed25519, PEM
 CLUSTER_KEY: Final = "cluster.key"
 SECRET_BYTES_MAX: Final = 64 * 1024  # of one file
 OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+
+
+def as_credentials(given: Credentials | str | Path) -> Credentials:
+    """Credentials as a caller gives them: as they are, or the directory that has them; an empty
+    name means none.
+
+    Raises:
+        LocalError: BAD_CREDENTIALS, as `load_credentials`.
+    """
+    if isinstance(given, Credentials):
+        return given
+    return load_credentials(Path(given)) if str(given) else NONE
 
 
 def load_credentials(directory: Path) -> Credentials:

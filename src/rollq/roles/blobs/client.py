@@ -20,6 +20,7 @@ from rollq.base.digests import Digest, digest_to_text
 from rollq.base.errors import DialError, ErrorCode, LocalError, RollqError, StateError
 from rollq.base.jobs import BlobRef
 from rollq.base.limits import BLOB_ASK_MAX, BLOB_TRANSFERS_MAX
+from rollq.net.dialer import dial
 from rollq.roles.blobs.carrier import Sink, Source, make_pool
 from rollq.roles.blobs.client_session import BlobClientSession, Progress, connect
 from rollq.roles.blobs.failures import FETCH_TRIES, may_fetch_again
@@ -29,6 +30,9 @@ from rollq.roles.blobs.relay import Growth
 from rollq.roles.blobs.server import Store
 from rollq.roles.redial import Redial
 from rollq.roles.service import SystemJitter
+from rollq.security.credentials import NONE, Credentials
+from rollq.security.identity import CertificateRole
+from rollq.security.mode import Mode
 from rollq.wire.blob_messages import CLIENT, MEMBER, MISSING
 
 log = logging.getLogger("rollq.blobs")
@@ -61,6 +65,7 @@ class BlobClient:
         patience_s: How long nothing may move before a transfer is given up.
         pool: Threads to share with others; else it has its own.
         pace: How much of the machine it may take; as for the server.
+        credentials: As for `dial`, and so `tls` and `peer`.
     """
 
     def __init__(
@@ -72,6 +77,9 @@ class BlobClient:
         *,
         pool: ThreadPoolExecutor | None = None,
         pace: Pace | None = None,
+        credentials: Credentials = NONE,
+        tls: Mode | None = None,
+        peer: CertificateRole = CertificateRole.MEMBER,
     ) -> None:
         self._redial = Redial(addresses, SystemJitter())
         self._group = group
@@ -82,6 +90,7 @@ class BlobClient:
         self._dialling = asyncio.Lock()
         self._shared_pool = pool
         self._pace = pace
+        self._dial = partial(dial, credentials=credentials, tls=tls, peer=peer)
         self._pool: ThreadPoolExecutor | None = None
         self._puts = asyncio.Semaphore(BLOB_TRANSFERS_MAX)
         self._gets = asyncio.Semaphore(BLOB_TRANSFERS_MAX)
@@ -274,6 +283,7 @@ class BlobClient:
                         self._who,
                         self._threads(),
                         self._pace,
+                        dial=self._dial,
                     )
                 except DialError as error:
                     log.info("%s", error)

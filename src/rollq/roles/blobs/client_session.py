@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from rollq.base.digests import Digest
 from rollq.base.errors import DialError, ErrorCode, RemoteError, RollqError
 from rollq.base.limits import BLOB_ALIVE_MS, BLOB_GREETING_MS
-from rollq.net.dialer import dial, split_address
+from rollq.net.dialer import Dial, split_address
 from rollq.net.link import Link
 from rollq.roles.blobs.carrier import Carrier, Sink, Source
 from rollq.roles.blobs.client_machine import BlobClientMachine
@@ -37,8 +37,11 @@ async def connect(
     who: str,
     pool: Executor,
     pace: Pace | None = None,
+    *,
+    dial: Dial,
 ) -> BlobClientSession | NotLeader:
-    """Dial a member and say hello; returns the session, or who leads instead.
+    """Dial a member and say hello; returns the session, or who leads instead. `dial` is
+    `net.dialer.dial` with credentials.
 
     Raises:
         DialError: if it cannot be reached, TIMED_OUT if it says nothing; RollqError as it answers

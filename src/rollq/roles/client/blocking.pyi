@@ -1,6 +1,7 @@
 """Made by docs/make_blocking.py: change the asyncio classes instead."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Self, Unpack
 
 from rollq.base.hints import ExecHint
@@ -29,6 +30,7 @@ from rollq.roles.client.views import (
     Settings,
     WorkerView,
 )
+from rollq.security.credentials import NONE, Credentials
 
 class BlockingJob:
     """One accepted job."""
@@ -453,6 +455,7 @@ class BlockingClient:
         desired_parallelism: int = 0,
         timeout: float = 30.0,
         shares_id: bool = False,
+        credentials: Credentials | str | Path = NONE,
     ) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, *exc: object) -> None: ...
@@ -777,6 +780,7 @@ class BlockingMultiClient:
         desired_parallelism: int = 0,
         policy: str = Policy.ROUND_ROBIN,
         timeout: float = 30.0,
+        credentials: Credentials | str | Path = NONE,
     ) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, *exc: object) -> None: ...

@@ -11,12 +11,16 @@ sent by whoever leads then.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from rollq.roles.client.admin import AdminCalls
 from rollq.roles.client.asking import ClientCalls
 from rollq.roles.client.batches import BatchCalls, Batches
 from rollq.roles.client.caches import CacheCalls, Caches
 from rollq.roles.client.group_engine import GroupEngine
 from rollq.roles.client.jobs import JobCalls, Jobs
+from rollq.security.credentials import NONE, Credentials
+from rollq.security.files import as_credentials
 
 
 class Client(ClientCalls, JobCalls, BatchCalls, CacheCalls, AdminCalls):
@@ -30,6 +34,7 @@ class Client(ClientCalls, JobCalls, BatchCalls, CacheCalls, AdminCalls):
         timeout: How many seconds a call waits for an answer, unless it says otherwise.
         shares_id: Others work under this client id at the same time, and results of jobs that one
             of them submits are for it alone. Otherwise every one is sent all results.
+        credentials: What it proves itself with, and checks members by: a directory that has them.
 
     Attributes:
         jobs, batches, caches, admin: The same calls by what they are about, and some for tools.
@@ -48,6 +53,7 @@ class Client(ClientCalls, JobCalls, BatchCalls, CacheCalls, AdminCalls):
         desired_parallelism: int = 0,
         timeout: float = 30.0,
         shares_id: bool = False,
+        credentials: Credentials | str | Path = NONE,
     ) -> None:
         engine = GroupEngine(
             addresses,
@@ -55,6 +61,7 @@ class Client(ClientCalls, JobCalls, BatchCalls, CacheCalls, AdminCalls):
             desired_parallelism=desired_parallelism,
             timeout_s=timeout,
             shares_id=shares_id,
+            credentials=as_credentials(credentials),
         )
         super().__init__(engine)
         self.jobs = Jobs(engine)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor as BaseExecutor
 from concurrent.futures import Future
 from math import inf
+from pathlib import Path
 from typing import Any, Unpack
 
 import msgspec
@@ -23,6 +24,8 @@ from rollq.roles.client.pump import Pump
 from rollq.roles.client.results import Result
 from rollq.roles.client.session import Answer
 from rollq.roles.client.specs import JobSpec, Options
+from rollq.security.credentials import NONE, Credentials
+from rollq.security.files import as_credentials
 from rollq.tasks import TASKS
 from rollq.wire import messages as wire
 
@@ -44,6 +47,7 @@ class Executor(BaseExecutor):
         reads: Makes the future's value out of a result; `Result.json` for functions that return
             numbers, lists and the like.
         pending_max: `submit` blocks while so many jobs have not ended.
+        credentials: As for `Client`.
         options: For every job.
     """
 
@@ -54,9 +58,10 @@ class Executor(BaseExecutor):
         client_id: str = "",
         reads: Callable[[Result], Any] = lambda result: result.value,
         pending_max: int = CLIENT_PENDING_MAX,
+        credentials: Credentials | str | Path = NONE,
         **options: Unpack[Options],
     ) -> None:
-        self._engine = GroupEngine(addresses, client_id)
+        self._engine = GroupEngine(addresses, client_id, credentials=as_credentials(credentials))
         self._pump = Pump(self._engine, "futures", inf, self._on_answer)
         self._thread = LoopThread("rollq-executor")
         self._reads = reads

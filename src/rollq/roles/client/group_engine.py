@@ -19,6 +19,7 @@ from rollq.roles.client.session import GroupSession, OnAnswer, as_addresses
 from rollq.roles.client.signals import Request
 from rollq.roles.client.supplier import Supplier
 from rollq.roles.client.supply import NOTHING, BytesMoved, Supply
+from rollq.security.credentials import NONE, Credentials
 from rollq.wire import messages as wire
 
 
@@ -41,6 +42,7 @@ class GroupEngine(Engine):
         desired_parallelism: int = 0,
         timeout_s: float = 30.0,
         shares_id: bool = False,
+        credentials: Credentials = NONE,
     ) -> None:
         super().__init__(client_id, timeout_s)
         self.session = GroupSession(
@@ -48,11 +50,12 @@ class GroupEngine(Engine):
             self.client_id,
             desired_parallelism=desired_parallelism,
             shares_id=shares_id,
+            credentials=credentials,
             on_results=self.take_results,
             is_awaiting=lambda: bool(self.targets),
             on_standing=self._on_standing,
         )
-        self.supplier = Supplier(self.session, as_addresses(addresses))
+        self.supplier = Supplier(self.session, as_addresses(addresses), credentials=credentials)
         self.keyed_runs: WeakSet[KeyedRun] = WeakSet()
         self.unclaimed: dict[JobId, wire.Result] = {}
         self.unclaimed_bytes = 0

@@ -27,6 +27,8 @@ from rollq.roles.client.session import Answer, GroupSession, OnAnswer, as_addres
 from rollq.roles.client.signals import Request, id_of
 from rollq.roles.client.supplier import Supplier
 from rollq.roles.client.supply import NOTHING, BytesMoved, Supply
+from rollq.security.credentials import NONE, Credentials
+from rollq.security.files import as_credentials
 from rollq.wire import messages as wire
 
 ELSEWHERE: Final = (ErrorCode.BLOB_MISSING, ErrorCode.UNREACHABLE)  # another group may have it
@@ -47,6 +49,7 @@ class MultiClient(ClientCalls, SubmitCalls):
         desired_parallelism: How many jobs may run at once, split evenly over the groups.
         policy: `round-robin` or `least-inflight`.
         timeout: How many seconds a call waits for an answer, unless it says otherwise.
+        credentials: As for `Client`; the same for every group.
     """
 
     _engine: MultiEngine
@@ -59,6 +62,7 @@ class MultiClient(ClientCalls, SubmitCalls):
         desired_parallelism: int = 0,
         policy: str = Policy.ROUND_ROBIN,
         timeout: float = 30.0,
+        credentials: Credentials | str | Path = NONE,
     ) -> None:
         engine = MultiEngine(
             groups,
@@ -66,6 +70,7 @@ class MultiClient(ClientCalls, SubmitCalls):
             desired_parallelism=desired_parallelism,
             policy=policy,
             timeout_s=timeout,
+            credentials=as_credentials(credentials),
         )
         super().__init__(engine)
 
@@ -96,6 +101,7 @@ class MultiEngine(Engine):
         desired_parallelism: int,
         policy: str,
         timeout_s: float,
+        credentials: Credentials = NONE,
     ) -> None:
         super().__init__(client_id, timeout_s)
         if not groups or isinstance(groups, str):
@@ -113,6 +119,7 @@ class MultiEngine(Engine):
                 self.client_id,
                 desired_parallelism=machine.share(desired_parallelism, len(groups)),
                 redial_ms_max=REDIAL_GROUP_MAX_MS,
+                credentials=credentials,
                 on_results=partial(self._on_results, number),
                 is_awaiting=lambda: bool(self.targets),
                 on_standing=partial(self._on_standing, number),
@@ -120,7 +127,7 @@ class MultiEngine(Engine):
             for number, addresses in enumerate(groups)
         ]
         self._suppliers = [
-            Supplier(session, as_addresses(addresses))
+            Supplier(session, as_addresses(addresses), credentials=credentials)
             for session, addresses in zip(self.sessions, groups, strict=True)
         ]
         self._supplies: dict[JobId, Supply] = {}  # of jobs with files

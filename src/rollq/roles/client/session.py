@@ -34,6 +34,7 @@ from rollq.roles.client.forks import Home
 from rollq.roles.client.machine import ClientMachine, ClientSetup, SessionState
 from rollq.roles.client.signals import id_of
 from rollq.roles.client.specs import ArgumentTypeError, request_bytes
+from rollq.security.credentials import NONE, Credentials
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
 from rollq.wire.features import ACCEPTED, ALIVE, BATCH, COMPACT, OUTPUT, OWN, RUNS, TASKS
@@ -58,6 +59,7 @@ class GroupSession:
         shares_id: Results of what others under this client id asked for are not for us.
         group: Only for the link's own bookkeeping.
         redial_ms_max: The longest wait before the next try to find the leader.
+        credentials: What we prove ourselves with, and check members by.
         on_results: Called with the new results that one read brought; the ids of those that were
             taken and may be confirmed.
         is_awaiting: Whether results are still to come.
@@ -73,6 +75,7 @@ class GroupSession:
         shares_id: bool = False,
         group: str = "default",
         redial_ms_max: int = REDIAL_MAX_MS,
+        credentials: Credentials = NONE,
         on_results: Callable[[list[wire.Result]], Sequence[JobId]],
         is_awaiting: Callable[[], bool],
         on_standing: Callable[[bool], None] = lambda is_open: None,
@@ -92,6 +95,7 @@ class GroupSession:
         self._dialed = ""
         self._complaint = ""  # what a member found wrong with us
         self._group = group
+        self._credentials = credentials
         self._machine = ClientMachine(setup, _SystemJitter())
         self._on_results = on_results
         self._is_awaiting = is_awaiting
@@ -318,7 +322,13 @@ class GroupSession:
                     return
             else:
                 await asyncio.sleep(delay_ms / 1000)
-            link = await dial(address, self._group, self._messages, self._closed)
+            link = await dial(
+                address,
+                self._group,
+                self._messages,
+                self._closed,
+                credentials=self._credentials,
+            )
         except RollqError as error:
             self.last_trouble = error.message
             self._tell(error.message)

@@ -36,6 +36,7 @@ from rollq.roles.client.supply import (
     check_same,
     refs_of,
 )
+from rollq.security.credentials import NONE, Credentials
 from rollq.wire import messages as wire
 from rollq.wire.blob_messages import CLIENT, READER
 
@@ -51,6 +52,7 @@ class Supplier:
         session: Where requests go.
         addresses: The members of its group.
         make: Makes a client of their blobs, by what it comes as.
+        credentials: For its links, if `make` is not given.
     """
 
     def __init__(
@@ -58,9 +60,11 @@ class Supplier:
         session: GroupSession,
         addresses: tuple[str, ...],
         make: Callable[[str], BlobClient] | None = None,
+        *,
+        credentials: Credentials = NONE,
     ) -> None:
         self.session = session
-        self._make = make or (lambda who: BlobClient(addresses, who=who))
+        self._make = make or partial(_make_client, addresses, credentials)
         self._blobs: dict[str, BlobClient] = {}
         self._tasks: dict[MessageId, tuple[asyncio.Task[None], OnAnswer]] = {}
         self._held: dict[Digest, None] = {}  # what the group has, as far as we know
@@ -241,6 +245,10 @@ class Supplier:
         if who not in self._blobs:
             self._blobs[who] = self._make(who)
         return self._blobs[who]
+
+
+def _make_client(addresses: tuple[str, ...], credentials: Credentials, who: str) -> BlobClient:
+    return BlobClient(addresses, who=who, credentials=credentials)
 
 
 class _Tally:

@@ -78,9 +78,15 @@ class MemberNode:
         self._driver: Driver | None = None
         self._blobs: MemberBlobs | None = None
         self._listener = Listener(
-            setup.group, self._messages, self._link_closed, limits, self._knows_worker
+            setup.group,
+            self._messages,
+            self._link_closed,
+            limits,
+            self._knows_worker,
+            credentials=setup.credentials,
+            tls=setup.tls,
         )
-        self._peers = PeerLinks(setup.group, self._hello)
+        self._peers = PeerLinks(setup.group, self._hello, setup.credentials, setup.tls)
         self._persist = PersistThread("persist")
         self._door: Door | None = None  # once it serves
         self._early = EarlyLinks()  # until then

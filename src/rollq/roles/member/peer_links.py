@@ -19,6 +19,8 @@ from rollq.net.link import Link, LinkLimits
 from rollq.raft.types import RaftMessage
 from rollq.roles.member.driver import Driver
 from rollq.roles.service import end_tasks
+from rollq.security.credentials import NONE, Credentials
+from rollq.security.mode import Mode
 from rollq.wire.compact import Message
 from rollq.wire.messages import Error, LeaderHello, PeerMessage
 
@@ -30,9 +32,17 @@ log = logging.getLogger("rollq.member.peers")
 class PeerLinks:
     """Links by address. The first word on each is the hello that `hello` makes."""
 
-    def __init__(self, group: str, hello: Callable[[], LeaderHello]) -> None:
+    def __init__(
+        self,
+        group: str,
+        hello: Callable[[], LeaderHello],
+        credentials: Credentials = NONE,
+        tls: Mode = Mode.OFF,
+    ) -> None:
         self._group = group
         self._hello = hello
+        self._credentials = credentials
+        self._tls = tls
         self._links: dict[str, Link] = {}
         self._dialling: dict[str, asyncio.Task[None]] = {}
         self._stopped = False
@@ -71,7 +81,15 @@ class PeerLinks:
 
     async def _dial(self, address: str) -> None:
         try:
-            link = await dial(address, self._group, self._heard, self._closed, LIMITS)
+            link = await dial(
+                address,
+                self._group,
+                self._heard,
+                self._closed,
+                LIMITS,
+                credentials=self._credentials,
+                tls=self._tls,
+            )
             link.send(self._hello())
             self._links[address] = link
         except RollqError as error:

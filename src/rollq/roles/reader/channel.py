@@ -17,6 +17,7 @@ from rollq.base.ids import MessageId
 from rollq.base.limits import DIAL_MS_MAX, READER_ANSWER_MS, READER_GREETING_MS
 from rollq.net.dialer import split_address
 from rollq.roles.reader.models import Piece
+from rollq.security.credentials import NONE, Credentials
 from rollq.wire.compact import Message
 from rollq.wire.compression import ZSTD, inflate
 from rollq.wire.connection import Connection
@@ -37,7 +38,9 @@ class Channel:
         welcome: the first message of the member.
     """
 
-    def __init__(self, address: str, hello: Message, timeout_s: float) -> None:
+    def __init__(
+        self, address: str, hello: Message, timeout_s: float, credentials: Credentials = NONE
+    ) -> None:
         """Dial and be welcomed.
 
         Raises:

@@ -14,6 +14,7 @@ import msgspec
 from rollq.base.errors import DialError, ErrorCode, RollqError, StateError
 from rollq.base.limits import READER_AGAIN_MS
 from rollq.roles.reader.channel import Channel
+from rollq.security.credentials import Credentials
 from rollq.wire.compact import Message
 from rollq.wire.features import ACCEPTED, COMPACT
 from rollq.wire.messages import Accepted, Admin, Answer, HelloClient, Query
@@ -23,18 +24,35 @@ M = TypeVar("M")
 CLIENT_ID: Final = "rollq-reader"  # nobody's whom results are owed to: these would come here
 
 
-def change(addresses: Sequence[str], timeout_s: float, action: str, arguments: object) -> None:
+def change(
+    addresses: Sequence[str],
+    timeout_s: float,
+    action: str,
+    arguments: object,
+    *,
+    credentials: Credentials,
+) -> None:
     """Have the leader change something; it may be asked twice, so it must be idempotent."""
     request = Admin(bytes(15) + b"\x01", action, msgspec.msgpack.encode(arguments))
-    _ask(addresses, timeout_s, request, Accepted)
+    _ask(addresses, timeout_s, request, Accepted, credentials=credentials)
 
 
-def look(addresses: Sequence[str], timeout_s: float, what: str) -> bytes:
+def look(
+    addresses: Sequence[str], timeout_s: float, what: str, *, credentials: Credentials
+) -> bytes:
     """A view of the leader's, as msgpack."""
-    return _ask(addresses, timeout_s, Query(bytes(15) + b"\x01", what), Answer).value
+    request = Query(bytes(15) + b"\x01", what)
+    return _ask(addresses, timeout_s, request, Answer, credentials=credentials).value
 
 
-def _ask(addresses: Sequence[str], timeout_s: float, request: Message, kind: type[M]) -> M:
+def _ask(
+    addresses: Sequence[str],
+    timeout_s: float,
+    request: Message,
+    kind: type[M],
+    *,
+    credentials: Credentials,
+) -> M:
     """Ask one member after the other until the leader has answered."""
     deadline = time.monotonic() + timeout_s
     hello = HelloClient(CLIENT_ID, 0, (COMPACT, ACCEPTED))
@@ -42,7 +60,7 @@ def _ask(addresses: Sequence[str], timeout_s: float, request: Message, kind: typ
     while True:
         for address in addresses:
             try:
-                with Channel(address, hello, timeout_s) as channel:
+                with Channel(address, hello, timeout_s, credentials) as channel:
                     channel.say(request)
                     return channel.hear(kind)
             except RollqError as error:

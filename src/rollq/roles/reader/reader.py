@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Self, TypeVar
 
 import msgspec
@@ -29,6 +30,8 @@ from rollq.roles.reader.tables import (
     ask_tables,
     stream_part,
 )
+from rollq.security.credentials import NONE, Credentials
+from rollq.security.files import as_credentials
 from rollq.wire.reader_messages import (
     FORMS,
     Cut,
@@ -50,6 +53,7 @@ class Reader:
         timeout_s: For how long members that cannot serve are asked again before an error is raised.
         prefer: The address of the member to ask first. Else the first is drawn, and the leader,
             which has enough to do, is asked only if no other member can serve.
+        credentials: As for `Client`.
 
     Used by one thread at a time.
     """
@@ -61,10 +65,12 @@ class Reader:
         group: str = "",
         timeout_s: float = 30.0,
         prefer: str = "",
+        credentials: Credentials | str | Path = NONE,
     ) -> None:
         self._addresses = _in_turn(addresses_in(servers), prefer)
         self._group = group
         self._timeout_s = timeout_s
+        self._credentials = as_credentials(credentials)
         self._channel: Channel | None = None
         # Asked as they are: the one that was wished for, and one that led when it was asked.
         self._taken_as_is = [prefer] if prefer else []
@@ -176,7 +182,7 @@ class Reader:
         while offset < part.size_bytes:
             try:
                 hello = HelloReader(handle.group)
-                with Channel(handle.address, hello, self._timeout_s) as channel:
+                with Channel(handle.address, hello, self._timeout_s, self._credentials) as channel:
                     for piece in stream_part(channel, handle, part, offset):
                         trial.succeeded()
                         offset = piece.last
@@ -209,7 +215,7 @@ class Reader:
             StateError: GRID_FULL if there are too many names; BAD_OPTIONS.
             DialError: no leader answers.
         """
-        change(self._addresses, self._timeout_s, "hold_history", {"name": name, "index": index})
+        self._change("hold_history", {"name": name, "index": index})
 
     def free(self, name: str) -> None:
         """Have nothing kept for this name any more.
@@ -218,11 +224,12 @@ class Reader:
             StateError: UNKNOWN_READER.
             DialError: no leader answers.
         """
-        change(self._addresses, self._timeout_s, "free_history", {"name": name})
+        self._change("free_history", {"name": name})
 
     def holders(self) -> list[Holder]:
         """For whom history is kept, by name."""
-        return _decode_holders(look(self._addresses, self._timeout_s, "readers"))
+        where = self._addresses, self._timeout_s
+        return _decode_holders(look(*where, "readers", credentials=self._credentials))
 
     def ask(self, question: Callable[[Channel], T]) -> T:
         """Have a question answered by a member; by another if one cannot. It is asked again after
@@ -239,6 +246,10 @@ class Reader:
                 self._channel = channel
                 return answer
 
+    def _change(self, action: str, arguments: object) -> None:
+        where = self._addresses, self._timeout_s
+        change(*where, action, arguments, credentials=self._credentials)
+
     def _span(self, channel: Channel, ask: SpanAsk) -> Span:
         channel.say(ask)
         told = channel.hear(SpanTold)
@@ -250,7 +261,9 @@ class Reader:
         while channel is None:
             address = self._addresses[0]
             try:
-                channel = Channel(address, HelloReader(self._group), self._timeout_s)
+                channel = Channel(
+                    address, HelloReader(self._group), self._timeout_s, self._credentials
+                )
                 if self._is_to_be_spared(channel):
                     channel.close()
                     channel = None

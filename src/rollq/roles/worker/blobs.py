@@ -29,6 +29,7 @@ from rollq.roles.worker.exits import leave_exits_to_others
 from rollq.roles.worker.inputs import Linked, linked_to
 from rollq.roles.worker.neighbours import Neighbours
 from rollq.roles.worker.verified import VerifiedBlobs
+from rollq.security.credentials import NONE, Credentials
 from rollq.store.blobs.keeper import Keeper
 from rollq.store.blobs.local import FOLDER, LocalBlobs
 from rollq.store.blobs.scrub import Scrub
@@ -57,17 +58,24 @@ class WorkerBlobs:
         addresses: Members of the group.
         bytes_max: How large the store may be, apart from what is in use.
         age_ms: How long an unused blob is kept.
+        credentials: For links to members and to other workers.
     """
 
     def __init__(
-        self, state_dir: Path, addresses: Sequence[str], bytes_max: int, age_ms: int
+        self,
+        state_dir: Path,
+        addresses: Sequence[str],
+        bytes_max: int,
+        age_ms: int,
+        *,
+        credentials: Credentials = NONE,
     ) -> None:
         self._folder = state_dir / FOLDER
         self._bytes_max = bytes_max
         self._age_ms = age_ms
         self._members = tuple(addresses)
-        self._client = BlobClient(addresses, who=WORKER)
-        self._neighbours = Neighbours()
+        self._client = BlobClient(addresses, who=WORKER, credentials=credentials)
+        self._neighbours = Neighbours(credentials)
         self.address = ""  # where other workers may fetch from here
         # Fetches under way; each is here as long as a caller of `bring` waits for it.
         self._coming: dict[Digest, _Coming] = {}

@@ -24,6 +24,8 @@ from rollq.roles.blobs.carrier import Sink, Source
 from rollq.roles.blobs.client import BlobClient
 from rollq.roles.blobs.server import BlobServer, Greeting
 from rollq.roles.door import Door
+from rollq.security.credentials import NONE, Credentials
+from rollq.security.identity import CertificateRole
 from rollq.store.blobs.local import LocalBlobs
 from rollq.wire.blob_messages import WORKER, HelloBlobs
 from rollq.wire.compact import Message
@@ -41,12 +43,13 @@ SHUNNED_MAX: Final = 256
 class Neighbours:
     """A server for other workers, and clients of theirs. `stop` may be called twice."""
 
-    def __init__(self) -> None:
+    def __init__(self, credentials: Credentials = NONE) -> None:
+        self._credentials = credentials
         self._clients: dict[str, tuple[BlobClient, int]] = {}  # and how many use it
         self._shunned: dict[str, float] = {}  # did not answer, and until when they are not asked
         self._server: BlobServer | None = None
         self._door: Door | None = None  # from `serve` on
-        self._listener = Listener("", self._messages, self._closed)
+        self._listener = Listener("", self._messages, self._closed, credentials=credentials)
 
     async def serve(self, store: LocalBlobs, members: Sequence[str]) -> str:
         """Let others read from here on; returns where, `host:port`, or nothing if that cannot be:
@@ -106,7 +109,13 @@ class Neighbours:
         """A client of a neighbour; the link stays a while for the next blob."""
         client, users = self._clients.pop(address, (None, 0))
         if client is None:
-            client = BlobClient((address,), who=WORKER, patience_s=PATIENCE_S)
+            client = BlobClient(
+                (address,),
+                who=WORKER,
+                patience_s=PATIENCE_S,
+                credentials=self._credentials,
+                peer=CertificateRole.WORKER,
+            )
         self._clients[address] = client, users + 1
         try:
             yield client

@@ -98,7 +98,11 @@ class WorkerNode:
         self.failure: RollqError | None = None
         self._writer = ResultWriter(ResultTable(setup.state_dir), self._stored, self._fail)
         self._blobs = WorkerBlobs(
-            setup.state_dir, setup.addresses, setup.blob_bytes_max, setup.blob_age_ms
+            setup.state_dir,
+            setup.addresses,
+            setup.blob_bytes_max,
+            setup.blob_age_ms,
+            credentials=setup.credentials,
         )
         self._caches = WorkerCaches(setup, self._blobs, self._send)
         self._uploads = PendingUploads(self._blobs, self._feed)
@@ -309,7 +313,9 @@ class WorkerNode:
 
     async def _open(self, address: str) -> None:
         try:
-            link = await dial(address, "", self._messages, self._closed)
+            link = await dial(
+                address, "", self._messages, self._closed, credentials=self.setup.credentials
+            )
         except RollqError as error:
             self._tell(error.message)
             self._feed(signals.Disconnected())

@@ -18,6 +18,7 @@ from rollq.base.limits import (
     SLOTS_MAX,
     WORKER_NAME_BYTES_MAX,
 )
+from rollq.security.credentials import NONE, Credentials
 from rollq.subjects.queues import check_typed
 
 CPU_CAP_OFF: Final = 1.0
@@ -47,6 +48,7 @@ class NodeSetup:
     own_execs: bool = False
     # As in a legacy worker: files `cache_dir/CacheId/name` are caches, and caches are there too.
     cache_dir: Path | None = None
+    credentials: Credentials = NONE
 
     def check(self) -> None:
         """Raises LocalError BAD_SETUP or BAD_OPTIONS if something cannot be meant so."""

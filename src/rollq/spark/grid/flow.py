@@ -59,6 +59,7 @@ class Plan:
     window: int
     timeout_s: float
     stream_limit: int = STREAM_LIMIT  # bytes of stdout, and of stderr, that a row gets whole
+    credentials: str = ""  # a directory, which is on every executor
 
 
 @dataclass(slots=True)

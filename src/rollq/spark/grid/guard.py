@@ -29,10 +29,12 @@ class Guard:
     Args:
         servers: Members of the group.
         client_id: Whose jobs they are.
+        credentials: The directory that has them, if any.
     """
 
-    def __init__(self, servers: str, client_id: str) -> None:
-        code = [sys.executable, "-I", "-S", "-c", START, json.dumps(sys.path), servers, client_id]
+    def __init__(self, servers: str, client_id: str, credentials: str = "") -> None:
+        code = [sys.executable, "-I", "-S", "-c", START, json.dumps(sys.path)]
+        code += [servers, client_id, credentials]
         self._process = subprocess.Popen(
             code,
             stdin=subprocess.PIPE,
@@ -68,7 +70,7 @@ class Guard:
             return  # it was ended from outside: the jobs of this task are not guarded any more
 
 
-def main(servers: str, client_id: str) -> None:
+def main(servers: str, client_id: str, credentials: str) -> None:
     """The guard's side: read until the task is gone."""
     open_ids: dict[str, None] = {}
     for line in sys.stdin:
@@ -79,16 +81,18 @@ def main(servers: str, client_id: str) -> None:
         else:
             return
     if open_ids:
-        cancel(servers, client_id, list(open_ids))
+        cancel(servers, client_id, list(open_ids), credentials)
 
 
-def cancel(servers: str, client_id: str, job_ids: list[str]) -> None:
+def cancel(servers: str, client_id: str, job_ids: list[str], credentials: str) -> None:
     """End jobs."""
     from rollq.base.errors import RollqError
     from rollq.roles.client.blocking import BlockingClient
 
     try:
-        with BlockingClient(servers, client_id=client_id, timeout=TIMEOUT_S) as client:
+        with BlockingClient(
+            servers, client_id=client_id, timeout=TIMEOUT_S, credentials=credentials
+        ) as client:
             client.cancel(*map(bytes.fromhex, job_ids))
     except RollqError as error:
         sys.stderr.write(f"{len(job_ids)} jobs of a killed task go on: {error}\n")

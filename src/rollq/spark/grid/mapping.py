@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
@@ -43,6 +43,7 @@ def grid_map(
     window: int = WINDOW,
     timeout: float = TIMEOUT_S,
     stream_limit: int = STREAM_LIMIT,
+    credentials: str | PathLike[str] = "",
     **options: Unpack[Options],
 ) -> DataFrame:
     """Run a program or function on the grid for every row; the rows with what came of them.
@@ -69,6 +70,7 @@ def grid_map(
         timeout: For how many seconds members may be silent before a task fails.
         stream_limit: How many bytes of stdout, and of stderr, a row gets whole; of more it gets
             the end, and `stdout_truncated` or `stderr_truncated` says so.
+        credentials: Their directory, which is on every executor.
         options: As of `Client.submit`: `queue`, `priority`, `run_limit`, `expire`, …
 
     Raises:
@@ -91,6 +93,7 @@ def grid_map(
         window,
         timeout,
         stream_limit,
+        fspath(credentials),
     )
     _check(plan, df)
     return _mapped(df.select("*", *columns), df, plan)

@@ -31,9 +31,13 @@ class GridTask:
         client_id = plan.client_id or f"grid-map-{plan.call_id}-{_place()}"
         flow = Flow(plan, client_id)
         with (
-            closing(Guard(plan.servers, client_id)) as guard,
+            closing(Guard(plan.servers, client_id, plan.credentials)) as guard,
             BlockingClient(
-                plan.servers, client_id=client_id, timeout=plan.timeout_s, shares_id=True
+                plan.servers,
+                client_id=client_id,
+                timeout=plan.timeout_s,
+                shares_id=True,
+                credentials=plan.credentials,
             ) as client,
             client.keyed_run(on_made=guard.opened) as run,
         ):

@@ -41,6 +41,7 @@ class WorkerPlan:
     cpu_cap: float
     drain_s: float
     allow_shipped_execs: bool
+    credentials: str = ""  # a directory, which is on every executor
 
     def name_of(self, number: int) -> str:
         """What a worker is called."""
@@ -55,6 +56,7 @@ class WorkerPlan:
         argv += ["--cpu-cap", str(self.cpu_cap), "--drain", str(self.drain_s)]
         argv += ["--state", str(folder / "state"), "--jobs-dir", str(folder / "jobs")]
         argv += ["--exec-dir", self.exec_dir] if self.exec_dir else []
+        argv += ["--credentials", self.credentials] if self.credentials else []
         argv += ["--allow-shipped-execs"] if self.allow_shipped_execs else []
         return argv + [part for app in self.apps for part in ("--app", app)]
 

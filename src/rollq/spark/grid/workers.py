@@ -41,6 +41,7 @@ def start_workers(
     cpu_cap: float = 1.0,
     drain: float = DRAIN_S,
     allow_shipped_execs: bool = False,
+    credentials: str | PathLike[str] = "",
 ) -> WorkersHandle:
     """Run workers in tasks of Spark; returns at once.
 
@@ -60,6 +61,7 @@ def start_workers(
         cpu_cap: As of `rollq worker`.
         drain: For how many seconds what runs may go on after `stop`.
         allow_shipped_execs: Whether programs may come with their jobs.
+        credentials: Their directory, which is here and on every executor.
 
     Raises:
         LocalError: what is asked for cannot be meant so.
@@ -92,6 +94,7 @@ def start_workers(
         cpu_cap,
         drain,
         allow_shipped_execs,
+        fspath(credentials),
     )
     return WorkersHandle(spark, plan, count)
 
@@ -204,7 +207,9 @@ class WorkersHandle:
             self._spark.sparkContext.cancelJobGroup(self._plan.name)
 
     def _client(self, timeout: float = READY_S) -> BlockingClient:
-        return BlockingClient(",".join(self._plan.servers), timeout=timeout)
+        return BlockingClient(
+            ",".join(self._plan.servers), timeout=timeout, credentials=self._plan.credentials
+        )
 
     def _here(self, client: BlockingClient) -> dict[str, str]:
         """Those that the group knows: their ids by name."""

@@ -32,6 +32,7 @@ class Feed:
     group: str = ""
     reader: str = READER
     fail_on_data_loss: bool = True
+    credentials: str = ""  # a directory, which is on every executor
 
     @property
     def name(self) -> str:
@@ -104,4 +105,6 @@ class Feed:
         options = {"servers": self.servers} if self.servers else {"path": self.path}
         if self.group:
             options["group"] = self.group
+        if self.credentials and self.servers:
+            options["credentials"] = self.credentials
         return options | {"failOnDataLoss": str(self.fail_on_data_loss).lower()}

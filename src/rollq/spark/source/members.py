@@ -17,7 +17,12 @@ class Group:
     """The members of one group. Nothing stays connected between two calls."""
 
     def __init__(self, origin: SourceOrigin, timeout_s: float) -> None:
-        self._reader = Reader(origin.servers, group=origin.group, timeout_s=timeout_s)
+        self._reader = Reader(
+            origin.servers,
+            group=origin.group,
+            timeout_s=timeout_s,
+            credentials=origin.credentials,
+        )
         self._group = origin.group
 
     def extent(self) -> Extent:

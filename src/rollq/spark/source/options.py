@@ -24,6 +24,7 @@ FILTER: Final = "filter."
 TIMEOUT_S: Final = 30.0
 READ_NAMES: Final = (
     *("servers", "path", "group", "table", "columns", "since", "until", "timeout"),
+    "credentials",
     *("startingOffsets", "endingOffsets", "failOnDataLoss", "maxOffsetsPerTrigger"),
     *("minPartitions", "readerName"),
 )
@@ -45,6 +46,7 @@ class SourceOrigin:
     servers: str = ""
     path: str = ""
     group: str = ""  # for a folder its name, for members the name that they must have, if any
+    credentials: str = ""  # a directory, which is on every executor
 
 
 @dataclass(slots=True, frozen=True)
@@ -194,7 +196,7 @@ def _origins(options: Mapping[str, str]) -> tuple[SourceOrigin, ...]:
         for place in places:
             check_servers(place)
         return tuple(
-            SourceOrigin(servers=place, group=name)
+            SourceOrigin(servers=place, group=name, credentials=options.get("credentials", ""))
             for place, name in zip(places, names, strict=True)
         )
     return tuple(

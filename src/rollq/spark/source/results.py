@@ -31,7 +31,12 @@ class GroupResults(Group):
 
     def __init__(self, origin: SourceOrigin, timeout_s: float) -> None:
         super().__init__(origin, timeout_s)
-        self._asking = Reader(origin.servers, group=origin.group, timeout_s=timeout_s)
+        self._asking = Reader(
+            origin.servers,
+            group=origin.group,
+            timeout_s=timeout_s,
+            credentials=origin.credentials,
+        )
 
     def tables(self, wanted: Slice, columns: Sequence[Column]) -> Iterator[Any]:
         """Piece after piece, as they come."""

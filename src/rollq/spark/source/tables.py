@@ -57,4 +57,6 @@ class TablesReader(DataSourceReader):
                 yield from arrow.batches(keep(table, self._options.conditions), self._columns)
 
     def _reader(self, servers: str, group: str = "") -> Reader:
-        return Reader(servers, group=group, timeout_s=self._options.timeout_s)
+        credentials = self._options.origins[0].credentials  # the same for all
+        timeout_s = self._options.timeout_s
+        return Reader(servers, group=group, timeout_s=timeout_s, credentials=credentials)

@@ -157,7 +157,9 @@ def _keys(messages: list[WriterCommitMessage | None]) -> list[str]:
 def _client(options: WriteOptions) -> BlockingClient:
     from rollq.roles.client.blocking import BlockingClient
 
-    return BlockingClient(options.servers, timeout=options.timeout_s)
+    return BlockingClient(
+        options.servers, timeout=options.timeout_s, credentials=options.credentials
+    )
 
 
 def _context() -> TaskContext:

@@ -28,7 +28,7 @@ _DEFAULTS: Final[dict[str, Callable[[str], Any]]] = {
         float,
     ),
 }
-WRITE_NAMES: Final = ("servers", "op", "batchKey", "clientId", "timeout", *_DEFAULTS)
+WRITE_NAMES: Final = ("servers", "credentials", "op", "batchKey", "clientId", "timeout", *_DEFAULTS)
 SUBMIT: Final = "submit"  # rows are new jobs
 REDRIVE: Final = "redrive"  # rows are dead jobs that are to run again
 
@@ -43,6 +43,7 @@ class WriteOptions:
     defaults: dict[str, Any]  # of columns that rows do not have
     timeout_s: float
     op: str = SUBMIT
+    credentials: str = ""  # a directory, which is on every executor
 
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:
@@ -74,6 +75,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
         defaults={name: _default(name, options[name]) for name in _DEFAULTS if name in options},
         timeout_s=seconds(options),
         op=op,
+        credentials=options.get("credentials", ""),
     )
 
 

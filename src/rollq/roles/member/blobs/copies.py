@@ -22,6 +22,8 @@ from rollq.roles.blobs.pace import Pace
 from rollq.roles.blobs.turns import Turns
 from rollq.roles.member.blobs.member_store import MemberBlobStore
 from rollq.roles.service import end_tasks
+from rollq.security.credentials import Credentials
+from rollq.security.mode import Mode
 from rollq.store.blobs.failures import blob_missing
 from rollq.wire.blob_messages import MEMBER
 
@@ -39,6 +41,7 @@ class Copies:
         turns: Of all that comes into our store, so that no blob comes twice.
         pool: Threads for disk work.
         pace: How much of the machine it may take.
+        credentials: As for `dial`, and so `tls`.
     """
 
     def __init__(
@@ -51,8 +54,12 @@ class Copies:
         turns: Turns[Digest, object],
         pool: ThreadPoolExecutor,
         pace: Pace,
+        credentials: Credentials,
+        tls: Mode,
     ) -> None:
         self._store = store
+        self._credentials = credentials
+        self._tls = tls
         self._group = group
         self._me = me
         self._voters = voters
@@ -137,7 +144,14 @@ class Copies:
         if peer is None:
             patience_s = BLOB_PEER_PATIENCE_MS / 1000
             peer = BlobClient(
-                [address], self._group, MEMBER, patience_s, pool=self._pool, pace=self._pace
+                [address],
+                self._group,
+                MEMBER,
+                patience_s,
+                pool=self._pool,
+                pace=self._pace,
+                credentials=self._credentials,
+                tls=self._tls,
             )
             self._peers[address] = peer
         return peer

@@ -57,6 +57,8 @@ class MemberBlobs:
     def __init__(self, setup: MemberSetup, state_dir: Path, driver: Driver) -> None:
         self._setup = setup.blobs
         self._group = setup.group
+        self._credentials = setup.credentials
+        self._tls = setup.tls
         self._driver = driver
         self._now_ms = steady_clock()
         self._started_ms = self._now_ms()
@@ -99,6 +101,8 @@ class MemberBlobs:
             turns=self.server.uploads,
             pool=self._pool,
             pace=self._pace,
+            credentials=self._credentials,
+            tls=self._tls,
         )
         self._relays = Relays(
             self._store.open_part,

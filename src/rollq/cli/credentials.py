@@ -1,0 +1,61 @@
+"""`--credentials`: an option of every command that talks to a group, added in one place, so that no
+command can forget it."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from contextvars import ContextVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from rollq.cli.options import CredentialsDir
+
+if TYPE_CHECKING:
+    from rollq.security.credentials import Credentials
+
+NAME: Final = "credentials"
+# A command with one of these talks to a group.
+TALKS: Final = frozenset(("servers", "timeout", "peers"))
+_GIVEN: ContextVar[Path | None] = ContextVar("credentials", default=None)
+
+
+def given_credentials() -> Credentials:
+    """What the command that runs was given, from `--credentials` or the environment.
+
+    Raises:
+        LocalError: BAD_CREDENTIALS.
+    """
+    from rollq.security.files import as_credentials
+
+    return as_credentials(given_directory())
+
+
+def given_directory() -> str:
+    """Where they are; empty: none were given."""
+    given = _GIVEN.get()
+    return "" if given is None else str(given.absolute())
+
+
+def with_credentials(command: Callable[..., Any]) -> Callable[..., Any]:
+    """A command with the option `--credentials`, if it talks to a group."""
+    signature = inspect.signature(command, eval_str=True)
+    if TALKS.isdisjoint(signature.parameters):
+        return command
+
+    @functools.wraps(command)
+    def run(*args: Any, credentials: Path | None, **kwargs: Any) -> Any:
+        token = _GIVEN.set(credentials)
+        try:
+            return command(*args, **kwargs)
+        finally:
+            _GIVEN.reset(token)
+
+    option = inspect.Parameter(
+        NAME, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=CredentialsDir
+    )
+    run.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[*signature.parameters.values(), option]
+    )
+    return run
