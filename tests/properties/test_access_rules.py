@@ -62,3 +62,11 @@ def test_own_is_the_account_that_asks() -> None:
     assert decide(own, "alice", "jobs.read", ["client:alice/7"])
     assert not decide(own, "bob", "jobs.read", ["client:alice/7"])
     assert not decide(own, "alice", "jobs.read", ["client:*"])
+
+
+@given(lists, st.sampled_from(["queue", "client"]), names, actions)
+def test_who_is_denied_one_of_a_kind_is_denied_all_of_it(
+    one: list[Rule], kind: str, name: str, action: str
+) -> None:
+    deny = Rule("deny", action, f"{kind}:{name}")
+    assert not decide([*one, deny], "a", action, [f"{kind}:*"])

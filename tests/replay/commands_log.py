@@ -19,9 +19,11 @@ from pathlib import Path
 
 import msgspec
 
+from rollq.base.access_rules import AccessRole, Account, Rule, TokenHash
 from rollq.base.hints import ExecHint
 from rollq.base.jobs import AttemptRef, BlobRef, BulkItem, CacheEntry, JobOptions, JobSecret
 from rollq.base.staged import SAME_BODY, StagedGroup, StagedPart, join_keys, part_crc
+from rollq.grid import access_commands as a
 from rollq.grid import commands as c
 from rollq.grid.apply import apply_entry
 from rollq.grid.command_codec import encode_batch
@@ -37,6 +39,7 @@ LOGS = sorted(GOLDEN.glob("commands-v*.log"), key=lambda path: int(path.stem.rpa
 # facts of attempts without a result to say what those took.
 COUNTS_BLOBS = 3
 TELLS_RUNS = 4
+TELLS_WHO_ASKED = 8  # and what jobs were asked to run
 
 
 def read_log(path: Path) -> list[bytes]:
@@ -52,7 +55,9 @@ def replay(entries: list[bytes]) -> tuple[GridState, dict[str, str]]:
     for index, data in enumerate(entries, 1):
         for event in each_of(apply_entry(state, index, data).events):
             said = by_name(event)
-            said.pop("request", None)  # newer than all of these logs
+            if data[0] < TELLS_WHO_ASKED:
+                said.pop("request", None)
+                said.pop("access", None)
             if data[0] < COUNTS_BLOBS and not event.cache_id:
                 said.pop("blob_bytes", None)
             if data[0] < TELLS_RUNS and event.kind != JOB_ACKED:
@@ -102,7 +107,7 @@ def life(rng: random.Random, state: GridState) -> Iterator[list[c.Command]]:
             for one in workers
             if one not in state.workers or turn == 15
         ]
-        yield [*caches(turn), *submits(rng, turn), *readers(turn)]
+        yield [*caches(turn), *submits(rng, turn), *readers(turn), *access(turn)]
         yield list(batches(rng, state, turn))
         yield [
             c.AssignJob(record.job_id, rng.choice(workers), 1 + turn // 15, record.attempt + 1, 90)
@@ -293,6 +298,31 @@ def readers(turn: int) -> Iterator[c.Command]:
     elif turn % 9 == 8:
         yield c.FreeHistory(f"reader-{turn % 4}", by="olga")
         yield c.FreeHistory("reader-2", 1)
+
+
+def access(turn: int) -> Iterator[c.Command]:
+    """Accounts and roles: put, known, refused, removed; and who was refused what."""
+    submit = Rule("allow", "jobs.*", f"queue:q{turn % 3}*")
+    secret = Rule("deny", "results.read", "client:bøb")
+    tokens = (TokenHash("t1", bytes([turn]) * 32, 1_800_000_000_000), TokenHash("t2", b"2" * 32))
+    if turn % 7 == 0:
+        yield a.PutRole(AccessRole("nights", (submit, secret)), by="olga")
+        yield a.PutRole(AccessRole("admin", (submit,)))
+        yield a.PutAccount(Account("olga", ("admin",), tokens=tokens), by="olga")
+        yield a.PutAccount(Account("ann", ("nights", "client"), (secret,), tokens), by="olga")
+    elif turn % 7 == 3:
+        kept = (TokenHash("t2", b""),)
+        yield a.PutAccount(Account("ann", ("client",), (), kept, (b"k" * 32,), True), turn, by="x")
+        yield a.PutAccount(Account("ann", ("client",), (), kept, (b"k" * 32,), True), by="olga")
+        yield a.PutAccount(Account("bøb"))
+        yield a.PutAccount(Account("carl", ("no-such",)))
+        yield a.RemoveRole("nights" if turn % 2 else "no-such", "olga")
+        yield a.RemoveAccount("olga", by="ann")
+        yield a.RemoveAccount("olga", turn > 30, "ann")
+    elif turn % 7 == 5:
+        yield a.RemoveAccount("ann", by="olga")
+        yield a.NoteAct("remove_member", "cluster.change", "member:7", "olga")
+        yield a.NoteRefusals((a.Refusal("ann", "jobs.read", "client:bøb", "10.0.0.7:5", turn),))
 
 
 def blob(number: int) -> BlobRef:

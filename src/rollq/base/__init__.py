@@ -4,6 +4,7 @@
 - `ids`, `digests`, `names`, `globs`, `environ`: identities, and what names from outside may be.
 - `jobs`, `job_secrets`, `staged`, `hints`, `requests`, `outcomes`, `sealed`: values that the wire,
   the log and users share; their formats may only grow.
-- `access`, `access_rules`: principals, actions and resources; accounts, and what they may do.
+- `access`, `access_rules`, `access_roles`, `access_checks`, `access_table`: principals, actions and
+  resources; accounts, rules and the decision; the built-in roles; what may be; all of a group.
 - `stamp`, `repeats`: clock and chance as values handed in, and log lines that do not repeat.
 """

@@ -85,6 +85,8 @@ class Action(enum.StrEnum):
     TABLES_READ = "tables.read"
     CLUSTER_READ = "cluster.read"
     CLUSTER_CHANGE = "cluster.change"
+    ACCESS_READ = "access.read"
+    ACCESS_WRITE = "access.write"  # whoever has it can give themselves everything
     # a request whose action is in another table: that of its verb or view
     ADMIN = "admin"
     QUERY = "query"
@@ -112,6 +114,8 @@ class ResourceKind(enum.StrEnum):
     CACHE = "cache"
     READER = "reader"  # of the history, by the name of its hold
     TABLE = "table"
+    ACCOUNT = "account"
+    ROLE = "role"
     VERB = "verb"
     VIEW = "view"
 

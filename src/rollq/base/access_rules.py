@@ -1,7 +1,8 @@
 """Accounts, roles and rules: who may do what. Pure records, replicated; the decision is below.
 
 A rule allows or denies an action on a resource. Every resource of a request needs an allow, and one
-matching deny refuses it all: the order of rules, and which role they come from, never matter.
+matching deny refuses it all: the order of rules, and which role they come from, never matter. A
+request for all of a kind (`client:*`) is refused by a deny on anything of that kind.
 """
 
 from __future__ import annotations
@@ -70,13 +71,22 @@ def decide(rules: Iterable[Rule], account: str, action: str, resources: Iterable
     for rule in rules:
         if not matches(rule.action, action):
             continue
-        pattern = rule.resource.replace(OWN, account)
         for resource in wanted:
-            if matches(pattern, resource):
+            if concerns(rule, account, resource):
                 if rule.effect == "deny":
                     return False
                 allowed.add(resource)
     return bool(wanted) and allowed.issuperset(wanted)
+
+
+def concerns(rule: Rule, account: str, resource: str) -> bool:
+    """Whether a rule speaks of a resource that an account asks for. A deny speaks of all of a kind
+    if it speaks of anything of it: what it denies would be among the answers."""
+    pattern = rule.resource.replace(OWN, account)
+    if matches(pattern, resource):
+        return True
+    kind, _, name = resource.partition(":")
+    return rule.effect == "deny" and name == ANY and pattern.startswith(f"{kind}:")
 
 
 def matches(pattern: str, text: str) -> bool:

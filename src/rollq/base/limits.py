@@ -176,6 +176,19 @@ WORKERS_MAX: Final = 100_000
 ARRAYS_MAX: Final = 100_000
 CACHES_MAX: Final = 10_000
 HINTS_MAX: Final = 10_000
+# Access. A decision scans the rules of an account and its roles; one of each fits an entry.
+ACCOUNTS_MAX: Final = 10_000
+ROLES_MAX: Final = 1_000
+ACCOUNT_NAME_BYTES_MAX: Final = 64
+ACCOUNT_ROLES_MAX: Final = 16
+ACCESS_RULES_MAX: Final = 64  # of an account or a role
+ACCESS_RESOURCE_BYTES_MAX: Final = 512  # of a rule: a kind, and a pattern of names
+TOKENS_PER_ACCOUNT_MAX: Final = 16
+TOKEN_ID_BYTES_MAX: Final = 64
+KEYS_PER_ACCOUNT_MAX: Final = 16
+PUBLIC_KEY_BYTES: Final = 32  # Ed25519
+ACCESS_PAGE_ROWS_MAX: Final = 64  # accounts or roles in one answer: the largest still fit
+REFUSALS_PER_NOTE_MAX: Final = 64  # different ones in one entry of the log
 CACHE_PUTS_MAX: Final = 1_024  # relayed by one leader and not answered by all workers yet
 # How a cache is spread: up to this size all workers fetch it from a member, at once.
 CACHE_DIRECT_BYTES: Final = 4 * 1024 * 1024

@@ -3,11 +3,12 @@ every member: no clock, no chance, no iteration over a set, no float.
 
 Read in this order:
 
-    commands      what the group is asked to agree on      command_codec   as bytes of the log
+    commands, access_commands (on stored)   what the group is asked to agree on
+                                                           command_codec   as bytes of the log
     state         what it agreed on                        lifecycle       where a job may go next
     apply         one committed entry in; the table of handlers
       submits, arrays, attempts, acks, jobs, workers, clients, queues, caches, staging, unpacking,
-      hints, readers                                       handlers; runs, outcomes: what they share
+      hints, readers, access                               handlers; runs, outcomes: what they share
       admission   bounds of what may enter                 moves           how records move, counted
       refs        blobs and caches, counted                tasks, times    arrays, the group's time
       job_index, seq_index   jobs and keys in order        bodies          where bodies of jobs are

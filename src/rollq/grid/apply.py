@@ -12,7 +12,15 @@ from typing import Any, Final, TypeAlias
 from zlib import crc32
 
 from rollq.base.errors import ErrorCode, LocalError
-from rollq.grid import commands
+from rollq.grid import access_commands, commands
+from rollq.grid.access import (
+    note_act,
+    note_refusals,
+    put_account,
+    put_role,
+    remove_account,
+    remove_role,
+)
 from rollq.grid.acks import ack_job, ack_run
 from rollq.grid.arrays import assign_task, assign_tasks, submit_array
 from rollq.grid.attempts import assign_job, assign_run, expire_leases, nack_job
@@ -77,6 +85,12 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.AssignTasks: assign_tasks,
     commands.AckRun: ack_run,
     commands.ConfirmRun: confirm_run,
+    access_commands.PutAccount: put_account,
+    access_commands.RemoveAccount: remove_account,
+    access_commands.PutRole: put_role,
+    access_commands.RemoveRole: remove_role,
+    access_commands.NoteRefusals: note_refusals,
+    access_commands.NoteAct: note_act,
 }
 # Of command batches: from here on time does not go back, and states are hashed. Older entries keep
 # the stamps that they have, and count for neither: a member may know them by a snapshot only.

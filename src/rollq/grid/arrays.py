@@ -284,7 +284,7 @@ def cut_array(
         count_cut(state, array)
         state.queues[array.queue].tasks_waiting -= count
         cause = Cause.EXPIRED if kind == JOB_EXPIRED else Cause.NONE
-        out.events.append(array_fact(kind, array, count, cause=cause, detail=by))
+        out.events.append(array_fact(kind, array, count, cause=cause, detail=by, by=by))
         maybe_drop_queue(state, array.queue)
         maybe_end_array(state, array, out)
     return count

@@ -18,7 +18,7 @@ from rollq.base.limits import (
 from rollq.grid.admission import is_long, refused_bounds
 from rollq.grid.commands import PutCache, RemoveCache
 from rollq.grid.effects import Applied, Outcome, Refused
-from rollq.grid.events import CACHE_PUT, CACHE_REMOVED, Event
+from rollq.grid.events import CACHE_PUT, CACHE_REMOVED, Event, asked_by
 from rollq.grid.outcomes import CACHES_FULL, DONE_ONE, KNOWN_OPEN
 from rollq.grid.refs import hold_blobs, maybe_drop_cache, refuse_blobs
 from rollq.grid.state import CacheHolder, CacheRecord, GridState
@@ -51,7 +51,7 @@ def put_cache(state: GridState, command: PutCache, out: Applied) -> Outcome:
         cache.targets = (*cache.targets, command.target_pattern)
     cache.stamp_ms = out.stamp_ms
     detail = f"{command.target_pattern} {command.by}".rstrip()
-    out.events.append(cache_fact(CACHE_PUT, cache, detail))
+    out.events.append(cache_fact(CACHE_PUT, cache, detail, command.by))
     return DONE_ONE
 
 
@@ -97,12 +97,12 @@ def remove_cache(state: GridState, command: RemoveCache, out: Applied) -> Outcom
         return Refused(ErrorCode.UNKNOWN_CACHE, f"no cache {command.cache_id[:64]!r}")
     cache.removed = True
     cache.stamp_ms = out.stamp_ms
-    out.events.append(cache_fact(CACHE_REMOVED, cache, command.by))
+    out.events.append(cache_fact(CACHE_REMOVED, cache, command.by, command.by))
     maybe_drop_cache(state, command.cache_id)
     return DONE_ONE
 
 
-def cache_fact(kind: str, cache: CacheRecord, detail: str) -> Event:
+def cache_fact(kind: str, cache: CacheRecord, detail: str, by: str) -> Event:
     """An event about a cache: how many files of how many bytes."""
     return Event(
         kind,
@@ -110,4 +110,5 @@ def cache_fact(kind: str, cache: CacheRecord, detail: str) -> Event:
         detail=detail,
         cache_id=cache.cache_id,
         blob_bytes=sum(entry.blob.size for entry in cache.entries),
+        access=asked_by(by),
     )

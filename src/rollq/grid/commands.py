@@ -12,18 +12,20 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-import msgspec
-
 from rollq.base.hints import ExecHint
 from rollq.base.ids import NIL_ID, ClientId, JobId, WorkerId
 from rollq.base.jobs import AttemptRef, BlobRef, BulkItem, CacheEntry, JobOptions
 from rollq.base.jobs import Cause as Cause  # noqa: PLC0414 (re-exported: it is stored in commands)
 from rollq.base.staged import StagedGroup, StagedPart
-
-
-class Stored(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
-    """Base of what the log holds. A field that a newer version appended must not be skipped: the
-    members that know it would act on it, and this one would not."""
+from rollq.grid.access_commands import (
+    NoteAct,
+    NoteRefusals,
+    PutAccount,
+    PutRole,
+    RemoveAccount,
+    RemoveRole,
+)
+from rollq.grid.stored import Stored
 
 
 class Settings(Stored, frozen=True, gc=False):
@@ -456,6 +458,12 @@ Command: TypeAlias = (
     | AssignTasks
     | AckRun
     | ConfirmRun
+    | PutAccount
+    | RemoveAccount
+    | PutRole
+    | RemoveRole
+    | NoteRefusals
+    | NoteAct
 )
 
 

@@ -53,6 +53,12 @@ CACHE_REMOVED: Final = "cache_remove"
 BATCH_COMMITTED: Final = "batch_commit"  # `count` staged jobs were accepted; they follow
 BATCH_DROPPED: Final = "batch_drop"
 HINTS_CHANGED: Final = "hints"
+ACCOUNT_PUT: Final = "account_put"
+ACCOUNT_REMOVED: Final = "account_remove"
+ROLE_PUT: Final = "role_put"
+ROLE_REMOVED: Final = "role_remove"
+REFUSED: Final = "refused"  # an account asked for what it may not do, `count` times
+ACTED: Final = "act"  # an operator's act that changes no record: `detail` is its verb
 
 EVENT_TYPES: Final = (
     JOB_ENQUEUED,
@@ -86,7 +92,15 @@ EVENT_TYPES: Final = (
     BATCH_COMMITTED,
     BATCH_DROPPED,
     HINTS_CHANGED,
+    ACCOUNT_PUT,
+    ACCOUNT_REMOVED,
+    ROLE_PUT,
+    ROLE_REMOVED,
+    REFUSED,
+    ACTED,
 )
+# After one of these the access table is another.
+ACCESS_KINDS: Final = frozenset((ACCOUNT_PUT, ACCOUNT_REMOVED, ROLE_PUT, ROLE_REMOVED))
 
 
 class Run(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_defaults=True):
@@ -110,6 +124,22 @@ class Run(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_defaults=
         return len(self.job_ids) // GUID_BYTES
 
 
+class AccessFact(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """Who asked, and for what, of a fact about access or of an operator's act. Apart, because the
+    facts of jobs have none of it."""
+
+    by: str = ""  # the account that asked, or the client id if nothing proves an account
+    account: str = ""  # the account or role that was changed
+    action: str = ""  # that was refused, or done
+    resource: str = ""  # that it was refused or done on
+    address: str = ""  # from where it was asked for
+
+
+def asked_by(by: str) -> AccessFact | None:
+    """Of an act: who asked for it, if somebody did."""
+    return AccessFact(by) if by else None
+
+
 class Event(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_defaults=True):
     """One fact, or one a job of a run. Only the fields that mean something for its kind are set."""
 
@@ -131,7 +161,8 @@ class Event(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_default
     run_ms: int = 0
     peak_bytes: int = 0
     body_bytes: int = 0
-    count: int = 0  # tasks of an array, slots of a worker, cap of a client, files of a cache
+    # tasks of an array, slots of a worker, cap of a client, files of a cache, refusals
+    count: int = 0
     array_id: JobId = b""
     detail: str = ""  # name, pattern list, error text, who asked
     cache_id: str = ""
@@ -144,6 +175,7 @@ class Event(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_default
     # of a new job or array: what `kept_of` keeps of its body, which never has values of variables
     request: bytes = b""
     run: Run | None = None  # then `job_id` is empty, and `fence` is that of its first job
+    access: AccessFact | None = None  # of what somebody asked for
 
 
 def fact_count(events: Iterable[Event]) -> int:
@@ -212,6 +244,8 @@ def each(event: Event) -> Sequence[Event]:
             held_bytes,
             job_key,
             request,
+            None,
+            event.access,
         )
         for (
             job_id,

@@ -12,7 +12,7 @@ from rollq.base.jobs import Status
 from rollq.base.staged import join_keys
 from rollq.grid.commands import AckJob, Cause
 from rollq.grid.effects import SendResult
-from rollq.grid.events import Event, Run
+from rollq.grid.events import Event, Run, asked_by
 from rollq.grid.state import CANCELLED, DEAD, DONE, ArrayRecord, EndRecord, JobRecord, JobState
 
 Value = TypeVar("Value")
@@ -30,9 +30,10 @@ def fact(
     cause: int = 0,
     detail: str = "",
     ack: AckJob | None = None,
+    by: str = "",
 ) -> Event:
-    """An event about a job, with what identifies it filled in, and what its worker said of the
-    attempt, if it said anything."""
+    """An event about a job, with what identifies it filled in, what its worker said of the attempt,
+    if it said anything, and who asked for it, if somebody did."""
     return Event(
         kind,
         record.job_id,
@@ -54,6 +55,7 @@ def fact(
         fetched_bytes=0 if ack is None else ack.fetched_bytes,
         held_bytes=0 if ack is None else ack.held_bytes,
         job_key=record.key,
+        access=asked_by(by),
     )
 
 
@@ -91,6 +93,7 @@ def array_fact(
     detail: str = "",
     blob_bytes: int = 0,
     request: bytes = b"",
+    by: str = "",
 ) -> Event:
     """An event about an array, or `count` tasks of it that are not records."""
     return Event(
@@ -108,6 +111,7 @@ def array_fact(
         detail=detail,
         blob_bytes=blob_bytes,
         request=request,
+        access=asked_by(by),
     )
 
 

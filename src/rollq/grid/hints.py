@@ -7,7 +7,7 @@ from rollq.base.limits import DURATION_MS_MAX, EXEC_NAME_BYTES_MAX, HINTS_MAX
 from rollq.grid.admission import is_long, refused_bounds
 from rollq.grid.commands import SetHints
 from rollq.grid.effects import Applied, Done, Outcome, Refused
-from rollq.grid.events import HINTS_CHANGED, Event
+from rollq.grid.events import HINTS_CHANGED, Event, asked_by
 from rollq.grid.state import GridState
 
 
@@ -17,7 +17,8 @@ def set_hints(state: GridState, command: SetHints, out: Applied) -> Outcome:
     if refusal is not None:
         return refusal
     state.hints = {hint.exec_name: hint for hint in command.hints}
-    out.events.append(Event(HINTS_CHANGED, count=len(state.hints), detail=command.by))
+    by = command.by
+    out.events.append(Event(HINTS_CHANGED, count=len(state.hints), detail=by, access=asked_by(by)))
     return Done(len(state.hints))
 
 

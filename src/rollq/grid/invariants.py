@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeAlias
 
+from rollq.base.access_checks import why_bad_account, why_bad_role
 from rollq.base.errors import DiskError
 from rollq.base.ids import JobId
 from rollq.base.jobs import BlobRef
-from rollq.base.limits import READERS_MAX
+from rollq.base.limits import ACCOUNTS_MAX, READERS_MAX, ROLES_MAX
 from rollq.base.staged import chunk_crc, ids_of
 from rollq.grid.arrays import is_taken
 from rollq.grid.chunks import bytes_of, groups_of
@@ -291,6 +292,23 @@ def readers_are_few_and_bounded(state: GridState) -> Iterator[str]:
             yield f"reader {name!r} at {reader.index}"
 
 
+def access_lists_are_sound(state: GridState) -> Iterator[str]:
+    """Accounts and roles are few and could be put as they are, and no account has a role that is
+    not there."""
+    access = state.access
+    if len(access.accounts) > ACCOUNTS_MAX or len(access.roles) > ROLES_MAX:
+        yield f"{len(access.accounts)} accounts, {len(access.roles)} roles"
+    for name, account in access.accounts.items():
+        if account.name != name or why_bad_account(account):
+            yield f"account {name!r}: {why_bad_account(account)}"
+        for role in account.roles:
+            if access.role(role) is None:
+                yield f"account {name!r} has the role {role!r}"
+    for name, one in access.roles.items():
+        if one.name != name or why_bad_role(one):
+            yield f"role {name!r}: {why_bad_role(one)}"
+
+
 def derived_fields_follow(state: GridState) -> Iterator[str]:
     """Counts, indexes and what is held are what the persisted fields say, in the same order."""
     data = encode_snapshot(state)
@@ -355,5 +373,6 @@ LAWS: Final[tuple[Law, ...]] = (
     accepted_jobs_are_reserved,
     what_is_staged_is_counted,
     readers_are_few_and_bounded,
+    access_lists_are_sound,
     derived_fields_follow,
 )

@@ -127,6 +127,7 @@ def cancel_job(state: GridState, record: JobRecord, by: str, out: Applied) -> in
                 worker_id=record.worker_id,
                 fence=record.fence,
                 detail=by,
+                by=by,
             )
         )
         out.effects.append(
@@ -135,7 +136,7 @@ def cancel_job(state: GridState, record: JobRecord, by: str, out: Applied) -> in
         return 1
     if record.end is not None:
         return 0
-    out.events.append(fact(JOB_CANCELLED, record, detail=by))
+    out.events.append(fact(JOB_CANCELLED, record, detail=by, by=by))
     end_waiting(state, record, CANCELLED, out, cause=Cause.NONE, detail=by)
     return 1
 
@@ -186,7 +187,7 @@ def redrive_job(
     if record.array is not None:
         reopen_task(record.array, record)
     move(state, record, QUEUED, out.stamp_ms)
-    out.events.append(fact(JOB_REDRIVEN, record, detail=by))
+    out.events.append(fact(JOB_REDRIVEN, record, detail=by, by=by))
 
 
 def purge_jobs(state: GridState, command: PurgeJobs, out: Applied) -> Outcome:

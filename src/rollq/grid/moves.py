@@ -383,7 +383,7 @@ def drop_jobs(state: GridState, records: Sequence[JobRecord], kind: str, out: Ap
 def drop_job(state: GridState, record: JobRecord, kind: str, out: Applied, by: str = "") -> None:
     """Remove the record of an ended job, and its array if that waited for this alone."""
     _remove(state, record)
-    out.events.append(fact(kind, record, detail=by))
+    out.events.append(fact(kind, record, detail=by, by=by))
     array = record.array
     if array is not None:
         array.record_count -= 1

@@ -31,6 +31,8 @@ CLIENTS_FULL: Final = Refused(ErrorCode.GRID_FULL, "too many clients with jobs")
 CACHES_FULL: Final = Refused(ErrorCode.GRID_FULL, "too many caches")
 WORKERS_FULL: Final = Refused(ErrorCode.GRID_FULL, "too many workers")
 READERS_FULL: Final = Refused(ErrorCode.GRID_FULL, "too many named readers")
+ACCOUNTS_FULL: Final = Refused(ErrorCode.GRID_FULL, "too many accounts")
+ROLES_FULL: Final = Refused(ErrorCode.GRID_FULL, "too many roles")
 BATCHES_FULL: Final = Refused(
     ErrorCode.GRID_FULL,
     f"{STAGED_BYTES_MAX >> 20} MiB, {STAGED_JOBS_MAX} jobs or {STAGED_BATCHES_MAX} batches are "

@@ -8,7 +8,7 @@ from rollq.base.limits import ATTEMPTS_MAX, DURATION_MS_MAX, JOBS_MAX, LEASE_MS_
 from rollq.grid.admission import admit_queue, refuse_queue, refused_bounds
 from rollq.grid.commands import PauseQueue, ResumeQueue, SetSettings, Settings
 from rollq.grid.effects import Applied, Outcome, Refused
-from rollq.grid.events import QUEUE_PAUSED, QUEUE_RESUMED, SETTINGS_CHANGED, Event
+from rollq.grid.events import QUEUE_PAUSED, QUEUE_RESUMED, SETTINGS_CHANGED, Event, asked_by
 from rollq.grid.moves import maybe_drop_queue
 from rollq.grid.outcomes import DONE_ONE, KNOWN_OPEN
 from rollq.grid.state import GridState
@@ -35,7 +35,7 @@ def pause_queue(state: GridState, command: PauseQueue, out: Applied) -> Outcome:
     if queue.paused:
         return KNOWN_OPEN
     queue.paused = True
-    out.events.append(Event(QUEUE_PAUSED, queue=queue.name, detail=command.by))
+    out.events.append(_fact(QUEUE_PAUSED, command.by, queue.name))
     return DONE_ONE
 
 
@@ -45,7 +45,7 @@ def resume_queue(state: GridState, command: ResumeQueue, out: Applied) -> Outcom
     if queue is None or not queue.paused:
         return KNOWN_OPEN
     queue.paused = False
-    out.events.append(Event(QUEUE_RESUMED, queue=queue.name, detail=command.by))
+    out.events.append(_fact(QUEUE_RESUMED, command.by, queue.name))
     maybe_drop_queue(state, queue.name)
     return DONE_ONE
 
@@ -56,8 +56,12 @@ def set_settings(state: GridState, command: SetSettings, out: Applied) -> Outcom
     if refusal is not None:
         return refusal
     state.settings = command.settings
-    out.events.append(Event(SETTINGS_CHANGED, detail=command.by))
+    out.events.append(_fact(SETTINGS_CHANGED, command.by))
     return DONE_ONE
+
+
+def _fact(kind: str, by: str, queue: str = "") -> Event:
+    return Event(kind, queue=queue, detail=by, access=asked_by(by))
 
 
 def refuse_settings(settings: Settings) -> Refused | None:

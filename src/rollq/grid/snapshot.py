@@ -20,6 +20,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from rollq.base.access_table import AccessTable
 from rollq.base.errors import DiskError, ErrorCode, LocalError
 from rollq.base.jobs import Status
 from rollq.base.sealed import sealed_bytes
@@ -55,8 +56,8 @@ from rollq.grid.state import (
 
 P = TypeVar("P")
 
-VERSION: Final = 7
-VERSIONS: Final = (1, 2, 3, 4, 5, 6, 7)  # that can be read
+VERSION: Final = 8
+VERSIONS: Final = (1, 2, 3, 4, 5, 6, 7, 8)  # that can be read
 PREFACE_BYTES: Final = 9  # version and length of the head
 _ROWS_PER_CHUNK: Final = 4_096
 
@@ -128,6 +129,9 @@ def snapshot_pieces(
         time_ms=state.time_ms,
         leaps=state.leaps,
         state_hash=state.state_hash,
+        accounts=state.access.listed_accounts(),
+        roles=state.access.listed_roles(),
+        access_version=state.access.version,
     )
     data = _encoder.encode(head)
     tokens = [record.body for crowd in crowds for record in crowd]
@@ -260,6 +264,7 @@ def _tables(head: Head, state: GridState) -> GridState:
             removed=cache.removed,
         )
     state.readers.update(head.readers)
+    state.access = AccessTable(head.accounts, head.roles, head.access_version)
     for row in head.arrays:
         state.arrays[row.array_id[:PREFIX_BYTES]] = _array(state, row)
     return state

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
+from rollq.base.access_rules import AccessRole, Account
 from rollq.base.hints import ExecHint
 from rollq.base.ids import ClientId, JobId, WorkerId
 from rollq.base.jobs import DEFAULT_OPTIONS, BlobRef, CacheEntry, JobOptions
@@ -188,6 +189,9 @@ class Head(msgspec.Struct, array_like=True):
     time_ms: int = 0  # version 6
     leaps: list[Leap] = msgspec.field(default_factory=list)  # version 6; oldest first
     state_hash: bytes = bytes(HASH_BYTES)  # version 6
+    accounts: list[Account] = msgspec.field(default_factory=list)  # version 8; by name
+    roles: list[AccessRole] = msgspec.field(default_factory=list)  # version 8; by name
+    access_version: int = 0  # version 8
 
 
 def job_row(record: JobRecord, body_bytes: int) -> tuple[object, ...]:

@@ -35,7 +35,7 @@ from rollq.grid.admission import (
 from rollq.grid.chunks import drop_chunk, groups_of, keep_chunk, other_job, refuse_groups
 from rollq.grid.commands import CommitBatch, DropBatches, StageJobs
 from rollq.grid.effects import Applied, Done, Known, Outcome, Refused
-from rollq.grid.events import BATCH_COMMITTED, BATCH_DROPPED, Event
+from rollq.grid.events import BATCH_COMMITTED, BATCH_DROPPED, Event, asked_by
 from rollq.grid.moves import own
 from rollq.grid.outcomes import BATCHES_FULL, BEING_UNPACKED, JOBS_FULL, KNOWN_OPEN
 from rollq.grid.state import (
@@ -306,7 +306,15 @@ def drop_batches(state: GridState, command: DropBatches, out: Applied) -> Outcom
             count += sum(chunk.count for chunk in chunks.values())
             drop_chunks(state, chunks.values(), batch.client_id)
         detail = f"{batch.batch_key} {command.by}".rstrip()
-        out.events.append(Event(BATCH_DROPPED, b"", batch.client_id, count=count, detail=detail))
+        out.events.append(
+            Event(
+                BATCH_DROPPED,
+                client_id=batch.client_id,
+                count=count,
+                detail=detail,
+                access=asked_by(command.by),
+            )
+        )
     return Done(dropped)
 
 

@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from rollq.base.access_table import AccessTable
 from rollq.base.digests import Digest
 from rollq.base.hints import ExecHint
 from rollq.base.ids import GUID_BYTES, ClientId, JobId, WorkerId, task_id, task_number
@@ -311,6 +312,7 @@ class GridState:
     """Everything. Built empty, changed by `apply_entry` alone, restored by `decode_snapshot`."""
 
     __slots__ = (
+        "access",
         "applied_index",
         "arrays",
         "batches",
@@ -375,6 +377,7 @@ class GridState:
         # by name: the one that was heard of longest ago first
         self.readers: OrderedDict[str, ReaderRecord] = OrderedDict()
         self.hints: dict[str, ExecHint] = {}  # by exec_name
+        self.access = AccessTable()
         # Derived: not in a snapshot, rebuilt by `derive`, recounted by `invariants`.
         self.job_index = JobIndex()  # `jobs` by seq, filed at the end of each entry
         # By queue: tasks that ended unassigned, of arrays that are still known, by their end. Apart

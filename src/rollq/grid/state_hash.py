@@ -12,12 +12,15 @@ from hashlib import blake2b
 from struct import Struct, pack
 from typing import Final
 
+import msgspec
+
 from rollq.grid.effects import Applied
-from rollq.grid.events import Event
+from rollq.grid.events import ACCESS_KINDS, Event
 from rollq.grid.state import HASH_BYTES, GridState
 
 _SIZES: Final = Struct("<15q")
 _NUMBER: Final = Struct("<q")
+_encode: Final = msgspec.msgpack.Encoder().encode
 
 
 def hash_state(state: GridState, applied: Applied) -> None:
@@ -56,6 +59,8 @@ def hash_state(state: GridState, applied: Applied) -> None:
         parts += [_NUMBER.pack(event.attempt) * count for event, count in counted]
         parts += [_NUMBER.pack(event.status) * count for event, count in counted]
         parts += [_NUMBER.pack(event.count) * count for event, count in counted]
+        if not ACCESS_KINDS.isdisjoint([event.kind for event in events]):  # since version 8
+            parts.append(_encode((state.access.listed_accounts(), state.access.listed_roles())))
     state.state_hash = blake2b(b"".join(parts), digest_size=HASH_BYTES).digest()
 
 

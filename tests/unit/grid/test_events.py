@@ -11,6 +11,7 @@ from rollq.grid.events import (
     JOB_ACKED,
     JOB_ASSIGNED,
     JOB_ENQUEUED,
+    AccessFact,
     Event,
     Run,
     each,
@@ -91,7 +92,7 @@ def test_columns_hold_what_differs() -> None:
 
 def test_each_field_of_an_event_reaches_its_jobs() -> None:
     """Also one that is appended later."""
-    some = {str: "x", int: 1, bytes: b"x" * 16}
+    some = {str: "x", int: 1, bytes: b"x" * 16, type(None): AccessFact("x")}
     values: dict[str, Any] = {
         name: some[type(value)]
         for name, value in msgspec.structs.asdict(Event("")).items()

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
+from rollq.base.access_rules import AccessRole, Account
 from rollq.base.jobs import BlobRef, CacheEntry
 from rollq.base.staged import StagedGroup, StagedPart, chunk_crc, part_crc
 from rollq.grid import invariants
@@ -234,6 +235,18 @@ def lose_place_of_reader(grid: Grid) -> None:
     grid.state.readers["nightly"] = ReaderRecord(0, 0)
 
 
+def lose_role_of_account(grid: Grid) -> None:
+    grid.state.access.accounts["ann"] = Account("ann", ("gone",))
+
+
+def misname_account(grid: Grid) -> None:
+    grid.state.access.accounts["ann"] = Account("bob")
+
+
+def misname_role(grid: Grid) -> None:
+    grid.state.access.roles["nights"] = AccessRole("admin")
+
+
 BREACHES: dict[Callable[[Grid], None], str] = {
     reserve_nothing: "accepted_jobs_are_reserved",
     misname_batch: "accepted_jobs_are_reserved",
@@ -242,6 +255,9 @@ BREACHES: dict[Callable[[Grid], None], str] = {
     miscount_staged: "what_is_staged_is_counted",
     change_chunk: "what_is_staged_is_counted",
     lose_place_of_reader: "readers_are_few_and_bounded",
+    lose_role_of_account: "access_lists_are_sound",
+    misname_account: "access_lists_are_sound",
+    misname_role: "access_lists_are_sound",
     swap_client: "owners_are_in_the_tables",
     drop_queue: "owners_are_in_the_tables",
     drop_array: "owners_are_in_the_tables",

@@ -199,3 +199,51 @@ def test_work_goes_on_while_leadership_is_handed_to_somebody_who_is_away(group: 
     group.until(lambda: group.leader.raft.transferee == 0)
     group.run(4)
     assert wire.Accepted(job(5)) in group.hear(CLIENT)
+
+
+# --- accounts and roles
+
+
+def test_accounts_and_roles_are_put_shown_and_removed() -> None:
+    group = one_member()
+    done = [wire.Accepted(REQUEST)]
+    rule = ["deny", "jobs.cancel", "queue:calc"]
+    assert group.say(CLIENT, admin("access_put_role", role=["careful", [rule]])) == done
+    account = ["ann", ["client", "careful"], [], [["t1", b"h" * 32, 0]], [], False]
+    assert group.say(CLIENT, admin("access_put_account", account=account)) == done
+    (answer,) = group.say(CLIENT, wire.Query(REQUEST, "account", b"ann"))
+    assert isinstance(answer, wire.Answer)
+    name, roles, _, tokens, *_, version = msgspec.msgpack.decode(answer.value)
+    assert (name, roles, tokens) == ("ann", ["client", "careful"], [["t1", 0]])
+    (stale,) = group.say(CLIENT, admin("access_put_account", account=account, version=version - 1))
+    assert stale.code == ErrorCode.WRONG_STATE
+    (answer,) = group.say(CLIENT, wire.Query(REQUEST, "roles", b"careful"))
+    assert isinstance(answer, wire.Answer)
+    assert next(one[0] for one in msgspec.msgpack.decode(answer.value)) == "client"
+    (refused,) = group.say(CLIENT, admin("access_remove_role", name="careful"))
+    assert refused.code == ErrorCode.BAD_ACCESS
+    assert group.say(CLIENT, admin("access_remove_account", name="ann")) == done
+    assert group.say(CLIENT, admin("access_remove_role", name="careful")) == done
+    (answer,) = group.say(CLIENT, wire.Query(REQUEST, "accounts"))
+    assert isinstance(answer, wire.Answer)
+    assert msgspec.msgpack.decode(answer.value) == []
+
+
+@pytest.mark.parametrize(
+    "account",
+    [
+        ["a" * 65],
+        ["ann", ["r" * 65]],
+        ["ann", [], [["allow", "a" * 65, "*"]]],
+        ["ann", [], [["allow", "*", "r" * 513]]],
+        ["ann", [], [["allow", "*", "*"]] * 65],
+        ["ann", [], [], [["t", b"h" * 33, 0]]],
+        ["ann", [], [], [["t", b"h" * 32, -1]]],
+        ["ann", [], [], [], [b"k" * 33]],
+    ],
+)
+def test_an_account_out_of_bounds_never_gets_to_the_log(account: list[Any]) -> None:
+    group = one_member()
+    (answer,) = group.say(CLIENT, admin("access_put_account", account=account))
+    assert answer.code in (ErrorCode.BAD_ACCESS, ErrorCode.BAD_PAYLOAD)
+    assert not group.leader.state.access.accounts

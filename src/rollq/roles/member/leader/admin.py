@@ -1,5 +1,5 @@
-"""Admin verbs: what operators ask of the leader about queues, dead jobs, settings, caches, workers
-and members.
+"""Admin verbs: what operators ask of the leader about queues, dead jobs, settings, caches, workers,
+members, accounts and roles.
 
 A verb is a row of `VERBS`: its arguments, what an access check asks for, and its handler.
 """
@@ -13,12 +13,14 @@ import msgspec
 
 from rollq.base import limits
 from rollq.base.access import Action, Resource, ResourceKind
+from rollq.base.access_rules import AccessRole, Account, Rule, TokenHash
+from rollq.base.digests import DIGEST_BYTES
 from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.base.hints import ExecHint
 from rollq.base.ids import GUID_BYTES, ClientId, MemberId
 from rollq.base.jobs import BlobRef, CacheEntry
 from rollq.base.names import checked_tree
-from rollq.grid import commands
+from rollq.grid import access_commands, commands
 from rollq.raft.node import RaftNode
 from rollq.raft.types import ChangeKind, ConfigChange, Member, MemberChange
 from rollq.roles.member.leader.caches import GroupCaches
@@ -63,6 +65,8 @@ CacheEntries: TypeAlias = Annotated[
 Pattern: TypeAlias = Annotated[str, Text(limits.PATTERN_BYTES_MAX)]
 ReaderName: TypeAlias = Annotated[str, Text(limits.READER_NAME_BYTES_MAX)]
 Positive: TypeAlias = Annotated[int, Int(1, INT64_MAX)]
+AccessName: TypeAlias = Annotated[str, Text(limits.ACCOUNT_NAME_BYTES_MAX)]
+AccessVersion: TypeAlias = Annotated[int, Int(0, INT64_MAX)]
 
 
 class QueueArguments(msgspec.Struct):
@@ -133,6 +137,26 @@ class MemberArguments(msgspec.Struct):
 
     member_id: Positive
     address: Address = ""
+
+
+class PutAccountArguments(msgspec.Struct):
+    """access_put_account"""
+
+    account: Account
+    version: AccessVersion = 0
+
+
+class PutRoleArguments(msgspec.Struct):
+    """access_put_role"""
+
+    role: AccessRole
+    version: AccessVersion = 0
+
+
+class AccessNameArguments(msgspec.Struct):
+    """access_remove_account, access_remove_role"""
+
+    name: AccessName
 
 
 class AdminRequests:
@@ -308,6 +332,24 @@ VERBS: Final[dict[str, Verb]] = {
         MemberArguments, Action.CLUSTER_CHANGE, MEMBER, AdminRequests.remove_member
     ),
     "transfer": Verb(MemberArguments, Action.CLUSTER_CHANGE, MEMBER, AdminRequests.transfer),
+    "access_put_account": Verb(
+        *(PutAccountArguments, Action.ACCESS_WRITE, Resource(K.ACCOUNT, "account.name")),
+        _command(
+            lambda wanted, by: access_commands.PutAccount(wanted.account, wanted.version, by=by)
+        ),
+    ),
+    "access_remove_account": Verb(
+        *(AccessNameArguments, Action.ACCESS_WRITE, Resource(K.ACCOUNT, "name")),
+        _command(lambda wanted, by: access_commands.RemoveAccount(wanted.name, by=by)),
+    ),
+    "access_put_role": Verb(
+        *(PutRoleArguments, Action.ACCESS_WRITE, Resource(K.ROLE, "role.name")),
+        _command(lambda wanted, by: access_commands.PutRole(wanted.role, wanted.version, by=by)),
+    ),
+    "access_remove_role": Verb(
+        *(AccessNameArguments, Action.ACCESS_WRITE, Resource(K.ROLE, "name")),
+        _command(lambda wanted, by: access_commands.RemoveRole(wanted.name, by)),
+    ),
 }
 
 
@@ -357,8 +399,32 @@ SHARED: Final[dict[type[msgspec.Struct], Bounds]] = {
     CacheEntry: bounds(
         name=Text(limits.FILE_NAME_BYTES_MAX), blob=Struct(BlobRef), mode=Int(0, 0o777)
     ),
+    Rule: bounds(
+        effect=Free(),
+        action=Text(limits.ACTION_BYTES_MAX),
+        resource=Text(limits.ACCESS_RESOURCE_BYTES_MAX),
+    ),
+    TokenHash: bounds(
+        id=Text(limits.TOKEN_ID_BYTES_MAX), sha256=Bytes(DIGEST_BYTES), expires_ms=NUMBER
+    ),
+    AccessRole: bounds(
+        name=Text(limits.ACCOUNT_NAME_BYTES_MAX),
+        rules=Many(limits.ACCESS_RULES_MAX, Struct(Rule)),
+    ),
+    Account: bounds(
+        name=Text(limits.ACCOUNT_NAME_BYTES_MAX),
+        roles=Many(limits.ACCOUNT_ROLES_MAX, Text(limits.ACCOUNT_NAME_BYTES_MAX)),
+        rules=Many(limits.ACCESS_RULES_MAX, Struct(Rule)),
+        tokens=Many(limits.TOKENS_PER_ACCOUNT_MAX, Struct(TokenHash)),
+        public_keys=Many(limits.KEYS_PER_ACCOUNT_MAX, Bytes(limits.PUBLIC_KEY_BYTES)),
+        is_disabled=Free(),
+    ),
 }
 CHECKS: Final = compile_table(
     SHARED | {verb.arguments: bounds_of(verb.arguments) for verb in VERBS.values()},
-    dict.fromkeys((commands.Settings, ExecHint), ErrorCode.BAD_OPTIONS),
+    {
+        commands.Settings: ErrorCode.BAD_OPTIONS,
+        ExecHint: ErrorCode.BAD_OPTIONS,
+        **dict.fromkeys((Account, AccessRole, Rule, TokenHash), ErrorCode.BAD_ACCESS),
+    },
 )

@@ -22,7 +22,7 @@ from rollq.base.limits import (
     EXEC_NAME_BYTES_MAX,
     QUEUE_NAME_BYTES_MAX,
 )
-from rollq.grid import pages, views
+from rollq.grid import access, pages, views
 from rollq.grid.hints import listed_hints
 from rollq.grid.readers import reader_views
 from rollq.grid.state import GridState
@@ -285,7 +285,7 @@ ONE_CACHE = Resource(K.CACHE, "key")
 GRID = Resource(K.GRID)
 
 # A key is an id (bytes), a name, a filter, or a place to go on from: the last one seen (pages of
-# arrays, queues, clients, workers, caches) or a number (dead, history).
+# arrays, queues, clients, workers, caches, accounts, roles) or a number (dead, history).
 VIEWS: Final[dict[str, ViewRow]] = {
     "job": ViewRow(_id, Action.JOBS_READ, ONE_JOB, lambda o, key, _: views.job_view(o.state, key)),
     "ids": ViewRow(
@@ -356,5 +356,17 @@ VIEWS: Final[dict[str, ViewRow]] = {
     "history": ViewRow(_place, Action.HISTORY_READ, GRID, _history),
     "readers": ViewRow(
         _no_key, Action.HISTORY_READ, Resource(K.READER), lambda o, _, __: reader_views(o.state)
+    ),
+    "account": ViewRow(
+        *(_text, Action.ACCESS_READ, Resource(K.ACCOUNT, "key")),
+        lambda o, key, _: access.account_view(o.state, key),
+    ),
+    "accounts": ViewRow(
+        *(_text, Action.ACCESS_READ, Resource(K.ACCOUNT)),
+        lambda o, key, n: access.account_page(o.state, key, n),
+    ),
+    "roles": ViewRow(
+        *(_text, Action.ACCESS_READ, Resource(K.ROLE)),
+        lambda o, key, n: access.role_page(o.state, key, n),
     ),
 }

@@ -1,0 +1,99 @@
+"""The built-in roles: what clients, workers, readers, operators and admins may do. They are data,
+the same on all members of a build, and nobody changes them: a role of one's own, or rules of an
+account, add to them, and a deny takes away.
+
+A job is asked for as its client and its queue, a batch as its client, a blob as the clients that
+have to do with it. A secret is granted by its name and comes with no role. What members say to each
+other (`group.*`) needs the cluster key, and no role.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from rollq.base.access import Action
+from rollq.base.access_rules import ANY, OWN, AccessRole, Rule
+
+A = Action
+OWN_CLIENTS: Final = (f"client:{OWN}", f"client:{OWN}/*")  # the ids that belong to an account
+
+
+def _allow(resources: tuple[str, ...], *actions: Action) -> tuple[Rule, ...]:
+    return tuple(
+        Rule("allow", action.value, resource) for action in actions for resource in resources
+    )
+
+
+# Whoever has a session: it connects under an id of its own, and may look at itself and at how the
+# grid is.
+_SESSION: Final = (
+    *_allow(OWN_CLIENTS, A.CLIENT_CONNECT, A.CLIENTS_READ),
+    *_allow((ANY,), A.SESSION_PING),
+    *_allow((f"account:{OWN}",), A.ACCESS_READ),
+    *_allow(("grid:*",), A.CLUSTER_READ, A.SETTINGS_READ),
+    *_allow(("queue:*",), A.QUEUES_READ),
+)
+
+_ON_JOBS: Final = (
+    *(A.JOBS_READ, A.JOBS_CANCEL, A.JOBS_REDRIVE, A.JOBS_PURGE),
+    *(A.RESULTS_READ, A.RESULTS_CONFIRM, A.OUTPUT_READ),
+)
+
+# Submits to any queue, and does with its own jobs, results and files what it likes.
+_CLIENT: Final = (
+    *_SESSION,
+    *_allow((*OWN_CLIENTS, "queue:*", "exec:*", "batch:*"), A.JOBS_SUBMIT),
+    *_allow((*OWN_CLIENTS, "queue:*"), *_ON_JOBS),
+    *_allow(("group:*",), A.BLOBS_CONNECT, A.READER_CONNECT),
+    *_allow(OWN_CLIENTS, A.BLOBS_READ),
+    *_allow((*OWN_CLIENTS, "blob:*"), A.BLOBS_WRITE),
+    *_allow(("blob:*",), A.BLOBS_TRANSFER),
+    *_allow(("cache:*",), A.CACHES_READ),
+    *_allow((f"cache:{OWN}/*",), A.CACHES_WRITE),
+)
+
+# Takes whatever it is given, under the fences of its attempts, with the files that those need.
+_WORKER: Final = _allow(
+    (ANY,),
+    *(A.WORKER_CONNECT, A.SESSION_PING, A.JOBS_RUN),
+    *(A.BLOBS_CONNECT, A.BLOBS_READ, A.BLOBS_WRITE, A.BLOBS_TRANSFER),
+)
+
+# Sees everything but the access lists, and changes nothing: a hold keeps history for a reader.
+_READER: Final = (
+    *_SESSION,
+    *_allow(
+        (ANY,),
+        *(A.READER_CONNECT, A.HISTORY_READ, A.HISTORY_HOLD, A.TABLES_READ),
+        *(A.JOBS_READ, A.RESULTS_READ, A.OUTPUT_READ),
+        *(A.BLOBS_CONNECT, A.BLOBS_READ),
+        *(A.CACHES_READ, A.QUEUES_READ, A.CLIENTS_READ, A.WORKERS_READ),
+    ),
+    # On a link for blobs a reader goes on with its downloads; it has no upload to go on with.
+    *_allow(("blob:*",), A.BLOBS_TRANSFER),
+)
+
+# Runs the grid: the jobs of all, queues, workers, settings, caches. Who is a member, and who may
+# do what, is for admins.
+_OPERATOR: Final = (
+    *_CLIENT,
+    *_READER,
+    *_allow(
+        (ANY,),
+        *(A.JOBS_CANCEL, A.JOBS_REDRIVE, A.JOBS_PURGE, A.RESULTS_CONFIRM),
+        *(A.QUEUES_PAUSE, A.WORKERS_DISMISS, A.SETTINGS_WRITE, A.CACHES_WRITE),
+        A.ACCESS_READ,
+    ),
+)
+
+BUILT_IN: Final[Mapping[str, AccessRole]] = {
+    role.name: role
+    for role in (
+        AccessRole("admin", (Rule("allow", ANY, ANY),)),
+        AccessRole("operator", tuple(dict.fromkeys(_OPERATOR))),
+        AccessRole("client", _CLIENT),
+        AccessRole("worker", _WORKER),
+        AccessRole("reader", _READER),
+    )
+}
