@@ -94,6 +94,8 @@ class ErrorCode(enum.IntEnum):
     BAD_SETUP = 503
     BAD_CREDENTIALS = 504  # a file of keys or tokens is missing, damaged or open to others
     BAD_CERTIFICATE = 505
+    UNPROTECTED = 506  # others reach a port that asks for neither TLS nor a login
+    CERTIFICATE_EXPIRES = 507  # an alarm: a certificate has to be renewed
     # 6xx: the network
     UNREACHABLE = 600
     DISCONNECTED = 601

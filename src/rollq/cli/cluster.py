@@ -99,7 +99,9 @@ def transfer(
 
 def show_cluster(document: dict[str, Any]) -> None:
     """The group for people."""
-    from rollq.cli.output import write_line, write_table
+    import sys
+
+    from rollq.cli.output import alarming, write_line, write_table
 
     write_line(
         f"leader {document['leader']}, term {document['term']}, "
@@ -108,7 +110,7 @@ def show_cluster(document: dict[str, Any]) -> None:
     columns = ("address", "role", "match", "lag", "active", "state", "id")
     write_table(columns, [[one[name] for name in columns] for one in document["members"]])
     for alarm in document["alarms"]:
-        write_line(f"ALARM {alarm['text']}: {alarm['todo']}")
+        write_line(alarming(f"ALARM {alarm['text']}: {alarm['todo']}", sys.stdout))
 
 
 def _run(main: Any, *, as_json: bool) -> None:

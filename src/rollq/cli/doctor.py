@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -46,7 +47,7 @@ def doctor(
     Read-only. Exit code 1 if there is a problem, 3 if no leader answers; 0 if there are only notes.
     """
     from rollq.cli.amounts import counted
-    from rollq.cli.output import write_json, write_line
+    from rollq.cli.output import alarming, write_json, write_line
     from rollq.cli.service import run
     from rollq.store.check import PROBLEM
 
@@ -65,7 +66,8 @@ def doctor(
         write_json({"ok": not problems, "findings": rows})
     else:
         for one in findings:
-            write_line(f"{one.severity}: {one.what}")
+            line = f"{one.severity}: {one.what}"
+            write_line(alarming(line, sys.stdout) if one.severity == PROBLEM else line)
             if one.todo:
                 write_line(f"  {one.todo}")
         write_line(counted(problems, "problem") if problems else "no problems")

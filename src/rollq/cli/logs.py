@@ -8,6 +8,8 @@ import time
 
 import msgspec
 
+from rollq.cli.output import alarming
+
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING}
 
 
@@ -22,7 +24,7 @@ def set_up_logs(level: str, *, as_json: bool) -> None:
 
 
 class Lines(logging.Formatter):
-    """`2026-01-31 12:30:59.123 member  text`; warnings and errors say so."""
+    """`2026-01-31 12:30:59.123 member  text`; warnings and errors say so, in red on a terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
         """One line."""
@@ -30,6 +32,8 @@ class Lines(logging.Formatter):
         who = record.name.removeprefix("rollq.")
         what = f"{record.levelname}: " if record.levelno >= logging.WARNING else ""
         text = f"{clock}.{int(record.msecs):03d} {who:<7} {what}{record.getMessage()}"
+        if what:
+            text = alarming(text, sys.stderr)
         return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
 
 

@@ -3,10 +3,11 @@ progress and remarks to stderr."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 import msgspec
 
@@ -37,6 +38,12 @@ def write_answer(document: Any, text: str, *, as_json: bool) -> None:
 def remark(text: str) -> None:
     """A word beside the result."""
     sys.stderr.write(text + "\n")
+
+
+def alarming(text: str, stream: TextIO) -> str:
+    """A text in red, if it is written to a terminal that shows colours."""
+    is_red = stream.isatty() and not os.environ.get("NO_COLOR")
+    return f"\x1b[31m{text}\x1b[0m" if is_red else text
 
 
 def write_table(

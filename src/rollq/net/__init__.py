@@ -2,8 +2,8 @@
 
 Reading order: `link` (one connection), `listener` and `dialer` (how links begin), `thread_stream`
 (a link that a thread uses by blocking calls), `login` (what a dialer says before its hello),
-`partial_frames` (a bound on the memory of all
-partly received frames), `ports` (free local ports).
+`partial_frames` (a bound on the memory of all partly received frames), `ports` (free local ports),
+`addresses` (hosts that are this machine).
 
 Nothing here knows what a message means or who may send it: that is `roles.door`.
 """

@@ -233,8 +233,7 @@ def _make_directory(path: Path) -> None:
     """Make a directory for us alone; one that is there keeps its mode."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(FileExistsError):
-            path.mkdir(mode=0o700)
+        path.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         raise LocalError(
             ErrorCode.DISK_FAILED,

@@ -8,6 +8,7 @@ AUTHORITY_DAYS: Final = 3_650
 CERTIFICATE_DAYS: Final = 365
 DAY_MS: Final = 24 * 3600 * 1_000
 WARN_DAYS: Final = 30
+RENEW: Final = "renew it: rollq tls rotate DIR --ca DIR"  # what to do about a warning
 
 
 def days_left(not_after_ms: int, now_ms: int) -> int:

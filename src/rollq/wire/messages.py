@@ -432,13 +432,16 @@ class HistoryRows(PeerMessage, frozen=True, tag=67):
 
 
 class MemberReport(PeerMessage, frozen=True, gc=False, tag=68):
-    """From time to time, to the leader: what my wall clock says, and what my state is."""
+    """From time to time, to the leader: what my wall clock says, what my state is, and how
+    my port is protected."""
 
     member_id: MemberId
     wall_ms: Number
     index: Number = 0  # a log index that I have applied
     # Of my state there; empty: not known.
     state_hash: Annotated[bytes, Bytes(most.STATE_HASH_BYTES_MAX)] = b""
+    certificate_ends_ms: Number = 0  # by the clock on the wall; 0: I have no certificate
+    is_unprotected: bool = False  # others reach me without TLS, or without a login
 
 
 # --- the legacy cache messages (relayed; the file plane gives them meaning)

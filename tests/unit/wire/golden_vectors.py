@@ -181,6 +181,18 @@ VECTORS = [
             "94 01 02 03 c400",
         ),
         m.MemberReport(1, 2, 3),
+        ours=False,
+    ),
+    Vector(
+        "68 MemberReport with how it is protected",
+        from_parts(
+            "40000000 44" + NIL + NIL,
+            "1100",
+            b"cluster.g1.report",
+            "08000000",
+            "96 01 02 03 c400 04 c3",
+        ),
+        m.MemberReport(1, 2, 3, certificate_ends_ms=4, is_unprotected=True),
     ),
     Vector(
         "22 AppendEntries",

@@ -96,7 +96,7 @@ SAMPLES: list[Message] = [
     m.RollAnswer(1, "a:1", b"cluster", 2, 3, True, (raft.Member(1, "a:1"),)),
     m.HistoryFetch(1, 2),
     m.HistoryRows(1, 2, (b"{}", b"{}")),
-    m.MemberReport(1, 1_700_000_000_000, 2, b"hash"),
+    m.MemberReport(1, 1_700_000_000_000, 2, b"hash", 1_800_000_000_000, True),
     b.HelloBlobs("client", "g1", ("zstd",)),
     b.BlobAsk(JOB, (BLOB, BLOB[::-1])),
     b.BlobHave(JOB, (2**40, -1)),

@@ -50,7 +50,6 @@ from rollq.store.disk import Disk
 from rollq.wire.messages import (
     AssignJob,
     LeaderHello,
-    MemberReport,
     NotLeader,
     PeerMessage,
     Result,
@@ -85,7 +84,7 @@ class Driver:
         self.raft = recovered.raft
         self._suspect_on_disk = self.raft.suspect is not None
         self._outputs = Outputs()
-        self.reports = Reports(clock)
+        self.reports = Reports(clock, is_unprotected=setup.is_unprotected)
         self._peers = Peers(
             recovered.roll,
             setup.peers,
@@ -188,7 +187,7 @@ class Driver:
             elif raft.leader_id and raft.role is not Role.LEADER:
                 is_idle = self._ticks - self._applied_tick > REPORT_TICKS
                 known = self.replica.known_hash(is_idle=is_idle)
-                report = MemberReport(raft.member_id, self._clock.wall_ms(), *known)
+                report = self.reports.own(raft.member_id, *known)
                 self._peers.report(raft, report)
 
     def _mind_reports(self) -> None:

@@ -1,10 +1,12 @@
 """What the leader hears of the other members from themselves: what their wall clocks say, to move
 the group's time only where a majority agrees and to find a clock that is wrong; and the hash of
-their state, to find a member that made something else of the same log."""
+their state, to find a member that made something else of the same log; and how their ports are
+protected, to warn of one that is not, and of certificates that expire."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
@@ -13,7 +15,10 @@ from rollq.base.ids import MemberId
 from rollq.base.limits import CLOCK_SKEW_MS_MAX, LEAP_MS_MIN, REPORT_MS_MAX
 from rollq.base.stamp import Clock
 from rollq.raft.types import Config
+from rollq.security.expiry import RENEW, expiry_warning
 from rollq.wire.messages import MemberReport
+
+PROTECT: Final = "use --tls and --auth require with credentials made by `rollq init`"
 
 
 class Alarm(msgspec.Struct, frozen=True):
@@ -31,13 +36,17 @@ class Reported:
 
     ahead_ms: int  # how far its wall clock is ahead of ours
     heard_ms: int  # when, by our monotonic clock
+    certificate_ends_ms: int = 0
+    is_unprotected: bool = False
 
 
 class Reports:
     """One leader's account; it lives as long as its term of office."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, *, is_unprotected: bool = False) -> None:
         self._clock = clock
+        self._is_unprotected = is_unprotected  # this member itself
+        self.certificate_ends_ms = 0  # of this member; 0: it has none
         self._heard: dict[MemberId, Reported] = {}
         # Members whose state is not ours, and at which log index that was first seen.
         self._diverged: dict[MemberId, int] = {}
@@ -49,6 +58,17 @@ class Reports:
         self._diverged.clear()
         self._told.clear()
 
+    def own(self, member_id: MemberId, index: int, state_hash: bytes) -> MemberReport:
+        """What this member tells of itself to the leader."""
+        return MemberReport(
+            member_id,
+            self._clock.wall_ms(),
+            index,
+            state_hash,
+            certificate_ends_ms=self.certificate_ends_ms,
+            is_unprotected=self._is_unprotected,
+        )
+
     def take(self, report: MemberReport, own_hash: bytes | None) -> None:
         """A member says how it is; `own_hash` is that of our state at the same log index, if it is
         known."""
@@ -59,7 +79,9 @@ class Reports:
                 self._diverged.setdefault(report.member_id, report.index)
         clock = self._clock
         ahead_ms = report.wall_ms - clock.wall_ms()
-        self._heard[report.member_id] = Reported(ahead_ms, clock.now_ms())
+        self._heard[report.member_id] = Reported(
+            ahead_ms, clock.now_ms(), report.certificate_ends_ms, report.is_unprotected
+        )
 
     def wall_ms(self, own: MemberId, config: Config) -> int | None:
         """The time on the wall as the voters see it: the middle of their clocks, if a majority of
@@ -109,6 +131,25 @@ class Reports:
                         "set it, and run a time service on every member",
                     )
                 )
+        return alarms + self._protection_alarms(own, addresses)
+
+    def _protection_alarms(self, own: MemberId, addresses: dict[MemberId, str]) -> list[Alarm]:
+        """Whose port is open to everybody, and whose certificate has to be renewed."""
+        now_ms = self._clock.wall_ms()
+        known = self._recent()
+        known[own] = Reported(0, 0, self.certificate_ends_ms, self._is_unprotected)
+        alarms = []
+        for member_id, address in addresses.items():
+            said = known.get(member_id)
+            if said is None:
+                continue
+            if said.is_unprotected:
+                what = f"anybody who reaches {address} may do everything: --unsafe-no-auth"
+                alarms.append(Alarm(ErrorCode.UNPROTECTED, member_id, what, PROTECT))
+            # Their clocks are theirs: a day is long enough for that not to matter.
+            what = expiry_warning(f"member {address}", said.certificate_ends_ms, now_ms)
+            if what:
+                alarms.append(Alarm(ErrorCode.CERTIFICATE_EXPIRES, member_id, what, RENEW))
         return alarms
 
     def _state_alarms(

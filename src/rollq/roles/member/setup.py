@@ -59,3 +59,5 @@ class MemberSetup:
     credentials: Credentials = NONE
     tls: Mode = Mode.OFF
     auth: Mode = Mode.OFF  # whether links must prove who speaks on them
+    # Others reach it, and `tls` or `auth` is less than `require`: the operator wanted it so.
+    is_unprotected: bool = False
