@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from rollq.cli import leader
+from rollq.cli import leader, logs
 from rollq.cli.main import app
 from rollq.history.retention import DAY_MS, Retention
 from rollq.roles.member.setup import MemberSetup
@@ -30,5 +30,6 @@ def test_history_is_bounded_unless_it_is_told_otherwise(
         seen.append(setup)
 
     monkeypatch.setattr(leader, "_serve", serve)
+    monkeypatch.setattr(logs, "set_up_logs", lambda *_, **_more: None)  # it would stay
     CliRunner().invoke(app, ["leader", "5000", *words], catch_exceptions=False)
     assert [setup.retention for setup in seen] == [kept]
