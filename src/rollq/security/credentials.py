@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from rollq.security.cluster_key import keys_of_file
 from rollq.security.secret import Secret
 
 
@@ -27,6 +28,11 @@ class Credentials:
     token: Secret | None = None
     account_key: Secret | None = None
     cluster_key: Secret | None = None
+
+    @property
+    def cluster_keys(self) -> tuple[bytes, ...]:
+        """The keys of `cluster_key`: the first is proved, all are taken from others."""
+        return keys_of_file(self.cluster_key.reveal()) if self.cluster_key is not None else ()
 
 
 NONE: Final = Credentials()

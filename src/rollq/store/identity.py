@@ -30,6 +30,25 @@ class Identity(msgspec.Struct, array_like=True, frozen=True):
     roster: tuple[Member, ...] = ()
 
 
+class ClusterKey(msgspec.Struct, array_like=True, frozen=True):
+    """What members prove to each other. No value: the disk has none yet.
+
+    One that is made for a group which had none is not `is_sure` until all of its members hold it:
+    till then one of a later term takes its place.
+    """
+
+    value: bytes = b""
+    term: int = 0  # in which a leader made it; 0: it was made at the birth of the group
+    is_sure: bool = False
+
+    def __repr__(self) -> str:  # a key is not shown in any log
+        held = "…" if self.value else "none"
+        return f"ClusterKey({held}, term={self.term}, is_sure={self.is_sure})"
+
+
+NO_KEY: Final = ClusterKey()
+
+
 class IdentityHead(msgspec.Struct, array_like=True, frozen=True):
     """What must survive besides the log itself."""
 
@@ -43,6 +62,12 @@ class IdentityHead(msgspec.Struct, array_like=True, frozen=True):
     admitted: bool = False
     # The name of the group that started it; empty: only members that did not note it have.
     group: str = ""
+    # This disk's part of the key of the cluster that it is one of the first members of.
+    share: bytes = b""
+    key: ClusterKey = NO_KEY
+
+    def __repr__(self) -> str:  # a share is as secret as the key
+        return f"IdentityHead({self.identity!r}, lives={self.lives!r}, key={self.key!r})"
 
 
 NONCE_BITS: Final = 32

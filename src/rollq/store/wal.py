@@ -29,6 +29,7 @@ from rollq.raft.types import Entry, HardState, Member, Position, SnapshotMeta
 from rollq.store.body_files import BodyFiles
 from rollq.store.disk import BROKEN, Disk, prune_broken
 from rollq.store.identity import (
+    ClusterKey,
     Identity,
     IdentityHead,
     encode_head,
@@ -224,9 +225,10 @@ class Wal:
             notes = note_boot(head.peer_boots, member, boot)
             self._change_head(msgspec.structs.replace(head, peer_boots=notes))
 
-    def bump_boot(self, nonce: int = 0, group: str = "") -> int:
+    def bump_boot(self, nonce: int = 0, group: str = "", share: bytes = b"") -> int:
         """Count one more start of this disk, told apart from a start of a copy of it by the nonce;
-        durable when it returns. The first start for a named group binds the disk to it.
+        durable when it returns. The first start for a named group binds the disk to it, and the
+        first share that is given stays its share.
 
         Raises:
             DiskError: WRONG_IDENTITY, if the disk is bound to another group. Nothing was changed.
@@ -238,8 +240,9 @@ class Wal:
         boot = head.identity.boot + 1
         identity = msgspec.structs.replace(head.identity, boot=boot)
         lives = (*head.lives[1 - LIVES_MAX :], life_of(boot, nonce))
+        share = head.share or share
         self._change_head(
-            msgspec.structs.replace(head, identity=identity, lives=lives, group=group)
+            msgspec.structs.replace(head, identity=identity, lives=lives, group=group, share=share)
         )
         return boot
 
@@ -259,11 +262,29 @@ class Wal:
         """The last LIVES_MAX starts of this disk, this one last."""
         return self._named().lives
 
-    def join_cluster(self, cluster_id: bytes, roster: tuple[Member, ...]) -> None:
-        """The disk belongs to this cluster from now on; durable when it returns."""
+    @property
+    def share(self) -> bytes:
+        """This disk's part of the key of its cluster; empty: none is drawn."""
+        return self._named().share
+
+    @property
+    def key(self) -> ClusterKey:
+        """The key of its cluster, as far as this disk knows it."""
+        return self._named().key
+
+    def note_key(self, key: ClusterKey) -> None:
+        """The members of the cluster prove this key; durable when it returns."""
+        self._change_head(msgspec.structs.replace(self._named(), key=key))
+
+    def join_cluster(
+        self, cluster_id: bytes, roster: tuple[Member, ...], key: ClusterKey | None = None
+    ) -> None:
+        """The disk belongs to this cluster from now on, whose key is this if it is given; durable
+        when it returns."""
         head = self._named()
         identity = msgspec.structs.replace(head.identity, cluster_id=cluster_id, roster=roster)
-        self._change_head(msgspec.structs.replace(head, identity=identity))
+        key = head.key if key is None else key
+        self._change_head(msgspec.structs.replace(head, identity=identity, key=key))
 
     def clear_suspect(self) -> None:
         """The lost entries are back from a leader; durable when it returns."""

@@ -18,6 +18,7 @@ from rollq.testing.checkers.attempts import Starts
 from rollq.testing.checkers.base import Checker, Violation
 from rollq.testing.checkers.confirmations import Confirmations
 from rollq.testing.checkers.consensus import OneLeader, Promises
+from rollq.testing.checkers.keys import OneKey
 from rollq.testing.checkers.references import References
 from rollq.testing.checkers.replicas import EqualHistory, EqualState
 from rollq.testing.checkers.sessions import ClientBook, Credits, Runs
@@ -39,6 +40,7 @@ from rollq.wire.messages import Admin
 
 OPERATOR_EVERY_MS = 400
 HEAL_STEP_MS = 500
+FROM_BEFORE_PER_MILLE = 400  # of all runs
 
 
 @dataclass(slots=True)
@@ -75,6 +77,7 @@ class Cluster:
             self.one_leader,
             Promises(),
             EqualState(),
+            OneKey(),
             Credits(),
             self.runs,
             Starts(self.runs),
@@ -90,6 +93,7 @@ class Cluster:
         self.world = World(
             self.timeline, self.network, self.streams, self.trace, self.checkers, self.count
         )
+        self.world.is_from_before = self.streams.named("keys").chance(FROM_BEFORE_PER_MILLE)
         self._healing = False
         self._build()
         self.nemesis = Nemesis(self)
@@ -295,6 +299,8 @@ class Cluster:
                 )
             elif driver.raft.last_index != last or driver.replica.history.gaps(last):
                 lacks.append(f"{member.name} has gaps in its history or entries not applied")
+            elif not driver.roll.keys.is_guarded:
+                lacks.append(f"{member.name} has no cluster key that is sure")
         for client in self.clients.values():
             if client.pending:
                 lacks.append(f"{client.name} waits for {len(client.pending)} answers")

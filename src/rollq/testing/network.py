@@ -52,8 +52,12 @@ class Node(Protocol):
     def boot(self) -> int:
         """What it told the others about this life."""
 
-    def receive_peer(self, sender: str, message: Any, boot: int) -> None:
-        """A message of another member."""
+    @property
+    def key(self) -> bytes:
+        """The cluster key that its links prove; empty: none."""
+
+    def receive_peer(self, sender: str, message: Any, boot: int, key: bytes) -> None:
+        """A message of another member, on a link that has proved a key."""
 
     def receive_session(self, session: int, message: Any) -> None:
         """A message of a session."""
@@ -131,7 +135,7 @@ class Network:
         self._chance = chance
         self._trace = trace
         self._session_count = 0
-        self._old: deque[tuple[str, str, Frame, int]] = deque(maxlen=OLD_FRAMES_KEPT)
+        self._old: deque[tuple[str, str, Frame, int, bytes]] = deque(maxlen=OLD_FRAMES_KEPT)
         self.faults = NetFaults()
         self.members: dict[str, Node] = {}
         self.blocked: dict[tuple[str, str], None] = {}  # (from, to) between members
@@ -159,12 +163,13 @@ class Network:
         if faults.loss_per_mille and chance.chance(faults.loss_per_mille):
             self.counts["lost"] += 1
             return
-        self._carry(sender.address, to, frame, sender.boot)
+        letter = (sender.address, to, frame, sender.boot, sender.key)
+        self._carry(*letter)
         if faults.double_per_mille and chance.chance(faults.double_per_mille):
             self.counts["doubled"] += 1
-            self._carry(sender.address, to, frame, sender.boot)
+            self._carry(*letter)
         if faults.replay_per_mille:
-            self._old.append((sender.address, to, frame, sender.boot))
+            self._old.append(letter)
             if chance.chance(faults.replay_per_mille):
                 self.counts["replayed"] += 1
                 self._carry(*chance.pick(self._old))
@@ -188,13 +193,13 @@ class Network:
         """A member closes its link to another, and dials anew when it has something to say."""
         self._stuck.pop((sender.address, to), None)
 
-    def _carry(self, sender: str, to: str, frame: Frame, boot: int) -> None:
-        self._timeline.after(self._delay_us(), self._arrive, sender, to, frame, boot)
+    def _carry(self, sender: str, to: str, frame: Frame, boot: int, key: bytes) -> None:
+        self._timeline.after(self._delay_us(), self._arrive, sender, to, frame, boot, key)
 
-    def _arrive(self, sender: str, to: str, frame: Frame, boot: int) -> None:
+    def _arrive(self, sender: str, to: str, frame: Frame, boot: int, key: bytes) -> None:
         member = self.members[to]
         if member.reachable and (sender, to) not in self.blocked:
-            member.receive_peer(sender, decode_message(frame, Dialect.COMPACT), boot)
+            member.receive_peer(sender, decode_message(frame, Dialect.COMPACT), boot, key)
 
     def _delay_us(self) -> int:
         faults = self.faults

@@ -26,6 +26,7 @@ from rollq.roles.member.outputs import (
     Complete,
     KeepBlobs,
     Mishap,
+    ProvePeer,
     ToPeer,
     ToSession,
     Warn,
@@ -59,6 +60,7 @@ class World:
     count: Callable[[str], None]  # a fault of this kind struck
     kept: dict[Digest, bytes] = field(default_factory=dict)  # blobs of large bodies and results
     files: GroupFiles = field(default_factory=GroupFiles)  # blobs that jobs and results refer to
+    is_from_before: bool = False  # the group was born without a key, and gets one later
     # The checkers that look at one kind of happening, since most look at few.
     on_started: list[Callable[..., None]] = field(init=False)
     on_turned: list[Callable[..., None]] = field(init=False)
@@ -131,9 +133,14 @@ class SimMember:
             return 0
         return self.driver._peers._boots_known.get(member_id, 0)
 
-    def receive_peer(self, sender: str, message: Any, boot: int) -> None:
-        """A message of another member."""
-        self._input(self._peer_message, sender, message, boot)
+    @property
+    def key(self) -> bytes:
+        """The cluster key that its links prove; empty: none."""
+        return (*self.driver.roll.keys.held, b"")[0] if self.driver is not None else b""
+
+    def receive_peer(self, sender: str, message: Any, boot: int, key: bytes) -> None:
+        """A message of another member, on a link that has proved a key."""
+        self._input(self._peer_message, sender, message, boot, key)
 
     def receive_session(self, session: int, message: Any) -> None:
         """A message of a session."""
@@ -169,6 +176,8 @@ class SimMember:
             return
         self._watch_applies(driver)
         driver.leader_state.shell.blobs = self.world.files
+        if self.world.is_from_before:
+            driver.roll.keys.share = b""
         self.driver = driver
         self.images = [*self.images[-3:], (self.disk.snapshot(), self.life)]
         for check in self.world.on_started:
@@ -359,6 +368,8 @@ class SimMember:
             elif isinstance(output, ClosePeer):
                 self.world.trace.note(self.name, "close peer", output)
                 network.close_peer(self, output.address)
+            elif isinstance(output, ProvePeer):
+                pass  # every message proves what its sender holds
             elif isinstance(output, Mishap):
                 raise output.error  # production goes on after it; a run of ours must not hide it
             elif isinstance(output, Warn):
@@ -391,8 +402,11 @@ class SimMember:
     def _driver_tick(self, driver: Driver) -> None:
         driver.tick()
 
-    def _peer_message(self, driver: Driver, sender: str, message: Any, boot: int) -> None:
-        reason = driver.peer_message(sender, message, boot)
+    def _peer_message(
+        self, driver: Driver, sender: str, message: Any, boot: int, key: bytes
+    ) -> None:
+        is_proven = key in driver.roll.keys.held
+        reason = driver.peer_message(sender, message, boot, is_proven=is_proven)
         if reason:
             self.world.trace.note(self.name, "closes the link of", sender, reason)
 

@@ -72,6 +72,9 @@ BulkItems: TypeAlias = Annotated[
 ClusterId: TypeAlias = Annotated[bytes, Bytes(most.CLUSTER_ID_BYTES_MAX)]
 Lives: TypeAlias = Annotated[tuple[int, ...], Many(most.LIVES_MAX, Int(0, INT64_MAX))]
 Roster: TypeAlias = Annotated[tuple[Member, ...], Many(most.MEMBERS_TOLD_MAX, Struct(Member))]
+CallNonce: TypeAlias = Annotated[bytes, Bytes(most.CALL_NONCE_BYTES_MAX)]
+KeyId: TypeAlias = Annotated[bytes, Bytes(most.KEY_ID_BYTES_MAX)]
+KeyBytes: TypeAlias = Annotated[bytes, Bytes(most.KEY_BYTES_MAX)]
 Boots: TypeAlias = Annotated[  # of a member, how often its disk has been started
     tuple[tuple[int, int], ...], Many(most.MEMBERS_TOLD_MAX, Many(2, Int(0, INT64_MAX), 2))
 ]
@@ -397,6 +400,10 @@ class LeaderHello(PeerMessage, frozen=True, tag=21):
     newcomer: bool = False  # my disk is empty: I ask to be let in
     lives: Lives = ()  # the starts that my disk remembers, this one last
     features: Features = ()  # what I understand beyond the first version
+    call: CallNonce = b""  # only whoever gets this call knows it: repeat it in the answer
+    key_id: KeyId = b""  # of the cluster key that I hold; empty: none
+    key_term: Number = 0  # in which a leader made it
+    key_sure: bool = False  # all members hold it, so it does not change any more
 
 
 class RollAnswer(PeerMessage, frozen=True, tag=65):
@@ -414,6 +421,20 @@ class RollAnswer(PeerMessage, frozen=True, tag=65):
     boots: Boots = ()  # what I have written down of everybody's starts
     features: Features = ()  # as in LeaderHello
     noted: bool = True  # your start is written down; no: your call arrived, answer mine
+    to_call: CallNonce = b""  # `call` of the hello that this answers
+    key_id: KeyId = b""  # as in LeaderHello
+    key_term: Number = 0
+    key_sure: bool = False
+    key: KeyBytes = b""  # itself, for a member that lacks it
+    share: KeyBytes = b""  # my part of the key of a cluster that is about to be born
+
+    def __repr__(self) -> str:  # neither a key nor a share is shown in any log
+        told = [name for name in ("key", "share") if getattr(self, name)]
+        return (
+            f"RollAnswer({self.member_id}, {self.address!r}, to_boot={self.to_boot}, "
+            f"newcomer={self.newcomer}, noted={self.noted}, key_id={self.key_id.hex()!r}, "
+            f"tells={told})"
+        )
 
 
 class HistoryFetch(PeerMessage, frozen=True, tag=66):

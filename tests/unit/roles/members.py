@@ -23,6 +23,7 @@ from rollq.roles.member.outputs import (
     Complete,
     KeepBlobs,
     Mishap,
+    ProvePeer,
     ToPeer,
     ToSession,
     Warn,
@@ -106,7 +107,8 @@ class Group:
         self.letters: list[tuple[str, str, object]] = []  # from, to, message: all of them
         self._said: dict[int, list[Any]] = {}
         self._homes: dict[int, str] = {}
-        self._mail: deque[tuple[str, str, RaftMessage | wire.PeerMessage, int]] = deque()
+        # With the boot of the sender and the key that its links prove.
+        self._mail: deque[tuple[str, str, RaftMessage | wire.PeerMessage, int, bytes]] = deque()
         self._initial = addresses or ("a",)
         self._settings = settings
         self._lives = 0
@@ -186,10 +188,11 @@ class Group:
         for address in list(self.members):
             self.turn(address)
         while self._mail:
-            sender, to, message, boot = self._mail.popleft()
+            sender, to, message, boot, key = self._mail.popleft()
             arrives = to in self.members and not isinstance(message, self.lost)
             if arrives and not {sender, to} & self.isolated.keys():
-                self.members[to].peer_message(sender, message, boot)
+                is_proven = key in self.members[to].roll.keys.held
+                self.members[to].peer_message(sender, message, boot, is_proven=is_proven)
                 self.turn(to)
 
     def turn(self, address: str) -> None:
@@ -219,13 +222,17 @@ class Group:
         for output in driver.take_outputs():
             if isinstance(output, ToPeer):
                 self.letters.append((address, output.address, output.message))
-                self._mail.append((address, output.address, output.message, driver.roll.boot))
+                key = (*driver.roll.keys.held, b"")[0]
+                letter = (address, output.address, output.message)
+                self._mail.append((*letter, driver.roll.boot, key))
             elif isinstance(output, ToSession):
                 self._said.setdefault(output.session, []).extend(output.messages)
             elif isinstance(output, CloseSession):
                 self.closed.setdefault(output.session, output.reason)
             elif isinstance(output, ClosePeer):
                 self.cut.append(output)
+            elif isinstance(output, ProvePeer):
+                pass  # every letter proves what its sender holds
             elif isinstance(output, Mishap):
                 self.mishaps.append(output)
             elif isinstance(output, Warn):

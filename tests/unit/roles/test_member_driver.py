@@ -279,6 +279,6 @@ def test_a_member_that_does_not_lead_sends_sessions_away_without_holding_them() 
 
 def test_the_hello_says_who_the_member_is(group: Group) -> None:
     driver = group.members["a"]
-    hello = driver.hello()
+    hello = driver.hello("b")
     assert (hello.member_id, hello.address) == (driver.raft.member_id, "a")
     assert (hello.boot, hello.newcomer) == (driver.roll.boot, False)

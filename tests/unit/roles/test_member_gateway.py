@@ -429,7 +429,7 @@ def test_a_member_whose_message_cannot_be_handled_is_cut_off(
     with monkeypatch.context() as patched:
         patched.setattr(RaftNode, "step", fail)
         told = RaftHeartbeatResponse(leader.raft.member_id, sender, leader.raft.term)
-        assert "ZeroDivisionError" in leader.peer_message(address, told)
+        assert "ZeroDivisionError" in leader.peer_message(address, told, is_proven=True)
     group.settle()
     assert [type(mishap.error) for mishap in group.mishaps] == [ZeroDivisionError]
     assert group.leader is leader

@@ -279,7 +279,9 @@ def test_what_is_held_is_sent_away_if_leadership_is_lost_before_it_began() -> No
     group.tell(11, wire.HelloClient("ann"), submit(1), to=address)
     driver.session_closed(13)
     (rival,) = (one.raft.member_id for one in group.members.values() if one is not driver)
-    driver.peer_message("x", RaftHeartbeat(driver.raft.member_id, rival, driver.raft.term + 1, 0))
+    driver.peer_message(
+        "x", RaftHeartbeat(driver.raft.member_id, rival, driver.raft.term + 1, 0), is_proven=True
+    )
     group.turn(address)
     assert {type(one) for one in group.hear(11)} == {wire.NotLeader}
     assert group.closed == {11: "not the leader"}

@@ -23,7 +23,7 @@ def test_what_no_correct_member_says_cuts_the_link() -> None:
     address = group.follower()
     sender = group.members[address].raft.member_id
     wild = AppendResponse(leader.raft.member_id, sender, leader.raft.term, 1_000_000)
-    assert leader.peer_message(address, wild, group.members[address].roll.boot)
+    assert leader.peer_message(address, wild, group.members[address].roll.boot, is_proven=True)
     group.settle()
     assert group.mishaps == []
 
@@ -31,7 +31,7 @@ def test_what_no_correct_member_says_cuts_the_link() -> None:
 def test_messages_for_another_member_are_not_taken() -> None:
     group = three_members()
     leader = group.leader
-    leader.peer_message("b", RaftHeartbeat(424242, 5, leader.raft.term + 7, 0))
+    leader.peer_message("b", RaftHeartbeat(424242, 5, leader.raft.term + 7, 0), is_proven=True)
     assert leader.leading
     assert leader.raft.term < 7
 
@@ -75,8 +75,8 @@ def test_rows_that_nobody_asked_for_are_not_taken() -> None:
     group = three_members()
     address = group.follower()
     driver = group.members[address]
-    driver.peer_message("b", HistoryRows(1, 1, ()))
-    driver.peer_message("b", HistoryRows(5_000, 6_000, ()))
+    driver.peer_message("b", HistoryRows(1, 1, ()), is_proven=True)
+    driver.peer_message("b", HistoryRows(5_000, 6_000, ()), is_proven=True)
     assert driver.begin() is None
 
 
@@ -84,7 +84,7 @@ def test_a_fetch_of_what_is_not_there_is_not_answered() -> None:
     group = three_members()
     group.letters.clear()
     for first, last in ((10_000, 20_000), (0, 0), (-5, -1), (7, 3)):
-        group.leader.peer_message("z", HistoryFetch(first, last))
+        group.leader.peer_message("z", HistoryFetch(first, last), is_proven=True)
     group.settle()
     assert [to for _, to, _ in group.letters if to == "z"] == []
 
@@ -92,7 +92,7 @@ def test_a_fetch_of_what_is_not_there_is_not_answered() -> None:
 def test_a_fetch_is_answered_once() -> None:
     group = three_members()
     group.letters.clear()
-    group.leader.peer_message("z", HistoryFetch(1, 1))
+    group.leader.peer_message("z", HistoryFetch(1, 1), is_proven=True)
     group.settle()
     assert len([to for _, to, _ in group.letters if to == "z"]) == 1
 

@@ -31,7 +31,7 @@ def rot_log(disk: VirtualDisk, number: int) -> None:
     """Flip a bit in the record that holds a job's id."""
     for name in disk.names("wal"):
         data = disk.read(f"wal/{name}", 0, disk.size(f"wal/{name}"))
-        place = data.find(job(number))
+        place = data.rfind(job(number))  # zeros in a head may look like one
         if place >= 0:
             disk.rot(f"wal/{name}", place, 5)
             return

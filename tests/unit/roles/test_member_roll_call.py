@@ -34,7 +34,7 @@ def hello_of(driver: Driver, **changes: object) -> LeaderHello:
 def answers(group: Group, address: str, driver: Driver, hello: LeaderHello) -> None:
     """The start that a hello tells of answers a member's call."""
     answer = RollAnswer(hello.member_id, hello.address, hello.cluster_id, 0, driver.roll.boot)
-    driver.peer_message(hello.address, answer, hello.boot)
+    driver.peer_message(hello.address, answer, hello.boot, is_proven=True)
     group.turn(address)
 
 
@@ -61,9 +61,9 @@ def test_a_boot_is_answered_only_when_it_is_written_down() -> None:
     address = group.follower()
     driver = group.members[address]
     hello = hello_of(driver)
-    driver.peer_message("z", hello)
+    driver.peer_message("z", hello, is_proven=True)
     answer = RollAnswer(99, "z", driver.roll.cluster_id, 0, driver.roll.boot)
-    driver.peer_message("z", answer, hello.boot)
+    driver.peer_message("z", answer, hello.boot, is_proven=True)
     group.letters.clear()
     group.collect(address)
     assert sent(group, RollAnswer) == []
@@ -78,7 +78,7 @@ def test_a_boot_is_answered_only_when_it_is_written_down() -> None:
     assert isinstance(answered, RollAnswer)
     assert (answered.to_boot, answered.boot_known, answered.noted) == (1 << 40, 0, True)
     again = hello_of(driver, boot=(1 << 40) + 5)
-    driver.peer_message("z", again)
+    driver.peer_message("z", again, is_proven=True)
     answers(group, address, driver, again)
     (later,) = sent(group, RollAnswer)
     assert isinstance(later, RollAnswer)
@@ -91,16 +91,16 @@ def test_a_start_is_believed_when_it_has_answered_our_call() -> None:
     driver = group.members[address]
     hello = hello_of(driver, features=(UNNOTED,))
     group.letters.clear()
-    driver.peer_message("z", hello)
+    driver.peer_message("z", hello, is_proven=True)
     group.turn(address)
     called, unnoted = heard_by(group, "z")
-    assert called == driver.hello()
+    assert called == driver.hello("z")
     assert isinstance(unnoted, RollAnswer)
     assert (unnoted.to_boot, unnoted.noted) == (hello.boot, False)
     assert driver.begin() is None  # nothing is written down
     cluster_id, boot = driver.roll.cluster_id, driver.roll.boot
     for life, to_boot in ((hello.boot + 1, boot), (hello.boot, boot + 1)):
-        driver.peer_message("z", RollAnswer(99, "z", cluster_id, 0, to_boot), life)
+        driver.peer_message("z", RollAnswer(99, "z", cluster_id, 0, to_boot), life, is_proven=True)
         assert driver.begin() is None
     answers(group, address, driver, hello)
     (noted,) = roll_answers(group, "z")
@@ -112,7 +112,7 @@ def test_what_an_answer_to_nobodys_call_tells_of_starts_is_not_noted() -> None:
     driver = group.members[group.follower()]
     boots = ((77, 1 << 50),)
     forged = RollAnswer(99, "z", driver.roll.cluster_id, 0, driver.roll.boot + 1, boots=boots)
-    driver.peer_message("z", forged)
+    driver.peer_message("z", forged, is_proven=True)
     assert driver.begin() is None
 
 
@@ -125,9 +125,9 @@ def test_a_member_that_does_not_know_unnoted_answers_gets_none() -> None:
     group = three_members()
     address = group.follower()
     group.letters.clear()
-    group.members[address].peer_message("z", hello_of(group.members[address]))
+    group.members[address].peer_message("z", hello_of(group.members[address]), is_proven=True)
     group.turn(address)
-    assert heard_by(group, "z") == [group.members[address].hello()]
+    assert heard_by(group, "z") == [group.members[address].hello("z")]
 
 
 def test_a_member_is_called_back_where_the_configuration_says() -> None:
@@ -136,15 +136,15 @@ def test_a_member_is_called_back_where_the_configuration_says() -> None:
     driver = group.members[address]
     other = group.leader.roll.me
     group.letters.clear()
-    driver.peer_message("z", hello_of(driver, member_id=other.id, boot=1 << 50))
+    driver.peer_message("z", hello_of(driver, member_id=other.id, boot=1 << 50), is_proven=True)
     group.turn(address)
-    assert heard_by(group, other.address) == [driver.hello()]
+    assert heard_by(group, other.address) == [driver.hello(other.address)]
 
 
 def test_a_hello_in_our_own_name_is_not_taken() -> None:
     group = three_members()
     driver = group.members[group.follower()]
-    driver.peer_message("z", later_life(driver))
+    driver.peer_message("z", later_life(driver), is_proven=True)
     assert driver.take_outputs() == []
     assert driver.begin() is None
 
@@ -168,7 +168,7 @@ def test_a_forged_start_does_not_keep_two_members_from_electing() -> None:
     forged = later_life(group.members[silent])
     group.run(100)
     for _ in range(100):
-        group.members[other].peer_message(silent, forged, forged.boot)
+        group.members[other].peer_message(silent, forged, forged.boot, is_proven=True)
         group.run()
     group.isolated.clear()
     group.run(8)
@@ -184,7 +184,7 @@ def test_an_older_copy_does_not_replace_the_note_that_betrays_it() -> None:
     for lives in ((first, second), (first, life_of(2, 8), life_of(3, 8))):
         group.letters.clear()
         hello = hello_of(driver, boot=lives[-1], lives=lives)
-        driver.peer_message("z", hello)
+        driver.peer_message("z", hello, is_proven=True)
         answers(group, address, driver, hello)
     (answer,) = sent(group, RollAnswer)
     assert isinstance(answer, RollAnswer)
@@ -196,7 +196,7 @@ def test_a_member_of_another_cluster_gets_no_answer_and_is_not_let_in() -> None:
     driver = group.leader
     address = group.address_of(driver)
     group.letters.clear()
-    driver.peer_message("z", hello_of(driver, cluster_id=b"other group's id"))
+    driver.peer_message("z", hello_of(driver, cluster_id=b"other group's id"), is_proven=True)
     group.turn(address)
     assert [to for _, to, _ in group.letters if to == "z"] == []
     assert 99 not in [member.id for member in driver.raft.config.learners]
@@ -213,7 +213,7 @@ def test_messages_of_an_earlier_life_are_dropped() -> None:
     group.run(8)
     progress = leader.raft.progress[follower].match
     late = AppendResponse(leader.raft.member_id, follower, leader.raft.term, progress + 1)
-    assert not leader.peer_message(address, late, old)
+    assert not leader.peer_message(address, late, old, is_proven=True)
     assert leader.raft.progress[follower].match == progress
     assert group.cut == []
 
@@ -221,7 +221,7 @@ def test_messages_of_an_earlier_life_are_dropped() -> None:
 def later_life(driver: Driver) -> LeaderHello:
     """What a copy of a member's disk says that was started after it; or somebody who lies."""
     later = life_of((driver.roll.boot >> NONCE_BITS) + 1, 9)
-    return msgspec.structs.replace(driver.hello(), boot=later, lives=(driver.roll.boot, later))
+    return msgspec.structs.replace(driver.hello("z"), boot=later, lives=(driver.roll.boot, later))
 
 
 def test_no_hello_in_its_name_stops_a_member_that_takes_part() -> None:
@@ -230,7 +230,7 @@ def test_no_hello_in_its_name_stops_a_member_that_takes_part() -> None:
         forged = later_life(group.members[address])
         for other in ("a", "b", "c"):
             if other != address:
-                group.members[other].peer_message(address, forged)
+                group.members[other].peer_message(address, forged, is_proven=True)
         group.run(40)
     assert group.say(CLIENT, submit(9)) == [wire.Accepted(job(9))]
     assert {driver.roll.phase for driver in group.members.values()} == {JoinPhase.PRESENT}
@@ -256,10 +256,10 @@ def test_starts_that_others_noted_are_noted_here_too() -> None:
     address = group.follower()
     driver = group.members[address]
     told = RollAnswer(99, "z", driver.roll.cluster_id, 0, driver.roll.boot, boots=((99, 1 << 41),))
-    driver.peer_message("z", told)
+    driver.peer_message("z", told, is_proven=True)
     group.settle()
     hello = hello_of(driver, boot=(1 << 41) + 1)
-    driver.peer_message("z", hello)
+    driver.peer_message("z", hello, is_proven=True)
     group.letters.clear()
     answers(group, address, driver, hello)
     (answer,) = roll_answers(group, "z")
@@ -270,7 +270,9 @@ def test_what_a_stranger_tells_of_starts_is_not_noted() -> None:
     group = three_members()
     driver = group.members[group.follower()]
     driver.peer_message(
-        "z", RollAnswer(99, "z", b"x" * 16, 0, driver.roll.boot, boots=((99, 1 << 41),))
+        "z",
+        RollAnswer(99, "z", b"x" * 16, 0, driver.roll.boot, boots=((99, 1 << 41),)),
+        is_proven=True,
     )
     assert driver.begin() is None
 
@@ -300,7 +302,7 @@ def asks_in(group: Group, address: str, member_id: int) -> None:
     """A newcomer at z calls a member and answers its call."""
     driver = group.members[address]
     hello = hello_of(driver, member_id=member_id, newcomer=True)
-    driver.peer_message("z", hello)
+    driver.peer_message("z", hello, is_proven=True)
     answers(group, address, driver, hello)
 
 
@@ -308,7 +310,7 @@ def test_a_newcomer_is_let_in_when_it_has_answered() -> None:
     group = three_members()
     for cluster_id in (NIL_ID, group.leader.roll.cluster_id):
         hello = hello_of(group.leader, cluster_id=cluster_id, newcomer=True, address="b")
-        group.leader.peer_message("b", hello)
+        group.leader.peer_message("b", hello, is_proven=True)
         group.run(8)
         assert not group.leader.raft.config.learners
         assert len(group.leader.raft.config.voters) == 3
@@ -323,7 +325,7 @@ def test_an_old_hello_does_not_bring_back_who_was_replaced() -> None:
     asks_in(group, leader, 100)
     group.until(lambda: list(group.leader.raft.config.learners) == [Member(100, "z")])
     late = hello_of(group.leader, member_id=99, newcomer=True)
-    group.leader.peer_message("z", late)
+    group.leader.peer_message("z", late, is_proven=True)
     group.run(8)
     assert list(group.leader.raft.config.learners) == [Member(100, "z")]
 
@@ -346,7 +348,7 @@ def test_answers_at_one_index_tell_one_configuration(monkeypatch: pytest.MonkeyP
             )
             for step in steps:
                 step(work)
-                driver.peer_message("z", hello, hello.boot)
+                driver.peer_message("z", hello, hello.boot, is_proven=True)
                 group.collect(address)
         for _, _, message in group.letters:
             if isinstance(message, RollAnswer):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from rollq.base.ids import NIL_ID
 from rollq.raft.types import Config, Member
+from rollq.roles.member.keyring import KeyRing
 from rollq.roles.member.rollcall import UNNOTED, JoinPhase, RollCall, is_forgotten
-from rollq.store.identity import life_of
+from rollq.store.identity import NO_KEY, life_of
 from rollq.wire.messages import LeaderHello, RollAnswer
 
 A, B, C = Member(1, "a"), Member(2, "b"), Member(3, "c")
@@ -15,13 +16,17 @@ CLUSTER = b"x" * 16
 PEERS = ("b", "c")
 
 
+def ring(me: Member = A) -> KeyRing:
+    return KeyRing(NO_KEY, bytes([me.id]) * 32, b"secret", initial=PEERS)
+
+
 def newcomer(me: Member = A) -> RollCall:
-    return RollCall(me, NIL_ID, (), (life_of(1, 7),))
+    return RollCall(me, NIL_ID, (), (life_of(1, 7),), ring(me))
 
 
 def known(me: Member = A, boot: int = 3, nonce: int = 7) -> RollCall:
     lives = tuple(life_of(number, nonce) for number in range(1, boot + 1))
-    return RollCall(me, CLUSTER, ROSTER, lives)
+    return RollCall(me, CLUSTER, ROSTER, lives, ring(me))
 
 
 def says_new(member: Member, to: RollCall) -> RollAnswer:
@@ -77,9 +82,9 @@ def test_it_is_present_when_a_majority_of_voters_noted_its_boot() -> None:
 
 def test_an_answer_that_nothing_is_written_down_yet_does_not_count() -> None:
     roll = known()
-    hello = roll.hello(CONFIG, 1)
+    hello = roll.hello(CONFIG, 1, "b")
     assert UNNOTED in hello.features
-    roll.take(known(B).unnoted(hello), PEERS)
+    roll.take(known(B).unnoted(hello, CONFIG), PEERS)
     assert roll.phase is JoinPhase.REGISTERING
     assert "b" in roll.missing(PEERS)
 
@@ -192,15 +197,15 @@ def test_a_newcomer_calls_the_addresses_it_was_given() -> None:
 
 
 def test_it_calls_as_a_newcomer_until_it_is_let_in_once() -> None:
-    late = RollCall(Member(9, "a"), CLUSTER, ROSTER, (life_of(1, 7),))
-    assert late.hello(CONFIG, last_index=0).newcomer
-    assert late.hello(CONFIG, last_index=3).newcomer  # of a leader whose admission was lost
+    late = RollCall(Member(9, "a"), CLUSTER, ROSTER, (life_of(1, 7),), ring())
+    assert late.hello(CONFIG, 0, "b").newcomer
+    assert late.hello(CONFIG, 3, "b").newcomer  # of a leader whose admission was lost
     for member in ROSTER:
         late.take(notes(member, late), PEERS)
     assert set(next(h for _ in range(9) if (h := late.hellos(PEERS, CONFIG, 0)))) == {"b", "c"}
     assert late.note_config(Config(ROSTER, (Member(9, "a"),)))
     assert not late.note_config(Config(ROSTER, (Member(9, "a"),)))
-    assert not late.hello(CONFIG, last_index=3).newcomer  # taken out: does not ask again
+    assert not late.hello(CONFIG, 3, "b").newcomer  # taken out: does not ask again
 
 
 def test_the_majority_is_of_the_newest_configuration_that_anybody_knows() -> None:

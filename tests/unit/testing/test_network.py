@@ -15,11 +15,12 @@ class FakeMember:
         self.reachable = True
         self.life = 1
         self.boot = 5
+        self.key = b"key"
         self.heard: list[Any] = []
         self.gone: list[int] = []
 
-    def receive_peer(self, sender: str, message: Any, boot: int) -> None:
-        self.heard.append((sender, message, boot))
+    def receive_peer(self, sender: str, message: Any, boot: int, key: bytes) -> None:
+        self.heard.append((sender, message, boot, key))
 
     def receive_session(self, session: int, message: Any) -> None:
         self.heard.append((session, message))
@@ -66,7 +67,7 @@ class World:
         for number in range(1, count + 1):
             self.network.send(self.a, "b", HistoryFetch(number, number))
         self.settle()
-        return [message.first for _, message, _ in self.b.heard]
+        return [message.first for _, message, _, _ in self.b.heard]
 
     def dial(self) -> SessionLink:
         self.network.dial(self.endpoint, "a", 1)
@@ -74,10 +75,11 @@ class World:
         return self.endpoint.link
 
 
-def test_a_good_network_delivers_everything_once_with_the_sender_and_its_boot() -> None:
+def test_a_good_network_delivers_everything_once_with_the_sender_its_boot_and_key() -> None:
     world = World()
     assert sorted(world.send(50)) == list(range(1, 51))
-    assert {(sender, boot) for sender, _, boot in world.b.heard} == {("a", 5)}
+    told = {(sender, boot, key) for sender, _, boot, key in world.b.heard}
+    assert told == {("a", 5, b"key")}
 
 
 def test_loss_doubling_replay_and_lateness_happen_and_are_counted() -> None:

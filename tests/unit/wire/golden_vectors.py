@@ -170,6 +170,7 @@ VECTORS = [
             b"reports",
         ),
         m.LeaderHello(1, "a:1", b"\xcc", 2, 3, lives=(1, 2), features=("reports",)),
+        ours=False,
     ),
     Vector(
         "68 MemberReport",

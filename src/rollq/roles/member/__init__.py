@@ -10,8 +10,8 @@ Reading order:
 4. `replica`, `history_log`, `read_points`: what follows from the applied log on every member.
 5. `work`, `recovery`, `states`, `snapshot_schedule`, `snapshot_order`, `snapshot_runner`, `fork`:
    the disk, from the start of the process to snapshots beside the loop.
-6. `rollcall`, `peers`, `membership`, `reports`, `group_clock`: the other members; `status`,
-   `status_log`: how the group stands, for its operators.
+6. `rollcall`, `keyring`, `peers`, `membership`, `reports`, `group_clock`: the other members;
+   `status`, `status_log`: how the group stands, for its operators.
 7. `session_links`, `peer_links`: links, behind `roles.door`; `inlining`: blobs put into messages.
 8. `blobs`, `readers`, `tables`: files, and answers for analytics, beside the turns.
 
@@ -44,6 +44,8 @@ What goes wrong, and which module handles it how:
     peers.tick: the link is closed and dialed again
 - an older copy of a disk is started
     rollcall: the process stops with WRONG_IDENTITY
+- somebody speaks as a member without the cluster key
+    keyring, peers.refusal: nothing of it is heard, and its link is closed
 - a follower lacks log that is compacted
     raft, work: it gets a snapshot, and the history from its peers
 - states of members differ

@@ -145,9 +145,9 @@ class Driver:
             return self._ticks * self._setup.tick_ms < EARLY_MS_MAX
         return not raft.leader_id and self._unled_ticks < options.election_ticks_max
 
-    def hello(self) -> LeaderHello:
-        """What this member says first on a link to another."""
-        return self.roll.hello(self.raft.config, self.raft.last_index)
+    def hello(self, address: str) -> LeaderHello:
+        """What this member says first on a link to the member at an address."""
+        return self.roll.hello(self.raft.config, self.raft.last_index, address)
 
     def close(self) -> None:
         """Leave the disk in the state that reads back best. Nothing may follow."""
@@ -173,7 +173,7 @@ class Driver:
         raft = self.raft
         is_electing = self.roll.phase is JoinPhase.PRESENT and not raft.leader_id
         self._unled_ticks = self._unled_ticks + 1 if is_electing else 0
-        self._peers.tick(raft)
+        self._peers.tick(raft, leads=self.leading)
         if self.roll.phase is not JoinPhase.PRESENT:
             return
         raft.tick()
@@ -203,19 +203,31 @@ class Driver:
             self._outputs.append(Warn(f"{name} ({alarm.code}): {alarm.text}; {alarm.todo}"))
         self.time.slow_down(wall_ms is not None and time_ms - wall_ms >= LEAP_MS_MIN)
 
-    def peer_message(self, address: str, message: RaftMessage | PeerMessage, boot: int = 0) -> str:
+    def peer_message(
+        self,
+        address: str,
+        message: RaftMessage | PeerMessage,
+        boot: int = 0,
+        *,
+        is_proven: bool = False,
+    ) -> str:
         """A member said something. `boot` is what the sender's LeaderHello said on this link: an
-        answer of an earlier life may promise what that member has forgotten since.
+        answer of an earlier life may promise what that member has forgotten since. `is_proven`:
+        the link has proved the cluster key.
 
         Returns:
             Why the link by which it came must be closed; empty if it need not.
         """
+        peers = self._peers
+        is_heard = is_proven or not peers.keys.is_guarded
         try:
-            self._peers.heard(address)
+            if not is_heard and (refusal := peers.refusal(message, self.raft)):
+                return refusal
+            if is_heard:
+                peers.heard(address)
             if isinstance(message, PeerMessage):
-                self._peers.message(
-                    address, message, self.raft, self.replica, leads=self.leading, boot=boot
-                )
+                take = peers.message if is_heard else peers.unproven
+                take(address, message, self.raft, self.replica, leads=self.leading, boot=boot)
             elif self.roll.phase is JoinPhase.PRESENT and message.to == self.raft.member_id:
                 self._consensus_message(address, message, boot)
         except RemoteError as error:  # what no correct member says
@@ -307,6 +319,8 @@ class Driver:
         self._crash_point("persisted")
         if work.cluster is not None:
             self._join()
+        if work.key is not None:
+            self._peers.key_noted(work.key, self.raft)
         self._peers.noted(work.boots, work.boots_told, self.raft, self.replica)
         if work.clear_suspect:
             self._suspect_on_disk = False
@@ -357,6 +371,7 @@ class Driver:
         if peers.cluster_found:
             work.cluster = (self.roll.cluster_id, self.roll.roster)
             peers.cluster_found = False
+        work.key = peers.keys.found
         work.boots, peers.boot_notes = peers.boot_notes, []
         work.boots_told, peers.boots_told = peers.boots_told, {}
         work.rows, peers.rows = peers.rows, []

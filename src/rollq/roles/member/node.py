@@ -331,8 +331,8 @@ class MemberNode:
         if self._blobs is not None:
             self._blobs.follow()
 
-    def _hello(self) -> LeaderHello:
-        return self.driver.hello()
+    def _hello(self, address: str) -> LeaderHello:
+        return self.driver.hello(address)
 
     async def _hand_over(self) -> None:
         """Let a follower that has everything lead, so that no election is needed."""

@@ -26,6 +26,12 @@ class ClosePeer(msgspec.Struct, frozen=True, gc=False):
     reason: str
 
 
+class ProvePeer(msgspec.Struct, frozen=True, gc=False):
+    """If the connection to another member does not prove our cluster key: make one that does."""
+
+    address: str
+
+
 class ToSession(msgspec.Struct, frozen=True, gc=False):
     """Messages for a client or worker, in order."""
 
@@ -71,7 +77,7 @@ class Mishap(msgspec.Struct, frozen=True):
 
 
 Output: TypeAlias = (
-    ToPeer | ClosePeer | ToSession | CloseSession | KeepBlobs | Complete | Warn | Mishap
+    ToPeer | ClosePeer | ProvePeer | ToSession | CloseSession | KeepBlobs | Complete | Warn | Mishap
 )
 
 
@@ -84,7 +90,9 @@ class Outputs:
         self._all: list[Output] = []
         self._mail: dict[int, list[MemberMessage]] = {}
 
-    def append(self, output: ToPeer | ClosePeer | KeepBlobs | Complete | Warn | Mishap) -> None:
+    def append(
+        self, output: ToPeer | ClosePeer | ProvePeer | KeepBlobs | Complete | Warn | Mishap
+    ) -> None:
         """Say something to a member, end a link to one, ask for work with blobs, or write to the
         log."""
         self._all.append(output)

@@ -35,7 +35,7 @@ class PeerLinks:
     def __init__(
         self,
         group: str,
-        hello: Callable[[], LeaderHello],
+        hello: Callable[[str], LeaderHello],
         credentials: Credentials = NONE,
         tls: Mode = Mode.OFF,
     ) -> None:
@@ -90,7 +90,7 @@ class PeerLinks:
                 credentials=self._credentials,
                 tls=self._tls,
             )
-            link.send(self._hello())
+            link.send(self._hello(address))
             self._links[address] = link
         except RollqError as error:
             log.debug("%s", error)
@@ -142,7 +142,7 @@ class IncomingPeers:
                 link.close("not a member of this cluster, or not the member it claims to be")
                 break
             assert isinstance(message, PeerMessage | RaftMessage), "the door lets in nothing else"
-            reason = self._driver.peer_message(hello.address, message, hello.boot)
+            reason = self._driver.peer_message(hello.address, message, hello.boot, is_proven=True)
             if reason:
                 self._tell(f"member at {hello.address} is refused: {reason}")
                 link.close(reason)

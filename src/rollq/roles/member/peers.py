@@ -8,7 +8,10 @@ tries again less and less often.
 A hello proves nothing: anybody can send one, and an old one may arrive late. A start that we have
 not heard of in our own life, and a newcomer's wish to be let in, are claims. We call the member at
 its own address, and believe the claim when that start answers our call: the number of our own
-start, which an answer repeats, has a random part that only whoever got the call knows."""
+start, which an answer repeats, has a random part that only whoever got the call knows.
+
+Once the members have a key (`keyring`), whoever does not prove it may call, as a newcomer or to be
+told the key, and answer a call that it got as a newcomer. Whatever else it says is not heard."""
 
 from __future__ import annotations
 
@@ -32,11 +35,13 @@ from rollq.raft.types import (
     SnapshotMeta,
 )
 from rollq.roles.member import membership
-from rollq.roles.member.outputs import ClosePeer, Outputs, ToPeer
+from rollq.roles.member.keyring import KEYS, mark_of
+from rollq.roles.member.outputs import ClosePeer, Outputs, ProvePeer, ToPeer
 from rollq.roles.member.replica import Replica
 from rollq.roles.member.reports import Reports
 from rollq.roles.member.rollcall import REPORTS, UNNOTED, RollCall, is_forgotten
 from rollq.roles.member.work import BootNote
+from rollq.store.identity import ClusterKey
 from rollq.store.snapshots import Snapshots
 from rollq.wire.messages import (
     HistoryFetch,
@@ -49,6 +54,7 @@ from rollq.wire.messages import (
 
 # What a member that lives answers at once.
 ASKING: Final = (AppendEntries, RaftHeartbeat, RequestVote, InstallSnapshot, LeaderHello)
+UNPROVEN: Final = "it does not prove the cluster key"
 
 
 class Peers:
@@ -67,6 +73,7 @@ class Peers:
         reports: Reports,
     ) -> None:
         self.roll = roll
+        self.keys = roll.keys
         self.reports = reports  # of the others, while this member leads
         self.boot_notes: list[BootNote] = []
         self.boots_told: dict[MemberId, int] = {}  # starts that others noted and we did not
@@ -90,7 +97,7 @@ class Peers:
         self._unanswered: dict[str, int] = {}
         self._closings: dict[str, int] = {}
 
-    def tick(self, raft: RaftNode) -> None:
+    def tick(self, raft: RaftNode, *, leads: bool) -> None:
         """Call those who have not answered yet, and leave links that are silent."""
         self._ticks += 1
         if raft.leader_id not in (NO_MEMBER, raft.member_id):
@@ -106,11 +113,54 @@ class Peers:
                 self._outputs.append(ClosePeer(address, "no answer"))
         for address, hello in self.roll.hellos(self._initial, raft.config, raft.last_index).items():
             self._say(address, hello)
+        if leads and not self.keys.is_guarded:
+            members = raft.config.voters + raft.config.learners
+            others = [member for member in members if member.id != raft.member_id]
+            if all(KEYS in self._features.get(member.id, ()) for member in others):
+                self.keys.mind(others, raft.term, self._jitter)
 
     def heard(self, address: str) -> None:
         """A member said something."""
         self._unanswered.pop(address, None)
         self._closings.pop(address, None)
+
+    def refusal(self, message: RaftMessage | PeerMessage, raft: RaftNode) -> str:
+        """Why the link of somebody who did not prove the key is to be closed for what it says;
+        empty: it may go on, and `unproven` takes the message."""
+        if self.keys.is_explicit or not isinstance(message, LeaderHello | RollAnswer):
+            return UNPROVEN
+        if isinstance(message, RollAnswer):
+            return ""
+        if membership.find(raft.config, message.member_id) is None:
+            return UNPROVEN if self.keys.is_closed else ""
+        # One that has the key dialled when we had not: it is to dial again, and to prove it.
+        return UNPROVEN if mark_of(message) == self.keys.mark else ""
+
+    def unproven(
+        self,
+        address: str,
+        message: RaftMessage | PeerMessage,
+        raft: RaftNode,
+        replica: Replica,
+        *,
+        leads: bool,
+        boot: int,
+    ) -> None:
+        """Take a message of somebody who does not prove the key. Nothing is written down for it
+        before it is a member."""
+        if isinstance(message, LeaderHello):
+            note = BootNote(address, message)
+            if message.cluster_id == NIL_ID:
+                self._answer(note, self._boots_known, raft, replica)
+            elif self.keys.key_for(message, raft.config):
+                self._say(message.address, self.roll.unnoted(message, raft.config))
+            elif self._asks(note, raft, leads):
+                self._call_back(note, raft)
+        elif isinstance(message, RollAnswer) and self.keys.is_answer(message):
+            claim = self._claims.get(message.member_id)
+            if claim is not None and claim.hello.boot == boot and self._asks(claim, raft, leads):
+                del self._claims[message.member_id]
+                membership.admit(raft, Member(message.member_id, message.address))
 
     def message(
         self,
@@ -130,6 +180,7 @@ class Peers:
                 self._features[message.member_id] = message.features
                 self.cluster_found |= self.roll.take(message, self._initial)
                 self._hear_boots(message)
+                self._hear_key(message, raft)
                 claim = self._claims.get(message.member_id)
                 if claim is not None and claim.hello.boot == boot:
                     del self._claims[message.member_id]
@@ -179,6 +230,15 @@ class Peers:
             self._boots_known[note.hello.member_id] = note.hello.boot
             self._answer(note, boots, raft, replica)
 
+    def key_noted(self, key: ClusterKey, raft: RaftNode) -> None:
+        """A key is written down: links to others are to prove it."""
+        self.keys.noted(key)
+        members = (*self.roll.members, *raft.config.voters, *raft.config.learners)
+        addresses = dict.fromkeys([*self._initial, *(member.address for member in members)])
+        for address in addresses:
+            if address != self.roll.me.address:
+                self._outputs.append(ProvePeer(address))
+
     def ask_for_gap(self, raft: RaftNode, replica: Replica) -> None:
         """Ask somebody for the first rows that are missing here."""
         gaps = replica.history.gaps(replica.state.applied_index)
@@ -208,6 +268,9 @@ class Peers:
         hello = note.hello
         if hello.member_id == self.roll.me.id:
             return  # a copy of our disk, or a forgery: we do not vouch for ourselves
+        member = membership.find(raft.config, hello.member_id)
+        if member is not None and self.keys.is_behind(hello):
+            self._say(member.address, self._hello(raft, member.address))
         known = self._boots_known.get(hello.member_id, 0)
         is_heard = self._boots_heard.get(hello.member_id, 0) >= hello.boot
         if hello.cluster_id != self.roll.cluster_id or hello.cluster_id == NIL_ID:
@@ -236,9 +299,12 @@ class Peers:
             del self._claims[next(iter(self._claims))]
         member = membership.find(raft.config, hello.member_id)
         address = member.address if member is not None else hello.address
-        self._say(address, self.roll.hello(raft.config, raft.last_index))
+        self._say(address, self._hello(raft, address))
         if UNNOTED in hello.features:
-            self._say(note.address, self.roll.unnoted(hello))
+            self._say(note.address, self.roll.unnoted(hello, raft.config))
+
+    def _hello(self, raft: RaftNode, address: str) -> LeaderHello:
+        return self.roll.hello(raft.config, raft.last_index, address)
 
     def _believe(self, note: BootNote, raft: RaftNode, replica: Replica, leads: bool) -> None:
         """What a hello claimed is true: that start of that member has answered us."""
@@ -263,6 +329,13 @@ class Peers:
         for member_id, boot in answer.boots:
             if member_id != self.roll.me.id and boot > self._boots_known.get(member_id, 0):
                 self.boots_told[member_id] = boot
+
+    def _hear_key(self, answer: RollAnswer, raft: RaftNode) -> None:
+        if answer.cluster_id != self.roll.cluster_id or self.roll.superseded:
+            return
+        members = self.roll.members + raft.config.voters + raft.config.learners
+        if self.keys.take(answer, members):
+            self._outputs.append(ProvePeer(answer.address))
 
     def _answer(
         self, note: BootNote, boots: dict[MemberId, int], raft: RaftNode, replica: Replica

@@ -12,12 +12,14 @@ from rollq.history.segments import Segments
 from rollq.raft.node import RaftNode, RaftStart
 from rollq.raft.types import NO_MEMBER, Config, HardState, Member, SnapshotMeta
 from rollq.roles.member.history_log import HistoryLog
+from rollq.roles.member.keyring import KeyRing
 from rollq.roles.member.replica import Replica
 from rollq.roles.member.rollcall import RollCall
 from rollq.roles.member.setup import MemberSetup
 from rollq.roles.member.snapshot_order import SnapshotPace
 from rollq.roles.member.states import States
 from rollq.roles.member.work import MemberStore
+from rollq.security.mode import Mode
 from rollq.store.body_files import BodyFiles
 from rollq.store.disk import Disk
 from rollq.store.identity import NONCE_BITS, Identity, identity_lost
@@ -56,7 +58,8 @@ def recover(setup: MemberSetup, disk: Disk, jitter: Jitter) -> Recovery:
     files.sweep()
     if found.identity is None:
         wal.create_identity(Identity(NIL_ID, _draw_member_id(jitter), setup.address))
-    wal.bump_boot(jitter.draw(0, 1 << NONCE_BITS), setup.group)
+    share = wal.share or jitter.draw_id() + jitter.draw_id()
+    wal.bump_boot(jitter.draw(0, 1 << NONCE_BITS), setup.group, share)
     identity = wal.identity
     assert identity is not None, "a disk has an identity once one is created"
     segments = Segments(disk)
@@ -87,7 +90,18 @@ def recover(setup: MemberSetup, disk: Disk, jitter: Jitter) -> Recovery:
     if found.suspect is not None and not raft.config.voters:
         raise identity_lost("the record that names its cluster was lost to rot")
     me = Member(identity.member_id, setup.address)
-    roll = RollCall(me, identity.cluster_id, identity.roster, wal.lives, wal.admitted)
+    keys = KeyRing(
+        wal.key,
+        share,
+        jitter.draw_id(),
+        initial=setup.peers,
+        explicit=setup.credentials.cluster_keys,
+        # Under TLS whoever says a word has the certificate of a member.
+        is_closed=setup.auth is Mode.REQUIRE and setup.tls is not Mode.REQUIRE,
+    )
+    roll = RollCall(
+        me, identity.cluster_id, identity.roster, wal.lives, keys, admitted=wal.admitted
+    )
     return Recovery(
         MemberStore(wal, snapshots, segments, states), replica, raft, roll, dict(found.peer_boots)
     )

@@ -10,7 +10,8 @@ that a member that was away learns of the starts it missed.
 
 Phases: NEWCOMER (belongs to no cluster yet), REGISTERING (waits for a majority to note its boot),
 PRESENT (takes part). A cluster is born when every initial member has said that it is new; the
-roster of that moment is the configuration at log index 0, and its digest names the cluster.
+roster of that moment is the configuration at log index 0, and its digest names the cluster. Its key
+(`keyring`) is born with it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ import msgspec
 from rollq.base.errors import DiskError, ErrorCode
 from rollq.base.ids import GUID_BYTES, NIL_ID, MemberId
 from rollq.raft.types import Config, Member
+from rollq.roles.member import membership
+from rollq.roles.member.keyring import KeyRing
 from rollq.store.identity import NONCE_BITS
 from rollq.wire.messages import LeaderHello, RollAnswer
 
@@ -50,9 +53,12 @@ class RollCall:
         cluster_id: bytes,
         roster: tuple[Member, ...],
         lives: tuple[int, ...],
+        keys: KeyRing,
+        *,
         admitted: bool = False,
     ) -> None:
         self.me = me
+        self.keys = keys
         self.cluster_id = cluster_id
         self.roster = roster
         self.boot = lives[-1]
@@ -63,6 +69,7 @@ class RollCall:
         self._claims: dict[MemberId, None] = {}  # who said so while we took part
         self._answered: dict[MemberId, str] = {}  # who noted our boot, and from where
         self._newcomers: dict[str, Member] = {}
+        self._shares: dict[MemberId, bytes] = {}  # of the newcomers
         # The newest configuration that a member told: ours may be older than our absence.
         self._config = Config(roster)
         self._config_index = 0
@@ -75,27 +82,42 @@ class RollCall:
         self._ticks += 1
         if self._ticks % HELLO_EVERY_TICKS != 1:
             return {}
-        hello = self.hello(config, last_index)
         members = (*config.voters, *config.learners, *self._config.voters)
-        addresses = [member.address for member in members if member.id not in self._answered]
-        if hello.newcomer or self.phase is not JoinPhase.PRESENT:
+        addresses = [
+            member.address
+            for member in members
+            if member.id not in self._answered or self.keys.is_lacked_by(member.id)
+        ]
+        if self._is_new(config) or self.phase is not JoinPhase.PRESENT:
             addresses = [*addresses, *peers, *(member.address for member in members)]
-        return {address: hello for address in addresses if address != self.me.address}
+        return {
+            address: self.hello(config, last_index, address)
+            for address in addresses
+            if address != self.me.address
+        }
 
-    def hello(self, config: Config, last_index: int) -> LeaderHello:
-        """Who we are, for the members that we call. We ask to be let in until that was done once:
-        a member that was removed since must not come back by itself."""
-        is_new = not self.admitted and not self._is_in(config)
+    def hello(self, config: Config, last_index: int, address: str) -> LeaderHello:
+        """Who we are, for the member that we call at an address."""
+        mark = self.keys.mark
         return LeaderHello(
             self.me.id,
             self.me.address,
             self.cluster_id,
             self.boot,
             last_index,
-            is_new,
+            self._is_new(config),
             self._lives,
-            FEATURES,
+            (*FEATURES, *self.keys.features),
+            call=self.keys.call(address),
+            key_id=mark.key_id,
+            key_term=max(mark.term, 0),
+            key_sure=mark.is_sure,
         )
+
+    def _is_new(self, config: Config) -> bool:
+        """We ask to be let in until that was done once: a member that was removed since must not
+        come back by itself."""
+        return not self.admitted and not self._is_in(config)
 
     def missing(self, peers: tuple[str, ...]) -> tuple[str, ...]:
         """Addresses that have not answered our call, as long as we need them."""
@@ -104,6 +126,11 @@ class RollCall:
         met = {*self._newcomers, *self._answered.values(), self.me.address}
         known = tuple(member.address for member in self._config.voters) or peers
         return tuple(sorted(set(known) - met))
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """Those of the newest configuration that anybody told us of."""
+        return self._config.voters + self._config.learners
 
     def note_config(self, config: Config) -> bool:
         """A configuration is applied. True: it names us for the first time; write that down."""
@@ -121,7 +148,10 @@ class RollCall:
         """What to tell a member that calls. None: it is of another cluster."""
         if hello.cluster_id not in (NIL_ID, self.cluster_id):
             return None
-        return RollAnswer(
+        if self.keys.is_guarded and not membership.find(config, hello.member_id):
+            # The starts of members are for members.
+            boots = {one: boot for one, boot in boots.items() if one == hello.member_id}
+        answer = RollAnswer(
             self.me.id,
             self.me.address,
             self.cluster_id,
@@ -132,14 +162,29 @@ class RollCall:
             config,
             config_index,
             tuple(boots.items()),
-            FEATURES,
         )
+        share = self.keys.share_for(hello) if self.cluster_id == NIL_ID else b""
+        return self._with_key(answer, hello, config, share)
 
-    def unnoted(self, hello: LeaderHello) -> RollAnswer:
+    def unnoted(self, hello: LeaderHello, config: Config) -> RollAnswer:
         """What to tell a caller whose start we do not believe yet: that its call reached us."""
         me = self.me
-        return RollAnswer(
-            me.id, me.address, self.cluster_id, 0, hello.boot, features=FEATURES, noted=False
+        answer = RollAnswer(me.id, me.address, self.cluster_id, 0, hello.boot, noted=False)
+        return self._with_key(answer, hello, config)
+
+    def _with_key(
+        self, answer: RollAnswer, hello: LeaderHello, config: Config, share: bytes = b""
+    ) -> RollAnswer:
+        mark = self.keys.mark
+        return msgspec.structs.replace(
+            answer,
+            features=(*FEATURES, *self.keys.features),
+            to_call=hello.call,
+            key_id=mark.key_id,
+            key_term=max(mark.term, 0),
+            key_sure=mark.is_sure,
+            key=self.keys.key_for(hello, config),
+            share=share,
         )
 
     def take(self, answer: RollAnswer, peers: tuple[str, ...]) -> bool:
@@ -198,6 +243,7 @@ class RollCall:
             self.roster = answer.roster
             return True
         self._newcomers[answer.address] = Member(answer.member_id, answer.address)
+        self._shares[answer.member_id] = answer.share if self.keys.is_answer(answer) else b""
         return self.found_alone(peers)
 
     def found_alone(self, peers: tuple[str, ...]) -> bool:
@@ -209,6 +255,8 @@ class RollCall:
         self.roster = tuple(sorted(members, key=lambda member: member.id))
         digest = hashlib.blake2b(msgspec.msgpack.encode(self.roster), digest_size=GUID_BYTES)
         self.cluster_id = digest.digest()
+        shares = {self.me.id: self.keys.share} | self._shares
+        self.keys.born(self.cluster_id, {member.id: shares[member.id] for member in members})
         return True
 
 

@@ -18,6 +18,7 @@ from rollq.history.segments import Segments
 from rollq.raft.ready import Ready
 from rollq.raft.types import Member, SnapshotMeta
 from rollq.roles.member.states import States
+from rollq.store.identity import ClusterKey
 from rollq.store.snapshots import Snapshots
 from rollq.store.wal import Wal
 from rollq.wire.messages import HistoryRows, LeaderHello
@@ -49,6 +50,7 @@ class Work:
     crash_point: Callable[[str], None]
     ready: Ready | None = None
     cluster: tuple[bytes, tuple[Member, ...]] | None = None  # found: write it down
+    key: ClusterKey | None = None  # found: write it down, then hold it
     boots: list[BootNote] = field(default_factory=list)  # note, then answer
     boots_told: dict[MemberId, int] = field(default_factory=dict)  # note
     rows: list[HistoryRows] = field(default_factory=list)  # of peers: seal
@@ -69,6 +71,7 @@ class Work:
         return bool(
             self.ready is not None
             or self.cluster is not None
+            or self.key is not None
             or self.boots
             or self.boots_told
             or self.rows
@@ -89,6 +92,7 @@ class Work:
             or ready.must_sync
             or bool(ready.snapshot_chunks or self.boots or self.boots_told or self.rows)
             or self.cluster is not None
+            or self.key is not None
             or self.clear_suspect
             or self.admitted
             or self.doubted is not None
@@ -103,7 +107,7 @@ class Work:
             return False
         if self.cluster is not None or self.clear_suspect or self.admitted or self.mark:
             return False
-        if self.scrub or self.doubted is not None or self.sweep is not None:
+        if self.key is not None or self.scrub or self.doubted is not None or self.sweep is not None:
             return False
         size_bytes = sum([len(entry.data) for entry in ready.entries])
         return size_bytes <= QUICK_WRITE_BYTES_MAX and self.store.wal.has_room(size_bytes)
@@ -111,7 +115,9 @@ class Work:
     def run(self) -> None:
         """Do it all; raises DiskError if the member must stop."""
         if self.cluster is not None:
-            self.store.wal.join_cluster(*self.cluster)
+            self.store.wal.join_cluster(*self.cluster, self.key)
+        elif self.key is not None:
+            self.store.wal.note_key(self.key)
         for member_id, boot in self.boots_told.items():
             self.store.wal.note_peer_boot(member_id, boot)
         for note in self.boots:

@@ -13,6 +13,7 @@ from rollq.raft.state import RaftOptions
 from rollq.raft.types import EntryKind, HardState
 from rollq.roles.member import rollcall
 from rollq.roles.member.driver import Driver
+from rollq.roles.member.keyring import KeyRing
 from rollq.roles.member.leader.reads import Reads
 from rollq.roles.member.peers import Peers
 from rollq.roles.member.work import BootNote
@@ -161,3 +162,33 @@ def _start_believed(old: Any) -> Any:
             self._believe(claim, *rest)
 
     return called
+
+
+@mutant(
+    "unproven_is_heard",
+    Driver,
+    "peer_message",
+    faults=("forge", "forge", "isolate_leader", "pause"),
+)
+def _unproven_heard(old: Any) -> Any:
+    def peer_message(self: Any, address: str, message: Any, boot: int = 0, **_: Any) -> Any:
+        return old(self, address, message, boot, is_proven=True)
+
+    return peer_message
+
+
+@mutant(
+    "key_sure_before_all_hold_it",
+    KeyRing,
+    "_holds",
+    faults=("isolate_leader", "isolate_leader", "crash_kill"),
+    fault_ms_max=150,
+    chaos_ms=3_000,
+)
+def _sure_too_early(old: Any) -> Any:
+    return lambda self, member_id: self.mark.key_id != b""
+
+
+@mutant("key_not_persisted", wal.Wal, "note_key", faults=CRASHES)
+def _key_not_persisted(old: Any) -> Any:
+    return lambda self, key: None

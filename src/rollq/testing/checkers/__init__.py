@@ -1,6 +1,6 @@
 """Checkers: separate objects that watch a run and know nothing of each other.
 
-`base` says what a checker is. `consensus` and `replicas` watch members, `sessions`, `attempts`,
-`batches` and `confirmations` what clients and workers were promised, `workers` each worker,
-`references` blobs, and `times` durations.
+`base` says what a checker is. `consensus`, `replicas` and `keys` watch members, `sessions`,
+`attempts`, `batches` and `confirmations` what clients and workers were promised, `workers` each
+worker, `references` blobs, and `times` durations.
 """

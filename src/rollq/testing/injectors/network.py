@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from rollq.raft.types import AppendEntries, RequestVote, VoteResponse
+from rollq.raft.types import (
+    AppendEntries,
+    AppendResponse,
+    RequestVote,
+    TimeoutNow,
+    VoteResponse,
+)
 from rollq.store.identity import NONCE_BITS
 from rollq.testing.clock import MS
 from rollq.testing.sim_member import SimMember
@@ -121,7 +127,8 @@ def shut_out(nemesis: Nemesis) -> bool:
 
 def forge(nemesis: Nemesis) -> bool:
     """An attacker who knows the cluster speaks in the name of a member: terms that leap to the end,
-    starts that never were, and newcomers in their place."""
+    starts that never were, and newcomers in their place. Without the key it also says what a member
+    might say: there is no telling it apart but by the key."""
     up = [member for member in nemesis.cluster.members if member.driver is not None]
     if len(up) < 2:
         return False
@@ -133,7 +140,7 @@ def forge(nemesis: Nemesis) -> bool:
     to, sender = victim.driver.raft.member_id, named.driver.raft.member_id
     term = chance.pick((2**63 - 1, 2**62, 2**32))
     boot = named.driver.roll.boot
-    hello = named.driver.hello()
+    hello = named.driver.hello(victim.address)
     later = hello.boot + (1 << NONCE_BITS)
     words: list[Any] = [
         RequestVote(to, sender, term, 2**62, 2**62, transfer=True),
@@ -148,8 +155,15 @@ def forge(nemesis: Nemesis) -> bool:
         replace(hello, member_id=chance.draw(1, 1 << 56), newcomer=True),
         RollAnswer(sender, named.address, hello.cluster_id, later, later, boots=told),
     ]
-    forged = chance.pick(words)
-    victim.receive_peer(named.address, forged, boot)
+    key = chance.pick((b"", named.key))
+    if not key and victim.driver.roll.keys.is_guarded:
+        raft = victim.driver.raft
+        words += [
+            VoteResponse(to, sender, raft.term, granted=True),
+            AppendResponse(to, sender, raft.term, raft.last_index),
+            TimeoutNow(to, sender, raft.term),
+        ] * 3
+    victim.receive_peer(named.address, chance.pick(words), boot, key)
     return True
 
 

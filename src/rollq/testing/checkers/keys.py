@@ -1,0 +1,62 @@
+"""The checker of cluster keys: one a cluster, told to its members alone, and never forgotten."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rollq.base.ids import MemberId
+from rollq.roles.member.driver import Driver
+from rollq.roles.member.outputs import ToPeer
+from rollq.roles.member.rollcall import JoinPhase
+from rollq.security.cluster_key import key_id_of
+from rollq.testing.checkers.base import Checker
+from rollq.testing.sim_member import SimMember
+from rollq.wire.messages import LeaderHello, RollAnswer
+
+
+class OneKey(Checker):
+    """Members that are sure of a key are sure of the same; what a member says that it holds is on
+    its disk, and still there when it comes back; and nobody else is told."""
+
+    name = "one cluster key"
+
+    def __init__(self) -> None:
+        self._sure: dict[bytes, bytes] = {}  # by cluster
+        self._told: dict[MemberId, bytes] = {}  # the ids of sure keys that members said they hold
+
+    def turned(self, member: SimMember, driver: Driver) -> None:
+        keys = driver.roll.keys
+        if driver.roll.phase is JoinPhase.PRESENT and keys.key.is_sure:
+            sure = self._sure.setdefault(driver.roll.cluster_id, keys.key.value)
+            if sure != keys.key.value:
+                self.fail(f"{member.name} is sure of another key than a member before it")
+
+    def sends(self, member: SimMember, driver: Driver, output: Any) -> None:
+        if not isinstance(output, ToPeer):
+            return
+        message = output.message
+        if isinstance(message, LeaderHello | RollAnswer) and message.key_id:
+            on_disk = driver._store.wal.key
+            if message.key_id != key_id_of(on_disk.value) or message.key_sure > on_disk.is_sure:
+                self.fail(f"{member.name} says that it holds a key that is not on its disk")
+            if message.key_sure:
+                self._told[message.member_id] = message.key_id
+        if isinstance(message, RollAnswer):
+            config = driver.raft.config
+            addresses = [one.address for one in config.voters + config.learners]
+            if message.key and output.address not in addresses:
+                self.fail(f"{member.name} tells the key to {output.address}, which is no member")
+            if message.share and output.address not in member.setup.peers:
+                self.fail(f"{member.name} tells its share to {output.address}")
+
+    def started(self, member: SimMember, driver: Driver) -> None:
+        told = self._told.get(driver.raft.member_id)
+        if told is None or member.damaged:
+            return
+        if key_id_of(driver.roll.keys.key.value) != told:
+            self.fail(f"{member.name} forgot the key that it was sure of")
+
+    def finished(self, members: list[SimMember]) -> None:
+        for member in members:
+            if member.driver is not None and not member.driver.roll.keys.is_guarded:
+                self.fail(f"{member.name} has no key that is sure")
