@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 from rollq.tasks import task
 
 if TYPE_CHECKING:
+    from rollq.base.access_rules import Rule
+    from rollq.base.access_table import Ruling
     from rollq.base.errors import (
         DeadlineError,
         DialError,
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from rollq.base.jobs import BlobRef, JobOptions
     from rollq.base.requests import Request, RequestFile
     from rollq.base.staged import StagedPart
+    from rollq.roles.client.access import AccessDecision, AccountView, RoleView, TokenView
     from rollq.roles.client.batches import CommitOutcome
     from rollq.roles.client.blocking import (
         BlockingBatch,
@@ -67,6 +70,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AccessDecision",
+    "AccountView",
     "ArrayView",
     "AttemptView",
     "Batch",
@@ -109,17 +114,23 @@ __all__ = [
     "Request",
     "RequestFile",
     "Result",
+    "RoleView",
     "RollqError",
+    "Rule",
+    "Ruling",
     "Settings",
     "StagedPart",
     "StateError",
     "StreamPart",
+    "TokenView",
     "WorkerView",
     "job_id_of_key",
     "task",
 ]
 
 _HOMES = {
+    "AccessDecision": "rollq.roles.client.access",
+    "AccountView": "rollq.roles.client.access",
     "ArrayView": "rollq.roles.client.views",
     "AttemptView": "rollq.roles.client.views",
     "Batch": "rollq.roles.client.handles",
@@ -162,11 +173,15 @@ _HOMES = {
     "Request": "rollq.base.requests",
     "RequestFile": "rollq.base.requests",
     "Result": "rollq.roles.client.results",
+    "RoleView": "rollq.roles.client.access",
     "RollqError": "rollq.base.errors",
+    "Rule": "rollq.base.access_rules",
+    "Ruling": "rollq.base.access_table",
     "Settings": "rollq.roles.client.views",
     "StagedPart": "rollq.base.staged",
     "StateError": "rollq.base.errors",
     "StreamPart": "rollq.roles.client.streams",
+    "TokenView": "rollq.roles.client.access",
     "WorkerView": "rollq.roles.client.views",
     "job_id_of_key": "rollq.base.ids",
 }

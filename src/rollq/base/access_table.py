@@ -7,12 +7,27 @@ keeps a decision keeps the version with it, also across a snapshot.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
 
 from rollq.base.access import Action
 from rollq.base.access_roles import BUILT_IN
-from rollq.base.access_rules import AccessRole, Account, Rule, decide
+from rollq.base.access_rules import AccessRole, Account, Rule, concerns, decide, matches
 
-ALL_ACCOUNTS = "account:*"
+ALL_ACCOUNTS: Final = "account:*"
+
+
+class Ruling(NamedTuple):
+    """A rule that had a say in a decision.
+
+    Attributes:
+        source: The role that it comes from; empty: the account's own.
+        rule: What it says.
+        resource: Of those that were asked for, the one that it speaks of.
+    """
+
+    source: str
+    rule: Rule
+    resource: str
 
 
 class AccessTable:
@@ -52,6 +67,17 @@ class AccessTable:
                 yield name, rule
         for rule in account.rules:
             yield "", rule
+
+    def rulings(self, account: Account, action: str, resources: Iterable[str]) -> list[Ruling]:
+        """Every rule of an account that speaks of an action on one of these resources."""
+        wanted = tuple(resources)
+        return [
+            Ruling(source, rule, resource)
+            for source, rule in self.sources(account)
+            if matches(rule.action, action)
+            for resource in wanted
+            if concerns(rule, account.name, resource)
+        ]
 
     def rules_of_role(self, name: str) -> tuple[Rule, ...]:
         """What a role gives: to a certificate whose name has no account."""

@@ -11,7 +11,8 @@ What commands share:
 - `grid`, `choosing`, `ending`, `waiting`: a client for one command, and waiting for ends;
 - `service`, `logs`, `places`: processes that run until a signal;
 - `submitting`, `joblist`, `filejobs` for `submit`; `health` for `doctor`; `fleet` and `audit` for
-  `demo`; `spark` for `sql`, `report` and `pipeline`.
+  `demo`; `spark` for `sql`, `report` and `pipeline`; `access_credentials` and `access_roles` for
+  `access`.
 
 Heavy imports happen inside the commands, because `--help` must be quick. Only `__main__`
 imports this package.

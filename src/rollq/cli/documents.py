@@ -18,6 +18,7 @@ from rollq.base.outcomes import STATES
 from rollq.base.requests import request_document
 from rollq.cli.amounts import counted
 from rollq.grid import views
+from rollq.grid.access import AccountView, RoleView
 from rollq.grid.commands import NOBODY
 from rollq.grid.views import RawEndView, RawJobView, RawWorkerView
 from rollq.roles.client.results import Result, result_message
@@ -202,6 +203,27 @@ def cluster_document(view: ClusterView) -> dict[str, Any]:
         "alarms": [
             {"code": alarm.code, "text": alarm.text, "todo": alarm.todo} for alarm in view.alarms
         ],
+    }
+
+
+def account_document(view: AccountView) -> dict[str, Any]:
+    """An account, without anything that could be used to log in."""
+    return {
+        "name": view.name,
+        "disabled": view.is_disabled,
+        "roles": list(view.roles),
+        "rules": [f"{rule.effect} {rule.action} {rule.resource}" for rule in view.rules],
+        "tokens": [{"id": token.id, "expires_ms": token.expires_ms} for token in view.tokens],
+        "keys": [key.hex() for key in view.public_keys],
+    }
+
+
+def role_document(view: RoleView) -> dict[str, Any]:
+    """A role."""
+    return {
+        "name": view.name,
+        "built_in": view.is_built_in,
+        "rules": [f"{rule.effect} {rule.action} {rule.resource}" for rule in view.rules],
     }
 
 

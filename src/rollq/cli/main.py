@@ -10,6 +10,8 @@ from typing import Annotated
 import typer
 
 from rollq.cli import (
+    access,
+    access_roles,
     blobs,
     cache,
     cancel,
@@ -121,11 +123,14 @@ for module in (
     module.register(app)
 GROUPS = [
     group.app
-    for group in (dlq, queue, cluster, settings, hints, history, wal, blobs, cache, pipeline, tls)
+    for group in (
+        *(dlq, queue, cluster, settings, hints, history, wal, blobs, cache, pipeline, tls),
+        access,
+    )
 ]
 for group in GROUPS:
     app.add_typer(group)
-for branch in (app, *GROUPS):
+for branch in (app, *GROUPS, access_roles.app):
     for leaf in branch.registered_commands:
         leaf.cls = Command
         assert leaf.callback is not None, "every command is a function"

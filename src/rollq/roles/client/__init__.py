@@ -6,8 +6,8 @@
 3. `engine`: requests and their `answers`, results and whom they are for. `group_engine` and `multi`
    say where requests go. `pump`: many requests on their way, for all calls that send many.
    `deadlines`, `forks`: timeouts, and no use of a client in a forked child.
-4. `jobs`, `batches`, `caches`, `admin`: the calls, on `asking`. They keep no state. `bulk`,
-   `mapping`, `keyed`, `executor`: many jobs. `handles`: what the application holds then.
+4. `jobs`, `batches`, `caches`, `admin`, `access`: the calls, on `asking`. They keep no state.
+   `bulk`, `mapping`, `keyed`, `executor`: many jobs. `handles`: what the application holds then.
 5. `specs`, `inputs`, `supply`, `parts`: a job on its way out. `results`, `contents`, `outputs`,
    `streams`, `views`: what comes back.
 6. `client`, and `blocking`, which `bridge` makes of it, on a `loop_thread`.

@@ -10,6 +10,7 @@ import inspect
 from typing import Any, Self
 
 from rollq.base.errors import LocalError
+from rollq.roles.client.access import AccessCalls
 from rollq.roles.client.admin import AdminCalls
 from rollq.roles.client.batches import Batches
 from rollq.roles.client.bridge import Bridge
@@ -89,6 +90,10 @@ class BlockingCaches(Bridge, of=Caches):
 
 class BlockingAdmin(Bridge, of=AdminCalls):
     """`client.admin`: queues, workers, settings and members of the group."""
+
+
+class BlockingAccess(Bridge, of=AccessCalls):
+    """`client.access`: accounts and roles, and what they may do."""
 
 
 # --- the clients

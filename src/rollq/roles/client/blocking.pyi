@@ -4,12 +4,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, Unpack
 
+from rollq.base.access_rules import Rule
 from rollq.base.hints import ExecHint
 from rollq.base.ids import JobId, MemberId, WorkerId
 from rollq.base.jobs import BlobRef
 from rollq.base.limits import MAP_WINDOW
 from rollq.base.staged import StagedPart
 from rollq.grid import views
+from rollq.grid.access import AccountView, RoleView
+from rollq.roles.client.access import AccessDecision
 from rollq.roles.client.batches import CommitOutcome
 from rollq.roles.client.caches import PUT_TIMEOUT_S, CacheReport, Spread
 from rollq.roles.client.handles import Counts, Progress
@@ -441,6 +444,69 @@ class BlockingAdmin:
     def transfer(self, member_id: MemberId) -> None:
         """Hand leadership to a member."""
 
+class BlockingAccess:
+    """`client.access`: accounts and roles, and what they may do."""
+
+    def accounts(self) -> Iterator[AccountView]:
+        """Every account, by name."""
+    def account(self, name: str) -> AccountView | None:
+        """One account."""
+    def roles(self) -> Iterator[RoleView]:
+        """Every role, by name; also those that are built in."""
+    def role(self, name: str) -> RoleView | None:
+        """One role."""
+    def add(self, name: str, *, roles: Iterable[str] = (), rules: Iterable[Rule] = ()) -> None:
+        """Make an account; without a token, a key or a certificate nobody can log in to it.
+
+        Raises:
+            StateError: BAD_ACCESS, if it is there already.
+        """
+    def remove(self, name: str) -> None:
+        """Forget an account: its tokens and keys count no more."""
+    def set_disabled(self, name: str, is_disabled: bool) -> None:
+        """Let an account log in no more, or again."""
+    def add_roles(self, name: str, *roles: str) -> None:
+        """Give an account roles; what it has it keeps."""
+    def remove_roles(self, name: str, *roles: str) -> None:
+        """Take roles from an account."""
+    def add_rules(self, name: str, *rules: Rule) -> None:
+        """Give an account rules of its own; what it has it keeps."""
+    def remove_rules(self, name: str, *rules: Rule) -> None:
+        """Take rules from an account."""
+    def new_token(self, name: str, *, expires_ms: int = 0) -> str:
+        """A new token of an account, which nobody can be told again: the group has its hash.
+
+        Args:
+            name: The account.
+            expires_ms: From when on it counts no more, in milliseconds since 1970; 0: never.
+        """
+    def remove_token(self, name: str, token_id: str) -> None:
+        """Let a token count no more."""
+    def add_key(self, name: str, public_key: bytes) -> None:
+        """Let an account log in by an Ed25519 key, whose 32 public bytes these are."""
+    def remove_key(self, name: str, public_key: bytes) -> None:
+        """Let a key count no more."""
+    def add_role(self, name: str, *rules: Rule) -> None:
+        """Make a role.
+
+        Raises:
+            StateError: BAD_ACCESS, if it is there already.
+        """
+    def add_role_rules(self, name: str, *rules: Rule) -> None:
+        """Give a role rules, which count for every account that has it."""
+    def remove_role_rules(self, name: str, *rules: Rule) -> None:
+        """Take rules from a role."""
+    def remove_role(self, name: str) -> None:
+        """Forget a role that no account has."""
+    def check(self, name: str, action: str, *resources: str) -> AccessDecision:
+        """Whether an account may do an action on all of these resources, and by which rules.
+
+        Args:
+            name: The account.
+            action: As rules name it: `jobs.cancel`.
+            resources: `KIND:NAME` each, as in `client:alice/7`; `KIND:*` is all of a kind.
+        """
+
 class BlockingClient:
     """The same as `Client`, for code without an event loop. Arguments as there.
 
@@ -471,6 +537,8 @@ class BlockingClient:
     def caches(self) -> BlockingCaches: ...
     @property
     def admin(self) -> BlockingAdmin: ...
+    @property
+    def access(self) -> BlockingAccess: ...
     @property
     def is_connected(self) -> bool:
         """Whether a leader has welcomed us."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rollq.roles.client.access import AccessCalls
 from rollq.roles.client.admin import AdminCalls
 from rollq.roles.client.asking import ClientCalls
 from rollq.roles.client.batches import BatchCalls, Batches
@@ -38,12 +39,14 @@ class Client(ClientCalls, JobCalls, BatchCalls, CacheCalls, AdminCalls):
 
     Attributes:
         jobs, batches, caches, admin: The same calls by what they are about, and some for tools.
+        access: Accounts and roles: who may do what.
     """
 
     jobs: Jobs
     batches: Batches
     caches: Caches
     admin: AdminCalls
+    access: AccessCalls
 
     def __init__(
         self,
@@ -68,6 +71,7 @@ class Client(ClientCalls, JobCalls, BatchCalls, CacheCalls, AdminCalls):
         self.batches = Batches(engine)
         self.caches = Caches(engine)
         self.admin = AdminCalls(engine)
+        self.access = AccessCalls(engine)
 
     @property
     def is_connected(self) -> bool:

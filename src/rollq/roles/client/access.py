@@ -1,0 +1,297 @@
+"""`client.access`: accounts and roles, and what they may do."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Iterable
+from typing import Final, NamedTuple, TypeVar
+
+import msgspec
+
+from rollq.base.access import Action
+from rollq.base.access_checks import KINDS, why_bad_name
+from rollq.base.access_rules import AccessRole, Account, Rule, TokenHash, decide
+from rollq.base.access_table import AccessTable, Ruling
+from rollq.base.errors import ErrorCode, LocalError, StateError
+from rollq.base.limits import ACCESS_PAGE_ROWS_MAX
+from rollq.grid.access import AccountView, RoleView, TokenView
+from rollq.roles.client.answers import decode_as, decode_known
+from rollq.roles.client.asking import GroupCalls
+from rollq.security.tokens import make_token
+
+__all__ = ["AccessCalls", "AccessDecision", "AccountView", "RoleView", "TokenView"]
+
+Value = TypeVar("Value")
+
+TRIES_MAX: Final = 8  # of a change, while others change the lists at the same time
+
+
+class AccessDecision(NamedTuple):
+    """Whether an account may do something, and why.
+
+    Attributes:
+        allowed: Whether it may.
+        reason: In words.
+        rulings: Every rule that speaks of it.
+    """
+
+    allowed: bool
+    reason: str
+    rulings: tuple[Ruling, ...]
+
+
+class AccessCalls(GroupCalls):
+    """Who may do what in a group. A change is made to what is there at the moment: two who change
+    at once lose nothing."""
+
+    async def accounts(self) -> AsyncGenerator[AccountView, None]:
+        """Every account, by name."""
+        after = ""
+        kind = list[AccountView]
+        while page := decode_as(await self._page("accounts", after), kind):
+            for view in page:
+                yield view
+            after = page[-1].name
+
+    async def account(self, name: str) -> AccountView | None:
+        """One account."""
+        return decode_known(await self._query("account", name.encode()), AccountView)
+
+    async def roles(self) -> AsyncGenerator[RoleView, None]:
+        """Every role, by name; also those that are built in."""
+        after = ""
+        kind = list[RoleView]
+        while page := decode_as(await self._page("roles", after), kind):
+            for view in page:
+                yield view
+            after = page[-1].name
+
+    async def role(self, name: str) -> RoleView | None:
+        """One role."""
+        async for view in self.roles():
+            if view.name == name:
+                return view
+        return None
+
+    async def add(
+        self, name: str, *, roles: Iterable[str] = (), rules: Iterable[Rule] = ()
+    ) -> None:
+        """Make an account; without a token, a key or a certificate nobody can log in to it.
+
+        Raises:
+            StateError: BAD_ACCESS, if it is there already.
+        """
+        account = Account(name, (*roles,), (*rules,))
+        for left in reversed(range(TRIES_MAX)):
+            version = await self._version()
+            if await self.account(name) is not None:
+                raise _taken("account", name)
+            if await self._put(left, "access_put_account", account=account, version=version):
+                return
+
+    async def remove(self, name: str) -> None:
+        """Forget an account: its tokens and keys count no more."""
+        await self._change("access_remove_account", name=name)
+
+    async def set_disabled(self, name: str, is_disabled: bool) -> None:
+        """Let an account log in no more, or again."""
+        await self._change_account(name, is_disabled=lambda _: is_disabled)
+
+    async def add_roles(self, name: str, *roles: str) -> None:
+        """Give an account roles; what it has it keeps."""
+        await self._change_account(name, roles=lambda old: _with(old.roles, roles))
+
+    async def remove_roles(self, name: str, *roles: str) -> None:
+        """Take roles from an account."""
+        await self._change_account(name, roles=lambda old: _without(old.roles, roles))
+
+    async def add_rules(self, name: str, *rules: Rule) -> None:
+        """Give an account rules of its own; what it has it keeps."""
+        await self._change_account(name, rules=lambda old: _with(old.rules, rules))
+
+    async def remove_rules(self, name: str, *rules: Rule) -> None:
+        """Take rules from an account."""
+        await self._change_account(name, rules=lambda old: _without(old.rules, rules))
+
+    async def new_token(self, name: str, *, expires_ms: int = 0) -> str:
+        """A new token of an account, which nobody can be told again: the group has its hash.
+
+        Args:
+            name: The account.
+            expires_ms: From when on it counts no more, in milliseconds since 1970; 0: never.
+        """
+        text, stored = make_token(name, expires_ms)
+        await self._change_account(name, tokens=lambda old: (*_tokens(old), stored))
+        return text.reveal().decode("ascii")
+
+    async def remove_token(self, name: str, token_id: str) -> None:
+        """Let a token count no more."""
+        await self._change_account(
+            name, tokens=lambda old: tuple(one for one in _tokens(old) if one.id != token_id)
+        )
+
+    async def add_key(self, name: str, public_key: bytes) -> None:
+        """Let an account log in by an Ed25519 key, whose 32 public bytes these are."""
+        await self._change_account(
+            name, public_keys=lambda old: _with(old.public_keys, (public_key,))
+        )
+
+    async def remove_key(self, name: str, public_key: bytes) -> None:
+        """Let a key count no more."""
+        await self._change_account(
+            name, public_keys=lambda old: _without(old.public_keys, (public_key,))
+        )
+
+    async def add_role(self, name: str, *rules: Rule) -> None:
+        """Make a role.
+
+        Raises:
+            StateError: BAD_ACCESS, if it is there already.
+        """
+        role = AccessRole(name, rules)
+        for left in reversed(range(TRIES_MAX)):
+            version = await self._version()
+            if await self.role(name) is not None:
+                raise _taken("role", name)
+            if await self._put(left, "access_put_role", role=role, version=version):
+                return
+
+    async def add_role_rules(self, name: str, *rules: Rule) -> None:
+        """Give a role rules, which count for every account that has it."""
+        await self._change_role(name, lambda old: _with(old, rules))
+
+    async def remove_role_rules(self, name: str, *rules: Rule) -> None:
+        """Take rules from a role."""
+        await self._change_role(name, lambda old: _without(old, rules))
+
+    async def remove_role(self, name: str) -> None:
+        """Forget a role that no account has."""
+        await self._change("access_remove_role", name=name)
+
+    async def check(self, name: str, action: str, *resources: str) -> AccessDecision:
+        """Whether an account may do an action on all of these resources, and by which rules.
+
+        Args:
+            name: The account.
+            action: As rules name it: `jobs.cancel`.
+            resources: `KIND:NAME` each, as in `client:alice/7`; `KIND:*` is all of a kind.
+        """
+        _check_request(action, resources)
+        view = await self.account(name)
+        if view is None:
+            raise _unknown(name)
+        account = _account(view)
+        table = AccessTable(
+            (account,), [AccessRole(one.name, one.rules) async for one in self.roles()]
+        )
+        rulings = tuple(table.rulings(account, action, resources))
+        is_allowed = decide(table.rules_of(name), name, action, resources)
+        return AccessDecision(is_allowed, _reason(account, resources, rulings), rulings)
+
+    async def _page(self, what: str, after: str) -> bytes:
+        return await self._query(what, after.encode(), ACCESS_PAGE_ROWS_MAX)
+
+    async def _version(self) -> int:
+        """Of the lists as they are now. Some roles are built in, so there is one to ask."""
+        return decode_as(await self._query("roles", limit=1), list[RoleView])[0].version
+
+    async def _change_account(self, name: str, **fields: Callable[[AccountView], object]) -> None:
+        """Change fields of an account, as it is now."""
+        for left in reversed(range(TRIES_MAX)):
+            view = await self.account(name)
+            if view is None:
+                raise _unknown(name)
+            changed = {field: change(view) for field, change in fields.items()}
+            account = msgspec.structs.replace(_account(view), **changed)
+            if await self._put(left, "access_put_account", account=account, version=view.version):
+                return
+
+    async def _change_role(
+        self, name: str, change: Callable[[tuple[Rule, ...]], tuple[Rule, ...]]
+    ) -> None:
+        for left in reversed(range(TRIES_MAX)):
+            view = await self.role(name)
+            if view is None:
+                raise StateError(
+                    ErrorCode.UNKNOWN_ROLE, f"no role {name[:64]!r}", "`rollq access role list`"
+                )
+            role = AccessRole(name, change(view.rules))
+            if await self._put(left, "access_put_role", role=role, version=view.version):
+                return
+
+    async def _put(self, left: int, action: str, **arguments: object) -> bool:
+        """Put what was looked at before; False: somebody else was quicker, so look again."""
+        try:
+            await self._change(action, **arguments)
+        except StateError as error:
+            if error.code is not ErrorCode.WRONG_STATE or not left:
+                raise
+            return False
+        return True
+
+
+def _with(old: tuple[Value, ...], new: Iterable[Value]) -> tuple[Value, ...]:
+    return tuple(dict.fromkeys((*old, *new)))
+
+
+def _without(old: tuple[Value, ...], gone: Iterable[Value]) -> tuple[Value, ...]:
+    dropped = set(gone)
+    return tuple(one for one in old if one not in dropped)
+
+
+def _tokens(view: AccountView) -> tuple[TokenHash, ...]:
+    """The tokens of an account by their ids: the group knows their hashes."""
+    return tuple(TokenHash(token.id, b"", token.expires_ms) for token in view.tokens)
+
+
+def _account(view: AccountView) -> Account:
+    return Account(
+        view.name,
+        view.roles,
+        rules=view.rules,
+        tokens=_tokens(view),
+        public_keys=view.public_keys,
+        is_disabled=view.is_disabled,
+    )
+
+
+def _reason(account: Account, resources: tuple[str, ...], rulings: tuple[Ruling, ...]) -> str:
+    if account.is_disabled:
+        return f"the account {account.name} is disabled"
+    for ruling in rulings:
+        if ruling.rule.effect == "deny":
+            return f"a rule denies it on {ruling.resource}"
+    allowed = {ruling.resource for ruling in rulings}
+    missing = [resource for resource in resources if resource not in allowed]
+    return f"no rule allows it on {missing[0]}" if missing else "every resource is allowed"
+
+
+def _check_request(action: str, resources: tuple[str, ...]) -> None:
+    """Raises LocalError for what no link could ask."""
+    if action not in tuple(Action):
+        raise LocalError(
+            ErrorCode.BAD_OPTIONS, f"no action {action[:64]!r}", f"one of: {' '.join(Action)}"
+        )
+    for resource in resources:
+        kind, colon, name = resource.partition(":")
+        if kind not in KINDS or not colon or not name:
+            raise LocalError(
+                ErrorCode.BAD_OPTIONS,
+                f"{resource[:64]!r} is no resource",
+                f"give KIND:NAME, as in queue:render; KIND is one of: {' '.join(KINDS)}",
+            )
+    if not resources:
+        raise LocalError(ErrorCode.BAD_OPTIONS, "no resource", "give at least one KIND:NAME")
+
+
+def _unknown(name: str) -> StateError:
+    return StateError(
+        ErrorCode.UNKNOWN_ACCOUNT,
+        why_bad_name("account", name) or f"no account {name!r}",
+        "`rollq access list` lists them",
+    )
+
+
+def _taken(what: str, name: str) -> StateError:
+    return StateError(
+        ErrorCode.BAD_ACCESS, f"there is a {what} {name[:64]!r} already", "change it, or remove it"
+    )
