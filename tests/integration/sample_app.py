@@ -150,6 +150,16 @@ def environ() -> dict[str, str]:
     return dict(os.environ)
 
 
+@task("environment_of")
+def environment_of(name: str) -> str | None:
+    return os.environ.get(name)
+
+
+@task("raise_with")
+def raise_with(name: str) -> None:
+    raise ValueError(os.environ[name])
+
+
 @task("typed")
 def typed(number: int) -> int:
     return number

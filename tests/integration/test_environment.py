@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil  # type: ignore[import-untyped]
 import pytest
 from typer.testing import CliRunner
 
@@ -57,6 +59,19 @@ def test_a_program_sees_a_clean_environment(client: BlockingClient) -> None:
     assert {name for name in env if not name.startswith("LC_")} <= allowed
     assert {"PATH", "TMPDIR", *OURS} <= set(env)
     assert (env["PASSED_ON"], env["MANY_1"], env["LC_TIME"]) == ("told", "one", "C.UTF-8")
+
+
+def test_no_process_of_the_worker_shows_its_environment(client: BlockingClient) -> None:
+    """Programs may look into those of the same user: the guard, and processes for functions."""
+    assert client.submit("show").result(DEADLINE_S).ok
+    shown: dict[str, dict[str, str]] = {}
+    for one in psutil.Process().children():
+        with contextlib.suppress(psutil.Error):  # it has just ended
+            shown[" ".join(one.cmdline())] = one.environ()
+    ours = {words: env for words, env in shown.items() if "_main" in words}
+    assert any("guard_main" in words for words in ours)
+    assert any("warm_main" in words for words in ours)
+    assert not any("WORKER_SECRET" in env for env in ours.values())
 
 
 def test_a_job_brings_its_own(client: BlockingClient) -> None:

@@ -71,6 +71,7 @@ class ErrorCode(enum.IntEnum):
     UNKNOWN_ACCOUNT = 229
     UNKNOWN_ROLE = 230
     BAD_ACCESS = 231  # an account, role or rule that cannot be
+    NO_SECRET = 232  # the vault of the worker has none of this name
     # 3xx: consensus and membership
     PROPOSAL_DROPPED = 300
     CONFIG_CHANGE_PENDING = 301

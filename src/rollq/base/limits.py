@@ -325,6 +325,9 @@ JOB_ENV_MAX: Final = 256  # environment variables of one job
 JOB_ENV_BYTES_MAX: Final = 16 * 1024  # of their names and values together
 SECRETS_PER_JOB_MAX: Final = 16  # references, which are in the log with every job
 SECRET_NAME_BYTES_MAX: Final = 128  # of a name in a vault, and of the variable that it is given in
+# Copies of programs in the memory of a worker that runs only what is listed.
+SEALED_EXECS_MAX: Final = 64
+SEALED_EXECS_BYTES_MAX: Final = 1024**3
 NOTE_BYTES_MAX: Final = 1_024  # what the worker remarks on a result
 SLOTS_MAX: Final = 1_024
 CPU_CAP_MIN: Final = 0.10  # of the computer: a worker takes no more while it is busier

@@ -22,6 +22,7 @@ from rollq.cli import (
     demo3,
     dlq,
     doctor,
+    execs,
     explain,
     fetch,
     hints,
@@ -125,7 +126,7 @@ GROUPS = [
     group.app
     for group in (
         *(dlq, queue, cluster, settings, hints, history, wal, blobs, cache, pipeline, tls),
-        access,
+        *(access, execs),
     )
 ]
 for group in GROUPS:

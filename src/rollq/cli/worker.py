@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from socket import gethostname
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -92,6 +92,49 @@ PassEnv = Annotated[
         help="Environment variables passed on to jobs; PREFIX_* matches all with that prefix.",
     ),
 ]
+VaultDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--vault",
+        resolve_path=True,
+        envvar="ROLLQ_VAULT",
+        metavar="DIR",
+        help="Secrets that jobs may name: one file each, mode 0600.",
+        show_default="none",
+    ),
+]
+VaultEnv = Annotated[
+    str,
+    typer.Option(
+        "--vault-env",
+        envvar="ROLLQ_VAULT_ENV",
+        metavar="PREFIX_",
+        help="Secrets that jobs may name: environment variables PREFIX_NAME.",
+        show_default="none",
+    ),
+]
+ExecDigestsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--exec-digests",
+        resolve_path=True,
+        envvar="ROLLQ_EXEC_DIGESTS",
+        metavar="FILE",
+        help="Run only programs with a digest in this list (rollq exec digest).",
+        show_default="any program",
+    ),
+]
+ExecDigestsKey = Annotated[
+    Path | None,
+    typer.Option(
+        "--exec-digests-key",
+        resolve_path=True,
+        envvar="ROLLQ_EXEC_DIGESTS_KEY",
+        metavar="FILE",
+        help="Public key that the list must be signed with (rollq exec sign).",
+        show_default="unsigned",
+    ),
+]
 BlobBytesMax = Annotated[
     str,
     typer.Option(
@@ -135,6 +178,7 @@ def register(app: typer.Typer) -> None:
 
 
 def worker(
+    ctx: typer.Context,
     host: Annotated[str, typer.Argument(metavar="HOST", help="Host of a member.")],
     port: Annotated[
         int, typer.Argument(metavar="PORT", min=1, max=65_535, help="Port of that member.")
@@ -153,6 +197,10 @@ def worker(
     drain_s: Drain = 30.0,
     allow_shipped_execs: ShippedExecs = False,
     pass_env: PassEnv = None,
+    vault: VaultDir = None,
+    vault_env: VaultEnv = "",
+    exec_digests: ExecDigestsFile = None,
+    exec_digests_key: ExecDigestsKey = None,
     blob_bytes_max: BlobBytesMax = "16G",
     blob_age: BlobAge = "7d",
     servers: MoreServers = "",
@@ -166,41 +214,60 @@ def worker(
     """
     from rollq.cli.logs import set_up_logs
     from rollq.cli.service import run
+    from rollq.security.memory import close_memory
+
+    setup = _setup(ctx.params)
+    setup.check()
+    set_up_logs(log_level.value, as_json=as_json)
+    if vault is not None or vault_env:
+        close_memory()
+    run(_serve(setup, as_json=as_json))
+
+
+def _setup(asked: dict[str, Any]) -> NodeSetup:
+    """What was asked for, with what follows from it."""
     from rollq.roles.worker.setup import NodeSetup
 
-    exec_dir, jobs_dir, own_execs, cache_dir = find_places(exec_dir, jobs_dir)
-    if exec_dir is None and not app and not allow_shipped_execs:
+    exec_dir, jobs_dir, own_execs, cache_dir = find_places(asked["exec_dir"], asked["jobs_dir"])
+    if exec_dir is None and not asked["app"] and not asked["allow_shipped_execs"]:
         raise LocalError(
             ErrorCode.BAD_SETUP,
             f"no programs to run: neither {LEGACY_EXEC_DIR} nor ./{EXEC_DIR} is a directory",
             "give --exec-dir with programs, --app with a module of @task functions, or "
             "--allow-shipped-execs for programs that come with their jobs",
         )
+    host, port, name = asked["host"], asked["port"], asked["name"]
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    more = [part.strip() for part in servers.split(",") if part.strip()]
-    setup = NodeSetup(
-        addresses=tuple(dict.fromkeys([address, *more])),
-        patterns=tuple(part.strip() for part in pattern.split(",") if part.strip()),
+    state = asked["state"] or Path("state") / (f"worker-{name}" if name else "worker")
+    return NodeSetup(
+        addresses=tuple(dict.fromkeys([address, *_parts(asked["servers"])])),
+        patterns=tuple(_parts(asked["pattern"])),
         exec_dir=exec_dir.resolve() if exec_dir is not None else None,
         jobs_dir=jobs_dir.resolve(),
-        state_dir=(state or Path("state") / (f"worker-{name}" if name else "worker")).resolve(),
+        state_dir=state.resolve(),
         name=name,
-        slots=slots,
-        cpu_cap=cpu_cap,
-        apps=tuple(app or ()),
-        ahead=ahead,
-        drain_ms=int(drain_s * 1000),
-        allow_shipped_execs=allow_shipped_execs,
-        pass_env=tuple(one for part in pass_env or () for one in part.split(",") if one),
-        blob_bytes_max=amount(blob_bytes_max, SIZES, "--blob-bytes-max"),
-        blob_age_ms=amount(blob_age, AGES_S, "--blob-age") * 1_000,
+        slots=asked["slots"],
+        cpu_cap=asked["cpu_cap"],
+        apps=tuple(asked["app"] or ()),
+        ahead=asked["ahead"],
+        drain_ms=int(asked["drain_s"] * 1000),
+        allow_shipped_execs=asked["allow_shipped_execs"],
+        pass_env=tuple(one for part in asked["pass_env"] or () for one in part.split(",") if one),
+        vault=asked["vault"],
+        vault_env=asked["vault_env"],
+        exec_digests=asked["exec_digests"],
+        exec_digests_key=asked["exec_digests_key"],
+        blob_bytes_max=amount(asked["blob_bytes_max"], SIZES, "--blob-bytes-max"),
+        blob_age_ms=amount(asked["blob_age"], AGES_S, "--blob-age") * 1_000,
         own_execs=own_execs,
         cache_dir=cache_dir,
         credentials=given_credentials(),
     )
-    setup.check()
-    set_up_logs(log_level.value, as_json=as_json)
-    run(_serve(setup, as_json=as_json))
+
+
+def _parts(text: str) -> list[str]:
+    """What stands between commas."""
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 async def _serve(setup: NodeSetup, *, as_json: bool) -> None:

@@ -75,6 +75,15 @@ def read_secret(path: Path) -> Secret:
     Raises:
         LocalError: BAD_CREDENTIALS.
     """
+    return Secret(read_closed(path).rstrip(b"\r\n"))
+
+
+def read_closed(path: Path, closed_to: int = OTHERS) -> bytes:
+    """The content of a file that has none of these mode bits, and is not empty.
+
+    Raises:
+        LocalError: BAD_CREDENTIALS.
+    """
     try:
         with open(path, "rb") as file:
             mode = os.fstat(file.fileno()).st_mode
@@ -83,7 +92,7 @@ def read_secret(path: Path) -> Secret:
         raise LocalError(
             ErrorCode.BAD_CREDENTIALS, f"{path}: {error.strerror or error}", "check the file"
         ) from None
-    if mode & OTHERS:
+    if mode & closed_to:
         raise LocalError(
             ErrorCode.BAD_CREDENTIALS,
             f"{path} may be read by others (mode {stat.S_IMODE(mode):04o})",
@@ -92,4 +101,4 @@ def read_secret(path: Path) -> Secret:
     if len(data) > SECRET_BYTES_MAX or not data.strip():
         what = "is empty" if not data.strip() else f"has more than {SECRET_BYTES_MAX} bytes"
         raise LocalError(ErrorCode.BAD_CREDENTIALS, f"{path} {what}", "make it anew")
-    return Secret(data.rstrip(b"\r\n"))
+    return data

@@ -10,9 +10,9 @@ The machine decides and is pure; everything else does what it says. Read in this
 4. `node`: the process around the machine: socket, timers, result table (`writer`, `results`);
    `setup`: what it is told at its start; `cpu`: samples for the CPU cap;
 5. `executor`: runs what it is told: `programs` (with `directories`, `inputs`, `outputs`, `capture`,
-   `execs`, `environment`), `calls` of Python functions (`warm`, `warm_main`, `app`), `fitting` of
-   results, and the processes themselves (`child_processes`, `spawn`, `exits`, `fd_poller`,
-   `guard_main`);
+   `execs`, `sealed_execs`, `environment`, `given_secrets`), `calls` of Python functions (`warm`,
+   `warm_main`, `app`), `fitting` of results, and the processes themselves (`child_processes`,
+   `spawn`, `exits`, `fd_poller`, `guard_main`);
 6. files: `blobs` (the worker's store; `verified`, `neighbours`), `preparations` (inputs before a
    start), `output_uploads` (large outputs before a result), `pending_uploads` (until it is taken),
    `caches`, `cache_index` and `cache_files` (caches in a directory of a legacy worker);
@@ -23,6 +23,7 @@ The machine decides and is pure; everything else does what it says. Read in this
 | the leader | attempts run on, and are announced to the next leader |
 | the worker process | stored results are offered at the next start; the rest runs again elsewhere |
 | the disk of the result table | the worker stops; nothing that was not synced was acknowledged |
+| a secret, or a program that is listed: not there | nack: no attempt, another worker may have it |
 | an input: missing, damaged, no room | nack: another worker may do better |
 | an input: its name or digest is invalid | the job fails with the cause |
 | a stored input: corrupt | it is set aside and fetched again |

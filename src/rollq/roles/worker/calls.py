@@ -343,6 +343,8 @@ def begun(function: Task, job: AssignJob) -> Coroutine[Any, Any, Any]:
         CannotCallError: the job is not one for such a function.
         Exception: its arguments do not fit.
     """
+    if job.options is not None and job.options.secrets:
+        raise CannotCallError(str(no_env_in_loop(job)))
     if not job.body.startswith(JSON_OBJECT_STARTS):
         payload: Coroutine[Any, Any, Any] = function.function(*function.payload_args(job.body))
         return payload

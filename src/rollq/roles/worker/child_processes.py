@@ -22,7 +22,8 @@ from typing import Any, Final
 import psutil  # type: ignore[import-untyped]
 
 from rollq.roles.worker import guard_main
-from rollq.roles.worker.spawn import Cwd, Spawner, environ_bytes
+from rollq.roles.worker.environment import INTERPRETER, clean_environ
+from rollq.roles.worker.spawn import Cwd, ProgramFd, Spawner, environ_bytes
 
 PR_SET_CHILD_SUBREAPER: Final = 36
 STAT_GROUP: Final = 2  # of the fields of /proc/PID/stat that follow the name in brackets
@@ -59,8 +60,9 @@ class ChildProcesses:
         argv = [sys.executable, "-I", "-S", str(Path(guard_main.__file__))]
         with open(os.devnull, "wb") as null:
             stdio = (reading, null.fileno(), null.fileno())
-            # Without the mark: the guard must not find itself.
-            self._guard_pid = Spawner(environ_bytes()).spawn(
+            # Without the mark: the guard must not find itself. And without what we may hold in our
+            # environment: programs may look into that of the guard.
+            self._guard_pid = Spawner(clean_environ(os.environ, INTERPRETER)).spawn(
                 [*map(os.fsencode, argv), self._mark], (), b"/", stdio
             )
         os.close(reading)
@@ -85,11 +87,14 @@ class ChildProcesses:
         cwd: Cwd,
         stdio: tuple[int, int, int],
         own: Mapping[str, str] | None = None,
+        *,
+        program: ProgramFd | None = None,
     ) -> int:
-        """Start a program; raises OSError. `own` are the variables that its job asked for."""
+        """Start a program; raises OSError. `own` are the variables that its job asked for, and
+        `program` is what is started, if it is not what has the path now."""
         self._run_count += 1
         run = RUN + b"%d" % self._run_count
-        pid = self._spawner.spawn(argv, (run, *env), cwd, stdio, own)
+        pid = self._spawner.spawn(argv, (run, *env), cwd, stdio, own, program=program)
         self._pids[pid] = run
         return pid
 

@@ -7,6 +7,7 @@ looked into.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import os
@@ -50,7 +51,16 @@ class Directory:
     """One directory, held open, and how to know it again."""
 
     __slots__ = (
-        *("_entry", "_identity", "_parent", "_tmp", "_tmp_parent", "_tmp_untouched", "_untouched"),
+        *(
+            "_aside",
+            "_entry",
+            "_identity",
+            "_parent",
+            "_tmp",
+            "_tmp_parent",
+            "_tmp_untouched",
+            "_untouched",
+        ),
         *("files", "path", "tmp_env"),
     )
 
@@ -74,6 +84,24 @@ class Directory:
         status = os.fstat(self.files.fd)
         self._identity = (status.st_dev, status.st_ino, status.st_mode)
         self._untouched: os.stat_result | None = None
+        self._aside: list[str] = []  # files in the directory for temporary files
+
+    def put_aside(self, name: str, content: bytes) -> str:
+        """Make a file for the job that is no input and no output, and that nobody else may read;
+        returns its path. It is gone with `clear_aside`, or with all the rest. Raises OSError."""
+        with SafeDir(self._tmp, self._tmp_parent.files) as tmp:
+            made = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=tmp.fd)
+            with open(made, "wb") as file:
+                file.write(content)
+        self._aside.append(name)
+        return f"{self._tmp_parent.path}/{self._tmp}/{name}"
+
+    def clear_aside(self) -> None:
+        """Remove the files that were put aside; what cannot be removed goes with all the rest."""
+        names, self._aside = self._aside, []
+        with contextlib.suppress(OSError), SafeDir(self._tmp, self._tmp_parent.files) as tmp:
+            for name in names:
+                os.unlink(name, dir_fd=tmp.fd)
 
     def remember_empty(self) -> None:
         """It is empty now: see `is_untouched`."""

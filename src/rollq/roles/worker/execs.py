@@ -140,16 +140,24 @@ def why_not_started(program: bytes, directory_fd: int, error: OSError) -> NotSta
 
 
 def _interpreter(program: bytes, directory_fd: int) -> str:
-    """What the first line of a script names; empty if it is none."""
     try:
         fd = os.open(program, os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory_fd)
     except OSError:
         return ""
     try:
-        line = os.read(fd, FIRST_LINE_BYTES).split(b"\n")[0]
+        return interpreter_in(os.read(fd, FIRST_LINE_BYTES))
     finally:
         os.close(fd)
-    words = line[2:].strip(b" \t").split(b" ")
+
+
+def interpreter_in(first: bytes) -> str:
+    """What the first line of a script names; empty if it is none.
+
+    Args:
+        first: As much of the file as Linux reads.
+    """
+    line = first.split(b"\n")[0]
+    words = line[2:].strip(b" \t").replace(b"\t", b" ").split(b" ")
     return os.fsdecode(words[0]) if line.startswith(b"#!") else ""
 
 

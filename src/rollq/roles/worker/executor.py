@@ -34,10 +34,12 @@ from rollq.roles.worker.execs import ExecDir, NoProgramError
 from rollq.roles.worker.exits import leave_exits_to_others
 from rollq.roles.worker.fd_poller import FdPoller
 from rollq.roles.worker.fitting import fit
+from rollq.roles.worker.given_secrets import find_secrets, no_file_for_function
 from rollq.roles.worker.output_uploads import LargeOutputs, OutputUploads
 from rollq.roles.worker.outputs import Ending, encode_result, refusal
 from rollq.roles.worker.preparations import Preparations
 from rollq.roles.worker.programs import ProgramRun, Programs
+from rollq.roles.worker.sealed_execs import SealedExecs
 from rollq.roles.worker.setup import NodeSetup
 from rollq.roles.worker.signals import (
     CallWaits,
@@ -51,6 +53,8 @@ from rollq.roles.worker.signals import (
 )
 from rollq.roles.worker.warm import WarmPool
 from rollq.roles.worker.warm_main import Call
+from rollq.security.masking import Masker
+from rollq.security.vault import NoSecretError, open_vault
 from rollq.tasks import Task
 from rollq.wire.messages import AssignJob
 from rollq.wire.models import JobRequest, decode_if_marked
@@ -104,6 +108,7 @@ class JobExecutor:
         self._on_calls: Callable[[list[StoredResult], float], None] | None = on_calls
         self._feed = feed
         self._waiting_count = waiting_count
+        self._vault = open_vault(setup.vault, setup.vault_env, os.environ)
         self._children = ChildProcesses(clean_environ(os.environ, setup.pass_env))
         self._tasks: dict[str, Task] = {}
         self._running: dict[AttemptRef, Execution | None] = {}  # None: it is just being started
@@ -114,6 +119,7 @@ class JobExecutor:
         self._thread = ThreadPoolExecutor(1, "worker-files", leave_exits_to_others)
         self._poller: FdPoller | None = None
         self._programs: Programs | None = None
+        self._sealed: SealedExecs | None = None
         self._pool: WarmPool | None = None
         self._loop_calls: LoopCalls | None = None
 
@@ -137,11 +143,14 @@ class JobExecutor:
         self._loop_calls = LoopCalls(loop, self, self._tasks)
         self._poller = FdPoller(loop)
         execs = ExecDir(self._setup.exec_dir)
+        self._sealed = self._setup.open_execs()
         directories = Directories(self._thread, jobs_dir, by_job=self._setup.own_execs)
         self._programs = Programs(
             *(loop, self._poller, self._children, execs, directories),
             allow_shipped_execs=self._setup.allow_shipped_execs,
             own_execs=self._setup.own_execs,
+            sealed=self._sealed,
+            vault=self._vault,
         )
         self._preparing.open(directories)
         self._uploads.open(directories)
@@ -156,6 +165,8 @@ class JobExecutor:
         assert self._programs is not None, "started"
         loop = asyncio.get_running_loop()
         names = await loop.run_in_executor(self._thread, self._programs.execs.names)
+        if self._sealed is not None:
+            names = self._sealed.listed(names)
         return ProgramsFound(frozenset(names.union(self._tasks)), self._setup.allow_shipped_execs)
 
     def take_untold(self) -> list[StoredResult]:
@@ -274,9 +285,15 @@ class JobExecutor:
             if task is not None:
                 assert self._pool is not None, "started"
                 request = request_of(job)
-                env = env_of(request, may_load=self._setup.allow_shipped_execs)
+                options = job.options or DEFAULT_OPTIONS
+                may_load = self._setup.allow_shipped_execs
+                env = env_of(request, may_load=may_load)
+                found = find_secrets(options.secrets, self._vault, env, may_load=may_load)
+                if found:
+                    env = env | found.variables(no_file_for_function)
+                    on_end = partial(_end_masked, found.masker(), on_end)
                 call = Call(task.name, args_of(request), job.body, env or None)
-                run = PooledCall(self._pool, call, job.options or DEFAULT_OPTIONS, on_end)
+                run = PooledCall(self._pool, call, options, on_end)
             else:
                 assert self._programs is not None, "started"
                 prepared = self._preparing.take(ref)
@@ -292,7 +309,8 @@ class JobExecutor:
         except RemoteError as error:
             on_end(refusal(str(error)))
         except StateError as error:
-            self._not_begun(ref, str(error), not_started=isinstance(error, NoProgramError))
+            not_started = isinstance(error, NoProgramError | NoSecretError)
+            self._not_begun(ref, str(error), not_started=not_started)
         except OSError as error:
             self._not_begun(ref, f"no room to run it: {error}")
         else:
@@ -406,6 +424,19 @@ class JobExecutor:
 
     def _refuse(self, ref: AttemptRef, detail: str, *, not_started: bool = False) -> None:
         self._feed(StartFailed(ref, detail, not_started))
+
+
+def _end_masked(masker: Masker, on_end: Callable[[Ending], None], ending: Ending) -> None:
+    """The end of a call that was given secrets: they are not in what is told of it."""
+    ending.stdout = masker.mask_text(ending.stdout)
+    ending.stderr = masker.mask_text(ending.stderr)
+    if isinstance(ending.data, bytes):
+        ending.data = masker.mask(ending.data)
+    ending.apart = tuple(
+        one._replace(content=masker.mask(one.content)) if isinstance(one.content, bytes) else one
+        for one in ending.apart
+    )
+    on_end(ending)
 
 
 def _ignore(event: object) -> None:

@@ -24,7 +24,7 @@ from msgspec import UNSET
 
 from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.base.ids import guid_to_text
-from rollq.base.jobs import DEFAULT_OPTIONS, Status
+from rollq.base.jobs import DEFAULT_OPTIONS, JobSecret, Status
 from rollq.base.limits import JOB_ARGS_MAX
 from rollq.base.outcomes import SIGNAL_BASE
 from rollq.roles.worker.capture import SpooledTail, Tail
@@ -35,10 +35,14 @@ from rollq.roles.worker.execs import ExecDir, is_shipped, not_allowed, why_not_s
 from rollq.roles.worker.exits import watch_exit
 from rollq.roles.worker.fd_poller import FdPoller
 from rollq.roles.worker.fitting import STREAMS, set_stream
+from rollq.roles.worker.given_secrets import NONE_GIVEN, GivenSecrets, find_secrets
 from rollq.roles.worker.inputs import PAYLOAD, Input, Stamps, checked_inputs, place_input
 from rollq.roles.worker.output_uploads import LargeOutputs
 from rollq.roles.worker.outputs import Ending, Terms
 from rollq.roles.worker.preparations import Prepared
+from rollq.roles.worker.sealed_execs import SealedExecs
+from rollq.security.masking import Masker
+from rollq.security.vault import Vault
 from rollq.wire.messages import AssignJob
 from rollq.wire.models import JobRequest
 
@@ -62,6 +66,8 @@ class Programs:
         *,
         allow_shipped_execs: bool = False,
         own_execs: bool = False,
+        sealed: SealedExecs | None = None,
+        vault: Vault | None = None,
     ) -> None:
         self.loop = loop
         self.poller = poller
@@ -70,6 +76,10 @@ class Programs:
         self.directories = directories
         self.allow_shipped_execs = allow_shipped_execs
         self.own_execs = own_execs
+        self.sealed = sealed  # None: whatever has the name of a program may run
+        self.vault = vault
+        # Nothing that the job brings may be loaded into a program that was checked.
+        self.may_load = allow_shipped_execs and sealed is None
         self.null_fd = os.open(os.devnull, os.O_RDONLY)
         self.own_rss = 0  # the most memory this process ever used, in the kernel's unit
 
@@ -88,6 +98,8 @@ class Programs:
             os.close(self.null_fd)
             self.null_fd = -1
             self.directories.close()
+            if self.sealed is not None:
+                self.sealed.close()
 
 
 class ProgramRun:
@@ -123,6 +135,7 @@ class ProgramRun:
         self._seen_bytes = 0
         self._cancelled = False
         self._comes_with_job = False  # the program is one of its files
+        self._maskers: tuple[Masker, ...] = ()  # of its streams, if it has secrets
 
     @property
     def tails(self) -> tuple[Tail, Tail]:
@@ -141,13 +154,18 @@ class ProgramRun:
         try:
             argv = [self._program(), *self._arguments()]
             self._comes_with_job = not os.path.isabs(argv[0])
-            own = env_of(self._request, may_load=self._programs.allow_shipped_execs)
+            own = env_of(self._request, may_load=self._programs.may_load)
+            secrets = NONE_GIVEN
+            if self._job.options is not None and self._job.options.secrets:
+                secrets = self._find_secrets(self._job.options.secrets, own)
             inputs = self._checked_inputs()
             self._directory = directory = directory or directories.take(self._job.job_id)
             stdin = self._place(inputs)
             if self._programs.own_execs and os.path.isabs(argv[0]):
                 argv[0] = self._own_copy(argv[0])
             try:
+                if secrets:
+                    own = own | secrets.variables(self._directory.put_aside)
                 self._spawn(argv, stdin, own)
             finally:
                 if stdin != self._programs.null_fd:
@@ -200,6 +218,12 @@ class ProgramRun:
             raise _bad("an argument holds a NUL")
         return encoded
 
+    def _find_secrets(self, asked: tuple[JobSecret, ...], own: Mapping[str, str]) -> GivenSecrets:
+        programs = self._programs
+        found = find_secrets(asked, programs.vault, own, may_load=programs.may_load)
+        self._maskers = (found.masker(), found.masker())
+        return found
+
     def _checked_inputs(self) -> list[Input]:
         if self._prepared is not None or self._request is None or not self._request.files:
             return []
@@ -246,10 +270,14 @@ class ProgramRun:
         ]
         if job.task_number >= 0:
             env.append(b"ROLLQ_TASK=%d" % job.task_number)
+        directory_fd = self._directory.files.fd
+        sealed, program = self._programs.sealed, None
         self._started_s = time.perf_counter()
         try:
+            if sealed is not None:
+                program = sealed.get(job.exec_name, argv[0], directory_fd).program
             self._pid = self._programs.children.spawn(
-                argv, env, self._directory.files.fd, (stdin, out_end, err_end), own
+                argv, env, directory_fd, (stdin, out_end, err_end), own, program=program
             )
         except OSError as error:
             if error.errno == errno.E2BIG:
@@ -281,9 +309,13 @@ class ProgramRun:
     def _readable(self, place: int) -> None:
         data = os.read(self._pipes[place], PIPE_READ_BYTES)
         if data:
-            self._tails[place].feed(data)
+            self._tails[place].feed(self._shown(place, data))
         else:
             self._close_pipe(place)
+
+    def _shown(self, place: int, data: bytes) -> bytes:
+        """Without the secrets that the job was given."""
+        return self._maskers[place].feed(data) if self._maskers else data
 
     def _end_softly(self, limit_ms: int) -> None:
         self._notes.append(f"told to end, soft run limit of {limit_ms / 1000:g} s exceeded")
@@ -301,6 +333,8 @@ class ProgramRun:
             timer.cancel()
         status, usage = self._programs.children.reap(self._pid)
         self._drain_pipes()
+        if self._maskers:
+            self._directory.clear_aside()
         ending = self._ending(status, usage, run_ms)
         left = self._programs.directories.give(self._directory, self._inputs, ending, self._terms())
         if left is None and not any(tail.is_spooled for tail in self._tails):
@@ -323,8 +357,11 @@ class ProgramRun:
                     data = os.read(fd, PIPE_READ_BYTES)
                     if not data:
                         break
-                    self._tails[place].feed(data)
+                    self._tails[place].feed(self._shown(place, data))
             self._close_pipe(place)
+        for place, masker in enumerate(self._maskers):
+            if rest := masker.finish():
+                self._tails[place].feed(rest)
 
     def _ending(self, status: int, usage: Any, run_ms: int) -> Ending:
         code = os.waitstatus_to_exitcode(status)

@@ -18,7 +18,9 @@ from rollq.base.limits import (
     SLOTS_MAX,
     WORKER_NAME_BYTES_MAX,
 )
+from rollq.roles.worker.sealed_execs import SealedExecs
 from rollq.security.credentials import NONE, Credentials
+from rollq.security.exec_digests import ExecDigests
 from rollq.subjects.queues import check_typed
 
 CPU_CAP_OFF: Final = 1.0
@@ -41,6 +43,10 @@ class NodeSetup:
     drain_ms: int = 30_000  # how long a drain waits for what runs
     allow_shipped_execs: bool = False  # whether a program may come with its job
     pass_env: tuple[str, ...] = ()  # names of ours that jobs see too; PREFIX_*: all that begin so
+    vault: Path | None = None  # one file a secret that jobs may name
+    vault_env: str = ""  # variables of ours that begin so are secrets that jobs may name
+    exec_digests: Path | None = None  # only programs with a digest of this list run
+    exec_digests_key: Path | None = None  # which must be signed with this key
     blob_bytes_max: int = 16 * 1024**3  # kept of files that no job uses just now
     blob_age_ms: int = 7 * 24 * 3_600_000  # and for how long
     # As in a legacy worker, a directory is `jobs_dir/JobId`, and has a copy of the program, which
@@ -49,6 +55,16 @@ class NodeSetup:
     # As in a legacy worker: files `cache_dir/CacheId/name` are caches, and caches are there too.
     cache_dir: Path | None = None
     credentials: Credentials = NONE
+
+    def open_execs(self) -> SealedExecs | None:
+        """What keeps to the list of digests; None: there is no list.
+
+        Raises:
+            LocalError: BAD_SETUP.
+        """
+        if self.exec_digests is None:
+            return None
+        return SealedExecs(ExecDigests(self.exec_digests, self.exec_digests_key))
 
     def check(self) -> None:
         """Raises LocalError BAD_SETUP or BAD_OPTIONS if something cannot be meant so."""
@@ -78,6 +94,16 @@ class NodeSetup:
                 self.blob_bytes_max < 0 or self.blob_age_ms < 0,
                 "less than nothing kept of files",
                 "use 0 or more",
+            ),
+            (
+                self.exec_digests_key is not None and self.exec_digests is None,
+                "a key for a list of digests, and no list",
+                "give --exec-digests, too",
+            ),
+            (
+                self.exec_digests is not None and self.own_execs,
+                "programs are copied into the directories of jobs, where they can be changed",
+                "name --exec-dir and --jobs-dir: then they are not, and --exec-digests holds",
             ),
             (name_bytes > WORKER_NAME_BYTES_MAX, "a very long name", "shorten it"),
             (len(self.apps) > APPS_MAX, f"{len(self.apps)} apps", f"use up to {APPS_MAX}"),

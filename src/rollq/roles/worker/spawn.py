@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 SETPGROUP: Final = 0x02  # group 0: one of its own
 SETSIGDEF: Final = 0x04
@@ -40,6 +40,13 @@ RESET_SIGNALS: Final = (
 Cwd: TypeAlias = bytes | int
 
 
+class ProgramFd(NamedTuple):
+    """A program that is open."""
+
+    fd: int
+    is_read: bool = False  # it is a script: its interpreter reads it by the same descriptor
+
+
 class Spawner:
     """Starts programs with one environment, to which each adds its own few variables. One that has
     an environment of its own, too, pays for making it."""
@@ -50,7 +57,7 @@ class Spawner:
         self._envp = (ctypes.c_char_p * (len(self._environ) + EXTRA_ENV_MAX + 1))(*self._environ)
         self._libc = _load_libc()
         self._attributes = None if self._libc is None else _make_attributes(self._libc)
-        self._actions: dict[tuple[Cwd, tuple[int, int, int]], Any] = {}
+        self._actions: dict[tuple[Cwd, tuple[int, int, int], int], Any] = {}
         self._pid = ctypes.c_int()
         self._pid_place = ctypes.byref(self._pid)
 
@@ -61,17 +68,25 @@ class Spawner:
         cwd: Cwd,
         stdio: tuple[int, int, int],
         own: Mapping[str, str] | None = None,
+        *,
+        program: ProgramFd | None = None,
     ) -> int:
-        """Start `argv[0]` in a process group of its own; returns its pid.
+        """Start a program in a process group of its own; returns its pid.
 
-        At most EXTRA_ENV_MAX variables may be added. Those of its `own` win against all others, and
-        may be many.
+        Args:
+            argv: Its path and arguments.
+            extra_env: At most EXTRA_ENV_MAX variables that are added.
+            cwd: Where it starts.
+            stdio: Its stdin, stdout and stderr.
+            own: Variables that win against all others, and may be many.
+            program: What is started if it is not what has the path now.
 
         Raises:
             OSError: why it could not be started.
         """
         merged = _merged((*self._environ, *extra_env), own) if own else None
         if self._libc is None:
+            assert program is None, "a system without memory that can be executed"
             environ = merged or (*self._environ, *extra_env)
             return _spawn_by_subprocess(argv, environ, cwd, stdio)
         if merged is None:
@@ -83,10 +98,11 @@ class Spawner:
             envp[place] = None
         else:
             envp = (ctypes.c_char_p * (len(merged) + 1))(*merged, None)
-        actions = self._actions.get((cwd, stdio)) or self._make_actions(cwd, stdio)
+        kept = program.fd if program is not None and program.is_read else -1
+        actions = self._actions.get((cwd, stdio, kept)) or self._make_actions(cwd, stdio, kept)
         code = self._libc.posix_spawn(
             self._pid_place,
-            argv[0],
+            argv[0] if program is None else b"/proc/self/fd/%d" % program.fd,
             actions,
             self._attributes,
             (ctypes.c_char_p * (len(argv) + 1))(*argv, None),
@@ -95,7 +111,7 @@ class Spawner:
         _check(code, argv[0])
         return self._pid.value
 
-    def _make_actions(self, cwd: Cwd, stdio: tuple[int, int, int]) -> Any:
+    def _make_actions(self, cwd: Cwd, stdio: tuple[int, int, int], kept: int) -> Any:
         """What to do in the new process. Directories and descriptors come back, so it is kept."""
         libc = self._libc
         if len(self._actions) >= ACTIONS_KEPT_MAX:
@@ -109,7 +125,9 @@ class Spawner:
             _check(libc.posix_spawn_file_actions_addchdir_np(actions, cwd), cwd)
         for place, fd in enumerate(stdio):
             _check(libc.posix_spawn_file_actions_adddup2(actions, fd, place), b"")
-        self._actions[cwd, stdio] = actions
+        if kept >= 0:  # onto itself: it stays open
+            _check(libc.posix_spawn_file_actions_adddup2(actions, kept, kept), b"")
+        self._actions[cwd, stdio, kept] = actions
         return actions
 
 

@@ -1,0 +1,110 @@
+"""The secrets that one job is given: found in the vault by their names, and how they reach it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Final, NamedTuple
+
+from rollq.base.environ import check_loads_nothing
+from rollq.base.errors import ErrorCode, RemoteError
+from rollq.base.job_secrets import check_secrets
+from rollq.base.jobs import JobSecret
+from rollq.security.masking import Masker
+from rollq.security.secret import Secret
+from rollq.security.vault import NoSecretError, Vault
+
+NO_VAULT: Final = Vault()
+
+
+class GivenSecret(NamedTuple):
+    """One of them, with its value."""
+
+    asked: JobSecret
+    value: Secret
+
+    @property
+    def line(self) -> bytes:
+        """The value without the end of its line, as a variable has it."""
+        return self.value.reveal().rstrip(b"\r\n")
+
+
+class GivenSecrets(NamedTuple):
+    """All of them."""
+
+    given: tuple[GivenSecret, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.given)
+
+    def variables(self, make_file: Callable[[str, bytes], str]) -> dict[str, str]:
+        """The variables of the job.
+
+        Args:
+            make_file: Makes a file for a variable, with this content, that nobody but the job may
+                read; returns its path.
+
+        Raises:
+            NoSecretError: NO_SECRET; a variable cannot hold the value.
+        """
+        return {
+            one.asked.variable: (
+                make_file(one.asked.variable, one.value.reveal())
+                if one.asked.as_file
+                else _text_of(one)
+            )
+            for one in self.given
+        }
+
+    def masker(self) -> Masker:
+        """For a stream in which they are not to be seen."""
+        return Masker(one.line for one in self.given)
+
+
+NONE_GIVEN: Final = GivenSecrets()
+
+
+def find_secrets(
+    asked: Collection[JobSecret], vault: Vault | None, env: Collection[str], *, may_load: bool
+) -> GivenSecrets:
+    """The values of what a job asks for.
+
+    Args:
+        asked: Names, as its options have them.
+        vault: Where they are; None: there is none.
+        env: The names of its own variables.
+        may_load: Whether a variable may be one that makes a program load code.
+
+    Raises:
+        RemoteError: BAD_PAYLOAD; no worker gives these.
+        NoSecretError: NO_SECRET; this worker does not have them.
+    """
+    if not asked:
+        return NONE_GIVEN
+    check_secrets(asked, env)
+    if not may_load:
+        check_loads_nothing({one.variable: "" for one in asked})
+    vault = vault or NO_VAULT
+    return GivenSecrets(tuple(GivenSecret(one, vault.get(one.name)) for one in asked))
+
+
+def no_file_for_function(variable: str, content: bytes) -> str:
+    """Instead of making a file: a function has no directory of its own."""
+    raise RemoteError(
+        ErrorCode.BAD_PAYLOAD,
+        f"the secret for {variable[:64]} is to be a file, and functions have none",
+        "leave out `file:`, and the variable has the value",
+    )
+
+
+def _text_of(one: GivenSecret) -> str:
+    value = one.line
+    try:
+        if b"\0" not in value:
+            return value.decode()
+    except UnicodeDecodeError:
+        pass
+    raise NoSecretError(
+        ErrorCode.NO_SECRET,
+        f"a variable cannot hold the secret {one.asked.name!a}: it is not text",
+        f"ask for it as a file: {one.asked.variable}=file:{one.asked.name}",
+    )
