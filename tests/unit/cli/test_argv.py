@@ -13,6 +13,8 @@ from rollq.cli.main import app
 SECRET: Final = re.compile(r"token|passw|secret|passphrase|private|credential|(^|-)key($|-)")
 # What sounds like one and is none.
 NAMES: Final = {
+    "access revoke --key": "a public key",
+    "access revoke --token": "the id of a token",
     "submit --key": "what a client calls its job",
     "submit --secret": "the name of a secret",
 }
