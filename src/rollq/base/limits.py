@@ -293,6 +293,13 @@ RESOLVE_MS_MAX: Final = 3_000  # for the address of a host name
 DIAL_MS_MAX: Final = 1_000  # for the connection: the next member waits meanwhile
 LINK_OUTBOX_BYTES_MAX: Final = 64 * 1024 * 1024
 LINKS_MAX: Final = 20_000
+# Of one address, without a hello yet. All workers of a large machine come at once after a failover;
+# a stranger has a tenth of the links, for HELLO_MS_MAX.
+HALF_OPEN_MAX: Final = 2_000
+TLS_MS_MAX: Final = 3_000  # for a handshake: those who dial at once wait for each other
+TLS_PLAIN_MS: Final = 30_000  # a peer that spoke no TLS is dialed without it so long, if it may be
+TLS_PLAIN_MAX: Final = 1_024  # addresses of such peers
+CREDENTIALS_LOOK_MS: Final = 1_000  # between two looks whether files of keys have changed
 # Partly received frames of all connections; over it the connection with the oldest is aborted.
 PARTIAL_FRAMES_BYTES_MAX: Final = 128 * 1024 * 1024
 LISTEN_BACKLOG: Final = 1_024

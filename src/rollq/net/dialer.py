@@ -5,17 +5,28 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import Final, Protocol
 
-from rollq.base.errors import DialError, ErrorCode, LocalError
-from rollq.base.limits import DIAL_MS_MAX, RESOLVE_MS_MAX
+from rollq.base.errors import DialError, ErrorCode, LocalError, RemoteError
+from rollq.base.limits import (
+    DIAL_MS_MAX,
+    RESOLVE_MS_MAX,
+    TLS_MS_MAX,
+    TLS_PLAIN_MAX,
+    TLS_PLAIN_MS,
+)
 from rollq.net.link import DEFAULT_LIMITS, Link, LinkLimits
+from rollq.net.tls_layer import TlsLayer
 from rollq.security.credentials import NONE, Credentials
 from rollq.security.identity import CertificateRole
-from rollq.security.mode import Mode
+from rollq.security.mode import Mode, tls_of_dialer
+from rollq.security.tls import Contexts, identity_in, judge, tls_files
 from rollq.wire.compact import Message
 from rollq.wire.connection import Connection
 from rollq.wire.handshake import Side
+
+PLAIN: Final[dict[str, float]] = {}  # addresses that spoke no TLS, and until when that is believed
+TLS_HINT: Final = "see the certificates on both sides with `rollq tls show`"
 
 
 class Dial(Protocol):
@@ -59,9 +70,25 @@ async def dial(
     """
     host, port = split_address(address)
     loop = asyncio.get_running_loop()
+    mode = tls_of_dialer(credentials) if tls is None else tls
+    if mode is Mode.ALLOW and PLAIN.get(address, 0.0) > loop.time():
+        mode = Mode.OFF
+    contexts = None if mode is Mode.OFF else tls_files(credentials).current
 
     def make() -> Link:
         return Link(Connection(Side.DIALER, group), on_messages, on_closed, limits)
+
+    async def reach(place: str) -> Link:
+        if contexts is not None:
+            try:
+                return await _reach_by_tls(place, port, make, contexts, peer)
+            except _NoTlsError:
+                if mode is not Mode.ALLOW:
+                    raise
+                _remember_plain(address, loop.time())
+        async with asyncio.timeout(DIAL_MS_MAX / 1000):
+            _, link = await loop.create_connection(make, place, port)
+        return link
 
     try:
         async with asyncio.timeout(RESOLVE_MS_MAX / 1000):  # a slow name service is no dead member
@@ -71,12 +98,75 @@ async def dial(
     failure: OSError | TimeoutError = TimeoutError()
     for *_, place in found:
         try:
-            async with asyncio.timeout(DIAL_MS_MAX / 1000):
-                _, link = await loop.create_connection(make, str(place[0]), port)
-                return link
+            return await reach(str(place[0]))
         except (OSError, TimeoutError) as error:
             failure = error
+        except RemoteError as error:
+            raise DialError(error.code, f"{address}: {error.message}", error.hint) from None
     raise _unreachable(address, failure)
+
+
+async def _reach_by_tls(
+    host: str, port: int, make: Callable[[], Link], contexts: Contexts, peer: CertificateRole
+) -> Link:
+    """A link to a peer that has shown who it is.
+
+    Raises:
+        OSError, TimeoutError: there is no connection.
+        RemoteError: the peer is not who it should be; _NoTlsError: or speaks no TLS.
+    """
+    loop = asyncio.get_running_loop()
+    shaken: asyncio.Future[None] = loop.create_future()
+
+    def on_shaken(layer: TlsLayer) -> None:
+        try:
+            layer.link.certificate = identity_in(layer.certificate)
+            judge(layer.link.certificate, contexts.identity, (peer,))
+        except RemoteError as error:
+            layer.abort()
+            fail(error)
+        else:
+            if not shaken.done():
+                shaken.set_result(None)
+
+    def on_failed(why: str, speaks_tls: bool) -> None:
+        fail(RemoteError(ErrorCode.BAD_CERTIFICATE, why, TLS_HINT) if speaks_tls else _NoTlsError())
+
+    def fail(error: Exception) -> None:
+        if not shaken.done():
+            shaken.set_exception(error)
+
+    async with asyncio.timeout(DIAL_MS_MAX / 1000):
+        _, layer = await loop.create_connection(
+            lambda: TlsLayer(contexts.dials, make(), on_shaken, on_failed), host, port
+        )
+    try:
+        async with asyncio.timeout(TLS_MS_MAX / 1000):
+            await shaken
+    except BaseException:
+        layer.abort()
+        raise
+    return layer.link
+
+
+class _NoTlsError(RemoteError):
+    """The peer speaks no TLS."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            ErrorCode.UNREACHABLE,
+            "it does not speak TLS",
+            "start it with --credentials and --tls allow; or take ca.pem out of the credentials "
+            "here, if it is to stay so",
+        )
+
+
+def _remember_plain(address: str, now_s: float) -> None:
+    """Dial it without TLS for a while, rather than twice each time."""
+    PLAIN.pop(address, None)
+    PLAIN[address] = now_s + TLS_PLAIN_MS / 1000
+    if len(PLAIN) > TLS_PLAIN_MAX:
+        del PLAIN[next(iter(PLAIN))]
 
 
 async def takes_connections(address: str) -> bool:

@@ -17,6 +17,7 @@ from typing import Final, cast
 
 from rollq.base.errors import ErrorCode, LocalError, RollqError
 from rollq.base.limits import (
+    HALF_OPEN_MAX,
     HELLO_MS_MAX,
     KEEPALIVE_IDLE_S,
     KEEPALIVE_TRIES,
@@ -26,6 +27,7 @@ from rollq.base.limits import (
     PARTIAL_FRAMES_BYTES_MAX,
 )
 from rollq.base.repeats import Repeats
+from rollq.net.half_open import HalfOpen
 from rollq.net.partial_frames import PartialFrames
 from rollq.security.identity import CertificateIdentity
 from rollq.wire.compact import Message
@@ -35,6 +37,15 @@ from rollq.wire.handshake import BEFORE_HELLO, Side, Stage
 log = logging.getLogger("rollq.net")
 
 CUT_OFF: Final = Repeats()  # of all links of this process
+# A record of a handshake of TLS, and its version. A frame that begins so is longer than the hello
+# of a stranger may be; one that begins with the first two of these bytes need not be.
+TLS_RECORD: Final = b"\x16\x03"
+TLS_MINORS: Final = (1, 2, 3, 4)
+TLS_HEAD_BYTES: Final = 3
+TLS_IS_OFF: Final = (
+    "it speaks TLS, which is off here; start this process with --credentials and --tls allow, or "
+    "the other without ca.pem"
+)
 
 
 @dataclass(slots=True, frozen=True)
@@ -46,6 +57,7 @@ class LinkLimits:
     links_max: int = LINKS_MAX
     partial_bytes_max: int = PARTIAL_FRAMES_BYTES_MAX
     unacked_ms_max: int = LINK_UNACKED_MS_MAX
+    half_open_max: int = HALF_OPEN_MAX
 
 
 DEFAULT_LIMITS = LinkLimits()
@@ -60,6 +72,7 @@ class Link(asyncio.Protocol):
         on_closed: Called exactly once, with why the link is gone.
         limits: When the link of a slow or silent peer is closed.
         partial_frames: The incomplete frames of all links of a listener.
+        half_open: The links of a listener that have not said a hello.
     """
 
     def __init__(
@@ -68,7 +81,9 @@ class Link(asyncio.Protocol):
         on_messages: Callable[[Link, list[Message]], None],
         on_closed: Callable[[Link, str], None],
         limits: LinkLimits = DEFAULT_LIMITS,
+        *,
         partial_frames: PartialFrames | None = None,
+        half_open: HalfOpen | None = None,
     ) -> None:
         self.connection = connection
         self._partial_frames = partial_frames
@@ -78,6 +93,8 @@ class Link(asyncio.Protocol):
         self.certificate: CertificateIdentity | None = None  # of the peer, checked
         self._on_messages = on_messages
         self._on_closed = on_closed
+        self._half_open = half_open
+        self._host = ""  # as it is counted there
         self._limits = limits
         self._outbox: list[Message] = []
         self._flush_due = False
@@ -156,6 +173,11 @@ class Link(asyncio.Protocol):
             self._warn(reason)
             self.close(reason)
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether it was aborted before there was a socket, or closed since."""
+        return bool(self._reason)
+
     def abort(self, reason: str) -> None:
         """Close without flushing, now or as soon as there is a socket."""
         if not self._reason:
@@ -163,6 +185,11 @@ class Link(asyncio.Protocol):
             self._warn(reason)
         if self._transport is not None:
             self._transport.abort()
+
+    def refuse(self, error: RollqError) -> None:
+        """Hang up on a peer that may not speak here, and say why if it understands."""
+        self.connection.break_off(error)
+        self._maybe_hang_up()
 
     def notify_written(self, on_written: Callable[[int], None]) -> None:
         """Have `on_written` called with the sizes of what `write` wrote, when the system has it."""
@@ -226,14 +253,26 @@ class Link(asyncio.Protocol):
             ):
                 if hasattr(socket, option):  # not every system has all of them
                     sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
-        name = transport.get_extra_info("peername")
-        self.address = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name)
+        self.arrive(transport)
         if self._reason:
             self._transport.abort()
         elif self.connection.side is Side.ACCEPTER:
             self._hello_timer = self.loop.call_later(
                 self._limits.hello_ms_max / 1000, self._hello_overdue
             )
+
+    def arrive(self, transport: asyncio.BaseTransport) -> None:
+        """There is a socket, perhaps before the connection is made: whose it is, and whether there
+        are too many like it."""
+        if self.address:
+            return
+        name = transport.get_extra_info("peername")
+        self.address = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name)
+        if self._half_open is not None:
+            self._host = str(name[0]) if isinstance(name, tuple) else str(name)
+            excess = self._half_open.enter(self._host)
+            if excess:
+                self.abort(excess)
 
     def data_received(self, data: bytes) -> None:
         """Bytes came."""
@@ -250,6 +289,7 @@ class Link(asyncio.Protocol):
             if self._hello_timer is not None and connection.state not in BEFORE_HELLO:
                 self._hello_timer.cancel()
                 self._hello_timer = None
+                self._leave_half_open()
             self.hand_over(messages)
         if connection.skipped_count and not self._has_skipped:
             self._has_skipped = True
@@ -266,11 +306,17 @@ class Link(asyncio.Protocol):
             self._hello_timer.cancel()
         self._transport = None
         self._outbox.clear()
+        self._leave_half_open()
         if self._partial_frames is not None:
             self._partial_frames.forget(self)
         self._on_closed(self, self._reason or (str(exc) if exc else "the peer hung up"))
 
     # --- helpers
+
+    def _leave_half_open(self) -> None:
+        if self._half_open is not None and self._host:
+            self._half_open.leave(self._host)
+            self._half_open = None
 
     def _maybe_hang_up(self) -> None:
         """End a connection on which something went wrong, with an error that says what."""
@@ -283,10 +329,11 @@ class Link(asyncio.Protocol):
             transport.close()
 
     def _foreign_protocol(self) -> str:
-        """A description of a peer that we dialed and that speaks another protocol; else empty."""
-        connection = self.connection
-        if connection.side is Side.ACCEPTER or self._was_heard or not self._first_bytes:
+        """A description of a peer that speaks another protocol; else empty."""
+        if self._was_heard or not self._first_bytes:
             return ""
+        if self.connection.side is Side.ACCEPTER:
+            return TLS_IS_OFF if is_tls(self._first_bytes) else ""
         text = self._first_bytes[:40].decode("latin-1")
         return f"no rollq member at {self.address}: it answered {text!a}"
 
@@ -303,3 +350,9 @@ class Link(asyncio.Protocol):
     def _hello_overdue(self) -> None:
         if self.connection.state in BEFORE_HELLO:
             self.abort(f"no hello within {self._limits.hello_ms_max} ms")
+
+
+def is_tls(head: bytes) -> bool:
+    """Whether the first bytes of a connection are those of TLS."""
+    is_record = len(head) >= TLS_HEAD_BYTES and head.startswith(TLS_RECORD)
+    return is_record and head[TLS_HEAD_BYTES - 1] in TLS_MINORS

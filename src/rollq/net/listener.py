@@ -6,16 +6,21 @@ import asyncio
 import contextlib
 import errno
 import resource
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
-from rollq.base.errors import ErrorCode, LocalError
+from rollq.base.errors import ErrorCode, LocalError, RemoteError, RollqError
 from rollq.base.ids import WorkerId
 from rollq.base.limits import DESCRIPTORS_KEPT, HANG_UP_MS_MAX, LINKS_MAX, LISTEN_BACKLOG
+from rollq.net.arrival import Arrival
+from rollq.net.half_open import HalfOpen
 from rollq.net.link import DEFAULT_LIMITS, Link, LinkLimits
 from rollq.net.partial_frames import PartialFrames
+from rollq.net.tls_layer import HandshakeTurns, TlsLayer
 from rollq.security.credentials import NONE, Credentials
+from rollq.security.identity import CertificateRole
 from rollq.security.mode import Mode, tls_of_listener
+from rollq.security.tls import TlsFiles, identity_in, judge, tls_files
 from rollq.wire.compact import Message
 from rollq.wire.connection import Connection, nobody
 from rollq.wire.handshake import Side
@@ -38,6 +43,8 @@ class Listener:
         knows_worker: As for `Connection`.
         credentials: What it proves itself with, and checks others by.
         tls: Whether links speak TLS; None: as the credentials say.
+        roles: What those who dial must be by their certificates, where TLS is spoken; empty:
+            anybody, also without one.
     """
 
     def __init__(
@@ -50,10 +57,12 @@ class Listener:
         *,
         credentials: Credentials = NONE,
         tls: Mode | None = None,
+        roles: Collection[CertificateRole] = (),
     ) -> None:
         self._group = group
         self._credentials = credentials
         self._tls = tls_of_listener(credentials) if tls is None else tls
+        self._roles = roles
         self._knows_worker = knows_worker
         self._limits = limits
         self._links_max = limits.links_max
@@ -61,6 +70,11 @@ class Listener:
         self._on_closed = on_closed
         self._links: dict[Link, None] = {}
         self._partial_frames = PartialFrames(limits.partial_bytes_max)
+        self._half_open = HalfOpen(limits.half_open_max)
+        self._arrivals: dict[Link, Arrival] = {}  # whose first bytes or handshakes are to come
+        self._refusals: dict[Link, RollqError] = {}  # told to those who say a hello
+        self._files: TlsFiles | None = None  # of TLS, if it is spoken
+        self._turns: HandshakeTurns | None = None
         self._server: asyncio.Server | None = None
         self.refused_count = 0  # connections over the bound
 
@@ -68,10 +82,13 @@ class Listener:
         """Listen; returns the port (which is new if 0 was asked for)."""
         loop = asyncio.get_running_loop()
         self._links_max = min(self._limits.links_max, descriptors_max() - DESCRIPTORS_KEPT)
+        factory: Callable[[], asyncio.Protocol] = self._accept
+        if self._tls is not Mode.OFF:
+            self._files = _must_listen(self._credentials)
+            self._turns = HandshakeTurns()
+            factory = self._accept_first
         try:
-            self._server = await loop.create_server(
-                self._accept, host, port, backlog=LISTEN_BACKLOG
-            )
+            self._server = await loop.create_server(factory, host, port, backlog=LISTEN_BACKLOG)
         except OSError as error:
             raise LocalError(
                 ErrorCode.CANNOT_LISTEN,
@@ -86,6 +103,8 @@ class Listener:
             return
         server, self._server = self._server, None
         server.close()
+        for arrival in list(self._arrivals.values()):
+            arrival.abort(reason)
         for link in list(self._links):
             link.close(reason)
         try:
@@ -96,20 +115,85 @@ class Listener:
                 link.abort(reason)
 
     def _accept(self) -> Link:
-        connection = Connection(Side.ACCEPTER, self._group, self._knows_worker)
-        link = Link(connection, self._messages, self._closed, self._limits, self._partial_frames)
+        link = Link(
+            Connection(Side.ACCEPTER, self._group, self._knows_worker),
+            self._on_messages if self._files is None else self._messages,
+            self._closed,
+            self._limits,
+            partial_frames=self._partial_frames,
+            half_open=self._half_open,
+        )
         self._links[link] = None
         if len(self._links) > self._links_max:
             self.refused_count += 1
             link.abort(f"more than {self._links_max} connections")
         return link
 
+    def _accept_first(self) -> Arrival:
+        """Where TLS is spoken, the first bytes are waited for."""
+        assert self._files is not None, "from `start` on"
+        assert self._turns is not None, "from `start` on"
+        context = self._files.current.listens
+        assert context is not None, "`start` has seen a certificate"
+        link = self._accept()
+        arrival = Arrival(
+            link,
+            context,
+            self._turns,
+            self._plain,
+            self._shaken,
+            wait_ms_max=self._limits.hello_ms_max,
+        )
+        self._arrivals[link] = arrival
+        return arrival
+
+    def _plain(self, link: Link) -> None:
+        """A peer does not speak TLS."""
+        self._arrivals.pop(link, None)
+        if self._tls is Mode.REQUIRE:
+            self._refusals[link] = RemoteError(
+                ErrorCode.TLS_REQUIRED,
+                "only links with TLS are taken here: give the credentials of the cluster",
+                "--credentials DIR, or ROLLQ_CREDENTIALS, with its ca.pem",
+            )
+
+    def _shaken(self, layer: TlsLayer) -> None:
+        """A peer has shown its certificate, if it has one."""
+        self._arrivals.pop(layer.link, None)
+        assert self._files is not None, "from `start` on"
+        try:
+            layer.link.certificate = identity_in(layer.certificate)
+            judge(layer.link.certificate, self._files.current.identity, self._roles)
+        except RemoteError as error:
+            layer.link.certificate = None
+            self._refusals[layer.link] = error
+
     def _messages(self, link: Link, messages: list[Message]) -> None:
-        self._on_messages(link, messages)
+        """Of a listener with TLS: a peer that may not speak here is told so when it has said its
+        hello, since only then it is known which words it understands."""
+        refusal = self._refusals.get(link)
+        if refusal is None:
+            self._on_messages(link, messages)
+        else:
+            link.refuse(refusal)
 
     def _closed(self, link: Link, reason: str) -> None:
         self._links.pop(link, None)
+        self._arrivals.pop(link, None)
+        self._refusals.pop(link, None)
         self._on_closed(link, reason)
+
+
+def _must_listen(credentials: Credentials) -> TlsFiles:
+    """Raises LocalError BAD_CREDENTIALS, if there is no certificate to show."""
+    files = tls_files(credentials)
+    if files.current.listens is None:
+        raise LocalError(
+            ErrorCode.BAD_CREDENTIALS,
+            f"{credentials.directory} holds no certificate",
+            "make one with `rollq tls issue`",
+        )
+    return files
 
 
 def descriptors_max() -> int:

@@ -81,6 +81,7 @@ class LoginSetup:
         accounts: Gives the accounts of the group.
         now_ms: Tells the time of the group, by which tokens expire.
         draw_nonce: Gives NONCE_BYTES that nobody can guess.
+        tls: Whether links speak TLS; where they must, members have certificates.
     """
 
     mode: Mode
@@ -88,6 +89,7 @@ class LoginSetup:
     accounts: Callable[[], Accounts]
     now_ms: Callable[[], int]
     draw_nonce: Callable[[], bytes]
+    tls: Mode = Mode.OFF
 
 
 class LoginMachine:
@@ -176,10 +178,11 @@ def identify(
         RemoteError: LOGIN_REQUIRED; ACCESS_DENIED, if a certificate is not for this.
     """
     is_member = certificate is not None and certificate.role is CertificateRole.MEMBER
-    if role is LinkRole.MEMBER and certificate is not None and not is_member:
+    if role is LinkRole.MEMBER and not is_member and (certificate or setup.tls is Mode.REQUIRE):
+        whose = "a link without a certificate" if certificate is None else certificate.uri
         raise RemoteError(
             ErrorCode.ACCESS_DENIED,
-            f"the certificate of {certificate.uri} is not that of a member",
+            f"the certificate of a member is asked for, and this is {whose}",
             "issue one with `rollq tls issue NAME --role member`",
         )
     if logged_in.method:

@@ -190,8 +190,8 @@ class Connection:
         refusals, self._refusals = self._refusals, []
         return refusals
 
-    def break_off(self, error: LocalError) -> None:
-        """We cannot go on with this peer, and it is our fault: nothing more is received."""
+    def break_off(self, error: RollqError) -> None:
+        """We cannot go on with this peer: nothing more is received."""
         self.error = self.error or error
 
     def farewell(self) -> bytes:

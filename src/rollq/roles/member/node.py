@@ -140,6 +140,7 @@ class MemberNode:
                 accounts=dict,
                 now_ms=driver.time.now_ms,
                 draw_nonce=lambda: secrets.token_bytes(NONCE_BYTES),
+                tls=self.setup.tls,
             ),
         )
         self._blob_work = BlobWork(driver, blobs, self._wake)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from collections import deque
 from typing import Self, TypeVar
 
@@ -14,10 +15,17 @@ from rollq.base.errors import (
     StateError,
 )
 from rollq.base.ids import MessageId
-from rollq.base.limits import DIAL_MS_MAX, READER_ANSWER_MS, READER_GREETING_MS
-from rollq.net.dialer import split_address
+from rollq.base.limits import (
+    DIAL_MS_MAX,
+    READER_ANSWER_MS,
+    READER_GREETING_MS,
+    TLS_MS_MAX,
+)
+from rollq.net.dialer import TLS_HINT, split_address
 from rollq.roles.reader.models import Piece
 from rollq.security.credentials import NONE, Credentials
+from rollq.security.mode import Mode, tls_of_dialer
+from rollq.security.tls import MEMBERS, identity_in, judge, tls_files, words_for
 from rollq.wire.compact import Message
 from rollq.wire.compression import ZSTD, inflate
 from rollq.wire.connection import Connection
@@ -56,6 +64,8 @@ class Channel:
             raise _unreachable(error.strerror or str(error)) from None
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if tls_of_dialer(credentials) is Mode.REQUIRE:
+                self._socket = secured(self._socket, credentials)
             self._socket.settimeout(min(timeout_s, READER_GREETING_MS / 1000))
             self.say(hello)
             self.welcome = self.hear(Welcome)
@@ -128,6 +138,10 @@ class Channel:
             data = self._socket.recv(RECEIVE_BYTES)
         except TimeoutError:
             raise DialError(ErrorCode.TIMED_OUT, "no answer in time") from None
+        except ssl.SSLError as error:
+            raise DialError(
+                ErrorCode.BAD_CERTIFICATE, words_for(error, is_ours=False), TLS_HINT
+            ) from None
         except OSError as error:
             raise _gone(error) from None
         if not data:
@@ -135,6 +149,32 @@ class Channel:
         self._heard.extend(self._connection.receive_data(data))
         if self._connection.error is not None and not self._heard:
             raise self._connection.error
+
+
+def secured(plain: socket.socket, credentials: Credentials) -> socket.socket:
+    """TLS on a socket, with a member of our cluster on the other side.
+
+    Raises:
+        DialError: it speaks no TLS, or is not who it should be.
+    """
+    contexts = tls_files(credentials).current
+    plain.settimeout(TLS_MS_MAX / 1000)
+    try:
+        tls = contexts.dials.wrap_socket(plain)
+    except ssl.SSLError as error:
+        if error.reason == "WRONG_VERSION_NUMBER":
+            raise _unreachable("it does not speak TLS") from None
+        words = words_for(error, is_ours=isinstance(error, ssl.SSLCertVerificationError))
+        raise DialError(ErrorCode.BAD_CERTIFICATE, words, TLS_HINT) from None
+    except OSError as error:
+        reason = error.strerror or str(error) or "timed out"
+        raise _unreachable(f"no TLS handshake, perhaps it does not speak TLS: {reason}") from None
+    try:
+        judge(identity_in(tls.getpeercert()), contexts.identity, MEMBERS)
+    except RemoteError as error:
+        tls.close()
+        raise DialError(error.code, error.message, error.hint) from None
+    return tls
 
 
 def refusal(error: Error) -> RollqError:

@@ -49,7 +49,13 @@ class Neighbours:
         self._shunned: dict[str, float] = {}  # did not answer, and until when they are not asked
         self._server: BlobServer | None = None
         self._door: Door | None = None  # from `serve` on
-        self._listener = Listener("", self._messages, self._closed, credentials=credentials)
+        self._listener = Listener(
+            "",
+            self._messages,
+            self._closed,
+            credentials=credentials,
+            roles=(CertificateRole.WORKER,),
+        )
 
     async def serve(self, store: LocalBlobs, members: Sequence[str]) -> str:
         """Let others read from here on; returns where, `host:port`, or nothing if that cannot be:

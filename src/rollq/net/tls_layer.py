@@ -1,0 +1,264 @@
+"""TLS between a socket and its link: the protocol of the one, the transport of the other.
+
+It does what the loops have their own layers for, which differ: nothing is buffered here, so that
+bounds and pauses of a link mean the socket itself, on every loop; the first bytes may have been
+read before it is known that they are TLS; and handshakes of those who dial wait for turns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, Final, cast
+
+from rollq.base.limits import HANG_UP_MS_MAX
+from rollq.net.link import Link
+from rollq.security.tls import words_for
+
+READ_BYTES: Final = 16 * 1024  # of one record, at most
+RECORDS: Final = b"\x14\x15\x16\x17"  # what a record begins with
+
+
+class HandshakeTurns:
+    """One step of one handshake in each turn of the loop: a step costs half a millisecond, and
+    whoever is connected already must not wait for those of hundreds that dial at once."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._loop = asyncio.get_running_loop()
+
+    def enter(self, step: Callable[[], None]) -> None:
+        """Have a step done when its turn comes."""
+        self._waiting.append(step)
+        if len(self._waiting) == 1:
+            self._loop.call_soon(self._next)
+
+    def _next(self) -> None:
+        step = self._waiting[0]
+        try:
+            step()
+        finally:
+            self._waiting.popleft()
+            if self._waiting:
+                self._loop.call_soon(self._next)
+
+
+class TlsLayer(asyncio.Transport, asyncio.Protocol):
+    """TLS on one socket. The link has its `connection_made` when the handshake is over.
+
+    Args:
+        context: Of this side.
+        link: What the bytes are for.
+        on_shaken: Called when the handshake is over; it looks at the certificate. The link is told
+            of its connection afterwards, unless the layer was closed.
+        on_failed: Called if the handshake fails, with why, and whether the peer spoke TLS at all.
+        turns: For whom is dialed: handshakes wait here. None: we dialed.
+    """
+
+    def __init__(
+        self,
+        context: ssl.SSLContext,
+        link: Link,
+        on_shaken: Callable[[TlsLayer], None],
+        on_failed: Callable[[str, bool], None],
+        turns: HandshakeTurns | None = None,
+    ) -> None:
+        super().__init__()
+        self.link = link
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=turns is not None)
+        self._on_shaken = on_shaken
+        self._on_failed = on_failed
+        self._turns = turns
+        self._raw: asyncio.Transport | None = None
+        self._first = b""  # of the peer
+        self._is_waiting = False  # for a turn
+        self._is_shaken = False
+        self._is_made = False  # the link was told of its connection
+        self._is_over = False  # nothing more is read or written
+        self._loop = link.loop
+
+    @property
+    def certificate(self) -> dict[str, Any] | None:
+        """The peer's, verified; None: it has shown none."""
+        return cast("dict[str, Any] | None", self._tls.getpeercert())
+
+    # --- the protocol of the socket
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The socket is open."""
+        self._raw = cast(asyncio.Transport, transport)
+        if self._turns is None:
+            self._shake()
+
+    def data_received(self, data: bytes) -> None:
+        """Records came, or parts of some."""
+        if self._is_over:
+            return
+        self._first = self._first or data[:1]
+        self._incoming.write(data)
+        if self._is_shaken:
+            self._pass_on()
+        elif self._turns is None:
+            self._shake()
+        elif not self._is_waiting:
+            self._is_waiting = True
+            self._turns.enter(self._shake)
+
+    def resume_writing(self) -> None:
+        """The system has taken all that was written."""
+        self.link.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is gone."""
+        self._is_waiting = False
+        if not self._is_shaken and not self._is_over:
+            self._is_over = True
+            why = str(exc) if exc else "it hung up in the handshake"
+            self._on_failed(why, bool(self._first))
+        self._is_over = True
+        if self._is_made or self._turns is not None:  # else we dialed, and nobody has the link yet
+            self.link.connection_lost(exc)
+
+    # --- the transport of the link
+
+    def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
+        """Send."""
+        if self._is_over or not data:
+            return
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[self._tls.write(rest) :]
+        except ssl.SSLError as error:
+            self._break(error)
+        else:
+            self._flush()
+
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview[Any]]) -> None:
+        """Send several."""
+        self.write(b"".join(list_of_data))
+
+    def close(self) -> None:
+        """Say that nothing more comes, and close when all is sent."""
+        raw = self._raw
+        if raw is None or raw.is_closing():
+            return
+        if self._is_shaken and not self._is_over:
+            self._is_over = True
+            with contextlib.suppress(ssl.SSLError):  # the peer has not said so, and need not
+                self._tls.unwrap()
+            self._flush()
+        raw.close()
+
+    def abort(self) -> None:
+        """Close now."""
+        self._is_over = True
+        if self._raw is not None:
+            self._raw.abort()
+
+    def is_closing(self) -> bool:
+        """Whether it is closed, or about to be."""
+        return self._raw is None or self._raw.is_closing()
+
+    def pause_reading(self) -> None:
+        """Read nothing from the socket."""
+        cast(asyncio.Transport, self._raw).pause_reading()
+
+    def resume_reading(self) -> None:
+        """Read on."""
+        cast(asyncio.Transport, self._raw).resume_reading()
+
+    def get_write_buffer_size(self) -> int:
+        """What the system has not taken."""
+        return cast(asyncio.Transport, self._raw).get_write_buffer_size()
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """When `resume_writing` is called."""
+        cast(asyncio.Transport, self._raw).set_write_buffer_limits(high, low)
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """Of the socket."""
+        return self._tls if name == "ssl_object" else self._raw_info(name, default)
+
+    # --- helpers
+
+    def _raw_info(self, name: str, default: Any) -> Any:
+        return default if self._raw is None else self._raw.get_extra_info(name, default)
+
+    def _shake(self) -> None:
+        """One step of the handshake."""
+        self._is_waiting = False
+        if self._is_over or self._is_shaken:
+            return
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            self._flush()
+            return
+        except ssl.SSLError as error:
+            self._refuse(error)
+            return
+        self._is_shaken = True
+        self._flush()
+        self._on_shaken(self)
+        if self._is_over or self.is_closing():
+            return
+        self._is_made = True
+        self.link.connection_made(self)
+        self._pass_on()  # the peer may have said more in the same breath
+
+    def _refuse(self, error: ssl.SSLError) -> None:
+        """The peer is told by an alert, which it reads only if it may end the connection itself:
+        what it has sent meanwhile and nobody reads would cut it off."""
+        self._is_over = True
+        raw = cast(asyncio.Transport, self._raw)
+        speaks_tls = self._first in RECORDS
+        is_ours = not self._is_alert(error)
+        self._flush()
+        if raw.can_write_eof() and not raw.is_closing():
+            raw.write_eof()
+        self._loop.call_later(HANG_UP_MS_MAX / 1000, raw.abort)
+        self._on_failed(words_for(error, is_ours=is_ours), speaks_tls)
+
+    def _break(self, error: ssl.SSLError) -> None:
+        """Something is wrong on a link that was open. In TLS 1.3 that is also where a dialer hears
+        that its certificate is refused."""
+        self._flush()
+        self.link.abort(words_for(error, is_ours=not self._is_alert(error)))
+
+    def _is_alert(self, error: ssl.SSLError) -> bool:
+        return not isinstance(error, ssl.SSLCertVerificationError) and "ALERT" in (
+            error.reason or ""
+        )
+
+    def _pass_on(self) -> None:
+        """Hand what is complete to the link, as one piece."""
+        chunks: list[bytes] = []
+        is_end = False
+        try:
+            while chunk := self._tls.read(READ_BYTES):
+                chunks.append(chunk)
+            is_end = True
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLZeroReturnError:
+            is_end = True
+        except ssl.SSLError as error:
+            self._break(error)
+            return
+        if self._outgoing.pending:
+            self._flush()
+        if chunks:
+            self.link.data_received(chunks[0] if len(chunks) == 1 else b"".join(chunks))
+        if is_end:
+            self.close()
+
+    def _flush(self) -> None:
+        raw = self._raw
+        if self._outgoing.pending and raw is not None and not raw.is_closing():
+            raw.write(self._outgoing.read())
